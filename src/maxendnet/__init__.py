@@ -1,0 +1,52 @@
+"""Maximum entropy discrimination Markov networks: max-margin learning for structured outputs, with a posterior.
+
+>>> from maxendnet import LapMEDN
+>>> X = [[{"word": "the"}, {"word": "dog"}], [{"word": "dogs"}]]
+>>> model = LapMEDN(C=10).fit(X, [["DET", "NOUN"], ["NOUN"]])
+>>> model.predict([[{"word": "the"}, {"word": "dogs"}]])
+[array(['DET', 'NOUN'], dtype='<U4')]
+"""
+
+from maxendnet.estimators import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN, MaxEnDNet
+from maxendnet.examples import Examples
+from maxendnet.losses import Hinge, Log
+from maxendnet.model_file import ModelFileError, load
+from maxendnet.priors import (
+    L1,
+    Exponential,
+    Flat,
+    Gaussian,
+    L1Ball,
+    Laplace,
+    NormalGamma,
+    NormalInverseGaussian,
+    SpikeSlab,
+    Uniform,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CRF",
+    "L1",
+    "L1CRF",
+    "L1M3N",
+    "L2CRF",
+    "M3N",
+    "Examples",
+    "Exponential",
+    "Flat",
+    "Gaussian",
+    "Hinge",
+    "L1Ball",
+    "LapMEDN",
+    "Laplace",
+    "Log",
+    "MaxEnDNet",
+    "ModelFileError",
+    "NormalGamma",
+    "NormalInverseGaussian",
+    "SpikeSlab",
+    "Uniform",
+    "load",
+]

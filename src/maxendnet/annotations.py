@@ -1,0 +1,282 @@
+"""What may come beside the features: edges and their types and features, node types, allowed labels, weights.
+
+Every reader takes one entry per example and returns one flat array over all nodes, edges or examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from maxendnet.forest import check_edges
+from maxendnet.node_features import LARGEST_VALUE, is_sparse
+from maxendnet.ragged import Array, BoolArray, FloatArray, IntArray, locate, offsets_of
+
+
+def read_edges(edges: Any, offsets: IntArray) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+    """Edges of all examples, each an array-like of shape (n_edges, 2), and their offsets.
+
+    Examples
+    --------
+    >>> edges, edge_offsets = read_edges([[(0, 1), (0, 2)], []], np.array([0, 3, 4]))
+    >>> edges.tolist(), edge_offsets.tolist()
+    ([[0, 1], [0, 2]], [0, 2, 2])
+    """
+    rows = _per_example("edges", edges, len(offsets) - 1)
+    for i, given in enumerate(rows):
+        try:
+            row = np.asarray(given)
+        except ValueError:
+            raise ValueError(f"The edges of X[{i}] are ragged; give two node numbers for every edge.") from None
+        if row.size == 0 and row.ndim in (1, 2):
+            rows[i] = np.empty((0, 2), dtype=np.int64)
+        elif row.ndim != 2 or row.shape[1] != 2 or row.dtype.kind not in "iu":
+            raise ValueError(
+                f"The edges of X[{i}] have shape {row.shape} and dtype {row.dtype}; give integers of shape "
+                f"(n_edges, 2): two node numbers for every edge (a pair in X is read as (node_features, edges))."
+            )
+        else:
+            rows[i] = _int64(row)
+    flat = np.concatenate(rows)
+    edge_offsets = offsets_of(map(len, rows))
+    check_edges(flat, edge_offsets, offsets)
+    return np.ascontiguousarray(flat, dtype=np.int32), edge_offsets
+
+
+def read_types(name: str, values: Any, offsets: IntArray, unit: str, flat: bool = False) -> npt.NDArray[np.int32]:
+    """Types 0, 1, ... of all nodes or edges.
+
+    Examples
+    --------
+    >>> read_types("node_types", [[0, 1], [1]], np.array([0, 2, 3]), "nodes").tolist()
+    [0, 1, 1]
+    """
+    types = _stack(name, values, offsets, unit, "iu", 1, flat)
+    wrong = np.flatnonzero((types < 0) | (types > np.iinfo(np.int32).max))
+    if len(wrong):
+        k = int(wrong[0])
+        i, t = locate(offsets, k)
+        raise ValueError(f"{name}[{i}] holds {types[k]} at place {t}; types are numbered 0, 1, 2, ...")
+    return np.ascontiguousarray(types, dtype=np.int32)
+
+
+def read_edge_features(values: Any, edge_offsets: IntArray) -> FloatArray:
+    """Features of all edges, of shape (n_edges, n_edge_features).
+
+    Examples
+    --------
+    >>> read_edge_features([[[0.5], [1.0]], [[2.0]]], np.array([0, 2, 3])).ravel().tolist()
+    [0.5, 1.0, 2.0]
+    """
+    return _floats("edge_features", _stack("edge_features", values, edge_offsets, "edges", "biuf", 2), edge_offsets)
+
+
+def read_label_features(values: Any, labels: tuple[Hashable, ...], offsets: IntArray, flat: bool) -> FloatArray:
+    """Features of every pair of node and label, of shape (n_nodes, n_labels, n_tied).
+
+    Examples
+    --------
+    >>> read_label_features([[[[0.5], [1.0]]]], ("a", "b"), np.array([0, 1]), False).shape
+    (1, 2, 1)
+    """
+    features = _stack("label_features", values, offsets, "nodes", "biuf", 3, flat)
+    if features.shape[1] != len(labels) and len(features):
+        raise ValueError(
+            f"label_features has {features.shape[1]} labels but `labels` lists {len(labels)}; "
+            f"give arrays of shape (n_nodes, n_labels, n_tied)."
+        )
+    return _floats("label_features", features.reshape(len(features), len(labels), features.shape[2]), offsets)
+
+
+def read_label_order(labels: Any) -> tuple[Hashable, ...]:
+    """The labels along the label axis of ``allowed`` and ``label_features``.
+
+    Examples
+    --------
+    >>> read_label_order(["N", "V"])
+    ('N', 'V')
+    """
+    if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
+        raise ValueError(f"labels is {labels!r}; give a list of all labels.")
+    listed = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+    try:
+        distinct = set(listed)
+    except TypeError as error:
+        raise ValueError(f"labels holds a value that is not a label: {error}.") from None
+    if not listed:
+        raise ValueError("labels is empty; give a list of all labels.")
+    if len(distinct) != len(listed):
+        raise ValueError("labels lists a label twice; list each once, in the order of the label axis.")
+    return tuple(listed)
+
+
+def read_allowed(values: Any, labels: tuple[Hashable, ...], offsets: IntArray, flat: bool) -> BoolArray:
+    """Which labels every node may have.
+
+    Parameters
+    ----------
+    values : list
+        Per example a bool array of shape (n_nodes, n_labels), or a collection of labels for every node (None: all
+        labels), or None (all labels at all nodes).
+    labels : tuple
+        The labels of the columns.
+    offsets : ndarray of shape (n_examples + 1,)
+    flat : bool
+        Every example is one node: ``values`` has one entry per node, or is one bool array.
+
+    Returns
+    -------
+    bool ndarray of shape (n_nodes, n_labels)
+
+    Examples
+    --------
+    >>> read_allowed([[["N"], None]], ("N", "V"), np.array([0, 2]), False).tolist()
+    [[True, False], [True, True]]
+    """
+    n_examples = len(offsets) - 1
+    if flat:  # one example that holds all nodes
+        values, offsets = [values], np.array([0, n_examples])
+    column_of = {label: k for k, label in enumerate(labels)}
+    allowed = np.zeros((int(offsets[-1]), len(labels)), dtype=bool)
+    for i, entry in enumerate(_per_example("allowed", values, len(offsets) - 1)):
+        here = allowed[offsets[i] : offsets[i + 1]]
+        where = "allowed" if flat else f"allowed[{i}]"
+        if entry is None:
+            here[:] = True
+        elif isinstance(entry, np.ndarray) and entry.dtype == bool:
+            if entry.shape != here.shape:
+                raise ValueError(
+                    f"{where} has shape {entry.shape}; give a bool array of shape (n_nodes, n_labels) = {here.shape}."
+                )
+            here[:] = entry
+        else:
+            _mark(here, where, entry, column_of)
+    return allowed
+
+
+def read_weights(weights: Any, n_examples: int) -> FloatArray:
+    """Weights of the examples: finite, not negative, not all zero.
+
+    Examples
+    --------
+    >>> read_weights([1, 2], 2).tolist()
+    [1.0, 2.0]
+    """
+    try:
+        array = np.array(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("Sample weights must be numbers, one per example.") from None
+    if array.shape != (n_examples,):
+        raise ValueError(
+            f"Sample weights have shape {array.shape} but X has {n_examples} examples; give one per example."
+        )
+    wrong = np.flatnonzero(~(array >= 0) | np.isinf(array))
+    if len(wrong):
+        raise ValueError(
+            f"The sample weight of example {wrong[0]} is {array[wrong[0]]}; weights are finite and not negative "
+            f"(a weight of 0 leaves an example out)."
+        )
+    if not array.any():
+        raise ValueError("Sample weights are all zero, so no example counts; give at least one a positive weight.")
+    return array
+
+
+def _per_example(name: str, values: Any, n_examples: int) -> list[Any]:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise ValueError(f"{name} is {values!r}; give a list with one entry per example.")
+    rows = list(values)
+    if len(rows) != n_examples:
+        raise ValueError(f"{name} has {len(rows)} entries but X has {n_examples} examples; give one per example.")
+    return rows
+
+
+def _stack(name: str, values: Any, offsets: IntArray, unit: str, kinds: str, ndim: int, flat: bool = False) -> Array:
+    """One array of all entries, checked for dtype, dimensions, and one row for each node or edge."""
+    n_examples = len(offsets) - 1
+    rows = [values] if flat else _per_example(name, values, n_examples)
+    lengths = [n_examples] if flat else np.diff(offsets).tolist()
+    arrays: list[Array] = []
+    tail: tuple[int, ...] | None = None
+    for i, (row, length) in enumerate(zip(rows, lengths, strict=True)):
+        where = name if flat else f"{name}[{i}]"
+        try:
+            array = row.toarray() if is_sparse(row) else np.asarray(row)
+        except ValueError:
+            raise ValueError(f"{where} is ragged; give an array with {ndim} dimension(s).") from None
+        if length == 0 and array.size == 0:
+            continue
+        if array.dtype.kind not in kinds:
+            wanted = "integers" if kinds == "iu" else "numbers"
+            raise ValueError(f"{where} has dtype {array.dtype}; give {wanted}.")
+        if array.ndim != ndim:
+            raise ValueError(f"{where} has shape {array.shape}; give an array with {ndim} dimension(s).")
+        if len(array) != length:
+            owner = "X" if flat else f"X[{i}]"
+            raise ValueError(f"{where} has {len(array)} rows but {owner} has {length} {unit}; give one for each.")
+        if tail is None:
+            tail = array.shape[1:]
+        elif array.shape[1:] != tail:
+            raise ValueError(
+                f"{where} has shape {array.shape} but earlier examples have {('n', *tail)}; "
+                f"give all examples the same features."
+            )
+        arrays.append(_int64(array) if kinds == "iu" else array)
+    if not arrays:
+        return np.zeros((0,) * ndim, dtype=np.int32 if kinds == "iu" else np.float64)
+    return np.concatenate(arrays)
+
+
+def _int64(array: Array) -> npt.NDArray[np.int64]:
+    """Integers as int64; uint64 beyond it stays large, where a cast would make it negative."""
+    if array.dtype == np.uint64:
+        array = np.minimum(array, np.uint64(np.iinfo(np.int64).max))
+    return array.astype(np.int64, copy=False)
+
+
+def _floats(name: str, array: Array, offsets: IntArray) -> FloatArray:
+    floats = np.ascontiguousarray(array, dtype=np.float64)
+    if floats.size and not (floats.min() >= -LARGEST_VALUE and floats.max() <= LARGEST_VALUE):
+        k = int(np.argwhere(~(np.abs(floats) <= LARGEST_VALUE))[0, 0])
+        i, t = locate(offsets, k)
+        raise ValueError(
+            f"{name}[{i}] holds NaN, infinity or a value beyond {LARGEST_VALUE:g} in row {t}; give finite numbers."
+        )
+    return floats
+
+
+def _mark(here: BoolArray, where: str, entry: Any, column_of: dict[Hashable, int]) -> None:
+    """Mark the labels listed for every node of one example."""
+    if isinstance(entry, (str, bytes)) or not isinstance(entry, Iterable):
+        raise ValueError(f"{where} is {entry!r}; give a bool array, or a collection of labels for every node.")
+    nodes = list(entry)
+    if len(nodes) != len(here):
+        raise ValueError(f"{where} has {len(nodes)} entries for {len(here)} nodes; give one collection per node.")
+    rows: list[int] = []
+    columns: list[int] = []
+    for t, node in enumerate(nodes):
+        if node is None:
+            here[t] = True
+            continue
+        if isinstance(node, (str, bytes)) or not isinstance(node, Iterable):
+            raise ValueError(f"{where} node {t} is {node!r}; give a collection of labels, such as [{node!r}], or None.")
+        listed = node.tolist() if isinstance(node, np.ndarray) else list(node)
+        try:
+            columns.extend(column_of[label] for label in listed)
+        except (KeyError, TypeError):
+            unknown = next(label for label in listed if not _is_known(label, column_of))
+            raise ValueError(
+                f"{where} node {t} lists {unknown!r}, which is not in labels; list it there "
+                f"(a mask must be a numpy array of dtype bool)."
+            ) from None
+        rows.extend([t] * len(listed))
+    here[rows, columns] = True
+
+
+def _is_known(label: Any, column_of: dict[Hashable, int]) -> bool:
+    try:
+        return label in column_of
+    except TypeError:
+        return False

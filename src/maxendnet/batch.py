@@ -1,0 +1,287 @@
+"""Examples encoded for the kernels: labels as numbers, edges as a parent per node, every array flat and contiguous."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from maxendnet.examples import Examples
+from maxendnet.forest import ForestOrder, chain_order, forest_order
+from maxendnet.labels import label_array, label_codes
+from maxendnet.ragged import Array, BoolArray, FloatArray, place
+
+__all__ = ["Batch", "encode", "forest_order", "labels_by_node_type"]
+
+STRUCTURES = ("chain", "tree", "independent")
+
+
+class Batch(NamedTuple):
+    """What kernels see: C-contiguous arrays over all nodes of all examples."""
+
+    indptr: npt.NDArray[np.int64]  # (n_nodes + 1,) node features as CSR
+    indices: npt.NDArray[np.int32]  # (n_entries,)
+    data: FloatArray  # (n_entries,)
+    y: npt.NDArray[np.int32]  # (n_nodes,) positions in the classes, or (0,) without labels
+    offsets: npt.NDArray[np.int64]  # (n_examples + 1,) example i owns nodes offsets[i]:offsets[i + 1]
+    order: npt.NDArray[np.int32]  # (n_nodes,) parents before children, each example in its own slice
+    parent: npt.NDArray[np.int32]  # (n_nodes,) number of the parent among all nodes, -1 for a root
+    edge_type: npt.NDArray[np.int32]  # (n_nodes,) type of the edge to the parent, 0 for a root
+    flipped: npt.NDArray[np.uint8]  # (n_nodes,) 1 when the user's first node of that edge is the child
+    edge_features: FloatArray  # (n_nodes, n_edge_features) of the edge to the parent, 0 for a root
+    allowed: npt.NDArray[np.uint8]  # (n_nodes, n_labels), or (0, 0) when every label is
+    label_features: FloatArray  # (n_nodes, n_labels, n_tied), or (0, 0, 0)
+    weights: FloatArray  # (n_examples,)
+
+
+def encode(
+    examples: Examples,
+    classes: Array | Sequence[Hashable],
+    structure: str,
+    *,
+    bias: bool = False,
+    ends: bool = False,
+    type_allowed: BoolArray | None = None,
+    n_edge_types: int | None = None,
+    n_edge_features: int | None = None,
+    n_tied: int | None = None,
+) -> Batch:
+    """Encode examples for the kernels.
+
+    Parameters
+    ----------
+    examples : Examples
+        Its ``y``, when there, must hold only labels of ``classes`` that are allowed; to predict where the truth may be
+        something else, encode without it.
+    classes : array of shape (n_labels,)
+        Distinct labels in the order of the weights.
+    structure : {"chain", "tree", "independent"}
+        ``"tree"`` uses the edges of the examples and needs them (unless every example is one node). ``"chain"`` uses
+        them when there are any and otherwise joins every node to the one before. ``"independent"`` ignores edges.
+    bias : bool
+        Append a feature that is 1 at every node.
+    ends : bool
+        Append two features, the first 1 at the start and the second at the end: first and last node of an example,
+        or with edges the roots and the leaves. Appended features come in the order bias, start, end.
+    type_allowed : bool array of shape (n_node_types, n_labels), optional
+        From `labels_by_node_type`: a node may only have labels seen with its type.
+    n_edge_types, n_edge_features, n_tied : int, optional
+        What a fitted model has weights for; anything else is an error here, where a kernel would read past its array.
+
+    Returns
+    -------
+    Batch
+
+    Notes
+    -----
+    The columns of ``examples.allowed`` and ``examples.label_features`` follow ``examples.labels`` and are put in the
+    order of ``classes``. A label that is not a class is dropped. A class that is not listed is not allowed; where
+    there are label features and no ``allowed``, all classes must be listed.
+
+    Examples
+    --------
+    >>> from maxendnet.examples import as_examples
+    >>> examples = as_examples([[["the"], ["dog"]], [["dog"]]], [["D", "N"], ["N"]])
+    >>> batch = encode(examples, np.array(["D", "N"]), "chain", bias=True)
+    >>> batch.y.tolist(), batch.parent.tolist(), batch.indices.tolist()
+    ([0, 1, 1], [-1, 0, -1], [1, 2, 0, 2, 0, 2])
+    """
+    if structure not in STRUCTURES:
+        raise ValueError(f"structure is {structure!r}; choose one of {', '.join(map(repr, STRUCTURES))}.")
+    if not isinstance(classes, np.ndarray):
+        classes = label_array(list(classes))
+    if structure != "independent":
+        _check_edge_weights(examples, n_edge_types, n_edge_features)
+    if n_tied is not None and examples.n_tied != n_tied:
+        raise ValueError(f"X has {examples.n_tied} label features, but the model is expecting {n_tied}.")
+
+    forest = _orient(examples, structure)
+    X = _with_bias_and_ends(examples, forest, structure, bias, ends)
+    y = np.zeros(0, dtype=np.int32)
+    if examples.y is not None:
+        y = label_codes(examples.y, classes, examples.offsets, examples.flat)
+    edge_type, edge_features = _along_edges(examples, forest, structure)
+    weights = np.ones(len(examples)) if examples.weights is None else examples.weights
+    return Batch(
+        indptr=np.ascontiguousarray(X.indptr, dtype=np.int64),
+        indices=np.ascontiguousarray(X.indices, dtype=np.int32),
+        data=np.ascontiguousarray(X.data),
+        y=y,
+        offsets=np.ascontiguousarray(examples.offsets),
+        order=forest.order,
+        parent=forest.parent,
+        edge_type=edge_type,
+        flipped=forest.flipped,
+        edge_features=edge_features,
+        allowed=_allowed(examples, classes, y, type_allowed),
+        label_features=_label_features(examples, classes),
+        weights=np.ascontiguousarray(weights),
+    )
+
+
+def labels_by_node_type(examples: Examples, classes: Array) -> BoolArray:
+    """Which labels occur with which node type.
+
+    Parameters
+    ----------
+    examples : Examples
+        With ``y`` and ``node_types``.
+    classes : array of shape (n_labels,)
+
+    Returns
+    -------
+    bool ndarray of shape (n_node_types, n_labels)
+        One row for every type up to the highest that occurs; a row of False for a type that does not occur.
+
+    Examples
+    --------
+    >>> examples = Examples.build([[["a"], ["b"]]], [["N", "V"]], node_types=[[1, 0]])
+    >>> labels_by_node_type(examples, np.array(["N", "V"])).tolist()
+    [[False, True], [True, False]]
+    """
+    if examples.y is None or examples.node_types is None:
+        missing = "y" if examples.y is None else "node_types"
+        raise ValueError(f"Labels by node type need y and node_types, and the examples have no {missing}.")
+    seen = np.zeros((int(examples.node_types.max(initial=-1)) + 1, len(classes)), dtype=bool)
+    seen[examples.node_types, label_codes(examples.y, classes, examples.offsets, examples.flat)] = True
+    return seen
+
+
+def _check_edge_weights(examples: Examples, n_edge_types: int | None, n_edge_features: int | None) -> None:
+    if n_edge_types is not None and examples.n_edge_types > n_edge_types:
+        raise ValueError(
+            f"X has edges of type {examples.n_edge_types - 1}, but the model knows types 0 to {n_edge_types - 1}; "
+            f"fit with examples of every type."
+        )
+    if n_edge_features is not None and examples.n_edge_features != n_edge_features:
+        raise ValueError(
+            f"X has {examples.n_edge_features} edge features, but the model is expecting {n_edge_features}."
+        )
+
+
+def _orient(examples: Examples, structure: str) -> ForestOrder:
+    """Parents and order of visit."""
+    n_nodes = examples.n_nodes
+    if structure == "independent":
+        return ForestOrder(
+            np.arange(n_nodes, dtype=np.int32),
+            np.full(n_nodes, -1, dtype=np.int32),
+            np.full(n_nodes, -1, dtype=np.int64),
+            np.zeros(n_nodes, dtype=np.uint8),
+        )
+    if examples.edges is not None and examples.edge_offsets is not None:
+        return forest_order(examples.edges, examples.edge_offsets, examples.offsets)
+    if structure == "tree" and np.diff(examples.offsets).max(initial=0) > 1:
+        raise ValueError(
+            "structure='tree' needs the edges of every example, and X has none; give items (node_features, edges) or "
+            "Examples.build(..., edges=...), or choose structure='chain'."
+        )
+    return chain_order(examples.offsets)
+
+
+def _with_bias_and_ends(
+    examples: Examples, forest: ForestOrder, structure: str, bias: bool, ends: bool
+) -> sparse.csr_array:
+    """X with the columns bias, start, end that were asked for."""
+    columns: list[BoolArray] = []
+    n_nodes = examples.n_nodes
+    if bias:
+        columns.append(np.ones(n_nodes, dtype=bool))
+    if ends:
+        start, end = np.zeros(n_nodes, dtype=bool), np.ones(n_nodes, dtype=bool)
+        if structure == "independent":  # the features of a chain, so that the two differ by their edges alone
+            has_nodes = np.diff(examples.offsets) > 0
+            start[examples.offsets[:-1][has_nodes]] = True
+            end[:] = False
+            end[examples.offsets[1:][has_nodes] - 1] = True
+        else:
+            start = forest.parent < 0
+            end[forest.parent[~start]] = False
+        columns += [start, end]
+    if not columns:
+        return examples.X
+    extra = sparse.csr_array(np.stack(columns, axis=1), dtype=np.float64)
+    return sparse.csr_array(sparse.hstack([examples.X, extra], format="csr"))
+
+
+def _along_edges(examples: Examples, forest: ForestOrder, structure: str) -> tuple[npt.NDArray[np.int32], FloatArray]:
+    """Type and features of the edge to the parent, for every node."""
+    ignored = structure == "independent"
+    child = forest.parent >= 0
+    edge_type = np.zeros(examples.n_nodes, dtype=np.int32)
+    if examples.edge_types is not None and not ignored:
+        edge_type[child] = examples.edge_types[forest.edge[child]]
+    edge_features = np.zeros((examples.n_nodes, 0 if ignored else examples.n_edge_features))
+    if examples.edge_features is not None and not ignored:
+        edge_features[child] = examples.edge_features[forest.edge[child]]
+    return edge_type, edge_features
+
+
+def _columns(examples: Examples, classes: Array) -> npt.NDArray[np.int64]:
+    """Place of every class along the label axis of the examples, -1 where it is not listed."""
+    place_of = {label: k for k, label in enumerate(examples.labels or ())}
+    return np.array([place_of.get(label, -1) for label in classes.tolist()], dtype=np.int64)
+
+
+def _allowed(
+    examples: Examples, classes: Array, y: npt.NDArray[np.int32], type_allowed: BoolArray | None
+) -> npt.NDArray[np.uint8]:
+    if examples.allowed is None and type_allowed is None:
+        return np.zeros((0, 0), dtype=np.uint8)
+    allowed = np.ones((examples.n_nodes, len(classes)), dtype=bool)
+    if examples.allowed is not None:
+        columns = _columns(examples, classes)
+        allowed = examples.allowed[:, columns]  # -1 takes the last column, for the moment
+        allowed[:, columns < 0] = False
+    if type_allowed is not None:
+        allowed &= _by_type(examples, type_allowed)
+    nodes = np.arange(examples.n_nodes)
+    empty = np.flatnonzero(~allowed.any(axis=1))
+    if len(empty):
+        raise ValueError(
+            f"{place('X', examples.offsets, int(empty[0]), examples.flat)} has no allowed label among the "
+            f"{len(classes)} classes; allow at least one."
+        )
+    if len(y):
+        wrong = np.flatnonzero(~allowed[nodes, y])
+        if len(wrong):
+            k = int(wrong[0])
+            raise ValueError(
+                f"{place('y', examples.offsets, k, examples.flat)} has the label {classes.tolist()[y[k]]!r}, which is "
+                f"not allowed there; allow the true label, or correct it."
+            )
+    return np.ascontiguousarray(allowed).view(np.uint8)
+
+
+def _by_type(examples: Examples, type_allowed: BoolArray) -> BoolArray:
+    """Labels allowed at every node by its type."""
+    if examples.node_types is None:
+        raise ValueError("The model restricts labels by node type, and X has no node_types; give them.")
+    known: BoolArray = np.asarray(type_allowed.any(axis=1))
+    unseen = examples.node_types >= len(known)
+    unseen[~unseen] = ~known[examples.node_types[~unseen]]
+    if unseen.any():
+        k = int(np.flatnonzero(unseen)[0])
+        raise ValueError(
+            f"{place('X', examples.offsets, k, examples.flat)} has node type {examples.node_types[k]}, which was not "
+            f"seen in training; fit with examples of it."
+        )
+    return type_allowed[examples.node_types]
+
+
+def _label_features(examples: Examples, classes: Array) -> FloatArray:
+    if examples.label_features is None:
+        return np.zeros((0, 0, 0))
+    columns = _columns(examples, classes)
+    missing = columns < 0
+    if missing.any() and examples.allowed is None:
+        label = classes.tolist()[int(np.flatnonzero(missing)[0])]
+        raise ValueError(f"label_features has nothing for the class {label!r}; list all classes in labels.")
+    if np.array_equal(columns, np.arange(examples.label_features.shape[1])):
+        return np.ascontiguousarray(examples.label_features)
+    features = examples.label_features[:, columns]
+    features[:, missing] = 0.0
+    return np.ascontiguousarray(features)

@@ -1,0 +1,55 @@
+"""Bounds that do not come for free with an algorithm."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import xlogy
+
+from maxendnet.problem import FloatArray, Problem
+from maxendnet.structures import Forest
+
+NODES_AT_A_TIME = 4096  # edge marginals of so many nodes are held at once
+
+
+def mixed_entropy(problem: Problem, w: FloatArray, share: float) -> float:
+    """Entropy of the tree distributions whose marginals are ``share * p(y|x; w) + (1 - share) * truth``, summed.
+
+    Of all distributions with given node and edge marginals the one that factorises over the forest has the largest
+    entropy, which is the sum over edges minus, for every node, (its number of edges - 1) times the entropy of the
+    node. So this is a dual value of the log loss at the mixed point, whatever ``share`` in [0, 1].
+
+    Parameters
+    ----------
+    problem : Problem
+        With the log loss; example weights multiply the entropies.
+    w : ndarray of shape (n_weights,)
+    share : float
+
+    Returns
+    -------
+    float
+    """
+    structure: Forest = problem.structure
+    batch, offsets = problem.batch, problem.batch.offsets
+    total, first = 0.0, 0
+    while first < problem.n_examples:
+        last = int(np.searchsorted(offsets, offsets[first] + NODES_AT_A_TIME, side="right")) - 1
+        last = min(max(last, first + 1), problem.n_examples)
+        part = batch.take(first, last)
+        _, node, edge = structure.logsum(w, part, edges=structure.n_matrices > 0, backend=problem.backend)
+        weights = np.repeat(part.weights, np.diff(part.offsets))
+        nodes = np.arange(len(node))
+        node *= share
+        node[nodes, part.y] += 1.0 - share
+        joined = part.parent >= 0
+        degree = joined + np.bincount(part.parent[joined], minlength=len(node))
+        total += float(weights @ ((degree - 1) * xlogy(node, node).sum(axis=1)))
+        if edge is not None and joined.any():
+            edge = edge[joined]
+            edge *= share
+            own, above = part.y[joined], part.y[part.parent[joined]]
+            flipped = part.flipped[joined].astype(bool)
+            edge[np.arange(len(edge)), np.where(flipped, own, above), np.where(flipped, above, own)] += 1.0 - share
+            total -= float(weights[joined] @ xlogy(edge, edge).sum(axis=(1, 2)))
+        first = last
+    return total

@@ -1,0 +1,192 @@
+"""Forests as flat arrays: from edges as the user gave them to a parent per node and an order of visit."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from maxendnet.ragged import IntArray, locate, offsets_of, owners
+
+
+class ForestOrder(NamedTuple):
+    """An orientation of a forest, over all nodes of all examples."""
+
+    order: npt.NDArray[np.int32]  # (n_nodes,) parents before children, each example in its own slice
+    parent: npt.NDArray[np.int32]  # (n_nodes,) global number of the parent, -1 for a root
+    edge: npt.NDArray[np.int64]  # (n_nodes,) number of the edge to the parent, -1 for a root
+    flipped: npt.NDArray[np.uint8]  # (n_nodes,) 1 when the first node of that edge is the child
+
+
+def check_edges(edges: IntArray, edge_offsets: IntArray, offsets: IntArray) -> None:
+    """Raise ``ValueError`` for an edge that is out of range, a loop or given twice, in either direction.
+
+    Parameters
+    ----------
+    edges : ndarray of shape (n_edges, 2)
+        Node numbers within the example.
+    edge_offsets, offsets : ndarray of shape (n_examples + 1,)
+
+    Examples
+    --------
+    >>> check_edges(np.array([[0, 1], [1, 0]]), np.array([0, 2]), np.array([0, 2]))
+    Traceback (most recent call last):
+    ...
+    ValueError: The edges of X[0] hold the pair (0, 1) twice; give each edge once, in one direction.
+    """
+    if len(edges) == 0:
+        return
+    example = owners(edge_offsets)
+    n_nodes = np.diff(offsets)[example]
+    wrong = np.flatnonzero((edges < 0).any(axis=1) | (edges >= n_nodes[:, None]).any(axis=1))
+    if len(wrong):
+        k = int(wrong[0])
+        i, j = locate(edge_offsets, k)
+        raise ValueError(
+            f"Edge {j} of X[{i}] is {_pair(edges[k])}, but X[{i}] has {n_nodes[k]} nodes, numbered from 0; "
+            f"give node numbers within the example."
+        )
+    wrong = np.flatnonzero(edges[:, 0] == edges[:, 1])
+    if len(wrong):
+        k = int(wrong[0])
+        i, j = locate(edge_offsets, k)
+        raise ValueError(f"Edge {j} of X[{i}] is {_pair(edges[k])}, a loop; an edge joins two different nodes.")
+    low = edges.min(axis=1) + offsets[example]
+    high = edges.max(axis=1) + offsets[example]
+    key = low * offsets[-1] + high
+    key.sort()
+    doubled = key[1:][key[1:] == key[:-1]]
+    if len(doubled):
+        i, a = locate(offsets, int(doubled[0] // offsets[-1]))
+        b = int(doubled[0] % offsets[-1] - offsets[i])
+        raise ValueError(
+            f"The edges of X[{i}] hold the pair {_pair((a, b))} twice; give each edge once, in one direction."
+        )
+
+
+def forest_order(edges: IntArray, edge_offsets: IntArray, offsets: IntArray) -> ForestOrder:
+    """Choose a root for every tree of every example and an order with parents before children.
+
+    Where no node of a tree has two incoming edges, the root is the node without one, so parents are the user's.
+    Otherwise the root is the node with the lowest number, and edges that point to it are flipped. Examples whose
+    parents all have lower numbers than their children keep their own order.
+
+    Parameters
+    ----------
+    edges : ndarray of shape (n_edges, 2)
+        Node numbers within the example; an edge points from the first to the second.
+    edge_offsets, offsets : ndarray of shape (n_examples + 1,)
+        Example i owns ``edges[edge_offsets[i]:edge_offsets[i + 1]]`` and nodes ``offsets[i]:offsets[i + 1]``.
+
+    Returns
+    -------
+    ForestOrder
+        O(n_nodes + n_edges log n_edges) for any shape of the trees: one breadth-first search over the union of all.
+
+    Raises
+    ------
+    ValueError
+        For edges out of range, loops, edges given twice, and cycles.
+
+    Examples
+    --------
+    >>> forest = forest_order(np.array([[2, 0], [2, 1]]), np.array([0, 2]), np.array([0, 3]))
+    >>> forest.order.tolist(), forest.parent.tolist(), forest.flipped.tolist()
+    ([2, 0, 1], [2, 2, -1], [0, 0, 0])
+    """
+    check_edges(edges, edge_offsets, offsets)
+    n_nodes, n_edges = int(offsets[-1]), len(edges)
+    example_of_edge = owners(edge_offsets)
+    first = edges[:, 0] + offsets[example_of_edge]
+    second = edges[:, 1] + offsets[example_of_edge]
+    roots = _roots(first, second, offsets, example_of_edge)
+
+    # One search visits all trees: an extra node, number n_nodes, joins the roots.
+    rows = np.concatenate([first, second, np.full(len(roots), n_nodes)])
+    columns = np.concatenate([second, first, roots])
+    links = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(n_nodes + 1, n_nodes + 1))
+    visit, parent = csgraph.breadth_first_order(links, n_nodes, directed=True, return_predecessors=True)
+    parent = parent[:n_nodes].astype(np.int32)
+    parent[roots] = -1
+
+    down = parent[second] == first
+    edge = np.full(n_nodes, -1, dtype=np.int64)
+    child = np.where(down, second, first)
+    edge[child] = np.arange(n_edges)
+    flipped = np.zeros(n_nodes, dtype=np.uint8)
+    flipped[child] = ~down
+
+    example = owners(offsets)
+    visit = visit[1:]
+    order = visit[np.argsort(example[visit], kind="stable")].astype(np.int32)
+    # The given order where it will do: neighbours in memory stay neighbours.
+    nodes = np.arange(n_nodes, dtype=np.int32)
+    scrambled = np.zeros(len(offsets) - 1, dtype=bool)
+    scrambled[example[parent > nodes]] = True
+    as_given = ~scrambled[example]
+    order[as_given] = nodes[as_given]
+    return ForestOrder(order, parent, edge, flipped)
+
+
+def chain_order(offsets: IntArray) -> ForestOrder:
+    """Every example a chain: the parent of a node is the one before it.
+
+    Examples
+    --------
+    >>> chain_order(np.array([0, 3, 3, 5])).parent.tolist()
+    [-1, 0, 1, -1, 3]
+    """
+    n_nodes = int(offsets[-1])
+    order = np.arange(n_nodes, dtype=np.int32)
+    parent = order - 1
+    first = np.zeros(n_nodes, dtype=bool)
+    first[offsets[:-1][np.diff(offsets) > 0]] = True
+    parent[first] = -1
+    edge = np.full(n_nodes, -1, dtype=np.int64)
+    edge[~first] = np.arange(n_nodes - first.sum())
+    return ForestOrder(order, parent, edge, np.zeros(n_nodes, dtype=np.uint8))
+
+
+def chain_edge_offsets(offsets: IntArray) -> npt.NDArray[np.int64]:
+    """Offsets of the edges (t, t + 1) of chains: one less than nodes in every example that has any.
+
+    Examples
+    --------
+    >>> chain_edge_offsets(np.array([0, 3, 3, 5])).tolist()
+    [0, 2, 2, 3]
+    """
+    return offsets_of(np.maximum(np.diff(offsets) - 1, 0))
+
+
+def _roots(first: IntArray, second: IntArray, offsets: IntArray, example_of_edge: IntArray) -> IntArray:
+    """The root of every tree; raises where there is a cycle."""
+    n_nodes = int(offsets[-1])
+    links = sparse.csr_array((np.ones(len(first), dtype=np.int8), (first, second)), shape=(n_nodes, n_nodes))
+    n_trees, tree = csgraph.connected_components(links, directed=False)
+    lowest = np.empty(n_trees, dtype=np.int64)
+    lowest[tree[::-1]] = np.arange(n_nodes)[::-1]  # of several values for one place, numpy keeps the last
+
+    # A forest has as many edges as nodes less trees; one more closes a cycle.
+    trees_of_example = np.bincount(owners(offsets)[lowest], minlength=len(offsets) - 1)
+    edges_of_example = np.bincount(example_of_edge, minlength=len(offsets) - 1)
+    cyclic = np.flatnonzero(edges_of_example > np.diff(offsets) - trees_of_example)
+    if len(cyclic):
+        i = int(cyclic[0])
+        raise ValueError(
+            f"The edges of X[{i}] close a cycle: {edges_of_example[i]} edges on {offsets[i + 1] - offsets[i]} nodes in "
+            f"{trees_of_example[i]} connected part(s). Give a forest: drop an edge of every cycle."
+        )
+    incoming = np.bincount(second, minlength=n_nodes)
+    two_incoming = np.zeros(n_trees, dtype=bool)
+    two_incoming[tree[incoming > 1]] = True
+    given = np.flatnonzero((incoming == 0) & ~two_incoming[tree])
+    roots = lowest
+    roots[tree[given]] = given
+    return roots
+
+
+def _pair(edge: IntArray | tuple[int, int]) -> tuple[int, int]:
+    return int(edge[0]), int(edge[1])

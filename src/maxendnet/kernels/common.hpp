@@ -1,0 +1,218 @@
+// What every kernel shares: the view of a batch, lane blocks, and an exponential that vectorises.
+//
+// Labels are the vector lanes. A row of weights or scores has `lanes` = n_labels rounded up to a multiple of 8, so that
+// one row is a whole number of AVX registers in either precision. Padding lanes hold weight 0 and score -inf.
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+// One binary serves every machine: the loader picks the clone. Everything a clone calls must be inlined into it,
+// otherwise it would be compiled for the baseline only; hence INLINE on all helpers.
+#if defined(MAXENDNET_NO_CLONES) || !defined(__x86_64__)
+#define CLONES
+#else
+#define CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#endif
+#define INLINE static inline __attribute__((always_inline))
+
+namespace maxendnet {
+
+template <class R>
+constexpr R minus_infinity = -std::numeric_limits<R>::infinity();
+
+inline int padded(int n_labels) { return (n_labels + 7) / 8 * 8; }
+
+// The flat arrays of a Python `Batch` (batch.py), checked by the binding. Null pointers stand for "not used".
+struct BatchView {
+  const int64_t* indptr;
+  const int32_t* indices;
+  const double* data;
+  const int32_t* y;
+  const int64_t* offsets;
+  const int32_t* order;   // parents before children
+  const int32_t* parent;  // -1 for a root
+  const int32_t* edge_type;
+  const uint8_t* flipped;  // 1: the user's first node of the edge is the child
+  const double* edge_features;
+  const uint8_t* allowed;
+  const double* label_features;
+  const double* weights;
+  int64_t n_examples, n_nodes, n_features;
+  int n_labels, lanes, n_edge_types, n_edge_features, n_tied;
+
+  int n_matrices() const { return n_edge_types + n_edge_features; }
+  int64_t matrix_size() const { return int64_t(n_labels) * lanes; }
+};
+
+// Weights laid out for the kernels, in the precision R of the search:
+// [ node (n_features, lanes) | matrices (n_matrices, 2, n_labels, lanes) | tied (n_tied) ]
+// where the second axis of a matrix is its orientation: 0 as the user sees it (row: first node), 1 transposed.
+template <class R>
+struct Weights {
+  const R* node;
+  const R* matrix;
+  const R* tied;
+  Weights(const R* flat, const BatchView& b)
+      : node(flat), matrix(flat + b.n_features * b.lanes), tied(matrix + 2 * b.n_matrices() * b.matrix_size()) {}
+};
+
+// The features of a group of nodes, transposed: for each distinct feature of the group, the nodes that have it.
+struct GroupsView {
+  const int64_t* node_offsets;     // (n_groups + 1) nodes of a group
+  const int64_t* feature_offsets;  // (n_groups + 1) distinct features of a group
+  const int32_t* features;         // (n_distinct)
+  const int64_t* entry_offsets;    // (n_distinct + 1)
+  const int32_t* entry_nodes;      // (nnz) node number inside the group
+  const double* entry_values;      // (nnz)
+};
+
+// Runs f<R, W>(a0, ...) over the lanes in blocks of W = 32 (four or eight registers), then one block for the rest.
+#define FOR_LANES(f, R, lanes, ...)                            \
+  do {                                                         \
+    int a0_ = 0;                                               \
+    for (; a0_ + 32 <= (lanes); a0_ += 32) f<R, 32>(a0_, __VA_ARGS__); \
+    switch ((lanes)-a0_) {                                     \
+      case 24: f<R, 24>(a0_, __VA_ARGS__); break;              \
+      case 16: f<R, 16>(a0_, __VA_ARGS__); break;              \
+      case 8: f<R, 8>(a0_, __VA_ARGS__); break;                \
+      default: break;                                          \
+    }                                                          \
+  } while (0)
+
+// Vectors of 32 bytes by GCC's vector extension: what the compiler's own vectoriser makes of these loops changes from
+// version to version (it once unrolled the wrong loop, ten times slower), so the hot ones say what they want.
+template <class R>
+struct Vector;
+template <>
+struct Vector<float> {
+  typedef float type __attribute__((vector_size(32)));
+  typedef float unaligned __attribute__((vector_size(32), aligned(4), may_alias));
+  typedef int32_t bits __attribute__((vector_size(32)));
+};
+template <>
+struct Vector<double> {
+  typedef double type __attribute__((vector_size(32)));
+  typedef double unaligned __attribute__((vector_size(32), aligned(8), may_alias));
+  typedef int64_t bits __attribute__((vector_size(32)));
+};
+template <class R>
+using V = typename Vector<R>::type;
+template <class R>
+constexpr int width = 32 / sizeof(R);
+
+template <class R>
+INLINE V<R> load(const R* p) {
+  return *reinterpret_cast<const typename Vector<R>::unaligned*>(p);
+}
+template <class R>
+INLINE void store(R* p, V<R> v) {
+  *reinterpret_cast<typename Vector<R>::unaligned*>(p) = v;
+}
+template <class R>
+INLINE V<R> spread(R x) {
+  return x - V<R>{};
+}
+
+// out = sum over k of value(k) * row(k), for W lanes. Two sums per register, because one alone would wait for the
+// multiply-add before it. `INLINED` goes behind the parameters of the lambdas.
+#define INLINED __attribute__((always_inline))
+template <class R, int W, class Value, class Row>
+INLINE void weighted_sum(int64_t k, int64_t end, Value value, Row row, V<R>* out) {
+  constexpr int n = width<R>;
+  V<R> sum[W / n] = {}, other[W / n] = {};
+  for (; k + 1 < end; k += 2) {
+    const R x = value(k), z = value(k + 1);
+    const R *p = row(k), *q = row(k + 1);
+    for (int a = 0; a < W / n; a++) sum[a] += x * load(p + a * n);
+    for (int a = 0; a < W / n; a++) other[a] += z * load(q + a * n);
+  }
+  if (k < end) {
+    const R x = value(k);
+    const R* p = row(k);
+    for (int a = 0; a < W / n; a++) sum[a] += x * load(p + a * n);
+  }
+  for (int a = 0; a < W / n; a++) out[a] = sum[a] + other[a];
+}
+
+// x += y, x *= y, x *= c over the lanes of one row
+template <class R>
+INLINE void add_row(R* x, const R* y, int lanes) {
+  for (int a = 0; a < lanes; a += width<R>) store(x + a, load(x + a) + load(y + a));
+}
+template <class R>
+INLINE void multiply_row(R* x, const R* y, int lanes) {
+  for (int a = 0; a < lanes; a += width<R>) store(x + a, load(x + a) * load(y + a));
+}
+template <class R>
+INLINE void scale_row(R* x, R c, int lanes) {
+  for (int a = 0; a < lanes; a += width<R>) store(x + a, load(x + a) * c);
+}
+
+template <class R>
+INLINE R lane_sum(const R* v, int lanes) {
+  V<R> sum = {};
+  for (int a = 0; a < lanes; a += width<R>) sum += load(v + a);
+  R total = 0;
+  for (int a = 0; a < width<R>; a++) total += sum[a];
+  return total;
+}
+template <class R>
+INLINE R lane_max(const R* v, int lanes) {
+  V<R> best = load(v);
+  for (int a = width<R>; a < lanes; a += width<R>) {
+    const V<R> x = load(v + a);
+    best = x > best ? x : best;
+  }
+  R top = best[0];
+  for (int a = 1; a < width<R>; a++) top = best[a] > top ? best[a] : top;
+  return top;
+}
+
+// exp(x) for x <= 0 by 2^n times a Taylor polynomial on |r| <= log(2)/2; relative error about one unit in the last
+// place. Below the least normal number the result is 0.
+INLINE V<float> exp_negative(V<float> x) {
+  const float magic = 12582912.0f;  // 1.5 * 2^23: adding it leaves round(x) in the low bits of the mantissa
+  const auto keep = x > -87.0f;
+  const V<float> clamped = keep ? x : spread(-87.0f);
+  const V<float> shifted = clamped * 1.44269504088896341f + magic;
+  const V<float> n = shifted - magic;
+  const V<float> r = (clamped - n * 0.693359375f) - n * -2.12194440e-4f;
+  V<float> p = r * (1.0f / 5040) + 1.0f / 720;
+  p = p * r + 1.0f / 120;
+  p = p * r + 1.0f / 24;
+  p = p * r + 1.0f / 6;
+  p = p * r + 0.5f;
+  p = p * r + 1.0f;
+  p = p * r + 1.0f;
+  typedef Vector<float>::bits Bits;
+  const V<float> result = (V<float>)((Bits)p + ((Bits)shifted << 23));
+  return keep ? result : V<float>{};
+}
+INLINE V<double> exp_negative(V<double> x) {
+  const double magic = 6755399441055744.0;  // 1.5 * 2^52
+  const auto keep = x > -708.0;
+  const V<double> clamped = keep ? x : spread(-708.0);
+  const V<double> shifted = clamped * 1.4426950408889634074 + magic;
+  const V<double> n = shifted - magic;
+  const V<double> r = (clamped - n * 0.693147180369123816490) - n * 1.90821492927058770002e-10;
+  V<double> p = r * (1.0 / 6227020800.0) + 1.0 / 479001600.0;
+  p = p * r + 1.0 / 39916800.0;
+  p = p * r + 1.0 / 3628800.0;
+  p = p * r + 1.0 / 362880.0;
+  p = p * r + 1.0 / 40320.0;
+  p = p * r + 1.0 / 5040.0;
+  p = p * r + 1.0 / 720.0;
+  p = p * r + 1.0 / 120.0;
+  p = p * r + 1.0 / 24.0;
+  p = p * r + 1.0 / 6.0;
+  p = p * r + 0.5;
+  p = p * r + 1.0;
+  p = p * r + 1.0;
+  typedef Vector<double>::bits Bits;
+  const V<double> result = (V<double>)((Bits)p + ((Bits)shifted << 52));
+  return keep ? result : V<double>{};
+}
+
+}  // namespace maxendnet

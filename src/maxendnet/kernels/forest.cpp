@@ -1,0 +1,343 @@
+// Prediction on forests: best labelling, max-marginals, marginals, samples, k best.
+#include "forest.hpp"
+
+#include "kernels.hpp"
+
+namespace maxendnet {
+namespace {
+
+// Scores of one example, ready for a recursion; returns the matrices of its edges.
+template <class R>
+INLINE void prepare(const BatchView& b, const Weights<R>& w, int64_t begin, int64_t end, Workspace<R>& work) {
+  work.fit(end - begin, b);
+  score_nodes(b, w, begin, end, work.scores.data());
+  forbid(b, begin, end, work.scores.data());
+  if (b.n_edge_features) build_matrices(b, w.matrix, begin, end, work.matrices.data());
+}
+
+template <class R>
+INLINE void decode_range(const BatchView& b, const R* weights, const R* cost, int64_t first, int64_t last,
+                         double* values, int32_t* labels) {
+  Workspace<R> work;
+  const Weights<R> w(weights, b);
+  const std::vector<R> zeros(b.lanes, 0);
+  std::vector<R> before;
+  std::vector<R> message(b.lanes);
+  for (int64_t i = first; i < last; i++) {
+    const int64_t begin = b.offsets[i], end = b.offsets[i + 1];
+    prepare(b, w, begin, end, work);
+    R* scores = work.scores.data();
+    if (cost)
+      for (int64_t t = begin; t < end; t++) {
+        const R* row = cost + int64_t(b.y[t]) * b.lanes;
+        add_row(scores + (t - begin) * b.lanes, row, b.lanes);
+      }
+    if (values) before.assign(scores, scores + (end - begin) * b.lanes);
+    max_up<R, false>(b, w.matrix, work.matrices.data(), begin, end, scores, message.data());
+    max_down(b, w.matrix, work.matrices.data(), begin, end, scores, zeros.data(), labels + begin);
+    if (values) values[i] = score_of(b, w.matrix, work.matrices.data(), begin, end, before.data(), labels + begin);
+  }
+}
+
+CLONES void decode_float(const BatchView& b, const float* w, const float* cost, int64_t first, int64_t last,
+                         double* values, int32_t* labels) {
+  decode_range(b, w, cost, first, last, values, labels);
+}
+CLONES void decode_double(const BatchView& b, const double* w, const double* cost, int64_t first, int64_t last,
+                          double* values, int32_t* labels) {
+  decode_range(b, w, cost, first, last, values, labels);
+}
+
+// Shared matrices exponentiated once per call, those of single edges once per example.
+struct Exponentials {
+  std::vector<double> shared, own, shift_shared, shift_own;
+  INLINE void of_shared(Exponentials& e, const BatchView& b, const double* matrices) {
+    const int64_t size = b.matrix_size();
+    e.shared.resize(size_t(b.n_edge_types) * 2 * size);
+    e.shift_shared.resize(b.n_edge_types);
+    for (int m = 0; m < b.n_edge_types; m++)
+      for (int side = 0; side < 2; side++) {
+        const int64_t k = (2 * int64_t(m) + side) * size;
+        e.shift_shared[m] = exp_matrix(matrices + k, b.n_labels, b.lanes, e.shared.data() + k);
+      }
+  }
+  INLINE void of_edges(Exponentials& e, const BatchView& b, int64_t begin, int64_t end, const double* matrices) {
+    const int64_t pair = 2 * b.matrix_size();
+    e.own.resize(std::max(e.own.size(), size_t(end - begin) * pair));
+    e.shift_own.resize(std::max(e.shift_own.size(), size_t(end - begin)));
+    for (int64_t t = begin; t < end; t++) {
+      if (b.parent[t] < 0) continue;
+      for (int side = 0; side < 2; side++) {
+        const int64_t k = (t - begin) * pair + side * (pair / 2);
+        e.shift_own[t - begin] = exp_matrix(matrices + k, b.n_labels, b.lanes, e.own.data() + k);
+      }
+    }
+  }
+};
+
+// Beliefs after the up pass, in the chosen mode; log Z. With mode `scaled` the beliefs are probabilities up to scale,
+// with `logarithmic` they are logarithms.
+INLINE double beliefs_up(const BatchView& b, const Weights<double>& w, Mode mode, const double* zeros, int64_t begin,
+                         int64_t end, Workspace<double>& work, Exponentials& exps) {
+  prepare(b, w, begin, end, work);
+  if (mode == logarithmic)
+    return log_up(b, w.matrix, work.matrices.data(), zeros, begin, end, work.scores.data());
+  if (b.n_edge_features) Exponentials::of_edges(exps, b, begin, end, work.matrices.data());
+  return sum_up(b, exps.shared.data(), exps.own.data(), exps.shift_shared.data(), exps.shift_own.data(), begin, end,
+                work.scores.data(), work.messages.data());
+}
+
+}  // namespace
+
+template <>
+void decode<float>(const BatchView& b, const float* w, const float* cost, int64_t first, int64_t last, double* values,
+                   int32_t* labels) {
+  decode_float(b, w, cost, first, last, values, labels);
+}
+template <>
+void decode<double>(const BatchView& b, const double* w, const double* cost, int64_t first, int64_t last,
+                    double* values, int32_t* labels) {
+  decode_double(b, w, cost, first, last, values, labels);
+}
+
+// Best score of a labelling with label a at node t: belief of the node plus the best of all that lies beyond its parent.
+CLONES void max_marginals(const BatchView& b, const double* weights, int64_t first, int64_t last, double* out) {
+  using R = double;
+  Workspace<R> work;
+  const Weights<R> w(weights, b);
+  std::vector<R> beyond(b.lanes), outside(b.lanes);
+  for (int64_t i = first; i < last; i++) {
+    const int64_t begin = b.offsets[i], end = b.offsets[i + 1];
+    prepare(b, w, begin, end, work);
+    R *beliefs = work.scores.data(), *results = work.results.data();
+    max_up<R, true>(b, w.matrix, work.matrices.data(), begin, end, beliefs, work.messages.data());
+    double other_trees = 0;  // the best score of the forest, to which every tree adds its own
+    for (int64_t k = begin; k < end; k++) {
+      const int64_t t = b.order[k], p = b.parent[t], local = t - begin;
+      const R* belief = beliefs + local * b.lanes;
+      R* result = results + local * b.lanes;
+      if (p < 0) {
+        other_trees += lane_max(belief, b.lanes);
+        for (int a = 0; a < b.lanes; a++) result[a] = belief[a];
+        continue;
+      }
+      const R *above = results + (p - begin) * b.lanes, *message = work.messages.data() + local * b.lanes;
+      for (int a = 0; a < b.lanes; a++)
+        beyond[a] = above[a] > minus_infinity<R> ? above[a] - message[a] : minus_infinity<R>;
+      const R* matrix = edge_matrix(b, w.matrix, work.matrices.data(), t, local).by_parent;
+      FOR_LANES(max_block, R, b.lanes, matrix, beyond.data(), b.n_labels, b.lanes, outside.data());
+      for (int a = 0; a < b.lanes; a++) result[a] = belief[a] + outside[a];
+    }
+    for (int64_t t = begin; t < end; t++) {
+      const R* result = results + (t - begin) * b.lanes;
+      const double tree = lane_max(result, b.lanes);  // every node of a tree sees the best score of that tree
+      for (int a = 0; a < b.n_labels; a++) out[t * b.n_labels + a] = result[a] + (other_trees - tree);
+    }
+  }
+}
+
+CLONES void marginals(const BatchView& b, const double* weights, Mode mode, int64_t first, int64_t last, double* values,
+                      double* node_marginals, double* edge_marginals) {
+  using R = double;
+  Workspace<R> work;
+  Exponentials exps;
+  const Weights<R> w(weights, b);
+  const std::vector<R> zeros(b.lanes, 0);
+  const int n = b.n_labels;
+  std::vector<double> given(n);
+  if (mode == scaled) Exponentials::of_shared(exps, b, w.matrix);
+  for (int64_t i = first; i < last; i++) {
+    const int64_t begin = b.offsets[i], end = b.offsets[i + 1];
+    values[i] = beliefs_up(b, w, mode, zeros.data(), begin, end, work, exps);
+    if (!node_marginals) continue;
+    const R* beliefs = work.scores.data();
+    R* results = work.results.data();
+    if (mode == scaled)
+      sum_down(b, exps.shared.data(), exps.own.data(), begin, end, beliefs, work.messages.data(), work.ratios.data(),
+               results);
+    for (int64_t k = begin; k < end; k++) {
+      const int64_t t = b.order[k], p = b.parent[t], local = t - begin;
+      const R* belief = beliefs + local * b.lanes;
+      R* result = results + local * b.lanes;
+      if (mode == logarithmic && p < 0) conditional(zeros.data(), belief, n, result);
+      if (p >= 0 && (mode == logarithmic || edge_marginals)) {
+        const R* above = results + (p - begin) * b.lanes;
+        const R* ratio = work.ratios.data() + local * b.lanes;
+        const EdgeMatrix<R> matrix = mode == scaled
+                                         ? edge_matrix<R>(b, exps.shared.data(), exps.own.data(), t, local)
+                                         : edge_matrix<R>(b, w.matrix, work.matrices.data(), t, local);
+        if (mode == logarithmic) std::fill(result, result + b.lanes, 0.0);
+        for (int a = 0; a < n; a++) {
+          const R* row = matrix.by_parent + int64_t(a) * b.lanes;
+          if (mode == logarithmic) conditional(row, belief, n, given.data());
+          for (int c = 0; c < n; c++) {
+            const double joint = mode == logarithmic ? above[a] * given[c] : ratio[a] * row[c] * belief[c];
+            if (mode == logarithmic) result[c] += joint;
+            if (edge_marginals) edge_marginals[(t * n + (b.flipped[t] ? c : a)) * n + (b.flipped[t] ? a : c)] = joint;
+          }
+        }
+      }
+      for (int a = 0; a < n; a++) node_marginals[t * n + a] = result[a];
+    }
+  }
+}
+
+// Labels drawn from the roots down; `uniforms` holds one number in [0, 1) for every draw and node.
+CLONES void sample(const BatchView& b, const double* weights, Mode mode, const double* uniforms, int64_t n_draws,
+                   int64_t first, int64_t last, int32_t* labels) {
+  using R = double;
+  Workspace<R> work;
+  Exponentials exps;
+  const Weights<R> w(weights, b);
+  const std::vector<R> zeros(b.lanes, 0), ones(b.lanes, 1);
+  const int n = b.n_labels;
+  std::vector<double> chance(n);
+  if (mode == scaled) Exponentials::of_shared(exps, b, w.matrix);
+  for (int64_t i = first; i < last; i++) {
+    const int64_t begin = b.offsets[i], end = b.offsets[i + 1];
+    beliefs_up(b, w, mode, zeros.data(), begin, end, work, exps);
+    for (int64_t draw = 0; draw < n_draws; draw++) {
+      int32_t* drawn = labels + draw * b.n_nodes;
+      for (int64_t k = begin; k < end; k++) {
+        const int64_t t = b.order[k], p = b.parent[t], local = t - begin;
+        const R* belief = work.scores.data() + local * b.lanes;
+        const R* row = mode == scaled ? ones.data() : zeros.data();
+        if (p >= 0) {
+          const EdgeMatrix<R> matrix = mode == scaled
+                                           ? edge_matrix<R>(b, exps.shared.data(), exps.own.data(), t, local)
+                                           : edge_matrix<R>(b, w.matrix, work.matrices.data(), t, local);
+          row = matrix.by_parent + int64_t(drawn[p]) * b.lanes;
+        }
+        if (mode == logarithmic)
+          conditional(row, belief, n, chance.data());
+        else
+          for (int a = 0; a < n; a++) chance[a] = row[a] * belief[a];
+        double total = 0;
+        for (int a = 0; a < n; a++) total += chance[a];
+        double left = uniforms[draw * b.n_nodes + t] * total;
+        int32_t label = -1;
+        for (int a = 0; a < n; a++) {
+          if (!(chance[a] > 0)) continue;
+          label = a;  // the last possible label catches what rounding leaves over
+          left -= chance[a];
+          if (left < 0) break;
+        }
+        drawn[t] = std::max(label, 0);
+      }
+    }
+  }
+}
+
+namespace {
+
+// One of the k best ways to label a subtree, given the label of its root: which way of the node's earlier children
+// it extends, and which label and way it takes at the child joined last.
+struct Way {
+  double score;
+  int32_t earlier, child_label, child_way;
+};
+
+}  // namespace
+
+// The k best labellings: every node keeps, for each label, its k best ways; a child is joined to its parent by taking
+// the k best sums of two sorted lists. O(n_nodes * n_labels^2 * k log k).
+void top(const BatchView& b, const double* weights, int k, int64_t first, int64_t last, double* values,
+         int32_t* labels) {
+  Workspace<double> work;
+  const Weights<double> w(weights, b);
+  const int n = b.n_labels;
+  std::vector<std::vector<std::vector<Way>>> joined;   // per non-root node: ways of the parent after joining it, by label
+  std::vector<std::vector<std::vector<Way>>> current;  // per node: its ways so far, by label
+  std::vector<int64_t> roots;
+  auto better = [](const Way& u, const Way& v) { return u.score > v.score; };
+  // the k best sums u + v, u from `left`, v from `right`, both sorted: only pairs with (i + 1)(j + 1) <= k can be among them
+  auto join = [&](const std::vector<Way>& left, const std::vector<Way>& right, auto make) {
+    std::vector<Way> sums;
+    for (size_t i = 0; i < left.size(); i++)
+      for (size_t j = 0; j < right.size() && (i + 1) * (j + 1) <= size_t(k); j++) sums.push_back(make(i, j));
+    std::stable_sort(sums.begin(), sums.end(), better);
+    if (sums.size() > size_t(k)) sums.resize(k);
+    return sums;
+  };
+  for (int64_t i = first; i < last; i++) {
+    const int64_t begin = b.offsets[i], end = b.offsets[i + 1], size = end - begin;
+    prepare(b, w, begin, end, work);
+    joined.assign(size, {});
+    current.assign(size, {});
+    roots.clear();
+    for (int64_t local = 0; local < size; local++) {
+      current[local].resize(n);
+      for (int a = 0; a < n; a++) {
+        const double s = work.scores[local * b.lanes + a];
+        if (s > minus_infinity<double>) current[local][a].push_back({s, -1, -1, -1});
+      }
+    }
+    for (int64_t slot = end - 1; slot >= begin; slot--) {
+      const int64_t t = b.order[slot], p = b.parent[t], local = t - begin;
+      if (p < 0) {
+        roots.push_back(local);
+        continue;
+      }
+      const double* matrix = edge_matrix<double>(b, w.matrix, work.matrices.data(), t, local).by_parent;
+      auto& above = current[p - begin];
+      for (int a = 0; a < n; a++) {
+        std::vector<Way> message;
+        for (int c = 0; c < n; c++) {
+          const double s = matrix[int64_t(a) * b.lanes + c];
+          if (!(s > minus_infinity<double>)) continue;
+          for (size_t j = 0; j < current[local][c].size(); j++)
+            message.push_back({s + current[local][c][j].score, -1, c, int32_t(j)});
+        }
+        std::stable_sort(message.begin(), message.end(), better);
+        if (message.size() > size_t(k)) message.resize(k);
+        above[a] = join(above[a], message, [&](size_t u, size_t v) {
+          return Way{above[a][u].score + message[v].score, int32_t(u), message[v].child_label, message[v].child_way};
+        });
+      }
+      joined[local] = above;
+    }
+    // Trees of a forest are joined one after the other by the same rule; `combined[r]` are the ways up to tree r.
+    std::vector<std::vector<Way>> combined;
+    for (size_t r = 0; r < roots.size(); r++) {
+      std::vector<Way> tree;
+      for (int a = 0; a < n; a++)
+        for (size_t j = 0; j < current[roots[r]][a].size(); j++)
+          tree.push_back({current[roots[r]][a][j].score, -1, a, int32_t(j)});
+      std::stable_sort(tree.begin(), tree.end(), better);
+      if (tree.size() > size_t(k)) tree.resize(k);
+      if (r > 0)
+        tree = join(combined.back(), tree, [&](size_t u, size_t v) {
+          return Way{combined.back()[u].score + tree[v].score, int32_t(u), tree[v].child_label, tree[v].child_way};
+        });
+      combined.push_back(std::move(tree));
+    }
+    std::vector<int32_t> way(size);
+    for (int rank = 0; rank < k; rank++) {
+      int32_t* out = labels + rank * b.n_nodes + begin;
+      const bool exists = size > 0 && size_t(rank) < combined.back().size();
+      values[i * k + rank] = exists ? combined.back()[rank].score : (size == 0 && rank == 0 ? 0 : minus_infinity<double>);
+      if (!exists) {
+        std::fill(out, out + size, -1);
+        continue;
+      }
+      int32_t entry = rank;
+      for (size_t r = roots.size(); r-- > 0;) {
+        const Way& chosen = combined[r][entry];
+        out[roots[r]] = chosen.child_label;
+        way[roots[r]] = chosen.child_way;
+        entry = chosen.earlier;
+      }
+      // children were joined in descending slots; `way` of the parent is unwound from the child joined last
+      for (int64_t slot = begin; slot < end; slot++) {
+        const int64_t t = b.order[slot], p = b.parent[t], local = t - begin;
+        if (p < 0) continue;
+        const Way& chosen = joined[local][out[p - begin]][way[p - begin]];
+        out[local] = chosen.child_label;
+        way[local] = chosen.child_way;
+        way[p - begin] = chosen.earlier;
+      }
+    }
+  }
+}
+
+}  // namespace maxendnet

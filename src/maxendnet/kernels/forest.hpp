@@ -1,0 +1,313 @@
+// The recursions on a forest. A chain is the forest whose node t has parent t - 1, an isolated node is a root without
+// children: one routine serves all. Leaves to roots ("up") collects messages, roots to leaves ("down") reads results.
+//
+// No back-pointers: on the way down the best child label is recomputed from one row, which is cheaper than storing it.
+#pragma once
+#include <algorithm>
+
+#include "common.hpp"
+
+namespace maxendnet {
+
+template <class R>
+struct Workspace {
+  int64_t n = 0;
+  std::vector<R> scores;    // (n, lanes) node scores; the up pass turns them into beliefs
+  std::vector<R> messages;  // (n, lanes) what a node told its parent, indexed by the parent's label
+  std::vector<R> ratios;    // (n, lanes) marginal of the parent divided by the message
+  std::vector<R> results;   // (n, lanes) marginals or max-marginals
+  std::vector<R> matrices;  // (n, 2, n_labels, lanes) own matrix of every edge; only with edge features
+  std::vector<int32_t> labels;
+
+  void fit(int64_t n_nodes, const BatchView& b) {
+    if (n_nodes <= n) return;
+    n = n_nodes;
+    const size_t size = size_t(n) * b.lanes;
+    scores.resize(size);
+    messages.resize(size);
+    ratios.resize(size);
+    results.resize(size);
+    labels.resize(n);
+    if (b.n_edge_features) matrices.resize(size_t(n) * 2 * b.matrix_size());
+  }
+};
+
+// The two orientations of the matrix on the edge from node t to its parent.
+template <class R>
+struct EdgeMatrix {
+  const R* by_parent;  // row: label of the parent
+  const R* by_child;
+};
+
+template <class R>
+INLINE EdgeMatrix<R> edge_matrix(const BatchView& b, const R* shared, const R* own, int64_t t, int64_t local) {
+  const int64_t size = b.matrix_size();
+  const R* pair = b.n_edge_features ? own + local * 2 * size : shared + int64_t(b.edge_type[t]) * 2 * size;
+  const int flip = b.flipped[t];
+  return {pair + flip * size, pair + (1 - flip) * size};
+}
+
+// ---- scores ---------------------------------------------------------------------------------------------------------
+
+template <class R, int W>
+INLINE void score_block(int a0, const BatchView& b, const Weights<R>& w, int64_t t, R* out) {
+  constexpr int n = width<R>;
+  V<R> sum[W / n];
+  weighted_sum<R, W>(
+      b.indptr[t], b.indptr[t + 1], [&](int64_t k) INLINED { return R(b.data[k]); },
+      [&](int64_t k) INLINED { return w.node + int64_t(b.indices[k]) * b.lanes + a0; }, sum);
+  for (int a = 0; a < W / n; a++) store(out + a0 + a * n, sum[a]);
+}
+
+// Node scores of one example, without forbidden labels: they and the padding get -inf in `forbid`.
+template <class R>
+INLINE void score_nodes(const BatchView& b, const Weights<R>& w, int64_t begin, int64_t end, R* scores) {
+  for (int64_t t = begin; t < end; t++) {
+    R* out = scores + (t - begin) * b.lanes;
+    FOR_LANES(score_block, R, b.lanes, b, w, t, out);
+    for (int a = 0; b.n_tied && a < b.n_labels; a++) {
+      const double* f = b.label_features + (t * b.n_labels + a) * b.n_tied;
+      R sum = 0;
+      for (int j = 0; j < b.n_tied; j++) sum += w.tied[j] * R(f[j]);
+      out[a] += sum;
+    }
+  }
+}
+
+template <class R>
+INLINE void forbid(const BatchView& b, int64_t begin, int64_t end, R* scores) {
+  for (int64_t t = begin; t < end; t++) {
+    R* out = scores + (t - begin) * b.lanes;
+    for (int a = b.n_labels; a < b.lanes; a++) out[a] = minus_infinity<R>;
+    if (b.allowed)
+      for (int a = 0; a < b.n_labels; a++)
+        if (!b.allowed[t * b.n_labels + a]) out[a] = minus_infinity<R>;
+  }
+}
+
+// With edge features every edge has a matrix of its own: transitions of its type plus features times their weights.
+template <class R>
+INLINE void build_matrices(const BatchView& b, const R* shared, int64_t begin, int64_t end, R* own) {
+  const int64_t pair = 2 * b.matrix_size();
+  for (int64_t t = begin; t < end; t++) {
+    if (b.parent[t] < 0) continue;
+    R* out = own + (t - begin) * pair;
+    const R* transitions = shared + int64_t(b.edge_type[t]) * pair;
+    for (int64_t k = 0; k < pair; k++) out[k] = transitions[k];
+    for (int f = 0; f < b.n_edge_features; f++) {
+      const R x = R(b.edge_features[t * b.n_edge_features + f]);
+      const R* weights = shared + int64_t(b.n_edge_types + f) * pair;
+      if (x != 0)
+        for (int64_t k = 0; k < pair; k++) out[k] += x * weights[k];
+    }
+  }
+}
+
+// Score of a labelling, given the node scores before the up pass has changed them.
+template <class R>
+INLINE double score_of(const BatchView& b, const R* shared, const R* own, int64_t begin, int64_t end, const R* scores,
+                       const int32_t* labels) {
+  double total = 0;
+  for (int64_t t = begin; t < end; t++) {
+    const int32_t label = labels[t - begin];
+    total += double(scores[(t - begin) * b.lanes + label]);
+    if (b.parent[t] >= 0)
+      total += double(edge_matrix(b, shared, own, t, t - begin)
+                          .by_parent[int64_t(labels[b.parent[t] - begin]) * b.lanes + label]);
+  }
+  return total;
+}
+
+// ---- max-plus -------------------------------------------------------------------------------------------------------
+
+template <class R, int W>
+INLINE void max_block(int a0, const R* matrix, const R* belief, int n_labels, int lanes, R* out) {
+  constexpr int n = width<R>;
+  V<R> best[W / n];
+  for (int a = 0; a < W / n; a++) best[a] = spread(minus_infinity<R>);
+  for (int c = 0; c < n_labels; c++) {
+    const R s = belief[c];
+    const R* row = matrix + int64_t(c) * lanes + a0;
+    for (int a = 0; a < W / n; a++) {
+      const V<R> v = load(row + a * n) + s;
+      best[a] = v > best[a] ? v : best[a];
+    }
+  }
+  for (int a = 0; a < W / n; a++) store(out + a0 + a * n, best[a]);
+}
+
+template <class R, bool KeepMessages>
+INLINE void max_up(const BatchView& b, const R* shared, const R* own, int64_t begin, int64_t end, R* beliefs,
+                   R* messages) {
+  for (int64_t k = end - 1; k >= begin; k--) {
+    const int64_t t = b.order[k], p = b.parent[t];
+    if (p < 0) continue;
+    R* message = messages + (KeepMessages ? (t - begin) * b.lanes : 0);
+    const R* belief = beliefs + (t - begin) * b.lanes;
+    const R* matrix = edge_matrix(b, shared, own, t, t - begin).by_child;
+    FOR_LANES(max_block, R, b.lanes, matrix, belief, b.n_labels, b.lanes, message);
+    add_row(beliefs + (p - begin) * b.lanes, message, b.lanes);
+  }
+}
+
+// The first index at which u + v is largest.
+template <class R>
+INLINE int32_t best_label(const R* u, const R* v, int lanes) {
+  V<R> best = load(u) + load(v);
+  for (int a = width<R>; a < lanes; a += width<R>) {
+    const V<R> x = load(u + a) + load(v + a);
+    best = x > best ? x : best;
+  }
+  R top = best[0];
+  for (int a = 1; a < width<R>; a++) top = best[a] > top ? best[a] : top;
+  for (int32_t a = 0; a < lanes; a++)
+    if (u[a] + v[a] == top) return a;
+  return 0;
+}
+
+template <class R>
+INLINE void max_down(const BatchView& b, const R* shared, const R* own, int64_t begin, int64_t end, const R* beliefs,
+                     const R* zeros, int32_t* labels) {
+  for (int64_t k = begin; k < end; k++) {
+    const int64_t t = b.order[k], p = b.parent[t];
+    const R* row = zeros;
+    if (p >= 0) row = edge_matrix(b, shared, own, t, t - begin).by_parent + int64_t(labels[p - begin]) * b.lanes;
+    labels[t - begin] = best_label(row, beliefs + (t - begin) * b.lanes, b.lanes);
+  }
+}
+
+// ---- sum-product, scaled --------------------------------------------------------------------------------------------
+
+template <class R, int W>
+INLINE void product_block(int a0, const R* matrix, const R* belief, int n_labels, int lanes, R* out) {
+  constexpr int n = width<R>;
+  V<R> sum[W / n];
+  weighted_sum<R, W>(
+      0, n_labels, [&](int64_t c) INLINED { return belief[c]; },
+      [&](int64_t c) INLINED { return matrix + c * lanes + a0; }, sum);
+  for (int a = 0; a < W / n; a++) store(out + a0 + a * n, sum[a]);
+}
+
+// exp(matrix - its maximum), with 0 in the padding; returns the maximum. A matrix of -inf alone gives zeros.
+template <class R>
+INLINE double exp_matrix(const R* matrix, int n_labels, int lanes, R* out) {
+  R top = minus_infinity<R>;
+  for (int c = 0; c < n_labels; c++)
+    for (int a = 0; a < n_labels; a++) top = std::max(top, matrix[int64_t(c) * lanes + a]);
+  const R shift = top > minus_infinity<R> ? top : R(0);
+  for (int c = 0; c < n_labels; c++) {
+    const int64_t row = int64_t(c) * lanes;
+    for (int a = 0; a < lanes; a += width<R>) store(out + row + a, exp_negative(load(matrix + row + a) - shift));
+    for (int a = n_labels; a < lanes; a++) out[row + a] = 0;
+  }
+  return double(shift);
+}
+
+// A product of many scales, whose logarithm is taken only when it threatens to leave the range of a double.
+struct LogScale {
+  double log = 0, product = 1;
+  INLINE void multiply(LogScale& s, double c) {
+    s.product *= c;
+    if (s.product < 1e-200 || s.product > 1e200) {
+      s.log += std::log(s.product);
+      s.product = 1;
+    }
+  }
+  double total() const { return log + std::log(product); }
+};
+
+// Up: node scores become beliefs, scaled to sum one; returns log Z. `exp_shared` and `shift` come from exp_matrix.
+template <class R>
+INLINE double sum_up(const BatchView& b, const R* exp_shared, const R* exp_own, const double* shift_shared,
+                     const double* shift_own, int64_t begin, int64_t end, R* beliefs, R* messages) {
+  LogScale scale;
+  for (int64_t t = begin; t < end; t++) {
+    R* s = beliefs + (t - begin) * b.lanes;
+    const R top = lane_max(s, b.lanes);
+    scale.log += double(top);
+    for (int a = 0; a < b.lanes; a += width<R>) store(s + a, exp_negative(load(s + a) - top));
+  }
+  for (int64_t k = end - 1; k >= begin; k--) {
+    const int64_t t = b.order[k], p = b.parent[t];
+    const R* belief = beliefs + (t - begin) * b.lanes;
+    if (p < 0) {
+      LogScale::multiply(scale, double(lane_sum(belief, b.lanes)));
+      continue;
+    }
+    R* message = messages + (t - begin) * b.lanes;
+    const R* matrix = edge_matrix(b, exp_shared, exp_own, t, t - begin).by_child;
+    FOR_LANES(product_block, R, b.lanes, matrix, belief, b.n_labels, b.lanes, message);
+    R* target = beliefs + (p - begin) * b.lanes;
+    multiply_row(target, message, b.lanes);
+    const R c = lane_sum(target, b.lanes);
+    scale_row(target, c > 0 ? R(1) / c : R(0), b.lanes);
+    LogScale::multiply(scale, double(c));
+    scale.log += b.n_edge_features ? shift_own[t - begin] : shift_shared[b.edge_type[t]];
+  }
+  return scale.total();
+}
+
+// Down: marginals, and the ratios r such that the marginal of an edge is r[parent] * matrix[parent, child] * belief[child].
+template <class R>
+INLINE void sum_down(const BatchView& b, const R* exp_shared, const R* exp_own, int64_t begin, int64_t end,
+                     const R* beliefs, const R* messages, R* ratios, R* marginals) {
+  for (int64_t k = begin; k < end; k++) {
+    const int64_t t = b.order[k], p = b.parent[t];
+    const R* belief = beliefs + (t - begin) * b.lanes;
+    R* marginal = marginals + (t - begin) * b.lanes;
+    if (p < 0) {
+      const R c = lane_sum(belief, b.lanes);
+      const R inverse = c > 0 ? R(1) / c : R(0);
+      for (int a = 0; a < b.lanes; a += width<R>) store(marginal + a, load(belief + a) * inverse);
+      continue;
+    }
+    const R* message = messages + (t - begin) * b.lanes;
+    const R* above = marginals + (p - begin) * b.lanes;
+    R* ratio = ratios + (t - begin) * b.lanes;
+    for (int a = 0; a < b.lanes; a += width<R>) {
+      const V<R> m = load(message + a), q = load(above + a) / m;
+      store(ratio + a, m > R(0) ? q : V<R>{});
+    }
+    const R* matrix = edge_matrix(b, exp_shared, exp_own, t, t - begin).by_parent;
+    FOR_LANES(product_block, R, b.lanes, matrix, ratio, b.n_labels, b.lanes, marginal);
+    multiply_row(marginal, belief, b.lanes);
+  }
+}
+
+// ---- sum-product, in logarithms: slower, for scores so far apart that the scaled form would underflow ------------------
+
+template <class R>
+INLINE double log_sum_row(const R* u, const R* v, int n) {
+  double top = -std::numeric_limits<double>::infinity(), sum = 0;
+  for (int a = 0; a < n; a++) top = std::max(top, double(u[a]) + double(v[a]));
+  if (!(top > -std::numeric_limits<double>::infinity())) return top;
+  for (int a = 0; a < n; a++) sum += std::exp(double(u[a]) + double(v[a]) - top);
+  return top + std::log(sum);
+}
+
+template <class R>
+INLINE double log_up(const BatchView& b, const R* shared, const R* own, const R* zeros, int64_t begin, int64_t end,
+                     R* beliefs) {
+  double total = 0;
+  for (int64_t k = end - 1; k >= begin; k--) {
+    const int64_t t = b.order[k], p = b.parent[t];
+    const R* belief = beliefs + (t - begin) * b.lanes;
+    if (p < 0) {
+      total += log_sum_row(belief, zeros, b.n_labels);
+      continue;
+    }
+    const R* matrix = edge_matrix(b, shared, own, t, t - begin).by_parent;
+    R* target = beliefs + (p - begin) * b.lanes;
+    for (int a = 0; a < b.n_labels; a++) target[a] += R(log_sum_row(matrix + int64_t(a) * b.lanes, belief, b.n_labels));
+  }
+  return total;
+}
+
+// Conditional distribution of a node given the label of its parent (or of a root), from log beliefs.
+template <class R>
+INLINE void conditional(const R* row, const R* belief, int n, double* out) {
+  const double norm = log_sum_row(row, belief, n);
+  for (int a = 0; a < n; a++) out[a] = norm > -1e300 ? std::exp(double(row[a]) + double(belief[a]) - norm) : 0;
+}
+
+}  // namespace maxendnet

@@ -1,0 +1,310 @@
+// The binding: checks dtype and contiguity, releases the GIL, calls the kernel. No Python object is seen inside a kernel.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+
+#include <stdexcept>
+
+#include "kernels.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace maxendnet;
+
+namespace {
+
+template <class T>
+using In = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Out = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+const T* field(nb::handle batch, const char* name) {
+  In<T> array;
+  if (!nb::try_cast(batch.attr(name), array))
+    throw std::invalid_argument(std::string("batch.") + name + " has the wrong dtype or is not C-contiguous");
+  return array.size() ? array.data() : nullptr;
+}
+
+size_t extent(nb::handle batch, const char* name, size_t axis) {
+  return nb::cast<size_t>(batch.attr(name).attr("shape")[nb::int_(axis)]);
+}
+
+// n_labels and the counts of weights are not in the batch: they belong to the model.
+struct Shape {
+  int64_t n_features;
+  int n_labels, n_edge_types, n_edge_features, n_tied;
+};
+
+BatchView view(nb::handle batch, const Shape& shape) {
+  BatchView b{};
+  b.indptr = field<int64_t>(batch, "indptr");
+  b.indices = field<int32_t>(batch, "indices");
+  b.data = field<double>(batch, "data");
+  b.y = field<int32_t>(batch, "y");
+  b.offsets = field<int64_t>(batch, "offsets");
+  b.order = field<int32_t>(batch, "order");
+  b.parent = field<int32_t>(batch, "parent");
+  b.edge_type = field<int32_t>(batch, "edge_type");
+  b.flipped = field<uint8_t>(batch, "flipped");
+  b.edge_features = field<double>(batch, "edge_features");
+  b.allowed = field<uint8_t>(batch, "allowed");
+  b.label_features = field<double>(batch, "label_features");
+  b.weights = field<double>(batch, "weights");
+  b.n_examples = int64_t(extent(batch, "offsets", 0)) - 1;
+  b.n_nodes = int64_t(extent(batch, "parent", 0));
+  b.n_features = shape.n_features;
+  b.n_labels = shape.n_labels;
+  b.lanes = padded(shape.n_labels);
+  b.n_edge_types = shape.n_edge_types;
+  b.n_edge_features = shape.n_edge_features;
+  b.n_tied = shape.n_tied;
+  return b;
+}
+
+struct Groups {
+  In<int64_t> node_offsets, feature_offsets;
+  In<int32_t> features;
+  In<int64_t> entry_offsets;
+  In<int32_t> entry_nodes;
+  In<double> entry_values;
+  GroupsView view() const {
+    return {node_offsets.data(), feature_offsets.data(), features.data(),
+            entry_offsets.data(), entry_nodes.data(), entry_values.data()};
+  }
+};
+
+template <class T>
+nb::ndarray<nb::numpy, T> to_numpy(std::vector<T>&& values) {
+  auto* kept = new std::vector<T>(std::move(values));
+  nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return nb::ndarray<nb::numpy, T>(kept->data(), {kept->size()}, owner);
+}
+
+// Transposes X inside every group of nodes: counting sort, linear in the number of entries.
+nb::tuple group_features(In<int64_t> indptr, In<int32_t> indices, In<double> data, In<int64_t> node_offsets,
+                         int64_t n_features) {
+  const int64_t n_groups = int64_t(node_offsets.size()) - 1;
+  const int64_t nnz = int64_t(indices.size());
+  std::vector<int64_t> feature_offsets(n_groups + 1, 0), entry_offsets;
+  std::vector<int32_t> features, entry_nodes(nnz);
+  std::vector<double> entry_values(nnz);
+  {
+    nb::gil_scoped_release release;
+    std::vector<int64_t> last_seen(n_features, -1), slot(n_features), cursor;
+    const int64_t *ptr = indptr.data(), *groups = node_offsets.data();
+    const int32_t* index = indices.data();
+    for (int64_t g = 0; g < n_groups; g++) {
+      const int64_t first = int64_t(features.size());
+      cursor.clear();
+      for (int64_t k = ptr[groups[g]]; k < ptr[groups[g + 1]]; k++) {
+        const int32_t f = index[k];
+        if (last_seen[f] != g) {
+          last_seen[f] = g;
+          slot[f] = int64_t(cursor.size());
+          features.push_back(f);
+          cursor.push_back(0);
+        }
+        cursor[slot[f]]++;
+      }
+      int64_t position = ptr[groups[g]];
+      for (int64_t& count : cursor) {
+        const int64_t size = count;
+        entry_offsets.push_back(position);
+        count = position;
+        position += size;
+      }
+      for (int64_t t = groups[g]; t < groups[g + 1]; t++)
+        for (int64_t k = ptr[t]; k < ptr[t + 1]; k++) {
+          const int64_t place = cursor[slot[index[k]]]++;
+          entry_nodes[place] = int32_t(t - groups[g]);
+          entry_values[place] = data.data()[k];
+        }
+      feature_offsets[g + 1] = first + int64_t(cursor.size());
+    }
+    entry_offsets.push_back(nnz);
+  }
+  return nb::make_tuple(to_numpy(std::move(feature_offsets)), to_numpy(std::move(features)),
+                        to_numpy(std::move(entry_offsets)), to_numpy(std::move(entry_nodes)),
+                        to_numpy(std::move(entry_values)));
+}
+
+PriorArgs prior_args(const std::string& kind, double a, double b, nb::handle variance, nb::handle mean) {
+  PriorArgs p{};
+  p.a = a;
+  p.b = b;
+  if (kind == "gaussian") p.kind = gaussian;
+  else if (kind == "normal_gamma") p.kind = normal_gamma;
+  else if (kind == "normal_inverse_gaussian") p.kind = normal_inverse_gaussian;
+  else if (kind == "spike_slab") p.kind = spike_slab;
+  else if (kind == "exponential") p.kind = exponential;
+  else if (kind == "uniform") p.kind = uniform;
+  else throw std::invalid_argument("the kernels know no prior of kind '" + kind + "'");
+  if (!variance.is_none()) {
+    p.variance = nb::cast<In<double>>(variance).data();
+    p.mean = nb::cast<In<double>>(mean).data();
+  }
+  return p;
+}
+
+// state: a Python object with the arrays of FrankWolfeState as attributes
+FrankWolfeState state_view(nb::handle state) {
+  auto writable = [&](const char* name) -> double* {
+    nb::object value = state.attr(name);
+    if (value.is_none()) return nullptr;
+    Out<double> array;
+    if (!nb::try_cast(value, array))
+      throw std::invalid_argument(std::string("state.") + name + " must be a C-contiguous float64 array");
+    return array.data();
+  };
+  FrankWolfeState s{};
+  s.eta = writable("eta");
+  s.average = writable("average");
+  s.blocks_node = writable("blocks_node");
+  s.blocks_edge = writable("blocks_edge");
+  s.edge_block = nb::cast<In<int64_t>>(state.attr("edge_block")).data();
+  s.blocks_tied = writable("blocks_tied");
+  s.costs = writable("costs");
+  s.gaps = writable("gaps");
+  s.average_cost = writable("average_cost");
+  s.n_updates = writable("n_updates");
+  return s;
+}
+
+template <class R>
+void bind_precision(nb::module_& m) {
+  m.def(
+      "decode",
+      [](nb::handle batch, const Shape& shape, In<R> weights, nb::handle cost, int64_t first, int64_t last,
+         nb::handle values, Out<int32_t> labels) {
+        const BatchView b = view(batch, shape);
+        const R* costs = cost.is_none() ? nullptr : nb::cast<In<R>>(cost).data();
+        double* v = values.is_none() ? nullptr : nb::cast<Out<double>>(values).data();
+        nb::gil_scoped_release release;
+        decode<R>(b, weights.data(), costs, first, last, v, labels.data());
+      },
+      "batch"_a, "shape"_a, "weights"_a.noconvert(), "cost"_a.none(), "first"_a, "last"_a, "values"_a.none(), "labels"_a.noconvert(),
+      "Best labelling of examples [first, last) and its score; with a cost matrix, loss-augmented.");
+  m.def(
+      "hinge_oracle",
+      [](nb::handle batch, const Shape& shape, In<R> weights, In<R> cost, int64_t first, int64_t last,
+         Out<double> values, nb::handle gradient) {
+        const BatchView b = view(batch, shape);
+        double* g = gradient.is_none() ? nullptr : nb::cast<Out<double>>(gradient).data();
+        nb::gil_scoped_release release;
+        hinge_oracle<R>(b, weights.data(), cost.data(), first, last, values.data(), g);
+      },
+      "batch"_a, "shape"_a, "weights"_a.noconvert(), "cost"_a.noconvert(), "first"_a, "last"_a, "values"_a.noconvert(), "gradient"_a.none(),
+      "Hinge of every example, and a subgradient of their weighted sum, added to `gradient`.");
+  m.def(
+      "log_oracle",
+      [](nb::handle batch, const Shape& shape, const Groups& groups, In<int64_t> group_examples, In<R> weights, int mode,
+         int64_t first, int64_t last, Out<double> values, nb::handle gradient) {
+        const BatchView b = view(batch, shape);
+        double* g = gradient.is_none() ? nullptr : nb::cast<Out<double>>(gradient).data();
+        nb::gil_scoped_release release;
+        log_oracle<R>(b, groups.view(), group_examples.data(), weights.data(), Mode(mode), first, last, values.data(), g);
+      },
+      "batch"_a, "shape"_a, "groups"_a, "group_examples"_a, "weights"_a.noconvert(), "mode"_a, "first"_a, "last"_a, "values"_a,
+      "gradient"_a.none(),
+      "Log loss of every example in groups [first, last), and the gradient of their weighted sum, added to `gradient`.");
+  m.def(
+      "block_frank_wolfe",
+      [](nb::handle batch, const Shape& shape, const Groups& groups, const std::string& kind, double a, double b2,
+         nb::handle variance, nb::handle mean, double C, Out<R> weights, In<R> cost, In<double> cost64,
+         In<int64_t> picks, nb::handle state) {
+        const BatchView b = view(batch, shape);
+        const PriorArgs prior = prior_args(kind, a, b2, variance, mean);
+        const FrankWolfeState s = state_view(state);
+        nb::gil_scoped_release release;
+        block_frank_wolfe<R>(b, groups.view(), prior, C, weights.data(), cost.data(), cost64.data(), picks.data(),
+                             int64_t(picks.size()), s);
+      },
+      "batch"_a, "shape"_a, "groups"_a, "kind"_a, "a"_a, "b"_a, "variance"_a.none(), "mean"_a.none(), "C"_a, "weights"_a,
+      "cost"_a.noconvert(), "cost64"_a, "picks"_a, "state"_a, "One update for every picked example; `weights` and `state` change.");
+}
+
+}  // namespace
+
+NB_MODULE(_kernels, m) {
+  m.doc() = "The hot loops of maxendnet: flat arrays in, flat arrays out.";
+  nb::class_<Shape>(m, "Shape")
+      .def(nb::init<int64_t, int, int, int, int>(), "n_features"_a, "n_labels"_a, "n_edge_types"_a, "n_edge_features"_a,
+           "n_tied"_a);
+  nb::class_<Groups>(m, "Groups")
+      .def(nb::init<In<int64_t>, In<int64_t>, In<int32_t>, In<int64_t>, In<int32_t>, In<double>>());
+  m.def("padded", &padded, "n_labels"_a, "Number of vector lanes of a row of n_labels.");
+  m.def("group_features", &group_features, "indptr"_a, "indices"_a, "data"_a, "node_offsets"_a, "n_features"_a,
+        "Features of groups of nodes, transposed.");
+  bind_precision<float>(m);
+  bind_precision<double>(m);
+  m.def(
+      "max_marginals",
+      [](nb::handle batch, const Shape& shape, In<double> weights, int64_t first, int64_t last, Out<double> out) {
+        const BatchView b = view(batch, shape);
+        nb::gil_scoped_release release;
+        max_marginals(b, weights.data(), first, last, out.data());
+      },
+      "batch"_a, "shape"_a, "weights"_a.noconvert(), "first"_a, "last"_a, "out"_a, "Best score for every label of every node.");
+  m.def(
+      "marginals",
+      [](nb::handle batch, const Shape& shape, In<double> weights, int mode, int64_t first, int64_t last,
+         Out<double> values, nb::handle node, nb::handle edge) {
+        const BatchView b = view(batch, shape);
+        double* n = node.is_none() ? nullptr : nb::cast<Out<double>>(node).data();
+        double* e = edge.is_none() ? nullptr : nb::cast<Out<double>>(edge).data();
+        nb::gil_scoped_release release;
+        marginals(b, weights.data(), Mode(mode), first, last, values.data(), n, e);
+      },
+      "batch"_a, "shape"_a, "weights"_a.noconvert(), "mode"_a, "first"_a, "last"_a, "values"_a.noconvert(), "node"_a.none(), "edge"_a.none(),
+      "Log-partition of every example and, if asked, node and edge marginals.");
+  m.def(
+      "sample",
+      [](nb::handle batch, const Shape& shape, In<double> weights, int mode, In<double> uniforms, int64_t n_draws,
+         int64_t first, int64_t last, Out<int32_t> labels) {
+        const BatchView b = view(batch, shape);
+        nb::gil_scoped_release release;
+        sample(b, weights.data(), Mode(mode), uniforms.data(), n_draws, first, last, labels.data());
+      },
+      "batch"_a, "shape"_a, "weights"_a.noconvert(), "mode"_a, "uniforms"_a, "n_draws"_a, "first"_a, "last"_a, "labels"_a.noconvert(),
+      "Labellings drawn from p(y|x).");
+  m.def(
+      "top",
+      [](nb::handle batch, const Shape& shape, In<double> weights, int k, int64_t first, int64_t last,
+         Out<double> values, Out<int32_t> labels) {
+        const BatchView b = view(batch, shape);
+        nb::gil_scoped_release release;
+        top(b, weights.data(), k, first, last, values.data(), labels.data());
+      },
+      "batch"_a, "shape"_a, "weights"_a.noconvert(), "k"_a, "first"_a, "last"_a, "values"_a.noconvert(), "labels"_a.noconvert(), "The k best labellings.");
+  m.def(
+      "block_gaps",
+      [](nb::handle batch, const Shape& shape, In<double> weights, In<double> cost, double C, int64_t first,
+         int64_t last, nb::handle state, Out<double> values, Out<double> gaps) {
+        const BatchView b = view(batch, shape);
+        const FrankWolfeState s = state_view(state);
+        nb::gil_scoped_release release;
+        block_gaps(b, weights.data(), cost.data(), C, first, last, s, values.data(), gaps.data());
+      },
+      "batch"_a, "shape"_a, "weights"_a.noconvert(), "cost"_a.noconvert(), "C"_a, "first"_a, "last"_a, "state"_a, "values"_a.noconvert(), "gaps"_a,
+      "Hinge of every example and duality gap of its block.");
+  m.def(
+      "block_features",
+      [](nb::handle batch, const Shape& shape, nb::handle state, int64_t first, int64_t last, Out<double> eta) {
+        const BatchView b = view(batch, shape);
+        const FrankWolfeState s = state_view(state);
+        nb::gil_scoped_release release;
+        block_features(b, s, first, last, eta.data());
+      },
+      "batch"_a, "shape"_a, "state"_a, "first"_a, "last"_a, "eta"_a, "eta afresh from the blocks.");
+  m.def(
+      "prior_mean",
+      [](const std::string& kind, double a, double b, nb::handle variance, nb::handle mean, In<double> eta,
+         Out<double> out) {
+        prior_mean(prior_args(kind, a, b, variance, mean), eta.data(), int64_t(eta.size()), out.data());
+      },
+      "kind"_a, "a"_a, "b"_a, "variance"_a.none(), "mean"_a.none(), "eta"_a, "out"_a,
+      "Posterior mean as the kernels compute it, to be compared with the Python class.");
+}

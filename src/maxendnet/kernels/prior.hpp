@@ -1,0 +1,135 @@
+// Priors as seen by in-kernel solvers: mean phi' and variance phi'' of one weight, given eta.
+// `slack` is positive exactly inside the domain of phi. Each struct equals a class in maxendnet/priors; tests compare them.
+#pragma once
+#include "common.hpp"
+#include "kernels.hpp"
+
+namespace maxendnet {
+
+// T is one double or a vector of them.
+template <class T>
+struct Moments {
+  T mean, variance;
+};
+
+INLINE double exp_negative(double x) { return exp_negative(spread(x))[0]; }
+INLINE double square_root(double x) { return std::sqrt(x); }
+INLINE V<double> square_root(V<double> x) {
+  for (int a = 0; a < width<double>; a++) x[a] = std::sqrt(x[a]);
+  return x;
+}
+template <class T>
+INLINE T absolute(T x) {
+  return x < 0 ? -x : x;
+}
+INLINE double weights_at(const double* p, int64_t k, double) { return p[k]; }
+INLINE V<double> weights_at(const double* p, int64_t k, V<double>) { return load(p + k); }
+
+// Same variance and mean for every weight, so no array is read.
+struct GaussianPrior {
+  double variance, centre;
+  explicit GaussianPrior(const PriorArgs& p) : variance(p.a), centre(p.b) {}
+  static constexpr bool quadratic = true;
+  static double start(double g, double curvature) { return g / curvature; }
+  template <class T>
+  INLINE Moments<T> moments(const GaussianPrior& p, T eta, int64_t) { return {p.centre + p.variance * eta, p.variance + 0 * eta}; }
+  template <class T>
+  INLINE T slack(const GaussianPrior&, T eta) { return 1 + 0 * eta; }
+};
+
+struct DiagonalGaussianPrior {
+  const double *variance, *centre;
+  explicit DiagonalGaussianPrior(const PriorArgs& p) : variance(p.variance), centre(p.mean) {}
+  static constexpr bool quadratic = true;
+  static double start(double g, double curvature) { return g / curvature; }
+  template <class T>
+  INLINE Moments<T> moments(const DiagonalGaussianPrior& p, T eta, int64_t k) {
+    const T v = weights_at(p.variance, k, eta);
+    return {weights_at(p.centre, k, eta) + v * eta, v};
+  }
+  template <class T>
+  INLINE T slack(const DiagonalGaussianPrior&, T eta) { return 1 + 0 * eta; }
+};
+
+// Laplace is the case a = 1.
+struct NormalGammaPrior {
+  double a, lam;
+  explicit NormalGammaPrior(const PriorArgs& p) : a(p.a), lam(p.b) {}
+  static constexpr bool quadratic = false;
+  // phi / a is self-concordant: this step stays inside the domain and makes sure progress
+  double start(double g, double curvature) const { return g / (curvature + g * std::sqrt(curvature / a)); }
+  template <class T>
+  INLINE Moments<T> moments(const NormalGammaPrior& p, T eta, int64_t) {
+    const T r = 1 / (p.lam - eta * eta);
+    return {2 * p.a * eta * r, 2 * p.a * (p.lam + eta * eta) * r * r};
+  }
+  template <class T>
+  INLINE T slack(const NormalGammaPrior& p, T eta) { return p.lam - eta * eta; }
+};
+
+struct NormalInverseGaussianPrior {
+  double A, d;
+  explicit NormalInverseGaussianPrior(const PriorArgs& p) : A(p.a), d(p.b) {}
+  static constexpr bool quadratic = false;
+  double start(double g, double curvature) const { return g / curvature; }
+  template <class T>
+  INLINE Moments<T> moments(const NormalInverseGaussianPrior& p, T eta, int64_t) {
+    const T q = p.A * p.A - eta * eta, r = 1 / square_root(q);
+    return {p.d * eta * r, p.d * p.A * p.A * r / q};
+  }
+  template <class T>
+  INLINE T slack(const NormalInverseGaussianPrior& p, T eta) { return p.A - absolute(eta); }
+};
+
+struct SpikeSlabPrior {
+  double odds, v;  // odds = (1 - p) / p
+  explicit SpikeSlabPrior(const PriorArgs& p) : odds((1 - p.a) / p.a), v(p.b) {}
+  static constexpr bool quadratic = false;
+  double start(double g, double curvature) const { return g / curvature; }
+  template <class T>
+  INLINE Moments<T> moments(const SpikeSlabPrior& p, T eta, int64_t) {
+    const T inclusion = 1 / (1 + p.odds * exp_negative(-0.5 * p.v * eta * eta));
+    const T slab = p.v * eta;
+    return {slab * inclusion, p.v * inclusion + slab * slab * inclusion * (1 - inclusion)};
+  }
+  template <class T>
+  INLINE T slack(const SpikeSlabPrior&, T eta) { return 1 + 0 * eta; }
+};
+
+struct ExponentialPrior {
+  double lam;
+  explicit ExponentialPrior(const PriorArgs& p) : lam(p.a) {}
+  static constexpr bool quadratic = false;
+  // -log(1 - eta/lam) is self-concordant
+  double start(double g, double curvature) const { return g / (curvature + g * std::sqrt(curvature)); }
+  template <class T>
+  INLINE Moments<T> moments(const ExponentialPrior& p, T eta, int64_t) {
+    const T r = 1 / (p.lam - eta);
+    return {r, r * r};
+  }
+  template <class T>
+  INLINE T slack(const ExponentialPrior& p, T eta) { return p.lam - eta; }
+};
+
+struct UniformPrior {
+  double a;
+  explicit UniformPrior(const PriorArgs& p) : a(p.a) {}
+  static constexpr bool quadratic = false;
+  double start(double g, double curvature) const { return g / curvature; }
+  template <class T>
+  INLINE Moments<T> moments(const UniformPrior& p, T eta, int64_t) {
+    const T z = p.a * eta, z2 = z * z, zero = 0 * z;
+    // series of coth(z) - 1/z and of its derivative; at |z| < 0.05 the next terms are below 1e-14
+    const T small_mean = z * (1.0 / 3 - z2 * (1.0 / 45 - z2 * (2.0 / 945 - z2 / 4725)));
+    const T small_variance = 1.0 / 3 - z2 * (1.0 / 15 - z2 * (2.0 / 189 - z2 / 675));
+    const auto small = absolute(z) < 0.05;
+    const T y = small ? zero + 1.0 : absolute(z), e = exp_negative(-2 * y);
+    const T coth = (1 + e) / (1 - e), size = coth - 1 / y, mean = z < 0 ? -size : size;
+    const T variance = 1 / (y * y) - 4 * e / ((1 - e) * (1 - e));
+    return {p.a * (small ? small_mean : mean), p.a * p.a * (small ? small_variance : variance)};
+  }
+  template <class T>
+  INLINE T slack(const UniformPrior&, T eta) { return 1 + 0 * eta; }
+};
+
+}  // namespace maxendnet

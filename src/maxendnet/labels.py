@@ -1,0 +1,234 @@
+"""The user's labels: any hashable values, read once, compared as Python compares dict keys."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import chain, repeat
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.exceptions import DataConversionWarning
+
+from maxendnet.ragged import Array, IntArray, place
+
+# Kinds of arrays kept as they are; dates, records and the like become Python objects.
+PLAIN_KINDS = frozenset("biufUS")
+
+
+def distinct_labels(y: Array | Iterable[Hashable]) -> Array:
+    """The distinct labels, sorted.
+
+    Labels are the same when they are equal as dict keys (so ``1``, ``1.0`` and ``True`` are one label). They are sorted
+    as Python sorts them; where it cannot (``None`` beside strings), by type name and ``repr``.
+
+    Parameters
+    ----------
+    y : array of shape (n_nodes,) or iterable of labels
+
+    Returns
+    -------
+    ndarray of shape (n_labels,)
+        Of a numpy dtype when all labels have the same simple type, otherwise of objects.
+
+    Examples
+    --------
+    >>> distinct_labels(["N", "V", "N"]).tolist()
+    ['N', 'V']
+    >>> distinct_labels([2, None, "a", 2]).tolist()
+    [None, 2, 'a']
+    """
+    if isinstance(y, np.ndarray) and y.dtype.kind in "biuf":
+        return np.unique(y)
+    found = list(dict.fromkeys(y.tolist() if isinstance(y, np.ndarray) else y))
+    try:
+        found.sort()
+    except TypeError:
+        found.sort(key=lambda label: (type(label).__name__, repr(label)))
+    labels = label_array(found)
+    # Few labels, so fixed-width strings cost nothing here, and predictions get a string dtype. numpy drops NULs.
+    if found and set(map(type, found)) == {str} and not any(label.endswith("\0") for label in found):
+        labels = labels.astype(np.str_)
+    return labels
+
+
+def label_array(labels: Sequence[Any]) -> Array:
+    """A 1-D array of the labels, without turning one type into another (numpy would make 1 and "a" two strings).
+
+    Examples
+    --------
+    >>> label_array([1, "a"]).tolist(), label_array([(0, 1), (2, 3)]).shape, label_array([3, 4]).dtype.kind
+    ([1, 'a'], (2,), 'i')
+    """
+    kinds = set(map(type, labels))
+    kind = kinds.pop() if len(kinds) == 1 else object
+    if kind in (bool, int, float) or issubclass(kind, (np.number, np.bool_)):  # not an IntEnum
+        array = np.array(labels)
+        # integers beyond 64 bits would become floats or objects, and floats are not the user's labels
+        if array.dtype.kind in "biu" or issubclass(kind, (float, np.floating)):
+            return array
+    return np.fromiter(labels, dtype=object, count=len(labels))
+
+
+def label_codes(
+    y: Array, classes: Array, offsets: IntArray, flat: bool = False, name: str = "y"
+) -> npt.NDArray[np.int32]:
+    """Position of every label in ``classes``.
+
+    Raises
+    ------
+    ValueError
+        For a label that is not among the classes, with its example and node.
+
+    Examples
+    --------
+    >>> label_codes(np.array(["V", "N"]), np.array(["N", "V"]), np.array([0, 2])).tolist()
+    [1, 0]
+    """
+    code_of = {label: code for code, label in enumerate(classes.tolist())}
+    codes = np.fromiter(map(code_of.get, y.tolist(), repeat(-1)), dtype=np.int32, count=len(y))
+    unknown = np.flatnonzero(codes < 0)
+    if len(unknown):
+        k = int(unknown[0])
+        raise ValueError(
+            f"{place(name, offsets, k, flat)} has the label {y.tolist()[k]!r}, which is not one of the {len(classes)} "
+            f"classes {_shorten(classes.tolist())}; fit with examples of it, or correct the label."
+        )
+    return codes
+
+
+def read_labels(y: Any, offsets: IntArray, flat: bool) -> Array:
+    """Read labels given as one sequence per example (or as one sequence, where every example is one node).
+
+    Parameters
+    ----------
+    y : sequence
+    offsets : ndarray of shape (n_examples + 1,)
+    flat : bool
+
+    Returns
+    -------
+    ndarray of shape (n_nodes,)
+        In the dtype of the user's arrays; numbers in lists get a numpy dtype when they are all of one type; all
+        else stays as Python objects.
+
+    Examples
+    --------
+    >>> read_labels([["N", "V"], ["N"]], np.array([0, 2, 3]), flat=False).tolist()
+    ['N', 'V', 'N']
+    """
+    if isinstance(y, (str, bytes)):
+        raise ValueError(f"y is the string {y!r}; give a list of labels per example.")
+    labels = _read_flat(y, len(offsets) - 1) if flat else _read_nested(y, offsets)
+    _check_labels(labels, offsets, flat)
+    return labels
+
+
+def _as_list(y: Any) -> list[Any]:
+    try:
+        return list(y)
+    except TypeError:
+        raise ValueError(f"y is a {type(y).__name__}; give a list of labels per example.") from None
+
+
+def _read_flat(y: Any, n_examples: int) -> Array:
+    if hasattr(y, "__array__"):
+        y = np.asarray(y)
+        if y.ndim == 2 and y.shape[1] == 1:
+            warnings.warn(
+                "A column-vector y was passed when a 1d array was expected; reshape it with y.ravel().",
+                DataConversionWarning,
+                stacklevel=2,
+            )
+            y = y.ravel()
+        if y.ndim != 1:
+            raise ValueError(f"y should be a 1d array with a label per row of X, got an array of shape {y.shape}.")
+        labels = y if y.dtype.kind in PLAIN_KINDS else label_array(y.tolist())
+    else:
+        labels = label_array(_as_list(y))
+    if len(labels) != n_examples:
+        raise ValueError(f"X has {n_examples} rows but y has {len(labels)} labels; give one label per row.")
+    return labels
+
+
+def _read_nested(y: Any, offsets: IntArray) -> Array:
+    rows = _as_list(y)
+    n_examples = len(offsets) - 1
+    if len(rows) != n_examples:
+        raise ValueError(
+            f"X has {n_examples} examples but y has {len(rows)}; give a list of labels per example, in the same order."
+        )
+    for i, row in enumerate(rows):
+        if isinstance(row, (str, bytes)):
+            raise ValueError(f"y[{i}] is the string {row!r}; give a list of labels per example, one for each node.")
+        if hasattr(row, "__array__"):
+            rows[i] = row = np.asarray(row)
+            if row.ndim != 1:
+                raise ValueError(
+                    f"y[{i}] has shape {row.shape}; give a list of labels per example: 1-D, one label per node."
+                )
+        elif not isinstance(row, (list, tuple)):
+            if not isinstance(row, Iterable):
+                raise ValueError(
+                    f"y[{i}] is {row!r}, a single label; give a list of labels per example, one for each node."
+                )
+            rows[i] = list(row)
+    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    wrong = np.flatnonzero(lengths != np.diff(offsets))
+    if len(wrong):
+        i = int(wrong[0])
+        raise ValueError(
+            f"y[{i}] has {lengths[i]} labels but X[{i}] has {offsets[i + 1] - offsets[i]} nodes; "
+            f"give one label per node."
+        )
+    kinds = {row.dtype.kind if isinstance(row, np.ndarray) else "O" for row in rows if len(row)}
+    if len(kinds) == 1 and kinds <= PLAIN_KINDS:
+        return np.concatenate([row for row in rows if len(row)])
+    return label_array(list(chain.from_iterable(row.tolist() if isinstance(row, np.ndarray) else row for row in rows)))
+
+
+def _check_labels(labels: Array, offsets: IntArray, flat: bool) -> None:
+    """Labels must be hashable, equal to themselves and, as floats, whole numbers: they are classes, not targets."""
+    kind = labels.dtype.kind
+    if kind == "f":
+        bad = np.flatnonzero(~np.isfinite(labels))
+        if len(bad):
+            value = "NaN" if np.isnan(labels[bad[0]]) else "infinity"
+            raise ValueError(
+                f"Input y contains {value}: the label of {place('y', offsets, int(bad[0]), flat)}; "
+                f"drop the node or give it a label."
+            )
+        bad = np.flatnonzero(labels != np.floor(labels))
+        if len(bad):
+            raise ValueError(
+                f"Unknown label type: continuous. {place('y', offsets, int(bad[0]), flat)} has the label "
+                f"{labels[bad[0]]}; labels are classes, so give strings or whole numbers."
+            )
+    if kind != "O":
+        return
+    try:
+        distinct = dict.fromkeys(labels.tolist())
+    except TypeError:
+        for k, label in enumerate(labels.tolist()):
+            try:
+                hash(label)
+            except TypeError:
+                raise ValueError(
+                    f"{place('y', offsets, k, flat)} has the label {label!r} of type {type(label).__name__}, which is "
+                    f"not hashable; give a string, a number or a tuple"
+                    + (". For sequences give X as a list of examples, not as one table." if flat else ".")
+                ) from None
+        raise
+    for label in distinct:
+        if label != label:
+            k = next(k for k, other in enumerate(labels.tolist()) if other is label)
+            raise ValueError(
+                f"Input y contains NaN: the label of {place('y', offsets, k, flat)}; drop the node or give it a label."
+            )
+
+
+def _shorten(labels: list[Any]) -> str:
+    """At most ten labels, for a message."""
+    shown = ", ".join(map(repr, labels[:10]))
+    return f"[{shown}, ...]" if len(labels) > 10 else f"[{shown}]"

@@ -1,0 +1,63 @@
+"""The structured hinge loss of max-margin learning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from maxendnet import _kernels
+from maxendnet.piece import Piece
+
+if TYPE_CHECKING:
+    from maxendnet.problem import FloatArray, Problem
+
+
+@dataclass(eq=False, repr=False)
+class Hinge(Piece):
+    """``hinge_i(w) = max_y [cost(y_i, y) - w . (f(x_i, y_i) - f(x_i, y))]``, never below 0 since y may be y_i.
+
+    Parameters
+    ----------
+    cost : ndarray of shape (n_labels, n_labels) or None, default=None
+        ``cost[true, predicted]`` of one node, in the order of the sorted labels; zero on the diagonal, not negative.
+        Costs add up over nodes. None is Hamming: every wrong node costs 1.
+
+    Examples
+    --------
+    >>> Hinge().cost_matrix(2)
+    array([[0., 1.],
+           [1., 0.]])
+    """
+
+    cost: Any = None
+    smooth = False
+
+    def cost_matrix(self, n_labels: int) -> FloatArray:
+        """The label costs; Hamming unless others were given."""
+        if self.cost is None:
+            return 1.0 - np.eye(n_labels)
+        cost = np.asarray(self.cost, dtype=np.float64)
+        if cost.shape != (n_labels, n_labels):
+            raise ValueError(
+                f"cost has shape {cost.shape}, but there are {n_labels} labels; give a ({n_labels}, {n_labels}) matrix "
+                "with cost[true, predicted] in the order of classes_."
+            )
+        if not np.all(np.isfinite(cost)) or cost.min() < 0 or np.any(np.diag(cost) != 0):
+            raise ValueError(
+                "cost must be finite and not negative, with zeros on its diagonal (the right label costs nothing); "
+                f"got a smallest entry of {cost.min()} and the diagonal {np.diag(cost).tolist()}."
+            )
+        return cost
+
+    def evaluate(self, problem: Problem, w: FloatArray, gradient: bool, single: bool) -> tuple[FloatArray, FloatArray]:
+        """Hinge of every example and, if asked, a subgradient of their weighted sum."""
+        structure, dtype = problem.structure, np.float32 if single else np.float64
+        weights, cost = structure.for_search(w, dtype), structure.pad_cost(problem.cost, dtype)
+        values = np.zeros(problem.n_examples)
+
+        def part(first: int, last: int, buffer: FloatArray | None) -> None:
+            _kernels.hinge_oracle(problem.batch, structure.shape, weights, cost, first, last, values, buffer)
+
+        return values, problem.sum_over(problem.shards, part, gradient)

@@ -1,0 +1,158 @@
+"""What a fit learned about the weights: mean, variance, samples, KL divergence to the prior, relevance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NoReturn
+
+import numpy as np
+from scipy.special import erf
+
+from maxendnet.priors.base import ExactPrior, FloatArray
+
+
+class NoPosteriorError(ValueError, AttributeError):
+    """A point estimate was asked for something that only a distribution over weights has."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Posterior:
+    """The exact posterior ``q(w) = p0(w) exp(eta . w - phi(eta))`` of a maximum entropy discrimination model.
+
+    Parameters
+    ----------
+    prior : prior with a cumulant
+        ``p0``, and with it phi.
+    eta : ndarray of shape (n_weights,)
+        The dual point, ``sum alpha * df``.
+    kind : str, default="exact"
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n_weights,)
+        ``phi'(eta)``, the weights that predict.
+    variance : ndarray of shape (n_weights,)
+        ``phi''(eta)``.
+    kl : float
+        ``KL(q || p0) = eta . phi'(eta) - phi(eta)``, which is the prior's penalty of the mean.
+    relevance : ndarray of shape (n_weights,)
+        ``|P(w_k > 0) - P(w_k < 0)|``: 1 when the sign of a weight is sure, 0 when it is a coin toss.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxendnet.priors import Laplace
+    >>> posterior = Posterior(Laplace(lam=4.0), np.array([0.0, 1.0]))
+    >>> posterior
+    Posterior(prior=Laplace(lam=4.0), n_weights=2, kind='exact', kl=0.379)
+    >>> posterior.mean.round(3).tolist(), posterior.relevance.tolist()
+    ([0.0, 0.667], [0.0, 0.5])
+    >>> posterior.sample(1000, random_state=0).shape
+    (1000, 2)
+    """
+
+    prior: ExactPrior
+    eta: FloatArray
+    kind: str = "exact"
+
+    @cached_property
+    def mean(self) -> FloatArray:
+        return self.prior.mean(self.eta)
+
+    @cached_property
+    def variance(self) -> FloatArray:
+        return self.prior.variance(self.eta)
+
+    @cached_property
+    def kl(self) -> float:
+        cumulant = self.prior.cumulant(self.eta)
+        if cumulant == np.inf:  # outside the domain, and inf - inf would be nan
+            return cumulant
+        # At least 0; rounding may leave -1e-17 at eta = 0.
+        return float(np.maximum(np.sum(self.eta * self.mean) - cumulant, 0.0))
+
+    @cached_property
+    def relevance(self) -> FloatArray:
+        return np.abs(self.prior.sign(self.eta))
+
+    def sample(self, n: int = 1, random_state: Any = None) -> FloatArray:
+        """Draw ``n`` weight vectors, shape (n, n_weights); ``random_state`` is a seed, a Generator or None."""
+        return self.prior.sample(self.eta, n, np.random.default_rng(random_state))
+
+    def __repr__(self) -> str:
+        return f"Posterior(prior={self.prior!r}, n_weights={len(self.eta)}, kind={self.kind!r}, kl={self.kl:.4g})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class VariationalPosterior:
+    """The Gaussian posterior ``N(mean, diag(variance))`` of Algorithm 1, which bounds the exact one.
+
+    Parameters
+    ----------
+    mean, variance : ndarray of shape (n_weights,)
+    kl : float
+        The algorithm's value of the divergence to the prior, an upper bound of ``KL(q || p0)``.
+
+    Attributes
+    ----------
+    relevance : ndarray of shape (n_weights,)
+        ``|P(w_k > 0) - P(w_k < 0)|``, as for Posterior.
+    kind : str
+        "variational".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> posterior = VariationalPosterior(mean=np.array([0.0, 2.0]), variance=np.array([1.0, 1.0]), kl=2.0)
+    >>> posterior.relevance.round(4).tolist()
+    [0.0, 0.9545]
+    """
+
+    mean: FloatArray
+    variance: FloatArray
+    kl: float
+    kind = "variational"
+
+    @cached_property
+    def relevance(self) -> FloatArray:
+        return np.abs(erf(self.mean / np.sqrt(2.0 * self.variance)))
+
+    def sample(self, n: int = 1, random_state: Any = None) -> FloatArray:
+        """Draw ``n`` weight vectors, shape (n, n_weights); ``random_state`` is a seed, a Generator or None."""
+        rng = np.random.default_rng(random_state)
+        return self.mean + np.sqrt(self.variance) * rng.standard_normal((n, len(self.mean)))
+
+    def __repr__(self) -> str:
+        return f"VariationalPosterior(n_weights={len(self.mean)}, kl={self.kl:.4g})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PointEstimate:
+    """The weights of a model that has no distribution over them; only ``mean`` works.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (n_weights,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> estimate = PointEstimate(np.array([0.5, 0.0]))
+    >>> estimate.mean.tolist(), estimate.kind, hasattr(estimate, "variance")
+    ([0.5, 0.0], 'point', False)
+    """
+
+    mean: FloatArray
+    kind = "point"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in ("variance", "sample", "kl", "relevance"):
+            raise NoPosteriorError(
+                f"this model is a point estimate and has no {name}; M3N, LapMEDN and MaxEnDNet (with a prior that has "
+                "a cumulant) learn a posterior over the weights."
+            )
+        raise AttributeError(f"PointEstimate has no attribute {name!r}")
+
+    def __repr__(self) -> str:
+        return f"PointEstimate(n_weights={len(self.mean)})"

@@ -1,0 +1,33 @@
+"""Priors over the weights: each is a cumulant phi, its derivatives, and its conjugate, the penalty.
+
+To add one, see docs/extend/prior.md; the law tests take every class that is exported here.
+"""
+
+from __future__ import annotations
+
+from maxendnet.priors.base import ExactPrior, Prior
+from maxendnet.priors.exponential import Exponential
+from maxendnet.priors.flat import Flat
+from maxendnet.priors.gaussian import Gaussian
+from maxendnet.priors.l1 import L1
+from maxendnet.priors.l1_ball import L1Ball
+from maxendnet.priors.laplace import Laplace
+from maxendnet.priors.normal_gamma import NormalGamma
+from maxendnet.priors.normal_inverse_gaussian import NormalInverseGaussian
+from maxendnet.priors.spike_slab import SpikeSlab
+from maxendnet.priors.uniform import Uniform
+
+__all__ = [
+    "L1",
+    "ExactPrior",
+    "Exponential",
+    "Flat",
+    "Gaussian",
+    "L1Ball",
+    "Laplace",
+    "NormalGamma",
+    "NormalInverseGaussian",
+    "Prior",
+    "SpikeSlab",
+    "Uniform",
+]

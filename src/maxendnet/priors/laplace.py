@@ -1,0 +1,86 @@
+"""The Laplace prior, whose MaxEnDNet is LapMEDN."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from maxendnet.piece import Piece
+from maxendnet.priors.base import FloatArray, quiet, require_positive, require_posterior, strictly_inside, total
+
+
+@dataclass(eq=False, repr=False)
+class Laplace(Piece):
+    """Independent Laplace prior, density ``sqrt(lam)/2 * exp(-sqrt(lam) |w|)``, variance ``2 / lam``.
+
+    ``phi(eta) = -log(1 - eta^2 / lam)`` for ``|eta| < sqrt(lam)``, so a weight of mean ``mu`` costs
+    ``s - 1 - log((s + 1) / 2)`` with ``s = sqrt(1 + lam mu^2)``: quadratic near 0, linear far away.
+
+    Parameters
+    ----------
+    lam : float, default=1.0
+        Squared rate. Larger is sparser.
+
+    Examples
+    --------
+    >>> prior = Laplace(lam=4.0)
+    >>> prior.mean([0.0, 1.0]).round(6).tolist()
+    [0.0, 0.666667]
+    >>> round(prior.penalty(prior.mean([1.0])) + prior.cumulant([1.0]), 6)  # = eta * mu
+    0.666667
+    """
+
+    lam: float = 1.0
+
+    def check(self) -> None:
+        require_positive(self, "a larger lam is a sparser prior, and Flat() is no prior at all.", lam=self.lam)
+
+    @quiet
+    def cumulant(self, eta: FloatArray) -> float:
+        # 1/(1 - u) = 1 + u/(1 - u), and log1p of the second part is accurate at 0 and at the border alike.
+        eta, below, above = self._rates(eta)
+        return float(np.sum(np.log1p(eta / below * (eta / above))))
+
+    @quiet
+    def mean(self, eta: FloatArray) -> FloatArray:
+        eta, below, above = self._rates(eta)
+        return 2.0 * (eta / below) / above
+
+    @quiet
+    def variance(self, eta: FloatArray) -> FloatArray:
+        _, below, above = self._rates(eta)
+        return below**-2.0 + above**-2.0
+
+    @quiet
+    def penalty(self, mu: FloatArray) -> float:
+        x = np.abs(np.sqrt(self.lam) * np.asarray(mu, dtype=float))
+        r = x * (x / (1.0 + np.hypot(1.0, x)))  # s - 1, without cancellation or overflow
+        return total(r - np.log1p(r / 2.0), outside=np.isinf(x))
+
+    @quiet
+    def gradient(self, mu: FloatArray) -> FloatArray:
+        rate = np.sqrt(self.lam)
+        x = np.clip(rate * np.asarray(mu, dtype=float), -1e300, 1e300)
+        return strictly_inside(rate * (x / (1.0 + np.hypot(1.0, x))), rate)
+
+    def sample(self, eta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
+        """Two exponentials: above 0 with rate ``sqrt(lam) - eta``, below with ``sqrt(lam) + eta``."""
+        eta, below, above = self._rates(eta)
+        require_posterior(self, (below > 0) & (above > 0), eta, "|eta| < sqrt(lam)")
+        positive = rng.random((n, *eta.shape)) * (below + above) < above
+        return np.where(positive, 1.0 / below, -1.0 / above) * rng.standard_exponential(positive.shape)
+
+    @quiet
+    def sign(self, eta: FloatArray) -> FloatArray:
+        rate = np.sqrt(self.lam)
+        return np.clip(np.asarray(eta, dtype=float) / rate, -1.0, 1.0)
+
+    def kernel_args(self) -> tuple[str, tuple[float, float]]:
+        return "normal_gamma", (1.0, float(self.lam))
+
+    def _rates(self, eta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Eta cut off at the border, and the posterior's rates above and below 0, one of them 0 at the border."""
+        rate = np.sqrt(self.lam)
+        eta = np.clip(np.asarray(eta, dtype=float), -rate, rate)
+        return eta, rate - eta, rate + eta

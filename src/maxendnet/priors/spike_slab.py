@@ -1,0 +1,111 @@
+"""The spike-and-slab prior."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import erf, expit, logit
+
+from maxendnet.piece import Piece
+from maxendnet.priors.base import FloatArray, increasing_root, is_number, quiet, require_positive
+
+
+@dataclass(eq=False, repr=False)
+class SpikeSlab(Piece):
+    """Independent spike-and-slab prior: 0 with probability ``1 - p``, else normal; ``(1 - p) delta_0 + p N(0, v)``.
+
+    ``phi(eta) = log(1 - p + p exp(v eta^2 / 2))``, and the posterior is again a spike and a slab, ``N(v eta, v)``
+    with probability ``inclusion(eta) = sigmoid(logit(p) + v eta^2 / 2)``. The penalty has no closed form, and is
+    computed by inverting the mean.
+
+    Parameters
+    ----------
+    p : float, default=0.5
+        Prior probability that a weight is not 0; ``0 < p <= 1``, and 1 is Gaussian(v).
+    v : float, default=1.0
+        Variance of the slab.
+
+    Examples
+    --------
+    >>> prior = SpikeSlab(p=0.1, v=4.0)
+    >>> prior.inclusion([0.0, 2.0]).round(6).tolist()
+    [0.1, 0.99699]
+    >>> prior.gradient(prior.mean([0.5])).round(9).tolist()
+    [0.5]
+    """
+
+    p: float = 0.5
+    v: float = 1.0
+
+    def check(self) -> None:
+        if not (is_number(self.p) and 0.0 < self.p <= 1.0):
+            raise ValueError(f"SpikeSlab needs 0 < p <= 1, got p={self.p!r}; p is the share of weights that are not 0.")
+        require_positive(self, "v is the variance of the weights that are not 0.", v=self.v)
+
+    def inclusion(self, eta: FloatArray) -> FloatArray:
+        """Posterior probability that each weight is not 0."""
+        return expit(self._log_odds(eta))
+
+    @quiet
+    def cumulant(self, eta: FloatArray) -> float:
+        x = self._energy(eta)
+        # log1p is accurate at 0; 700: exp overflows at 709, and the spike is long invisible unless p < 1e-280.
+        far = np.logaddexp(np.log1p(-self.p), np.log(self.p) + x)
+        return float(np.sum(np.where(x < 700.0, np.log1p(self.p * np.expm1(np.minimum(x, 700.0))), far)))
+
+    @quiet
+    def mean(self, eta: FloatArray) -> FloatArray:
+        return self.v * np.asarray(eta, dtype=float) * self.inclusion(eta)
+
+    @quiet
+    def variance(self, eta: FloatArray) -> FloatArray:
+        # Beyond 1e150 the weight is surely in, and 1e150 avoids inf * 0.
+        eta = np.clip(np.asarray(eta, dtype=float), -1e150, 1e150)
+        included, excluded = self.inclusion(eta), expit(-self._log_odds(eta))
+        return self.v * included + (self.v * eta * included) * (self.v * eta * excluded)
+
+    @quiet
+    def penalty(self, mu: FloatArray) -> float:
+        eta = self.gradient(mu)
+        cumulant = self.cumulant(eta)
+        # No cancellation: phi is convex in eta^2, so eta * mu >= 2 phi(eta); and no inf - inf beyond mu = 1e150.
+        return cumulant if np.isinf(cumulant) else float(np.sum(eta * mu)) - cumulant
+
+    @quiet
+    def gradient(self, mu: FloatArray) -> FloatArray:
+        mu = np.asarray(mu, dtype=float)
+        eta = np.array(np.abs(mu))  # right at 0 and at infinity
+        todo = (eta > 0) & (eta < np.inf)
+        target = eta[todo]
+
+        def newton(eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+            # Newton on log(mean) against log(eta), whose slope stays between 1 and about 1 + 2 log(1/p).
+            residual = np.log(self.mean(eta) / target)
+            slope = 1.0 + 2.0 * np.minimum(self._energy(eta), 1e300) * expit(-self._log_odds(eta))
+            return residual, eta * np.exp(-residual / slope)
+
+        # The inclusion lies in [p, 1], which gives the bracket; the guess is where spike and slab are equally likely.
+        low, even = target / self.v, np.sqrt(2.0 * max(-logit(self.p), 0.0) / self.v)
+        eta[todo] = increasing_root(newton, low, low / self.p, np.full_like(low, even))
+        return np.copysign(eta, mu)
+
+    def sample(self, eta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
+        eta = np.asarray(eta, dtype=float)
+        slab = self.v * eta + np.sqrt(self.v) * rng.standard_normal((n, *eta.shape))
+        return np.where(rng.random(slab.shape) < self.inclusion(eta), slab, 0.0)
+
+    @quiet
+    def sign(self, eta: FloatArray) -> FloatArray:
+        return self.inclusion(eta) * erf(np.sqrt(self.v / 2.0) * np.asarray(eta, dtype=float))
+
+    def kernel_args(self) -> tuple[str, tuple[float, float]]:
+        return "spike_slab", (float(self.p), float(self.v))
+
+    @quiet
+    def _energy(self, eta: FloatArray) -> FloatArray:
+        return 0.5 * self.v * np.asarray(eta, dtype=float) ** 2
+
+    @quiet
+    def _log_odds(self, eta: FloatArray) -> FloatArray:
+        return logit(self.p) + self._energy(eta)

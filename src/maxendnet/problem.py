@@ -1,0 +1,168 @@
+"""One learning problem: examples, structure, loss, prior and C, and the sums a solver needs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+
+from maxendnet import _kernels
+from maxendnet.backends import Threads
+from maxendnet.backends.threads import Range, cut
+from maxendnet.batch import Batch
+from maxendnet.losses import Hinge
+from maxendnet.structures import Forest
+from maxendnet.structures.forest import single_is_enough
+
+FloatArray = NDArray[np.float64]
+
+
+class Blocks(NamedTuple):
+    """Groups of whole examples, some hundred nodes each: the unit in which gradients are gathered."""
+
+    examples: NDArray[np.int64]
+    shards: list[list[Range]]
+
+
+@dataclass
+class Problem:
+    """``minimise over w: prior.penalty(w) + C * sum_i weight_i * loss_i(w)``.
+
+    Parameters
+    ----------
+    batch : Batch
+    structure : Forest
+    loss : Hinge or Log
+    prior : a prior
+    C : float
+    backend : Threads
+    """
+
+    batch: Batch
+    structure: Forest
+    loss: Any
+    prior: Any
+    C: float = 1.0
+    backend: Threads = field(default_factory=Threads)
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.C, (int, float, np.number)) and np.isfinite(self.C) and self.C > 0):
+            raise ValueError(f"C must be a positive finite number, got {self.C!r}; larger C fits the examples closer.")
+        self.prior.check()
+        self.loss.check()
+        self.cost = self.loss.cost_matrix(self.structure.n_labels) if isinstance(self.loss, Hinge) else None
+        self.n_oracle = 0
+
+    @property
+    def n_examples(self) -> int:
+        return len(self.batch.offsets) - 1
+
+    @property
+    def n_weights(self) -> int:
+        return self.structure.n_weights
+
+    def with_prior(self, prior: Any, C: float | None = None) -> Problem:
+        """The same examples under another prior; what is cached about them is kept."""
+        other = Problem(self.batch, self.structure, self.loss, prior, self.C if C is None else C, self.backend)
+        for name in ("shards", "blocks", "own_groups"):
+            if name in self.__dict__:
+                other.__dict__[name] = self.__dict__[name]
+        return other
+
+    # ---- the sum over examples ----------------------------------------------------------------------------------
+
+    def losses(self, w: FloatArray, gradient: bool = True, single: bool = False) -> tuple[float, FloatArray]:
+        """``sum_i weight_i loss_i(w)`` and a (sub)gradient of it.
+
+        Parameters
+        ----------
+        w : ndarray of shape (n_weights,)
+        gradient : bool, default=True
+        single : bool, default=False
+            Search in float32 where the numbers allow it; what is reported should be computed with False.
+        """
+        self.n_oracle += self.n_examples
+        values, slope = self.loss.evaluate(self, w, gradient, single and single_is_enough(w, self.batch))
+        return float(values @ self.batch.weights), slope
+
+    def primal(self, w: FloatArray) -> float:
+        """The objective at w."""
+        return self.prior.penalty(w) + self.C * self.losses(w, gradient=False)[0]
+
+    def dual(self, eta: FloatArray, cost: float) -> tuple[float, float]:
+        """The best dual value along the ray from 0 to a dual point, and where on the ray it is.
+
+        ``cost = sum alpha l`` and ``eta = sum alpha df`` scale alike, and any share in [0, 1] of a dual point is one
+        (the rest of the weight goes to the true labelling). So a point outside the domain of the cumulant still gives
+        a bound.
+        """
+        if cost <= 0:
+            return -self.prior.cumulant(np.zeros_like(eta)), 0.0
+        whole = cost - self.prior.cumulant(eta)
+        if np.isfinite(whole) and cost - eta @ self.prior.mean(eta) >= 0:
+            return whole, 1.0  # still rising at the end of the ray
+        best = minimize_scalar(
+            lambda s: self.prior.cumulant(s * eta) - s * cost, bounds=(0.0, 1.0), method="bounded",
+            options={"xatol": 1e-9},
+        )  # fmt: skip
+        return (-float(best.fun), float(best.x)) if -best.fun > whole or not np.isfinite(whole) else (whole, 1.0)
+
+    @cached_property
+    def at_zero(self) -> float:
+        """P(0), the scale of the relative gap. A prior that forbids 0 is asked at its own mean."""
+        zero = np.zeros(self.n_weights)
+        value = self.primal(zero)
+        return value if np.isfinite(value) else self.primal(self.prior.mean(zero))
+
+    def relative(self, gap: float, primal: float, constant: float = 0.0) -> float:
+        """A duality gap as a share of the objective (without ``constant``), guarded for objectives near zero."""
+        return max(gap, 0.0) / max(abs(primal - constant), 1e-3 * abs(self.at_zero), np.finfo(float).tiny)
+
+    def sum_over(
+        self, shards: list[list[Range]], part: Callable[[int, int, FloatArray | None], None], gradient: bool
+    ) -> FloatArray:
+        """Run ``part(first, last, buffer)`` over shards, one buffer each; the sum of the buffers, added in order."""
+        buffers = [np.zeros(self.structure.padded_size) if gradient else None for _ in shards]
+        self.backend.run(lambda first, last, shard: part(first, last, buffers[shard]), shards)
+        if not gradient:
+            return np.zeros(0)
+        total = buffers[0]
+        for buffer in buffers[1:]:
+            total += buffer
+        return self.structure.unpad(total)
+
+    @cached_property
+    def shards(self) -> list[list[Range]]:
+        return self.structure.shards(self.batch, self._n_shards)
+
+    @property
+    def _n_shards(self) -> int:
+        # Every shard has a gradient of its own, to be cleared and added: at most a quarter of the work, 16 at most.
+        work = self.structure.work_per_node(self.batch) * len(self.batch.parent)
+        return int(np.clip(work / (4 * self.structure.padded_size + 1e6), 1, 16))
+
+    @cached_property
+    def blocks(self) -> tuple[Blocks, _kernels.Groups]:
+        """Blocks of about 512 nodes (their marginals fit the second cache), with their features transposed."""
+        offsets = self.batch.offsets
+        n_blocks = max(1, int(offsets[-1]) // 512)
+        ranges = [r for shard in cut(offsets, n_blocks, 1 << 60) for r in shard]
+        examples = np.array([first for first, _ in ranges] + [self.n_examples], dtype=np.int64)
+        per_range = max(1, int(5e7 / (self.structure.work_per_node(self.batch) * 512)))
+        blocks = Blocks(examples, cut(np.arange(len(examples), dtype=np.int64), self._n_shards, per_range))
+        return blocks, self._groups(np.ascontiguousarray(offsets[examples]))
+
+    @cached_property
+    def own_groups(self) -> _kernels.Groups:
+        """The features of every example, transposed."""
+        return self._groups(self.batch.offsets)
+
+    def _groups(self, node_offsets: NDArray[np.int64]) -> _kernels.Groups:
+        batch = self.batch
+        arrays = _kernels.group_features(batch.indptr, batch.indices, batch.data, node_offsets, self.structure.n_features)
+        return _kernels.Groups(node_offsets, *arrays)

@@ -1,0 +1,90 @@
+"""Ragged arrays as one flat array and offsets: row i owns ``flat[offsets[i]:offsets[i + 1]]``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+Array: TypeAlias = npt.NDArray[Any]
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+IntArray: TypeAlias = npt.NDArray[Any]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+
+
+def offsets_of(lengths: Iterable[int] | IntArray) -> npt.NDArray[np.int64]:
+    """Offsets of rows with these lengths.
+
+    Examples
+    --------
+    >>> offsets_of([2, 0, 3]).tolist()
+    [0, 2, 2, 5]
+    """
+    lengths = np.asarray(lengths if isinstance(lengths, np.ndarray) else list(lengths), dtype=np.int64)
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def owners(offsets: IntArray) -> npt.NDArray[np.int64]:
+    """The row that owns each entry.
+
+    Examples
+    --------
+    >>> owners(np.array([0, 2, 2, 5])).tolist()
+    [0, 0, 2, 2, 2]
+    """
+    return np.repeat(np.arange(len(offsets) - 1, dtype=np.int64), np.diff(offsets))
+
+
+def gather(offsets: IntArray, rows: IntArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Positions of all entries of the given rows, row after row, and the offsets of the result.
+
+    Examples
+    --------
+    >>> positions, new_offsets = gather(np.array([0, 2, 2, 5]), np.array([2, 0]))
+    >>> positions.tolist(), new_offsets.tolist()
+    ([2, 3, 4, 0, 1], [0, 3, 5])
+    """
+    starts = offsets[:-1][rows]
+    lengths = offsets[1:][rows] - starts
+    new_offsets = offsets_of(lengths)
+    shift = np.repeat(starts - new_offsets[:-1], lengths)
+    return shift + np.arange(new_offsets[-1], dtype=np.int64), new_offsets
+
+
+def locate(offsets: IntArray, position: int) -> tuple[int, int]:
+    """Row and place inside the row of one entry of the flat array.
+
+    Examples
+    --------
+    >>> locate(np.array([0, 2, 2, 5]), 4)
+    (2, 2)
+    """
+    row = int(np.searchsorted(offsets, position, side="right")) - 1
+    return row, int(position - offsets[row])
+
+
+def csr(data: FloatArray, indices: IntArray, offsets: IntArray, n_columns: int) -> sparse.csr_array:
+    """CSR matrix with int32 indices, without a copy of the entries.
+
+    scipy keeps both index arrays in one dtype, so int64 offsets would widen the indices too; beyond 2**31 entries
+    that cannot be helped.
+
+    Examples
+    --------
+    >>> csr(np.array([1.0]), np.array([2], dtype=np.int32), np.array([0, 1]), 3).indices.dtype.name
+    'int32'
+    """
+    index_type = np.int32 if len(data) <= np.iinfo(np.int32).max else np.int64
+    indptr = offsets.astype(index_type, copy=False)
+    return sparse.csr_array((data, indices, indptr), shape=(len(offsets) - 1, n_columns))
+
+
+def place(name: str, offsets: IntArray, position: int, flat: bool = False) -> str:
+    """How an error message names one node: ``X[2] node 5``, or ``X[7]`` where every example is one node."""
+    row, t = locate(offsets, position)
+    return f"{name}[{row}]" if flat else f"{name}[{row}] node {t}"

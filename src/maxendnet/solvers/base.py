@@ -1,0 +1,194 @@
+"""What all solvers share: the loop, the clock, the stopping rule and the trace."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from maxendnet.piece import Piece
+from maxendnet.problem import FloatArray, Problem
+
+
+class TraceRow(NamedTuple):
+    """One look at a fit in progress; the same columns for every solver."""
+
+    n_pass: int
+    seconds: float
+    n_oracle: int
+    primal: float
+    dual: float
+    gap: float
+    n_nonzero: int
+
+
+class Evaluation(NamedTuple):
+    """A point that could be returned now, and how good it is known to be."""
+
+    w: FloatArray
+    eta: FloatArray | None
+    primal: float
+    dual: float
+    gap: float
+    """Relative; nan without a certificate."""
+    measure: float
+    """What `tol` is compared with: the gap or, without a certificate, the relative norm of the gradient."""
+    which: str = "last"
+    """'last' or 'average' of the iterates."""
+    cost: float = np.nan
+    """sum alpha l of the dual point that has this eta."""
+
+
+@dataclass
+class Result:
+    """What a solver brings home."""
+
+    w: FloatArray
+    eta: FloatArray | None
+    primal: float
+    dual: float
+    gap: float
+    which: str
+    cost: float
+    n_pass: int
+    converged: bool
+    reason: str
+    state: Any
+    trace: list[TraceRow] = field(default_factory=list)
+
+
+class Solver(Piece):
+    """Base of the solvers: says what it needs, then `start` and `step`; `run` does the rest.
+
+    `start` makes a state, from nothing or from an earlier state of the same solver; `step` is one pass over the data;
+    `evaluate` gives a point with its certificate, and is called when `due`.
+    """
+
+    requires: tuple[str, ...] = ()
+
+    def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> Any:
+        raise NotImplementedError
+
+    def step(self, problem: Problem, state: Any) -> Any:
+        raise NotImplementedError
+
+    def evaluate(self, problem: Problem, state: Any) -> Evaluation:
+        raise NotImplementedError
+
+    def due(self, problem: Problem, state: Any, n_pass: int, tol: float) -> bool:
+        """Whether it is time for `evaluate`; it costs about a pass where the solver has no certificate at hand."""
+        return True
+
+
+class Monitor:
+    """Shows a fit in progress. Level 0 is silent, 1 a line that renews itself, 2 a line for every look."""
+
+    def __init__(self, verbose: int = 0, name: str = "fit") -> None:
+        self.verbose, self.name, self.bar = verbose, name, None
+
+    def row(self, row: TraceRow, tol: float) -> None:
+        if not self.verbose:
+            return
+        text = f"primal {row.primal:.6g}  dual {row.dual:.6g}  gap {row.gap:.2e} (tol {tol:.0e})"
+        if self.verbose >= 2:
+            print(f"[{self.name}] pass {row.n_pass:4d}  {row.seconds:7.2f} s  {text}  nonzero {row.n_nonzero}")
+            return
+        if self.bar is None:
+            from tqdm.auto import tqdm
+
+            self.bar = tqdm(total=None, desc=self.name, unit=" passes")
+        self.bar.update(row.n_pass - self.bar.n)
+        self.bar.set_postfix_str(text)
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.close()
+
+
+def check_requirements(solver: Solver, problem: Problem, alternatives: list[type[Solver]]) -> None:
+    """Refuse a problem that lacks what the solver needs, and name the solvers that fit."""
+    lacking = missing(solver, problem)
+    if lacking:
+        fitting = [kind.__name__ for kind in alternatives if not missing(kind, problem)]
+        pieces = f"{type(problem.prior).__name__} prior and {type(problem.loss).__name__} loss"
+        raise ValueError(
+            f"{type(solver).__name__} needs {' and '.join(lacking)}, which a problem with {pieces} does not offer. "
+            f"Solvers that fit: {', '.join(fitting) or 'none'}."
+        )
+
+
+def missing(solver: Solver | type[Solver], problem: Problem) -> list[str]:
+    """The requirements that a problem does not meet.
+
+    A requirement is the dotted name of something that must exist and be true, ``not`` before a name that must not be,
+    or several of these joined by ``or``.
+    """
+
+    def met(term: str) -> bool:
+        value: Any = problem
+        for part in term.removeprefix("not ").split("."):
+            value = getattr(value, part, None)
+        return bool(value) != term.startswith("not ")
+
+    return [r for r in solver.requires if not any(map(met, r.split(" or ")))]
+
+
+def run(
+    solver: Solver,
+    problem: Problem,
+    *,
+    tol: float = 1e-3,
+    max_passes: int = 1000,
+    warm: Any = None,
+    seed: Any = None,
+    monitor: Monitor | None = None,
+    warn: bool = True,
+) -> Result:
+    """Run a solver until its certificate is at most ``tol``, or for ``max_passes`` passes over the data."""
+    monitor = monitor or Monitor()
+    began, oracles = time.perf_counter(), problem.n_oracle
+    trace: list[TraceRow] = []
+    state = solver.start(problem, warm, seed, tol)
+    best: Evaluation | None = None
+    n_pass, reason = 0, "max_passes"
+    try:
+        while True:
+            finished = getattr(state, "finished", False)
+            if n_pass >= max_passes or finished or solver.due(problem, state, n_pass, tol):
+                best = solver.evaluate(problem, state)
+                row = TraceRow(
+                    n_pass, time.perf_counter() - began, problem.n_oracle - oracles, best.primal, best.dual, best.gap,
+                    int(np.count_nonzero(best.w)),
+                )  # fmt: skip
+                trace.append(row)
+                monitor.row(row, tol)
+                if best.measure <= tol:
+                    reason = "tol"
+                    break
+                if finished:
+                    reason = finished if isinstance(finished, str) else "stalled"
+                    break
+            if n_pass >= max_passes:
+                break
+            state = solver.step(problem, state)
+            n_pass += 1
+    finally:
+        monitor.close()
+    result = Result(
+        best.w, best.eta, best.primal, best.dual, best.gap, best.which, best.cost, n_pass, reason == "tol", reason,
+        state, trace,
+    )  # fmt: skip
+    if warn and reason in ("max_passes", "stalled"):
+        what = "gap" if np.isfinite(best.gap) else "relative gradient norm"
+        advice = "raise max_passes or tol" if reason == "max_passes" else "rounding allows no further progress: raise tol"
+        warnings.warn(
+            f"{type(solver).__name__} stopped after {n_pass} passes with {what} {best.measure:.2g} > tol {tol:.2g}; "
+            f"{advice}.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return result

@@ -1,0 +1,159 @@
+"""Limited-memory BFGS for smooth problems: conditional random fields with a smooth prior."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maxendnet.problem import FloatArray, Problem
+from maxendnet.solvers.base import Evaluation, Solver
+
+
+class Curvature(NamedTuple):
+    """The last few changes of w and of the gradient, from which an inverse Hessian is made up."""
+
+    s: tuple[FloatArray, ...] = ()
+    y: tuple[FloatArray, ...] = ()
+
+    def add(self, s: FloatArray, y: FloatArray, memory: int) -> Curvature:
+        if not s @ y > 1e-10 * np.linalg.norm(s) * np.linalg.norm(y):
+            return self  # no curvature seen along s: the update would not be positive definite
+        return Curvature((*self.s, s)[-memory:], (*self.y, y)[-memory:])
+
+    def times(self, g: FloatArray) -> FloatArray:
+        """Inverse Hessian times g: the two-loop recursion (Nocedal & Wright, Algorithm 7.4)."""
+        q = g.copy()
+        factors = []
+        for s, y in zip(reversed(self.s), reversed(self.y)):
+            factors.append((s @ q) / (s @ y))
+            q -= factors[-1] * y
+        if self.s:
+            q *= (self.s[-1] @ self.y[-1]) / (self.y[-1] @ self.y[-1])
+        for s, y, factor in zip(self.s, self.y, reversed(factors)):
+            q += (factor - (y @ q) / (s @ y)) * s
+        return q
+
+
+class SmoothState(NamedTuple):
+    """What the next step needs."""
+
+    w: FloatArray
+    value: float
+    loss: float
+    loss_slope: FloatArray
+    gradient: FloatArray
+    curvature: Curvature = Curvature()
+    single: bool = True
+    """Passes are made in float32 until they stop helping."""
+    first_norm: float = 1.0
+    finished: bool = False
+
+
+@dataclass(eq=False, repr=False)
+class LBFGS(Solver):
+    """L-BFGS on the smooth primal. The shared loop stops it at the relative gap.
+
+    With ``alpha = p(y | x; w)`` as dual point and ``eta = sum alpha df``, the gap is ``penalty(w) + phi(eta) - w . eta``;
+    for a Gaussian prior half the squared norm of the gradient times the variance: it comes for free. A flat prior has
+    no certificate, and ``tol`` is on the norm of the gradient relative to that at the start.
+
+    Passes are made in single precision while that makes progress, what is reported is computed in double.
+
+    Parameters
+    ----------
+    memory : int, default=10
+        Changes of w and gradient kept.
+
+    Examples
+    --------
+    >>> from maxendnet import L2CRF
+    >>> L2CRF(solver=LBFGS(memory=5)).fit([[[0.0], [1.0]], [[1.0]]], [["a", "b"], ["b"]]).converged_
+    True
+    """
+
+    memory: int = 10
+    requires = ("loss.smooth", "prior.gradient")
+
+    def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> SmoothState:
+        w = np.zeros(problem.n_weights) if warm is None else warm.w.copy()
+        state = self._at(problem, w, single=True)
+        return state._replace(first_norm=float(np.linalg.norm(state.gradient)))
+
+    def _at(self, problem: Problem, w: FloatArray, single: bool) -> SmoothState:
+        loss, slope = problem.losses(w, single=single)
+        value = problem.prior.penalty(w) + problem.C * loss
+        return SmoothState(w, value, loss, slope, problem.prior.gradient(w) + problem.C * slope, single=single)
+
+    def step(self, problem: Problem, state: SmoothState) -> SmoothState:
+        direction = -state.curvature.times(state.gradient)
+        slope = direction @ state.gradient
+        if not slope < 0:
+            state = state._replace(curvature=Curvature())
+            direction, slope = -state.gradient, -(state.gradient @ state.gradient)
+        length = 1.0 if state.curvature.s else min(1.0, 1.0 / max(np.linalg.norm(direction), 1e-300))
+        new = self._line_search(problem, state, direction, slope, length)
+        if new is None or state.value - new.value <= 1e-8 * abs(state.value) * state.single:
+            if state.single:  # float32 sees no further decrease: go on in float64
+                exact = self._at(problem, state.w if new is None else new.w, single=False)
+                return exact._replace(first_norm=state.first_norm)
+            if new is None:
+                return state._replace(finished=True)
+        curvature = state.curvature.add(new.w - state.w, new.gradient - state.gradient, self.memory)
+        return new._replace(curvature=curvature, first_norm=state.first_norm)
+
+    def _line_search(
+        self, problem: Problem, state: SmoothState, direction: FloatArray, slope: float, length: float
+    ) -> SmoothState | None:
+        """A step with the strong Wolfe conditions, by bracketing and cubic interpolation; None if there is none."""
+        low, low_value, low_slope, high, high_value = 0.0, state.value, slope, np.inf, np.inf
+        best = None
+        for _ in range(20):
+            new = self._at(problem, state.w + length * direction, state.single)
+            new_slope = new.gradient @ direction
+            if not np.isfinite(new.value):
+                high, length = length, 0.5 * (low + length)
+                continue
+            if new.value > state.value + 1e-4 * length * slope or new.value >= low_value:
+                high, high_value = length, new.value
+            else:
+                best = new
+                if abs(new_slope) <= 0.9 * abs(slope):
+                    return new
+                if new_slope > 0:
+                    high, high_value = length, new.value
+                else:
+                    low, low_value, low_slope = length, new.value, new_slope
+            if not np.isfinite(high):
+                length *= 4.0
+                continue
+            width = high - low
+            # minimiser of the parabola through the value and slope at `low` and the value at `high`, kept inside
+            curve = (high_value - low_value - low_slope * width) / width**2
+            inner = -low_slope / (2 * curve) if np.isfinite(curve) and curve > 0 else 0.5 * width
+            length = low + float(np.clip(inner, 0.1 * width, 0.9 * width))
+            if width <= 1e-12 * max(1.0, high):
+                break
+        return best
+
+    def due(self, problem: Problem, state: SmoothState, n_pass: int, tol: float) -> bool:
+        return n_pass % 10 == 0 or self._measure(problem, state)[1] <= tol
+
+    def evaluate(self, problem: Problem, state: SmoothState) -> Evaluation:
+        exact = self._at(problem, state.w, single=False) if state.single else state
+        exact = exact._replace(first_norm=state.first_norm)
+        gap, measure = self._measure(problem, exact)
+        eta = -problem.C * exact.loss_slope
+        has_dual = hasattr(problem.prior, "cumulant")
+        dual = exact.value - gap if has_dual else np.nan
+        relative = problem.relative(gap, exact.value) if has_dual else np.nan
+        return Evaluation(state.w, eta if has_dual else None, exact.value, dual, relative, measure)
+
+    def _measure(self, problem: Problem, state: SmoothState) -> tuple[float, float]:
+        """Duality gap, and what ``tol`` is compared with."""
+        if not hasattr(problem.prior, "cumulant"):
+            return np.nan, float(np.linalg.norm(state.gradient)) / max(state.first_norm, np.finfo(float).tiny)
+        eta = -problem.C * state.loss_slope
+        gap = problem.prior.penalty(state.w) + problem.prior.cumulant(eta) - state.w @ eta
+        return gap, problem.relative(gap, state.value)

@@ -1,0 +1,96 @@
+"""Algorithm 1 of Zhu & Xing: LapMEDN by a sequence of Gaussian MaxEnDNets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maxendnet.priors import Gaussian
+from maxendnet.problem import FloatArray, Problem
+from maxendnet.solvers.base import Evaluation, Result, Solver, run
+from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
+
+
+class VariationalState(NamedTuple):
+    """Variances of the next Gaussian problem, and the last one with its variances."""
+
+    variance: FloatArray
+    rng: np.random.Generator
+    inner_tol: float
+    used_variance: FloatArray | None = None
+    inner: Result | None = None
+    n_done: int = 0
+    finished: str = ""
+
+
+@dataclass(eq=False, repr=False)
+class Variational(Solver):
+    """The paper's variational learning of LapMEDN: alternate a Gaussian MaxEnDNet and new variances.
+
+    Step 1 solves a MaxEnDNet whose prior is a Gaussian with variances v (an M3N with rescaled features); step 2 sets
+    ``v_k = sqrt((mu_k^2 + v_k) / lam)``. Its fixed point is the exact LapMEDN with four times lam and twice C. So, as a
+    solver of the Laplace prior with (lam', C'), this runs the paper's algorithm with (lam'/4, C'/2), and its certificate
+    is the duality gap of that problem. Stops at ``tol``, or after ``iterations``.
+
+    Parameters
+    ----------
+    iterations : int or None, default=None
+        Number of Gaussian problems solved; the paper's 3 are often enough for prediction. None: to convergence.
+    inner : Solver, default=BlockFrankWolfe()
+        Solves the Gaussian problems.
+
+    Examples
+    --------
+    >>> from maxendnet import LapMEDN
+    >>> model = LapMEDN(solver=Variational(iterations=3), tol=0.5)
+    >>> model = model.fit([[[0.0], [1.0]], [[1.0]]], [["a", "b"], ["b"]])
+    """
+
+    iterations: int | None = None
+    inner: Solver = field(default_factory=BlockFrankWolfe)
+    requires = ("not loss.smooth", "prior.scale_mixture")
+
+    def start(
+        self, problem: Problem, warm: VariationalState | None = None, seed: Any = None, tol: float = 1e-3
+    ) -> VariationalState:
+        if self.iterations is not None and self.iterations < 1:
+            raise ValueError(f"iterations must be at least 1 or None, got {self.iterations!r}.")
+        rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
+        # an error of the Gaussian problem passes into the gap, halved and blurred by the change of variances
+        inner_tol = tol / 4
+        if warm is not None and warm.variance.shape == (problem.n_weights,):
+            return warm._replace(rng=rng, inner_tol=inner_tol, n_done=0, finished="")
+        return VariationalState(np.ones(problem.n_weights), rng, inner_tol)
+
+    def step(self, problem: Problem, state: VariationalState) -> VariationalState:
+        lam = problem.prior.lam / 4
+        gaussian = problem.with_prior(Gaussian(state.variance), problem.C / 2)
+        # early problems only serve the next variances, unless their number is fixed and every one counts
+        loose = 0.0 if self.iterations is not None else 0.1 * 0.3**state.n_done
+        result = run(
+            self.inner, gaussian, tol=max(state.inner_tol, loose), max_passes=2000,
+            warm=state.inner and state.inner.state, seed=state.rng, warn=False,
+        )  # fmt: skip
+        problem.n_oracle += gaussian.n_oracle
+        n_done = state.n_done + 1
+        return state._replace(
+            variance=np.sqrt((result.w**2 + state.variance) / lam),
+            used_variance=state.variance,
+            inner=result,
+            n_done=n_done,
+            finished="iterations" if n_done == self.iterations else "",
+        )
+
+    def due(self, problem: Problem, state: VariationalState, n_pass: int, tol: float) -> bool:
+        return n_pass > 0
+
+    def evaluate(self, problem: Problem, state: VariationalState) -> Evaluation:
+        mu = state.inner.w
+        primal = problem.primal(mu)
+        # the exact problem has twice the C: twice the dual variables
+        dual, share = problem.dual(2 * state.inner.eta, 2 * state.inner.cost)
+        gap = problem.relative(primal - dual, primal)
+        eta = share * 2 * state.inner.eta
+        return Evaluation(mu, eta, primal, dual, gap, gap, state.inner.which, share * 2 * state.inner.cost)

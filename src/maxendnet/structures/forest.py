@@ -1,0 +1,281 @@
+"""The exact structure: labels on the nodes of a forest. Chains and isolated nodes are forests too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxendnet import _kernels
+from maxendnet.backends import Threads
+from maxendnet.backends.threads import Range, cut
+from maxendnet.batch import Batch
+
+FloatArray = NDArray[np.float64]
+SCALED, LOGARITHMIC = 0, 1
+
+
+class Parts(NamedTuple):
+    """The parts of a weight vector, each in its own shape."""
+
+    node: FloatArray
+    transitions: FloatArray
+    edge: FloatArray
+    tied: FloatArray
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Linear scores on a forest, and exact recursions over all its labellings.
+
+    The score of a labelling is the sum over nodes of ``x_t . node[:, y_t] + label_features[t, y_t] . tied`` and over
+    edges ``(s, t)`` of ``transitions[type, y_s, y_t] + edge_features . edge[:, y_s, y_t]``. A weight vector is flat,
+    its parts in the order of `Parts`, each row-major.
+
+    Parameters
+    ----------
+    n_features, n_labels : int
+    n_edge_types : int
+        0 for isolated nodes: no transitions.
+    n_edge_features, n_tied : int, default=0
+
+    Examples
+    --------
+    >>> forest = Forest(n_features=3, n_labels=2, n_edge_types=1)
+    >>> forest.n_weights
+    10
+    >>> forest.parts(np.arange(10.0)).transitions
+    array([[[6., 7.],
+            [8., 9.]]])
+    """
+
+    n_features: int
+    n_labels: int
+    n_edge_types: int
+    n_edge_features: int = 0
+    n_tied: int = 0
+
+    # ---- weights: flat for everyone, padded for the kernels -----------------------------------------------------
+
+    @property
+    def n_matrices(self) -> int:
+        return self.n_edge_types + self.n_edge_features
+
+    @property
+    def n_weights(self) -> int:
+        return self.n_features * self.n_labels + self.n_matrices * self.n_labels**2 + self.n_tied
+
+    @cached_property
+    def lanes(self) -> int:
+        return _kernels.padded(self.n_labels)
+
+    @cached_property
+    def shape(self) -> _kernels.Shape:
+        return _kernels.Shape(self.n_features, self.n_labels, self.n_edge_types, self.n_edge_features, self.n_tied)
+
+    def parts(self, w: FloatArray) -> Parts:
+        """Views of the parts of ``w``."""
+        L = self.n_labels
+        node, transitions, edge, tied = np.split(
+            w, np.cumsum([self.n_features * L, self.n_edge_types * L * L, self.n_edge_features * L * L])
+        )
+        return Parts(node.reshape(-1, L), transitions.reshape(-1, L, L), edge.reshape(-1, L, L), tied)
+
+    def join(self, parts: Parts) -> FloatArray:
+        """The flat vector of some parts; undoes `parts`."""
+        return np.concatenate([np.ravel(part) for part in parts])
+
+    @property
+    def padded_size(self) -> int:
+        """Length of a padded vector with one orientation of each matrix; tied weights are padded as labels are."""
+        return (self.n_features + self.n_matrices * self.n_labels) * self.lanes + _kernels.padded(self.n_tied)
+
+    def pad(self, w: FloatArray) -> FloatArray:
+        """Rows of labels widened to whole vector registers: the layout in which kernels accumulate."""
+        L, rows = self.n_labels, self.n_features + self.n_matrices * self.n_labels
+        out = np.zeros(self.padded_size)
+        out[: rows * self.lanes].reshape(rows, self.lanes)[:, :L] = w[: rows * L].reshape(rows, L)
+        out[rows * self.lanes :][: self.n_tied] = w[rows * L :]
+        return out
+
+    def unpad(self, padded: FloatArray) -> FloatArray:
+        """Undo `pad`."""
+        L, rows = self.n_labels, self.n_features + self.n_matrices * self.n_labels
+        body = padded[: rows * self.lanes].reshape(rows, self.lanes)[:, :L]
+        return np.concatenate([body.ravel(), padded[rows * self.lanes :][: self.n_tied]])
+
+    def for_search(self, w: FloatArray, dtype: type = np.float64) -> NDArray:
+        """Weights as the recursions read them: padded, and every matrix in both orientations."""
+        L, lanes = self.n_labels, self.lanes
+        n_node, n_matrix = self.n_features * lanes, self.n_matrices * 2 * L * lanes
+        out = np.zeros(n_node + n_matrix + self.n_tied, dtype=dtype)
+        parts = self.parts(w)
+        out[:n_node].reshape(self.n_features, lanes)[:, :L] = parts.node
+        both = out[n_node : n_node + n_matrix].reshape(self.n_matrices, 2, L, lanes)
+        matrices = np.concatenate([parts.transitions, parts.edge])
+        both[:, 0, :, :L] = matrices
+        both[:, 1, :, :L] = matrices.transpose(0, 2, 1)
+        out[n_node + n_matrix :] = parts.tied
+        return out
+
+    def pad_cost(self, cost: FloatArray, dtype: type = np.float64) -> NDArray:
+        """Label costs as the recursions read them: row the true label, padded with zeros."""
+        out = np.zeros((self.n_labels, self.lanes), dtype=dtype)
+        out[:, : self.n_labels] = cost
+        return out
+
+    # ---- aggregates over all labellings -------------------------------------------------------------------------
+
+    def maximum(
+        self, w: FloatArray, batch: Batch, cost: FloatArray | None = None, backend: Threads | None = None
+    ) -> tuple[FloatArray, NDArray[np.int32]]:
+        """Best score of every example and a labelling that has it; with ``cost``, the most violating labelling.
+
+        Parameters
+        ----------
+        w : ndarray of shape (n_weights,)
+        batch : Batch
+        cost : ndarray of shape (n_labels, n_labels), optional
+            Added to the score of a node: row its true label, column the label tried.
+        backend : Threads, optional
+
+        Returns
+        -------
+        values : ndarray of shape (n_examples,)
+        labels : ndarray of shape (n_nodes,)
+        """
+        weights = self.for_search(w)
+        padded_cost = None if cost is None else self.pad_cost(cost)
+        values, labels = np.zeros(_n_examples(batch)), np.zeros(_n_nodes(batch), dtype=np.int32)
+        self._each(
+            batch,
+            backend,
+            lambda a, b, _: _kernels.decode(batch, self.shape, weights, padded_cost, a, b, values, labels),
+        )
+        return values, labels
+
+    def decode(self, w: FloatArray, batch: Batch, backend: Threads | None = None) -> NDArray[np.int32]:
+        """Best labelling, searched in single precision where that cannot overflow: half the time of `maximum`."""
+        dtype = np.float32 if single_is_enough(w, batch) else np.float64
+        weights, labels = self.for_search(w, dtype), np.zeros(_n_nodes(batch), dtype=np.int32)
+        self._each(
+            batch, backend, lambda a, b, _: _kernels.decode(batch, self.shape, weights, None, a, b, None, labels)
+        )
+        return labels
+
+    def max_marginals(self, w: FloatArray, batch: Batch, backend: Threads | None = None) -> FloatArray:
+        """Score of the best labelling that has label a at node t, shape (n_nodes, n_labels)."""
+        weights, out = self.for_search(w), np.zeros((_n_nodes(batch), self.n_labels))
+        self._each(batch, backend, lambda a, b, _: _kernels.max_marginals(batch, self.shape, weights, a, b, out))
+        return out
+
+    def logsum(
+        self, w: FloatArray, batch: Batch, edges: bool = False, backend: Threads | None = None
+    ) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+        """Log-partition of every example, and its gradient: the marginals.
+
+        Returns
+        -------
+        values : ndarray of shape (n_examples,)
+        node_marginals : ndarray of shape (n_nodes, n_labels)
+        edge_marginals : ndarray of shape (n_nodes, n_labels, n_labels) or None
+            Of the edge that joins a node to its parent, as the user wrote it (row: first node); zero for a root.
+        """
+        weights, values = self.for_search(w), np.zeros(_n_examples(batch))
+        node = np.zeros((_n_nodes(batch), self.n_labels))
+        edge = np.zeros((_n_nodes(batch), self.n_labels, self.n_labels)) if edges else None
+        mode = self.mode(w, batch, np.float64)
+        self._each(
+            batch,
+            backend,
+            lambda a, b, _: _kernels.marginals(batch, self.shape, weights, mode, a, b, values, node, edge),
+        )
+        return values, node, edge
+
+    def sample(
+        self, w: FloatArray, batch: Batch, n_draws: int, rng: np.random.Generator, backend: Threads | None = None
+    ) -> NDArray[np.int32]:
+        """Labellings drawn from p(y|x), shape (n_draws, n_nodes)."""
+        weights, uniforms = self.for_search(w), rng.random((n_draws, _n_nodes(batch)))
+        labels = np.zeros((n_draws, _n_nodes(batch)), dtype=np.int32)
+        mode = self.mode(w, batch, np.float64)
+        self._each(
+            batch,
+            backend,
+            lambda a, b, _: _kernels.sample(batch, self.shape, weights, mode, uniforms, n_draws, a, b, labels),
+        )
+        return labels
+
+    def top(
+        self, w: FloatArray, batch: Batch, k: int, backend: Threads | None = None
+    ) -> tuple[FloatArray, NDArray[np.int32]]:
+        """The k best labellings, best first.
+
+        Returns
+        -------
+        values : ndarray of shape (n_examples, k)
+            ``-inf`` where an example has fewer than k labellings.
+        labels : ndarray of shape (k, n_nodes)
+            -1 there.
+        """
+        weights, values = self.for_search(w), np.zeros((_n_examples(batch), k))
+        labels = np.zeros((k, _n_nodes(batch)), dtype=np.int32)
+        self._each(
+            batch, backend, lambda a, b, _: _kernels.top(batch, self.shape, weights, k, a, b, values, labels), slow=10 * k
+        )
+        return values, labels
+
+    def mode(self, w: FloatArray, batch: Batch, dtype: type) -> int:
+        """Whether sum-product may work with scaled probabilities, or needs logarithms.
+
+        A belief that underflows to zero is lost; messages of its neighbours could have brought it back by at most
+        exp(range of the edge scores) each. If that factor is far from the inverse of the smallest number, what is
+        lost is below any rounding; 400 of log(1/smallest) = 708 are allowed for float64, 40 of 87 for float32.
+        """
+        parts = self.parts(w)
+        spread = max((_range(matrix) for matrix in parts.transitions), default=0.0)
+        if self.n_edge_features and batch.edge_features.size:
+            size = np.abs(batch.edge_features).max(axis=0)
+            spread += float(sum(s * _range(matrix) for s, matrix in zip(size, parts.edge)))
+        return SCALED if spread * max_children(batch) <= (40 if dtype is np.float32 else 400) else LOGARITHMIC
+
+    def work_per_node(self, batch: Batch) -> float:
+        """Multiplications for one node: features and edge, times lanes."""
+        return (1 + len(batch.indices) / max(1, _n_nodes(batch)) + self.n_labels) * self.lanes
+
+    def shards(self, batch: Batch, n_shards: int = 16, slow: float = 1.0) -> list[list[Range]]:
+        """Examples cut for the threads; a range takes some ten milliseconds."""
+        nodes = int(max(1, 5e7 / (self.work_per_node(batch) * slow)))
+        return cut(batch.offsets, max(1, min(n_shards, _n_examples(batch))), nodes)
+
+    def _each(self, batch: Batch, backend: Threads | None, function, slow: float = 1.0) -> None:
+        (backend or Threads()).run(function, self.shards(batch, slow=slow))
+
+
+def single_is_enough(w: FloatArray, batch: Batch) -> bool:
+    """Whether scores can be searched in float32: numbers of everyday size."""
+    largest = np.abs(w).max(initial=0.0)
+    inputs = max(np.abs(batch.data).max(initial=0.0), np.abs(batch.label_features).max(initial=0.0))
+    return bool(largest * max(1.0, inputs, np.abs(batch.edge_features).max(initial=0.0)) < 1e5)
+
+
+def max_children(batch: Batch) -> int:
+    """The largest number of children of a node, at least 1."""
+    children = batch.parent[batch.parent >= 0]
+    return max(1, int(np.bincount(children).max())) if len(children) else 1
+
+
+def _range(matrix: FloatArray) -> float:
+    finite = matrix[np.isfinite(matrix)]
+    return float(finite.max() - finite.min()) if finite.size else 0.0
+
+
+def _n_examples(batch: Batch) -> int:
+    return len(batch.offsets) - 1
+
+
+def _n_nodes(batch: Batch) -> int:
+    return len(batch.parent)

@@ -1,0 +1,139 @@
+"""Named features: against DictVectorizer, and one test per message."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from scipy import sparse
+from sklearn.feature_extraction import DictVectorizer
+
+from maxendnet import feature_dicts
+from maxendnet.feature_dicts import align_columns, encode_feature_dicts
+
+names = st.sampled_from(["a", "b", "c", "dd", "é"])
+values = st.one_of(st.booleans(), st.integers(-3, 3), st.floats(-2, 2), st.sampled_from(["x", "y", ""]))
+dicts = st.dictionaries(names, values, max_size=4)
+
+
+def is_canonical(X):
+    return X.has_canonical_format and X.data.all() and X.data.dtype == np.float64 and X.indices.dtype == np.int32
+
+
+@given(st.lists(st.lists(dicts, max_size=4), min_size=1, max_size=4))
+def test_equals_dict_vectorizer(examples):
+    X, found = encode_feature_dicts(examples)
+    nodes = [node for example in examples for node in example]
+    vectorizer = DictVectorizer()
+    expected = vectorizer.fit_transform(nodes).toarray() if nodes else np.zeros((0, 0))
+    kept = np.abs(expected).sum(axis=0) > 0  # we leave out names that are zero everywhere
+    assert found == tuple(np.array(vectorizer.get_feature_names_out() if nodes else [], dtype=object)[kept])
+    assert_array_equal(X.toarray(), expected[:, kept])
+    assert is_canonical(X)
+
+
+@given(st.lists(st.lists(dicts, max_size=4), min_size=1, max_size=4), st.lists(st.lists(dicts, max_size=4), max_size=4))
+def test_known_names_keep_their_columns_and_others_are_ignored(train, test):
+    X, found = encode_feature_dicts(train)
+    assert_array_equal(encode_feature_dicts(train, found)[0].toarray(), X.toarray())
+    X_both, all_names = encode_feature_dicts([*train, *test])
+    expected = X_both.toarray()[X.shape[0] :][:, [all_names.index(name) for name in found]]
+    X_test, same = encode_feature_dicts(test, found)
+    assert same == found
+    assert_array_equal(X_test.toarray(), expected)
+    assert is_canonical(X_test)
+
+
+def test_blocks_are_joined(monkeypatch):
+    examples = [[{"a": i, "b": str(i)}, ["c"]] for i in range(7)]
+    X, found = encode_feature_dicts(examples)
+    monkeypatch.setattr(feature_dicts, "BLOCK_ENTRIES", 4)
+    X_blocks, found_blocks = encode_feature_dicts(examples)
+    assert found == found_blocks
+    assert_array_equal(X.toarray(), X_blocks.toarray())
+
+
+def test_collections_of_names():
+    X, found = encode_feature_dicts([[["b", "a"], ("a", "a")], [{"b"}, frozenset(), np.array(["a"])]])
+    assert found == ("a", "b")
+    assert X.toarray().tolist() == [[1, 1], [2, 0], [0, 1], [0, 0], [1, 0]]
+
+
+def test_values_of_other_number_types():
+    node = {"a": np.float32(0.5), "b": np.bool_(True), "c": Fraction(1, 4), "d": np.int8(3), "e": np.float16(2)}
+    X, found = encode_feature_dicts([[node]])
+    assert found == tuple("abcde")
+    assert X.toarray().tolist() == [[0.5, 1.0, 0.25, 3.0, 2.0]]
+
+
+def test_string_subclasses():
+    X, found = encode_feature_dicts([[{np.str_("a"): np.str_("x")}, [np.str_("b")]]])
+    assert found == ("a=x", "b")
+    assert {type(name) for name in found} == {str}
+    assert X.toarray().tolist() == [[1, 0], [0, 1]]
+
+
+def test_a_name_that_comes_twice_in_a_node_is_added_up():
+    X, found = encode_feature_dicts([[{"a": "x", "a=x": 2.0}, {"a": "x", "a=x": -1}]])
+    assert found == ("a=x",)
+    assert X.toarray().tolist() == [[3.0], [0.0]]
+    assert is_canonical(X)
+
+
+def test_nothing_named():
+    X, found = encode_feature_dicts([[{}, []], []])
+    assert X.shape == (2, 0) and found == ()
+
+
+def test_an_integer_beyond_float64_becomes_infinity_for_the_caller_to_refuse():
+    X, _ = encode_feature_dicts([[{"a": 10**400, "b": 1}]])
+    assert X.toarray().tolist() == [[np.inf, 1.0]]
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        ({"a": {"b": 1}}, r"X\[1\] node 2 feature 'a' has a value of type dict; give a bool, a number or a string"),
+        ({"a": ["b"]}, r"X\[1\] node 2 feature 'a' has a value of type list"),
+        ({"a": None}, r"X\[1\] node 2 feature 'a' has a value of type NoneType"),
+        ({"a": 1j}, r"X\[1\] node 2 feature 'a' has a value of type complex"),
+        ({"a": np.complex64(1)}, r"X\[1\] node 2 feature 'a' has a value of type complex64"),
+        ({"a": b"x"}, r"X\[1\] node 2 feature 'a' has a value of type bytes"),
+        ({3: "x"}, r"X\[1\] node 2 has the feature name 3 of type int; feature names are strings"),
+        ({3: 1.0}, r"X\[1\] node 2 has the feature name 3 of type int"),
+        ({None: True}, r"X\[1\] node 2 has the feature name None"),
+        ([3], r"X\[1\] node 2 has the feature name 3"),
+        ([["a"]], r"X\[1\] node 2 has the feature name \['a'\] of type list"),
+        ("word", r"X\[1\] node 2 is 'word'; give each node a dict of features or a list of feature names"),
+        (None, r"X\[1\] node 2 is None; give each node a dict"),
+        (3.5, r"X\[1\] node 2 is 3.5; give each node a dict"),
+        ((name for name in "ab"), r"X\[1\] node 2 is a generator; give each node a dict"),
+    ],
+)
+@pytest.mark.parametrize("known", [None, ["a"]])
+def test_messages(node, message, known):
+    with pytest.raises(ValueError, match=message):
+        encode_feature_dicts([[{}], [{"a": 1}, ["a"], node]], known)
+
+
+def test_feature_names_must_be_distinct():
+    with pytest.raises(ValueError, match="holds a name twice"):
+        encode_feature_dicts([[{"a": 1}]], ["a", "b", "a"])
+
+
+@given(st.permutations(list("abcd")), st.lists(st.sampled_from("abcdef"), unique=True))
+def test_align_columns(old, new):
+    X = sparse.csr_array(np.arange(12.0).reshape(3, 4))
+    before = X.toarray()
+    aligned = align_columns(X, old, new)
+    expected = np.zeros((3, len(new)))
+    for k, name in enumerate(new):
+        if name in old:
+            expected[:, k] = before[:, old.index(name)]
+    assert_array_equal(aligned.toarray(), expected)
+    assert_array_equal(X.toarray(), before)  # the input is not sorted in place
+    assert is_canonical(aligned)
