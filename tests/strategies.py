@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
-from maxendnet.batch import Batch
+from maxendnet.data.batch import Batch
 
 
 @dataclass(frozen=True)

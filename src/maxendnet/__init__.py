@@ -8,7 +8,7 @@
 """
 
 from maxendnet.estimators import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN, MaxEnDNet
-from maxendnet.examples import Examples
+from maxendnet.data.examples import Examples
 from maxendnet.losses import Hinge, Log
 from maxendnet.model_file import ModelFileError, load
 from maxendnet.priors import (

@@ -11,8 +11,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from maxendnet.backends import Threads
-from maxendnet.batch import Batch, encode, labels_by_node_type
-from maxendnet.examples import Examples, as_examples, distinct_labels
+from maxendnet.data.batch import Batch, encode, labels_by_node_type
+from maxendnet.data.examples import Examples, as_examples, distinct_labels
 from maxendnet.losses import Hinge
 from maxendnet.posterior import PointEstimate, Posterior
 from maxendnet.problem import Problem

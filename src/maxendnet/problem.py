@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 
 from maxendnet import _kernels
 from maxendnet.backends import Threads
 from maxendnet.backends.threads import Range, cut
-from maxendnet.batch import Batch
+from maxendnet.data.batch import Batch
 from maxendnet.losses import Hinge
 from maxendnet.structures import Forest
 from maxendnet.structures.forest import single_is_enough
@@ -69,7 +68,7 @@ class Problem:
     def with_prior(self, prior: Any, C: float | None = None) -> Problem:
         """The same examples under another prior; what is cached about them is kept."""
         other = Problem(self.batch, self.structure, self.loss, prior, self.C if C is None else C, self.backend)
-        for name in ("shards", "blocks", "own_groups"):
+        for name in ("shards", "blocks"):
             if name in self.__dict__:
                 other.__dict__[name] = self.__dict__[name]
         return other
@@ -101,16 +100,12 @@ class Problem:
         (the rest of the weight goes to the true labelling). So a point outside the domain of the cumulant still gives
         a bound.
         """
-        if cost <= 0:
-            return -self.prior.cumulant(np.zeros_like(eta)), 0.0
-        whole = cost - self.prior.cumulant(eta)
-        if np.isfinite(whole) and cost - eta @ self.prior.mean(eta) >= 0:
-            return whole, 1.0  # still rising at the end of the ray
-        best = minimize_scalar(
-            lambda s: self.prior.cumulant(s * eta) - s * cost, bounds=(0.0, 1.0), method="bounded",
-            options={"xatol": 1e-9},
-        )  # fmt: skip
-        return (-float(best.fun), float(best.x)) if -best.fun > whole or not np.isfinite(whole) else (whole, 1.0)
+        rising = lambda s: np.isfinite(self.prior.cumulant(s * eta)) and cost >= eta @ self.prior.mean(s * eta)  # noqa: E731
+        low, high = (1.0, 1.0) if rising(1.0) else (0.0, 1.0)
+        while high - low > 1e-6 * high:  # the dual is concave along the ray
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if rising(middle) else (low, middle)
+        return low * cost - self.prior.cumulant(low * eta), low
 
     @cached_property
     def at_zero(self) -> float:
@@ -156,11 +151,6 @@ class Problem:
         per_range = max(1, int(5e7 / (self.structure.work_per_node(self.batch) * 512)))
         blocks = Blocks(examples, cut(np.arange(len(examples), dtype=np.int64), self._n_shards, per_range))
         return blocks, self._groups(np.ascontiguousarray(offsets[examples]))
-
-    @cached_property
-    def own_groups(self) -> _kernels.Groups:
-        """The features of every example, transposed."""
-        return self._groups(self.batch.offsets)
 
     def _groups(self, node_offsets: NDArray[np.int64]) -> _kernels.Groups:
         batch = self.batch

@@ -104,12 +104,12 @@ INLINE void build_matrices(const BatchView& b, const R* shared, int64_t begin, i
 }
 
 // Score of a labelling, given the node scores before the up pass has changed them.
-template <class R>
+template <class R, class Label>
 INLINE double score_of(const BatchView& b, const R* shared, const R* own, int64_t begin, int64_t end, const R* scores,
-                       const int32_t* labels) {
+                       const Label* labels) {
   double total = 0;
   for (int64_t t = begin; t < end; t++) {
-    const int32_t label = labels[t - begin];
+    const int64_t label = labels[t - begin];
     total += double(scores[(t - begin) * b.lanes + label]);
     if (b.parent[t] >= 0)
       total += double(edge_matrix(b, shared, own, t, t - begin)

@@ -1,6 +1,7 @@
 // The kernels, as free functions on flat arrays. Each works on examples [first, last), so that the caller can share
 // them out among threads and look for Ctrl-C in between. R is float (for searching) or double (for reporting).
 #pragma once
+#include "active_sets.hpp"
 #include "common.hpp"
 
 namespace maxendnet {
@@ -37,26 +38,13 @@ struct PriorArgs {
   const double* mean;
 };
 
-struct FrankWolfeState {
-  double* eta;          // [ node (n_features, lanes) | matrices (n_matrices, n_labels, lanes) | tied ]
-  double* average;      // same layout: sum over updates of (weight so far) * change, or null
-  double* blocks_node;  // (n_nodes, lanes) node part of eta_i, before it meets the features
-  double* blocks_edge;  // (n_blocks, n_matrices, n_labels, lanes) edge part of eta_i
-  const int64_t* edge_block;  // (n_examples) row of blocks_edge, or -1 for an example without edges
-  double* blocks_tied;        // (n_examples, n_tied)
-  double* costs;              // (n_examples) l_i = sum_y alpha_i(y) l_i(y)
-  double* gaps;               // (n_examples) last known block gap
-  double* average_cost;       // (1) as `average`, for sum_i l_i
-  double* n_updates;          // (1)
-};
-
 template <class R>
-void block_frank_wolfe(const BatchView& b, const GroupsView& groups, const PriorArgs& prior, double C, R* weights,
-                       const R* cost, const double* cost64, const int64_t* picks, int64_t n_picks,
-                       const FrankWolfeState& state);
+void block_frank_wolfe(const BatchView& b, const PriorArgs& prior, double C, R* weights, double* eta, const R* cost,
+                       const double* cost64, const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets,
+                       double* gaps);
 void block_gaps(const BatchView& b, const double* weights, const double* cost, double C, int64_t first, int64_t last,
-                const FrankWolfeState& state, double* values, double* gaps);
-void block_features(const BatchView& b, const FrankWolfeState& state, int64_t first, int64_t last, double* eta);
+                const ActiveSets& sets, double* values, double* gaps);
+void active_features(const BatchView& b, const ActiveSets& sets, int64_t first, int64_t last, double* eta);
 void prior_mean(const PriorArgs& prior, const double* eta, int64_t n, double* mean);
 
 }  // namespace maxendnet

@@ -149,30 +149,6 @@ PriorArgs prior_args(const std::string& kind, double a, double b, nb::handle var
   return p;
 }
 
-// state: a Python object with the arrays of FrankWolfeState as attributes
-FrankWolfeState state_view(nb::handle state) {
-  auto writable = [&](const char* name) -> double* {
-    nb::object value = state.attr(name);
-    if (value.is_none()) return nullptr;
-    Out<double> array;
-    if (!nb::try_cast(value, array))
-      throw std::invalid_argument(std::string("state.") + name + " must be a C-contiguous float64 array");
-    return array.data();
-  };
-  FrankWolfeState s{};
-  s.eta = writable("eta");
-  s.average = writable("average");
-  s.blocks_node = writable("blocks_node");
-  s.blocks_edge = writable("blocks_edge");
-  s.edge_block = nb::cast<In<int64_t>>(state.attr("edge_block")).data();
-  s.blocks_tied = writable("blocks_tied");
-  s.costs = writable("costs");
-  s.gaps = writable("gaps");
-  s.average_cost = writable("average_cost");
-  s.n_updates = writable("n_updates");
-  return s;
-}
-
 template <class R>
 void bind_precision(nb::module_& m) {
   m.def(
@@ -212,18 +188,19 @@ void bind_precision(nb::module_& m) {
       "Log loss of every example in groups [first, last), and the gradient of their weighted sum, added to `gradient`.");
   m.def(
       "block_frank_wolfe",
-      [](nb::handle batch, const Shape& shape, const Groups& groups, const std::string& kind, double a, double b2,
-         nb::handle variance, nb::handle mean, double C, Out<R> weights, In<R> cost, In<double> cost64,
-         In<int64_t> picks, nb::handle state) {
+      [](nb::handle batch, const Shape& shape, const std::string& kind, double a, double b2, nb::handle variance,
+         nb::handle mean, double C, Out<R> weights, Out<double> eta, In<R> cost, In<double> cost64, In<int64_t> picks,
+         int inner, ActiveSets& sets, Out<double> gaps) {
         const BatchView b = view(batch, shape);
         const PriorArgs prior = prior_args(kind, a, b2, variance, mean);
-        const FrankWolfeState s = state_view(state);
         nb::gil_scoped_release release;
-        block_frank_wolfe<R>(b, groups.view(), prior, C, weights.data(), cost.data(), cost64.data(), picks.data(),
-                             int64_t(picks.size()), s);
+        block_frank_wolfe<R>(b, prior, C, weights.data(), eta.data(), cost.data(), cost64.data(), picks.data(),
+                             int64_t(picks.size()), inner, sets, gaps.data());
       },
-      "batch"_a, "shape"_a, "groups"_a, "kind"_a, "a"_a, "b"_a, "variance"_a.none(), "mean"_a.none(), "C"_a, "weights"_a,
-      "cost"_a.noconvert(), "cost64"_a, "picks"_a, "state"_a, "One update for every picked example; `weights` and `state` change.");
+      "batch"_a, "shape"_a, "kind"_a, "a"_a, "b"_a, "variance"_a.none(), "mean"_a.none(), "C"_a,
+      "weights"_a.noconvert(), "eta"_a.noconvert(), "cost"_a.noconvert(), "cost64"_a.noconvert(), "picks"_a, "inner"_a,
+      "sets"_a, "gaps"_a.noconvert(),
+      "Steps for every picked example; `weights`, `eta`, `sets` and `gaps` change.");
 }
 
 }  // namespace
@@ -279,26 +256,45 @@ NB_MODULE(_kernels, m) {
         top(b, weights.data(), k, first, last, values.data(), labels.data());
       },
       "batch"_a, "shape"_a, "weights"_a.noconvert(), "k"_a, "first"_a, "last"_a, "values"_a.noconvert(), "labels"_a.noconvert(), "The k best labellings.");
+  nb::class_<ActiveSets>(m, "ActiveSets", "Dual variables: per example, the labellings that have dual weight.")
+      .def("__init__",
+           [](ActiveSets* self, In<int64_t> offsets, In<int32_t> y, In<double> weights, double C) {
+             new (self) ActiveSets(int64_t(offsets.size()) - 1, offsets.data(), y.data(), weights.data(), C);
+           })
+      .def("copy", [](const ActiveSets& self) { return ActiveSets(self); })
+      .def("total_cost", &ActiveSets::total_cost)
+      .def("scale", &ActiveSets::scale, "factor"_a, "share"_a)
+      .def_prop_ro("n_active", &ActiveSets::n_active)
+      .def_prop_ro("n_support", &ActiveSets::n_support)
+      .def("__len__", [](const ActiveSets& self) { return self.blocks.size(); })
+      .def("fits", [](const ActiveSets& self, In<int64_t> offsets, In<int32_t> y) {
+        // whether these are dual variables of such examples
+        if (self.blocks.size() + 1 != offsets.size()) return false;
+        for (size_t i = 0; i < self.blocks.size(); i++) {
+          const int64_t begin = offsets.data()[i], n = offsets.data()[i + 1] - begin;
+          if (self.blocks[i].n != n || !std::equal(y.data() + begin, y.data() + begin + n, self.blocks[i].labels.begin()))
+            return false;
+        }
+        return true;
+      });
   m.def(
       "block_gaps",
       [](nb::handle batch, const Shape& shape, In<double> weights, In<double> cost, double C, int64_t first,
-         int64_t last, nb::handle state, Out<double> values, Out<double> gaps) {
+         int64_t last, const ActiveSets& sets, Out<double> values, Out<double> gaps) {
         const BatchView b = view(batch, shape);
-        const FrankWolfeState s = state_view(state);
         nb::gil_scoped_release release;
-        block_gaps(b, weights.data(), cost.data(), C, first, last, s, values.data(), gaps.data());
+        block_gaps(b, weights.data(), cost.data(), C, first, last, sets, values.data(), gaps.data());
       },
-      "batch"_a, "shape"_a, "weights"_a.noconvert(), "cost"_a.noconvert(), "C"_a, "first"_a, "last"_a, "state"_a, "values"_a.noconvert(), "gaps"_a,
-      "Hinge of every example and duality gap of its block.");
+      "batch"_a, "shape"_a, "weights"_a.noconvert(), "cost"_a.noconvert(), "C"_a, "first"_a, "last"_a, "sets"_a,
+      "values"_a.noconvert(), "gaps"_a.noconvert(), "Hinge of every example and duality gap of its block.");
   m.def(
-      "block_features",
-      [](nb::handle batch, const Shape& shape, nb::handle state, int64_t first, int64_t last, Out<double> eta) {
+      "active_features",
+      [](nb::handle batch, const Shape& shape, const ActiveSets& sets, int64_t first, int64_t last, Out<double> eta) {
         const BatchView b = view(batch, shape);
-        const FrankWolfeState s = state_view(state);
         nb::gil_scoped_release release;
-        block_features(b, s, first, last, eta.data());
+        active_features(b, sets, first, last, eta.data());
       },
-      "batch"_a, "shape"_a, "state"_a, "first"_a, "last"_a, "eta"_a, "eta afresh from the blocks.");
+      "batch"_a, "shape"_a, "sets"_a, "first"_a, "last"_a, "eta"_a.noconvert(), "eta afresh from the active sets.");
   m.def(
       "prior_mean",
       [](const std::string& kind, double a, double b, nb::handle variance, nb::handle mean, In<double> eta,

@@ -1,4 +1,4 @@
-// Priors as seen by in-kernel solvers: mean phi' and variance phi'' of one weight, given eta.
+// Priors as seen by in-kernel solvers: mean phi' and variance phi'' of a weight, given eta and the weight's number.
 // `slack` is positive exactly inside the domain of phi. Each struct equals a class in maxendnet/priors; tests compare them.
 #pragma once
 #include "common.hpp"
@@ -22,17 +22,17 @@ template <class T>
 INLINE T absolute(T x) {
   return x < 0 ? -x : x;
 }
-INLINE double weights_at(const double* p, int64_t k, double) { return p[k]; }
-INLINE V<double> weights_at(const double* p, int64_t k, V<double>) { return load(p + k); }
+INLINE double weights_at(const double* p, const int64_t* k, double) { return p[*k]; }
+INLINE V<double> weights_at(const double* p, const int64_t* k, V<double>) { return V<double>{p[k[0]], p[k[1]], p[k[2]], p[k[3]]}; }
 
 // Same variance and mean for every weight, so no array is read.
 struct GaussianPrior {
   double variance, centre;
   explicit GaussianPrior(const PriorArgs& p) : variance(p.a), centre(p.b) {}
   static constexpr bool quadratic = true;
-  static double start(double g, double curvature) { return g / curvature; }
+  double start(double g, double curvature) const { return g / curvature; }
   template <class T>
-  INLINE Moments<T> moments(const GaussianPrior& p, T eta, int64_t) { return {p.centre + p.variance * eta, p.variance + 0 * eta}; }
+  INLINE Moments<T> moments(const GaussianPrior& p, T eta, const int64_t*) { return {p.centre + p.variance * eta, p.variance + 0 * eta}; }
   template <class T>
   INLINE T slack(const GaussianPrior&, T eta) { return 1 + 0 * eta; }
 };
@@ -41,9 +41,9 @@ struct DiagonalGaussianPrior {
   const double *variance, *centre;
   explicit DiagonalGaussianPrior(const PriorArgs& p) : variance(p.variance), centre(p.mean) {}
   static constexpr bool quadratic = true;
-  static double start(double g, double curvature) { return g / curvature; }
+  double start(double g, double curvature) const { return g / curvature; }
   template <class T>
-  INLINE Moments<T> moments(const DiagonalGaussianPrior& p, T eta, int64_t k) {
+  INLINE Moments<T> moments(const DiagonalGaussianPrior& p, T eta, const int64_t* k) {
     const T v = weights_at(p.variance, k, eta);
     return {weights_at(p.centre, k, eta) + v * eta, v};
   }
@@ -59,7 +59,7 @@ struct NormalGammaPrior {
   // phi / a is self-concordant: this step stays inside the domain and makes sure progress
   double start(double g, double curvature) const { return g / (curvature + g * std::sqrt(curvature / a)); }
   template <class T>
-  INLINE Moments<T> moments(const NormalGammaPrior& p, T eta, int64_t) {
+  INLINE Moments<T> moments(const NormalGammaPrior& p, T eta, const int64_t*) {
     const T r = 1 / (p.lam - eta * eta);
     return {2 * p.a * eta * r, 2 * p.a * (p.lam + eta * eta) * r * r};
   }
@@ -73,7 +73,7 @@ struct NormalInverseGaussianPrior {
   static constexpr bool quadratic = false;
   double start(double g, double curvature) const { return g / curvature; }
   template <class T>
-  INLINE Moments<T> moments(const NormalInverseGaussianPrior& p, T eta, int64_t) {
+  INLINE Moments<T> moments(const NormalInverseGaussianPrior& p, T eta, const int64_t*) {
     const T q = p.A * p.A - eta * eta, r = 1 / square_root(q);
     return {p.d * eta * r, p.d * p.A * p.A * r / q};
   }
@@ -87,7 +87,7 @@ struct SpikeSlabPrior {
   static constexpr bool quadratic = false;
   double start(double g, double curvature) const { return g / curvature; }
   template <class T>
-  INLINE Moments<T> moments(const SpikeSlabPrior& p, T eta, int64_t) {
+  INLINE Moments<T> moments(const SpikeSlabPrior& p, T eta, const int64_t*) {
     const T inclusion = 1 / (1 + p.odds * exp_negative(-0.5 * p.v * eta * eta));
     const T slab = p.v * eta;
     return {slab * inclusion, p.v * inclusion + slab * slab * inclusion * (1 - inclusion)};
@@ -103,7 +103,7 @@ struct ExponentialPrior {
   // -log(1 - eta/lam) is self-concordant
   double start(double g, double curvature) const { return g / (curvature + g * std::sqrt(curvature)); }
   template <class T>
-  INLINE Moments<T> moments(const ExponentialPrior& p, T eta, int64_t) {
+  INLINE Moments<T> moments(const ExponentialPrior& p, T eta, const int64_t*) {
     const T r = 1 / (p.lam - eta);
     return {r, r * r};
   }
@@ -117,7 +117,7 @@ struct UniformPrior {
   static constexpr bool quadratic = false;
   double start(double g, double curvature) const { return g / curvature; }
   template <class T>
-  INLINE Moments<T> moments(const UniformPrior& p, T eta, int64_t) {
+  INLINE Moments<T> moments(const UniformPrior& p, T eta, const int64_t*) {
     const T z = p.a * eta, z2 = z * z, zero = 0 * z;
     // series of coth(z) - 1/z and of its derivative; at |z| < 0.05 the next terms are below 1e-14
     const T small_mean = z * (1.0 / 3 - z2 * (1.0 / 45 - z2 * (2.0 / 945 - z2 / 4725)));

@@ -32,6 +32,7 @@ class Laplace(Piece):
     """
 
     lam: float = 1.0
+    scale_mixture = True  # a Gaussian whose variance is exponential, with mean 2 / lam
 
     def check(self) -> None:
         require_positive(self, "a larger lam is a sparser prior, and Flat() is no prior at all.", lam=self.lam)

@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from maxendnet.priors import NormalGamma
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
-from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe, DualBlocks
+from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe, DualState
 
 
 class BarrierState(NamedTuple):
@@ -19,7 +19,7 @@ class BarrierState(NamedTuple):
 
     a: float
     rho: float
-    blocks: DualBlocks
+    blocks: DualState
     tol: float
     found: Evaluation | None = None
 
@@ -70,7 +70,7 @@ class Continuation(Solver):
 
     def step(self, problem: Problem, state: BarrierState) -> BarrierState:
         barrier = self._barrier(problem, state.a, state.rho)
-        self.inner._set_weights(barrier, state.blocks)
+        self.inner.set_weights(barrier, state.blocks)
         blocks = self.inner.step(barrier, state.blocks)
         problem.n_oracle += barrier.n_oracle
         rho = state.rho
@@ -80,7 +80,7 @@ class Continuation(Solver):
         # the gap of the barrier problem, as last known, against what the barrier itself costs
         toll = a * float(np.sum(2 * np.abs(eta) / (rho + np.abs(eta))))
         known = float(blocks.gaps.sum())
-        if known < toll and toll > 0.2 * state.tol * max(float(blocks.costs.sum()), 1e-3 * problem.at_zero):
+        if known < toll and toll > 0.2 * state.tol * max(blocks.sets.total_cost(), 1e-3 * problem.at_zero):
             a *= self.shrink
         return state._replace(a=a, rho=rho, blocks=blocks)
 
@@ -89,13 +89,12 @@ class Continuation(Solver):
 
     def evaluate(self, problem: Problem, state: BarrierState) -> Evaluation:
         barrier, blocks = self._barrier(problem, state.a, state.rho), state.blocks
-        self.inner._refresh_eta(barrier, blocks)
+        self.inner.refresh_eta(barrier, blocks)
         eta = problem.structure.unpad(blocks.eta)
         mu = barrier.prior.mean(eta)
-        hinge, gaps = self.inner._block_gaps(barrier, blocks, mu)
-        blocks.gaps[:] = gaps
+        self.inner.block_gaps(barrier, blocks, mu)
         problem.n_oracle += barrier.n_oracle
-        cost = float(blocks.costs.sum())
+        cost = blocks.sets.total_cost()
         radius = _radius(problem)
         dual = cost if radius is None else cost - radius * float(np.abs(eta).max())
         points = [self._inside(problem, mu)]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from maxendnet import _kernels
 from maxendnet.backends import Threads
 from maxendnet.backends.threads import Range, cut
-from maxendnet.batch import Batch
+from maxendnet.data.batch import Batch
 
 FloatArray = NDArray[np.float64]
 SCALED, LOGARITHMIC = 0, 1
@@ -240,7 +240,7 @@ class Forest:
         if self.n_edge_features and batch.edge_features.size:
             size = np.abs(batch.edge_features).max(axis=0)
             spread += float(sum(s * _range(matrix) for s, matrix in zip(size, parts.edge)))
-        return SCALED if spread * max_children(batch) <= (40 if dtype is np.float32 else 400) else LOGARITHMIC
+        return SCALED if spread * batch.max_children <= (40 if dtype is np.float32 else 400) else LOGARITHMIC
 
     def work_per_node(self, batch: Batch) -> float:
         """Multiplications for one node: features and edge, times lanes."""
@@ -257,15 +257,7 @@ class Forest:
 
 def single_is_enough(w: FloatArray, batch: Batch) -> bool:
     """Whether scores can be searched in float32: numbers of everyday size."""
-    largest = np.abs(w).max(initial=0.0)
-    inputs = max(np.abs(batch.data).max(initial=0.0), np.abs(batch.label_features).max(initial=0.0))
-    return bool(largest * max(1.0, inputs, np.abs(batch.edge_features).max(initial=0.0)) < 1e5)
-
-
-def max_children(batch: Batch) -> int:
-    """The largest number of children of a node, at least 1."""
-    children = batch.parent[batch.parent >= 0]
-    return max(1, int(np.bincount(children).max())) if len(children) else 1
+    return bool(np.abs(w).max(initial=0.0) * max(1.0, batch.largest) < 1e5)
 
 
 def _range(matrix: FloatArray) -> float:

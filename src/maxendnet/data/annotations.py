@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from maxendnet.forest import check_edges
-from maxendnet.node_features import LARGEST_VALUE, is_sparse
-from maxendnet.ragged import Array, BoolArray, FloatArray, IntArray, locate, offsets_of
+from maxendnet.data.forest_order import check_edges
+from maxendnet.data.node_features import LARGEST_VALUE, is_sparse
+from maxendnet.data.ragged import Array, BoolArray, FloatArray, IntArray, locate, offsets_of
 
 
 def read_edges(edges: Any, offsets: IntArray) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from maxendnet.annotations import (
+from maxendnet.data.annotations import (
     read_allowed,
     read_edge_features,
     read_edges,

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from maxendnet.ragged import FloatArray, IntArray, csr, offsets_of
+from maxendnet.data.ragged import FloatArray, IntArray, csr, offsets_of
 
 Node: TypeAlias = Mapping[str, Any] | Iterable[str]
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import DataConversionWarning
 
-from maxendnet.ragged import Array, IntArray, place
+from maxendnet.data.ragged import Array, IntArray, place
 
 # Kinds of arrays kept as they are; dates, records and the like become Python objects.
 PLAIN_KINDS = frozenset("biufUS")

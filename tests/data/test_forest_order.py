@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maxendnet.forest import chain_edge_offsets, chain_order, check_edges, forest_order
-from maxendnet.ragged import gather, locate, offsets_of, owners
+from maxendnet.data.forest_order import chain_edge_offsets, chain_order, check_edges, forest_order
+from maxendnet.data.ragged import gather, locate, offsets_of, owners
 
 
 @st.composite

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from maxendnet.feature_dicts import encode_feature_dicts
-from maxendnet.ragged import Array, FloatArray, IntArray, csr, offsets_of, place
+from maxendnet.data.feature_dicts import encode_feature_dicts
+from maxendnet.data.ragged import Array, FloatArray, IntArray, csr, offsets_of, place
 
 # Squares and sums of such values are still finite in float64.
 LARGEST_VALUE = 1e100
@@ -38,7 +38,7 @@ def read_node_features(
     Parameters
     ----------
     X : sequence of examples, array or sparse matrix
-        See `maxendnet.examples.as_examples`.
+        See `maxendnet.data.examples.as_examples`.
     feature_names : sequence of str, optional
         Names of the columns the fitted model knows; other names are ignored.
     n_features : int, optional

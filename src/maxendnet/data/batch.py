@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from maxendnet.examples import Examples
-from maxendnet.forest import ForestOrder, chain_order, forest_order
-from maxendnet.labels import label_array, label_codes
-from maxendnet.ragged import Array, BoolArray, FloatArray, place
+from maxendnet.data.examples import Examples
+from maxendnet.data.forest_order import ForestOrder, chain_order, forest_order
+from maxendnet.data.labels import label_array, label_codes
+from maxendnet.data.ragged import Array, BoolArray, FloatArray, place
 
 __all__ = ["Batch", "encode", "forest_order", "labels_by_node_type"]
 
@@ -35,6 +35,29 @@ class Batch(NamedTuple):
     allowed: npt.NDArray[np.uint8]  # (n_nodes, n_labels), or (0, 0) when every label is
     label_features: FloatArray  # (n_nodes, n_labels, n_tied), or (0, 0, 0)
     weights: FloatArray  # (n_examples,)
+    largest: float = np.inf  # largest size of a feature value, of whatever kind
+    max_children: int = 1 << 30  # of a node
+
+    def take(self, first: int, last: int) -> Batch:
+        """Examples [first, last) as a batch of their own; large arrays are views."""
+        begin, end = int(self.offsets[first]), int(self.offsets[last])
+        nodes, start = slice(begin, end), int(self.indptr[begin])
+        some = slice(start, int(self.indptr[end]))
+        return self._replace(
+            indptr=self.indptr[begin : end + 1] - start,
+            indices=self.indices[some],
+            data=self.data[some],
+            y=self.y[nodes],
+            offsets=self.offsets[first : last + 1] - begin,
+            order=self.order[nodes] - np.int32(begin),
+            parent=np.where(self.parent[nodes] < 0, np.int32(-1), self.parent[nodes] - np.int32(begin)),
+            edge_type=self.edge_type[nodes],
+            flipped=self.flipped[nodes],
+            edge_features=self.edge_features[nodes],
+            allowed=self.allowed[nodes],
+            label_features=self.label_features[nodes],
+            weights=self.weights[first:last],
+        )
 
 
 def encode(
@@ -83,7 +106,7 @@ def encode(
 
     Examples
     --------
-    >>> from maxendnet.examples import as_examples
+    >>> from maxendnet.data.examples import as_examples
     >>> examples = as_examples([[["the"], ["dog"]], [["dog"]]], [["D", "N"], ["N"]])
     >>> batch = encode(examples, np.array(["D", "N"]), "chain", bias=True)
     >>> batch.y.tolist(), batch.parent.tolist(), batch.indices.tolist()
@@ -105,6 +128,8 @@ def encode(
         y = label_codes(examples.y, classes, examples.offsets, examples.flat)
     edge_type, edge_features = _along_edges(examples, forest, structure)
     weights = np.ones(len(examples)) if examples.weights is None else examples.weights
+    label_features = _label_features(examples, classes)
+    children = forest.parent[forest.parent >= 0]
     return Batch(
         indptr=np.ascontiguousarray(X.indptr, dtype=np.int64),
         indices=np.ascontiguousarray(X.indices, dtype=np.int32),
@@ -117,9 +142,16 @@ def encode(
         flipped=forest.flipped,
         edge_features=edge_features,
         allowed=_allowed(examples, classes, y, type_allowed),
-        label_features=_label_features(examples, classes),
+        label_features=label_features,
         weights=np.ascontiguousarray(weights),
+        largest=max(_largest(X.data), _largest(edge_features), _largest(label_features)),
+        max_children=int(np.bincount(children).max()) if len(children) else 1,
     )
+
+
+def _largest(values: FloatArray) -> float:
+    # without np.abs, whose copy would be as large as the data
+    return float(max(values.max(initial=0.0), -values.min(initial=0.0)))
 
 
 def labels_by_node_type(examples: Examples, classes: Array) -> BoolArray:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from sklearn.exceptions import DataConversionWarning
 
-from maxendnet.labels import distinct_labels, label_array, label_codes, read_labels
+from maxendnet.data.labels import distinct_labels, label_array, label_codes, read_labels
 
 hashables = st.one_of(
     st.none(), st.booleans(), st.integers(), st.text(max_size=2), st.tuples(st.integers(0, 2), st.text(max_size=1))

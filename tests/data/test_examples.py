@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.model_selection import KFold, train_test_split
 from sklearn.utils import _safe_indexing
 
-from maxendnet.examples import Examples, as_examples, distinct_labels
+from maxendnet.data.examples import Examples, as_examples, distinct_labels
 
 LABELS = ["a", "b", "c"]
 ARRAYS = ["y", "offsets", "edges", "edge_offsets", "edge_types", "edge_features", "node_types", "allowed"]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from maxendnet.batch import Batch, encode, forest_order, labels_by_node_type
-from maxendnet.examples import Examples, as_examples, distinct_labels
+from maxendnet.data.batch import Batch, encode, forest_order, labels_by_node_type
+from maxendnet.data.examples import Examples, as_examples, distinct_labels
 
 DTYPES = {
     "indptr": np.int64,

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from maxendnet.ragged import IntArray, locate, offsets_of, owners
+from maxendnet.data.ragged import IntArray, locate, offsets_of, owners
 
 
 class ForestOrder(NamedTuple):

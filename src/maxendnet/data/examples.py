@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from maxendnet.annotations import (
+from maxendnet.data.annotations import (
     read_allowed,
     read_edge_features,
     read_edges,
@@ -20,11 +20,11 @@ from maxendnet.annotations import (
     read_types,
     read_weights,
 )
-from maxendnet.feature_dicts import align_columns
-from maxendnet.forest import chain_edge_offsets
-from maxendnet.labels import distinct_labels, read_labels
-from maxendnet.node_features import read_node_features
-from maxendnet.ragged import Array, BoolArray, FloatArray, gather
+from maxendnet.data.feature_dicts import align_columns
+from maxendnet.data.forest_order import chain_edge_offsets
+from maxendnet.data.labels import distinct_labels, read_labels
+from maxendnet.data.node_features import read_node_features
+from maxendnet.data.ragged import Array, BoolArray, FloatArray, gather
 
 __all__ = ["Examples", "as_examples", "distinct_labels"]
 

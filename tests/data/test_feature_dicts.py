@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.feature_extraction import DictVectorizer
 
 from maxendnet import feature_dicts
-from maxendnet.feature_dicts import align_columns, encode_feature_dicts
+from maxendnet.data.feature_dicts import align_columns, encode_feature_dicts
 
 names = st.sampled_from(["a", "b", "c", "dd", "é"])
 values = st.one_of(st.booleans(), st.integers(-3, 3), st.floats(-2, 2), st.sampled_from(["x", "y", ""]))
