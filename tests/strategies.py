@@ -53,7 +53,7 @@ class Case:
     def __repr__(self):
         b = self.batch
         lines = [f"Case(seed={self.seed}, {self.kwargs}, cost={self.cost}, w={self.w!r},"]
-        lines += [f"  {name}={getattr(b, name).tolist()}," for name in b._fields]
+        lines += [f"  {name}={np.asarray(getattr(b, name)).tolist()}," for name in b._fields]
         return "\n".join([*lines, ")"])
 
 

@@ -7,18 +7,23 @@ from typing import Any
 import numpy as np
 
 from maxendnet.losses import Hinge, Log
-from maxendnet.markov_network import MarkovNetwork
+from maxendnet.markov_network import MarkovNetwork, require_count
+from maxendnet.piece import Piece
 from maxendnet.posterior import VariationalPosterior
 from maxendnet.priors import L1, Flat, Gaussian, L1Ball, Laplace
-from maxendnet.solvers import LBFGS, OWLQN, BlockFrankWolfe, Continuation, Solver, Variational
+from maxendnet.priors.base import is_number
+from maxendnet.solvers import LBFGS, OWLQN, BlockFrankWolfe, ProximalPoint, Solver, Variational
 from maxendnet.solvers.base import Result
+
+CLOSER = "a larger C fits the examples closer."
+UNPENALISED = "for no penalty use CRF()."
 
 
 def default_solver(prior: Any, loss: Any) -> Solver:
     """The solver we would take ourselves."""
     if loss.smooth:
         return OWLQN() if hasattr(prior, "rho") else LBFGS()
-    return Continuation() if hasattr(prior, "rho") or hasattr(prior, "radius") else BlockFrankWolfe()
+    return ProximalPoint() if hasattr(prior, "rho") or hasattr(prior, "radius") else BlockFrankWolfe()
 
 
 class MaxEnDNet(MarkovNetwork):
@@ -50,7 +55,11 @@ class MaxEnDNet(MarkovNetwork):
     def _compose(self):
         prior = Gaussian() if self.prior is None else self.prior
         loss = Hinge() if self.loss is None else self.loss
-        return prior, loss, self.C, default_solver(prior, loss)
+        if not (isinstance(prior, Piece) and hasattr(prior, "penalty")):
+            raise ValueError(f"prior must be a prior such as Laplace(lam=1.0), got {prior!r}.")
+        if not isinstance(loss, (Hinge, Log)):
+            raise ValueError(f"loss must be Hinge() or Log(), got {loss!r}.")
+        return prior, loss, positive("C", self.C, CLOSER), default_solver(prior, loss)
 
 
 class M3N(MarkovNetwork):
@@ -80,7 +89,7 @@ class M3N(MarkovNetwork):
         self._store(structure, bias, ends, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose)
 
     def _compose(self):
-        return Gaussian(), Hinge(self.cost), self.C, BlockFrankWolfe()
+        return Gaussian(), Hinge(self.cost), positive("C", self.C, CLOSER), BlockFrankWolfe()
 
 
 class LapMEDN(MarkovNetwork):
@@ -125,25 +134,42 @@ class LapMEDN(MarkovNetwork):
         self._store(structure, bias, ends, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose)
 
     def _compose(self):
+        lam, C = positive("lam", self.lam, "a larger lam is a sparser prior."), positive("C", self.C, CLOSER)
         if self.method == "exact":
-            return Laplace(self.lam), Hinge(self.cost), self.C, BlockFrankWolfe()
+            return Laplace(lam), Hinge(self.cost), C, BlockFrankWolfe()
         if self.method != "variational":
             raise ValueError(f"method must be 'exact' or 'variational', got {self.method!r}.")
+        if self.iterations is not None:
+            require_count("iterations", self.iterations)
         # the algorithm's fixed point is the exact model with four times lam and twice C
-        inner = {} if self.solver is None else {"inner": self.solver}
-        return Laplace(4 * self.lam), Hinge(self.cost), 2 * self.C, Variational(self.iterations, **inner)
+        return Laplace(4 * lam), Hinge(self.cost), 2 * C, Variational(self.iterations)
 
-    def _solver(self, default):
+    def _solver(self, default, problem):
+        if self.method == "exact" or self.solver is None:
+            return super()._solver(default, problem)
         # under the variational method, solver= is the one for its Gaussian problems
-        return default if self.method == "variational" else super()._solver(default)
+        inner = super()._solver(default, problem.with_prior(Gaussian()))
+        return Variational(self.iterations, inner)
+
+    def _keep(self, problem, result: Result):
+        super()._keep(problem, result)
+        if self.method == "variational":
+            half = lambda value: 0.5 * value + self._constant(problem)  # noqa: E731
+            self.trace_ = [row._replace(primal=half(row.primal), dual=half(row.dual)) for row in result.trace]
+
+    def _constant(self, problem) -> float:
+        """What separates the algorithm's objective from half of the exact one with four times lam and twice C."""
+        return problem.n_weights * (1 + 0.5 * np.log(self.lam))
 
     def _report(self, problem, result: Result):
-        if self.method != "variational":
+        if self.method == "exact":
             return super()._report(problem, result)
-        lam, mu, v = self.lam, result.w, result.state.used_variance
-        constant = len(mu) * (1 + 0.5 * np.log(lam))
+        lam, mu, constant = self.lam, result.w, self._constant(problem)
+        # At convergence a variance is the best one for its mean. After a fixed number of iterations it is the one that
+        # the last Gaussian problem had, as in the paper; the objective is then higher, by what that costs.
+        v = (1 + np.sqrt(1 + 4 * lam * mu**2)) / (2 * lam) if self.iterations is None else result.state.used_variance
         prior_cost = float(np.sum(np.sqrt(lam * (mu**2 + v)) - 0.5 * np.log(v)))
-        primal = prior_cost + self.C * problem.losses(mu, gradient=False)[0]
+        primal = prior_cost + 0.5 * (result.primal - problem.prior.penalty(mu))
         dual = 0.5 * result.dual + constant
         scale = max(abs(primal - constant), 1e-3 * 0.5 * abs(problem.at_zero), np.finfo(float).tiny)
         # the bound on KL(q || Laplace): entropy of the Gaussian, and the log of sqrt(lam)/2 exp(-sqrt(lam <w^2>))
@@ -182,8 +208,9 @@ class L1M3N(MarkovNetwork):
         self._store(structure, bias, ends, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose)
 
     def _compose(self):
-        prior = L1(0.5) if self.radius is None else L1Ball(self.radius)
-        return prior, Hinge(self.cost), self.C, Continuation()
+        ball = self.radius is not None
+        prior = L1Ball(positive("radius", self.radius, "None is the penalty form.")) if ball else L1(0.5)
+        return prior, Hinge(self.cost), positive("C", self.C, CLOSER), ProximalPoint()
 
 
 class CRF(MarkovNetwork):
@@ -230,7 +257,7 @@ class L1CRF(MarkovNetwork):
         self._store(structure, bias, ends, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose)
 
     def _compose(self):
-        return L1(_positive("lam", self.lam)), Log(), 1.0, OWLQN()
+        return L1(positive("lam", self.lam, UNPENALISED)), Log(), 1.0, OWLQN()
 
 
 class L2CRF(MarkovNetwork):
@@ -254,10 +281,11 @@ class L2CRF(MarkovNetwork):
         self._store(structure, bias, ends, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose)
 
     def _compose(self):
-        return Gaussian(1.0 / _positive("lam", self.lam)), Log(), 1.0, LBFGS()
+        return Gaussian(1.0 / positive("lam", self.lam, UNPENALISED)), Log(), 1.0, LBFGS()
 
 
-def _positive(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < value < np.inf:
-        raise ValueError(f"{name} must be a positive finite number, got {value!r}; for no penalty use CRF().")
+def positive(name: str, value: Any, hint: str) -> float:
+    """The value as a float; ``ValueError`` unless it is a positive finite number."""
+    if not (is_number(value) and 0 < value < np.inf):
+        raise ValueError(f"{name} must be a positive finite number, got {value!r}; {hint}")
     return float(value)

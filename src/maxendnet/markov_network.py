@@ -15,6 +15,7 @@ from maxendnet.data.batch import Batch, encode, labels_by_node_type
 from maxendnet.data.examples import Examples, as_examples, distinct_labels
 from maxendnet.losses import Hinge
 from maxendnet.posterior import PointEstimate, Posterior
+from maxendnet.priors.base import is_number
 from maxendnet.problem import Problem
 from maxendnet.solvers import ALL, Monitor, Solver, run
 from maxendnet.solvers.base import Result, check_requirements
@@ -76,8 +77,8 @@ class MarkovNetwork(BaseEstimator):
         doc = cls.__doc__ or ""
         if "    Examples\n" in doc:
             start, examples = doc.split("    Examples\n", 1)
-            heading = "" if "    Parameters\n" in doc else "    Parameters\n    ----------\n"
-            cls.__doc__ = start.rstrip() + "\n" + ("\n" + heading if heading else "") + COMMON + "\n    Examples\n" + examples
+            heading = "" if "    Parameters\n" in doc else "\n    Parameters\n    ----------\n"
+            cls.__doc__ = start.rstrip() + "\n" + heading + COMMON + "\n    Examples\n" + examples
 
     def _store(self, structure, bias, ends, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose):
         self.structure = structure
@@ -95,8 +96,26 @@ class MarkovNetwork(BaseEstimator):
         """Prior, loss, C and default solver."""
         raise NotImplementedError
 
-    def _solver(self, default: Solver) -> Solver:
-        return default if self.solver is None else self.solver
+    def _solver(self, default: Solver, problem: Problem) -> Solver:
+        solver = default if self.solver is None else self.solver
+        if not isinstance(solver, Solver):
+            names = ", ".join(f"{kind.__name__}()" for kind in ALL)
+            raise ValueError(f"solver must be None or a solver such as {names}, got {solver!r}.")
+        check_requirements(solver, problem, ALL)
+        return solver
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.sparse = True
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        # what kernels hold cannot be copied or pickled: a warm start begins afresh, the sizes make their caches anew
+        state = super().__getstate__()
+        if "_structure" in state:
+            state = state | {"_state": None, "_structure": replace(state["_structure"])}
+        return state
 
     # ---- learning -----------------------------------------------------------------------------------------------
 
@@ -113,68 +132,72 @@ class MarkovNetwork(BaseEstimator):
         sample_weight : array-like of shape (n_examples,), optional
             Multiplies the loss of an example.
         """
-        self._check_settings()
+        rng = self._check_settings()
         examples = self._read(X, y, sample_weight)
-        self.classes_ = distinct_labels(examples.y)
-        self._type_allowed = labels_by_node_type(examples, self.classes_) if examples.node_types is not None else None
-        self.n_features_in_ = examples.shape[1]
-        self.feature_names_ = examples.feature_names
-        batch = self._encode(examples)
-        structure = self._make_structure(examples, batch)
-        prior, loss, C, default = self._compose()
-        problem = Problem(batch, structure, loss, prior, C, Threads(self.n_jobs))
-        solver = self._solver(default)
-        check_requirements(solver, problem, ALL)
-        warm = getattr(self, "_state", None) if self.warm_start and getattr(self, "_structure", None) == structure else None
+        classes = distinct_labels(np.asarray(examples.y))
+        type_allowed = labels_by_node_type(examples, classes) if examples.node_types is not None else None
+        problem, default = self._pose(examples, classes, type_allowed)
+        solver = self._solver(default, problem)
         result = run(
-            solver, problem, tol=self.tol, max_passes=self.max_passes, warm=warm, seed=self._seed(),
+            solver, problem, tol=self.tol, max_passes=self.max_passes, warm=self._warm_state(solver, problem), seed=rng,
             monitor=Monitor(self.verbose, type(self).__name__),
         )  # fmt: skip
-        self._structure, self._state = structure, result.state if self.warm_start else None
+        # nothing is stored before this line: a fit that fails or is interrupted leaves the last one whole
+        self.classes_, self._type_allowed = classes, type_allowed
+        self.n_features_in_, self.feature_names_ = examples.shape[1], examples.feature_names
+        self._structure, self._state = problem.structure, (type(solver), result.state) if self.warm_start else None
         self._keep(problem, result)
         return self
 
-    def _seed(self) -> Any:
-        state = self.random_state
-        return state.randint(2**31) if isinstance(state, np.random.RandomState) else state
-
-    def _check_settings(self) -> None:
-        if isinstance(self.tol, bool) or not isinstance(self.tol, (int, float, np.number)) or not self.tol > 0:
-            raise ValueError(f"tol must be a positive number, got {self.tol!r}; it is the relative duality gap to reach.")
-        if not isinstance(self.max_passes, (int, np.integer)) or self.max_passes < 1:
-            raise ValueError(f"max_passes must be a whole number of at least 1, got {self.max_passes!r}.")
+    def _check_settings(self) -> np.random.Generator:
+        if not (is_number(self.tol) and self.tol > 0):
+            raise ValueError(
+                f"tol must be a positive number, got {self.tol!r}; it is the relative duality gap to reach."
+            )
+        require_count("max_passes", self.max_passes)
+        for name in ("bias", "ends", "warm_start"):
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
+                raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}.")
+        return generator(self.random_state)
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Examples:
-        if y is None and not (isinstance(X, Examples) and X.y is not None):
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        examples = as_examples(X, y, weights=sample_weight)
-        if examples.offsets[-1] == 0:
+        examples = as_examples(X, y, weights=sample_weight, estimator=type(self).__name__, needs_y=True)
+        if examples.n_nodes == 0:
             raise ValueError(f"X has {len(examples)} examples but no node at all; there is nothing to learn from.")
         return examples
 
-    def _encode(self, examples: Examples) -> Batch:
-        return encode(
-            examples, self.classes_, self.structure, bias=self.bias, ends=self.ends, type_allowed=self._type_allowed
+    def _pose(self, examples: Examples, classes: NDArray, type_allowed: Any = None) -> tuple[Problem, Solver]:
+        """The learning problem, and the solver to take if none was asked for."""
+        prior, loss, C, default = self._compose()
+        batch = encode(examples, classes, self.structure, bias=self.bias, ends=self.ends, type_allowed=type_allowed)
+        joined = self.structure != "independent"
+        structure = Forest(
+            n_features=examples.n_features + int(self.bias) + 2 * int(self.ends),
+            n_labels=len(classes),
+            n_edge_types=examples.n_edge_types if joined else 0,
+            n_edge_features=examples.n_edge_features if joined else 0,
+            n_tied=examples.n_tied,
         )
+        return Problem(batch, structure, loss, prior, C, Threads(self.n_jobs)), default
 
-    def _make_structure(self, examples: Examples, batch: Batch) -> Forest:
-        extra = int(self.bias) + 2 * int(self.ends)
-        n_edge_types = 0
-        if self.structure != "independent":
-            n_edge_types = 1 if examples.edge_types is None else int(examples.edge_types.max(initial=0)) + 1
-        n_edge_features = batch.edge_features.shape[1] if n_edge_types else 0
-        n_tied = batch.label_features.shape[2]
-        return Forest(examples.shape[1] + extra, len(self.classes_), n_edge_types, n_edge_features, n_tied)
+    def _warm_state(self, solver: Solver, problem: Problem) -> Any:
+        """The last state of the same solver on a problem of the same shape."""
+        kind, state = getattr(self, "_state", None) or (None, None)
+        return state if self.warm_start and kind is type(solver) and self._structure == problem.structure else None
 
     def _report(self, problem: Problem, result: Result) -> tuple[float, float, float, Any]:
         """Objective, dual, gap and posterior, in the terms of this estimator."""
-        exact = isinstance(problem.loss, Hinge) and result.eta is not None
-        posterior = Posterior(problem.prior, result.eta) if exact else PointEstimate(result.w)
-        return result.primal, result.dual, result.gap, posterior
+        prior, eta, mu = problem.prior, result.eta, result.w
+        if not isinstance(problem.loss, Hinge) or eta is None:
+            return result.primal, result.dual, result.gap, PointEstimate(mu)
+        if not np.array_equal(prior.mean(eta), mu):
+            eta = prior.gradient(mu)  # a solver that works in the primal: the posterior is the one with this mean
+        return result.primal, result.dual, result.gap, Posterior(prior, eta)
 
     def _keep(self, problem: Problem, result: Result) -> None:
-        self.objective_, self.dual_, self.gap_, self.posterior_ = self._report(problem, result)
-        self.converged_, self.which_ = result.converged, result.which
+        *values, self.posterior_ = self._report(problem, result)
+        self.objective_, self.dual_, self.gap_ = map(float, values)
+        self.converged_, self.which_ = result.converged and not self.gap_ > self.tol, result.which
         self.trace_, self.n_passes_ = result.trace, result.n_pass
         self._set_weights(result.w)
 
@@ -183,21 +206,24 @@ class MarkovNetwork(BaseEstimator):
         parts = self._structure.parts(w)
         n = self.n_features_in_
         self.coef_ = parts.node[:n]
-        extra = iter(parts.node[n:])
-        zero = np.zeros(self._structure.n_labels)
-        self.intercept_ = next(extra) if self.bias else zero
-        self.start_, self.end_ = (next(extra), next(extra)) if self.ends else (zero, zero)
+        extra, zero = parts.node[n:], np.zeros(self._structure.n_labels)
+        self.intercept_ = extra[0] if self.bias else zero
+        self.start_ = extra[-2] if self.ends else zero
+        self.end_ = extra[-1] if self.ends else zero
         self.transitions_ = parts.transitions[0] if len(parts.transitions) == 1 else parts.transitions
         self.edge_coef_, self.tied_coef_ = parts.edge, parts.tied
 
     # ---- prediction ---------------------------------------------------------------------------------------------
 
     def _prepare(self, X: Any) -> tuple[Examples, Batch, Threads]:
-        check_is_fitted(self, "classes_")
+        check_is_fitted(self, "coef_")
         examples = as_examples(
             X, feature_names=self.feature_names_, n_features=self.n_features_in_, estimator=type(self).__name__
         )
         s = self._structure
+        extra = int(self.bias) + 2 * int(self.ends)
+        if s.n_features != self.n_features_in_ + extra or (s.n_edge_types == 0) != (self.structure == "independent"):
+            raise ValueError("structure, bias or ends was changed after the fit; set it back, or fit again.")
         batch = encode(
             replace(examples, y=None), self.classes_, self.structure, bias=self.bias, ends=self.ends,
             type_allowed=self._type_allowed, n_edge_types=s.n_edge_types, n_edge_features=s.n_edge_features,
@@ -226,8 +252,7 @@ class MarkovNetwork(BaseEstimator):
 
     def predict_top(self, X: Any, k: int = 5) -> list[list[tuple[float, NDArray]]]:
         """The k best labellings of every example, best first, as pairs (score, labels); fewer where fewer exist."""
-        if not isinstance(k, (int, np.integer)) or k < 1:
-            raise ValueError(f"k must be a whole number of at least 1, got {k!r}.")
+        require_count("k", k)
         examples, batch, backend = self._prepare(X)
         values, labels = self._structure.top(self._w, batch, int(k), backend)
         found = [np.split(row, examples.offsets[1:-1]) for row in labels]
@@ -238,8 +263,9 @@ class MarkovNetwork(BaseEstimator):
 
     def sample(self, X: Any, n: int = 1, random_state: Any = None) -> list[Any]:
         """Draw n labellings of every example from p(y|x): a list of n predictions as `predict` gives them."""
+        require_count("n", n)
         examples, batch, backend = self._prepare(X)
-        drawn = self._structure.sample(self._w, batch, n, np.random.default_rng(random_state), backend)
+        drawn = self._structure.sample(self._w, batch, int(n), generator(random_state), backend)
         return [examples.split(self.classes_[labels]) for labels in drawn]
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -269,3 +295,21 @@ class MarkovNetwork(BaseEstimator):
         from maxendnet.model_file import save
 
         save(self, path)
+
+
+def require_count(name: str, value: Any) -> None:
+    """Raise ``ValueError`` unless the value is a whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """A random generator from whatever scikit-learn's users give as ``random_state``."""
+    if isinstance(random_state, np.random.RandomState):
+        random_state = random_state.randint(2**31)
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"random_state must be None, a whole number of at least 0 or a random Generator, got {random_state!r}."
+        ) from None

@@ -1,4 +1,346 @@
-"""placeholder while being written"""
-class ModelFileError(Exception): ...
-def load(path): ...
-def save(est, path): ...
+"""Models in files: `save` and `load`. The format holds numbers and names, never code.
+
+A ``.medn`` file is
+
+    8 bytes    ``89 4D 45 44 4E 0D 0A 1A``: no text, "MEDN", and line ends that a text-mode copy would spoil
+    4 bytes    format version, little-endian
+    32 bytes   SHA-256 of the four bytes before it and of all that follows
+    the rest   safetensors: the arrays, and under ``__metadata__`` the text of one JSON header
+
+The header has ``format``, ``maxendnet`` (the version that wrote it), ``estimator`` (class and settings, with nested
+pieces), ``classes``, ``n_features_in``, ``feature_names``, ``structure`` (sizes), ``weights``, ``type_allowed``,
+``fit`` (objective, dual, gap, converged, which, n_passes), ``trace`` and ``posterior``; its values are written as
+`maxendnet.model_values` says. Feature names are a tensor too (the bytes of a JSON list), since there may be millions
+and safetensors limits its own header to 100 MB.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import safetensors.numpy
+from sklearn.utils.validation import check_is_fitted
+
+from maxendnet import estimators
+from maxendnet.data.batch import STRUCTURES
+from maxendnet.markov_network import MarkovNetwork
+from maxendnet.model_values import FromPlain, ModelFileError, ToPlain, make
+from maxendnet.posterior import PointEstimate, Posterior, VariationalPosterior
+from maxendnet.solvers import TraceRow
+from maxendnet.structures import Forest
+
+__all__ = ["ModelFileError", "load", "read", "save"]
+
+MAGIC = b"\x89MEDN\r\n\x1a"
+FORMAT = 1
+PREFIX = len(MAGIC) + 4 + hashlib.sha256().digest_size
+METADATA = "maxendnet"
+
+ESTIMATORS: dict[str, type[MarkovNetwork]] = {
+    cls.__name__: cls
+    for cls in (
+        estimators.CRF,
+        estimators.L1CRF,
+        estimators.L1M3N,
+        estimators.L2CRF,
+        estimators.LapMEDN,
+        estimators.M3N,
+        estimators.MaxEnDNet,
+    )
+}
+
+
+class Content(NamedTuple):
+    """A model file, checked to be whole, but not yet a model."""
+
+    header: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+
+
+# ---- writing --------------------------------------------------------------------------------------------------------
+
+
+def save(estimator: MarkovNetwork, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator to a file, whole or not at all.
+
+    Parameters
+    ----------
+    estimator : a fitted estimator of maxendnet
+    path : str or path-like
+        The folder must exist; an existing file is replaced. ``.medn`` is the customary ending.
+
+    Raises
+    ------
+    ModelFileError
+        A label, a setting or a class is not of a kind that the file can hold.
+    OSError
+        The file cannot be written.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from maxendnet import M3N, load
+    >>> model = M3N(C=10).fit([[[0.0], [1.0]], [[1.0]]], [["a", "b"], ["b"]])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "letters.medn")
+    ...     model.save(path)
+    ...     load(path).predict([[[0.0], [1.0]]])
+    [array(['a', 'b'], dtype='<U1')]
+    """
+    from maxendnet.whole_file import write_whole
+
+    check_is_fitted(estimator, "classes_")
+    name = type(estimator).__name__
+    if ESTIMATORS.get(name) is not type(estimator):
+        raise ModelFileError(
+            f"{type(estimator).__module__}.{type(estimator).__qualname__} is not an estimator of maxendnet; a model "
+            f"file holds no code and knows only {', '.join(sorted(ESTIMATORS))}."
+        )
+    header, arrays = _describe(estimator)
+    text = json.dumps(header, allow_nan=False, separators=(",", ":"))
+    body = safetensors.numpy.save(arrays, {METADATA: text})
+    version = FORMAT.to_bytes(4, "little")
+    digest = _digest(version, body)
+    write_whole(path, lambda file: file.writelines([MAGIC, version, digest, body]))
+
+
+def _digest(version: bytes, body: bytes | memoryview) -> bytes:
+    sha = hashlib.sha256(version)
+    sha.update(body)
+    return sha.digest()
+
+
+def _describe(estimator: Any) -> Content:
+    """Header and arrays of a fitted estimator."""
+    plain = ToPlain()
+    structure: Forest = estimator._structure
+    problem = _mismatch(estimator, structure)
+    if problem:
+        raise ModelFileError(
+            f"{problem}: its settings were changed after the fit. Fit it again, or set them back, and then save it."
+        )
+    names = estimator.feature_names_
+    if names is not None:
+        encoded = json.dumps(list(names), separators=(",", ":")).encode()
+        plain.arrays["feature_names"] = np.frombuffer(encoded, dtype=np.uint8)
+    from maxendnet import __version__
+
+    header = {
+        "format": FORMAT,
+        "maxendnet": __version__,
+        "estimator": [
+            type(estimator).__name__,
+            {key: plain(value, key) for key, value in estimator.get_params(deep=False).items()},
+        ],
+        "classes": plain(estimator.classes_, "classes"),
+        "n_features_in": int(estimator.n_features_in_),
+        "feature_names": names is not None,
+        "structure": asdict(structure),
+        "weights": plain(estimator._w, "weights"),
+        "type_allowed": plain(estimator._type_allowed, "type_allowed"),
+        "fit": {
+            "objective": plain(float(estimator.objective_), "objective_"),
+            "dual": plain(float(estimator.dual_), "dual_"),
+            "gap": plain(float(estimator.gap_), "gap_"),
+            "converged": bool(estimator.converged_),
+            "which": str(estimator.which_),
+            "n_passes": int(estimator.n_passes_),
+        },
+        # counts are whole numbers far below 2^53, so float64 holds them
+        "trace": plain(np.array(estimator.trace_, dtype=np.float64).reshape(-1, len(TraceRow._fields)), "trace"),
+        "posterior": _describe_posterior(estimator.posterior_, plain),
+    }
+    return Content(header, plain.arrays)
+
+
+def _describe_posterior(posterior: Any, plain: ToPlain) -> dict[str, Any]:
+    fields = {"exact": ("prior", "eta"), "variational": ("mean", "variance", "kl"), "point": ("mean",)}[posterior.kind]
+    described = {
+        name: plain(float(value) if name == "kl" else value, f"posterior__{name}")
+        for name, value in ((name, getattr(posterior, name)) for name in fields)
+    }
+    return {"kind": posterior.kind, **described}
+
+
+# ---- reading --------------------------------------------------------------------------------------------------------
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a model that `save` wrote.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    a fitted estimator
+        Of the class that was saved. It predicts what the saved one predicts, to the bit, and has the same attributes
+        and posterior. Only the inner state of the solver is not kept: a warm start begins afresh.
+
+    Raises
+    ------
+    FileNotFoundError
+    ModelFileError
+        The file is something else, damaged, cut short, or from a newer version.
+    """
+    content = read(path)
+    try:
+        return _build(content)
+    except Exception as error:
+        # The checksum is right, so the file is what its writer meant, and its writer was not `save` of this version.
+        # Whatever goes wrong with it is the file's content, not a bug to be shown as a crash.
+        reason = error if isinstance(error, ModelFileError) else f"{type(error).__name__}: {error}"
+        by = content.header.get("maxendnet")
+        raise ModelFileError(
+            f"{os.fspath(path)} is whole but not a model that this version of maxendnet can read ({reason}). It says "
+            f"that it was written by maxendnet {by}; install that version, or fit and save the model again."
+        ) from error
+
+
+def read(path: str | os.PathLike[str]) -> Content:
+    """Header and arrays of a model file, after its checksum was found right; raises as `load` does."""
+    path = Path(path)
+    if path.is_dir():
+        raise ModelFileError(f"{path} is a folder; give the path of a model file.")
+    with open(path, "rb") as file:
+        prefix = file.read(PREFIX)
+        if prefix[: len(MAGIC)] != MAGIC[: len(prefix)]:
+            raise ModelFileError(f"{path} is not a maxendnet model file; give a file that estimator.save wrote.")
+        if len(prefix) < PREFIX:
+            raise ModelFileError(
+                f"{path} is cut short: it has {len(prefix)} bytes, and a model file has more; copy it or save it again."
+            )
+        found = prefix[len(MAGIC) : len(MAGIC) + 4]
+        version = int.from_bytes(found, "little")
+        if version != FORMAT:
+            raise ModelFileError(
+                f"{path} has format version {version}, and this maxendnet reads version {FORMAT}; "
+                + ("update maxendnet, or copy the file again if it may be damaged." if version else "it is damaged.")
+            )
+        body = file.read()
+    if _digest(found, body) != prefix[-hashlib.sha256().digest_size :]:
+        raise ModelFileError(
+            f"{path} is damaged or cut short: its checksum is not that of its content; copy it or save it again."
+        )
+    try:
+        # safetensors checks that names, shapes and offsets fit the bytes that are there, before anything is allocated
+        arrays = {name: _own(array) for name, array in safetensors.numpy.load(body).items()}
+        size = int.from_bytes(body[:8], "little")
+        header = json.loads(json.loads(body[8 : 8 + size])["__metadata__"][METADATA])
+        if not isinstance(header, dict) or header["format"] != FORMAT:
+            raise ModelFileError("the header does not say the format")
+    except Exception as error:  # as in `load`
+        raise ModelFileError(
+            f"{path} has a right checksum, but is not laid out as a model file ({error}); it was not written by "
+            "estimator.save. Save the model again."
+        ) from error
+    return Content(header, arrays)
+
+
+def _own(array: np.ndarray) -> np.ndarray:
+    """A copy that can be changed; a truth value is 0 or 1, as numpy relies on."""
+    if array.dtype == bool and array.view(np.uint8).max(initial=0) > 1:
+        raise ModelFileError("a tensor of truth values has others than 0 and 1")
+    return array.copy()
+
+
+def _build(content: Content) -> MarkovNetwork:
+    header, value = content.header, FromPlain(content.arrays)
+    name, settings = header["estimator"]
+    if name not in ESTIMATORS:
+        raise ModelFileError(f"the unknown estimator {name!r}")
+    estimator: Any = make(ESTIMATORS[name], {key: value(item) for key, item in settings.items()})
+
+    estimator.classes_ = _classes(value(header["classes"]))
+    estimator.n_features_in_ = _count(header["n_features_in"])
+    estimator.feature_names_ = None
+    if header["feature_names"]:
+        estimator.feature_names_ = tuple(json.loads(value.array("feature_names").tobytes()))
+    structure = Forest(**{key: _count(size) for key, size in header["structure"].items()})
+    weights = _vector(value(header["weights"]), structure.n_weights, "weights")
+    estimator._type_allowed = value(header["type_allowed"])
+    problem = _mismatch(estimator, structure)
+    if problem:
+        raise ModelFileError(problem)
+    estimator._structure, estimator._state = structure, None
+    estimator._set_weights(weights)
+
+    fit = {key: value(item) for key, item in header["fit"].items()}
+    for key in ("objective", "dual", "gap"):
+        if not isinstance(fit[key], float):
+            raise ModelFileError(f"{key} is {fit[key]!r} and not a float")
+    estimator.objective_, estimator.dual_, estimator.gap_ = fit["objective"], fit["dual"], fit["gap"]
+    estimator.converged_, estimator.which_ = bool(fit["converged"]), str(fit["which"])
+    estimator.n_passes_ = _count(fit["n_passes"])
+    estimator.trace_ = [
+        TraceRow(int(p), seconds, int(n), primal, dual, gap, int(nonzero))
+        for p, seconds, n, primal, dual, gap, nonzero in value(header["trace"]).tolist()
+    ]
+    estimator.posterior_ = _posterior(header["posterior"], value, structure.n_weights)
+    return estimator
+
+
+def _mismatch(estimator: Any, structure: Forest) -> str:
+    """What of an estimator does not fit the sizes of its weights; kernels would read past an array."""
+    n_labels, labels = structure.n_labels, len(estimator.classes_)
+    if labels != n_labels or labels < 1:
+        return f"the model has {labels} labels, and weights for {n_labels}"
+    expected = estimator.n_features_in_ + int(estimator.bias) + 2 * int(estimator.ends)
+    if structure.n_features != expected:
+        return f"the model has {expected} features with bias and ends, and weights for {structure.n_features}"
+    names = estimator.feature_names_
+    if names is not None and not (len(names) == estimator.n_features_in_ and all(type(n) is str for n in names)):
+        return f"the model has {len(names)} feature names for {estimator.n_features_in_} features"
+    if estimator.structure not in STRUCTURES:
+        return f"the structure is {estimator.structure!r}"
+    if (estimator.structure == "independent") != (structure.n_edge_types == 0):
+        return f"the structure is {estimator.structure!r}, with weights for {structure.n_edge_types} types of edges"
+    if structure.n_edge_features and not structure.n_edge_types:
+        return "there are weights for features of edges, and none for edges"
+    types = estimator._type_allowed
+    if types is not None and not (types.dtype == bool and types.ndim == 2 and types.shape[1] == n_labels):
+        return f"labels by node type have shape {types.shape} for {n_labels} labels"
+    return ""
+
+
+def _posterior(plain: dict[str, Any], value: FromPlain, n_weights: int) -> Any:
+    kind = plain["kind"]
+    part = {key: value(item) for key, item in plain.items() if key != "kind"}
+    if kind == "exact":
+        prior = part["prior"]
+        prior.check()
+        posterior = Posterior(prior, _vector(part["eta"], n_weights, "eta"))
+        _vector(posterior.mean, n_weights, "mean of the posterior")
+        return posterior
+    if kind == "variational":
+        variance = _vector(part["variance"], n_weights, "variance")
+        return VariationalPosterior(_vector(part["mean"], n_weights, "mean"), variance, float(part["kl"]))
+    if kind == "point":
+        return PointEstimate(_vector(part["mean"], n_weights, "mean"))
+    raise ModelFileError(f"a posterior of unknown kind {kind!r}")
+
+
+def _classes(labels: Any) -> np.ndarray:
+    if not (isinstance(labels, np.ndarray) and labels.ndim == 1 and len(set(labels.tolist())) == len(labels)):
+        raise ModelFileError("the labels are not a list of distinct values")
+    return labels
+
+
+def _count(size: Any) -> int:
+    if type(size) is not int or size < 0:
+        raise ModelFileError(f"a size of {size!r}")
+    return size
+
+
+def _vector(array: Any, size: int, name: str) -> np.ndarray:
+    if not (isinstance(array, np.ndarray) and array.dtype == np.float64 and array.shape == (size,)):
+        found = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else repr(array)
+        raise ModelFileError(f"{name} is {found}, where {size} float64 numbers are expected")
+    return array

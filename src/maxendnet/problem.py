@@ -58,6 +58,11 @@ class Problem:
         self.n_oracle = 0
 
     @property
+    def cost_is_small(self) -> bool:
+        """Whether label costs fit a search in float32."""
+        return self.cost is None or float(self.cost.max(initial=0.0)) < 1e5
+
+    @property
     def n_examples(self) -> int:
         return len(self.batch.offsets) - 1
 
@@ -86,7 +91,8 @@ class Problem:
             Search in float32 where the numbers allow it; what is reported should be computed with False.
         """
         self.n_oracle += self.n_examples
-        values, slope = self.loss.evaluate(self, w, gradient, single and single_is_enough(w, self.batch))
+        single = single and self.cost_is_small and single_is_enough(w, self.batch)
+        values, slope = self.loss.evaluate(self, w, gradient, single)
         return float(values @ self.batch.weights), slope
 
     def primal(self, w: FloatArray) -> float:
@@ -126,7 +132,7 @@ class Problem:
         self.backend.run(lambda first, last, shard: part(first, last, buffers[shard]), shards)
         if not gradient:
             return np.zeros(0)
-        total = buffers[0]
+        total = buffers[0] if buffers else np.zeros(self.structure.padded_size)
         for buffer in buffers[1:]:
             total += buffer
         return self.structure.unpad(total)

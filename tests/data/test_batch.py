@@ -44,11 +44,15 @@ CLASSES = np.array(["D", "N", "V"])
 
 
 def assert_contiguous(batch):
-    assert list(DTYPES) == list(Batch._fields)
+    assert [*DTYPES, "largest", "max_children"] == list(Batch._fields)
     for name, dtype in DTYPES.items():
         array = getattr(batch, name)
         assert array.dtype == dtype, name
         assert array.flags.c_contiguous, name
+    values = [batch.data, batch.edge_features.ravel(), batch.label_features.ravel()]
+    assert batch.largest == np.abs(np.concatenate(values)).max(initial=0.0)
+    n_children = [np.count_nonzero(batch.parent == t) for t in range(len(batch.parent))]
+    assert batch.max_children == max([1, *n_children])
 
 
 def test_chain():

@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.feature_extraction import DictVectorizer
 
-from maxendnet import feature_dicts
+from maxendnet.data import feature_dicts
 from maxendnet.data.feature_dicts import align_columns, encode_feature_dicts
 
 names = st.sampled_from(["a", "b", "c", "dd", "é"])

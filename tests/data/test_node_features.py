@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from maxendnet import node_features
+from maxendnet.data import node_features
 from maxendnet.data.node_features import read_node_features
 
 ITEMS = [np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 0.0]]), np.zeros((0, 3)), np.array([[0.0, -3.0, 0.0]])]

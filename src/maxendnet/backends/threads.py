@@ -33,7 +33,7 @@ class Threads:
 
     def run(self, function: Callable[[int, int, int], None], shards: Sequence[Sequence[Range]]) -> None:
         """Call ``function(first, last, shard)`` for every range of every shard."""
-        if self.n_jobs == 1 or len(shards) == 1:
+        if self.n_jobs == 1 or len(shards) <= 1:
             for number, ranges in enumerate(shards):
                 for first, last in ranges:
                     function(first, last, number)

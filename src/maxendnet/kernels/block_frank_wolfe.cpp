@@ -90,9 +90,10 @@ INLINE double line_search(const Prior& prior, const Direction& v, double gain, d
   const Slopes at_zero = slopes(prior, v, 0);
   const double rise = gain - at_zero.first;
   if (!(rise > 0)) return 0;
-  if (!(at_zero.second > 0)) return limit;  // the dual is linear along d
-  if (Prior::quadratic) return std::min(limit, rise / at_zero.second);
-  double low = 0, high = limit, gamma = std::min(limit, prior.start(rise, at_zero.second));
+  // without curvature the dual is linear here, and for a quadratic prior all along
+  double gamma = at_zero.second > 0 ? std::min(limit, prior.start(rise, at_zero.second)) : limit;
+  if (Prior::quadratic) return gamma;
+  double low = 0, high = limit;
   bool high_tried = false;  // whether the slope at `high` is known
   for (int trial = 0; trial < 40; trial++) {
     const Slopes here = slopes(prior, v, gamma);
@@ -106,7 +107,7 @@ INLINE double line_search(const Prior& prior, const Direction& v, double gain, d
       low = gamma;
       if (gamma == limit) return limit;
     }
-    double next = inside ? gamma + slope / here.second : 0;
+    double next = inside && here.second > 0 ? gamma + slope / here.second : 0;
     if (!high_tried && next >= high) next = high;
     else if (!(next > low && next < high)) next = 0.5 * (low + high);
     gamma = next;
@@ -254,6 +255,7 @@ BOTH(normal_inverse_gaussian_updates, NormalInverseGaussianPrior)
 BOTH(spike_slab_updates, SpikeSlabPrior)
 BOTH(exponential_updates, ExponentialPrior)
 BOTH(uniform_updates, UniformPrior)
+BOTH(proximal_l1_updates, ProximalL1)
 
 template <class Prior>
 void means(const Prior& prior, const double* eta, int64_t n, double* mean) {
@@ -277,6 +279,7 @@ void means(const Prior& prior, const double* eta, int64_t n, double* mean) {
       case spike_slab: return spike_slab_updates##suffix(b, p, C, w, eta, cost, cost64, picks, n, inner, sets, gaps);  \
       case exponential: return exponential_updates##suffix(b, p, C, w, eta, cost, cost64, picks, n, inner, sets, gaps); \
       case uniform: return uniform_updates##suffix(b, p, C, w, eta, cost, cost64, picks, n, inner, sets, gaps);        \
+      case proximal_l1: return proximal_l1_updates##suffix(b, p, C, w, eta, cost, cost64, picks, n, inner, sets, gaps); \
     }                                                                                                                  \
   }
 CHOOSE(float, _float)
@@ -291,6 +294,7 @@ void prior_mean(const PriorArgs& p, const double* eta, int64_t n, double* mean) 
     case spike_slab: return means(SpikeSlabPrior(p), eta, n, mean);
     case exponential: return means(ExponentialPrior(p), eta, n, mean);
     case uniform: return means(UniformPrior(p), eta, n, mean);
+    case proximal_l1: return means(ProximalL1(p), eta, n, mean);
   }
 }
 

@@ -146,6 +146,11 @@ INLINE void max_up(const BatchView& b, const R* shared, const R* own, int64_t be
     const R* belief = beliefs + (t - begin) * b.lanes;
     const R* matrix = edge_matrix(b, shared, own, t, t - begin).by_child;
     FOR_LANES(max_block, R, b.lanes, matrix, belief, b.n_labels, b.lanes, message);
+    // Without kept messages only differences between labels matter: keep sums small, or float32 loses them on a long way.
+    if (!KeepMessages && std::fabs(message[0]) > 512) {
+      const R top = lane_max(message, b.lanes);
+      for (int a = 0; a < b.lanes && std::isfinite(top); a++) message[a] -= top;
+    }
     add_row(beliefs + (p - begin) * b.lanes, message, b.lanes);
   }
 }
@@ -203,12 +208,13 @@ INLINE double exp_matrix(const R* matrix, int n_labels, int lanes, R* out) {
   return double(shift);
 }
 
-// A product of many scales, whose logarithm is taken only when it threatens to leave the range of a double.
+// A product of many scales, whose logarithm is taken only when it threatens to leave the range of a double: a single scale
+// is at least exp(-400) = 1e-174 (Forest.mode).
 struct LogScale {
   double log = 0, product = 1;
   INLINE void multiply(LogScale& s, double c) {
     s.product *= c;
-    if (s.product < 1e-200 || s.product > 1e200) {
+    if (s.product < 1e-100 || s.product > 1e100) {
       s.log += std::log(s.product);
       s.product = 1;
     }
@@ -303,11 +309,15 @@ INLINE double log_up(const BatchView& b, const R* shared, const R* own, const R*
   return total;
 }
 
-// Conditional distribution of a node given the label of its parent (or of a root), from log beliefs.
+// Conditional distribution of a node given the label of its parent (or of a root), from log beliefs. Normalised by
+// division: beside a large score the logarithm of a sum would drown.
 template <class R>
 INLINE void conditional(const R* row, const R* belief, int n, double* out) {
-  const double norm = log_sum_row(row, belief, n);
-  for (int a = 0; a < n; a++) out[a] = norm > -1e300 ? std::exp(double(row[a]) + double(belief[a]) - norm) : 0;
+  double top = -std::numeric_limits<double>::infinity(), sum = 0;
+  for (int a = 0; a < n; a++) top = std::max(top, double(row[a]) + double(belief[a]));
+  const bool possible = top > -std::numeric_limits<double>::infinity();
+  for (int a = 0; a < n; a++) sum += out[a] = possible ? std::exp(double(row[a]) + double(belief[a]) - top) : 0;
+  for (int a = 0; a < n && possible; a++) out[a] /= sum;
 }
 
 }  // namespace maxendnet

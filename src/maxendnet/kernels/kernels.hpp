@@ -29,13 +29,13 @@ void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* gro
                 int64_t first_group, int64_t last_group, double* values, double* gradient);
 
 // block_frank_wolfe.cpp
-enum PriorKind { gaussian = 0, normal_gamma, normal_inverse_gaussian, spike_slab, exponential, uniform };
+enum PriorKind { gaussian = 0, normal_gamma, normal_inverse_gaussian, spike_slab, exponential, uniform, proximal_l1 };
 
 struct PriorArgs {
   PriorKind kind;
   double a, b;             // the scalar hyper-parameters
-  const double* variance;  // gaussian only: per weight, laid out like eta
-  const double* mean;
+  const double* variance;  // gaussian: per weight, laid out like eta
+  const double* mean;      // gaussian and proximal_l1, likewise
 };
 
 template <class R>

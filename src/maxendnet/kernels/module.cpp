@@ -20,12 +20,26 @@ using In = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
 template <class T>
 using Out = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
 
+// The data of an array as it is. Never a converted copy: that would be gone before the kernel reads it.
+template <class T>
+const T* data_of(nb::handle value, const std::string& name) {
+  In<T> array;
+  if (!nb::try_cast(value, array, false))
+    throw nb::type_error((name + " has the wrong dtype or is not C-contiguous").c_str());
+  return array.size() ? array.data() : nullptr;
+}
+template <class T>
+T* writable(nb::handle value, const std::string& name) {
+  if (value.is_none()) return nullptr;
+  Out<T> array;
+  if (!nb::try_cast(value, array, false))
+    throw nb::type_error((name + " has the wrong dtype, is not C-contiguous or is read-only").c_str());
+  return array.data();
+}
+
 template <class T>
 const T* field(nb::handle batch, const char* name) {
-  In<T> array;
-  if (!nb::try_cast(batch.attr(name), array))
-    throw std::invalid_argument(std::string("batch.") + name + " has the wrong dtype or is not C-contiguous");
-  return array.size() ? array.data() : nullptr;
+  return data_of<T>(batch.attr(name), std::string("batch.") + name);
 }
 
 size_t extent(nb::handle batch, const char* name, size_t axis) {
@@ -141,11 +155,10 @@ PriorArgs prior_args(const std::string& kind, double a, double b, nb::handle var
   else if (kind == "spike_slab") p.kind = spike_slab;
   else if (kind == "exponential") p.kind = exponential;
   else if (kind == "uniform") p.kind = uniform;
+  else if (kind == "proximal_l1") p.kind = proximal_l1;
   else throw std::invalid_argument("the kernels know no prior of kind '" + kind + "'");
-  if (!variance.is_none()) {
-    p.variance = nb::cast<In<double>>(variance).data();
-    p.mean = nb::cast<In<double>>(mean).data();
-  }
+  if (!variance.is_none()) p.variance = data_of<double>(variance, "variance");
+  if (!mean.is_none()) p.mean = data_of<double>(mean, "mean");
   return p;
 }
 
@@ -156,8 +169,8 @@ void bind_precision(nb::module_& m) {
       [](nb::handle batch, const Shape& shape, In<R> weights, nb::handle cost, int64_t first, int64_t last,
          nb::handle values, Out<int32_t> labels) {
         const BatchView b = view(batch, shape);
-        const R* costs = cost.is_none() ? nullptr : nb::cast<In<R>>(cost).data();
-        double* v = values.is_none() ? nullptr : nb::cast<Out<double>>(values).data();
+        const R* costs = cost.is_none() ? nullptr : data_of<R>(cost, "cost");
+        double* v = writable<double>(values, "values");
         nb::gil_scoped_release release;
         decode<R>(b, weights.data(), costs, first, last, v, labels.data());
       },
@@ -168,7 +181,7 @@ void bind_precision(nb::module_& m) {
       [](nb::handle batch, const Shape& shape, In<R> weights, In<R> cost, int64_t first, int64_t last,
          Out<double> values, nb::handle gradient) {
         const BatchView b = view(batch, shape);
-        double* g = gradient.is_none() ? nullptr : nb::cast<Out<double>>(gradient).data();
+        double* g = writable<double>(gradient, "gradient");
         nb::gil_scoped_release release;
         hinge_oracle<R>(b, weights.data(), cost.data(), first, last, values.data(), g);
       },
@@ -179,7 +192,7 @@ void bind_precision(nb::module_& m) {
       [](nb::handle batch, const Shape& shape, const Groups& groups, In<int64_t> group_examples, In<R> weights, int mode,
          int64_t first, int64_t last, Out<double> values, nb::handle gradient) {
         const BatchView b = view(batch, shape);
-        double* g = gradient.is_none() ? nullptr : nb::cast<Out<double>>(gradient).data();
+        double* g = writable<double>(gradient, "gradient");
         nb::gil_scoped_release release;
         log_oracle<R>(b, groups.view(), group_examples.data(), weights.data(), Mode(mode), first, last, values.data(), g);
       },
@@ -230,8 +243,8 @@ NB_MODULE(_kernels, m) {
       [](nb::handle batch, const Shape& shape, In<double> weights, int mode, int64_t first, int64_t last,
          Out<double> values, nb::handle node, nb::handle edge) {
         const BatchView b = view(batch, shape);
-        double* n = node.is_none() ? nullptr : nb::cast<Out<double>>(node).data();
-        double* e = edge.is_none() ? nullptr : nb::cast<Out<double>>(edge).data();
+        double* n = writable<double>(node, "node");
+        double* e = writable<double>(edge, "edge");
         nb::gil_scoped_release release;
         marginals(b, weights.data(), Mode(mode), first, last, values.data(), n, e);
       },
@@ -262,6 +275,23 @@ NB_MODULE(_kernels, m) {
              new (self) ActiveSets(int64_t(offsets.size()) - 1, offsets.data(), y.data(), weights.data(), C);
            })
       .def("copy", [](const ActiveSets& self) { return ActiveSets(self); })
+      .def("labellings",
+           [](const ActiveSets& self) {
+             // every active labelling but the true ones: its example, dual weight and cost, and all labels in a row
+             std::vector<int64_t> examples;
+             std::vector<double> alpha, cost;
+             std::vector<int32_t> labels;
+             for (size_t i = 0; i < self.blocks.size(); i++)
+               for (size_t j = 1; j < self.blocks[i].alpha.size(); j++) {
+                 const Block& block = self.blocks[i];
+                 examples.push_back(int64_t(i));
+                 alpha.push_back(block.alpha[j]);
+                 cost.push_back(block.cost[j]);
+                 labels.insert(labels.end(), block.labelling(j), block.labelling(j) + block.n);
+               }
+             return nb::make_tuple(to_numpy(std::move(examples)), to_numpy(std::move(alpha)),
+                                   to_numpy(std::move(cost)), to_numpy(std::move(labels)));
+           })
       .def("total_cost", &ActiveSets::total_cost)
       .def("scale", &ActiveSets::scale, "factor"_a, "share"_a)
       .def_prop_ro("n_active", &ActiveSets::n_active)

@@ -111,6 +111,24 @@ struct ExponentialPrior {
   INLINE T slack(const ExponentialPrior& p, T eta) { return p.lam - eta; }
 };
 
+// Not a prior but its limit: rho |w|_1 plus a proximal term |w - centre|^2 / (2 tau), as solvers of L1 problems use it.
+// mean: soft threshold of centre + tau eta at tau rho.
+struct ProximalL1 {
+  double rho, tau;
+  const double* centre;
+  explicit ProximalL1(const PriorArgs& p) : rho(p.a), tau(p.b), centre(p.mean) {}
+  static constexpr bool quadratic = false;
+  double start(double g, double curvature) const { return g / curvature; }
+  template <class T>
+  INLINE Moments<T> moments(const ProximalL1& p, T eta, const int64_t* k) {
+    const T z = weights_at(p.centre, k, eta) + p.tau * eta, zero = 0 * z;
+    const T over = absolute(z) - p.tau * p.rho, size = over > 0 ? over : zero;
+    return {z < 0 ? -size : size, over > 0 ? zero + p.tau : zero};
+  }
+  template <class T>
+  INLINE T slack(const ProximalL1&, T eta) { return 1 + 0 * eta; }
+};
+
 struct UniformPrior {
   double a;
   explicit UniformPrior(const PriorArgs& p) : a(p.a) {}

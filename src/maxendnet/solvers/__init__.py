@@ -2,12 +2,13 @@
 
 from maxendnet.solvers.base import Monitor, Result, Solver, TraceRow, run
 from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
-from maxendnet.solvers.continuation import Continuation
+from maxendnet.solvers.constraint_generation import ConstraintGeneration
 from maxendnet.solvers.lbfgs import LBFGS
 from maxendnet.solvers.owlqn import OWLQN
+from maxendnet.solvers.proximal_point import ProximalPoint
 from maxendnet.solvers.variational import Variational
 
-ALL = [BlockFrankWolfe, Continuation, LBFGS, OWLQN, Variational]
+ALL: list[type[Solver]] = [BlockFrankWolfe, ConstraintGeneration, LBFGS, OWLQN, ProximalPoint, Variational]
 
-__all__ = ["ALL", "LBFGS", "OWLQN", "BlockFrankWolfe", "Continuation", "Monitor", "Result", "Solver", "TraceRow",
+__all__ = ["ALL", "LBFGS", "OWLQN", "BlockFrankWolfe", "ConstraintGeneration", "Monitor", "ProximalPoint", "Result", "Solver", "TraceRow",
            "Variational", "run"]  # fmt: skip

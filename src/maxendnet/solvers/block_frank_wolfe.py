@@ -89,7 +89,7 @@ class BlockFrankWolfe(Solver):
         self.check()
         structure, batch = problem.structure, problem.batch
         # float32 finds labellings well enough unless numbers are large or the last digits of the gap are wanted
-        single = batch.largest <= 1e4 and tol >= 1e-6
+        single = batch.largest <= 1e4 and problem.cost_is_small and tol >= 1e-6
         gaussian = problem.prior.kernel_args()[0] == "gaussian"
         C = problem.C / 2**self.ramp if gaussian else problem.C
         state = DualState(
@@ -173,13 +173,13 @@ class BlockFrankWolfe(Solver):
         return Evaluation(mu, eta, primal, dual, gap, gap, which, cost)
 
     def block_gaps(self, problem: Problem, state: DualState, mu: FloatArray) -> FloatArray:
-        """Hinge of every example at mu; the gaps of all blocks are computed afresh."""
+        """Hinge of every example at mu; the gaps of all blocks (for the C they have reached) are computed afresh."""
         structure = problem.structure
         weights, cost = structure.for_search(mu), structure.pad_cost(problem.cost)
         hinge = np.zeros(problem.n_examples)
         problem.backend.run(
             lambda first, last, _: _kernels.block_gaps(
-                problem.batch, structure.shape, weights, cost, problem.C, first, last, state.sets, hinge, state.gaps
+                problem.batch, structure.shape, weights, cost, state.C, first, last, state.sets, hinge, state.gaps
             ),
             problem.shards,
         )
@@ -203,10 +203,12 @@ class BlockFrankWolfe(Solver):
 
 
 def kernel_prior(problem: Problem) -> tuple[str, float, float, FloatArray | None, FloatArray | None]:
-    """A prior as the kernels take it: kind, two scalars, and for a Gaussian with several variances two arrays."""
+    """A prior as the kernels take it: kind, two scalars, and arrays of variances and means where weights differ."""
     kind, params = problem.prior.kernel_args()
+    wide = lambda values: problem.structure.pad(np.broadcast_to(np.asarray(values, float), problem.n_weights))  # noqa: E731
     if kind == "gaussian" and any(np.ndim(p) > 0 for p in params):
-        variance, mean = (np.broadcast_to(np.asarray(p, dtype=float), problem.n_weights) for p in params)
-        return kind, 0.0, 0.0, problem.structure.pad(variance), problem.structure.pad(mean)
+        return kind, 0.0, 0.0, wide(params[0]), wide(params[1])
+    if kind == "proximal_l1":
+        return kind, float(params[0]), float(params[1]), None, wide(params[2])
     a, b = (*map(float, params), 0.0)[:2]
     return kind, a, b, None, None

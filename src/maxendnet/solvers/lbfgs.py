@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
@@ -22,18 +23,36 @@ class Curvature(NamedTuple):
             return self  # no curvature seen along s: the update would not be positive definite
         return Curvature((*self.s, s)[-memory:], (*self.y, y)[-memory:])
 
-    def times(self, g: FloatArray) -> FloatArray:
-        """Inverse Hessian times g: the two-loop recursion (Nocedal & Wright, Algorithm 7.4)."""
-        q = g.copy()
-        factors = []
+    def times(self, g: FloatArray, free: NDArray[np.bool_] | None = None) -> FloatArray:
+        """Inverse Hessian times g: the two-loop recursion (Nocedal & Wright, Algorithm 7.4).
+
+        With ``free``, the inverse of the part of the Hessian that belongs to these coordinates; the others get 0.
+        """
+        mask = None if free is None else free.astype(np.float64)
+        q = g.copy() if mask is None else g * mask  # stays zero outside `free`, so that only curvatures need the mask
+        used = []
         for s, y in zip(reversed(self.s), reversed(self.y)):
-            factors.append((s @ q) / (s @ y))
-            q -= factors[-1] * y
-        if self.s:
-            q *= (self.s[-1] @ self.y[-1]) / (self.y[-1] @ self.y[-1])
-        for s, y, factor in zip(self.s, self.y, reversed(factors)):
-            q += (factor - (y @ q) / (s @ y)) * s
+            curve = s @ y if mask is None else np.einsum("k,k,k", s, y, mask)
+            if not curve > 0:
+                continue
+            factor = (s @ q) / curve
+            q -= factor * y
+            if mask is not None:
+                q *= mask
+            used.append((s, y, curve, factor))
+        if used:
+            _, y, curve, _ = used[0]
+            q *= curve / (y @ y if mask is None else np.einsum("k,k,k", y, y, mask))
+        for s, y, curve, factor in reversed(used):
+            q += (factor - (y @ q) / curve) * s
+            if mask is not None:
+                q *= mask
         return q
+
+
+def memory_for(memory: int | None, n_weights: int) -> int:
+    """How many changes to keep: as given, or what fits 128 MB, 6 at least and 200 at most."""
+    return int(np.clip(128e6 / (16 * n_weights), 6, 200)) if memory is None else memory
 
 
 class SmoothState(NamedTuple):
@@ -48,6 +67,7 @@ class SmoothState(NamedTuple):
     single: bool = True
     """Passes are made in float32 until they stop helping."""
     first_norm: float = 1.0
+    tol: float = 1e-3
     finished: bool = False
 
 
@@ -63,8 +83,9 @@ class LBFGS(Solver):
 
     Parameters
     ----------
-    memory : int, default=10
-        Changes of w and gradient kept.
+    memory : int or None, default=None
+        Changes of w and gradient kept. None takes as many as fit 128 MB, at most 200: on ill-conditioned problems a long
+        memory saves half of the passes (OCR letters: 208 with 10, 118 with 100).
 
     Examples
     --------
@@ -73,11 +94,15 @@ class LBFGS(Solver):
     True
     """
 
-    memory: int = 10
+    memory: int | None = None
     requires = ("loss.smooth", "prior.gradient")
 
     def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> SmoothState:
-        w = np.zeros(problem.n_weights) if warm is None else warm.w.copy()
+        if warm is not None:
+            return self._at(problem, warm.w, single=True)._replace(first_norm=warm.first_norm)
+        w = np.zeros(problem.n_weights)
+        if not np.isfinite(problem.prior.penalty(w)):  # a prior of positive weights
+            w = problem.prior.mean(w)
         state = self._at(problem, w, single=True)
         return state._replace(first_norm=float(np.linalg.norm(state.gradient)))
 
@@ -100,7 +125,7 @@ class LBFGS(Solver):
                 return exact._replace(first_norm=state.first_norm)
             if new is None:
                 return state._replace(finished=True)
-        curvature = state.curvature.add(new.w - state.w, new.gradient - state.gradient, self.memory)
+        curvature = state.curvature.add(new.w - state.w, new.gradient - state.gradient, memory_for(self.memory, problem.n_weights))
         return new._replace(curvature=curvature, first_norm=state.first_norm)
 
     def _line_search(

@@ -10,7 +10,7 @@ import numpy as np
 from maxendnet.certificates import mixed_entropy
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
-from maxendnet.solvers.lbfgs import Curvature, SmoothState
+from maxendnet.solvers.lbfgs import Curvature, SmoothState, memory_for
 
 
 @dataclass(eq=False, repr=False)
@@ -23,7 +23,8 @@ class OWLQN(Solver):
 
     Parameters
     ----------
-    memory : int, default=10
+    memory : int or None, default=None
+        Changes of w and gradient kept, as in `LBFGS`.
 
     Examples
     --------
@@ -32,12 +33,12 @@ class OWLQN(Solver):
     True
     """
 
-    memory: int = 10
+    memory: int | None = None
     requires = ("loss.smooth", "prior.rho")
 
     def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> SmoothState:
         w = np.zeros(problem.n_weights) if warm is None else warm.w.copy()
-        return self._at(problem, w, single=True)
+        return self._at(problem, w, single=True)._replace(tol=tol)
 
     def _at(self, problem: Problem, w: FloatArray, single: bool) -> SmoothState:
         loss, slope = problem.losses(w, single=single)
@@ -47,8 +48,10 @@ class OWLQN(Solver):
     def step(self, problem: Problem, state: SmoothState) -> SmoothState:
         w, rho = state.w, problem.prior.rho
         pseudo = pseudo_gradient(w, state.gradient, rho)
-        direction = -state.curvature.times(pseudo)
-        direction[direction * pseudo >= 0] = 0.0  # only where it goes downhill
+        # Andrew & Gao use the whole inverse Hessian and drop what goes uphill. The inverse for the coordinates that can
+        # move now is the right one, and then only weights at zero need to be held: half of the passes (OCR letters).
+        direction = -state.curvature.times(pseudo, free=(w != 0) | (pseudo != 0))
+        direction[(w == 0) & (direction * pseudo >= 0)] = 0.0
         if not direction @ pseudo < 0:
             state = state._replace(curvature=Curvature())
             direction = -pseudo
@@ -65,10 +68,12 @@ class OWLQN(Solver):
             new = None
         if new is None or state.value - new.value <= 1e-8 * abs(state.value) * state.single:
             if state.single:  # float32 sees no further decrease: go on in float64
-                return self._at(problem, w if new is None else new.w, single=False)
+                return self._at(problem, w if new is None else new.w, single=False)._replace(tol=state.tol)
             if new is None:
                 return state._replace(finished=True)
-        return new._replace(curvature=state.curvature.add(new.w - w, new.gradient - state.gradient, self.memory))
+        memory = memory_for(self.memory, problem.n_weights)
+        curvature = state.curvature.add(new.w - w, new.gradient - state.gradient, memory)
+        return new._replace(curvature=curvature, tol=state.tol)
 
     def due(self, problem: Problem, state: SmoothState, n_pass: int, tol: float) -> bool:
         return n_pass % 10 == 0 or self._gaps(problem, state)[1] <= tol * abs(state.value)
@@ -78,7 +83,7 @@ class OWLQN(Solver):
         free, first_order, share = self._gaps(problem, exact)
         gap = free
         # the free bound is looser by (1 - share) * loss; the exact one is worth its pass only where that is what is missing
-        if first_order < 0.5 * free and first_order <= 1e-2 * abs(exact.value):
+        if first_order <= state.tol * abs(exact.value) < free:
             gap = min(free, exact.value - problem.C * mixed_entropy(problem, state.w, share))
         relative = problem.relative(gap, exact.value)
         return Evaluation(state.w, None, exact.value, exact.value - gap, relative, relative)

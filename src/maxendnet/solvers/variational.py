@@ -22,6 +22,7 @@ class VariationalState(NamedTuple):
     used_variance: FloatArray | None = None
     inner: Result | None = None
     n_done: int = 0
+    loose: float = 0.1
     finished: str = ""
 
 
@@ -55,20 +56,21 @@ class Variational(Solver):
     def start(
         self, problem: Problem, warm: VariationalState | None = None, seed: Any = None, tol: float = 1e-3
     ) -> VariationalState:
-        if self.iterations is not None and self.iterations < 1:
-            raise ValueError(f"iterations must be at least 1 or None, got {self.iterations!r}.")
+        whole = isinstance(self.iterations, (int, np.integer)) and self.iterations >= 1
+        if not (self.iterations is None or whole):
+            raise ValueError(f"iterations must be a whole number of at least 1, or None, got {self.iterations!r}.")
         rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
         # an error of the Gaussian problem passes into the gap, halved and blurred by the change of variances
         inner_tol = tol / 4
         if warm is not None and warm.variance.shape == (problem.n_weights,):
-            return warm._replace(rng=rng, inner_tol=inner_tol, n_done=0, finished="")
+            return warm._replace(rng=rng, inner_tol=inner_tol, n_done=0, loose=0.0, finished="")
         return VariationalState(np.ones(problem.n_weights), rng, inner_tol)
 
     def step(self, problem: Problem, state: VariationalState) -> VariationalState:
         lam = problem.prior.lam / 4
         gaussian = problem.with_prior(Gaussian(state.variance), problem.C / 2)
         # early problems only serve the next variances, unless their number is fixed and every one counts
-        loose = 0.0 if self.iterations is not None else 0.1 * 0.3**state.n_done
+        loose = 0.0 if self.iterations is not None else state.loose
         result = run(
             self.inner, gaussian, tol=max(state.inner_tol, loose), max_passes=2000,
             warm=state.inner and state.inner.state, seed=state.rng, warn=False,
@@ -80,6 +82,7 @@ class Variational(Solver):
             used_variance=state.variance,
             inner=result,
             n_done=n_done,
+            loose=0.3 * state.loose,
             finished="iterations" if n_done == self.iterations else "",
         )
 

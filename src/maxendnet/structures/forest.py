@@ -72,8 +72,9 @@ class Forest:
     def lanes(self) -> int:
         return _kernels.padded(self.n_labels)
 
-    @cached_property
+    @property
     def shape(self) -> _kernels.Shape:
+        """The sizes as the kernels take them."""
         return _kernels.Shape(self.n_features, self.n_labels, self.n_edge_types, self.n_edge_features, self.n_tied)
 
     def parts(self, w: FloatArray) -> Parts:
@@ -231,8 +232,8 @@ class Forest:
     def mode(self, w: FloatArray, batch: Batch, dtype: type) -> int:
         """Whether sum-product may work with scaled probabilities, or needs logarithms.
 
-        A belief that underflows to zero is lost; messages of its neighbours could have brought it back by at most
-        exp(range of the edge scores) each. If that factor is far from the inverse of the smallest number, what is
+        A belief that underflows to zero is lost; messages of its neighbours, children and parent, could have brought it
+        back by at most exp(range of the edge scores) each. If that factor is far from the inverse of the smallest number, what is
         lost is below any rounding; 400 of log(1/smallest) = 708 are allowed for float64, 40 of 87 for float32.
         """
         parts = self.parts(w)
@@ -240,7 +241,7 @@ class Forest:
         if self.n_edge_features and batch.edge_features.size:
             size = np.abs(batch.edge_features).max(axis=0)
             spread += float(sum(s * _range(matrix) for s, matrix in zip(size, parts.edge)))
-        return SCALED if spread * batch.max_children <= (40 if dtype is np.float32 else 400) else LOGARITHMIC
+        return SCALED if spread * (batch.max_children + 1) <= (40 if dtype is np.float32 else 400) else LOGARITHMIC
 
     def work_per_node(self, batch: Batch) -> float:
         """Multiplications for one node: features and edge, times lanes."""
@@ -257,7 +258,7 @@ class Forest:
 
 def single_is_enough(w: FloatArray, batch: Batch) -> bool:
     """Whether scores can be searched in float32: numbers of everyday size."""
-    return bool(np.abs(w).max(initial=0.0) * max(1.0, batch.largest) < 1e5)
+    return batch.largest < 1e5 and bool(np.abs(w).max(initial=0.0) * max(1.0, batch.largest) < 1e5)
 
 
 def _range(matrix: FloatArray) -> float:

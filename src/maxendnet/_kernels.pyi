@@ -1,0 +1,177 @@
+"""The compiled module, as `kernels/module.cpp` binds it. Outputs are arrays of the caller."""
+
+from typing import Protocol, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+_F64 = NDArray[np.float64]
+_I32 = NDArray[np.int32]
+_I64 = NDArray[np.int64]
+_U8 = NDArray[np.uint8]
+_Real = NDArray[np.float32] | NDArray[np.float64]
+
+class _Batch(Protocol):
+    """A `maxendnet.data.batch.Batch`, of which these arrays are read."""
+
+    @property
+    def indptr(self) -> _I64: ...
+    @property
+    def indices(self) -> _I32: ...
+    @property
+    def data(self) -> _F64: ...
+    @property
+    def y(self) -> _I32: ...
+    @property
+    def offsets(self) -> _I64: ...
+    @property
+    def order(self) -> _I32: ...
+    @property
+    def parent(self) -> _I32: ...
+    @property
+    def edge_type(self) -> _I32: ...
+    @property
+    def flipped(self) -> _U8: ...
+    @property
+    def edge_features(self) -> _F64: ...
+    @property
+    def allowed(self) -> _U8: ...
+    @property
+    def label_features(self) -> _F64: ...
+    @property
+    def weights(self) -> _F64: ...
+
+@final
+class Shape:
+    def __init__(
+        self, n_features: int, n_labels: int, n_edge_types: int, n_edge_features: int, n_tied: int
+    ) -> None: ...
+
+@final
+class Groups:
+    def __init__(
+        self,
+        node_offsets: _I64,
+        feature_offsets: _I64,
+        features: _I32,
+        entry_offsets: _I64,
+        entry_nodes: _I32,
+        entry_values: _F64,
+        /,
+    ) -> None: ...
+
+@final
+class ActiveSets:
+    """Dual variables: per example, the labellings that have dual weight."""
+
+    def __init__(self, offsets: _I64, y: _I32, weights: _F64, C: float, /) -> None: ...
+    def __len__(self) -> int: ...
+    def copy(self) -> ActiveSets: ...
+    def labellings(self) -> tuple[_I64, _F64, _F64, _I32]: ...
+    def total_cost(self) -> float: ...
+    def scale(self, factor: float, share: float) -> None: ...
+    def fits(self, offsets: _I64, y: _I32, /) -> bool: ...
+    @property
+    def n_active(self) -> int: ...
+    @property
+    def n_support(self) -> int: ...
+
+def padded(n_labels: int) -> int: ...
+def group_features(
+    indptr: _I64, indices: _I32, data: _F64, node_offsets: _I64, n_features: int
+) -> tuple[_I64, _I32, _I64, _I32, _F64]: ...
+
+# Weights are float32 for searching and float64 for reporting, and costs are of the same type; a caller chooses when it
+# runs, so the two overloads of the binding are one signature here.
+def decode(
+    batch: _Batch,
+    shape: Shape,
+    weights: _Real,
+    cost: _Real | None,
+    first: int,
+    last: int,
+    values: _F64 | None,
+    labels: _I32,
+) -> None: ...
+def hinge_oracle(
+    batch: _Batch,
+    shape: Shape,
+    weights: _Real,
+    cost: _Real,
+    first: int,
+    last: int,
+    values: _F64,
+    gradient: _F64 | None,
+) -> None: ...
+def log_oracle(
+    batch: _Batch,
+    shape: Shape,
+    groups: Groups,
+    group_examples: _I64,
+    weights: _Real,
+    mode: int,
+    first: int,
+    last: int,
+    values: _F64,
+    gradient: _F64 | None,
+) -> None: ...
+def block_frank_wolfe(
+    batch: _Batch,
+    shape: Shape,
+    kind: str,
+    a: float,
+    b: float,
+    variance: _F64 | None,
+    mean: _F64 | None,
+    C: float,
+    weights: _Real,
+    eta: _F64,
+    cost: _Real,
+    cost64: _F64,
+    picks: _I64,
+    inner: int,
+    sets: ActiveSets,
+    gaps: _F64,
+) -> None: ...
+def max_marginals(batch: _Batch, shape: Shape, weights: _F64, first: int, last: int, out: _F64) -> None: ...
+def marginals(
+    batch: _Batch,
+    shape: Shape,
+    weights: _F64,
+    mode: int,
+    first: int,
+    last: int,
+    values: _F64,
+    node: _F64 | None,
+    edge: _F64 | None,
+) -> None: ...
+def sample(
+    batch: _Batch,
+    shape: Shape,
+    weights: _F64,
+    mode: int,
+    uniforms: _F64,
+    n_draws: int,
+    first: int,
+    last: int,
+    labels: _I32,
+) -> None: ...
+def top(
+    batch: _Batch, shape: Shape, weights: _F64, k: int, first: int, last: int, values: _F64, labels: _I32
+) -> None: ...
+def block_gaps(
+    batch: _Batch,
+    shape: Shape,
+    weights: _F64,
+    cost: _F64,
+    C: float,
+    first: int,
+    last: int,
+    sets: ActiveSets,
+    values: _F64,
+    gaps: _F64,
+) -> None: ...
+def active_features(batch: _Batch, shape: Shape, sets: ActiveSets, first: int, last: int, eta: _F64) -> None: ...
+def prior_mean(
+    kind: str, a: float, b: float, variance: _F64 | None, mean: _F64 | None, eta: _F64, out: _F64
+) -> None: ...

@@ -1,0 +1,178 @@
+"""What a model file holds, in words: the command ``maxendnet info``."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+import numpy as np
+
+from maxendnet.model_file import load, read
+
+
+def describe(path: str | os.PathLike[str], top: int = 5) -> dict[str, Any]:
+    """The content of a model file as plain values, ready for JSON.
+
+    Parameters
+    ----------
+    path : str or path-like
+    top : int, default=5
+        Weights listed for each label, and transitions: the largest in size.
+
+    Returns
+    -------
+    dict
+        Numbers that do not exist (the gap of a CRF) are None. Labels are shown by their ``repr`` where JSON has no
+        such value.
+    """
+    header = read(path).header
+    model = load(path)
+    structure = model._structure
+    labels = [_plain(label) for label in model.classes_.tolist()]
+    weights = model._w
+    return {
+        "file": os.fspath(path),
+        "bytes": os.path.getsize(path),
+        "format": header["format"],
+        "maxendnet": header["maxendnet"],
+        "estimator": type(model).__name__,
+        "settings": {key: _plain(value) for key, value in model.get_params(deep=False).items()},
+        "labels": labels,
+        "sizes": {
+            "labels": structure.n_labels,
+            "features": model.n_features_in_,
+            "edge_types": structure.n_edge_types,
+            "edge_features": structure.n_edge_features,
+            "tied_weights": structure.n_tied,
+            "weights": structure.n_weights,
+        },
+        "named_features": model.feature_names_ is not None,
+        "fit": {
+            "objective": _number(model.objective_),
+            "dual": _number(model.dual_),
+            "gap": _number(model.gap_),
+            "converged": model.converged_,
+            "which": model.which_,
+            "passes": model.n_passes_,
+            "seconds": _number(model.trace_[-1].seconds) if model.trace_ else None,
+        },
+        "posterior": _posterior(model.posterior_),
+        "weights_above_0.001": float(np.mean(np.abs(weights) > 1e-3)),
+        "top_weights": _top_weights(model, labels, top),
+        "top_transitions": _top_transitions(model, labels, top),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """The value itself where JSON has it, and otherwise what Python would print."""
+    if value is None or isinstance(value, (bool, str, int)):
+        return value
+    if isinstance(value, float):
+        return _number(value)
+    if isinstance(value, np.ndarray):
+        return f"array of shape {value.shape}, {value.dtype}"
+    return repr(value)
+
+
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _posterior(posterior: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {"kind": posterior.kind}
+    if posterior.kind != "point":
+        found |= {"kl": _number(posterior.kl), "relevant_weights": float(np.mean(posterior.relevance > 0.95))}
+    if posterior.kind == "exact":
+        found["prior"] = repr(posterior.prior)
+    return found
+
+
+def _largest(values: np.ndarray, top: int) -> list[int]:
+    """Places of the largest values by size, largest first; zeros are left out."""
+    size = np.abs(values)
+    # the sort is stable, so that equal weights come in the order of the features
+    return [int(k) for k in np.argsort(-size, kind="stable")[:top] if size[k] > 0]
+
+
+def _top_weights(model: Any, labels: list[Any], top: int) -> list[dict[str, Any]]:
+    names = model.feature_names_
+    rows = [*model.coef_]
+    features = [*(names if names is not None else range(model.n_features_in_))]
+    for attribute, used in (("intercept_", model.bias), ("start_", model.ends), ("end_", model.ends)):
+        if used:
+            rows.append(getattr(model, attribute))
+            features.append(attribute)
+    table = np.array(rows).reshape(len(rows), len(labels))
+    return [
+        {
+            "label": label,
+            "weights": [{"feature": features[k], "weight": float(table[k, a])} for k in _largest(table[:, a], top)],
+        }
+        for a, label in enumerate(labels)
+    ]
+
+
+def _top_transitions(model: Any, labels: list[Any], top: int) -> list[dict[str, Any]]:
+    matrices = np.reshape(model.transitions_, (-1, len(labels), len(labels)))
+    found = []
+    for k in _largest(matrices.ravel(), top):
+        kind, a, b = (int(i) for i in np.unravel_index(k, matrices.shape))
+        found.append({"from": labels[a], "to": labels[b], "edge_type": kind, "weight": float(matrices[kind, a, b])})
+    return found
+
+
+def render(found: dict[str, Any], most_labels: int = 20) -> str:
+    """The text of ``maxendnet info``."""
+    fit, sizes, posterior = found["fit"], found["sizes"], found["posterior"]
+    settings = ", ".join(f"{key}={value}" for key, value in found["settings"].items())
+    labels, shown = found["labels"], found["labels"][:most_labels]
+    more = f", ... ({len(labels)} in all)" if len(labels) > len(shown) else ""
+    gap = "none (no certificate)" if fit["gap"] is None else f"{fit['gap']:.3g}"
+    parts = [f"{n:,} {name.replace('_', ' ')}" for name, n in sizes.items() if n]
+    lines = [
+        ("file", f"{found['file']}, {found['bytes']:,} bytes, format {found['format']}"),
+        ("written by", f"maxendnet {found['maxendnet']}"),
+        ("estimator", found["estimator"]),
+        ("settings", settings),
+        ("sizes", ", ".join(parts)),
+        ("features", "named" if found["named_features"] else "numbered"),
+        ("labels", ", ".join(map(str, shown)) + more),
+        ("objective", _shown(fit["objective"])),
+        ("dual", _shown(fit["dual"])),
+        ("gap", f"{gap}; {'converged' if fit['converged'] else 'stopped early'} after {fit['passes']} passes"),
+        ("posterior", _shown_posterior(posterior)),
+        ("weights", f"{100 * found['weights_above_0.001']:.1f} % above 0.001"),
+    ]
+    width = max(len(name) for name, _ in lines)
+    text = [f"{name:<{width}}  {value}" for name, value in lines]
+    if any(entry["weights"] for entry in found["top_weights"]):
+        text += ["", "Largest weights of each label"]
+        shown_labels = found["top_weights"][:most_labels]
+        column = max(len(str(entry["label"])) for entry in shown_labels)
+        for entry in shown_labels:
+            weights = "  ".join(f"{w['feature']} {w['weight']:+.3g}" for w in entry["weights"])
+            text.append(f"  {entry['label']!s:<{column}}  {weights or '(all zero)'}")
+        if more:
+            text.append(f"  ... and {len(labels) - len(shown)} labels more; see --labels")
+    if found["top_transitions"]:
+        text += ["", "Largest transitions"]
+        several = sizes["edge_types"] > 1
+        for entry in found["top_transitions"]:
+            kind = f"  (edge type {entry['edge_type']})" if several else ""
+            text.append(f"  {entry['from']} -> {entry['to']}  {entry['weight']:+.3g}{kind}")
+    return "\n".join(text)
+
+
+def _shown(number: float | None) -> str:
+    return "none" if number is None else f"{number:.6g}"
+
+
+def _shown_posterior(posterior: dict[str, Any]) -> str:
+    if posterior["kind"] == "point":
+        return "none: a point estimate"
+    under = f" under {posterior['prior']}" if "prior" in posterior else ""
+    return (
+        f"{posterior['kind']}{under}, KL {_shown(posterior['kl'])}, {100 * posterior['relevant_weights']:.1f} % of the "
+        "weights have a sure sign (relevance above 0.95)"
+    )

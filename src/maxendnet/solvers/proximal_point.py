@@ -1,0 +1,157 @@
+"""L1-M3N by proximal points: a sequence of problems as easy as M3N, whose solutions have exact zeros."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+
+from maxendnet.piece import Piece
+from maxendnet.problem import FloatArray, Problem
+from maxendnet.solvers.base import Evaluation, Solver
+from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe, DualState
+
+
+@dataclass(eq=False, repr=False)
+class ProximalL1(Piece):
+    """``rho |w|_1 + |w - centre|^2 / (2 tau)``, in the role of a prior; its mean is a soft threshold."""
+
+    rho: float
+    tau: float
+    centre: FloatArray
+
+    def mean(self, eta: FloatArray) -> FloatArray:
+        z = self.centre + self.tau * eta
+        return np.sign(z) * np.maximum(np.abs(z) - self.tau * self.rho, 0.0)
+
+    def penalty(self, mu: FloatArray) -> float:
+        return float(self.rho * np.abs(mu).sum() + np.sum((mu - self.centre) ** 2) / (2 * self.tau))
+
+    def cumulant(self, eta: FloatArray) -> float:
+        mu = self.mean(eta)
+        return float(eta @ mu) - self.penalty(mu)
+
+    def kernel_args(self) -> tuple[str, tuple[Any, ...]]:
+        return "proximal_l1", (self.rho, self.tau, self.centre)
+
+
+class ProximalState(NamedTuple):
+    """The proximal problem at hand, and the best points so far."""
+
+    rho: float
+    tau: float
+    centre: FloatArray
+    dual_state: DualState
+    n_pass: int = 0
+    w: FloatArray | None = None
+    primal: float = np.inf
+    dual: float = -np.inf
+    here: float = np.inf
+    """The objective at the last point, not the best."""
+
+
+@dataclass(eq=False, repr=False)
+class ProximalPoint(Solver):
+    """Proximal-point method for L1-M3N, both forms, each proximal problem by block-coordinate Frank-Wolfe.
+
+    Adds ``|mu - centre|^2 / (2 tau)`` to the objective, which makes the dual smooth: an elastic net. After some passes
+    the centre moves to the mean reached. Weights inside the threshold are exactly zero. The dual point, scaled until
+    ``|eta_k| <= rho``, certifies; in the ball form rho is the threshold that keeps the mean inside the ball.
+
+    Parameters
+    ----------
+    tau : float or None, default=None
+        To begin with; larger is nearer to the problem itself and harder. None is 1. It grows when the proximal problem
+        is solved better than it stands for the problem itself, and shrinks when it lags.
+    passes : int, default=3
+        Passes before the centre moves.
+    inner : BlockFrankWolfe
+
+    Examples
+    --------
+    >>> from maxendnet import L1M3N
+    >>> model = L1M3N(solver=ProximalPoint()).fit([[[0.0], [1.0]], [[1.0]]], [["a", "b"], ["b"]])
+    >>> model.converged_
+    True
+    """
+
+    tau: float | None = None
+    passes: int = 3
+    inner: BlockFrankWolfe = field(default_factory=lambda: BlockFrankWolfe(average=False, inner=2))
+    requires = ("not loss.smooth", "prior.rho or prior.radius")
+
+    def start(
+        self, problem: Problem, warm: ProximalState | None = None, seed: Any = None, tol: float = 1e-3
+    ) -> ProximalState:
+        zero = np.zeros(problem.n_weights)
+        radius = _radius(problem)
+        tau = 1.0 if self.tau is None else self.tau
+        rho = problem.prior.rho if radius is None else 0.0
+        centre = zero
+        if warm is not None and warm.centre.shape == zero.shape:
+            centre, tau = warm.centre if warm.w is None else warm.w, warm.tau
+        dual_state = self.inner.start(
+            problem.with_prior(ProximalL1(rho, tau, centre)), warm.dual_state if warm else None, seed, tol
+        )
+        state = ProximalState(rho, tau, centre, dual_state)
+        return self._fit_border(problem, state)
+
+    def _easier(self, problem: Problem, state: ProximalState) -> Problem:
+        return problem.with_prior(ProximalL1(state.rho, state.tau, state.centre))
+
+    def _fit_border(self, problem: Problem, state: ProximalState) -> ProximalState:
+        """In the ball form, the rho whose threshold brings the mean onto the ball."""
+        radius = _radius(problem)
+        if radius is None:
+            return state
+        z = np.abs(state.centre + state.tau * problem.structure.unpad(state.dual_state.eta))
+        excess = lambda threshold: np.maximum(z - threshold, 0.0).sum() - radius  # noqa: E731
+        threshold = brentq(excess, 0.0, z.max()) if excess(0.0) > 0 else 0.0
+        return state._replace(rho=threshold / state.tau)
+
+    def step(self, problem: Problem, state: ProximalState) -> ProximalState:
+        if state.n_pass and state.n_pass % self.passes == 0:
+            state = self._certify(problem, state)
+            eta = problem.structure.unpad(state.dual_state.eta)
+            centre = self._easier(problem, state).prior.mean(eta)
+            share = float(state.dual_state.gaps.sum()) / max(state.here - state.dual, 1e-300)  # of the gap, by solving
+            tau = state.tau * (1.3 if share < 0.3 else 1 / 1.3 if share > 0.7 else 1.0)
+            state = self._fit_border(problem, state._replace(centre=centre, tau=tau))
+        easier = self._easier(problem, state)
+        self.inner.set_weights(easier, state.dual_state)
+        self.inner.step(easier, state.dual_state)
+        problem.n_oracle += easier.n_oracle
+        return self._fit_border(problem, state)._replace(n_pass=state.n_pass + 1)
+
+    def _certify(self, problem: Problem, state: ProximalState) -> ProximalState:
+        easier, dual_state, radius = self._easier(problem, state), state.dual_state, _radius(problem)
+        self.inner.refresh_eta(easier, dual_state)
+        eta = problem.structure.unpad(dual_state.eta)
+        mu = easier.prior.mean(eta)
+        if radius is not None:
+            mu *= min(1.0, radius / max(np.abs(mu).sum(), 1e-300))
+        hinge = self.inner.block_gaps(easier, dual_state, mu)
+        problem.n_oracle += easier.n_oracle
+        primal = problem.prior.penalty(mu) + problem.C * float(hinge @ problem.batch.weights)
+        largest, cost = float(np.abs(eta).max(initial=0.0)), dual_state.sets.total_cost()
+        if radius is None:
+            dual = cost * min(1.0, problem.prior.rho / largest if largest > 0 else 1.0)
+        else:
+            dual = max(cost - radius * largest, 0.0)
+        if primal < state.primal:
+            state = state._replace(primal=primal, w=mu)
+        return state._replace(dual=max(dual, state.dual), here=primal)
+
+    def due(self, problem: Problem, state: ProximalState, n_pass: int, tol: float) -> bool:
+        return n_pass > 0 and n_pass % (3 * self.passes) == 0
+
+    def evaluate(self, problem: Problem, state: ProximalState) -> Evaluation:
+        state = self._certify(problem, state)
+        gap = problem.relative(state.primal - state.dual, state.primal)
+        return Evaluation(state.w, None, state.primal, state.dual, gap, gap)
+
+
+def _radius(problem: Problem) -> float | None:
+    return getattr(problem.prior, "radius", None)

@@ -1,0 +1,308 @@
+"""Every solver on every problem it accepts, against an optimum found elsewhere: cvxpy on all labellings, enumerated.
+
+A solver or a prior is tested here from the day it is exported. The certificate is tested at every row of the trace.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+
+import brute_force
+import cvxpy as cp
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from maxendnet import (
+    CRF,
+    L1CRF,
+    L1M3N,
+    L2CRF,
+    M3N,
+    Examples,
+    Exponential,
+    Gaussian,
+    Hinge,
+    Laplace,
+    LapMEDN,
+    Log,
+    MaxEnDNet,
+    NormalGamma,
+    NormalInverseGaussian,
+    SpikeSlab,
+    Uniform,
+    priors,
+    solvers,
+)
+from maxendnet.data.labels import distinct_labels
+from maxendnet.solvers.base import missing
+
+TOL = 1e-6
+MAX_PASSES = 5000
+# How far cvxpy's optimum may be off, relative: it is asked for 1e-10.
+SLACK = 1e-8
+
+
+# The seeds were searched for data that no weights separate, without which the CRF has no minimiser.
+
+
+def chains():
+    """One of them a single node."""
+    rng = np.random.default_rng(6)
+    X = [rng.normal(size=(n, 3)) for n in (3, 2, 3, 1, 2, 3, 3, 3)]
+    return Examples.build(X, [rng.choice(list("abc"), size=len(x)) for x in X])
+
+
+def trees():
+    """Two edge types, an edge feature, edges in both directions, an isolated node, example weights."""
+    rng = np.random.default_rng(11)
+    edges = [[(0, 1), (0, 2), (3, 0)], [(2, 1), (1, 0)], [(0, 1)], [(1, 2)], [(0, 1), (1, 2), (1, 3)], [(1, 0)]]
+    edges += [[(0, 1), (2, 1)], [(1, 0), (1, 2)]]
+    X = [rng.normal(size=(n, 1)) for n in (4, 3, 2, 3, 4, 2, 3, 3)]
+    return Examples.build(
+        X,
+        [rng.integers(2, size=len(x)) for x in X],
+        edges=edges,
+        edge_types=[rng.integers(2, size=len(e)) for e in edges],
+        edge_features=[rng.normal(size=(len(e), 1)) for e in edges],
+        weights=[1.0, 2.0, 0.5, 0.0, 1.5, 1.0, 1.0, 1.0],
+    )
+
+
+def isolated():
+    """Nodes without edges."""
+    rng = np.random.default_rng(2)
+    X = [rng.normal(size=(n, 3)) for n in (2, 2, 1, 3, 2, 1, 1, 2)]
+    return Examples.build(X, [rng.choice(list("abc"), size=len(x)) for x in X])
+
+
+def restricted():
+    """Allowed labels, features of pairs of node and label, example weights."""
+    rng = np.random.default_rng(1)
+    X = [rng.normal(size=(n, 1)) for n in (3, 3, 3, 2, 3, 3, 3, 3)]
+    y = [rng.integers(3, size=len(x)) for x in X]
+    return Examples.build(
+        X,
+        y,
+        allowed=[np.eye(3, dtype=bool)[labels] | (rng.random((len(labels), 3)) < 0.6) for labels in y],
+        label_features=[rng.normal(size=(len(labels), 3, 1)) for labels in y],
+        labels=[0, 1, 2],
+        weights=[1.0, 2.0, 1.0, 0.5, 1.0, 1.0, 1.0, 1.0],
+    )
+
+
+CASES = {
+    "chains": (chains(), {}),
+    "trees": (trees(), {"structure": "tree", "cost": [[0.0, 2.0], [0.5, 0.0]]}),
+    "isolated": (isolated(), {"structure": "independent", "bias": True, "cost": [[0, 1, 2], [1, 0, 0.5], [3, 1, 0]]}),
+    "restricted": (restricted(), {"ends": True}),
+}
+
+SYSTEMS = {
+    "M3N": M3N(C=0.7),
+    "LapMEDN": LapMEDN(C=0.7, lam=2.0),
+    "LapMEDN variational": LapMEDN(C=0.6, lam=0.5, method="variational"),
+    "L1M3N": L1M3N(C=0.7),
+    "L1M3N ball": L1M3N(C=0.7, radius=2.0),
+    "CRF": CRF(),
+    "L1CRF": L1CRF(lam=0.3),
+    "L2CRF": L2CRF(lam=0.5),
+}
+
+N_CHAIN_WEIGHTS = 18
+PRIORS = [
+    Gaussian(variance=2.0, mean=np.linspace(-1, 1, N_CHAIN_WEIGHTS)),
+    Gaussian(variance=np.eye(N_CHAIN_WEIGHTS) + 0.5),
+    Laplace(lam=1.5),
+    NormalGamma(a=0.5, lam=2.0),
+    NormalGamma(a=3.0, lam=2.0),
+    NormalInverseGaussian(A=1.5, d=0.7),
+    SpikeSlab(p=0.3, v=2.0),
+    Exponential(lam=2.0),
+    Uniform(a=1.5),
+]
+
+
+# ---- the reference ---------------------------------------------------------------------------------------------------
+
+
+def differences(problem):
+    """For every example ``(df of all labellings, their costs, weight of the example)``; the truth is among them."""
+    batch, s = problem.batch, problem.structure
+    sizes = {"n_labels": s.n_labels, "n_features": s.n_features, "n_edge_types": s.n_edge_types}
+    for i in range(problem.n_examples):
+        truth = brute_force.example_truth(batch, i)
+        labellings = brute_force.labellings(len(truth), s.n_labels, brute_force.example_allowed(batch, i))
+        f = np.array([brute_force.feature_vector(batch, i, y, **sizes) for y in labellings])
+        cost = np.array([brute_force.labelling_cost(truth, y, problem.cost) for y in labellings])
+        yield brute_force.feature_vector(batch, i, truth, **sizes) - f, cost, batch.weights[i]
+
+
+def primal_optimum(problem, penalty, constraints=()):
+    """Minimum of ``penalty(mu) + C sum_i weight_i loss_i(mu)``."""
+    mu = cp.Variable(problem.n_weights)
+    loss = 0.0
+    for df, cost, weight in differences(problem):
+        loss += weight * (cp.log_sum_exp(-df @ mu) if problem.loss.smooth else cp.max(cost - df @ mu))
+    return solved(cp.Minimize(penalty(mu) + problem.C * loss), [constraint(mu) for constraint in constraints])
+
+
+def dual_optimum(problem):
+    """Maximum of ``sum alpha cost - phi(eta)``; for the log loss the entropy takes the place of the cost."""
+    gain, eta, simplices = 0.0, 0.0, []
+    for df, cost, weight in differences(problem):
+        size = problem.C * weight
+        if size == 0:
+            continue
+        alpha = cp.Variable(len(cost), nonneg=True)
+        simplices.append(cp.sum(alpha) == size)
+        gain += cp.sum(cp.entr(alpha)) + size * np.log(size) if problem.loss.smooth else alpha @ cost
+        eta += df.T @ alpha
+    return solved(cp.Maximize(gain - cumulant(problem.prior, eta)), simplices)
+
+
+def cumulant(prior, eta):
+    """The cumulant as cvxpy reads it, from its definition and not from the prior's own code."""
+    if isinstance(prior, Gaussian):
+        v, m = prior.get_params().values()
+        covariance = np.asarray(v) if np.ndim(v) == 2 else np.diag(np.broadcast_to(v, eta.shape))
+        return np.broadcast_to(m, eta.shape) @ eta + cp.sum_squares(np.linalg.cholesky(covariance).T @ eta) / 2
+    if isinstance(prior, (Laplace, NormalGamma)):
+        rate = np.sqrt(prior.lam)
+        return -getattr(prior, "a", 1.0) * cp.sum(cp.log(1 - eta / rate) + cp.log(1 + eta / rate))
+    if isinstance(prior, NormalInverseGaussian):
+        return prior.d * sum(prior.A - cp.geo_mean(cp.hstack([prior.A - e, prior.A + e])) for e in eta)
+    if isinstance(prior, SpikeSlab):
+        slab = np.log(prior.p) + prior.v * cp.square(eta) / 2
+        return cp.sum(cp.log_sum_exp(cp.vstack([np.full(eta.shape, np.log(1 - prior.p)), slab]), axis=0))
+    if isinstance(prior, Exponential):
+        return -cp.sum(cp.log(1 - eta / prior.lam))
+    if isinstance(prior, Uniform):  # the integral, by Gauss-Legendre: exact to rounding for moderate eta
+        at, share = np.polynomial.legendre.leggauss(40)
+        terms = [np.log(s / 2) + prior.a * x * eta for x, s in zip(at, share)]
+        return cp.sum(cp.log_sum_exp(cp.vstack(terms), axis=0))
+    raise NotImplementedError(f"give the cumulant of {type(prior).__name__} here, so that it is compared with cvxpy")
+
+
+def solved(objective, constraints):
+    problem = cp.Problem(objective, constraints)
+    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+    assert problem.status == "optimal"
+    return problem.value
+
+
+def variational_penalty(lam):
+    """Of Algorithm 1, over means and variances: jointly convex in the mean and the standard deviation."""
+
+    def penalty(mu):
+        deviation = cp.Variable(mu.shape)
+        return cp.sum(np.sqrt(lam) * cp.norm(cp.vstack([mu, deviation]), axis=0) - cp.log(deviation))
+
+    return penalty
+
+
+def model_of(case, system):
+    """The estimator with the settings of the case, and its problem."""
+    examples, settings = CASES[case]
+    model = clone(SYSTEMS[system]) if system in SYSTEMS else clone(OTHERS[system])
+    model.set_params(**{name: value for name, value in settings.items() if name in model.get_params()})
+    problem, _ = model._pose(examples, distinct_labels(examples.y))
+    return model, problem
+
+
+@cache
+def optimum(case, system):
+    model, problem = model_of(case, system)
+    if system == "LapMEDN variational":
+        # the problem is posed for the exact method with 2 C; the reference knows nothing of that
+        problem.C = model.C
+        return primal_optimum(problem, variational_penalty(model.lam))
+    if system == "M3N":
+        return primal_optimum(problem, lambda mu: cp.sum_squares(mu) / 2)
+    if system == "L1M3N":
+        return primal_optimum(problem, lambda mu: cp.norm1(mu) / 2)
+    if system == "L1M3N ball":
+        return primal_optimum(problem, lambda mu: 0.0, [lambda mu: cp.norm1(mu) <= model.radius])
+    if system == "CRF":
+        return primal_optimum(problem, lambda mu: 0.0)
+    if system == "L1CRF":
+        return primal_optimum(problem, lambda mu: model.lam * cp.norm1(mu))
+    if system == "L2CRF":
+        return primal_optimum(problem, lambda mu: model.lam * cp.sum_squares(mu) / 2)
+    return dual_optimum(problem)
+
+
+# ---- all solvers -----------------------------------------------------------------------------------------------------
+
+OTHERS = {
+    f"{type(prior).__name__} {k} {type(loss).__name__}": MaxEnDNet(prior, loss, C=0.8)
+    for k, prior in enumerate(PRIORS)
+    for loss in (Hinge(), Log())
+}
+
+
+def combinations():
+    """Every case with every system and every solver that accepts the problem; the other priors on chains."""
+    for case in CASES:
+        for system in [*SYSTEMS, *(OTHERS if case == "chains" else ())]:
+            _, problem = model_of(case, system)
+            if system == "LapMEDN variational":  # its solver= is the one for the Gaussian problems
+                problem = problem.with_prior(Gaussian())
+            for kind in solvers.ALL:
+                if not missing(kind, problem):
+                    yield pytest.param(case, system, kind, id=f"{case}-{system}-{kind.__name__}".replace(" ", "_"))
+
+
+COMBINATIONS = list(combinations())
+
+
+def test_every_solver_and_every_prior_is_here():
+    assert {combination.values[2] for combination in COMBINATIONS} == set(solvers.ALL)
+    limits = {priors.L1, priors.L1Ball, priors.Flat}  # in the table of systems
+    protocols = {priors.Prior, priors.ExactPrior}
+    assert {type(prior) for prior in PRIORS} == {getattr(priors, name) for name in priors.__all__} - limits - protocols
+
+
+@pytest.mark.parametrize(("case", "system", "kind"), COMBINATIONS)
+def test_solver_reaches_the_optimum(case, system, kind):
+    model, problem = model_of(case, system)
+    expected = optimum(case, system)
+    # without a certificate tol is on the gradient, whose square is the error
+    model.set_params(solver=kind(), tol=1e-5 if system == "CRF" else TOL, max_passes=MAX_PASSES, random_state=0)
+    model.fit(CASES[case][0])
+    assert model.converged_
+    assert model.objective_ == pytest.approx(expected, rel=1e-5)
+    check_certificate(model, problem, expected)
+
+
+@pytest.mark.parametrize("max_passes", [1, 3, 30])
+@pytest.mark.parametrize(("case", "system", "kind"), COMBINATIONS)
+def test_certificate_holds_long_before_convergence(case, system, kind, max_passes):
+    model, problem = model_of(case, system)
+    model.set_params(solver=kind(), tol=TOL, max_passes=max_passes, random_state=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(CASES[case][0])
+    assert np.isfinite(model.objective_)
+    check_certificate(model, problem, optimum(case, system))
+
+
+def check_certificate(model, problem, expected):
+    """Dual below the optimum below the objective, and the true gap at most the reported one, in every row."""
+    slack = SLACK * abs(expected)
+    at_zero, constant = problem.at_zero, 0.0
+    if getattr(model, "method", None) == "variational":
+        at_zero, constant = 0.5 * at_zero, problem.n_weights * (1 + 0.5 * np.log(model.lam))
+    last = (model.objective_, model.dual_, model.gap_)
+    assert np.allclose(last, model.trace_[-1][3:6], rtol=1e-9, equal_nan=True)
+    for primal, dual, gap in [last, *(row[3:6] for row in model.trace_)]:
+        assert primal >= expected - slack
+        if isinstance(model, CRF):
+            assert np.isnan(dual) and np.isnan(gap)
+            continue
+        assert dual <= expected + slack
+        denominator = max(abs(primal - constant), 1e-3 * at_zero)
+        assert primal - expected <= gap * denominator + slack
+        assert gap == pytest.approx((primal - dual) / denominator, rel=1e-6, abs=1e-12)

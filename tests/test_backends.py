@@ -1,0 +1,251 @@
+"""Threads: the same bits for any number of them, every range once, and an end that is heard."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+import strategies
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from maxendnet.backends import Threads
+from maxendnet.backends.threads import cut
+from maxendnet.losses import Hinge, Log
+from maxendnet.priors import Gaussian
+from maxendnet.problem import Problem
+from maxendnet.structures import Forest
+
+N_JOBS = [1, 2, 3]
+
+# ------------------------------------------------------------------------------------------------------------ cut
+
+
+@given(
+    st.lists(st.one_of(st.integers(0, 5), st.integers(0, 300)), max_size=60),
+    st.integers(1, 20),
+    st.one_of(st.integers(1, 50), st.just(1 << 60)),
+)
+def test_cut(lengths, n_shards, nodes_per_range):
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    shards = cut(offsets, n_shards, nodes_per_range)
+    # every example once and in order, no shard and no range empty
+    assert [i for ranges in shards for a, b in ranges for i in range(a, b)] == list(range(len(lengths)))
+    assert all(shards) and all(a < b for ranges in shards for a, b in ranges)
+    assert all(isinstance(border, int) for ranges in shards for pair in ranges for border in pair)
+    assert len(shards) <= n_shards
+    longest = max(lengths, default=0) + 1
+    share = (sum(lengths) + len(lengths)) / n_shards
+    for ranges in shards:
+        # an example counts one more than it has nodes, and is not divided
+        nodes = int(offsets[ranges[-1][1]] - offsets[ranges[0][0]])
+        assert nodes + ranges[-1][1] - ranges[0][0] <= share + longest
+        n_ranges = max(1, -(-nodes // nodes_per_range))
+        for a, b in ranges:
+            assert offsets[b] - offsets[a] <= (nodes + ranges[-1][1] - ranges[0][0]) / n_ranges + longest
+
+
+def test_cut_shares_out_examples_without_nodes():
+    assert len(cut(np.zeros(9, np.int64), 4, 100)) == 4
+
+
+def test_cut_makes_short_ranges():
+    offsets = np.arange(0, 1001, 10)
+    shards = cut(offsets, 2, 50)
+    assert len(shards) == 2
+    assert all(offsets[b] - offsets[a] <= 60 for ranges in shards for a, b in ranges)
+
+
+# ------------------------------------------------------------------------------------------------------ same bits
+
+
+def words(n_examples=300, n_labels=11, n_features=30):
+    """Chains and trees with everything on, large enough for several shards, blocks and ranges."""
+    rng = np.random.default_rng(5)
+    lengths = rng.integers(0, 40, size=n_examples)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    n = int(offsets[-1])
+    start = np.repeat(offsets[:-1], lengths)
+    parent = np.where(np.arange(n) == start, -1, rng.integers(start, np.maximum(np.arange(n), start + 1)))
+    child = parent >= 0
+    allowed = rng.random((n, n_labels)) < 0.9
+    y = rng.integers(n_labels, size=n)
+    allowed[np.arange(n), y] = True
+    batch = strategies.Batch(
+        indptr=np.arange(n + 1, dtype=np.int64) * 5,
+        indices=np.sort(np.argsort(rng.random((n, n_features)), axis=1)[:, :5], axis=1).astype(np.int32).ravel(),
+        data=rng.normal(size=5 * n),
+        y=y.astype(np.int32),
+        offsets=offsets,
+        order=np.arange(n, dtype=np.int32),
+        parent=parent.astype(np.int32),
+        edge_type=np.where(child, rng.integers(2, size=n), 0).astype(np.int32),
+        flipped=(child & (rng.random(n) < 0.5)).astype(np.uint8),
+        edge_features=np.zeros((n, 0)),
+        allowed=allowed.view(np.uint8),
+        label_features=np.zeros((0, 0, 0)),
+        weights=rng.uniform(0.5, 2.0, size=n_examples),
+        largest=10.0,
+        max_children=int(np.bincount(parent[child]).max()),
+    )
+    forest = Forest(n_features, n_labels, 2)
+    return forest, rng.normal(size=forest.n_weights), batch
+
+
+AGGREGATES = {
+    "maximum": lambda forest, w, batch, backend: forest.maximum(w, batch, backend=backend),
+    "decode": lambda forest, w, batch, backend: [forest.decode(w, batch, backend)],
+    "max_marginals": lambda forest, w, batch, backend: [forest.max_marginals(w, batch, backend)],
+    "logsum": lambda forest, w, batch, backend: forest.logsum(w, batch, edges=True, backend=backend),
+    "sample": lambda forest, w, batch, backend: [forest.sample(w, batch, 3, np.random.default_rng(1), backend)],
+    "top": lambda forest, w, batch, backend: forest.top(w, batch, 2, backend),
+}
+
+
+@pytest.mark.parametrize("name", AGGREGATES)
+def test_aggregates_are_the_same_bits_for_any_number_of_threads(name):
+    forest, w, batch = words()
+    assert len(forest.shards(batch)) > 3
+    one, two, three = (AGGREGATES[name](forest, w, batch, Threads(n_jobs)) for n_jobs in N_JOBS)
+    for a, b, c in zip(one, two, three):
+        assert_array_equal(a, b)
+        assert_array_equal(a, c)
+
+
+@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize("loss", [Hinge(), Log()], ids=["hinge", "log"])
+def test_losses_are_the_same_bits_for_any_number_of_threads(loss, single):
+    forest, w, batch = words(n_examples=600, n_labels=27)
+    results = []
+    for n_jobs in N_JOBS:
+        problem = Problem(batch, forest, loss, Gaussian(), backend=Threads(n_jobs))
+        shards = problem.shards if isinstance(loss, Hinge) else problem.blocks[0].shards
+        assert len(shards) > 1
+        results.append(problem.losses(w, single=single))
+    for value, gradient in results[1:]:
+        assert value == results[0][0]
+        assert_array_equal(gradient, results[0][1])
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=20)
+def test_small_batches_are_the_same_bits_for_any_number_of_threads(data):
+    case = data.draw(strategies.forest_cases(max_examples=20))
+    forest = Forest(case.n_features, case.n_labels, case.n_edge_types, case.n_edge_features, case.n_tied)
+    for function in AGGREGATES.values():
+        one, three = (function(forest, case.w, case.batch._replace(largest=5.0), Threads(k)) for k in (1, 3))
+        for a, b in zip(one, three):
+            assert_array_equal(a, b)
+
+
+# -------------------------------------------------------------------------------------------------------- running
+
+SHARDS = [[(0, 1), (1, 2)], [(2, 5)], [(5, 6), (6, 7), (7, 8)], [(8, 9)]]
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 3, 50, -1, None])
+def test_every_range_once_and_a_shard_in_order(n_jobs):
+    seen = [[] for _ in SHARDS]
+    Threads(n_jobs).run(lambda first, last, shard: seen[shard].append((first, last)), SHARDS)
+    assert seen == SHARDS
+
+
+@pytest.mark.parametrize("n_jobs", N_JOBS)
+def test_nothing_to_do(n_jobs):
+    Threads(n_jobs).run(lambda *_: pytest.fail("there is no range"), [])
+
+
+@pytest.mark.parametrize("n_jobs", N_JOBS)
+def test_no_examples(n_jobs):
+    forest, w, batch = words(n_examples=1)
+    assert forest.decode(w, batch.take(0, 0), Threads(n_jobs)).shape == (0,)
+
+
+def test_threads_really_run_side_by_side():
+    meeting = threading.Barrier(2, timeout=10)
+    Threads(2).run(lambda *_: meeting.wait(), [[(0, 1)], [(1, 2)]])
+
+
+def test_one_thread_is_the_calling_one():
+    here = []
+    Threads(1).run(lambda *_: here.append(threading.get_ident()), SHARDS)
+    assert set(here) == {threading.get_ident()}
+
+
+@pytest.mark.parametrize("n_jobs", N_JOBS)
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_an_exception_comes_through(n_jobs, error):
+    def function(first, last, shard):
+        if first == 6:
+            raise error("range 6")
+
+    with pytest.raises(error, match="range 6"):
+        Threads(n_jobs).run(function, SHARDS)
+
+
+@pytest.mark.parametrize("n_jobs", N_JOBS)
+def test_an_exception_stops_the_other_shards(n_jobs):
+    seen = []
+
+    def function(first, last, shard):
+        seen.append(first)
+        if shard == 0:
+            raise ValueError
+        time.sleep(0.002)
+
+    shards = [[(i * 1000 + k, i * 1000 + k + 1) for k in range(1000)] for i in range(4)]
+    with pytest.raises(ValueError):
+        Threads(n_jobs).run(function, shards)
+    n_seen = len(seen)
+    assert n_seen < 500  # of 4000; without a stop the threads would finish their shards
+    time.sleep(0.02)
+    assert len(seen) == n_seen  # nothing goes on behind the caller's back
+
+
+@pytest.mark.parametrize("n_jobs", N_JOBS)
+def test_ctrl_c_is_heard_between_two_ranges(n_jobs):
+    seen = []
+
+    def function(first, last, shard):
+        seen.append(first)
+        if len(seen) == 20:
+            os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.002)
+
+    shards = [[(i * 1000 + k, i * 1000 + k + 1) for k in range(1000)] for i in range(4)]
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        Threads(n_jobs).run(function, shards)
+    assert 20 <= len(seen) < 500
+    assert threading.active_count() == before
+
+
+def test_ctrl_c_stops_a_kernel():
+    # more work than anyone would wait for, and an interrupt soon after its beginning
+    forest, w, batch = words(n_examples=600)
+    timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        timer.start()
+        for _ in range(10_000):
+            forest.logsum(w, batch, backend=Threads(2))
+    timer.join()
+    assert forest.logsum(w, batch, backend=Threads(2))[0].shape == (600,)  # and all still works
+
+
+# --------------------------------------------------------------------------------------------------------- n_jobs
+
+
+def test_n_jobs(monkeypatch):
+    monkeypatch.setattr("maxendnet.backends.threads._processors", lambda: 4)
+    assert [Threads(n).n_jobs for n in (None, 1, 3, np.int64(2), -1, -2, -4, -9)] == [1, 1, 3, 2, 4, 3, 1, 1]
+
+
+@pytest.mark.parametrize("n_jobs", [0, 1.5, "2", [1]])
+def test_n_jobs_that_make_no_sense(n_jobs):
+    with pytest.raises(ValueError, match="n_jobs must be None or a whole number other than 0, got"):
+        Threads(n_jobs)

@@ -1,0 +1,147 @@
+"""Entropy of mixed tree marginals, against the distribution written out over all labellings."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import brute_force
+import numpy as np
+import pytest
+import strategies
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from maxendnet import certificates
+from maxendnet.backends import Threads
+from maxendnet.certificates import mixed_entropy
+from maxendnet.losses import Log
+from maxendnet.priors import Gaussian
+from maxendnet.problem import Problem
+from maxendnet.structures import Forest
+
+FAMILIES = (
+    strategies.chain_cases,
+    strategies.tree_cases,
+    strategies.forest_cases,
+    strategies.independent_cases,
+)
+
+
+@st.composite
+def any_case(draw, **options):
+    """A case of any family; half of them know how many children a node has, and are summed without logarithms."""
+    case = draw(st.one_of([family(**options) for family in FAMILIES]))
+    children = int(np.bincount(case.batch.parent[case.batch.parent >= 0]).max(initial=1))
+    return replace(case, batch=case.batch._replace(max_children=children)) if draw(st.booleans()) else case
+
+
+def problem_of(case, n_jobs=1):
+    forest = Forest(case.n_features, case.n_labels, case.n_edge_types, case.n_edge_features, case.n_tied)
+    return Problem(case.batch, forest, Log(), Gaussian(), backend=Threads(n_jobs))
+
+
+def tree_distribution(scores, truth, share):
+    """``{labelling: p}``: product of mixed edge marginals over mixed node marginals to the power (degree - 1)."""
+    _, node, edge = brute_force.logsum(*scores)
+    node, edge = share * node, share * edge
+    for t, a in enumerate(truth):
+        node[t, a] += 1 - share
+    for e, (first, second) in enumerate(scores.edges):
+        edge[e, truth[first], truth[second]] += 1 - share
+    degree = np.bincount(np.array(scores.edges, dtype=int).ravel(), minlength=len(node))
+    p = {}
+    for y in brute_force.labellings(*scores.node_scores.shape, scores.allowed):
+        nodes = [float(node[t, a]) for t, a in enumerate(y)]
+        edges = [float(edge[e, y[first], y[second]]) for e, (first, second) in enumerate(scores.edges)]
+        p[y] = math.prod(edges) * math.prod(m ** (1 - d) for m, d in zip(nodes, degree.tolist())) if all(nodes) else 0.0
+    return p
+
+
+def entropy(p):
+    return -math.fsum(value * math.log(value) for value in p.values() if value > 0)
+
+
+def expected_entropies(case, share):
+    """Per example: entropy of the tree distribution, and of the mixture of p(y|x) and the truth itself."""
+    found = []
+    for i, scores in enumerate(brute_force.scores_of_weights(case.w, case.batch, **case.kwargs)):
+        truth = brute_force.example_truth(case.batch, i)
+        tree = tree_distribution(scores, truth, share)
+        assert_allclose(math.fsum(tree.values()), 1.0, rtol=1e-9)  # the marginals are those of some distribution
+        mixture = {y: share * p + (1 - share) * (y == truth) for y, p in brute_force.probabilities(*scores).items()}
+        found.append((entropy(tree), entropy(mixture)))
+    return np.array(found).reshape(-1, 2)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 0.97, 1.0])
+@given(case=any_case(max_nodes=4, scales=(1.0, 0.0, 5.0)))
+@settings(deadline=None, max_examples=50)
+def test_mixed_entropy_is_enumeration(share, case):
+    expected = expected_entropies(case, share)
+    value = mixed_entropy(problem_of(case), case.w, share)
+    assert isinstance(value, float)
+    assert_allclose(value, case.batch.weights @ expected[:, 0], rtol=0, atol=1e-9)
+    # of all distributions with these marginals the tree has the largest entropy, so it certifies at least as much
+    assert value >= case.batch.weights @ expected[:, 1] - 1e-9
+
+
+@given(any_case(max_nodes=4))
+@settings(deadline=None, max_examples=40)
+def test_ends_of_the_mixture(case):
+    problem = problem_of(case)
+    assert mixed_entropy(problem, case.w, 0.0) == pytest.approx(0.0, abs=1e-12)
+    scores = brute_force.scores_of_weights(case.w, case.batch, **case.kwargs)
+    expected = case.batch.weights @ [brute_force.entropy(*s) for s in scores]
+    assert_allclose(mixed_entropy(problem, case.w, 1.0), expected, rtol=0, atol=1e-8)
+
+
+@given(any_case(max_nodes=4, max_examples=10), st.sampled_from([1, 2, 5]))
+@settings(deadline=None, max_examples=30)
+def test_examples_are_taken_some_at_a_time(case, nodes):
+    whole = mixed_entropy(problem_of(case), case.w, 0.5)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(certificates, "NODES_AT_A_TIME", nodes)
+        assert_allclose(mixed_entropy(problem_of(case), case.w, 0.5), whole, rtol=1e-10, atol=1e-10)
+        assert_allclose(mixed_entropy(problem_of(case, n_jobs=2), case.w, 0.5), whole, rtol=1e-10, atol=1e-10)
+
+
+@given(any_case(max_nodes=4, scales=(1.0,)))
+@settings(deadline=None, max_examples=30)
+def test_it_is_a_dual_value_of_the_log_loss(case):
+    # weak duality: sum u log_loss(v) >= entropy - v . eta, for any v, with eta the features of the truth minus those of
+    # the mixed marginals, which is share times minus the gradient of the loss
+    problem, share = problem_of(case), 0.7
+    eta = -share * brute_force.log_loss_sum(case.w, case.batch, **case.kwargs)[1]
+    value = mixed_entropy(problem, case.w, share)
+    rng = np.random.default_rng(case.seed)
+    for v in (case.w, np.zeros_like(case.w), rng.normal(size=len(case.w))):
+        loss, _ = brute_force.log_loss_sum(v, case.batch, **case.kwargs)
+        assert loss >= value - v @ eta - 1e-9
+
+
+def test_isolated_nodes_without_transitions():
+    case_w = np.array([0.3, -1.0, 2.0])
+    batch = strategies.Batch(
+        indptr=np.arange(3, dtype=np.int64),
+        indices=np.zeros(2, np.int32),
+        data=np.array([1.0, 0.5]),
+        y=np.array([0, 2], np.int32),
+        offsets=np.array([0, 1, 2], np.int64),
+        order=np.arange(2, dtype=np.int32),
+        parent=np.full(2, -1, np.int32),
+        edge_type=np.zeros(2, np.int32),
+        flipped=np.zeros(2, np.uint8),
+        edge_features=np.zeros((2, 0)),
+        allowed=np.zeros((0, 0), np.uint8),
+        label_features=np.zeros((0, 0, 0)),
+        weights=np.array([2.0, 3.0]),
+    )
+    expected = 0.0
+    for x, y, u in ((1.0, 0, 2.0), (0.5, 2, 3.0)):
+        p = np.exp(x * case_w)
+        p = 0.5 * p / p.sum() + 0.5 * (np.arange(3) == y)
+        expected -= u * (p * np.log(p)).sum()
+    problem = Problem(batch, Forest(1, 3, n_edge_types=0), Log(), Gaussian())
+    assert_allclose(mixed_entropy(problem, case_w, 0.5), expected)

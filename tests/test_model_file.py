@@ -1,0 +1,585 @@
+import datetime
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+import maxendnet as mx
+from maxendnet import model_file
+from maxendnet.model_values import PIECES, FromPlain, ToPlain
+from maxendnet.solvers import LBFGS, OWLQN, BlockFrankWolfe, ProximalPoint, Variational
+
+# A file keeps any model; how far its fit came is the matter of other tests.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+RNG = np.random.default_rng(0)
+X = [RNG.normal(size=(n, 3)) for n in (4, 1, 6, 3, 5, 4)]
+Y = [np.where(x[:, 0] + 0.5 * RNG.normal(size=len(x)) > 0, "yes", "no") for x in X]
+K = 3 * 2 + 2 * 2
+
+
+def tree_examples():
+    """Trees with everything the data model carries."""
+    rng = np.random.default_rng(1)
+    labels = ["a", "b", "c"]
+    nodes, y, edges, kinds, features, node_types, allowed, tied = [], [], [], [], [], [], [], []
+    for n in (3, 5, 1, 4, 6, 2):
+        nodes.append(rng.normal(size=(n, 4)))
+        types = rng.integers(2, size=n)
+        truth = np.where(types == 0, rng.integers(2, size=n), rng.integers(1, 3, size=n))
+        y.append([labels[k] for k in truth])
+        edges.append([(int(rng.integers(t)), t) for t in range(1, n)])
+        kinds.append(rng.integers(2, size=n - 1))
+        features.append(rng.normal(size=(n - 1, 2)))
+        node_types.append(types)
+        mask = rng.random((n, 3)) < 0.7
+        mask[np.arange(n), truth] = True
+        allowed.append(mask)
+        tied.append(rng.normal(size=(n, 3, 2)))
+    return mx.Examples.build(
+        nodes, y, edges=edges, edge_types=kinds, edge_features=features, node_types=node_types, allowed=allowed,
+        label_features=tied, labels=labels, weights=rng.uniform(0.5, 2, size=len(nodes)),
+    )  # fmt: skip
+
+
+def dict_examples():
+    words = [["the", "dog", "ran"], ["a", "dog"], ["the", "cat", "sat"]]
+    tags = [["D", "N", "V"], ["D", "N"], ["D", "N", "V"]]
+    nodes = [[{"word": w, "first": t == 0, "length": len(w), 'é\n"': 1.0} for t, w in enumerate(s)] for s in words]
+    return nodes, tags
+
+
+COVARIANCE = np.eye(K) + 0.1
+MODELS = {
+    "LapMEDN": lambda: mx.LapMEDN(C=2.0, lam=3.0, random_state=0).fit(X, Y),
+    "LapMEDN-variational": lambda: mx.LapMEDN(C=2.0, method="variational", iterations=3, tol=0.5).fit(X, Y),
+    "LapMEDN-inner": lambda: mx.LapMEDN(method="variational", solver=BlockFrankWolfe(inner=1), tol=0.01).fit(X, Y),
+    "M3N": lambda: mx.M3N(C=np.float64(0.1), bias=True, ends=True, n_jobs=np.int8(2), random_state=0).fit(X, Y),
+    "M3N-cost": lambda: mx.M3N(cost=np.array([[0, 2], [1, 0]]), random_state=np.random.default_rng(5)).fit(X, Y),
+    "M3N-cost-list": lambda: mx.M3N(cost=[[0, 2], [1, 0]], random_state=np.random.RandomState(5)).fit(X, Y),
+    "M3N-tree": lambda: mx.M3N(structure="tree", bias=True, ends=True, random_state=0).fit(tree_examples()),
+    "LapMEDN-tree": lambda: mx.LapMEDN(C=3.0, structure="tree", random_state=0).fit(tree_examples()),
+    "L2CRF-tree": lambda: mx.L2CRF(structure="tree").fit(tree_examples()),
+    "M3N-independent": lambda: mx.M3N(structure="independent", random_state=0).fit(X, Y),
+    "M3N-flat": lambda: mx.M3N(random_state=0).fit(np.concatenate(X), np.concatenate(Y)),
+    "M3N-dicts": lambda: mx.M3N(bias=True, random_state=0).fit(*dict_examples()),
+    "L1M3N-ball": lambda: mx.L1M3N(C=2.0, radius=3.0, random_state=0, max_passes=30).fit(X, Y),
+    "L1M3N": lambda: mx.L1M3N(C=2.0, random_state=0, max_passes=30).fit(X, Y),
+    "CRF": lambda: mx.CRF(tol=0.05).fit(X, Y),
+    "L1CRF": lambda: mx.L1CRF(lam=0.5, solver=OWLQN(memory=4)).fit(X, Y),
+    "L2CRF": lambda: mx.L2CRF(lam=0.5, solver=LBFGS(memory=4), warm_start=True).fit(X, Y),
+    "MaxEnDNet": lambda: mx.MaxEnDNet(random_state=0).fit(X, Y),
+    "MaxEnDNet-variances": lambda: mx.MaxEnDNet(mx.Gaussian(np.linspace(1, 2, K), np.zeros(K))).fit(X, Y),
+    "MaxEnDNet-full": lambda: mx.MaxEnDNet(mx.Gaussian(COVARIANCE), mx.Log()).fit(X, Y),
+    **{
+        f"MaxEnDNet-{type(prior).__name__}": lambda prior=prior: mx.MaxEnDNet(prior, C=0.5, random_state=0).fit(X, Y)
+        for prior in (
+            mx.Laplace(2.0),
+            mx.NormalGamma(2.0, 3.0),
+            mx.NormalInverseGaussian(2.0, 0.5),
+            mx.SpikeSlab(0.3, 2.0),
+            mx.Exponential(2.0),
+            mx.Uniform(2.0),
+        )
+    },
+    "MaxEnDNet-hinge": lambda: mx.MaxEnDNet(mx.L1(0.7), mx.Hinge([[0, 1], [3, 0]]), max_passes=30).fit(X, Y),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """Models by name, each fitted once."""
+    kept = {}
+    return lambda name: kept[name] if name in kept else kept.setdefault(name, MODELS[name]())
+
+
+def data_of(name):
+    return tree_examples() if "tree" in name else dict_examples()[0] if "dicts" in name else X
+
+
+def same(a, b, path=""):
+    """Equal to the bit, types included."""
+    if isinstance(a, float) and isinstance(b, float):  # np.float64 is a float, and counts as one
+        assert a == b or (a != a and b != b), path
+        return
+    assert type(a) is type(b), f"{path}: {type(a)} and {type(b)}"
+    if isinstance(a, np.ndarray):
+        assert a.dtype == b.dtype and a.shape == b.shape, path
+        if a.dtype == object:
+            for k, (one, other) in enumerate(zip(a, b)):
+                same(one, other, f"{path}[{k}]")
+        else:
+            assert np.ascontiguousarray(a).tobytes() == np.ascontiguousarray(b).tobytes(), path
+        assert b.flags.writeable or not a.flags.writeable, path
+    elif isinstance(a, (list, tuple)):
+        assert len(a) == len(b), path
+        for k, (one, other) in enumerate(zip(a, b)):
+            same(one, other, f"{path}[{k}]")
+    elif isinstance(a, np.random.Generator):
+        assert clone_draws(a) == clone_draws(b), path
+    elif isinstance(a, np.random.RandomState):
+        same(a.get_state(), b.get_state(), path)
+    elif hasattr(a, "get_params"):
+        same_dict(a.get_params(deep=False), b.get_params(deep=False), path)
+    elif isinstance(a, (mx.posterior.Posterior, mx.posterior.VariationalPosterior, mx.posterior.PointEstimate)):
+        same_posterior(a, b, path)
+    else:
+        assert a == b, path
+
+
+def same_dict(a, b, path):
+    assert a.keys() == b.keys(), f"{path}: {a.keys() ^ b.keys()}"
+    for key in a:
+        same(a[key], b[key], f"{path}.{key}")
+
+
+def same_posterior(a, b, path):
+    assert a.kind == b.kind
+    same(a.mean, b.mean, path + ".mean")
+    assert hasattr(a, "variance") == hasattr(b, "variance") == (a.kind != "point")
+    if a.kind != "point":
+        same(np.float64(a.kl), np.float64(b.kl), path + ".kl")
+        for name in ("variance", "relevance"):
+            same(getattr(a, name), getattr(b, name), f"{path}.{name}")
+        same(a.sample(3, random_state=0), b.sample(3, random_state=0), path + ".sample")
+
+
+def clone_draws(generator):
+    state = generator.bit_generator.state
+    copy = np.random.Generator(type(generator.bit_generator)())
+    copy.bit_generator.state = state
+    return copy.random(5).tolist()
+
+
+# ---- what is saved comes back ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_loaded_model_is_the_saved_one_to_the_bit(fitted, name, tmp_path):
+    model, path = fitted(name), tmp_path / "model.medn"
+    model.save(path)
+    loaded = mx.load(path)
+    assert type(loaded) is type(model)
+    same_dict({k: v for k, v in vars(model).items() if k not in ("_structure", "_state")},
+              {k: v for k, v in vars(loaded).items() if k not in ("_structure", "_state")}, name)  # fmt: skip
+    assert loaded._structure == model._structure
+    data = data_of(name)
+    same(list(model.predict(data)), list(loaded.predict(data)))
+    same(list(model.predict_marginals(data)), list(loaded.predict_marginals(data)))
+    same(model.decision_function(data), loaded.decision_function(data))
+    assert model.predict_top(data, k=2)[0][0][0] == loaded.predict_top(data, k=2)[0][0][0]
+    assert os.listdir(tmp_path) == ["model.medn"]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_saving_a_loaded_model_gives_the_same_file(fitted, name, tmp_path):
+    fitted(name).save(tmp_path / "one")
+    mx.load(tmp_path / "one").save(tmp_path / "two")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_every_estimator_and_every_piece_can_be_in_a_file(fitted, tmp_path):
+    exported = [getattr(mx, name) for name in mx.__all__]
+    estimators = {c.__name__ for c in exported if isinstance(c, type) and issubclass(c, mx.estimators.MarkovNetwork)}
+    assert estimators == set(model_file.ESTIMATORS) == {name.split("-")[0] for name in MODELS}
+    for cls in PIECES.values():
+        plain = json.loads(json.dumps(ToPlain()(cls(), "piece")))
+        same(cls(), FromPlain({})(plain), cls.__name__)
+    nested = ProximalPoint(inner=BlockFrankWolfe(inner=3)), Variational(2, inner=BlockFrankWolfe(ramp=1))
+    for piece in nested:
+        same(piece, FromPlain({})(json.loads(json.dumps(ToPlain()(piece, "piece")))))
+
+
+def test_a_loaded_model_fits_again_and_can_be_cloned(fitted, tmp_path):
+    fitted("L2CRF").save(tmp_path / "model")
+    loaded = mx.load(tmp_path / "model")
+    same(clone(loaded).fit(X, Y)._w, fitted("L2CRF")._w)
+    assert loaded.fit(X, Y).converged_  # with warm_start, from the beginning
+
+
+def test_unknown_features_are_ignored_after_loading_too(fitted, tmp_path):
+    fitted("M3N-dicts").save(tmp_path / "model")
+    unseen = [[{"word": "the", "never seen": 3.0}, {"word": "zebra"}]]
+    same(mx.load(tmp_path / "model").predict(unseen), fitted("M3N-dicts").predict(unseen))
+
+
+def test_a_text_path_and_a_path_object_do_the_same(fitted, tmp_path):
+    fitted("CRF").save(str(tmp_path / "model"))
+    same(mx.load(str(tmp_path / "model"))._w, mx.load(tmp_path / "model")._w)
+
+
+# ---- labels ----------------------------------------------------------------------------------------------------------
+
+LABELS = {
+    "str": ["é", "b\n", "\ud800"],
+    "a NUL at the end": ["a", "a\0"],
+    "int": [3, -7, 2**40],
+    "beyond 64 bits": [2**70, -(2**90)],
+    "float": [0.0, -1.0, 1e20],
+    "bool": [True, False],
+    "None": [None, "a", 2],
+    "tuples": [("a", 1), ("a", (None, 2.0)), ()],
+    "numpy integers": [np.int16(3), np.int16(5)],
+    "numpy unsigned": np.array([0, 2**64 - 1], dtype=np.uint64),
+    "numpy floats": np.array([1, 2], dtype=np.float32),
+    "numpy strings": [np.str_("a"), np.str_("b")],
+    "numpy of several types": [np.int8(1), np.float64(2.0), "a", np.bool_(False)],
+    "infinite in a tuple": [(np.inf,), (-np.inf,)],
+    "bytes": [b"\xff\0a", b"b"],
+    "numpy bytes": np.array([b"a", b"bc"]),
+    "one": ["only"],
+}
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_labels_keep_value_and_type(kind, tmp_path):
+    labels = LABELS[kind]
+    x = [np.eye(len(labels))] * 2
+    model = mx.L2CRF(lam=0.1).fit(x, [labels, labels])
+    model.save(tmp_path / "model")
+    loaded = mx.load(tmp_path / "model")
+    same(model.classes_, loaded.classes_)
+    same(model.predict(x), loaded.predict(x))
+
+
+class Colour(IntEnum):
+    RED = 1
+
+
+@pytest.mark.parametrize("label", [datetime.date(2020, 1, 2), frozenset("ab"), Colour.RED, ("a", 1j)])
+def test_a_label_that_cannot_be_kept_is_named(label, tmp_path):
+    model = mx.L2CRF().fit([np.eye(2)], [["a", label]])
+    with pytest.raises(
+        mx.ModelFileError, match=r"classes\[\d\] is .* of type \w+, which a model file cannot hold"
+    ) as e:
+        model.save(tmp_path / "model")
+    assert (repr(label[1]) if isinstance(label, tuple) else repr(label)) in str(e.value)
+    assert os.listdir(tmp_path) == []
+
+
+@given(
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats()
+        | st.text(st.characters(codec=None))
+        | st.binary(max_size=5),
+        lambda inner: st.lists(inner, max_size=3) | st.lists(inner, max_size=3).map(tuple),
+        max_leaves=10,
+    )
+)
+def test_values_survive_json(value):
+    same(value, FromPlain({})(json.loads(json.dumps(ToPlain()(value, "value"), allow_nan=False))))
+
+
+# ---- what cannot be saved --------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False, repr=False)
+class Mine(mx.Laplace):
+    pass
+
+
+class MyNetwork(mx.M3N):
+    pass
+
+
+def test_a_prior_of_the_user_is_refused_by_name(tmp_path):
+    model = mx.MaxEnDNet(prior=Mine(2.0), random_state=0).fit(X, Y)
+    with pytest.raises(mx.ModelFileError, match=r"prior is a .*Mine, which is not a piece of maxendnet.*numpy\.savez"):
+        model.save(tmp_path / "model")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_prior_of_the_user_cannot_hide_behind_a_known_name(tmp_path):
+    impostor = type("Laplace", (mx.Laplace,), {})
+    model = mx.MaxEnDNet(prior=impostor(), random_state=0).fit(X, Y)
+    with pytest.raises(mx.ModelFileError, match="not a piece of maxendnet"):
+        model.save(tmp_path / "model")
+
+
+def test_an_estimator_of_the_user_is_refused_by_name(tmp_path):
+    with pytest.raises(mx.ModelFileError, match="MyNetwork is not an estimator of maxendnet"):
+        MyNetwork(random_state=0).fit(X, Y).save(tmp_path / "model")
+
+
+def test_a_model_that_is_not_fitted_is_refused(tmp_path):
+    with pytest.raises(NotFittedError):
+        mx.M3N().save(tmp_path / "model")
+
+
+def test_a_setting_of_a_strange_type_is_named(tmp_path):
+    model = mx.L2CRF().fit(X, Y).set_params(verbose={"much": 1})
+    with pytest.raises(mx.ModelFileError, match=r"verbose is .* of type dict"):
+        model.save(tmp_path / "model")
+
+
+@pytest.mark.parametrize("change", [{"bias": True}, {"ends": True}, {"structure": "independent"}])
+def test_settings_that_no_longer_fit_the_weights_are_refused(change, tmp_path):
+    model = mx.L2CRF().fit(X, Y).set_params(**change)
+    with pytest.raises(mx.ModelFileError, match="changed after the fit"):
+        model.save(tmp_path / "model")
+
+
+def test_a_folder_that_is_not_there_is_named(fitted, tmp_path):
+    with pytest.raises(FileNotFoundError, match="no such folder"):
+        fitted("CRF").save(tmp_path / "none" / "model")
+
+
+def test_a_kill_while_saving_leaves_the_old_model(fitted, tmp_path):
+    path = tmp_path / "model.medn"
+    fitted("CRF").save(path)
+    old = path.read_bytes()
+    script = f"""
+        import os, signal, maxendnet
+        model = maxendnet.load({str(path)!r})
+        os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+        model.coef_[:] = 7
+        model.save({str(path)!r})
+    """
+    assert subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=False).returncode == -9
+    assert path.read_bytes() == old and mx.load(path).predict(X) is not None
+
+
+# ---- what is not loaded ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def whole(fitted, tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole") / "model.medn"
+    fitted("LapMEDN-tree").save(path)
+    return path.read_bytes()
+
+
+@pytest.fixture
+def refused(tmp_path):
+    def check(content, match=None):
+        path = tmp_path / "model.medn"
+        path.write_bytes(content)
+        with pytest.raises(mx.ModelFileError, match=match) as error:
+            mx.load(path)
+        assert str(path) in str(error.value)
+
+    return check
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"none\.medn"):
+        mx.load(tmp_path / "none.medn")
+
+
+def test_a_folder(tmp_path):
+    with pytest.raises(mx.ModelFileError, match="is a folder"):
+        mx.load(tmp_path)
+
+
+def test_some_other_file(refused):
+    tensors = safetensors.numpy.save({"a": np.ones(3)})
+    for content in (b"some text\n", b"\x80\x04pickle", tensors, b"\x89PNG\r\n\x1a\n" * 9):
+        refused(content, "not a maxendnet model file")
+
+
+def test_an_empty_file(refused):
+    refused(b"", "cut short: it has 0 bytes")
+
+
+def test_a_file_cut_short_anywhere(whole, refused):
+    for size in sorted({*range(64), *range(0, len(whole), 64), len(whole) - 1}):
+        refused(whole[:size], "cut short")
+
+
+def test_a_file_with_something_after_it(whole, refused):
+    refused(whole + b"\0", "damaged")
+
+
+def test_each_byte_counts(whole, refused):
+    # every one of the first 200, which have all that is read before the checksum, and every 7th after these
+    for k in (*range(200), *range(200, len(whole), 7)):
+        damaged = bytearray(whole)
+        damaged[k] ^= 1 << (k % 8)
+        refused(bytes(damaged))
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_drawn_damage(whole, refused, data):
+    damaged = bytearray(whole)
+    for _ in range(data.draw(st.integers(1, 4))):
+        k = data.draw(st.integers(0, len(damaged) - 1))
+        damaged[k : k + data.draw(st.integers(0, 20))] = data.draw(st.binary(max_size=20))
+    if bytes(damaged) != whole:
+        refused(bytes(damaged))
+
+
+def test_a_newer_format(whole, refused):
+    refused(seal(whole[model_file.PREFIX :], version=2), "format version 2, and this maxendnet reads version 1; update")
+
+
+def seal(body, version=model_file.FORMAT):
+    """A file with a right checksum, whatever it holds."""
+    v = version.to_bytes(4, "little")
+    return model_file.MAGIC + v + hashlib.sha256(v + body).digest() + body
+
+
+def edited(whole, change):
+    """The file with its header and arrays changed, and a right checksum: the work of another program."""
+    body = whole[model_file.PREFIX :]
+    arrays = safetensors.numpy.load(body)
+    header = json.loads(json.loads(body[8 : 8 + int.from_bytes(body[:8], "little")])["__metadata__"]["maxendnet"])
+    header = change(header, arrays) or header
+    return seal(safetensors.numpy.save(arrays, {"maxendnet": json.dumps(header)}))
+
+
+def put(*keys, value):
+    def change(header, arrays):
+        place = {"header": header, "arrays": arrays}
+        for key in keys[:-1]:
+            place = place[key]
+        place[keys[-1]] = value
+
+    return change
+
+
+def drop(*keys):
+    def change(header, arrays):
+        place = {"header": header, "arrays": arrays}
+        for key in keys[:-1]:
+            place = place[key]
+        del place[keys[-1]]
+
+    return change
+
+
+FORGED = {
+    "unknown estimator": put("header", "estimator", 0, value="Popen"),
+    "an estimator of a module": put("header", "estimator", 0, value="os.system"),
+    "unknown setting": put("header", "estimator", 1, "colour", value=1),
+    "unknown piece": put("header", "estimator", 1, "solver", value={"piece": ["Popen", {"args": "true"}]}),
+    "unknown tag": put("header", "estimator", 1, "solver", value={"eval": "1"}),
+    "two tags": put("header", "estimator", 1, "solver", value={"tuple": [], "bytes": ""}),
+    "unknown setting of a piece": put("header", "posterior", "prior", value={"piece": ["Laplace", {"x": 1}]}),
+    "a prior that makes no sense": put("header", "posterior", "prior", value={"piece": ["Laplace", {"lam": -1.0}]}),
+    "a solver as prior": put("header", "posterior", "prior", value={"piece": ["LBFGS", {}]}),
+    "a prior without posterior": put("header", "posterior", "prior", value={"piece": ["Flat", {}]}),
+    "no weights": drop("arrays", "weights"),
+    "no trace": drop("header", "trace"),
+    "no labels": put("header", "classes", value={"objects": []}),
+    "more labels": put("header", "classes", value={"strings": ["a", "b", "c", "d"]}),
+    "the same label twice": put("header", "classes", value={"strings": ["a", "b", "b"]}),
+    "labels not as array": put("header", "classes", value=["a", "b", "c"]),
+    "a number among texts": put("header", "classes", value={"strings": ["a", "b", 3]}),
+    "an unhashable label": put("header", "classes", value={"objects": [["a"], "b", "c"]}),
+    "fewer weights": put("arrays", "weights", value=np.zeros(3)),
+    "weights as a matrix": put("arrays", "weights", value=np.zeros((3, 3))),
+    "single precision": lambda h, a: a.update(weights=a["weights"].astype(np.float32)),
+    "eta of another size": put("arrays", "posterior__eta", value=np.zeros(3)),
+    "huge size": put("header", "structure", "n_features", value=2**62),
+    "huge label count": put("header", "structure", "n_labels", value=10**30),
+    "negative size": put("header", "structure", "n_tied", value=-1),
+    "a size that is no whole number": put("header", "structure", "n_tied", value=2.0),
+    "a size that is true": put("header", "structure", "n_edge_types", value=True),
+    "another size": put("header", "structure", "depth", value=1),
+    "no edges": put("header", "structure", "n_edge_types", value=0),
+    "other shape of the same size": lambda h, a: h["structure"].update(
+        n_edge_types=h["structure"]["n_edge_types"] + 1, n_edge_features=h["structure"]["n_edge_features"] - 1,
+        n_features=h["structure"]["n_features"] + 3, n_tied=h["structure"]["n_tied"] - 9),
+    "one more feature": put("header", "n_features_in", value=5),
+    "bias": put("header", "estimator", 1, "bias", value=True),
+    "another structure": put("header", "estimator", 1, "structure", value="independent"),
+    "an unknown structure": put("header", "estimator", 1, "structure", value="ring"),
+    "feature names without names": put("header", "feature_names", value=True),
+    "types of labels": put("arrays", "type_allowed", value=np.ones((2, 2), bool)),
+    "types as numbers": put("arrays", "type_allowed", value=np.ones((2, 3))),
+    "a text as objective": put("header", "fit", "objective", value="1"),
+    "a trace of other width": put("arrays", "trace", value=np.zeros((2, 3))),
+    "unknown posterior": put("header", "posterior", "kind", value="exotic"),
+    "a tensor that is not there": put("header", "weights", value={"array": "w"}),
+    "another format inside": put("header", "format", value=9),
+    "a list as header": lambda h, a: [1, 2],
+    "another generator": put("header", "estimator", 1, "random_state", value={"random": ["Popen", False, {}]}),
+    "a generator without state": put("header", "estimator", 1, "random_state", value={"random": ["PCG64", False, {}]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_a_forged_file_is_refused(whole, refused, what):
+    refused(edited(whole, FORGED[what]), "right checksum|is whole but not a model")
+
+
+def test_the_forger_can_write_what_is_right(whole, tmp_path):
+    (tmp_path / "model").write_bytes(edited(whole, lambda h, a: None))
+    assert mx.load(tmp_path / "model").classes_.tolist() == ["a", "b", "c"]
+
+
+def raw(header, data=b""):
+    """A safetensors body with any header."""
+    text = json.dumps(header).encode() if not isinstance(header, bytes) else header
+    return len(text).to_bytes(8, "little") + text + data
+
+
+TENSOR = {"dtype": "F64", "shape": [2**61], "data_offsets": [0, 2**64 - 1]}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"\xff" * 8,
+        (2**63).to_bytes(8, "little") + b"{}",
+        raw({}),
+        raw({"__metadata__": {}}),
+        raw({"__metadata__": {"maxendnet": "{"}}),
+        raw({"__metadata__": {"maxendnet": "[" * 100_000}}),
+        raw({"__metadata__": {"maxendnet": "{}"}}),
+        raw({"__metadata__": {"maxendnet": '{"format": 1}'}}),
+        raw({"__metadata__": {"maxendnet": '{"format": 1' + "0" * 10_000 + "}"}}),
+        raw({"weights": TENSOR}),
+        raw({"weights": TENSOR | {"data_offsets": [0, 2**64]}}),
+        raw({"weights": TENSOR | {"shape": [2**32, 2**32], "data_offsets": [0, 0]}}),
+        raw({"weights": TENSOR | {"shape": [-1]}}),
+        raw({"b": {"dtype": "BOOL", "shape": [1], "data_offsets": [0, 1]}}, b"\x07"),
+        raw(b"not json"),
+        raw(b"[" * 100_000),
+    ],
+    ids=str,
+)
+def test_a_forged_layout_is_refused_without_a_crash(refused, body):
+    refused(seal(body))
+
+
+def test_a_tensor_of_truth_values_must_be_one(whole, refused):
+    body = whole[model_file.PREFIX :]
+    size = 8 + int.from_bytes(body[:8], "little")
+    offsets = json.loads(body[8:size])["type_allowed"]["data_offsets"]
+    forged = bytearray(body)
+    forged[size + offsets[0]] = 7
+    refused(seal(bytes(forged)), "truth values")
+
+
+def test_a_setting_that_is_not_in_the_file_has_its_default(whole, tmp_path):
+    # as in a file of an older version, from before there was such a setting
+    (tmp_path / "model").write_bytes(edited(whole, drop("header", "estimator", 1, "max_passes")))
+    assert mx.load(tmp_path / "model").max_passes == 1000
+
+
+def test_nothing_is_unpickled(whole, tmp_path, monkeypatch):
+    import pickle
+
+    monkeypatch.setattr(pickle, "load", None)
+    monkeypatch.setattr(pickle, "loads", None)
+    (tmp_path / "model").write_bytes(whole)
+    assert_array_equal(mx.load(tmp_path / "model").classes_, ["a", "b", "c"])
