@@ -7,8 +7,8 @@
 [array(['DET', 'NOUN'], dtype='<U4')]
 """
 
-from maxendnet.estimators import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN, MaxEnDNet
 from maxendnet.data.examples import Examples
+from maxendnet.estimators import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN, MaxEnDNet
 from maxendnet.losses import Hinge, Log
 from maxendnet.model_file import ModelFileError, load
 from maxendnet.priors import (

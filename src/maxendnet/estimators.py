@@ -11,7 +11,7 @@ from maxendnet.markov_network import MarkovNetwork, require_count
 from maxendnet.piece import Piece
 from maxendnet.posterior import VariationalPosterior
 from maxendnet.priors import L1, Flat, Gaussian, L1Ball, Laplace
-from maxendnet.priors.base import is_number
+from maxendnet.priors.base import FloatArray, is_number
 from maxendnet.solvers import LBFGS, OWLQN, BlockFrankWolfe, ProximalPoint, Solver, Variational
 from maxendnet.solvers.base import Result
 
@@ -154,27 +154,30 @@ class LapMEDN(MarkovNetwork):
     def _keep(self, problem, result: Result):
         super()._keep(problem, result)
         if self.method == "variational":
-            half = lambda value: 0.5 * value + self._constant(problem)  # noqa: E731
-            self.trace_ = [row._replace(primal=half(row.primal), dual=half(row.dual)) for row in result.trace]
+            self.trace_ = [
+                row._replace(primal=self._halved(problem, row.primal), dual=self._halved(problem, row.dual))
+                for row in result.trace
+            ]
 
-    def _constant(self, problem) -> float:
-        """What separates the algorithm's objective from half of the exact one with four times lam and twice C."""
-        return problem.n_weights * (1 + 0.5 * np.log(self.lam))
+    def _halved(self, problem, value: float) -> float:
+        """A value of the exact problem with four times lam and twice C, in the terms of the algorithm's objective."""
+        return 0.5 * value + problem.n_weights * (1 + 0.5 * np.log(self.lam))
 
     def _report(self, problem, result: Result):
         if self.method == "exact":
             return super()._report(problem, result)
-        lam, mu, constant = self.lam, result.w, self._constant(problem)
-        # At convergence a variance is the best one for its mean. After a fixed number of iterations it is the one that
+        lam, mu = self.lam, result.w
+        # To convergence, a variance is the best one for its mean. After a fixed number of iterations it is the one that
         # the last Gaussian problem had, as in the paper; the objective is then higher, by what that costs.
-        v = (1 + np.sqrt(1 + 4 * lam * mu**2)) / (2 * lam) if self.iterations is None else result.state.used_variance
-        prior_cost = float(np.sum(np.sqrt(lam * (mu**2 + v)) - 0.5 * np.log(v)))
-        primal = prior_cost + 0.5 * (result.primal - problem.prior.penalty(mu))
-        dual = 0.5 * result.dual + constant
-        scale = max(abs(primal - constant), 1e-3 * 0.5 * abs(problem.at_zero), np.finfo(float).tiny)
+        best = (1 + np.sqrt(1 + 4 * lam * mu**2)) / (2 * lam)
+        v = best if self.iterations is None else result.state.used_variance
+        excess = variational_penalty(mu, v, lam) - variational_penalty(mu, best, lam)
+        twice = result.primal + 2 * excess
+        gap = problem.relative(twice - result.dual, twice)
         # the bound on KL(q || Laplace): entropy of the Gaussian, and the log of sqrt(lam)/2 exp(-sqrt(lam <w^2>))
-        kl = prior_cost - len(mu) * (0.5 * np.log(2 * np.pi * np.e * lam) - np.log(2.0))
-        return primal, dual, max(primal - dual, 0.0) / scale, VariationalPosterior(mu, v, kl)
+        kl = variational_penalty(mu, v, lam) - len(mu) * (0.5 * np.log(2 * np.pi * np.e * lam) - np.log(2.0))
+        primal, dual = self._halved(problem, twice), self._halved(problem, result.dual)
+        return primal, dual, gap, VariationalPosterior(mu, v, kl)
 
 
 class L1M3N(MarkovNetwork):
@@ -289,3 +292,8 @@ def positive(name: str, value: Any, hint: str) -> float:
     if not (is_number(value) and 0 < value < np.inf):
         raise ValueError(f"{name} must be a positive finite number, got {value!r}; {hint}")
     return float(value)
+
+
+def variational_penalty(mu: FloatArray, v: FloatArray, lam: float) -> float:
+    """What Algorithm 1 charges for means and variances, ``sum_k [sqrt(lam (mu_k^2 + v_k)) - 1/2 log v_k]``."""
+    return float(np.sum(np.sqrt(lam * (mu**2 + v)) - 0.5 * np.log(v)))

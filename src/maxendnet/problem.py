@@ -54,13 +54,14 @@ class Problem:
             raise ValueError(f"C must be a positive finite number, got {self.C!r}; larger C fits the examples closer.")
         self.prior.check()
         self.loss.check()
-        self.cost = self.loss.cost_matrix(self.structure.n_labels) if isinstance(self.loss, Hinge) else None
+        L = self.structure.n_labels
+        self.cost = self.loss.cost_matrix(L) if isinstance(self.loss, Hinge) else np.zeros((L, L))
         self.n_oracle = 0
 
     @property
     def cost_is_small(self) -> bool:
         """Whether label costs fit a search in float32."""
-        return self.cost is None or float(self.cost.max(initial=0.0)) < 1e5
+        return float(self.cost.max(initial=0.0)) < 1e5
 
     @property
     def n_examples(self) -> int:
@@ -124,11 +125,9 @@ class Problem:
         """A duality gap as a share of the objective (without ``constant``), guarded for objectives near zero."""
         return max(gap, 0.0) / max(abs(primal - constant), 1e-3 * abs(self.at_zero), np.finfo(float).tiny)
 
-    def sum_over(
-        self, shards: list[list[Range]], part: Callable[[int, int, FloatArray | None], None], gradient: bool
-    ) -> FloatArray:
+    def sum_over(self, shards: list[list[Range]], part: Callable[[int, int, Any], None], gradient: bool) -> FloatArray:
         """Run ``part(first, last, buffer)`` over shards, one buffer each; the sum of the buffers, added in order."""
-        buffers = [np.zeros(self.structure.padded_size) if gradient else None for _ in shards]
+        buffers: list[Any] = [np.zeros(self.structure.padded_size) if gradient else None for _ in shards]
         self.backend.run(lambda first, last, shard: part(first, last, buffers[shard]), shards)
         if not gradient:
             return np.zeros(0)
@@ -160,5 +159,6 @@ class Problem:
 
     def _groups(self, node_offsets: NDArray[np.int64]) -> _kernels.Groups:
         batch = self.batch
-        arrays = _kernels.group_features(batch.indptr, batch.indices, batch.data, node_offsets, self.structure.n_features)
+        n_features = self.structure.n_features
+        arrays = _kernels.group_features(batch.indptr, batch.indices, batch.data, node_offsets, n_features)
         return _kernels.Groups(node_offsets, *arrays)

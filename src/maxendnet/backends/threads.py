@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ class Threads:
 
     def __init__(self, n_jobs: int | None = None) -> None:
         if n_jobs is not None and (not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0):
-            raise ValueError(f"n_jobs must be None or a whole number other than 0, got {n_jobs!r}; -1 is all processors.")
+            raise ValueError(f"n_jobs must be None or a whole number but 0, got {n_jobs!r}; -1 is all processors.")
         self.n_jobs = 1 if n_jobs is None else (n_jobs if n_jobs > 0 else max(1, _processors() + 1 + n_jobs))
 
     def run(self, function: Callable[[int, int, int], None], shards: Sequence[Sequence[Range]]) -> None:
@@ -70,10 +71,10 @@ def cut(offsets: NDArray[np.int64], n_shards: int, nodes_per_range: int) -> list
     n_examples = len(offsets) - 1
     borders = _borders(offsets, 0, n_examples, n_shards)
     shards = []
-    for first, last in zip(borders[:-1], borders[1:]):
+    for first, last in pairwise(borders):
         n_ranges = max(1, -(-int(offsets[last] - offsets[first]) // nodes_per_range))
         inner = _borders(offsets, first, last, n_ranges)
-        shards.append([(a, b) for a, b in zip(inner[:-1], inner[1:]) if a < b])
+        shards.append([(a, b) for a, b in pairwise(inner) if a < b])
     return [ranges for ranges in shards if ranges]
 
 

@@ -25,7 +25,7 @@ template <class T>
 const T* data_of(nb::handle value, const std::string& name) {
   In<T> array;
   if (!nb::try_cast(value, array, false))
-    throw nb::type_error((name + " has the wrong dtype or is not C-contiguous").c_str());
+    throw std::invalid_argument(name + " has the wrong dtype or is not C-contiguous");
   return array.size() ? array.data() : nullptr;
 }
 template <class T>
@@ -33,7 +33,7 @@ T* writable(nb::handle value, const std::string& name) {
   if (value.is_none()) return nullptr;
   Out<T> array;
   if (!nb::try_cast(value, array, false))
-    throw nb::type_error((name + " has the wrong dtype, is not C-contiguous or is read-only").c_str());
+    throw std::invalid_argument(name + " has the wrong dtype, is not C-contiguous or is read-only");
   return array.data();
 }
 

@@ -10,5 +10,17 @@ from maxendnet.solvers.variational import Variational
 
 ALL: list[type[Solver]] = [BlockFrankWolfe, ConstraintGeneration, LBFGS, OWLQN, ProximalPoint, Variational]
 
-__all__ = ["ALL", "LBFGS", "OWLQN", "BlockFrankWolfe", "ConstraintGeneration", "Monitor", "ProximalPoint", "Result", "Solver", "TraceRow",
-           "Variational", "run"]  # fmt: skip
+__all__ = [
+    "ALL",
+    "LBFGS",
+    "OWLQN",
+    "BlockFrankWolfe",
+    "ConstraintGeneration",
+    "Monitor",
+    "ProximalPoint",
+    "Result",
+    "Solver",
+    "TraceRow",
+    "Variational",
+    "run",
+]

@@ -69,6 +69,8 @@ class Solver(Piece):
     """
 
     requires: tuple[str, ...] = ()
+    accuracy: float = 1e-6
+    """The relative gap that a solver is made for: it gets there on small problems in a reasonable number of passes."""
 
     def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> Any:
         raise NotImplementedError
@@ -88,7 +90,8 @@ class Monitor:
     """Shows a fit in progress. Level 0 is silent, 1 a line that renews itself, 2 a line for every look."""
 
     def __init__(self, verbose: int = 0, name: str = "fit") -> None:
-        self.verbose, self.name, self.bar = verbose, name, None
+        self.verbose, self.name = verbose, name
+        self.bar: Any = None
 
     def row(self, row: TraceRow, tol: float) -> None:
         if not self.verbose:
@@ -153,7 +156,7 @@ def run(
     began, oracles = time.perf_counter(), problem.n_oracle
     trace: list[TraceRow] = []
     state = solver.start(problem, warm, seed, tol)
-    best: Evaluation | None = None
+    best: Any = None
     n_pass, reason = 0, "max_passes"
     try:
         while True:
@@ -184,7 +187,7 @@ def run(
     )  # fmt: skip
     if warn and reason in ("max_passes", "stalled"):
         what = "gap" if np.isfinite(best.gap) else "relative gradient norm"
-        advice = "raise max_passes or tol" if reason == "max_passes" else "rounding allows no further progress: raise tol"
+        advice = "raise max_passes or tol" if reason == "max_passes" else "rounding ends the progress: raise tol"
         warnings.warn(
             f"{type(solver).__name__} stopped after {n_pass} passes with {what} {best.measure:.2g} > tol {tol:.2g}; "
             f"{advice}.",

@@ -35,7 +35,7 @@ class DualState:
 
 @dataclass(eq=False, repr=False)
 class BlockFrankWolfe(Solver):
-    """Block-coordinate Frank-Wolfe on the dual of any factorised prior: pairwise steps, gap sampling, exact line search.
+    """Block-coordinate Frank-Wolfe on the dual of any factorised prior, with pairwise steps and exact line search.
 
     One update takes one example: decode it with its costs added, then move dual weight from the worst labelling of its
     active set to the one found, by the step that is best for the dual. After the first pass examples are drawn in
@@ -83,9 +83,7 @@ class BlockFrankWolfe(Solver):
         if not (self.inner >= 0 and self.ramp >= 0):
             raise ValueError(f"inner and ramp must be at least 0, got inner={self.inner!r}, ramp={self.ramp!r}.")
 
-    def start(
-        self, problem: Problem, warm: DualState | None = None, seed: Any = None, tol: float = 1e-3
-    ) -> DualState:
+    def start(self, problem: Problem, warm: DualState | None = None, seed: Any = None, tol: float = 1e-3) -> DualState:
         self.check()
         structure, batch = problem.structure, problem.batch
         # float32 finds labellings well enough unless numbers are large or the last digits of the gap are wanted
@@ -187,7 +185,7 @@ class BlockFrankWolfe(Solver):
         return hinge
 
     def refresh_eta(self, problem: Problem, state: DualState) -> None:
-        """eta afresh from the active sets: rounding does not pile up, and the certificate is for the very dual point."""
+        """eta afresh from the active sets: rounding does not pile up, the certificate is for this very dual point."""
         eta = problem.sum_over(
             problem.shards,
             lambda first, last, buffer: _kernels.active_features(

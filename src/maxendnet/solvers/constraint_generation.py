@@ -40,8 +40,8 @@ class ConstraintGeneration(Solver):
     decodes every example for the most violated labelling, and adds rows for those and columns for the weights whose
     ``|eta_k|`` is beyond rho. The solution is a vertex: its zeros are exact.
 
-    Primal: the hinge over all labellings at the best point. Dual: the multipliers of the rows, scaled until no weight is
-    beyond rho. Both are bounds for the whole problem after every round. Stops at the relative gap.
+    Primal: the hinge over all labellings at the best point. Dual: the multipliers of the rows, scaled until no weight
+    is beyond rho. Both are bounds for the whole problem after every round. Stops at the relative gap.
 
     Parameters
     ----------
@@ -114,6 +114,7 @@ class ConstraintGeneration(Solver):
     def step(self, problem: Problem, state: ProgrammeState) -> ProgrammeState:
         w, alpha = self._solve(problem, state)
         eta = state.rows.T @ alpha
+        rho: Any
         rho, radius = getattr(problem.prior, "rho", None), getattr(problem.prior, "radius", None)
         largest, cost = float(np.abs(eta).max(initial=0.0)), float(alpha @ state.costs)
         if radius is None:
@@ -148,14 +149,16 @@ class ConstraintGeneration(Solver):
             (np.ones(len(state.examples)), (np.arange(len(state.examples)), np.searchsorted(present, state.examples))),
             shape=(len(state.examples), m),
         )
+        A: Any
         A, b = -sparse.hstack([sub, -sub, slack]), -state.costs
         radius = getattr(problem.prior, "radius", None)
         price = problem.prior.rho if radius is None else 0.0
         objective = np.concatenate([np.full(2 * n, price), problem.C * batch.weights[present]])
         if radius is not None:
-            A = sparse.vstack([A, np.concatenate([np.ones(2 * n), np.zeros(m)])[None, :]])
+            A = sparse.vstack([A, sparse.csr_array(np.concatenate([np.ones(2 * n), np.zeros(m)])[None, :])])
             b = np.append(b, radius)
-        found = linprog(objective, A_ub=sparse.csr_array(A), b_ub=b, bounds=(0, None), method="highs")
+        matrix: Any = sparse.csr_array(A)  # HiGHS takes sparse matrices, its type stubs do not
+        found = linprog(objective, A_ub=matrix, b_ub=b, bounds=(0, None), method="highs")
         if found.x is None:
             raise RuntimeError(f"HiGHS gave up on the linear programme: {found.message}")
         w = np.zeros(problem.n_weights)

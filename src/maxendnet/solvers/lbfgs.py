@@ -75,17 +75,18 @@ class SmoothState(NamedTuple):
 class LBFGS(Solver):
     """L-BFGS on the smooth primal. The shared loop stops it at the relative gap.
 
-    With ``alpha = p(y | x; w)`` as dual point and ``eta = sum alpha df``, the gap is ``penalty(w) + phi(eta) - w . eta``;
-    for a Gaussian prior half the squared norm of the gradient times the variance: it comes for free. A flat prior has
-    no certificate, and ``tol`` is on the norm of the gradient relative to that at the start.
+    With ``alpha = p(y | x; w)`` as dual point and ``eta = sum alpha df``, the gap is
+    ``penalty(w) + phi(eta) - w . eta``; for a Gaussian prior half the squared norm of the gradient times the variance:
+    it comes for free. A flat prior has no certificate, and ``tol`` is on the norm of the gradient relative to that at
+    the start.
 
     Passes are made in single precision while that makes progress, what is reported is computed in double.
 
     Parameters
     ----------
     memory : int or None, default=None
-        Changes of w and gradient kept. None takes as many as fit 128 MB, at most 200: on ill-conditioned problems a long
-        memory saves half of the passes (OCR letters: 208 with 10, 118 with 100).
+        Changes of w and gradient kept. None takes as many as fit 128 MB, at most 200: on ill-conditioned problems a
+        long memory saves half of the passes (OCR letters: 208 with 10, 118 with 100).
 
     Examples
     --------
@@ -113,11 +114,11 @@ class LBFGS(Solver):
 
     def step(self, problem: Problem, state: SmoothState) -> SmoothState:
         direction = -state.curvature.times(state.gradient)
-        slope = direction @ state.gradient
+        slope = float(direction @ state.gradient)
         if not slope < 0:
             state = state._replace(curvature=Curvature())
-            direction, slope = -state.gradient, -(state.gradient @ state.gradient)
-        length = 1.0 if state.curvature.s else min(1.0, 1.0 / max(np.linalg.norm(direction), 1e-300))
+            direction, slope = -state.gradient, -float(state.gradient @ state.gradient)
+        length = 1.0 if state.curvature.s else min(1.0, 1.0 / max(float(np.linalg.norm(direction)), 1e-300))
         new = self._line_search(problem, state, direction, slope, length)
         if new is None or state.value - new.value <= 1e-8 * abs(state.value) * state.single:
             if state.single:  # float32 sees no further decrease: go on in float64
@@ -125,7 +126,8 @@ class LBFGS(Solver):
                 return exact._replace(first_norm=state.first_norm)
             if new is None:
                 return state._replace(finished=True)
-        curvature = state.curvature.add(new.w - state.w, new.gradient - state.gradient, memory_for(self.memory, problem.n_weights))
+        memory = memory_for(self.memory, problem.n_weights)
+        curvature = state.curvature.add(new.w - state.w, new.gradient - state.gradient, memory)
         return new._replace(curvature=curvature, first_norm=state.first_norm)
 
     def _line_search(
@@ -136,7 +138,7 @@ class LBFGS(Solver):
         best = None
         for _ in range(20):
             new = self._at(problem, state.w + length * direction, state.single)
-            new_slope = new.gradient @ direction
+            new_slope = float(new.gradient @ direction)
             if not np.isfinite(new.value):
                 high, length = length, 0.5 * (low + length)
                 continue

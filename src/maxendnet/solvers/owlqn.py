@@ -56,7 +56,7 @@ class OWLQN(Solver):
             state = state._replace(curvature=Curvature())
             direction = -pseudo
         orthant = np.where(w != 0, np.sign(w), -np.sign(pseudo))
-        length = 1.0 if state.curvature.s else min(1.0, 1.0 / max(np.linalg.norm(pseudo), 1e-300))
+        length = 1.0 if state.curvature.s else min(1.0, 1.0 / max(float(np.linalg.norm(pseudo)), 1e-300))
         for _ in range(30):
             moved = w + length * direction
             moved[moved * orthant <= 0] = 0.0
@@ -82,7 +82,7 @@ class OWLQN(Solver):
         exact = self._at(problem, state.w, single=False) if state.single else state
         free, first_order, share = self._gaps(problem, exact)
         gap = free
-        # the free bound is looser by (1 - share) * loss; the exact one is worth its pass only where that is what is missing
+        # the free bound is looser by (1 - share) * loss; the exact one is computed only where that is what is missing
         if first_order <= state.tol * abs(exact.value) < free:
             gap = min(free, exact.value - problem.C * mixed_entropy(problem, state.w, share))
         relative = problem.relative(gap, exact.value)

@@ -9,7 +9,7 @@ import numpy as np
 
 from maxendnet.priors import Gaussian
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.solvers.base import Evaluation, Result, Solver, run
+from maxendnet.solvers.base import Evaluation, Solver, run
 from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
 
 
@@ -20,7 +20,7 @@ class VariationalState(NamedTuple):
     rng: np.random.Generator
     inner_tol: float
     used_variance: FloatArray | None = None
-    inner: Result | None = None
+    inner: Any = None  # Result
     n_done: int = 0
     loose: float = 0.1
     finished: str = ""
@@ -32,7 +32,7 @@ class Variational(Solver):
 
     Step 1 solves a MaxEnDNet whose prior is a Gaussian with variances v (an M3N with rescaled features); step 2 sets
     ``v_k = sqrt((mu_k^2 + v_k) / lam)``. Its fixed point is the exact LapMEDN with four times lam and twice C. So, as a
-    solver of the Laplace prior with (lam', C'), this runs the paper's algorithm with (lam'/4, C'/2), and its certificate
+    solver of the Laplace prior with (lam', C'), this runs the paper's algorithm with (lam'/4, C'/2); its certificate
     is the duality gap of that problem. Stops at ``tol``, or after ``iterations``.
 
     Parameters
@@ -72,7 +72,7 @@ class Variational(Solver):
         # early problems only serve the next variances, unless their number is fixed and every one counts
         loose = 0.0 if self.iterations is not None else state.loose
         result = run(
-            self.inner, gaussian, tol=max(state.inner_tol, loose), max_passes=2000,
+            self.inner, gaussian, tol=max(state.inner_tol, loose), max_passes=500,
             warm=state.inner and state.inner.state, seed=state.rng, warn=False,
         )  # fmt: skip
         problem.n_oracle += gaussian.n_oracle

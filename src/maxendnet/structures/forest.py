@@ -112,7 +112,7 @@ class Forest:
         """Weights as the recursions read them: padded, and every matrix in both orientations."""
         L, lanes = self.n_labels, self.lanes
         n_node, n_matrix = self.n_features * lanes, self.n_matrices * 2 * L * lanes
-        out = np.zeros(n_node + n_matrix + self.n_tied, dtype=dtype)
+        out: NDArray = np.zeros(n_node + n_matrix + self.n_tied, dtype=dtype)
         parts = self.parts(w)
         out[:n_node].reshape(self.n_features, lanes)[:, :L] = parts.node
         both = out[n_node : n_node + n_matrix].reshape(self.n_matrices, 2, L, lanes)
@@ -124,7 +124,7 @@ class Forest:
 
     def pad_cost(self, cost: FloatArray, dtype: type = np.float64) -> NDArray:
         """Label costs as the recursions read them: row the true label, padded with zeros."""
-        out = np.zeros((self.n_labels, self.lanes), dtype=dtype)
+        out: NDArray = np.zeros((self.n_labels, self.lanes), dtype=dtype)
         out[:, : self.n_labels] = cost
         return out
 
@@ -225,7 +225,10 @@ class Forest:
         weights, values = self.for_search(w), np.zeros((_n_examples(batch), k))
         labels = np.zeros((k, _n_nodes(batch)), dtype=np.int32)
         self._each(
-            batch, backend, lambda a, b, _: _kernels.top(batch, self.shape, weights, k, a, b, values, labels), slow=10 * k
+            batch,
+            backend,
+            lambda a, b, _: _kernels.top(batch, self.shape, weights, k, a, b, values, labels),
+            slow=10 * k,
         )
         return values, labels
 
@@ -233,8 +236,9 @@ class Forest:
         """Whether sum-product may work with scaled probabilities, or needs logarithms.
 
         A belief that underflows to zero is lost; messages of its neighbours, children and parent, could have brought it
-        back by at most exp(range of the edge scores) each. If that factor is far from the inverse of the smallest number, what is
-        lost is below any rounding; 400 of log(1/smallest) = 708 are allowed for float64, 40 of 87 for float32.
+        back by at most exp(range of the edge scores) each. If that factor is far from the inverse of the smallest
+        number, what is lost is below any rounding; 400 of log(1/smallest) = 708 are allowed for float64, 40 of 87 for
+        float32.
         """
         parts = self.parts(w)
         spread = max((_range(matrix) for matrix in parts.transitions), default=0.0)
