@@ -12,6 +12,7 @@ import brute_force
 import cvxpy as cp
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -275,6 +276,7 @@ def test_solver_reaches_the_optimum(case, system, kind):
     model.fit(CASES[case][0])
     assert model.converged_
     assert model.objective_ == pytest.approx(expected, rel=max(1e-5, kind.accuracy))
+    check_objective(model, problem)
     check_certificate(model, problem, expected)
 
 
@@ -286,15 +288,32 @@ def test_certificate_holds_long_before_convergence(case, system, kind, max_passe
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(CASES[case][0])
-    assert np.isfinite(model.objective_)
+    check_objective(model, problem)
     check_certificate(model, problem, optimum(case, system))
+
+
+def system_is_variational(model):
+    return getattr(model, "method", None) == "variational"
+
+
+def check_objective(model, problem):
+    """``objective_`` is the table's expression at the weights returned, the loss by enumeration."""
+    mu, C, penalty = model.posterior_.mean, problem.C, problem.prior.penalty
+    if system_is_variational(model):
+        v = model.posterior_.variance
+        C, penalty = model.C, lambda mu: np.sum(np.sqrt(model.lam * (mu**2 + v)) - 0.5 * np.log(v))
+    losses = [
+        weight * (logsumexp(-df @ mu) if problem.loss.smooth else np.max(cost - df @ mu))
+        for df, cost, weight in differences(problem)
+    ]
+    assert model.objective_ == pytest.approx(penalty(mu) + C * np.sum(losses), rel=1e-9)
 
 
 def check_certificate(model, problem, expected):
     """Dual below the optimum below the objective, and the true gap at most the reported one, in every row."""
     slack = SLACK * abs(expected)
     at_zero, constant = problem.at_zero, 0.0
-    if getattr(model, "method", None) == "variational":
+    if system_is_variational(model):
         at_zero, constant = 0.5 * at_zero, problem.n_weights * (1 + 0.5 * np.log(model.lam))
     last = (model.objective_, model.dual_, model.gap_)
     assert np.allclose(last, model.trace_[-1][3:6], rtol=1e-9, equal_nan=True)

@@ -38,7 +38,10 @@ class Hinge(Piece):
         """The label costs; Hamming unless others were given."""
         if self.cost is None:
             return 1.0 - np.eye(n_labels)
-        cost = np.asarray(self.cost, dtype=np.float64)
+        try:
+            cost = np.asarray(self.cost, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"cost must be a matrix of numbers, or None for Hamming, got {self.cost!r}.") from error
         if cost.shape != (n_labels, n_labels):
             raise ValueError(
                 f"cost has shape {cost.shape}, but there are {n_labels} labels; give a ({n_labels}, {n_labels}) matrix "
