@@ -20,7 +20,7 @@ from maxendnet.estimators import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN
 from maxendnet.markov_network import MarkovNetwork
 from maxendnet.whole_file import write_whole
 
-# Constants by a little trying: a grid with factors of about two, five seeds of the synthetic chains (the one shown among
+# Constants by a little trying: a grid with factors of about two, five seeds of the synthetic chains (the shown among
 # them), and for the letters the very split that is shown. A demonstration, not a comparison of the systems.
 SYNTHETIC: tuple[MarkovNetwork, ...] = (
     LapMEDN(C=5, lam=25_000),

@@ -109,6 +109,8 @@ class LapMEDN(MarkovNetwork):
     method : {"exact", "variational"}, default="exact"
     iterations : int or None, default=None
         For the variational method: number of Gaussian problems solved, 3 in the paper; None is to convergence.
+        Under this method ``max_passes``, ``n_passes_`` and the first column of the trace count Gaussian problems, and
+        ``solver`` is the one for these.
     cost : ndarray of shape (n_labels, n_labels) or None, default=None
         ``cost[true, predicted]`` of a node; None is Hamming.
 
