@@ -20,8 +20,8 @@ from maxendnet.estimators import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN
 from maxendnet.markov_network import MarkovNetwork
 from maxendnet.whole_file import write_whole
 
-# Constants by a little trying: a grid with factors of about two, five seeds of the synthetic chains (the shown among
-# them), and for the letters the very split that is shown. A demonstration, not a comparison of the systems.
+# Constants by a little trying: a grid with factors of about two, on five seeds of the synthetic chains (one of them is
+# shown), and for the letters on the very split that is shown. A demonstration, not a comparison of the systems.
 SYNTHETIC: tuple[MarkovNetwork, ...] = (
     LapMEDN(C=5, lam=25_000),
     M3N(C=0.1),

@@ -29,7 +29,7 @@ class Threads:
 
     def __init__(self, n_jobs: int | None = None) -> None:
         if n_jobs is not None and (not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0):
-            raise ValueError(f"n_jobs must be None or a whole number but 0, got {n_jobs!r}; -1 is all processors.")
+            raise ValueError(f"n_jobs must be None or a whole number other than 0, got {n_jobs!r}; -1 is all of them.")
         self.n_jobs = 1 if n_jobs is None else (n_jobs if n_jobs > 0 else max(1, _processors() + 1 + n_jobs))
 
     def run(self, function: Callable[[int, int, int], None], shards: Sequence[Sequence[Range]]) -> None:
