@@ -425,3 +425,16 @@ def test_messages(cost, message):
         Hinge(cost).cost_matrix(2)
     with pytest.raises(ValueError, match=message):
         Problem(chains([np.eye(2)], [[0, 1]]), Forest(2, 2, 1), Hinge(cost), Gaussian())
+
+
+@given(any_case(scales=(1.0,), max_nodes=2))
+@settings(max_examples=50, deadline=None)
+def test_curvature_is_the_second_derivative_at_zero(case):
+    """Where no two edges share a node."""
+    batch = case.batch._replace(allowed=np.zeros((0, 0), dtype=np.uint8))
+    problem = Problem(batch, problem_of(case, Log()).structure, Log(), Gaussian())
+    step, found = 1e-4, []
+    for unit in np.eye(problem.n_weights):
+        above, below = (problem.losses(sign * step * unit)[1] @ unit for sign in (1, -1))
+        found.append((above - below) / (2 * step))
+    assert_allclose(Log().curvature(problem), found, rtol=1e-5, atol=1e-7 * magnitude(case))

@@ -12,49 +12,85 @@
 namespace maxendnet {
 namespace {
 
-// A sparse direction in the space of eta: coordinates without repetition, padded with harmless entries to whole vectors.
+// A sparse direction in the space of eta: coordinates without repetition, those of nodes first, padded with harmless
+// entries to whole vectors. While it is gathered, a coordinate may come several times.
 struct Direction {
-  std::vector<int32_t> slot;  // per coordinate: its place in the lists below, or -1
+  std::vector<double> sum;       // per coordinate; zero between steps
+  std::vector<int64_t> touched;  // coordinates as they come
   std::vector<int64_t> index;
   std::vector<double> d, eta;
+  size_t n_touched = 0, n_node = 0, n = 0;
 
   INLINE void add(Direction& v, int64_t k, double value) {
-    if (v.slot[k] < 0) {
-      v.slot[k] = int32_t(v.index.size());
-      v.index.push_back(k);
-      v.d.push_back(value);
-    } else {
-      v.d[v.slot[k]] += value;
-    }
-  }
-  void clear() {
-    for (int64_t k : index) slot[k] = -1;
-    index.clear();
-    d.clear();
+    v.touched[v.n_touched++] = k;
+    v.sum[k] += value;
   }
 };
 
-// Adds u * f(x_i, labels) at the nodes and edges where `labels` differs from `other`: the rest cancels.
-INLINE void add_difference(const BatchView& b, int64_t begin, int64_t end, const uint16_t* labels, const uint16_t* other,
-                           double u, Direction& v) {
+// The change of eta when weight moves from one labelling to another: f(x_i, from) - f(x_i, to), which is zero where the
+// two agree.
+INLINE void gather_difference(const BatchView& b, int64_t begin, int64_t end, const uint16_t* from, const uint16_t* to,
+                              const double* eta, Direction& v) {
   const int64_t size = b.matrix_size(), matrix_start = b.n_features * b.lanes;
   const int64_t tied_start = matrix_start + b.n_matrices() * size;
+  const size_t most = 2 * size_t(b.indptr[end] - b.indptr[begin] + (end - begin) * (b.n_tied + 1 + b.n_edge_features));
+  if (v.touched.size() < most) {
+    v.touched.resize(most);
+    v.index.resize(most + width<double>);
+    v.d.resize(most + width<double>);
+    v.eta.resize(most + width<double>);
+  }
+  v.n_touched = v.n = 0;
+  // the first visit takes the sum of a coordinate, repeats find zero
+  auto take = [&]() INLINED {
+    for (size_t j = 0; j < v.n_touched; j++) {
+      const int64_t k = v.touched[j];
+      const double x = v.sum[k];
+      v.sum[k] = 0;
+      v.index[v.n] = k;
+      v.d[v.n] = x;
+      v.eta[v.n] = eta[k];
+      v.n += x != 0;
+    }
+    v.n_touched = 0;
+  };
   for (int64_t t = begin; t < end; t++) {
-    const int64_t child = labels[t - begin];
-    if (labels[t - begin] != other[t - begin]) {
-      for (int64_t k = b.indptr[t]; k < b.indptr[t + 1]; k++)
-        Direction::add(v, int64_t(b.indices[k]) * b.lanes + child, u * b.data[k]);
-      for (int j = 0; j < b.n_tied; j++)
-        Direction::add(v, tied_start + j, u * b.label_features[(t * b.n_labels + child) * b.n_tied + j]);
+    const int64_t a = from[t - begin], c = to[t - begin];
+    if (a == c) continue;
+    for (int64_t k = b.indptr[t]; k < b.indptr[t + 1]; k++) {
+      const int64_t row = int64_t(b.indices[k]) * b.lanes;
+      Direction::add(v, row + a, b.data[k]);
+      Direction::add(v, row + c, -b.data[k]);
+    }
+  }
+  take();
+  v.n_node = v.n;
+  for (int64_t t = begin; t < end; t++) {
+    const int64_t a = from[t - begin], c = to[t - begin];
+    for (int j = 0; j < b.n_tied && a != c; j++) {
+      const double* f = b.label_features + t * b.n_labels * b.n_tied + j;
+      Direction::add(v, tied_start + j, f[a * b.n_tied] - f[c * b.n_tied]);
     }
     if (b.parent[t] < 0) continue;
-    const int64_t p = b.parent[t] - begin, parent = labels[p];
-    if (labels[t - begin] == other[t - begin] && labels[p] == other[p]) continue;
-    const int64_t cell = b.flipped[t] ? child * b.lanes + parent : parent * b.lanes + child;
-    Direction::add(v, matrix_start + b.edge_type[t] * size + cell, u);
-    for (int f = 0; f < b.n_edge_features; f++)
-      Direction::add(v, matrix_start + (b.n_edge_types + f) * size + cell,
-                     u * b.edge_features[t * b.n_edge_features + f]);
+    const int64_t p = b.parent[t] - begin;
+    if (a == c && from[p] == to[p]) continue;
+    const int64_t cell_from = b.flipped[t] ? a * b.lanes + from[p] : from[p] * b.lanes + a;
+    const int64_t cell_to = b.flipped[t] ? c * b.lanes + to[p] : to[p] * b.lanes + c;
+    const int64_t start = matrix_start + b.edge_type[t] * size;
+    Direction::add(v, start + cell_from, 1);
+    Direction::add(v, start + cell_to, -1);
+    for (int f = 0; f < b.n_edge_features; f++) {
+      const double x = b.edge_features[t * b.n_edge_features + f];
+      const int64_t own = matrix_start + (b.n_edge_types + f) * size;
+      Direction::add(v, own + cell_from, x);
+      Direction::add(v, own + cell_to, -x);
+    }
+  }
+  take();
+  for (int a = 0; a < width<double>; a++) {  // repeats of the first coordinate, without direction
+    v.d[v.n + a] = 0;
+    v.eta[v.n + a] = v.n ? v.eta[0] : 0;
+    v.index[v.n + a] = v.n ? v.index[0] : 0;
   }
 }
 
@@ -66,7 +102,7 @@ struct Slopes {
 template <class Prior>
 INLINE Slopes slopes(const Prior& prior, const Direction& v, double gamma) {
   V<double> first = {}, second = {}, slack = spread(1.0);
-  for (size_t k = 0; k < v.d.size(); k += width<double>) {
+  for (size_t k = 0; k < v.n; k += width<double>) {
     const V<double> d = load(v.d.data() + k), x = load(v.eta.data() + k) + gamma * d;
     const Moments<V<double>> m = Prior::moments(prior, x, v.index.data() + k);
     first += d * m.mean;
@@ -117,15 +153,15 @@ INLINE double line_search(const Prior& prior, const Direction& v, double gain, d
 
 // eta += gamma d, and the weights follow.
 template <class R, class Prior>
-INLINE void move(const BatchView& b, const Prior& prior, const Direction& v, size_t n_coordinates, double gamma,
-                 double* eta, R* weights) {
+INLINE void move(const BatchView& b, const Prior& prior, const Direction& v, double gamma, double* eta, R* weights) {
   const int64_t size = b.matrix_size(), matrix_start = b.n_features * b.lanes;
   const int64_t tied_start = matrix_start + b.n_matrices() * size;
-  for (size_t j = 0; j < n_coordinates; j++) {
+  for (size_t j = 0; j < v.n; j++) {
     const int64_t k = v.index[j];
-    eta[k] += gamma * v.d[j];
-    const R mean = R(Prior::moments(prior, eta[k], &v.index[j]).mean);
-    if (k < matrix_start) {
+    const double moved = v.eta[j] + gamma * v.d[j];
+    eta[k] = moved;
+    const R mean = R(Prior::moments(prior, moved, &v.index[j]).mean);
+    if (j < v.n_node) {
       weights[k] = mean;
     } else if (k < tied_start) {  // both orientations of the matrix
       const int64_t m = (k - matrix_start) / size, cell = (k - matrix_start) % size;
@@ -159,36 +195,27 @@ INLINE double over_relaxed(double gamma, double limit) {
   return Prior::quadratic ? std::min(1.5 * gamma, limit) : gamma;
 }
 
-// Moves dual weight from one active labelling to another, by the best step; false when there is nothing to gain.
+// Moves dual weight from one active labelling to another, by the best step; returns how much, 0 when there is nothing to
+// gain.
 template <class R, class Prior>
-INLINE bool step(const BatchView& b, const Prior& prior, int64_t begin, int64_t end, size_t from, size_t to, R* weights,
-                 double* eta, Block& block, Direction& v) {
-  v.clear();
-  add_difference(b, begin, end, block.labelling(from), block.labelling(to), 1, v);
-  add_difference(b, begin, end, block.labelling(to), block.labelling(from), -1, v);
-  const size_t n_coordinates = v.d.size();
-  v.eta.resize(n_coordinates);
-  for (size_t k = 0; k < n_coordinates; k++) v.eta[k] = eta[v.index[k]];
-  while (v.d.size() % width<double>) {  // repeats of the first coordinate, without direction
-    v.d.push_back(0);
-    v.eta.push_back(v.eta.empty() ? 0 : v.eta[0]);
-    v.index.push_back(v.index.empty() ? 0 : v.index[0]);
-  }
+INLINE double step(const BatchView& b, const Prior& prior, int64_t begin, int64_t end, size_t from, size_t to, R* weights,
+                   double* eta, Block& block, Direction& v) {
+  gather_difference(b, begin, end, block.labelling(from), block.labelling(to), eta, v);
   const double limit = block.alpha[from];
   const double gamma = over_relaxed<Prior>(line_search(prior, v, block.cost[to] - block.cost[from], limit), limit);
   if (gamma > 0) {
-    move(b, prior, v, n_coordinates, gamma, eta, weights);
+    move(b, prior, v, gamma, eta, weights);
     block.alpha[to] += gamma;
     block.alpha[from] = gamma < limit ? limit - gamma : 0;
   }
   // the one that is last in the list first, so that the other keeps its place
   block.drop_if_empty(std::max(from, to));
   block.drop_if_empty(std::min(from, to));
-  return gamma > 0;
+  return gamma;
 }
 
 template <class R, class Prior>
-INLINE void updates(const BatchView& b, const Prior& prior, double C, R* weights, double* eta, const R* cost,
+INLINE double updates(const BatchView& b, const Prior& prior, double C, R* weights, double* eta, const R* cost,
                     const double* cost64, const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets,
                     double* gaps) {
   const int lanes = b.lanes;
@@ -199,7 +226,8 @@ INLINE void updates(const BatchView& b, const Prior& prior, double C, R* weights
   std::vector<double> active;
   Workspace<R> work;
   Direction v;
-  v.slot.assign(size_t(b.n_features * lanes + b.n_matrices() * b.matrix_size() + b.n_tied), -1);
+  double cost_change = 0;  // of sum alpha l
+  v.sum.assign(size_t(b.n_features * lanes + b.n_matrices() * b.matrix_size() + b.n_tied), 0);
   for (int64_t pick = 0; pick < n_picks; pick++) {
     const int64_t i = picks[pick], begin = b.offsets[i], end = b.offsets[i + 1], n = end - begin;
     if (n == 0) continue;
@@ -234,16 +262,20 @@ INLINE void updates(const BatchView& b, const Prior& prior, double C, R* weights
         for (size_t j = 0; j < active.size(); j++) here += block.alpha[j] * active[j];
         if (target == worst || C * b.weights[i] * active[target] - here < 0.3 * gaps[i]) break;
       }
-      if (!step(b, prior, begin, end, worst, target, weights, eta, block, v)) break;
+      const double change = block.cost[target] - block.cost[worst];  // before the step may drop one of them
+      const double moved = step(b, prior, begin, end, worst, target, weights, eta, block, v);
+      if (!(moved > 0)) break;
+      cost_change += moved * change;
     }
   }
+  return cost_change;
 }
 
 #define UPDATES(name, R, Prior)                                                                                     \
-  CLONES void name(const BatchView& b, const PriorArgs& prior, double C, R* weights, double* eta, const R* cost,    \
-                   const double* cost64, const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets,        \
-                   double* gaps) {                                                                                  \
-    updates(b, Prior(prior), C, weights, eta, cost, cost64, picks, n_picks, inner, sets, gaps);                     \
+  CLONES double name(const BatchView& b, const PriorArgs& prior, double C, R* weights, double* eta, const R* cost,  \
+                     const double* cost64, const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets,      \
+                     double* gaps) {                                                                                \
+    return updates(b, Prior(prior), C, weights, eta, cost, cost64, picks, n_picks, inner, sets, gaps);                     \
   }
 #define BOTH(name, Prior)             \
   UPDATES(name##_float, float, Prior)   \
@@ -266,7 +298,7 @@ void means(const Prior& prior, const double* eta, int64_t n, double* mean) {
 
 #define CHOOSE(R, suffix)                                                                                              \
   template <>                                                                                                          \
-  void block_frank_wolfe<R>(const BatchView& b, const PriorArgs& p, double C, R* w, double* eta, const R* cost,        \
+  double block_frank_wolfe<R>(const BatchView& b, const PriorArgs& p, double C, R* w, double* eta, const R* cost,        \
                             const double* cost64, const int64_t* picks, int64_t n, int inner, ActiveSets& sets,        \
                             double* gaps) {                                                                            \
     switch (p.kind) {                                                                                                  \
@@ -281,6 +313,7 @@ void means(const Prior& prior, const double* eta, int64_t n, double* mean) {
       case uniform: return uniform_updates##suffix(b, p, C, w, eta, cost, cost64, picks, n, inner, sets, gaps);        \
       case proximal_l1: return proximal_l1_updates##suffix(b, p, C, w, eta, cost, cost64, picks, n, inner, sets, gaps); \
     }                                                                                                                  \
+    return 0;                                                                                                          \
   }
 CHOOSE(float, _float)
 CHOOSE(double, _double)

@@ -150,24 +150,64 @@ INLINE void scale_row(R* x, R c, int lanes) {
   for (int a = 0; a < lanes; a += width<R>) store(x + a, load(x + a) * c);
 }
 
+// One register to one number, by halves.
+INLINE float lane_sum(V<float> x) {
+  typedef Vector<float>::bits Bits;
+  x += __builtin_shuffle(x, Bits{4, 5, 6, 7, 0, 1, 2, 3});
+  x += __builtin_shuffle(x, Bits{2, 3, 0, 1, 6, 7, 4, 5});
+  return x[0] + x[1];
+}
+INLINE double lane_sum(V<double> x) {
+  x += __builtin_shuffle(x, Vector<double>::bits{2, 3, 0, 1});
+  return x[0] + x[1];
+}
+template <class T>
+INLINE T larger(T x, T y) {
+  return x > y ? x : y;
+}
+INLINE float lane_max(V<float> x) {
+  typedef Vector<float>::bits Bits;
+  x = larger(x, __builtin_shuffle(x, Bits{4, 5, 6, 7, 0, 1, 2, 3}));
+  x = larger(x, __builtin_shuffle(x, Bits{2, 3, 0, 1, 6, 7, 4, 5}));
+  return larger(x[0], x[1]);
+}
+INLINE double lane_max(V<double> x) {
+  x = larger(x, __builtin_shuffle(x, Vector<double>::bits{2, 3, 0, 1}));
+  return larger(x[0], x[1]);
+}
+
 template <class R>
 INLINE R lane_sum(const R* v, int lanes) {
-  V<R> sum = {};
-  for (int a = 0; a < lanes; a += width<R>) sum += load(v + a);
-  R total = 0;
-  for (int a = 0; a < width<R>; a++) total += sum[a];
-  return total;
+  V<R> sum = load(v);
+  for (int a = width<R>; a < lanes; a += width<R>) sum += load(v + a);
+  return lane_sum(sum);
 }
 template <class R>
 INLINE R lane_max(const R* v, int lanes) {
   V<R> best = load(v);
-  for (int a = width<R>; a < lanes; a += width<R>) {
-    const V<R> x = load(v + a);
-    best = x > best ? x : best;
-  }
-  R top = best[0];
-  for (int a = 1; a < width<R>; a++) top = best[a] > top ? best[a] : top;
-  return top;
+  for (int a = width<R>; a < lanes; a += width<R>) best = larger(best, load(v + a));
+  return lane_max(best);
+}
+
+// A bit for each of up to 32 lanes in which a test holds; `test(a)` compares the register that begins at lane a.
+INLINE uint32_t one_word(Vector<float>::bits x) {
+  typedef uint64_t Words __attribute__((vector_size(32)));
+  const Words w = (Words)x;
+  const uint64_t all = w[0] | w[1] | w[2] | w[3];
+  return uint32_t(all | all >> 32);
+}
+INLINE uint32_t one_word(Vector<double>::bits x) { return uint32_t(x[0] | x[1] | x[2] | x[3]); }
+template <class R>
+constexpr typename Vector<R>::bits lane_bits = {};
+template <>
+constexpr Vector<float>::bits lane_bits<float> = {1, 2, 4, 8, 16, 32, 64, 128};
+template <>
+constexpr Vector<double>::bits lane_bits<double> = {1, 2, 4, 8};
+template <class R, class Test>
+INLINE uint32_t lanes_where(int lanes, Test test) {
+  typename Vector<R>::bits found = {};
+  for (int a = 0; a < lanes; a += width<R>) found |= test(a) & (lane_bits<R> << a);
+  return one_word(found);
 }
 
 // exp(x) for x <= 0 by 2^n times a Taylor polynomial on |r| <= log(2)/2; relative error about one unit in the last

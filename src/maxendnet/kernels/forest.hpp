@@ -136,6 +136,19 @@ INLINE void max_block(int a0, const R* matrix, const R* belief, int n_labels, in
   for (int a = 0; a < W / n; a++) store(out + a0 + a * n, best[a]);
 }
 
+// The first lane at which `value(a)`, a register that begins at lane a, is `top`.
+template <class R, class Value>
+INLINE int32_t first_lane(int lanes, R top, Value value) {
+  if (lanes == 32)  // unrolled
+    return __builtin_ctz(lanes_where<R>(32, [&](int a) INLINED { return value(a) == spread(top); }) | 1u << 31);
+  for (int a0 = 0; a0 < lanes; a0 += 32) {
+    const uint32_t found =
+        lanes_where<R>(std::min(32, lanes - a0), [&](int a) INLINED { return value(a0 + a) == spread(top); });
+    if (found) return a0 + __builtin_ctz(found);
+  }
+  return 0;
+}
+
 template <class R, bool KeepMessages>
 INLINE void max_up(const BatchView& b, const R* shared, const R* own, int64_t begin, int64_t end, R* beliefs,
                    R* messages) {
@@ -159,15 +172,8 @@ INLINE void max_up(const BatchView& b, const R* shared, const R* own, int64_t be
 template <class R>
 INLINE int32_t best_label(const R* u, const R* v, int lanes) {
   V<R> best = load(u) + load(v);
-  for (int a = width<R>; a < lanes; a += width<R>) {
-    const V<R> x = load(u + a) + load(v + a);
-    best = x > best ? x : best;
-  }
-  R top = best[0];
-  for (int a = 1; a < width<R>; a++) top = best[a] > top ? best[a] : top;
-  for (int32_t a = 0; a < lanes; a++)
-    if (u[a] + v[a] == top) return a;
-  return 0;
+  for (int a = width<R>; a < lanes; a += width<R>) best = larger(load(u + a) + load(v + a), best);
+  return first_lane<R>(lanes, lane_max(best), [&](int a) INLINED { return load(u + a) + load(v + a); });
 }
 
 template <class R>

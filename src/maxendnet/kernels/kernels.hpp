@@ -39,9 +39,9 @@ struct PriorArgs {
 };
 
 template <class R>
-void block_frank_wolfe(const BatchView& b, const PriorArgs& prior, double C, R* weights, double* eta, const R* cost,
-                       const double* cost64, const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets,
-                       double* gaps);
+double block_frank_wolfe(const BatchView& b, const PriorArgs& prior, double C, R* weights, double* eta, const R* cost,
+                         const double* cost64, const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets,
+                         double* gaps);  // returns the change of sum alpha l
 void block_gaps(const BatchView& b, const double* weights, const double* cost, double C, int64_t first, int64_t last,
                 const ActiveSets& sets, double* values, double* gaps);
 void active_features(const BatchView& b, const ActiveSets& sets, int64_t first, int64_t last, double* eta);

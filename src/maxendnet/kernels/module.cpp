@@ -207,13 +207,13 @@ void bind_precision(nb::module_& m) {
         const BatchView b = view(batch, shape);
         const PriorArgs prior = prior_args(kind, a, b2, variance, mean);
         nb::gil_scoped_release release;
-        block_frank_wolfe<R>(b, prior, C, weights.data(), eta.data(), cost.data(), cost64.data(), picks.data(),
-                             int64_t(picks.size()), inner, sets, gaps.data());
+        return block_frank_wolfe<R>(b, prior, C, weights.data(), eta.data(), cost.data(), cost64.data(), picks.data(),
+                                    int64_t(picks.size()), inner, sets, gaps.data());
       },
       "batch"_a, "shape"_a, "kind"_a, "a"_a, "b"_a, "variance"_a.none(), "mean"_a.none(), "C"_a,
       "weights"_a.noconvert(), "eta"_a.noconvert(), "cost"_a.noconvert(), "cost64"_a.noconvert(), "picks"_a, "inner"_a,
       "sets"_a, "gaps"_a.noconvert(),
-      "Steps for every picked example; `weights`, `eta`, `sets` and `gaps` change.");
+      "Steps for every picked example; `weights`, `eta`, `sets` and `gaps` change. Returns the change of sum alpha l.");
 }
 
 }  // namespace

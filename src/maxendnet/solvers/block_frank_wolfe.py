@@ -134,8 +134,9 @@ class BlockFrankWolfe(Solver):
         # to a twentieth of the work
         work = len(problem.batch.parent) * structure.work_per_node(problem.batch)
         n_calls = int(max(work / 2e7, min(16, 0.05 * work / problem.n_weights), 1))
+        total_cost = state.sets.total_cost()
         for part in np.array_split(picks, min(n_calls, len(picks))):
-            _kernels.block_frank_wolfe(
+            total_cost += _kernels.block_frank_wolfe(
                 problem.batch, structure.shape, *kernel_prior(problem), state.C, state.weights, state.eta,
                 cost.astype(state.weights.dtype), cost, part, self.inner, state.sets, state.gaps,
             )  # fmt: skip
@@ -144,7 +145,7 @@ class BlockFrankWolfe(Solver):
                 state.n_averaged += 1
                 share = 2 / (state.n_averaged + 1)
                 state.average += share * (structure.unpad(state.eta) - state.average)
-                state.average_cost += share * (state.sets.total_cost() - state.average_cost)
+                state.average_cost += share * (total_cost - state.average_cost)
         problem.n_oracle += len(picks)
 
     def due(self, problem: Problem, state: DualState, n_pass: int, tol: float) -> bool:

@@ -38,12 +38,12 @@ class OWLQN(Solver):
 
     def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> SmoothState:
         w = np.zeros(problem.n_weights) if warm is None else warm.w.copy()
-        return self._at(problem, w, single=True)._replace(tol=tol)
+        return self._at(problem, w, Curvature.of(problem))._replace(tol=tol)
 
-    def _at(self, problem: Problem, w: FloatArray, single: bool) -> SmoothState:
+    def _at(self, problem: Problem, w: FloatArray, curvature: Curvature, single: bool = True) -> SmoothState:
         loss, slope = problem.losses(w, single=single)
         value = problem.prior.penalty(w) + problem.C * loss
-        return SmoothState(w, value, loss, slope, problem.C * slope, single=single)
+        return SmoothState(w, value, loss, slope, problem.C * slope, curvature, single)
 
     def step(self, problem: Problem, state: SmoothState) -> SmoothState:
         w, rho = state.w, problem.prior.rho
@@ -53,14 +53,14 @@ class OWLQN(Solver):
         direction = -state.curvature.times(pseudo, free=(w != 0) | (pseudo != 0))
         direction[(w == 0) & (direction * pseudo >= 0)] = 0.0
         if not direction @ pseudo < 0:
-            state = state._replace(curvature=Curvature())
+            state = state._replace(curvature=state.curvature.forget())
             direction = -pseudo
         orthant = np.where(w != 0, np.sign(w), -np.sign(pseudo))
         length = 1.0 if state.curvature.s else min(1.0, 1.0 / max(float(np.linalg.norm(pseudo)), 1e-300))
         for _ in range(30):
             moved = w + length * direction
             moved[moved * orthant <= 0] = 0.0
-            new = self._at(problem, moved, state.single)
+            new = self._at(problem, moved, state.curvature, state.single)
             if new.value <= state.value + 1e-4 * (pseudo @ (moved - w)):
                 break
             length *= 0.5
@@ -68,7 +68,8 @@ class OWLQN(Solver):
             new = None
         if new is None or state.value - new.value <= 1e-8 * abs(state.value) * state.single:
             if state.single:  # float32 sees no further decrease: go on in float64
-                return self._at(problem, w if new is None else new.w, single=False)._replace(tol=state.tol)
+                exact = self._at(problem, w if new is None else new.w, state.curvature, single=False)
+                return exact._replace(tol=state.tol)
             if new is None:
                 return state._replace(finished=True)
         memory = memory_for(self.memory, problem.n_weights)
@@ -76,10 +77,10 @@ class OWLQN(Solver):
         return new._replace(curvature=curvature, tol=state.tol)
 
     def due(self, problem: Problem, state: SmoothState, n_pass: int, tol: float) -> bool:
-        return n_pass % 10 == 0 or self._gaps(problem, state)[1] <= tol * abs(state.value)
+        return n_pass % 10 == 0 or self._gaps(problem, state)[1] <= 0.7 * tol * abs(state.value)
 
     def evaluate(self, problem: Problem, state: SmoothState) -> Evaluation:
-        exact = self._at(problem, state.w, single=False) if state.single else state
+        exact = self._at(problem, state.w, state.curvature, single=False) if state.single else state
         free, first_order, share = self._gaps(problem, exact)
         gap = free
         # the free bound is looser by (1 - share) * loss; the exact one is computed only where that is what is missing

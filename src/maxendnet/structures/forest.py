@@ -245,7 +245,7 @@ class Forest:
         if self.n_edge_features and batch.edge_features.size:
             size = np.abs(batch.edge_features).max(axis=0)
             spread += float(sum(s * _range(matrix) for s, matrix in zip(size, parts.edge)))
-        return SCALED if spread * (batch.max_children + 1) <= (40 if dtype is np.float32 else 400) else LOGARITHMIC
+        return SCALED if spread * (batch.max_children + 1) <= (60 if dtype is np.float32 else 400) else LOGARITHMIC
 
     def work_per_node(self, batch: Batch) -> float:
         """Multiplications for one node: features and edge, times lanes."""
