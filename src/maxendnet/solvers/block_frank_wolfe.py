@@ -39,7 +39,7 @@ class BlockFrankWolfe(Solver):
 
     One update takes one example: decode it with its costs added, then move dual weight from the worst labelling of its
     active set to the one found, by the step that is best for the dual. After the first pass examples are drawn in
-    proportion to their last known share of the duality gap; every ``check_every`` passes all shares are computed
+    proportion to the root of their last known share of the duality gap; every ``check_every`` passes all shares are computed
     afresh, and their sum, primal minus dual, certifies the point. Stops when that gap, relative, is at most ``tol``.
 
     After Lacoste-Julien et al. 2013 (Algorithm 4) and Osokin et al. 2016 (pairwise steps, gap sampling), who treat the
@@ -116,13 +116,14 @@ class BlockFrankWolfe(Solver):
 
     def step(self, problem: Problem, state: DualState) -> DualState:
         n = problem.n_examples
-        if state.C < problem.C and state.gaps.sum() < 0.2 * state.sets.total_cost():
+        if state.C < problem.C and state.gaps.sum() < 0.1 * state.sets.total_cost():
             self._rescale(problem, state, min(2 * state.C, problem.C))
             self.set_weights(problem, state)
         if self.sampling == "uniform" or not np.all(np.isfinite(state.gaps)):
             picks = state.rng.permutation(n)
         else:
-            cumulative = np.cumsum(state.gaps)
+            # in proportion to the root: what is known of a gap ages, and other examples would wait too long
+            cumulative = np.cumsum(np.sqrt(state.gaps))
             picks = np.searchsorted(cumulative, state.rng.random(n) * cumulative[-1], side="right").clip(0, n - 1)
         self._update(problem, state, picks.astype(np.int64))
         return state
