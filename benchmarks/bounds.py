@@ -20,7 +20,7 @@ from maxendnet.certificates import held_out_bound, pac_bayes
 from maxendnet.certificates.generalisation import LOSSES, _Losses
 
 
-def population(n: int = 2000, seed: int = 1) -> Examples:
+def population(n: int = 500, seed: int = 1) -> Examples:
     """Chains of three nodes with noisy labels."""
     rng = np.random.default_rng(seed)
     X = [rng.normal(size=(3, 2)) for _ in range(n)]
@@ -36,10 +36,10 @@ def simulate(model: M3N | LapMEDN, n_trials: int, n_examples: int = 100, delta: 
         rng = np.random.default_rng(trial)
         sample = everyone[rng.integers(len(everyone), size=n_examples)]
         model.fit(sample)
-        for row in pac_bayes(model, sample, delta=delta, n_draws=200, random_state=rng):
+        for row in pac_bayes(model, sample, delta=delta, n_draws=100, random_state=rng):
             k = LOSSES.index(row.loss)
             if row.name.startswith("PAC-Bayes"):
-                risk = _Losses(model, everyone).gibbs(row.predictor, 200, rng)[:, k].mean()
+                risk = _Losses(model, everyone).gibbs(row.predictor, 100, rng)[:, k].mean()
             else:
                 risk = _Losses(row.predictor, everyone)(row.predictor._w)[k].mean()
             key = row.name, row.loss
@@ -58,11 +58,15 @@ def simulate(model: M3N | LapMEDN, n_trials: int, n_examples: int = 100, delta: 
 
 def main() -> None:
     parser = common.parser(__doc__)
+    parser.add_argument("--only", choices=["simulation", "letters"], help="one part of the two")
     parser.add_argument("--draws", type=int, default=1000, help="weight vectors drawn for a row of the letters")
     options = parser.parse_args()
-    n_trials = 20 if options.quick else 200
-    print(f"Simulation: {n_trials} samples of 100 chains, delta = 0.1, M3N(C=0.3).\n")
-    print(simulate(M3N(C=0.3, tol=0.01, random_state=0), n_trials))
+    if options.only != "letters":
+        n_trials = 20 if options.quick else 200
+        print(f"Simulation: {n_trials} samples of 100 chains, delta = 0.1, M3N(C=0.3).\n")
+        print(simulate(M3N(C=0.3, tol=0.01, random_state=0), n_trials), flush=True)
+    if options.only == "simulation":
+        return
     raw, examples = common.letters(options.data)
     fold = np.asarray(raw.folds)
     train, test = examples[np.flatnonzero(fold != 0)], examples[np.flatnonzero(fold == 0)]
@@ -73,8 +77,10 @@ def main() -> None:
         model.set_params(tol=0.01, random_state=0).fit(train)
         report = pac_bayes(model, train, n_draws=20 if options.quick else options.draws, random_state=0)
         setting = ", ".join(f"{k}={v}" for k, v in model.get_params().items() if k in ("C", "lam"))
-        print(f"Letters, {type(model).__name__}({setting}), {len(train):,} words, {time.perf_counter() - began:.0f} s:\n")
-        print(f"```\n{report}\n\nFold 0, {len(test)} words:\n{held_out_bound(model, test)}\n```\n")
+        print(
+            f"Letters, {type(model).__name__}({setting}), {len(train):,} words, {time.perf_counter() - began:.0f} s:\n"
+        )
+        print(f"```\n{report}\n\nFold 0, {len(test)} words:\n{held_out_bound(model, test)}\n```\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import xlogy
-from scipy.stats import beta
+from scipy.special import betaincinv, xlogy
 
 from maxendnet.problem import FloatArray
 
@@ -72,7 +71,7 @@ def clopper_pearson(n_wrong: int, n: int, delta: float) -> float:
     >>> round(clopper_pearson(0, 100, 0.05), 4)  # the rule of three
     0.0295
     """
-    return 1.0 if n_wrong >= n else float(beta.ppf(1 - delta, n_wrong + 1, n - n_wrong))
+    return 1.0 if n_wrong >= n else float(betaincinv(n_wrong + 1, n - n_wrong, 1 - delta))
 
 
 def pac_bayes_kl(gibbs: float, kl: float, n: int, delta: float) -> float:
