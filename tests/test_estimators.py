@@ -230,6 +230,33 @@ def test_a_warm_start_from_another_problem_is_a_cold_start(model, data):
     assert_array_equal(weights_of(model), weights_of(clone(model).fit(X, y)))
 
 
+@pytest.mark.parametrize("change", ["weights", "cost", "features", "allowed"])
+@pytest.mark.parametrize(
+    "model",
+    [M3N(), LapMEDN(), LapMEDN(method="variational"), L1M3N(C=0.2), L1M3N(C=0.2, solver=ConstraintGeneration())],
+    ids=["M3N", "LapMEDN", "variational", "L1M3N", "ConstraintGeneration"],
+)
+def test_dual_variables_of_other_examples_certify_nothing(model, change, data):
+    """They would: sizes of the simplices, costs of labellings and the labellings themselves belong to the examples."""
+    X, y = data
+    rng = np.random.default_rng(0)
+    model = roughly(model, warm_start=True).fit(X, y)
+    examples = Examples.build(X, y)
+    if change == "weights":
+        examples = Examples.build(X, y, weights=rng.uniform(0.0, 1.0, len(X)))
+    elif change == "cost":
+        model.set_params(cost=0.2 * (1 - np.eye(3)))
+    elif change == "features":
+        examples = Examples.build([rng.normal(size=x.shape) for x in X], y)
+    else:
+        allowed = [[{label, "a"} for label in labels] for labels in y]
+        examples = Examples.build(X, y, allowed=allowed, labels=["a", "b", "c"])
+    model.fit(examples)
+    cold = roughly(model, warm_start=False).fit(examples)
+    assert model.dual_ <= cold.objective_ and cold.dual_ <= model.objective_
+    assert_array_equal(weights_of(model), weights_of(cold))
+
+
 def test_a_fit_that_fails_leaves_the_last_one_whole(data):
     X, y = data
     model = M3N(tol=0.2).fit(X, y)

@@ -23,6 +23,8 @@ from maxendnet.priors import (
     SpikeSlab,
     Uniform,
 )
+from maxendnet.regularisation_path import path
+from maxendnet.selection import PathSearchCV
 
 __version__ = "0.1.0"
 
@@ -46,7 +48,9 @@ __all__ = [
     "ModelFileError",
     "NormalGamma",
     "NormalInverseGaussian",
+    "PathSearchCV",
     "SpikeSlab",
     "Uniform",
     "load",
+    "path",
 ]

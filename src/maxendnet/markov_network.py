@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from typing import Any
 
@@ -38,7 +39,8 @@ COMMON = """\
     n_jobs : int or None, default=None
         Threads for passes over all examples; None is 1, -1 all processors. The result is the same for any number.
     warm_start : bool, default=False
-        Start from the last fit of this estimator where the problem has the same shape.
+        Start from the last fit of this estimator: for a margin model where the examples, their weights and the cost
+        are the same, for a likelihood model where the problem has the same shape.
     random_state : int, Generator or None, default=None
         For the order in which examples are visited.
     verbose : int, default=0
@@ -145,7 +147,8 @@ class MarkovNetwork(BaseEstimator):
         # nothing is stored before this line: a fit that fails or is interrupted leaves the last one whole
         self.classes_, self._type_allowed = classes, type_allowed
         self.n_features_in_, self.feature_names_ = examples.shape[1], examples.feature_names
-        self._structure, self._state = problem.structure, (type(solver), result.state) if self.warm_start else None
+        self._structure = problem.structure
+        self._state = (type(solver), result.state, self._origin(problem)) if self.warm_start else None
         self._keep(problem, result)
         return self
 
@@ -181,9 +184,23 @@ class MarkovNetwork(BaseEstimator):
         return Problem(batch, structure, loss, prior, C, Threads(self.n_jobs)), default
 
     def _warm_state(self, solver: Solver, problem: Problem) -> Any:
-        """The last state of the same solver on a problem of the same shape."""
-        kind, state = getattr(self, "_state", None) or (None, None)
-        return state if self.warm_start and kind is type(solver) and self._structure == problem.structure else None
+        """The last state of the same solver, where it is of use: on a problem of the same shape.
+
+        Dual variables belong to labellings of certain examples, with their weights and costs. Taken for those of
+        others they would certify what is not true.
+        """
+        kind, state, origin = getattr(self, "_state", None) or (None, None, None)
+        if not self.warm_start or kind is not type(solver) or self._structure != problem.structure:
+            return None
+        return state if solver.warm_anywhere or origin == self._origin(problem) else None
+
+    @staticmethod
+    def _origin(problem: Problem) -> str:
+        """What tells one set of examples, weights and costs from another."""
+        digest = hashlib.blake2b(problem.cost.tobytes())
+        for value in problem.batch:
+            digest.update(value.data if isinstance(value, np.ndarray) and value.size else repr(value).encode())
+        return digest.hexdigest()
 
     def _report(self, problem: Problem, result: Result) -> tuple[float, float, float, Any]:
         """Objective, dual, gap and posterior, in the terms of this estimator."""

@@ -71,6 +71,8 @@ class Solver(Piece):
     requires: tuple[str, ...] = ()
     accuracy: float = 1e-6
     """The relative gap that a solver is made for: it gets there on small problems in a reasonable number of passes."""
+    warm_anywhere: bool = False
+    """A state may start a fit to other examples, weights or costs: it holds weights, and no dual variables of those."""
 
     def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> Any:
         raise NotImplementedError

@@ -114,6 +114,7 @@ class LBFGS(Solver):
 
     memory: int | None = None
     requires = ("loss.smooth", "prior.gradient")
+    warm_anywhere = True
 
     def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> SmoothState:
         if warm is not None:

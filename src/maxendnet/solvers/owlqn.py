@@ -35,6 +35,7 @@ class OWLQN(Solver):
 
     memory: int | None = None
     requires = ("loss.smooth", "prior.rho")
+    warm_anywhere = True
 
     def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> SmoothState:
         w = np.zeros(problem.n_weights) if warm is None else warm.w.copy()

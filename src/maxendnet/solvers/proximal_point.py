@@ -95,7 +95,9 @@ class ProximalPoint(Solver):
         rho = problem.prior.rho if radius is None else 0.0
         centre = zero
         if warm is not None and warm.centre.shape == zero.shape:
-            centre, tau = warm.centre if warm.w is None else warm.w, warm.tau
+            # tau begins anew: what it had grown to at the end of the last fit is too hard for the beginning of this one
+            # (250 words, five C from 0.2 to 0.47: 1,044 passes cold, 1,071 with the last tau, 891 so)
+            centre = warm.centre if warm.w is None else warm.w
         dual_state = self.inner.start(
             problem.with_prior(ProximalL1(rho, tau, centre)), warm.dual_state if warm else None, seed, tol
         )

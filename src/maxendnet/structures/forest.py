@@ -257,7 +257,9 @@ class Forest:
         return cut(batch.offsets, max(1, min(n_shards, _n_examples(batch))), nodes)
 
     def _each(self, batch: Batch, backend: Threads | None, function, slow: float = 1.0) -> None:
-        (backend or Threads()).run(function, self.shards(batch, slow=slow))
+        # nothing is summed, so that shards are only there for the threads: few where there is little to do
+        n_shards = min(16, 1 + _n_nodes(batch) // 512)
+        (backend or Threads()).run(function, self.shards(batch, n_shards, slow))
 
 
 def single_is_enough(w: FloatArray, batch: Batch) -> bool:

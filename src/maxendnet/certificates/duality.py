@@ -1,4 +1,4 @@
-"""Bounds that do not come for free with an algorithm."""
+"""Dual values that do not come for free with an algorithm."""
 
 from __future__ import annotations
 

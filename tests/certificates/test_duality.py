@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from maxendnet import certificates
 from maxendnet.backends import Threads
-from maxendnet.certificates import mixed_entropy
+from maxendnet.certificates import duality, mixed_entropy
 from maxendnet.losses import Log
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
@@ -102,7 +101,7 @@ def test_ends_of_the_mixture(case):
 def test_examples_are_taken_some_at_a_time(case, nodes):
     whole = mixed_entropy(problem_of(case), case.w, 0.5)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(certificates, "NODES_AT_A_TIME", nodes)
+        patch.setattr(duality, "NODES_AT_A_TIME", nodes)
         assert_allclose(mixed_entropy(problem_of(case), case.w, 0.5), whole, rtol=1e-10, atol=1e-10)
         assert_allclose(mixed_entropy(problem_of(case, n_jobs=2), case.w, 0.5), whole, rtol=1e-10, atol=1e-10)
 

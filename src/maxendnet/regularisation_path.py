@@ -1,0 +1,252 @@
+"""Fits along a grid of constants, each started from the one before it."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from maxendnet.data.examples import as_examples
+from maxendnet.markov_network import MarkovNetwork
+from maxendnet.priors.base import is_number
+
+Point = dict[str, Any]
+
+# A fit starts best from one that is regularised more: its dual variables have found their places while there was little
+# of them. 1: larger is less. By the last word of the name, so that prior__lam counts as lam.
+SIGNS = {"C": 1, "radius": 1, "v": 1, "variance": 1, "lam": -1}
+
+
+@dataclass(frozen=True)
+class PathPoint:
+    """One fit of a path.
+
+    Parameters
+    ----------
+    params : dict
+        The constants.
+    objective, dual, gap : float
+        As of the model.
+    converged : bool
+    n_nonzero : int
+        Weights that are not exactly zero.
+    n_passes : int
+    seconds : float
+    score : float
+        On the validation examples; nan without.
+    model : MarkovNetwork
+        The fitted model, ready to predict.
+    """
+
+    params: Point
+    objective: float
+    dual: float
+    gap: float
+    converged: bool
+    n_nonzero: int
+    n_passes: int
+    seconds: float
+    score: float
+    model: Any = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Path:
+    """The fits of a path, in the order of the grid; prints as a table.
+
+    Parameters
+    ----------
+    points : tuple of PathPoint
+    """
+
+    points: tuple[PathPoint, ...]
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __iter__(self) -> Iterator[PathPoint]:
+        return iter(self.points)
+
+    def __getitem__(self, number: int) -> PathPoint:
+        return self.points[number]
+
+    @property
+    def models(self) -> list[Any]:
+        """The fitted models."""
+        return [point.model for point in self.points]
+
+    @property
+    def best(self) -> PathPoint:
+        """The point with the highest score; the first of equals."""
+        if all(np.isnan(point.score) for point in self.points):
+            raise ValueError("no point has a score; give validation=(X, y) to path.")
+        return max(self.points, key=lambda point: -np.inf if np.isnan(point.score) else point.score)
+
+    def __str__(self) -> str:
+        names = list(dict.fromkeys(name for point in self.points for name in point.params))
+        scored = not all(np.isnan(point.score) for point in self.points)
+        head = [*names, "objective", "gap", "nonzero", "passes", "seconds"] + ["score"] * scored
+        lines = [head]
+        for p in self.points:
+            constants = [f"{p.params[n]:g}" if is_number(p.params.get(n)) else str(p.params.get(n)) for n in names]
+            numbers = [f"{p.objective:.6g}", f"{p.gap:.1e}", str(p.n_nonzero), str(p.n_passes), f"{p.seconds:.2f}"]
+            lines.append(constants + numbers + [f"{p.score:.4f}"] * scored)
+        widths = [max(map(len, column)) for column in zip(*lines)]
+        return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in lines)
+
+
+def path(
+    estimator: MarkovNetwork,
+    X: Any,
+    y: Any = None,
+    grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]] | None = None,
+    *,
+    sample_weight: Any = None,
+    validation: Any = None,
+    verbose: int = 0,
+) -> Path:
+    """Fit an estimator for every point of a grid of constants, each fit started from the one before it.
+
+    The points are visited from more regularisation to less (small C or large lam first), whatever their order in the
+    grid; every fit has its own certificate, to the ``tol`` of the estimator, as if it had been made alone.
+
+    Parameters
+    ----------
+    estimator : MarkovNetwork
+        Stays as it is; clones are fitted.
+    X, y, sample_weight : as for ``fit``
+    grid : dict of lists, or list of dicts
+        ``{"C": [...], "lam": [...]}`` stands for all combinations; or the points themselves.
+    validation : Examples or pair (X, y), optional
+        Examples to score every model on.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Returns
+    -------
+    Path
+        In the order of the grid.
+
+    Examples
+    --------
+    >>> from maxendnet import L1M3N, path
+    >>> X, y = [[[0.0, 0.1], [1.0, 0.0]], [[1.0, 0.2]]], [["a", "b"], ["b"]]
+    >>> fits = path(L1M3N(), X, y, {"C": [0.1, 1.0]}, validation=(X, y))
+    >>> [point.n_nonzero for point in fits], fits.best.params
+    ([0, 3], {'C': 1.0})
+    """
+    points = expand(grid)
+    check_points(estimator, points)
+    examples = as_examples(X, y, weights=sample_weight, estimator=type(estimator).__name__, needs_y=True)
+    if validation is not None and isinstance(validation, tuple) and len(validation) != 2:
+        raise ValueError(f"validation must be Examples or a pair (X, y), got a tuple of {len(validation)}.")
+    others = None if validation is None else validation if isinstance(validation, tuple) else (validation, None)
+    from tqdm.auto import tqdm
+
+    found: list[Any] = [None] * len(points)
+    with tqdm(total=len(points), desc=f"{type(estimator).__name__} path", unit=" fits", disable=not verbose) as bar:
+
+        def keep(number: int, model: Any, seconds: float, error: Exception | None) -> None:
+            if error is not None:
+                raise error
+            frozen = copy.deepcopy(model).set_params(warm_start=estimator.warm_start)
+            score = float("nan") if others is None else frozen.score(*others)
+            found[number] = PathPoint(
+                points[number], frozen.objective_, frozen.dual_, frozen.gap_, frozen.converged_,
+                int(np.count_nonzero(frozen._w)), frozen.n_passes_, seconds, score, frozen,
+            )  # fmt: skip
+            bar.set_postfix_str(", ".join(f"{name}={value}" for name, value in points[number].items()))
+            bar.update()
+
+        follow(estimator, examples, points, keep)
+    return Path(tuple(found))
+
+
+def expand(grid: Any) -> list[Point]:
+    """The points of a grid, in its order; ``ValueError`` if there are none."""
+    if isinstance(grid, Mapping):
+        for name, values in grid.items():
+            if isinstance(values, str) or not isinstance(values, (Sequence, np.ndarray)) or len(values) == 0:
+                raise ValueError(f"grid[{name!r}] must be a list of values, at least one, got {values!r}.")
+        points = [dict(zip(grid, values)) for values in product(*grid.values())] if grid else []
+    else:
+        points = list(grid) if isinstance(grid, (list, tuple)) else []
+        if not all(isinstance(point, Mapping) for point in points):
+            raise ValueError(f"grid must be a dict of lists or a list of dicts, got {grid!r}.")
+        points = [dict(point) for point in points]
+    if not points:
+        raise ValueError(f'grid has no points, got {grid!r}; give for instance {{"C": [0.1, 1.0, 10.0]}}.')
+    return points
+
+
+def check_points(estimator: Any, points: Sequence[Point]) -> None:
+    """Refuse names and values that no fit would take, before the first fit and not after an hour of them."""
+    if not isinstance(estimator, MarkovNetwork):
+        raise ValueError(f"estimator must be one of maxendnet's, such as M3N(), got {estimator!r}.")
+    for point in points:
+        try:
+            prior, *_ = clone(estimator).set_params(**point)._compose()
+            prior.check()
+        except ValueError as error:
+            raise ValueError(f"at the point {point} of the grid: {error}") from error
+
+
+def visiting_order(points: Sequence[Point]) -> list[list[int]]:
+    """Numbers of the points in rows, from more regularisation to less; within a row only the last constant changes.
+
+    Examples
+    --------
+    >>> visiting_order(expand({"C": [1.0, 0.1], "lam": [5.0, 10.0]}))
+    [[3, 2], [1, 0]]
+    """
+
+    def rank(point: Point) -> tuple[Any, ...]:
+        others, constants = [], []
+        for name in sorted(point):
+            value, sign = point[name], SIGNS.get(name.split("__")[-1], 0)
+            if sign and is_number(value):
+                constants.append(sign * float(value))
+            else:  # bias=True, another solver: begins a path of its own
+                others.append(f"{name}={value}")
+        return (others, *constants)
+
+    ranks = [rank(point) for point in points]
+    rows: dict[str, list[int]] = {}
+    for number in sorted(range(len(points)), key=lambda i: (sorted(points[i]), ranks[i])):
+        head = ranks[number][:-1] if len(ranks[number]) > 1 else ranks[number]
+        rows.setdefault(repr((sorted(points[number]), head)), []).append(number)
+    return list(rows.values())
+
+
+def follow(
+    estimator: Any,
+    examples: Any,
+    points: Sequence[Point],
+    visit: Callable[[int, Any, float, Exception | None], None],
+) -> None:
+    """Fit at all points in a good order with warm starts; ``visit(number, model, seconds, error)`` after each.
+
+    A row starts from the beginning of the row before it, which is nearer than its end.
+    """
+    model = clone(estimator).set_params(warm_start=True, verbose=0)
+    usual = model.get_params()
+    names = {name for point in points for name in point}
+    usual = {name: clone(usual[name], safe=False) for name in names if name in usual}
+    head = None
+    for row in visiting_order(points):
+        model._state = head
+        for place, number in enumerate(row):
+            began, error = time.perf_counter(), None
+            try:
+                model.set_params(**usual).set_params(**points[number]).fit(examples)
+            except Exception as failure:
+                error = failure
+            visit(number, model, time.perf_counter() - began, error)
+            if place == 0:
+                head = model._state

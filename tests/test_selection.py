@@ -1,0 +1,200 @@
+"""Cross-validated constants: the same as a plain grid search, cheaper; scikit-learn's conventions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import FitFailedWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from systems import labelled_chains, weights_of
+
+from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, Examples, LapMEDN, MaxEnDNet, PathSearchCV
+from maxendnet.selection import default_grid
+
+ESTIMATORS = [M3N(), LapMEDN(), L1M3N(), L1CRF(), L2CRF()]
+of_each = pytest.mark.parametrize("model", ESTIMATORS, ids=lambda model: type(model).__name__)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return labelled_chains()
+
+
+# An example twice and an example of weight 2 are split into folds in different ways.
+WEIGHTS = {f"check_sample_weight_equivalence_on_{kind}_data": "folds differ" for kind in ("dense", "sparse")}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks(
+    [PathSearchCV(M3N(tol=0.3, max_passes=5, random_state=0), {"C": [0.1, 1.0]}, cv=2, search_tol=0.5)],
+    expected_failed_checks=lambda model: WEIGHTS,
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_agrees_with_grid_search(data):
+    """Convex problems to a small gap: warm or cold, the same models, so the same scores."""
+    X, y = data
+    grid = {"lam": [0.1, 30.0, 3.0]}
+    ours = PathSearchCV(L2CRF(tol=1e-9), grid, cv=3, search_tol=None).fit(X, y)
+    theirs = GridSearchCV(L2CRF(tol=1e-9), grid, cv=3).fit(X, y)
+    scores = ours.cv_results_["mean_test_score"]
+    assert_allclose(scores, theirs.cv_results_["mean_test_score"])
+    assert ours.best_score_ == pytest.approx(theirs.best_score_) and ours.n_splits_ == theirs.n_splits_
+    assert ours.cv_results_["params"] == theirs.cv_results_["params"]
+    assert_array_equal(ours.cv_results_["rank_test_score"], theirs.cv_results_["rank_test_score"])
+    assert {key for key in theirs.cv_results_ if "time" not in key} <= set(ours.cv_results_)
+
+
+@pytest.mark.parametrize(
+    ("model", "powers"),
+    [(M3N(), {"C": -2}), (LapMEDN(), {"C": 0, "lam": 2}), (L1M3N(), {"C": -1}), (L1CRF(), {"lam": 1}),
+     (L2CRF(), {"lam": 2})],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_default_grids_follow_the_scale_of_the_features(model, powers, data):
+    """Features a times as large and weights 1/a: the same problem, at constants multiplied by these powers of a."""
+    X, y = data
+    model = clone(model).set_params(structure="independent")
+    one, other = (default_grid(model, Examples.build([a * x for x in X], y)) for a in (1.0, 100.0))
+    assert len(one) == len(other) == (12 if isinstance(model, LapMEDN) else 7)
+    for point, scaled in zip(one, other):
+        assert scaled == pytest.approx({name: value * 100.0 ** powers[name] for name, value in point.items()})
+
+
+def test_the_l1_grid_begins_where_weights_begin(data):
+    X, y = data
+    largest = default_grid(L1CRF(), Examples.build(X, y))[0]["lam"]
+    none = L1CRF(lam=largest / 0.3).fit(X, y)
+    assert not none.coef_.any() and not none.transitions_.any()
+    some = L1CRF(lam=0.99 * largest / 0.3, tol=1e-6).fit(X, y)
+    assert some.coef_.any() or some.transitions_.any()
+
+
+@of_each
+def test_a_search_without_a_grid(model, data):
+    search = PathSearchCV(clone(model).set_params(random_state=0, tol=0.1), cv=2, search_tol=0.3).fit(*data)
+    scores = search.cv_results_["mean_test_score"]
+    assert search.best_score_ == scores.max() > scores.min()
+    assert search.best_estimator_.gap_ <= 0.1
+
+
+def test_results_do_not_depend_on_n_jobs(data):
+    X, y = data
+    found = []
+    for n_jobs in (1, 2):
+        model = M3N(tol=0.2, random_state=np.random.RandomState(3))
+        with parallel_config(backend="threading"):  # the default, processes, is slow to start
+            search = PathSearchCV(model, {"C": [0.1, 1.0]}, cv=3, n_jobs=n_jobs).fit(X, y)
+        found.append((search.cv_results_["mean_test_score"], weights_of(search.best_estimator_)))
+    assert_array_equal(found[0][0], found[1][0])
+    assert_array_equal(found[0][1], found[1][1])
+
+
+def test_the_winner_is_fitted_to_the_full_tol(data):
+    search = PathSearchCV(M3N(tol=1e-4, random_state=0), {"C": [0.05, 0.1]}, cv=2, search_tol=0.3).fit(*data)
+    assert search.best_estimator_.gap_ <= 1e-4 < search.cv_results_["mean_gap"].min()
+    expected = clone(search.estimator).set_params(**search.best_params_).fit(*data)
+    assert_array_equal(weights_of(search.best_estimator_), weights_of(expected))
+    assert not hasattr(search.estimator, "coef_")
+
+
+def test_predictions_are_those_of_the_best_model(data):
+    X, y = data
+    search = PathSearchCV(M3N(tol=0.2, random_state=0), {"C": [0.1]}, cv=2)
+    with pytest.raises(NotFittedError):
+        search.predict(X)
+    search.fit(X, y)
+    best = search.best_estimator_
+    for name in ("predict", "predict_marginals", "predict_max_marginals"):
+        for one, other in zip(getattr(search, name)(X), getattr(best, name)(X)):
+            assert_array_equal(one, other)
+    assert_array_equal(search.decision_function(X), best.decision_function(X))
+    assert len(search.predict_top(X, 2)[0]) == 2 and len(search.sample(X, 3, random_state=0)) == 3
+    assert search.score(X, y) == best.score(X, y)
+    assert_array_equal(search.classes_, best.classes_)
+    unfitted = PathSearchCV(M3N(tol=0.2), {"C": [0.1]}, cv=2, refit=False).fit(X, y)
+    assert not hasattr(unfitted, "predict") and unfitted.best_params_ == {"C": 0.1}
+
+
+def test_groups_stay_together(data):
+    X, y = data
+    groups = np.arange(len(X)) % 4
+    search = PathSearchCV(M3N(tol=0.2, random_state=0), {"C": [0.1, 1.0]}, cv=GroupKFold(4))
+    search.fit(X, y, groups=groups)
+    expected = cross_val_score(M3N(C=0.1, tol=0.2, random_state=0), X, y, groups=groups, cv=GroupKFold(4))
+    found = [search.cv_results_[f"split{k}_test_score"][0] for k in range(4)]
+    assert_allclose(found, expected)  # the first point of a path is a cold start
+    with pytest.raises(ValueError, match="groups"):
+        search.fit(X, y)
+
+
+def test_feature_dicts_trees_weights_and_a_scorer():
+    words = ["the", "dog", "a", "cat", "runs", "sleeps"]
+    X = [([{"word": words[i % 6]}, {"word": words[(i + 1) % 6]}], [(0, 1)]) for i in range(12)]
+    y = [["even" if int(words.index(node["word"])) % 2 == 0 else "odd" for node in nodes] for nodes, _ in X]
+    seen = []
+
+    def exact(model, X, y):
+        seen.append((type(X), type(y)))
+        return float(np.mean([list(p) == list(t) for p, t in zip(model.predict(X), y)]))
+
+    search = PathSearchCV(L2CRF(structure="tree"), {"lam": [0.1, 1e6]}, cv=KFold(3), scoring=exact)
+    search.fit(X, y, sample_weight=np.ones(12))
+    assert search.best_params_ == {"lam": 0.1} and search.best_score_ == 1.0
+    assert seen[0] == (Examples, list) and search.score(X, y) == 1.0
+    assert search.best_estimator_.feature_names_[0] == "word=a"
+
+
+def test_one_split_one_point_and_progress(data, capsys):
+    search = PathSearchCV(M3N(tol=0.2), {"C": [0.1]}, cv=[(np.arange(20), np.arange(20, 40))], verbose=1).fit(*data)
+    assert search.n_splits_ == 1 and search.best_index_ == 0
+    assert "M3N search" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="at least one"):
+        PathSearchCV(M3N(), {"C": [0.1]}, cv=1).fit(*data)
+    with pytest.raises(ValueError, match="gives no split"):
+        PathSearchCV(M3N(), {"C": [0.1]}, cv=[]).fit(*data)
+
+
+def test_of_equals_the_most_regularised(data):
+    X = [[[1.0]], [[-1.0]]] * 6
+    y = [["a"], ["b"]] * 6
+    assert PathSearchCV(M3N(), {"C": [1.0, 10.0, 0.1]}, cv=2).fit(X, y).best_params_ == {"C": 0.1}
+
+
+def test_a_constant_that_makes_a_fit_fail(data):
+    search = PathSearchCV(M3N(tol=0.2), {"C": [-1.0, 0.1]}, cv=2)
+    with pytest.warns(FitFailedWarning, match="2 fits of the search failed.*C must be a positive") as caught:
+        search.fit(*data)
+    assert caught[0].filename == __file__
+    assert search.best_params_ == {"C": 0.1}
+    assert np.isnan(search.cv_results_["mean_test_score"][0])
+    assert search.cv_results_["rank_test_score"].tolist() == [2, 1]
+    with pytest.raises(ValueError, match="C must be a positive"):
+        clone(search).set_params(error_score="raise").fit(*data)
+    with pytest.raises(ValueError, match="All 2 fits of the search failed"):
+        clone(search).set_params(grid={"C": [-1.0]}).fit(*data)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"estimator": "M3N"}, "estimator must be one of maxendnet's"),
+        ({"estimator": CRF()}, "CRF has no default grid"),
+        ({"estimator": MaxEnDNet()}, "MaxEnDNet has no default grid"),
+        ({"grid": {}}, "grid has no points"),
+        ({"grid": {"D": [1.0]}}, "Invalid parameter 'D'"),
+        ({"scoring": "accuracy"}, "scoring must be None or a function"),
+        ({"error_score": "nan"}, "error_score must be"),
+        ({"search_tol": 0.0}, "search_tol must be None or a positive"),
+    ],
+    ids=str,
+)
+def test_bad_settings(settings, message, data):
+    with pytest.raises(ValueError, match=message):
+        PathSearchCV(**{"estimator": M3N(), **settings}).fit(*data)
