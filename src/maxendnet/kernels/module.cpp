@@ -1,82 +1,12 @@
 // The binding: checks dtype and contiguity, releases the GIL, calls the kernel. No Python object is seen inside a kernel.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 
-#include <stdexcept>
+#include "binding.hpp"
 
-#include "kernels.hpp"
-
-namespace nb = nanobind;
-using namespace nb::literals;
 using namespace maxendnet;
 
 namespace {
-
-template <class T>
-using In = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
-template <class T>
-using Out = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
-
-// The data of an array as it is. Never a converted copy: that would be gone before the kernel reads it.
-template <class T>
-const T* data_of(nb::handle value, const std::string& name) {
-  In<T> array;
-  if (!nb::try_cast(value, array, false))
-    throw std::invalid_argument(name + " has the wrong dtype or is not C-contiguous");
-  return array.size() ? array.data() : nullptr;
-}
-template <class T>
-T* writable(nb::handle value, const std::string& name) {
-  if (value.is_none()) return nullptr;
-  Out<T> array;
-  if (!nb::try_cast(value, array, false))
-    throw std::invalid_argument(name + " has the wrong dtype, is not C-contiguous or is read-only");
-  return array.data();
-}
-
-template <class T>
-const T* field(nb::handle batch, const char* name) {
-  return data_of<T>(batch.attr(name), std::string("batch.") + name);
-}
-
-size_t extent(nb::handle batch, const char* name, size_t axis) {
-  return nb::cast<size_t>(batch.attr(name).attr("shape")[nb::int_(axis)]);
-}
-
-// n_labels and the counts of weights are not in the batch: they belong to the model.
-struct Shape {
-  int64_t n_features;
-  int n_labels, n_edge_types, n_edge_features, n_tied;
-};
-
-BatchView view(nb::handle batch, const Shape& shape) {
-  BatchView b{};
-  b.indptr = field<int64_t>(batch, "indptr");
-  b.indices = field<int32_t>(batch, "indices");
-  b.data = field<double>(batch, "data");
-  b.y = field<int32_t>(batch, "y");
-  b.offsets = field<int64_t>(batch, "offsets");
-  b.order = field<int32_t>(batch, "order");
-  b.parent = field<int32_t>(batch, "parent");
-  b.edge_type = field<int32_t>(batch, "edge_type");
-  b.flipped = field<uint8_t>(batch, "flipped");
-  b.edge_features = field<double>(batch, "edge_features");
-  b.allowed = field<uint8_t>(batch, "allowed");
-  b.label_features = field<double>(batch, "label_features");
-  b.weights = field<double>(batch, "weights");
-  b.n_examples = int64_t(extent(batch, "offsets", 0)) - 1;
-  b.n_nodes = int64_t(extent(batch, "parent", 0));
-  b.n_features = shape.n_features;
-  b.n_labels = shape.n_labels;
-  b.lanes = padded(shape.n_labels);
-  b.n_edge_types = shape.n_edge_types;
-  b.n_edge_features = shape.n_edge_features;
-  b.n_tied = shape.n_tied;
-  return b;
-}
 
 struct Groups {
   In<int64_t> node_offsets, feature_offsets;
@@ -89,13 +19,6 @@ struct Groups {
             entry_offsets.data(), entry_nodes.data(), entry_values.data()};
   }
 };
-
-template <class T>
-nb::ndarray<nb::numpy, T> to_numpy(std::vector<T>&& values) {
-  auto* kept = new std::vector<T>(std::move(values));
-  nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  return nb::ndarray<nb::numpy, T>(kept->data(), {kept->size()}, owner);
-}
 
 // Transposes X inside every group of nodes: counting sort, linear in the number of entries.
 nb::tuple group_features(In<int64_t> indptr, In<int32_t> indices, In<double> data, In<int64_t> node_offsets,
@@ -143,23 +66,6 @@ nb::tuple group_features(In<int64_t> indptr, In<int32_t> indices, In<double> dat
   return nb::make_tuple(to_numpy(std::move(feature_offsets)), to_numpy(std::move(features)),
                         to_numpy(std::move(entry_offsets)), to_numpy(std::move(entry_nodes)),
                         to_numpy(std::move(entry_values)));
-}
-
-PriorArgs prior_args(const std::string& kind, double a, double b, nb::handle variance, nb::handle mean) {
-  PriorArgs p{};
-  p.a = a;
-  p.b = b;
-  if (kind == "gaussian") p.kind = gaussian;
-  else if (kind == "normal_gamma") p.kind = normal_gamma;
-  else if (kind == "normal_inverse_gaussian") p.kind = normal_inverse_gaussian;
-  else if (kind == "spike_slab") p.kind = spike_slab;
-  else if (kind == "exponential") p.kind = exponential;
-  else if (kind == "uniform") p.kind = uniform;
-  else if (kind == "proximal_l1") p.kind = proximal_l1;
-  else throw std::invalid_argument("the kernels know no prior of kind '" + kind + "'");
-  if (!variance.is_none()) p.variance = data_of<double>(variance, "variance");
-  if (!mean.is_none()) p.mean = data_of<double>(mean, "mean");
-  return p;
 }
 
 template <class R>
@@ -333,79 +239,5 @@ NB_MODULE(_kernels, m) {
       },
       "kind"_a, "a"_a, "b"_a, "variance"_a.none(), "mean"_a.none(), "eta"_a, "out"_a,
       "Posterior mean as the kernels compute it, to be compared with the Python class.");
-  m.def(
-      "exponentiated_gradient",
-      [](nb::handle batch, const Shape& shape, const std::string& kind, double a, double b2, nb::handle variance,
-         nb::handle mean, double C, Out<double> weights, Out<double> eta, In<double> cost, In<int64_t> picks,
-         double most_spread, double grow, Out<double> steps, Out<double> node_potentials, Out<double> matrix_potentials,
-         Out<double> node_marginals, Out<double> matrix_marginals) {
-        const BatchView b = view(batch, shape);
-        const PriorArgs prior = prior_args(kind, a, b2, variance, mean);
-        nb::gil_scoped_release release;
-        exponentiated_gradient(b, prior, C, weights.data(), eta.data(), cost.data(), picks.data(),
-                               int64_t(picks.size()), most_spread, grow, steps.data(), node_potentials.data(),
-                               matrix_potentials.data(), node_marginals.data(), matrix_marginals.data());
-      },
-      "batch"_a, "shape"_a, "kind"_a, "a"_a, "b"_a, "variance"_a.none(), "mean"_a.none(), "C"_a,
-      "weights"_a.noconvert(), "eta"_a.noconvert(), "cost"_a.noconvert(), "picks"_a, "most_spread"_a, "grow"_a,
-      "steps"_a.noconvert(), "node_potentials"_a.noconvert(), "matrix_potentials"_a.noconvert(),
-      "node_marginals"_a.noconvert(), "matrix_marginals"_a.noconvert(),
-      "An exponentiated gradient step for every picked example; all but the data changes.");
-  m.def(
-      "potential_marginals",
-      [](nb::handle batch, const Shape& shape, int64_t first, int64_t last, double most_spread,
-         In<double> node_potentials, In<double> matrix_potentials, Out<double> node_marginals,
-         Out<double> matrix_marginals) {
-        const BatchView b = view(batch, shape);
-        nb::gil_scoped_release release;
-        potential_marginals(b, first, last, most_spread, node_potentials.data(), matrix_potentials.data(),
-                            node_marginals.data(), matrix_marginals.data());
-      },
-      "batch"_a, "shape"_a, "first"_a, "last"_a, "most_spread"_a, "node_potentials"_a.noconvert(),
-      "matrix_potentials"_a.noconvert(), "node_marginals"_a.noconvert(), "matrix_marginals"_a.noconvert(),
-      "Marginals of potentials that every example has of its own.");
-  nb::class_<CliqueMarginals>(m, "CliqueMarginals", "Dual variables by their marginals on nodes and edges.")
-      .def("__init__",
-           [](CliqueMarginals* self, nb::handle batch, const Shape& shape, double C) {
-             const BatchView b = view(batch, shape);
-             new (self) CliqueMarginals(b.n_examples, b.n_labels, b.offsets, b.y, b.parent, b.weights, C);
-           })
-      .def("copy", [](const CliqueMarginals& self) { return CliqueMarginals(self); })
-      .def("scale",
-           [](CliqueMarginals& self, nb::handle batch, const Shape& shape, double C, double factor, double share) {
-             const BatchView b = view(batch, shape);
-             self.scale(b.n_examples, b.offsets, b.y, b.parent, b.weights, C, factor, share);
-           },
-           "batch"_a, "shape"_a, "C"_a, "factor"_a, "share"_a)
-      .def("nodes", [](const CliqueMarginals& self) { return to_numpy(std::vector<double>(self.node)); })
-      .def("edges", [](const CliqueMarginals& self) {
-        // every pair of labels with weight: the child's node, the labels of parent and child, the weight
-        std::vector<int64_t> node;
-        std::vector<int32_t> parent, child;
-        std::vector<double> weight;
-        for (size_t t = 0; t < self.edges.size(); t++)
-          for (const auto& cell : self.edges[t]) {
-            node.push_back(int64_t(t));
-            parent.push_back(cell.parent);
-            child.push_back(cell.child);
-            weight.push_back(cell.weight);
-          }
-        return nb::make_tuple(to_numpy(std::move(node)), to_numpy(std::move(parent)), to_numpy(std::move(child)),
-                              to_numpy(std::move(weight)));
-      });
-  m.def(
-      "smo",
-      [](nb::handle batch, const Shape& shape, const std::string& kind, double a, double b2, nb::handle variance,
-         nb::handle mean, double C, Out<double> weights, Out<double> eta, In<double> cost, In<int64_t> picks, int rounds,
-         CliqueMarginals& marginals, Out<double> gaps) {
-        const BatchView b = view(batch, shape);
-        const PriorArgs prior = prior_args(kind, a, b2, variance, mean);
-        nb::gil_scoped_release release;
-        smo(b, prior, C, weights.data(), eta.data(), cost.data(), picks.data(), int64_t(picks.size()), rounds,
-            marginals, gaps.data());
-      },
-      "batch"_a, "shape"_a, "kind"_a, "a"_a, "b"_a, "variance"_a.none(), "mean"_a.none(), "C"_a,
-      "weights"_a.noconvert(), "eta"_a.noconvert(), "cost"_a.noconvert(), "picks"_a, "rounds"_a, "marginals"_a,
-      "gaps"_a.noconvert(),
-      "Steps between two labellings for every picked example; `weights`, `eta`, `marginals` and `gaps` change.");
+  bind_clique_marginals(m);
 }

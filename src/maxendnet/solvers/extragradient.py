@@ -10,13 +10,15 @@ import numpy as np
 from maxendnet.priors.base import is_number
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
+from maxendnet.solvers.exponentiated_gradient import STARTS
 
 
 class Gibbs(NamedTuple):
-    """A dual point by its potentials ``A l + W . f``, shared by all examples, and what a look at it gave."""
+    """A dual point by its potentials ``A l + W . f + B r``, shared by all examples, and what a look at it gave."""
 
     A: float
     W: FloatArray
+    B: float
     value: float
     eta: FloatArray
     cost: float
@@ -90,22 +92,26 @@ class Extragradient(Solver):
         zero = np.zeros(problem.n_weights)
         if warm is not None and warm.eta.shape == zero.shape:
             return self._go_on(problem, warm)
+        for B in STARTS:  # uniform alpha, or so much nearer to the truth that it is inside the domain of the cumulant
+            alpha = Gibbs(0.0, zero, B, *problem.gibbs(0.0, zero, B))
+            if np.isfinite(problem.prior.cumulant(alpha.eta)):
+                break
         # the average begins with a little weight on the true labellings, whose eta is 0, inside every domain
-        alpha = Gibbs(0.0, zero, *problem.gibbs(0.0, zero))
         return SaddleState(alpha, zero, 0.0, 1e-3, zero, 0.0, 1e-3, problem.prior.mean(zero), problem.C)
 
     def _go_on(self, problem: Problem, warm: SaddleState) -> SaddleState:
+        A, W, B = warm.alpha[:3]
+        value, eta, cost = problem.gibbs(A, W, B)
         factor = problem.C / warm.C
-        if factor == 1 and np.array_equal(problem.prior.mean(warm.eta), warm.mu):
-            return warm._replace(finished=False)  # the same problem
-        # another one: as if this was found early, so that the new can still move it
-        early = 0.1
-        A, W = early * warm.alpha.A, early * warm.alpha.W
-        eta, cost = factor * warm.eta, factor * warm.cost
-        share = problem.dual(eta, cost)[1]
-        eta, cost = share * eta, share * cost
+        if value == warm.alpha.value and np.allclose(eta, factor * warm.alpha.eta, rtol=1e-12, atol=0.0):  # same data
+            if factor == 1 and np.array_equal(problem.prior.mean(warm.eta), warm.mu):
+                return warm._replace(finished=False)  # and the same problem
+            eta, cost = factor * warm.eta, factor * warm.cost
+        # The average and the potentials count as if they had been found early, so that the new problem can move them.
+        share, early = problem.dual(eta, cost)[1], 0.1
+        eta, cost, A, W = share * eta, share * cost, early * A, early * W
         return SaddleState(
-            Gibbs(A, W, *problem.gibbs(A, W)), eta, cost, early * warm.total, eta, cost, early * warm.size,
+            Gibbs(A, W, B, *problem.gibbs(A, W, B)), eta, cost, early * warm.total, eta, cost, early * warm.size,
             problem.prior.mean(eta), problem.C,
         )  # fmt: skip
 
@@ -119,19 +125,22 @@ class Extragradient(Solver):
 
         def reached(mu: FloatArray) -> Gibbs:
             A, W = alpha.A + size, alpha.W + size * mu
-            return Gibbs(A, W, *problem.gibbs(A, W))
+            return Gibbs(A, W, alpha.B, *problem.gibbs(A, W, alpha.B))
+
+        def inside(eta: FloatArray, mu: FloatArray) -> bool:
+            return bool(np.isfinite(prior.cumulant(eta)) and np.all(np.isfinite(mu)))
 
         while size > 1e-12 * state.size:
             trial_eta, trial_cost, trial_mu = average(alpha)
-            if np.isfinite(prior.cumulant(trial_eta)):
+            if inside(trial_eta, trial_mu):
                 trial = reached(state.mu)
                 eta, cost, mu = average(trial)
-                if np.isfinite(prior.cumulant(eta)):
+                if inside(eta, mu):
                     new = reached(trial_mu)
                     bend = (trial_mu - state.mu) @ (trial.eta - new.eta) - (trial.eta - alpha.eta) @ (trial_mu - mu)
                     room = divergence(problem, trial, alpha) + divergence(problem, new, trial)
                     room += total * between(prior, trial_eta, state.eta) + (total + size) * between(prior, eta, trial_eta)
-                    if size * bend <= room:
+                    if bend <= 0 or size * bend <= room:  # rounding may make the room negative, which it is not
                         break
             size *= 0.5
         else:
@@ -142,7 +151,8 @@ class Extragradient(Solver):
             new, eta, cost, total + size,
             state.mean_eta + share * (trial_eta - state.mean_eta),
             state.mean_cost + share * (trial_cost - state.mean_cost),
-            self.grow * size, mu, problem.C,
+            # in the beginning, before any step was too long, faster
+            size * (2.0 if size == total else self.grow), mu, problem.C,
         )  # fmt: skip
 
     def due(self, problem: Problem, state: SaddleState, n_pass: int, tol: float) -> bool:

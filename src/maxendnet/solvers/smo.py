@@ -113,6 +113,7 @@ class SMO(Solver):
 
     def evaluate(self, problem: Problem, state: MarginalState) -> Evaluation:
         refresh(problem, state)
+        state.gaps[:] = np.inf  # the next pass looks at every example: gaps that were small may have grown since
         eta = problem.structure.unpad(state.eta)
         mu = problem.prior.mean(eta)
         primal, dual = problem.primal(mu), problem.dual(eta, state.cost)[0]
