@@ -290,7 +290,8 @@ void exponentiated_gradient(const BatchView& b, const PriorArgs& prior, double C
     double *node = node_potentials + begin * b.lanes, *matrix = matrix_potentials + i * matrices;
     double *old_node = node_marginals + begin * b.lanes, *old_matrix = matrix_marginals + i * matrices;
     find_gradient(b, weights, cost, i, c);
-    for (int trial = 0; trial < 6; trial++) {  // few, for a call must not last; the next visit goes on where this one ends
+    // few trials, for a call must not last; the next visit goes on where this one ends
+    for (int trial = 0; trial < (n < 10000 ? 6 : 1); trial++) {
       const double step = steps[i];
       c.node.assign(node, node + n * b.lanes);
       for (size_t k = 0; k < c.node.size(); k++) c.node[k] += step * c.gradient[k];

@@ -174,7 +174,7 @@ void smo(const BatchView& b, const PriorArgs& prior, double C, double* weights, 
       gaps[i] = 0;
       continue;
     }
-    for (int round = 0; round < rounds; round++) {
+    for (int round = 0; round < (end - begin < 10000 ? rounds : 1); round++) {  // a call must not last
       look(b, weights, cost, i, q, c);
       const double gap = std::max(0.0, size * c.top - c.here);
       if (round == 0) gaps[i] = gap;

@@ -139,7 +139,9 @@ class Extragradient(Solver):
                     new = reached(trial_mu)
                     bend = (trial_mu - state.mu) @ (trial.eta - new.eta) - (trial.eta - alpha.eta) @ (trial_mu - mu)
                     room = divergence(problem, trial, alpha) + divergence(problem, new, trial)
-                    room += total * between(prior, trial_eta, state.eta) + (total + size) * between(prior, eta, trial_eta)
+                    room += total * between(prior, trial_eta, state.eta) + (total + size) * between(
+                        prior, eta, trial_eta
+                    )
                     if bend <= 0 or size * bend <= room:  # rounding may make the room negative, which it is not
                         break
             size *= 0.5
@@ -169,9 +171,9 @@ class Extragradient(Solver):
 
 def divergence(problem: Problem, p: Gibbs, q: Gibbs) -> float:
     """``sum alpha_p log(p / q)``, the Kullback-Leibler divergence of dual points: all it needs has been looked at."""
-    return problem.C * (q.value - p.value) + p.eta @ (q.W - p.W) - p.cost * (q.A - p.A)
+    return float(problem.C * (q.value - p.value) + p.eta @ (q.W - p.W) - p.cost * (q.A - p.A))
 
 
 def between(prior: Any, eta: FloatArray, other: FloatArray) -> float:
     """The same of the posteriors with these eta, p from the first."""
-    return prior.cumulant(other) - prior.cumulant(eta) - prior.mean(eta) @ (other - eta)
+    return float(prior.cumulant(other) - prior.cumulant(eta) - prior.mean(eta) @ (other - eta))

@@ -37,11 +37,11 @@ class MarginalState:
 class SMO(Solver):
     """Sequential minimal optimisation of a hinge model's dual by clique marginals; stops at the relative duality gap.
 
-    One update takes two labellings of one example, those that violate the optimality conditions most: the most violating
-    of all labellings (decoded with its costs added), and the least deserving one of those that have dual weight. Weight
-    moves from the second to the first by the step that is best for the dual. What is kept of alpha are its marginals on
-    nodes and edges. On a forest these are all that the dual sees: a labelling has weight to give if each of its nodes
-    and edges has, and the second one is found by the same recursion, over the pairs of labels that have weight.
+    One update takes the two labellings of an example that violate the optimality conditions most: the most violating
+    of all (decoded with its costs added), and the least deserving of those that have dual weight. Weight moves from the
+    second to the first by the step that is best for the dual. What is kept of alpha are its marginals on nodes and
+    edges, which are all that the dual sees. On a forest a labelling has weight to give if each of its nodes and edges
+    has, and the second one is found by the same recursion as the first, over the pairs of labels that have weight.
 
     After Taskar et al. 2003 (section 6), who treat the Gaussian prior. Theirs takes weight from one labelling of the
     alpha of largest entropy; here any alpha with these marginals will do, which allows longer steps. After the first
@@ -68,9 +68,8 @@ class SMO(Solver):
 
     def check(self) -> None:
         if not (self.rounds >= 1 and self.check_every >= 1):
-            raise ValueError(
-                f"rounds and check_every must be at least 1, got rounds={self.rounds!r}, check_every={self.check_every!r}."
-            )
+            got = f"rounds={self.rounds!r}, check_every={self.check_every!r}"
+            raise ValueError(f"rounds and check_every must be at least 1, got {got}.")
 
     def start(
         self, problem: Problem, warm: MarginalState | None = None, seed: Any = None, tol: float = 1e-3

@@ -28,7 +28,7 @@ def features_of(structure: Forest, batch: Batch, node: FloatArray, matrices: Flo
     X = sparse.csr_array((batch.data, batch.indices, batch.indptr), shape=(len(node), structure.n_features))
     tied = np.einsum("tl,tlj->j", node, batch.label_features) if structure.n_tied else np.zeros(0)
     n_types = structure.n_edge_types
-    return structure.join(Parts(X.T @ node, matrices[:n_types], matrices[n_types:], tied))
+    return structure.join(Parts(np.asarray(X.T @ node), matrices[:n_types], matrices[n_types:], tied))
 
 
 def edge_sums(
