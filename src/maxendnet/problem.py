@@ -98,11 +98,11 @@ class Problem:
         return float(values @ self.batch.weights), slope
 
     def gibbs(self, A: float, W: FloatArray, B: float = 0.0) -> tuple[float, FloatArray, float]:
-        """The dual point ``alpha_i(y) = C u_i p_i(y)`` where p_i has the potentials ``A l_i(y) + W . f(x_i, y) + B r_i(y)``.
+        """The dual point ``alpha_i(y) = C u_i p_i(y)``, p_i of the potentials ``A l_i(y) + W . f(x_i, y) + B r_i(y)``.
 
-        That is, ``p_i(y)`` is proportional to their exponential; ``r_i(y)`` is the number of nodes that are right, so that
-        a large B is near the true labellings. All examples share A, B and W: the point needs no memory of its own, and
-        to look at it is one sum-product.
+        That is, ``p_i(y)`` is proportional to their exponential; ``r_i(y)`` is the number of nodes that are right, so
+        that a large B is near the true labellings. All examples share A, B and W: the point needs no memory of its own,
+        and to look at it is one sum-product.
 
         Returns
         -------
@@ -119,7 +119,7 @@ class Problem:
 
     @cached_property
     def augmented(self) -> Problem:
-        """The same examples under the log loss. Two more tied features: the cost of a label, and whether it is right."""
+        """The same examples under the log loss, with two more tied features: cost of a label, whether it is right."""
         batch, s = self.batch, self.structure
         extra = np.stack([self.cost[batch.y], np.eye(s.n_labels)[batch.y]], axis=2)
         batch = batch._replace(

@@ -105,7 +105,7 @@ def test_own_potentials_are_enumeration(case):
 @given(strategies.forest_cases())
 @settings(deadline=None, max_examples=40)
 def test_marginals_of_smo_stay_marginals(case):
-    """Not negative, of the right sum, zero where a label is forbidden; those of nodes are the sums of those of edges."""
+    """Not negative, of the right sum, zero where a label is forbidden; and those of nodes and edges agree."""
     problem = problem_of(case, Gaussian())
     state = run(SMO(), problem, tol=0.0, max_passes=13, seed=0, warn=False).state
     batch, L = problem.batch, case.n_labels
