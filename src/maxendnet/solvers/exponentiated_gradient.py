@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,9 +15,21 @@ from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.block_frank_wolfe import kernel_prior
 from maxendnet.structures.expectations import features_of, true_marginals
 
-# How far alpha begins from uniform, towards the truth: the dual is that of uniform alpha where C is small, and where it
-# is large uniform alpha may be far down, or outside the domain of the cumulant.
+# How far alpha may begin from uniform, towards the truth.
 STARTS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+
+
+def best_start(value: Callable[[float], float]) -> float:
+    """Where the dual is largest; beyond 16 only if all before is outside the domain of the cumulant.
+
+    There rounding begins to hide how much weight the other labellings have.
+    """
+    values: dict[float, float] = {}
+    for B in STARTS:
+        if B > 16 and max(values.values()) > -np.inf:
+            break
+        values[B] = value(B)
+    return max(values, key=values.__getitem__)
 
 
 class SharedState(NamedTuple):
@@ -135,12 +148,17 @@ class ExponentiatedGradient(Solver):
 
     def _start_shared(self, problem: Problem, warm: SharedState | None, size: float) -> SharedState:
         zero = np.zeros(problem.n_weights)
-        found = [SharedState(0.0, zero, B, size, *problem.gibbs(0.0, zero, B)[1:]) for B in STARTS]
         if isinstance(warm, SharedState) and warm.W.shape == zero.shape:
-            found.append(warm._replace(eta=zero, cost=0.0, finished=False))
             _, eta, cost = problem.gibbs(warm.A, warm.W, warm.B)
-            found[-1] = found[-1]._replace(eta=eta, cost=cost)
-        return max(found, key=lambda state: state.cost - problem.prior.cumulant(state.eta))
+            if np.isfinite(problem.prior.cumulant(eta)):
+                return warm._replace(eta=eta, cost=cost, finished=False)
+
+        def value(B: float) -> float:
+            _, eta, cost = problem.gibbs(0.0, zero, B)
+            return cost - problem.prior.cumulant(eta)
+
+        B = best_start(value)
+        return SharedState(0.0, zero, B, size, *problem.gibbs(0.0, zero, B)[1:])
 
     def _step_shared(self, problem: Problem, state: SharedState) -> SharedState:
         prior, size = problem.prior, state.step
@@ -162,22 +180,23 @@ class ExponentiatedGradient(Solver):
             np.zeros(node), np.zeros(matrix), np.zeros(node), np.zeros(matrix), np.full(problem.n_examples, size),
             rng, np.zeros(s.padded_size), np.zeros(0),
         )  # fmt: skip
-        value = lambda: state.cost - problem.prior.cumulant(s.unpad(state.eta))  # noqa: E731
-        truth = s.pad_cost(np.eye(s.n_labels))[batch.y]
-        best, best_value = 0.0, -np.inf
-        for B in STARTS:
-            state.node_potentials[:] = B * truth
+
+        def dual() -> float:
             find_marginals(problem, state)
-            if value() > best_value:
-                best, best_value = B, value()
+            return state.cost - problem.prior.cumulant(s.unpad(state.eta))
+
+        def value(B: float) -> float:
+            state.node_potentials[:] = B * truth
+            return dual()
+
         if isinstance(warm, OwnState) and warm.matrix_potentials.shape == matrix and warm.node_potentials.shape == node:
             state.node_potentials[:], state.matrix_potentials[:] = warm.node_potentials, warm.matrix_potentials
-            state.steps = warm.steps.copy()
-            find_marginals(problem, state)
-            if value() >= best_value:
+            if dual() > -np.inf:
+                state.steps = warm.steps.copy()
                 return state
-        state.node_potentials[:], state.matrix_potentials[:] = best * truth, 0.0
-        find_marginals(problem, state)
+            state.matrix_potentials[:] = 0.0
+        truth = s.pad_cost(np.eye(s.n_labels))[batch.y]
+        value(best_start(value))
         return state
 
     def _step_own(self, problem: Problem, state: OwnState) -> OwnState:
