@@ -284,7 +284,9 @@ def test_solver_reaches_the_optimum(case, system, kind):
 @pytest.mark.parametrize(("case", "system", "kind"), COMBINATIONS)
 def test_certificate_holds_long_before_convergence(case, system, kind, max_passes):
     model, problem = model_of(case, system)
-    model.set_params(solver=kind(), tol=TOL, max_passes=max_passes, random_state=1)
+    # a pass of Algorithm 1 is a whole Gaussian problem, which a solver made for less would never end
+    tol = max(TOL, kind.accuracy) if system == "LapMEDN variational" else TOL
+    model.set_params(solver=kind(), tol=tol, max_passes=max_passes, random_state=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(CASES[case][0])

@@ -352,6 +352,7 @@ INTERRUPTED = """
     import sys
     import numpy as np
     from maxendnet import L1CRF, L1M3N, L2CRF, LapMEDN, M3N
+    from maxendnet.solvers import SMO, ExponentiatedGradient, Extragradient
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(n, 50)) for n in {lengths}]
     y = [rng.integers(20, size=len(x)) for x in X]
@@ -378,6 +379,13 @@ INTERRUPTED = """
         pytest.param("L2CRF(lam=1e-6)", "[10] * 5000", 2, id="LBFGS, two threads"),
         pytest.param("L2CRF(lam=1e-6)", "[100_000]", 1, id="LBFGS, one long sequence"),
         pytest.param("L1CRF(lam=1e-3)", "[10] * 2000", 1, id="OWLQN"),
+        pytest.param("M3N(solver=SMO(check_every=1))", "[10] * 1000", 1, id="SMO"),
+        pytest.param("M3N(solver=SMO(check_every=1))", "[50_000]", 1, id="SMO, one long sequence"),
+        pytest.param("M3N(solver=ExponentiatedGradient(check_every=1))", "[10] * 500", 1, id="ExponentiatedGradient"),
+        pytest.param(
+            "M3N(solver=ExponentiatedGradient(check_every=1))", "[20_000]", 1, id="the same, one long sequence"
+        ),
+        pytest.param("M3N(solver=Extragradient(check_every=1))", "[10] * 500", 1, id="Extragradient"),
     ],
 )
 def test_control_c_stops_a_fit_within_half_a_second(model, lengths, n_jobs):

@@ -76,6 +76,16 @@ class ActiveSets:
     @property
     def n_support(self) -> int: ...
 
+@final
+class CliqueMarginals:
+    """Dual variables by their marginals on nodes and edges."""
+
+    def __init__(self, batch: _Batch, shape: Shape, C: float, /) -> None: ...
+    def copy(self) -> CliqueMarginals: ...
+    def scale(self, batch: _Batch, shape: Shape, C: float, factor: float, share: float) -> None: ...
+    def nodes(self) -> _F64: ...
+    def edges(self) -> tuple[_I64, _I32, _I32, _F64]: ...
+
 def padded(n_labels: int) -> int: ...
 def group_features(
     indptr: _I64, indices: _I32, data: _F64, node_offsets: _I64, n_features: int
@@ -174,4 +184,53 @@ def block_gaps(
 def active_features(batch: _Batch, shape: Shape, sets: ActiveSets, first: int, last: int, eta: _F64) -> None: ...
 def prior_mean(
     kind: str, a: float, b: float, variance: _F64 | None, mean: _F64 | None, eta: _F64, out: _F64
+) -> None: ...
+def exponentiated_gradient(
+    batch: _Batch,
+    shape: Shape,
+    kind: str,
+    a: float,
+    b: float,
+    variance: _F64 | None,
+    mean: _F64 | None,
+    C: float,
+    weights: _F64,
+    eta: _F64,
+    cost: _F64,
+    picks: _I64,
+    most_spread: float,
+    grow: float,
+    steps: _F64,
+    node_potentials: _F64,
+    matrix_potentials: _F64,
+    node_marginals: _F64,
+    matrix_marginals: _F64,
+) -> None: ...
+def potential_marginals(
+    batch: _Batch,
+    shape: Shape,
+    first: int,
+    last: int,
+    most_spread: float,
+    node_potentials: _F64,
+    matrix_potentials: _F64,
+    node_marginals: _F64,
+    matrix_marginals: _F64,
+) -> None: ...
+def smo(
+    batch: _Batch,
+    shape: Shape,
+    kind: str,
+    a: float,
+    b: float,
+    variance: _F64 | None,
+    mean: _F64 | None,
+    C: float,
+    weights: _F64,
+    eta: _F64,
+    cost: _F64,
+    picks: _I64,
+    rounds: int,
+    marginals: CliqueMarginals,
+    gaps: _F64,
 ) -> None: ...

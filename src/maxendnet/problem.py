@@ -14,7 +14,8 @@ from maxendnet import _kernels
 from maxendnet.backends import Threads
 from maxendnet.backends.threads import Range, cut
 from maxendnet.data.batch import Batch
-from maxendnet.losses import Hinge
+from maxendnet.losses import Hinge, Log
+from maxendnet.priors import Flat
 from maxendnet.structures import Forest
 from maxendnet.structures.forest import single_is_enough
 
@@ -74,7 +75,7 @@ class Problem:
     def with_prior(self, prior: Any, C: float | None = None) -> Problem:
         """The same examples under another prior; what is cached about them is kept."""
         other = Problem(self.batch, self.structure, self.loss, prior, self.C if C is None else C, self.backend)
-        for name in ("shards", "blocks"):
+        for name in ("shards", "blocks", "augmented"):
             if name in self.__dict__:
                 other.__dict__[name] = self.__dict__[name]
         return other
@@ -95,6 +96,40 @@ class Problem:
         single = single and self.cost_is_small and single_is_enough(w, self.batch)
         values, slope = self.loss.evaluate(self, w, gradient, single)
         return float(values @ self.batch.weights), slope
+
+    def gibbs(self, A: float, W: FloatArray, B: float = 0.0) -> tuple[float, FloatArray, float]:
+        """The dual point ``alpha_i(y) = C u_i p_i(y)``, p_i of the potentials ``A l_i(y) + W . f(x_i, y) + B r_i(y)``.
+
+        That is, ``p_i(y)`` is proportional to their exponential; ``r_i(y)`` is the number of nodes that are right, so
+        that a large B is near the true labellings. All examples share A, B and W: the point needs no memory of its own,
+        and to look at it is one sum-product.
+
+        Returns
+        -------
+        value : float
+            ``-sum_i u_i log p_i(y_i)``: convex in (A, W, B), so that divergences between such points follow from it.
+        eta : ndarray of shape (n_weights,)
+            ``sum alpha df``.
+        cost : float
+            ``sum alpha l``.
+        """
+        self.n_oracle += self.n_examples
+        value, slope = self.augmented.losses(np.concatenate([W, [A, B]]))
+        return value, -self.C * slope[:-2], self.C * float(slope[-2])
+
+    @cached_property
+    def augmented(self) -> Problem:
+        """The same examples under the log loss, with two more tied features: cost of a label, whether it is right."""
+        batch, s = self.batch, self.structure
+        extra = np.stack([self.cost[batch.y], np.eye(s.n_labels)[batch.y]], axis=2)
+        batch = batch._replace(
+            label_features=np.ascontiguousarray(
+                np.concatenate([batch.label_features, extra], axis=2) if s.n_tied else extra
+            ),
+            largest=max(batch.largest, float(self.cost.max(initial=1.0))),
+        )
+        structure = Forest(s.n_features, s.n_labels, s.n_edge_types, s.n_edge_features, s.n_tied + 2)
+        return Problem(batch, structure, Log(), Flat(), backend=self.backend)
 
     def primal(self, w: FloatArray) -> float:
         """The objective at w."""

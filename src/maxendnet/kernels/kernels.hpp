@@ -2,6 +2,7 @@
 // them out among threads and look for Ctrl-C in between. R is float (for searching) or double (for reporting).
 #pragma once
 #include "active_sets.hpp"
+#include "clique_marginals.hpp"
 #include "common.hpp"
 
 namespace maxendnet {
@@ -46,5 +47,19 @@ void block_gaps(const BatchView& b, const double* weights, const double* cost, d
                 const ActiveSets& sets, double* values, double* gaps);
 void active_features(const BatchView& b, const ActiveSets& sets, int64_t first, int64_t last, double* eta);
 void prior_mean(const PriorArgs& prior, const double* eta, int64_t n, double* mean);
+
+// exponentiated_gradient.cpp -- potentials and marginals of nodes (n_nodes, lanes), and of an example's matrices of weights
+// (n_examples, n_matrices, n_labels, lanes)
+void exponentiated_gradient(const BatchView& b, const PriorArgs& prior, double C, double* weights, double* eta,
+                            const double* cost, const int64_t* picks, int64_t n_picks, double most_spread, double grow,
+                            double* steps, double* node_potentials, double* matrix_potentials, double* node_marginals,
+                            double* matrix_marginals);
+void potential_marginals(const BatchView& b, int64_t first, int64_t last, double most_spread,
+                         const double* node_potentials, const double* matrix_potentials, double* node_marginals,
+                         double* matrix_marginals);
+
+// smo.cpp
+void smo(const BatchView& b, const PriorArgs& prior, double C, double* weights, double* eta, const double* cost,
+         const int64_t* picks, int64_t n_picks, int rounds, CliqueMarginals& q, double* gaps);
 
 }  // namespace maxendnet

@@ -139,6 +139,7 @@ def missing(solver: Solver | type[Solver], problem: Problem) -> list[str]:
             value = getattr(value, part, None)
         return bool(value) != term.startswith("not ")
 
+    solver = solver() if isinstance(solver, type) else solver  # what it requires may depend on its options
     return [r for r in solver.requires if not any(map(met, r.split(" or ")))]
 
 

@@ -1,0 +1,107 @@
+// What the bindings share: arrays from Python, checked and never copied.
+#pragma once
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kernels.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace maxendnet {
+
+template <class T>
+using In = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Out = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
+
+// The data of an array as it is. Never a converted copy: that would be gone before the kernel reads it.
+template <class T>
+const T* data_of(nb::handle value, const std::string& name) {
+  In<T> array;
+  if (!nb::try_cast(value, array, false))
+    throw std::invalid_argument(name + " has the wrong dtype or is not C-contiguous");
+  return array.size() ? array.data() : nullptr;
+}
+template <class T>
+T* writable(nb::handle value, const std::string& name) {
+  if (value.is_none()) return nullptr;
+  Out<T> array;
+  if (!nb::try_cast(value, array, false))
+    throw std::invalid_argument(name + " has the wrong dtype, is not C-contiguous or is read-only");
+  return array.data();
+}
+
+template <class T>
+const T* field(nb::handle batch, const char* name) {
+  return data_of<T>(batch.attr(name), std::string("batch.") + name);
+}
+
+inline size_t extent(nb::handle batch, const char* name, size_t axis) {
+  return nb::cast<size_t>(batch.attr(name).attr("shape")[nb::int_(axis)]);
+}
+
+// n_labels and the counts of weights are not in the batch: they belong to the model.
+struct Shape {
+  int64_t n_features;
+  int n_labels, n_edge_types, n_edge_features, n_tied;
+};
+
+inline BatchView view(nb::handle batch, const Shape& shape) {
+  BatchView b{};
+  b.indptr = field<int64_t>(batch, "indptr");
+  b.indices = field<int32_t>(batch, "indices");
+  b.data = field<double>(batch, "data");
+  b.y = field<int32_t>(batch, "y");
+  b.offsets = field<int64_t>(batch, "offsets");
+  b.order = field<int32_t>(batch, "order");
+  b.parent = field<int32_t>(batch, "parent");
+  b.edge_type = field<int32_t>(batch, "edge_type");
+  b.flipped = field<uint8_t>(batch, "flipped");
+  b.edge_features = field<double>(batch, "edge_features");
+  b.allowed = field<uint8_t>(batch, "allowed");
+  b.label_features = field<double>(batch, "label_features");
+  b.weights = field<double>(batch, "weights");
+  b.n_examples = int64_t(extent(batch, "offsets", 0)) - 1;
+  b.n_nodes = int64_t(extent(batch, "parent", 0));
+  b.n_features = shape.n_features;
+  b.n_labels = shape.n_labels;
+  b.lanes = padded(shape.n_labels);
+  b.n_edge_types = shape.n_edge_types;
+  b.n_edge_features = shape.n_edge_features;
+  b.n_tied = shape.n_tied;
+  return b;
+}
+
+template <class T>
+nb::ndarray<nb::numpy, T> to_numpy(std::vector<T>&& values) {
+  auto* kept = new std::vector<T>(std::move(values));
+  nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return nb::ndarray<nb::numpy, T>(kept->data(), {kept->size()}, owner);
+}
+
+inline PriorArgs prior_args(const std::string& kind, double a, double b, nb::handle variance, nb::handle mean) {
+  PriorArgs p{};
+  p.a = a;
+  p.b = b;
+  if (kind == "gaussian") p.kind = gaussian;
+  else if (kind == "normal_gamma") p.kind = normal_gamma;
+  else if (kind == "normal_inverse_gaussian") p.kind = normal_inverse_gaussian;
+  else if (kind == "spike_slab") p.kind = spike_slab;
+  else if (kind == "exponential") p.kind = exponential;
+  else if (kind == "uniform") p.kind = uniform;
+  else if (kind == "proximal_l1") p.kind = proximal_l1;
+  else throw std::invalid_argument("the kernels know no prior of kind '" + kind + "'");
+  if (!variance.is_none()) p.variance = data_of<double>(variance, "variance");
+  if (!mean.is_none()) p.mean = data_of<double>(mean, "mean");
+  return p;
+}
+
+void bind_clique_marginals(nb::module_& m);  // clique_marginals_module.cpp
+
+}  // namespace maxendnet

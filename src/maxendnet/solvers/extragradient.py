@@ -1,0 +1,179 @@
+"""Extragradient on the saddle point of a hinge model, with the entropy as distance between dual points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maxendnet.priors.base import is_number
+from maxendnet.problem import FloatArray, Problem
+from maxendnet.solvers.base import Evaluation, Solver
+from maxendnet.solvers.exponentiated_gradient import STARTS
+
+
+class Gibbs(NamedTuple):
+    """A dual point by its potentials ``A l + W . f + B r``, shared by all examples, and what a look at it gave."""
+
+    A: float
+    W: FloatArray
+    B: float
+    value: float
+    eta: FloatArray
+    cost: float
+
+
+class SaddleState(NamedTuple):
+    """The two players, their averages, and the step size."""
+
+    alpha: Gibbs
+    eta: FloatArray
+    """Average of the dual points, and of their costs; the other player is ``mu = phi'(eta)``."""
+    cost: float
+    total: float
+    """Weight of that average: the sum of the step sizes."""
+    mean_eta: FloatArray
+    """Average of the points at which mu was asked, and of their costs: under a Gaussian prior, the average of mu."""
+    mean_cost: float
+    size: float
+    mu: FloatArray
+    C: float
+    finished: bool = False
+
+
+@dataclass(eq=False, repr=False)
+class Extragradient(Solver):
+    """Extragradient method for ``min over mu, max over alpha: penalty(mu) + sum alpha l - mu . eta(alpha)``.
+
+    Each pass takes a trial step of both players, looks at the gradients there, and makes the real step with them, from
+    where it began. The prior stays in: mu moves to the mean of an average of dual points, weighted by step sizes that
+    grow with the number of passes, since ever more weight of the prior holds it there; this makes the gap fall with
+    the square of the number of passes. Averages of the dual points and of mu are returned and certified.
+
+    Taskar et al. 2006 drop the prior for a ball, and project marginals by Euclidean distance, which for matchings is a
+    minimum-cost flow. On a forest that projection has no such algorithm, while under the entropy it is one sum-product;
+    and the dual points of all examples then share one weight vector as their potentials and need no memory.
+    (With the distances of Nesterov's dual extrapolation, 2007.)
+
+    Step sizes grow until the condition under which the method converges would fail. Made for gaps of about 1e-3: where
+    potentials grow large, sum-product must work in logarithms and is ten times slower.
+
+    Parameters
+    ----------
+    grow : float, default=1.2
+        Factor of the step size after a step that was taken; one that fails is halved.
+    check_every : int, default=10
+        Passes between two looks at the gap.
+
+    Examples
+    --------
+    >>> from maxendnet import M3N
+    >>> X, y = [[[0.0], [1.0]], [[1.0]]], [["a", "b"], ["b"]]
+    >>> M3N(solver=Extragradient(), tol=0.01).fit(X, y).converged_
+    True
+    """
+
+    grow: float = 1.2
+    check_every: int = 10
+    requires = ("not loss.smooth", "prior.cumulant")
+    accuracy = 1e-3
+
+    def check(self) -> None:
+        if not (is_number(self.grow) and 1 <= self.grow <= 2):
+            raise ValueError(f"grow must be from 1 to 2, got {self.grow!r}; a step that fails is halved.")
+        if not self.check_every >= 1:
+            raise ValueError(f"check_every must be at least 1, got {self.check_every!r}.")
+
+    def start(
+        self, problem: Problem, warm: SaddleState | None = None, seed: Any = None, tol: float = 1e-3
+    ) -> SaddleState:
+        self.check()
+        zero = np.zeros(problem.n_weights)
+        if warm is not None and warm.eta.shape == zero.shape:
+            return self._go_on(problem, warm)
+        for B in STARTS:  # uniform alpha, or so much nearer to the truth that it is inside the domain of the cumulant
+            alpha = Gibbs(0.0, zero, B, *problem.gibbs(0.0, zero, B))
+            if np.isfinite(problem.prior.cumulant(alpha.eta)):
+                break
+        # the average begins with a little weight on the true labellings, whose eta is 0, inside every domain
+        return SaddleState(alpha, zero, 0.0, 1e-3, zero, 0.0, 1e-3, problem.prior.mean(zero), problem.C)
+
+    def _go_on(self, problem: Problem, warm: SaddleState) -> SaddleState:
+        A, W, B = warm.alpha[:3]
+        value, eta, cost = problem.gibbs(A, W, B)
+        factor = problem.C / warm.C
+        if value == warm.alpha.value and np.allclose(eta, factor * warm.alpha.eta, rtol=1e-12, atol=0.0):  # same data
+            if factor == 1 and np.array_equal(problem.prior.mean(warm.eta), warm.mu):
+                return warm._replace(finished=False)  # and the same problem
+            eta, cost = factor * warm.eta, factor * warm.cost
+        # The average and the potentials count as if they had been found early, so that the new problem can move them.
+        share, early = problem.dual(eta, cost)[1], 0.1
+        eta, cost, A, W = share * eta, share * cost, early * A, early * W
+        return SaddleState(
+            Gibbs(A, W, B, *problem.gibbs(A, W, B)), eta, cost, early * warm.total, eta, cost, early * warm.size,
+            problem.prior.mean(eta), problem.C,
+        )  # fmt: skip
+
+    def step(self, problem: Problem, state: SaddleState) -> SaddleState:
+        prior, alpha, total, size = problem.prior, state.alpha, state.total, state.size
+
+        def average(other: Gibbs) -> tuple[FloatArray, float, FloatArray]:
+            share = size / (total + size)
+            eta = state.eta + share * (other.eta - state.eta)
+            return eta, state.cost + share * (other.cost - state.cost), prior.mean(eta)
+
+        def reached(mu: FloatArray) -> Gibbs:
+            A, W = alpha.A + size, alpha.W + size * mu
+            return Gibbs(A, W, alpha.B, *problem.gibbs(A, W, alpha.B))
+
+        def inside(eta: FloatArray, mu: FloatArray) -> bool:
+            return bool(np.isfinite(prior.cumulant(eta)) and np.all(np.isfinite(mu)))
+
+        while size > 1e-12 * state.size:
+            trial_eta, trial_cost, trial_mu = average(alpha)
+            if inside(trial_eta, trial_mu):
+                trial = reached(state.mu)
+                eta, cost, mu = average(trial)
+                if inside(eta, mu):
+                    new = reached(trial_mu)
+                    bend = (trial_mu - state.mu) @ (trial.eta - new.eta) - (trial.eta - alpha.eta) @ (trial_mu - mu)
+                    room = divergence(problem, trial, alpha) + divergence(problem, new, trial)
+                    room += total * between(prior, trial_eta, state.eta) + (total + size) * between(
+                        prior, eta, trial_eta
+                    )
+                    if bend <= 0 or size * bend <= room:  # rounding may make the room negative, which it is not
+                        break
+            size *= 0.5
+        else:
+            return state._replace(finished=True)  # rounding hides what is left to gain
+        # the trial points count as much as their steps
+        share = size / new.A
+        return SaddleState(
+            new, eta, cost, total + size,
+            state.mean_eta + share * (trial_eta - state.mean_eta),
+            state.mean_cost + share * (trial_cost - state.mean_cost),
+            # in the beginning, before any step was too long, faster
+            size * (2.0 if size == total else self.grow), mu, problem.C,
+        )  # fmt: skip
+
+    def due(self, problem: Problem, state: SaddleState, n_pass: int, tol: float) -> bool:
+        return n_pass > 0 and n_pass % self.check_every == 0
+
+    def evaluate(self, problem: Problem, state: SaddleState) -> Evaluation:
+        eta, cost = state.mean_eta, state.mean_cost
+        mu = problem.prior.mean(eta)
+        primal = problem.primal(mu)
+        dual = max(problem.dual(eta, cost)[0], problem.dual(state.eta, state.cost)[0])
+        gap = problem.relative(primal - dual, primal)
+        return Evaluation(mu, eta, primal, dual, gap, gap, "average", cost)
+
+
+def divergence(problem: Problem, p: Gibbs, q: Gibbs) -> float:
+    """``sum alpha_p log(p / q)``, the Kullback-Leibler divergence of dual points: all it needs has been looked at."""
+    return float(problem.C * (q.value - p.value) + p.eta @ (q.W - p.W) - p.cost * (q.A - p.A))
+
+
+def between(prior: Any, eta: FloatArray, other: FloatArray) -> float:
+    """The same of the posteriors with these eta, p from the first."""
+    return float(prior.cumulant(other) - prior.cumulant(eta) - prior.mean(eta) @ (other - eta))

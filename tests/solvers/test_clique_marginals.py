@@ -1,0 +1,321 @@
+"""Solvers that keep the dual by its marginals on nodes and edges: exponentiated gradient, SMO, extragradient."""
+
+from __future__ import annotations
+
+import warnings
+
+import brute_force
+import numpy as np
+import pytest
+import strategies
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
+
+from maxendnet import M3N, Examples, Gaussian, Hinge, Laplace, LapMEDN, MaxEnDNet
+from maxendnet.backends import Threads
+from maxendnet.problem import Problem
+from maxendnet.solvers import SMO, BlockFrankWolfe, ExponentiatedGradient, Extragradient, run
+from maxendnet.structures import Forest
+
+ONLINE, BATCH = ExponentiatedGradient(), ExponentiatedGradient(online=False)
+SOLVERS = [
+    pytest.param(solver, id=name)
+    for name, solver in {"online": ONLINE, "batch": BATCH, "smo": SMO(), "extragradient": Extragradient()}.items()
+]
+every_solver = pytest.mark.parametrize("solver", SOLVERS)
+
+
+def problem_of(case, prior, C=0.7, n_jobs=1):
+    """Sum-product works with scaled probabilities where the tree is small, or in logarithms: both occur."""
+    forest = Forest(case.n_features, case.n_labels, case.n_edge_types, case.n_edge_features, case.n_tied)
+    batch = case.batch._replace(largest=5.0, max_children=4 if case.seed % 2 else 1 << 30)
+    return Problem(batch, forest, Hinge(case.cost), prior, C, Threads(n_jobs))
+
+
+def words(n=12, n_labels=3, separable=False, scale=1.0, seed=0):
+    rng = np.random.default_rng(seed)
+    y = [rng.integers(n_labels, size=rng.integers(1, 5)) for _ in range(n)]
+    X = [4 * np.eye(n_labels)[labels] if separable else scale * rng.normal(size=(len(labels), 4)) for labels in y]
+    return X, y
+
+
+def dual_point(problem, probabilities):
+    """``(eta, cost)`` of ``alpha_i = C u_i p_i``, p_i given as ``{labelling: probability}`` for every example."""
+    s, batch = problem.structure, problem.batch
+    sizes = {"n_labels": s.n_labels, "n_features": s.n_features, "n_edge_types": s.n_edge_types}
+    eta, cost = np.zeros(s.n_weights), 0.0
+    for i, chances in enumerate(probabilities):
+        truth = brute_force.example_truth(batch, i)
+        right = brute_force.feature_vector(batch, i, truth, **sizes)
+        for y, p in chances.items():
+            alpha = problem.C * batch.weights[i] * p
+            eta += alpha * (right - brute_force.feature_vector(batch, i, y, **sizes))
+            cost += alpha * brute_force.labelling_cost(truth, y, problem.cost)
+    return eta, cost
+
+
+# ---- dual points -----------------------------------------------------------------------------------------------------
+
+
+@given(strategies.forest_cases(scales=(1.0, 0.0, 5.0)), st.sampled_from([0.0, 0.8, -1.0]), st.sampled_from([0.0, 1.5]))
+@settings(deadline=None, max_examples=60)
+def test_shared_potentials_are_enumeration(case, A, B):
+    problem = problem_of(case, Gaussian())
+    chances, value = [], 0.0
+    for i, scores in enumerate(brute_force.scores_of_weights(case.w, case.batch, **case.kwargs)):
+        truth = brute_force.example_truth(case.batch, i)
+        node = scores.node_scores.copy()
+        for t, right in enumerate(truth):
+            node[t] += A * problem.cost[right] + B * (np.arange(case.n_labels) == right)
+        chances.append(brute_force.probabilities(node, *scores[1:]))
+        value -= case.batch.weights[i] * np.log(max(chances[-1][truth], 1e-300))
+    eta, cost = dual_point(problem, chances)
+    found = problem.gibbs(A, case.w, B)
+    assert_allclose(found[0], value, rtol=1e-8, atol=1e-8)
+    assert_allclose(found[1], eta, atol=1e-9)
+    assert_allclose(found[2], cost, atol=1e-9)
+
+
+@given(strategies.forest_cases())
+@settings(deadline=None, max_examples=40)
+def test_own_potentials_are_enumeration(case):
+    """After some steps of the online version: eta and the cost are those of alpha, made anew from its potentials."""
+    problem = problem_of(case, Gaussian(variance=0.5, mean=0.1))
+    result = run(ONLINE, problem, tol=0.0, max_passes=4, seed=0, warn=False)
+    state, s = result.state, problem.structure
+    chances = []
+    for i in range(problem.n_examples):
+        nodes = brute_force.example_nodes(problem.batch, i)
+        node = state.node_potentials[nodes.start : nodes.stop, : s.n_labels]
+        matrices = state.matrix_potentials[i, :, :, : s.n_labels]
+        edges = [
+            matrices[problem.batch.edge_type[t]]
+            + np.einsum("f,fab->ab", problem.batch.edge_features[t], matrices[s.n_edge_types :])
+            for t in brute_force.example_children(problem.batch, i)
+        ]
+        allowed = brute_force.example_allowed(problem.batch, i)
+        chances.append(brute_force.probabilities(node, brute_force.example_edges(problem.batch, i), edges, allowed))
+    eta, cost = dual_point(problem, chances)
+    assert_allclose(result.eta, eta, atol=1e-9)
+    assert_allclose(result.cost, cost, atol=1e-9)
+
+
+@given(strategies.forest_cases())
+@settings(deadline=None, max_examples=40)
+def test_marginals_of_smo_stay_marginals(case):
+    """Not negative, of the right sum, zero where a label is forbidden; and those of nodes and edges agree."""
+    problem = problem_of(case, Gaussian())
+    state = run(SMO(), problem, tol=0.0, max_passes=13, seed=0, warn=False).state
+    batch, L = problem.batch, case.n_labels
+    size = problem.C * np.repeat(batch.weights, np.diff(batch.offsets))
+    node = state.marginals.nodes().reshape(-1, L)
+    assert np.all(node >= 0)
+    assert_allclose(node.sum(axis=1), size, rtol=1e-9)
+    if batch.allowed.size:
+        assert np.all(node[batch.allowed == 0] == 0)
+    t, above, below, weight = state.marginals.edges()
+    edge = np.zeros((len(size), L, L))
+    edge[t, above, below] = weight
+    child = batch.parent >= 0
+    assert np.all(weight > 0)
+    assert_allclose(edge[child].sum(axis=1), node[child], atol=1e-9)
+    assert_allclose(edge[child].sum(axis=2), node[batch.parent[child]], atol=1e-9)
+
+
+# ---- the optimum -----------------------------------------------------------------------------------------------------
+
+
+@every_solver
+@given(data=st.data())
+@settings(deadline=None, max_examples=25)
+def test_every_kind_of_example_under_a_gaussian_with_its_own_variances(solver, data):
+    """The optimum of block Frank-Wolfe is in the certified interval after a few passes, and found after many."""
+    case = data.draw(strategies.forest_cases(max_nodes=4))
+    rng = np.random.default_rng(case.seed)
+    n_weights = len(case.w)
+    case.batch.weights[0] = data.draw(st.sampled_from([0.0, 1.0]))
+    problem = problem_of(case, Gaussian(rng.uniform(0.1, 2.0, n_weights), rng.normal(size=n_weights)))
+    best = run(BlockFrankWolfe(), problem, tol=1e-7, max_passes=5000, seed=0, warn=False)
+    slack = 1e-8 * max(1.0, abs(best.primal))
+    few = run(solver, problem, tol=1e-2, max_passes=7, seed=0, warn=False)
+    assert few.dual <= best.primal + slack and few.primal >= best.dual - slack
+    many = run(solver, problem, tol=1e-2, max_passes=2000, seed=0, warn=False, warm=few.state)
+    assert many.converged
+    assert many.dual <= best.primal + slack and many.primal >= best.dual - slack
+    assert many.primal == problem.primal(many.w)
+    assert_array_equal(many.w, problem.prior.mean(many.eta))
+    assert problem.dual(many.eta, many.cost)[0] <= best.primal + slack  # (eta, cost) is a dual point as well
+
+
+@every_solver
+def test_inner_solver_of_the_variational_method(solver):
+    """Algorithm 1 around it has the mean of the exact model with four times lam and twice C."""
+    X, y = words(8, seed=3)
+    tol = 1e-5 if isinstance(solver, Extragradient) else 5e-7
+    model = LapMEDN(C=0.3, lam=0.5, method="variational", solver=solver, tol=tol, random_state=0).fit(X, y)
+    exact = LapMEDN(C=0.6, lam=2.0, tol=1e-8, max_passes=10_000, random_state=0).fit(X, y)
+    assert model.converged_
+    assert_allclose(model.posterior_.mean, exact.posterior_.mean, atol=1e-3)
+
+
+@every_solver
+def test_stays_inside_the_domain_of_a_laplace_prior(solver):
+    """Where uniform alpha is far outside."""
+    problem = small_problem(Laplace(lam=0.5), C=1.0, n=30)
+    _, eta, _ = problem.gibbs(0.0, np.zeros(problem.n_weights))
+    assert np.abs(eta).max() > 3 * np.sqrt(0.5)
+    result = run(solver, problem, tol=0.02, max_passes=2000, seed=0)
+    best = run(BlockFrankWolfe(), problem, tol=1e-5, max_passes=5000, seed=0)
+    assert best.dual <= result.primal <= 1.03 * best.primal
+    assert np.all(np.abs(result.eta) < np.sqrt(0.5))
+
+
+# ---- degenerate data -------------------------------------------------------------------------------------------------
+
+
+@every_solver
+@pytest.mark.parametrize("C", [1e-6, 0.1, 1.0])
+@pytest.mark.parametrize("prior", [Gaussian(), Laplace()], ids=["gaussian", "laplace"])
+def test_features_that_are_all_zero(solver, prior, C):
+    """All labels of a node score alike at the start, and only transitions can tell them apart later."""
+    X, y = words(scale=0.0)
+    model = MaxEnDNet(prior, C=C, solver=solver, tol=1e-2, random_state=0).fit(X, y)
+    best = MaxEnDNet(prior, C=C, tol=1e-5, max_passes=5000, random_state=0).fit(X, y)
+    assert model.objective_ == pytest.approx(best.objective_, rel=1.1e-2)
+    assert np.all(model.coef_ == 0)
+
+
+@every_solver
+def test_nothing_to_learn_from(solver):
+    """No edges and no features: the gradient is zero, and the hinge stays at the cost of the worst label."""
+    X, y = words(scale=0.0)
+    model = M3N(C=2.0, structure="independent", solver=solver, tol=1e-3).fit(X, y)
+    assert model.objective_ == pytest.approx(2.0 * sum(map(len, y)))
+    assert model.dual_ == pytest.approx(model.objective_, rel=1e-3)
+    assert np.all(model.coef_ == 0)
+
+
+@every_solver
+def test_a_single_label(solver):
+    model = M3N(solver=solver).fit([np.ones((3, 2)), np.ones((1, 2))], [["a"] * 3, ["a"]])
+    assert model.objective_ == model.dual_ == 0.0
+
+
+@every_solver
+@pytest.mark.parametrize("C", [1.0, 1e3])
+def test_separable_data(solver, C):
+    """With a large C the hinge is zero at the optimum, and dual weight remains small."""
+    X, y = words(separable=True)
+    model = M3N(C=C, solver=solver, tol=1e-2, random_state=0).fit(X, y)
+    best = M3N(C=C, tol=1e-5, max_passes=5000, random_state=0).fit(X, y)
+    # the gap is relative to a thousandth of the objective at zero, where that is more
+    assert model.objective_ - best.objective_ <= 1e-2 * max(model.objective_, 1e-3 * C * sum(map(len, y)))
+    assert model.score(X, y) == 1.0
+
+
+@every_solver
+@pytest.mark.parametrize("prior", [Gaussian(), Laplace()], ids=["gaussian", "laplace"])
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+def test_huge_C(solver, prior, scale):
+    """Too hard for any of them; what is reported is still true."""
+    X, y = words(scale=scale)
+    model = MaxEnDNet(prior, C=1e6, solver=solver, tol=1e-2, max_passes=40, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y)
+        best = MaxEnDNet(prior, C=1e6, tol=1e-2, max_passes=300, random_state=0).fit(X, y)
+    assert np.all(np.isfinite([model.objective_, model.dual_, model.gap_])) and np.all(np.isfinite(model.coef_))
+    assert model.dual_ <= best.objective_ and best.dual_ <= model.objective_
+    assert model.dual_ >= 0
+
+
+@every_solver
+def test_empty_examples_and_examples_without_weight(solver):
+    X, y = words()
+    noise = np.random.default_rng(1).normal(size=(4, 4))
+    weights = [1.0] * len(X) + [1.0, 0.0]
+    more = Examples.build([*X, np.zeros((0, 4)), noise], [*y, [], [0, 1, 2, 0]], weights=weights)
+    model = M3N(solver=solver, tol=1e-2, random_state=0).fit(more)
+    plain = M3N(tol=1e-5, max_passes=5000, random_state=0).fit(X, y)
+    assert model.objective_ == pytest.approx(plain.objective_, rel=1.1e-2)
+
+
+# ---- what every solver promises --------------------------------------------------------------------------------------
+
+
+def small_problem(prior=None, C=0.7, n_jobs=1, n=60):
+    model = M3N()
+    problem, _ = model._pose(Examples.build(*words(n)), np.arange(3))
+    return Problem(problem.batch, problem.structure, Hinge(), prior or Gaussian(), C, Threads(n_jobs))
+
+
+@every_solver
+def test_resume(solver):
+    """From its own state a solver goes on where it was: never below the dual value that it had."""
+    problem = small_problem()
+    first = run(solver, problem, tol=0.0, max_passes=20, seed=0, warn=False)
+    more = run(solver, problem, tol=0.0, max_passes=10, seed=1, warm=first.state, warn=False)
+    assert more.trace[0].dual >= first.dual - 1e-9 * abs(first.dual)
+    assert more.dual > first.dual
+
+
+@every_solver
+@pytest.mark.parametrize(
+    ("prior", "C"), [(Gaussian(0.5), 0.7), (Gaussian(), 2.0), (Gaussian(), 0.1), (Laplace(5.0), 0.7)]
+)
+def test_warm_start_of_another_problem(solver, prior, C):
+    """From the solution of a problem nearby: the certificate is that of the new one, which is reached."""
+    first = run(solver, small_problem(), tol=1e-2, max_passes=2000, seed=0)
+    problem = small_problem(prior, C)
+    best = run(BlockFrankWolfe(), problem, tol=1e-6, max_passes=5000, seed=0)
+    for max_passes in (1, 2000):
+        result = run(solver, problem, tol=1e-2, max_passes=max_passes, seed=0, warm=first.state, warn=False)
+        assert result.dual <= best.primal * (1 + 1e-9) and result.primal >= best.dual * (1 - 1e-9)
+    assert result.converged
+
+
+@every_solver
+def test_a_state_of_other_data_is_not_taken(solver):
+    first = run(solver, small_problem(n=30), tol=0.1, max_passes=100, seed=0)
+    result = run(solver, small_problem(n=40), tol=1e-2, max_passes=2000, seed=0, warm=first.state)
+    assert result.converged
+
+
+@every_solver
+def test_same_bits_for_any_number_of_threads_and_the_same_seed(solver):
+    one, two, three = (
+        run(solver, small_problem(n_jobs=k), tol=0.0, max_passes=12, seed=5, warn=False) for k in (1, 2, 3)
+    )
+    assert_array_equal(one.w, two.w)
+    assert_array_equal(one.w, three.w)
+    assert (one.primal, one.dual) == (two.primal, two.dual) == (three.primal, three.dual)
+
+
+def test_batch_version_takes_priors_that_kernels_do_not_know():
+    X, y = words()
+    full = Gaussian(np.eye(21) + 0.3)
+    model = MaxEnDNet(full, C=0.5, solver=BATCH, tol=1e-2).fit(X, y)
+    other = MaxEnDNet(full, C=0.5, solver=Extragradient(), tol=1e-2).fit(X, y)
+    assert model.objective_ == pytest.approx(other.objective_, rel=2e-2)
+    with pytest.raises(ValueError, match=r"ExponentiatedGradient needs prior.kernel_args.*Extragradient"):
+        MaxEnDNet(full, C=0.5, solver=ONLINE).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("solver", "message"),
+    [
+        (ExponentiatedGradient(step_size=0.0), "step_size must be None or a positive finite number, got 0.0"),
+        (ExponentiatedGradient(step_size="big"), "step_size must be None or a positive finite number, got 'big'"),
+        (ExponentiatedGradient(grow=0.9), "grow must be from 1 to 2, got 0.9"),
+        (ExponentiatedGradient(check_every=0), "check_every must be at least 1, got 0"),
+        (Extragradient(grow=3), "grow must be from 1 to 2, got 3"),
+        (Extragradient(check_every=0), "check_every must be at least 1, got 0"),
+        (SMO(rounds=0), "rounds and check_every must be at least 1, got rounds=0"),
+        (SMO(check_every=-1), "rounds and check_every must be at least 1, .*check_every=-1"),
+    ],
+)
+def test_options_that_make_no_sense(solver, message):
+    with pytest.raises(ValueError, match=message):
+        M3N(solver=solver).fit(*words())
