@@ -1,5 +1,6 @@
 """Ways to the optimum, all in one protocol."""
 
+from maxendnet.solvers.active_set_newton import ActiveSetNewton
 from maxendnet.solvers.base import Monitor, Result, Solver, TraceRow, run
 from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
 from maxendnet.solvers.constraint_generation import ConstraintGeneration
@@ -8,12 +9,21 @@ from maxendnet.solvers.owlqn import OWLQN
 from maxendnet.solvers.proximal_point import ProximalPoint
 from maxendnet.solvers.variational import Variational
 
-ALL: list[type[Solver]] = [BlockFrankWolfe, ConstraintGeneration, LBFGS, OWLQN, ProximalPoint, Variational]
+ALL: list[type[Solver]] = [
+    ActiveSetNewton,
+    BlockFrankWolfe,
+    ConstraintGeneration,
+    LBFGS,
+    OWLQN,
+    ProximalPoint,
+    Variational,
+]
 
 __all__ = [
     "ALL",
     "LBFGS",
     "OWLQN",
+    "ActiveSetNewton",
     "BlockFrankWolfe",
     "ConstraintGeneration",
     "Monitor",
