@@ -7,6 +7,7 @@ from maxendnet.solvers.constraint_generation import ConstraintGeneration
 from maxendnet.solvers.lbfgs import LBFGS
 from maxendnet.solvers.owlqn import OWLQN
 from maxendnet.solvers.proximal_point import ProximalPoint
+from maxendnet.solvers.sdca import SDCA
 from maxendnet.solvers.variational import Variational
 
 ALL: list[type[Solver]] = [
@@ -16,6 +17,7 @@ ALL: list[type[Solver]] = [
     LBFGS,
     OWLQN,
     ProximalPoint,
+    SDCA,
     Variational,
 ]
 
@@ -23,6 +25,7 @@ __all__ = [
     "ALL",
     "LBFGS",
     "OWLQN",
+    "SDCA",
     "ActiveSetNewton",
     "BlockFrankWolfe",
     "ConstraintGeneration",
