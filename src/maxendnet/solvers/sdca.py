@@ -54,7 +54,8 @@ class SDCA(Solver):
     certifies the point. Stops when that gap, relative, is at most ``tol``.
 
     It takes fewer passes than `LBFGS`, and dearer ones: on 626 OCR words, lam = 2, to a gap of 1e-3, 15 against 52, in
-    three times the time. The marginals take 8 bytes for every pair of labels of every edge, 6.7 kB a node for 26 labels.
+    three times the time. The marginals take 8 bytes for every pair of labels of
+    every edge, 6.7 kB a node for 26 labels.
 
     Parameters
     ----------
@@ -155,23 +156,14 @@ class SDCA(Solver):
         w = prior.mean(eta)
         losses, entropies = np.zeros(problem.n_examples), np.zeros(problem.n_examples)
         mode = structure.mode(w, batch, np.float64)
-        problem.backend.run(
-            lambda first, last, _: _kernels.sdca_look(
-                batch,
-                structure.shape,
-                state.weights,
-                problem.C,
-                mode,
-                first,
-                last,
-                state.node,
-                state.edge,
-                losses,
-                entropies,
-                state.gaps,
-            ),  # fmt: skip
-            problem.shards,
-        )
+
+        def part(first: int, last: int, _: int) -> None:
+            _kernels.sdca_look(
+                batch, structure.shape, state.weights, problem.C, mode, first, last, state.node, state.edge, losses,
+                entropies, state.gaps,
+            )  # fmt: skip
+
+        problem.backend.run(part, problem.shards)
         problem.n_oracle += problem.n_examples
         primal = prior.penalty(w) + problem.C * float(losses @ batch.weights)
         dual = problem.C * float(entropies @ batch.weights) - prior.cumulant(eta)
