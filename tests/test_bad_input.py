@@ -228,7 +228,7 @@ def test_bad_settings(model, message):
         (L1CRF(solver=LBFGS()), "LBFGS needs prior.gradient", ["OWLQN"]),
         (L2CRF(solver=OWLQN()), "OWLQN needs prior.rho", ["LBFGS"]),
         (L1M3N(solver=BlockFrankWolfe()), "BlockFrankWolfe needs prior.kernel_args", ["ProximalPoint"]),
-        (M3N(solver=Variational()), "Variational needs prior.scale_mixture", ["BlockFrankWolfe"]),
+        (M3N(solver=Variational()), "Variational needs prior.next_variance", ["BlockFrankWolfe"]),
         (LapMEDN(solver=ProximalPoint()), "ProximalPoint needs", ["BlockFrankWolfe", "Variational"]),
         (LapMEDN(method="variational", solver=Variational()), "Variational needs", ["BlockFrankWolfe"]),
     ],

@@ -16,11 +16,14 @@ from maxendnet.priors import (
     Exponential,
     Flat,
     Gaussian,
+    Jeffreys,
     L1Ball,
     Laplace,
     NormalGamma,
     NormalInverseGaussian,
     SpikeSlab,
+    SquaredL1,
+    StudentT,
     Uniform,
 )
 
@@ -38,6 +41,7 @@ __all__ = [
     "Flat",
     "Gaussian",
     "Hinge",
+    "Jeffreys",
     "L1Ball",
     "LapMEDN",
     "Laplace",
@@ -47,6 +51,8 @@ __all__ = [
     "NormalGamma",
     "NormalInverseGaussian",
     "SpikeSlab",
+    "SquaredL1",
+    "StudentT",
     "Uniform",
     "load",
 ]
