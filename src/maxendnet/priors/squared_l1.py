@@ -12,7 +12,7 @@ from maxendnet.priors.base import FloatArray, require_positive
 
 @dataclass(eq=False, repr=False)
 class SquaredL1(Piece):
-    """The penalty ``lam/(2K) |w|_1^2`` for K weights (Zhu, Xing & Zhang 2009): an L1 penalty that sets its own strength.
+    """The penalty ``lam/(2K) |w|_1^2`` for K weights (Zhu, Xing & Zhang 2009).
 
     It is the least of ``sum_k w_k^2/(2 tau_k)`` over variances tau of sum ``K/lam``, found at
     ``tau_k = K |w_k|/(lam |w|_1)``: the adaptive variances of their EM algorithm, which `Variational` runs. In the dual

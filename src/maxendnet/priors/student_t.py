@@ -13,7 +13,7 @@ from maxendnet.priors.base import FloatArray, require_positive
 
 @dataclass(eq=False, repr=False)
 class StudentT(Piece):
-    """Independent Student-t prior: ``w ~ N(0, 1/alpha)``, ``alpha ~ Gamma(a, b)`` with density ~ ``alpha^(a-1) e^(-b alpha)``.
+    """Independent Student-t prior: ``w ~ N(0, 1/alpha)`` with ``alpha ~ Gamma(a, b)``, b the rate.
 
     Its tails are so heavy that there is no cumulant, hence no exact posterior; only `Variational` solves it. The
     posterior is approximated by ``N(mu, v)`` times a Gamma distribution of alpha, whose divergence from the prior is,
