@@ -182,6 +182,35 @@ def block_gaps(
     gaps: _F64,
 ) -> None: ...
 def active_features(batch: _Batch, shape: Shape, sets: ActiveSets, first: int, last: int, eta: _F64) -> None: ...
+def sdca(
+    batch: _Batch,
+    shape: Shape,
+    variance: _F64,
+    mean: _F64,
+    C: float,
+    mode: int,
+    weights: _F64,
+    eta: _F64,
+    picks: _I64,
+    node: _F64,
+    edge: _F64,
+    gaps: _F64,
+) -> None: ...
+def sdca_look(
+    batch: _Batch,
+    shape: Shape,
+    weights: _F64,
+    C: float,
+    mode: int,
+    first: int,
+    last: int,
+    node: _F64,
+    edge: _F64,
+    losses: _F64,
+    entropies: _F64,
+    gaps: _F64,
+) -> None: ...
+def sdca_features(batch: _Batch, shape: Shape, first: int, last: int, node: _F64, edge: _F64, total: _F64) -> None: ...
 def prior_mean(
     kind: str, a: float, b: float, variance: _F64 | None, mean: _F64 | None, eta: _F64, out: _F64
 ) -> None: ...

@@ -23,7 +23,11 @@ def default_solver(prior: Any, loss: Any) -> Solver:
     """The solver we would take ourselves."""
     if loss.smooth:
         return OWLQN() if hasattr(prior, "rho") else LBFGS()
-    return ProximalPoint() if hasattr(prior, "rho") or hasattr(prior, "radius") else BlockFrankWolfe()
+    if hasattr(prior, "rho") or hasattr(prior, "radius"):
+        return ProximalPoint()
+    # scale mixtures that the kernels do not know
+    only_by_variances = hasattr(prior, "next_variance") and not hasattr(prior, "kernel_args")
+    return Variational() if only_by_variances else BlockFrankWolfe()
 
 
 class MaxEnDNet(MarkovNetwork):
@@ -60,6 +64,13 @@ class MaxEnDNet(MarkovNetwork):
         if not isinstance(loss, (Hinge, Log)):
             raise ValueError(f"loss must be Hinge() or Log(), got {loss!r}.")
         return prior, loss, positive("C", self.C, CLOSER), default_solver(prior, loss)
+
+    def _report(self, problem, result: Result):
+        if not hasattr(problem.prior, "bound"):
+            return super()._report(problem, result)
+        v = result.state.used_variance
+        posterior = VariationalPosterior(result.w, v, problem.prior.bound(result.w, v))
+        return result.primal, result.dual, result.gap, posterior
 
 
 class M3N(MarkovNetwork):
@@ -172,7 +183,7 @@ class LapMEDN(MarkovNetwork):
         # To convergence, a variance is the best one for its mean. After a fixed number of iterations it is the one that
         # the last Gaussian problem had, as in the paper; the objective is then higher, by what that costs.
         best = (1 + np.sqrt(1 + 4 * lam * mu**2)) / (2 * lam)
-        v = best if self.iterations is None else result.state.used_variance
+        v = best if self.iterations is None else 2 * result.state.used_variance  # halved in the solver
         excess = variational_penalty(mu, v, lam) - variational_penalty(mu, best, lam)
         twice = result.primal + 2 * excess
         gap = problem.relative(twice - result.dual, twice)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from scipy.special import xlogy
 
+from maxendnet.data.batch import Batch
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.structures import Forest
 
@@ -29,14 +32,8 @@ def mixed_entropy(problem: Problem, w: FloatArray, share: float) -> float:
     -------
     float
     """
-    structure: Forest = problem.structure
-    batch, offsets = problem.batch, problem.batch.offsets
-    total, first = 0.0, 0
-    while first < problem.n_examples:
-        last = int(np.searchsorted(offsets, offsets[first] + NODES_AT_A_TIME, side="right")) - 1
-        last = min(max(last, first + 1), problem.n_examples)
-        part = batch.take(first, last)
-        _, node, edge = structure.logsum(w, part, edges=structure.n_matrices > 0, backend=problem.backend)
+    total = 0.0
+    for part, node, edge in marginals_in_parts(problem, w):
         weights = np.repeat(part.weights, np.diff(part.offsets))
         nodes = np.arange(len(node))
         node *= share
@@ -51,5 +48,26 @@ def mixed_entropy(problem: Problem, w: FloatArray, share: float) -> float:
             flipped = part.flipped[joined].astype(bool)
             edge[np.arange(len(edge)), np.where(flipped, own, above), np.where(flipped, above, own)] += 1.0 - share
             total -= float(weights[joined] @ xlogy(edge, edge).sum(axis=(1, 2)))
-        first = last
     return total
+
+
+def marginals_in_parts(problem: Problem, w: FloatArray) -> Iterator[tuple[Batch, FloatArray, FloatArray | None]]:
+    """Marginals of ``p(y|x; w)`` for some thousand nodes at a time: those of all edges would not fit the memory.
+
+    Yields
+    ------
+    part : Batch
+        Some examples.
+    node : ndarray of shape (n_nodes, n_labels)
+    edge : ndarray of shape (n_nodes, n_labels, n_labels) or None
+        As `Forest.logsum` gives them; None if there are no weights of edges.
+    """
+    structure: Forest = problem.structure
+    offsets, first = problem.batch.offsets, 0
+    while first < problem.n_examples:
+        last = int(np.searchsorted(offsets, offsets[first] + NODES_AT_A_TIME, side="right")) - 1
+        last = min(max(last, first + 1), problem.n_examples)
+        part = problem.batch.take(first, last)
+        _, node, edge = structure.logsum(w, part, edges=structure.n_matrices > 0, backend=problem.backend)
+        yield part, node, edge
+        first = last

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "common.hpp"
+#include "kernels.hpp"
 
 namespace maxendnet {
 
@@ -324,6 +325,58 @@ INLINE void conditional(const R* row, const R* belief, int n, double* out) {
   const bool possible = top > -std::numeric_limits<double>::infinity();
   for (int a = 0; a < n; a++) sum += out[a] = possible ? std::exp(double(row[a]) + double(belief[a]) - top) : 0;
   for (int a = 0; a < n && possible; a++) out[a] /= sum;
+}
+
+// ---- the up pass, in either mode --------------------------------------------------------------------------------------
+
+// Scores of one example and the matrices of its edges, ready for a recursion.
+template <class R>
+INLINE void prepare(const BatchView& b, const Weights<R>& w, int64_t begin, int64_t end, Workspace<R>& work) {
+  work.fit(end - begin, b);
+  score_nodes(b, w, begin, end, work.scores.data());
+  forbid(b, begin, end, work.scores.data());
+  if (b.n_edge_features) build_matrices(b, w.matrix, begin, end, work.matrices.data());
+}
+
+// Shared matrices exponentiated once per call, those of single edges once per example.
+struct Exponentials {
+  std::vector<double> shared, own, shift_shared, shift_own;
+  INLINE void of_shared(Exponentials& e, const BatchView& b, const double* matrices) {
+    const int64_t size = b.matrix_size();
+    e.shared.resize(size_t(b.n_edge_types) * 2 * size);
+    e.shift_shared.resize(b.n_edge_types);
+    for (int m = 0; m < b.n_edge_types; m++) of_type(e, b, m, matrices);
+  }
+  INLINE void of_type(Exponentials& e, const BatchView& b, int m, const double* matrices) {
+    for (int side = 0; side < 2; side++) {
+      const int64_t k = (2 * int64_t(m) + side) * b.matrix_size();
+      e.shift_shared[m] = exp_matrix(matrices + k, b.n_labels, b.lanes, e.shared.data() + k);
+    }
+  }
+  INLINE void of_edges(Exponentials& e, const BatchView& b, int64_t begin, int64_t end, const double* matrices) {
+    const int64_t pair = 2 * b.matrix_size();
+    e.own.resize(std::max(e.own.size(), size_t(end - begin) * pair));
+    e.shift_own.resize(std::max(e.shift_own.size(), size_t(end - begin)));
+    for (int64_t t = begin; t < end; t++) {
+      if (b.parent[t] < 0) continue;
+      for (int side = 0; side < 2; side++) {
+        const int64_t k = (t - begin) * pair + side * (pair / 2);
+        e.shift_own[t - begin] = exp_matrix(matrices + k, b.n_labels, b.lanes, e.own.data() + k);
+      }
+    }
+  }
+};
+
+// Beliefs after the up pass, in the chosen mode; log Z. With mode `scaled` the beliefs are probabilities up to scale,
+// with `logarithmic` they are logarithms.
+INLINE double beliefs_up(const BatchView& b, const Weights<double>& w, Mode mode, const double* zeros, int64_t begin,
+                         int64_t end, Workspace<double>& work, Exponentials& exps) {
+  prepare(b, w, begin, end, work);
+  if (mode == logarithmic)
+    return log_up(b, w.matrix, work.matrices.data(), zeros, begin, end, work.scores.data());
+  if (b.n_edge_features) Exponentials::of_edges(exps, b, begin, end, work.matrices.data());
+  return sum_up(b, exps.shared.data(), exps.own.data(), exps.shift_shared.data(), exps.shift_own.data(), begin, end,
+                work.scores.data(), work.messages.data());
 }
 
 }  // namespace maxendnet

@@ -61,5 +61,11 @@ void potential_marginals(const BatchView& b, int64_t first, int64_t last, double
 // smo.cpp
 void smo(const BatchView& b, const PriorArgs& prior, double C, double* weights, double* eta, const double* cost,
          const int64_t* picks, int64_t n_picks, int rounds, CliqueMarginals& q, double* gaps);
+// sdca.cpp -- marginals of nodes have shape (n_nodes, lanes), those of edges (n_nodes, n_labels, lanes), row the parent
+void sdca(const BatchView& b, const double* variance, const double* mean, double C, Mode mode, double* weights,
+          double* eta, const int64_t* picks, int64_t n_picks, double* node, double* edge, double* gaps);
+void sdca_look(const BatchView& b, const double* weights, double C, Mode mode, int64_t first, int64_t last, double* node,
+               double* edge, double* losses, double* entropies, double* gaps);
+void sdca_features(const BatchView& b, int64_t first, int64_t last, double* node, double* edge, double* total);
 
 }  // namespace maxendnet

@@ -9,12 +9,15 @@ from maxendnet.priors.base import ExactPrior, Prior
 from maxendnet.priors.exponential import Exponential
 from maxendnet.priors.flat import Flat
 from maxendnet.priors.gaussian import Gaussian
+from maxendnet.priors.jeffreys import Jeffreys
 from maxendnet.priors.l1 import L1
 from maxendnet.priors.l1_ball import L1Ball
 from maxendnet.priors.laplace import Laplace
 from maxendnet.priors.normal_gamma import NormalGamma
 from maxendnet.priors.normal_inverse_gaussian import NormalInverseGaussian
 from maxendnet.priors.spike_slab import SpikeSlab
+from maxendnet.priors.squared_l1 import SquaredL1
+from maxendnet.priors.student_t import StudentT
 from maxendnet.priors.uniform import Uniform
 
 __all__ = [
@@ -23,11 +26,14 @@ __all__ = [
     "Exponential",
     "Flat",
     "Gaussian",
+    "Jeffreys",
     "L1Ball",
     "Laplace",
     "NormalGamma",
     "NormalInverseGaussian",
     "Prior",
     "SpikeSlab",
+    "SquaredL1",
+    "StudentT",
     "Uniform",
 ]

@@ -36,6 +36,7 @@ class Gaussian(Piece):
     {'variance': 2.0, 'mean': 1.0}
     """
 
+    quadratic = True  # so is its cumulant
     _factor: FloatArray
     _factor_of: object = None
 

@@ -32,7 +32,6 @@ class Laplace(Piece):
     """
 
     lam: float = 1.0
-    scale_mixture = True  # a Gaussian whose variance is exponential, with mean 2 / lam
 
     def check(self) -> None:
         require_positive(self, "a larger lam is a sparser prior, and Flat() is no prior at all.", lam=self.lam)
@@ -85,3 +84,11 @@ class Laplace(Piece):
         rate = np.sqrt(self.lam)
         eta = np.clip(np.asarray(eta, dtype=float), -rate, rate)
         return eta, rate - eta, rate + eta
+
+    # A Gaussian whose variance is exponential. With the variances of the paper's Algorithm 1 halved, its Gaussian
+    # problem has this C and its update this lam; it starts from variances of 1.
+    def first_variance(self, n_weights: int) -> FloatArray:
+        return np.full(n_weights, 0.5)
+
+    def next_variance(self, mu: FloatArray, variance: FloatArray) -> FloatArray:
+        return np.sqrt((mu**2 + 2 * variance) / self.lam)

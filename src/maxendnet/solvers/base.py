@@ -73,6 +73,8 @@ class Solver(Piece):
     """The relative gap that a solver is made for: it gets there on small problems in a reasonable number of passes."""
     warm_anywhere: bool = False
     """A state may start a fit to other examples, weights or costs: it holds weights, and no dual variables of those."""
+    instead_of_gap: str = "relative gradient norm"
+    """What `tol` is compared with where there is no certificate."""
 
     def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> Any:
         raise NotImplementedError
@@ -189,7 +191,7 @@ def run(
         state, trace,
     )  # fmt: skip
     if warn and reason in ("max_passes", "stalled"):
-        what = "gap" if np.isfinite(best.gap) else "relative gradient norm"
+        what = "gap" if np.isfinite(best.gap) else solver.instead_of_gap
         advice = "raise max_passes or tol" if reason == "max_passes" else "rounding ends the progress: raise tol"
         warnings.warn(
             f"{type(solver).__name__} stopped after {n_pass} passes with {what} {best.measure:.2g} > tol {tol:.2g}; "

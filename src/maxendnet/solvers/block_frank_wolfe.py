@@ -40,8 +40,8 @@ class BlockFrankWolfe(Solver):
     One update takes one example: decode it with its costs added, then move dual weight from the worst labelling of its
     active set to the one found, by the step that is best for the dual. After the first pass examples are drawn in
     proportion to the root of their last known share of the duality gap; every ``check_every`` passes all shares are
-    computed
-    afresh, and their sum, primal minus dual, certifies the point. Stops when that gap, relative, is at most ``tol``.
+    computed afresh, and their sum, primal minus dual, certifies the point. Stops when that gap, relative, is at most
+    ``tol``.
 
     After Lacoste-Julien et al. 2013 (Algorithm 4) and Osokin et al. 2016 (pairwise steps, gap sampling), who treat the
     Gaussian prior.

@@ -1,4 +1,4 @@
-"""Algorithm 1 of Zhu & Xing: LapMEDN by a sequence of Gaussian MaxEnDNets."""
+"""Algorithm 1 of Zhu & Xing, for every prior that is a mixture of Gaussians: a sequence of Gaussian MaxEnDNets."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ import numpy as np
 
 from maxendnet.priors import Gaussian
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.solvers.base import Evaluation, Solver, run
+from maxendnet.solvers.base import Evaluation, Solver, check_requirements, run
 from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
+
+# Variances stay above this share of the largest; a weight whose variance is there is 0. float64 has 16 digits, and the
+# Gaussian problems are solved to fewer than 10.
+SMALLEST = 1e-10
 
 
 class VariationalState(NamedTuple):
@@ -21,6 +25,8 @@ class VariationalState(NamedTuple):
     inner_tol: float
     used_variance: FloatArray | None = None
     inner: Any = None  # Result
+    objective: float = np.nan
+    last_objective: float = np.nan
     n_done: int = 0
     loose: float = 0.1
     finished: str = ""
@@ -28,12 +34,19 @@ class VariationalState(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Variational(Solver):
-    """The paper's variational learning of LapMEDN: alternate a Gaussian MaxEnDNet and new variances.
+    """Alternate a MaxEnDNet with a Gaussian prior of variances v, and new variances from its mean.
 
-    Step 1 solves a MaxEnDNet whose prior is a Gaussian with variances v (an M3N with rescaled features); step 2 sets
-    ``v_k = sqrt((mu_k^2 + v_k) / lam)``. Its fixed point is the exact LapMEDN with four times lam and twice C. So, as a
-    solver of the Laplace prior with (lam', C'), this runs the paper's algorithm with (lam'/4, C'/2); its certificate
-    is the duality gap of that problem. Stops at ``tol``, or after ``iterations``.
+    The prior says how: it is a scale mixture of Gaussians, and v_k is its variance given what is known of the weight.
+
+    - `Laplace`: ``v_k = sqrt((mu_k^2 + 2 v_k)/lam)``, the paper's Algorithm 1. In its terms, where the variance is 2v,
+      this is ``sqrt((mu_k^2 + v_k)/lam)`` with a quarter of lam and half of C; the fixed point is the exact LapMEDN.
+    - `SquaredL1`: ``v_k = K |mu_k|/(lam |mu|_1)``, the EM algorithm of Zhu, Xing & Zhang 2009.
+    - `StudentT`: ``v_k = (b + (mu_k^2 + v_k)/2)/(a + 1/2)``.
+    - `Jeffreys`: ``v_k = mu_k^2``, an EM algorithm.
+
+    Under the first two the problem is convex and the certificate a duality gap. The others are not convex: ``dual_``
+    and ``gap_`` are nan, and ``tol`` is on the relative change of the objective. A pass is one Gaussian problem. Stops
+    at ``tol``, or after ``iterations``.
 
     Parameters
     ----------
@@ -51,24 +64,30 @@ class Variational(Solver):
 
     iterations: int | None = None
     inner: Solver = field(default_factory=BlockFrankWolfe)
-    requires = ("not loss.smooth", "prior.scale_mixture")
+    requires = ("not loss.smooth", "prior.next_variance")
+    instead_of_gap = "relative change of the objective"
 
     def start(
         self, problem: Problem, warm: VariationalState | None = None, seed: Any = None, tol: float = 1e-3
     ) -> VariationalState:
+        from maxendnet.solvers import ALL  # here, because that list contains this class
+
         whole = isinstance(self.iterations, (int, np.integer)) and self.iterations >= 1
         if not (self.iterations is None or whole):
             raise ValueError(f"iterations must be a whole number of at least 1, or None, got {self.iterations!r}.")
+        if not isinstance(self.inner, Solver):
+            raise ValueError(f"inner must be a solver such as BlockFrankWolfe(), got {self.inner!r}.")
+        check_requirements(self.inner, problem.with_prior(Gaussian()), ALL)
         rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
-        # an error of the Gaussian problem passes into the gap, halved and blurred by the change of variances
+        # an error of the Gaussian problem passes into the gap, blurred by the change of variances
         inner_tol = tol / 4
         if warm is not None and warm.variance.shape == (problem.n_weights,):
             return warm._replace(rng=rng, inner_tol=inner_tol, n_done=0, loose=0.0, finished="")
-        return VariationalState(np.ones(problem.n_weights), rng, inner_tol)
+        return VariationalState(problem.prior.first_variance(problem.n_weights), rng, inner_tol)
 
     def step(self, problem: Problem, state: VariationalState) -> VariationalState:
-        lam = problem.prior.lam / 4
-        gaussian = problem.with_prior(Gaussian(state.variance), problem.C / 2)
+        prior, variance = problem.prior, state.variance
+        gaussian = problem.with_prior(Gaussian(variance))
         # early problems only serve the next variances, unless their number is fixed and every one counts
         loose = 0.0 if self.iterations is not None else state.loose
         result = run(
@@ -77,10 +96,15 @@ class Variational(Solver):
         )  # fmt: skip
         problem.n_oracle += gaussian.n_oracle
         n_done = state.n_done + 1
+        new = prior.next_variance(result.w, variance)
+        price = prior.bound(result.w, variance) if hasattr(prior, "bound") else prior.penalty(result.w)
         return state._replace(
-            variance=np.sqrt((result.w**2 + state.variance) / lam),
-            used_variance=state.variance,
+            variance=np.maximum(new, SMALLEST * new.max(initial=0.0)),
+            used_variance=variance,
             inner=result,
+            objective=price + result.primal - gaussian.prior.penalty(result.w),
+            # while the Gaussian problems are solved loosely, a small change means nothing
+            last_objective=np.nan if loose > state.inner_tol else state.objective,
             n_done=n_done,
             loose=0.3 * state.loose,
             finished="iterations" if n_done == self.iterations else "",
@@ -90,10 +114,15 @@ class Variational(Solver):
         return n_pass > 0
 
     def evaluate(self, problem: Problem, state: VariationalState) -> Evaluation:
-        mu = state.inner.w
+        inner = state.inner
+        if not hasattr(problem.prior, "cumulant"):
+            change = problem.relative(abs(state.last_objective - state.objective), state.objective)
+            return Evaluation(inner.w, None, state.objective, np.nan, np.nan, change, inner.which)
+        variance = state.used_variance
+        assert variance is not None  # `due` waits for the first problem
+        mu = np.where(variance <= SMALLEST * variance.max(initial=0.0), 0.0, inner.w)
         primal = problem.primal(mu)
-        # the exact problem has twice the C: twice the dual variables
-        dual, share = problem.dual(2 * state.inner.eta, 2 * state.inner.cost)
+        dual, share = problem.dual(inner.eta, inner.cost)
         gap = problem.relative(primal - dual, primal)
-        eta = share * 2 * state.inner.eta
-        return Evaluation(mu, eta, primal, dual, gap, gap, state.inner.which, share * 2 * state.inner.cost)
+        eta = share * inner.eta if hasattr(problem.prior, "sample") else None
+        return Evaluation(mu, eta, primal, dual, gap, gap, inner.which, share * inner.cost)

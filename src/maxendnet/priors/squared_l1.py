@@ -1,0 +1,58 @@
+"""The square of the L1 norm: what the EM algorithm of Zhu, Xing & Zhang minimises."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from maxendnet.piece import Piece
+from maxendnet.priors.base import FloatArray, require_positive
+
+
+@dataclass(eq=False, repr=False)
+class SquaredL1(Piece):
+    """The penalty ``lam/(2K) |w|_1^2`` for K weights (Zhu, Xing & Zhang 2009).
+
+    It is the least of ``sum_k w_k^2/(2 tau_k)`` over variances tau of sum ``K/lam``, found at
+    ``tau_k = K |w_k|/(lam |w|_1)``: the adaptive variances of their EM algorithm, which `Variational` runs. In the dual
+    it charges ``K/(2 lam) max_k eta_k^2``. A point estimate: it is no density, so there is no posterior.
+
+    Parameters
+    ----------
+    lam : float, default=1.0
+
+    Examples
+    --------
+    >>> prior = SquaredL1(lam=2.0)
+    >>> prior.penalty([3.0, -1.0]), prior.cumulant([0.0, -2.0]), prior.mean([0.0, -2.0]).tolist()
+    (8.0, 2.0, [0.0, -2.0])
+    """
+
+    lam: float = 1.0
+
+    def check(self) -> None:
+        require_positive(self, "a larger lam is a sparser model.", lam=self.lam)
+
+    def penalty(self, mu: FloatArray) -> float:
+        return float(self.lam / (2 * max(1, np.size(mu))) * np.abs(mu).sum() ** 2)
+
+    def cumulant(self, eta: FloatArray) -> float:
+        """The conjugate of the penalty."""
+        return float(np.size(eta) / (2 * self.lam) * np.abs(eta).max(initial=0.0) ** 2)
+
+    def mean(self, eta: FloatArray) -> FloatArray:
+        """A subgradient of `cumulant`: all weight on one of the largest ``|eta_k|``."""
+        eta = np.asarray(eta, dtype=float)
+        out = np.zeros_like(eta)
+        if eta.size:
+            k = int(np.argmax(np.abs(eta)))
+            out[k] = eta.size / self.lam * eta[k]
+        return out
+
+    def first_variance(self, n_weights: int) -> FloatArray:
+        return np.full(n_weights, 1.0 / self.lam)
+
+    def next_variance(self, mu: FloatArray, variance: FloatArray) -> FloatArray:
+        total = np.abs(mu).sum()
+        return len(mu) * np.abs(mu) / (self.lam * total) if total > 0 else variance

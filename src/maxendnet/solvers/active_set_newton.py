@@ -1,0 +1,165 @@
+"""Newton steps on the weights that are not zero, for the log loss with an L1 penalty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from maxendnet.certificates import marginals_in_parts
+from maxendnet.problem import FloatArray, Problem
+from maxendnet.solvers.lbfgs import Curvature, SmoothState, memory_for
+from maxendnet.solvers.owlqn import OWLQN, pseudo_gradient
+
+
+@dataclass(eq=False, repr=False)
+class ActiveSetNewton(OWLQN):
+    """OWL-QN until the gap is moderate, then Newton steps on the free weights: for the last digits of an L1-CRF.
+
+    Free are the weights that are not zero, and those at zero whose gradient exceeds rho. The Newton equation on them is
+    solved by conjugate gradients. A product with the Hessian is the difference of two gradients, one pass over the
+    data; as preconditioner serves the quasi-Newton matrix that OWL-QN has built up, in coordinates scaled by the
+    diagonal of the Hessian, and every product improves it. The step is shortened until the objective falls, and
+    weights that would change sign stop at zero.
+
+    Certificate and stopping rule are those of `OWLQN`. ``n_passes_`` counts a Newton step once; all its passes over the
+    data are in the column ``n_oracle`` of the trace.
+
+    Parameters
+    ----------
+    memory : int or None, default=None
+        Changes of w and gradient kept, as in `LBFGS`.
+    switch : float, default=0.03
+        Newton steps begin when the relative gap is at most this.
+    products : int, default=100
+        Products with the Hessian in one Newton step, at most.
+
+    Examples
+    --------
+    >>> from maxendnet import L1CRF
+    >>> model = L1CRF(lam=0.1, solver=ActiveSetNewton(), tol=1e-9)
+    >>> model.fit([[[0.0], [1.0]], [[1.0]]], [["a", "b"], ["b"]]).converged_
+    True
+    """
+
+    switch: float = 0.03
+    products: int = 100
+
+    def check(self) -> None:
+        if not self.switch > 0:
+            raise ValueError(f"switch must be a positive number, got {self.switch!r}; it is a relative gap.")
+        if not self.products >= 1:
+            raise ValueError(f"products must be at least 1, got {self.products!r}.")
+
+    def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> SmoothState:
+        self.check()
+        return super().start(problem, warm, seed, tol)
+
+    def step(self, problem: Problem, state: SmoothState) -> SmoothState:
+        if self._gaps(problem, state)[0] > self.switch * abs(state.value):
+            return super().step(problem, state)
+        if state.single:
+            exact = self._at(problem, state.w, single=False)
+            state = exact._replace(curvature=state.curvature, tol=state.tol)
+        pseudo = pseudo_gradient(state.w, state.gradient, problem.prior.rho)
+        direction, curvature = self._direction(problem, state, pseudo)
+        new = self._shortened(problem, state, pseudo, direction)
+        if new is None:  # a direction in which the loss is almost flat, or the end of what float64 can see
+            return super().step(problem, state)
+        return new._replace(curvature=curvature, tol=state.tol)
+
+    def _direction(self, problem: Problem, state: SmoothState, pseudo: FloatArray) -> tuple[FloatArray, Curvature]:
+        """About ``-H^-1 pseudo`` on the free weights, and what was learnt of H on the way."""
+        free = np.flatnonzero((state.w != 0) | (pseudo != 0))
+        root = np.sqrt(hessian_diagonal(problem, state.w)[free])
+        known = Curvature()
+        for s, y in zip(state.curvature.s, state.curvature.y):
+            known = known.add(s[free] * root, y[free] / root, len(state.curvature.s))
+
+        def widened(values: FloatArray) -> FloatArray:
+            out = np.zeros(problem.n_weights)
+            out[free] = values
+            return out
+
+        # What is left of the pseudo-gradient will be about the residual. The gap is about its largest entry, relative
+        # to rho. A tenth: beyond that the Newton model itself is off, and the next step starts from a better one.
+        enough = max(0.1 * np.abs(pseudo).max(initial=0.0), 0.3 * state.tol * problem.prior.rho)
+        found, residual = np.zeros(len(free)), -pseudo[free]
+        towards = known.times(residual / root) / root
+        p, size = towards, residual @ towards
+        products: list[tuple[FloatArray, FloatArray]] = []
+        for _ in range(self.products):
+            Hp = self._hessian_times(problem, state, widened(p))[free]
+            curve = p @ Hp
+            if not curve > 1e-12 * np.linalg.norm(p) * np.linalg.norm(Hp):
+                break  # flat along p
+            products.append((p, Hp))
+            found += size / curve * p
+            residual = residual - size / curve * Hp
+            if np.abs(residual).max() <= enough:
+                break
+            towards = known.times(residual / root) / root
+            size, before = residual @ towards, size
+            p = towards + size / before * p
+        curvature, memory = state.curvature, memory_for(self.memory, problem.n_weights)
+        for p, Hp in products:
+            curvature = curvature.add(widened(p), widened(Hp), memory)
+        return widened(found if products else towards), curvature
+
+    @staticmethod
+    def _hessian_times(problem: Problem, state: SmoothState, v: FloatArray) -> FloatArray:
+        """Hessian of the loss times v, from a gradient at weights that change scores by some 1e-6 along v.
+
+        Gradients are good to some 1e-13 and change linearly to some 1e-6, which leaves an error of 1e-6: far less than
+        a direction of search needs. An exact product would not be cheaper than this one pass.
+        """
+        largest = problem.batch.largest
+        scales = (largest, 1.0, largest, largest)
+        parts = problem.structure.parts(v)
+        change = max(scale * np.abs(part).max(initial=0.0) for scale, part in zip(scales, parts))
+        step = 1e-6 / max(change, 1e-300)
+        return problem.C * (problem.losses(state.w + step * v)[1] - state.loss_slope) / step
+
+    def _shortened(
+        self, problem: Problem, state: SmoothState, pseudo: FloatArray, direction: FloatArray
+    ) -> SmoothState | None:
+        """The first of the steps 1, 1/2, 1/4... that is good enough, kept inside the orthant."""
+        w, rho = state.w, problem.prior.rho
+        direction = np.where((w == 0) & (direction * pseudo >= 0), 0.0, direction)
+        orthant = np.where(w != 0, np.sign(w), -np.sign(pseudo))
+        for halvings in range(10):
+            moved = w + 0.5**halvings * direction
+            moved[moved * orthant <= 0] = 0.0
+            new = self._at(problem, moved, single=False)
+            slope = pseudo @ (moved - w)
+            if slope < 0 and new.value <= state.value + 1e-4 * slope:
+                return new
+            # near the optimum values differ by rounding alone; then the gradient decides
+            left = np.linalg.norm(pseudo_gradient(moved, new.gradient, rho))
+            if new.value <= state.value + 1e-13 * abs(state.value) and left < 0.9 * np.linalg.norm(pseudo):
+                return new
+        return None
+
+
+def hessian_diagonal(problem: Problem, w: FloatArray) -> FloatArray:
+    """The diagonal of the Hessian of the log loss, as if nodes and edges were independent; no entry is near 0."""
+    structure = problem.structure
+    total = np.zeros(problem.n_weights)
+    parts = structure.parts(total)
+    for batch, node, edge in marginals_in_parts(problem, w):
+        weights = np.repeat(batch.weights, np.diff(batch.offsets))
+        squares = sparse.csr_array((batch.data**2, batch.indices, batch.indptr), (len(node), structure.n_features))
+        parts.node[:] += np.asarray(squares.T @ (weights[:, None] * node * (1 - node)))
+        if structure.n_tied:
+            mean = np.einsum("ta,taj->tj", node, batch.label_features)
+            parts.tied[:] += weights @ (np.einsum("ta,taj->tj", node, batch.label_features**2) - mean**2)
+        if edge is None:
+            continue
+        spread = weights[:, None, None] * (edge - edge**2)
+        for kind in range(structure.n_edge_types):
+            parts.transitions[kind] += spread[batch.edge_type == kind].sum(axis=0)  # a root has no edge: zeros
+        parts.edge[:] += np.einsum("tf,tab->fab", batch.edge_features**2, spread)
+    # the floor is for weights that no example speaks of, or that all agree on
+    return problem.C * np.maximum(total, 1e-6 * total.max(initial=0.0) + 1e-300)

@@ -1,0 +1,171 @@
+"""Stochastic dual coordinate ascent for conditional random fields with a Gaussian prior."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxendnet import _kernels
+from maxendnet.data.batch import Batch
+from maxendnet.problem import FloatArray, Problem
+from maxendnet.solvers.base import Evaluation, Solver
+
+
+@dataclass
+class MarginalState:
+    """A dual point, as marginals, and what goes with it; the arrays are changed in place."""
+
+    node: FloatArray
+    """(n_nodes, lanes)"""
+    edge: FloatArray
+    """(n_nodes, n_labels, lanes): of the edge to the parent, row its label."""
+    eta: FloatArray
+    """Padded, as are ``truth``, ``variance`` and ``mean``."""
+    truth: FloatArray
+    """Features of the true labellings, weighted."""
+    weights: FloatArray
+    """mean(eta), as the recursions read it."""
+    gaps: FloatArray
+    """Last known gap of every block."""
+    variance: FloatArray
+    mean: FloatArray
+    rng: np.random.Generator
+    batch: Batch
+
+    def fits(self, batch: Batch) -> bool:
+        """Whether these are marginals of such examples: the same trees, the same allowed labels."""
+        return all(
+            np.array_equal(getattr(self.batch, name), getattr(batch, name)) for name in ("offsets", "parent", "allowed")
+        )
+
+
+@dataclass(eq=False, repr=False)
+class SDCA(Solver):
+    """Stochastic dual coordinate ascent (Le Priol et al. 2018) for the log loss with a Gaussian prior: L2-CRFs.
+
+    The dual is ``max sum_i C entropy(q_i) - phi(eta)`` over a distribution q_i of labellings for every example, with
+    ``eta = C sum_i (f(x_i, y_i) - E_q f)``. A q_i is kept as its node and edge marginals. One update takes one example
+    and moves its marginals towards those of ``p(y | x_i; w)``, by the step that is best for the dual (Newton, inside a
+    bracket); the weights follow. After the first pass examples are drawn in proportion to their last known share of the
+    duality gap; every ``check_every`` passes all shares are computed afresh, and their sum, primal minus dual,
+    certifies the point. Stops when that gap, relative, is at most ``tol``.
+
+    It takes fewer passes than `LBFGS`, and dearer ones: on 626 OCR words, lam = 2, to a gap of 1e-3, 15 against 52, in
+    three times the time. The marginals take 8 bytes for every pair of labels of
+    every edge, 6.7 kB a node for 26 labels.
+
+    Parameters
+    ----------
+    check_every : int, default=5
+        Passes between two looks at the whole gap.
+    sampling : {"gap", "uniform"}, default="gap"
+
+    Examples
+    --------
+    >>> from maxendnet import L2CRF
+    >>> model = L2CRF(solver=SDCA(), random_state=0).fit([[[0.0], [1.0]], [[1.0]]], [["a", "b"], ["b"]])
+    >>> model.converged_
+    True
+    """
+
+    check_every: int = 5
+    sampling: str = "gap"
+    requires = ("loss.smooth", "prior.quadratic", "prior.kernel_args")
+
+    def check(self) -> None:
+        if self.sampling not in ("gap", "uniform"):
+            raise ValueError(f"sampling must be 'gap' or 'uniform', got {self.sampling!r}.")
+        if not self.check_every >= 1:
+            raise ValueError(f"check_every must be at least 1, got {self.check_every!r}.")
+
+    def start(
+        self, problem: Problem, warm: MarginalState | None = None, seed: Any = None, tol: float = 1e-3
+    ) -> MarginalState:
+        self.check()
+        structure, batch = problem.structure, problem.batch
+        n, L, lanes = len(batch.parent), structure.n_labels, structure.lanes
+        wide = lambda values: structure.pad(np.broadcast_to(np.asarray(values, float), problem.n_weights))  # noqa: E731
+        variance, mean = (wide(values) for values in problem.prior.kernel_args()[1])
+        state = MarginalState(
+            node=np.zeros((n, lanes)),
+            edge=np.zeros((n if structure.n_matrices else 0, L, lanes)),
+            eta=np.zeros(structure.padded_size),
+            truth=np.zeros(structure.padded_size),
+            weights=np.zeros(0),
+            gaps=np.full(problem.n_examples, np.inf),
+            variance=variance,
+            mean=mean,
+            rng=seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed),
+            batch=batch,
+        )
+        state.node[np.arange(n), batch.y] = 1.0
+        child = np.flatnonzero(batch.parent >= 0)
+        state.edge[child, batch.y[batch.parent[child]], batch.y[child]] = 1.0
+        state.truth = self._features(problem, state)
+        if warm is not None and warm.fits(batch):
+            state.node, state.edge = warm.node.copy(), warm.edge.copy()
+        self._refresh(problem, state)
+        return state
+
+    def _features(self, problem: Problem, state: MarginalState) -> FloatArray:
+        """Expected features under the marginals, padded."""
+        part = lambda first, last, buffer: _kernels.sdca_features(  # noqa: E731
+            problem.batch, problem.structure.shape, first, last, state.node, state.edge, buffer
+        )
+        return problem.structure.pad(problem.sum_over(problem.shards, part, gradient=True))
+
+    def _refresh(self, problem: Problem, state: MarginalState) -> None:
+        """eta afresh from the marginals: rounding does not pile up, the certificate is for this very dual point."""
+        structure = problem.structure
+        state.eta[:] = problem.C * (state.truth - self._features(problem, state))
+        state.weights = structure.for_search(problem.prior.mean(structure.unpad(state.eta)))
+
+    def step(self, problem: Problem, state: MarginalState) -> MarginalState:
+        n = problem.n_examples
+        if self.sampling == "uniform" or not np.all(np.isfinite(state.gaps)):
+            picks = state.rng.permutation(n)
+        else:
+            cumulative = np.cumsum(state.gaps)
+            picks = np.searchsorted(cumulative, state.rng.random(n) * cumulative[-1], side="right").clip(0, n - 1)
+        self._update(problem, state, picks.astype(np.int64))
+        return state
+
+    def _update(self, problem: Problem, state: MarginalState, picks: NDArray[np.int64]) -> None:
+        structure, batch = problem.structure, problem.batch
+        # some 50 ms a call, so that Ctrl-C is heard: a line search takes ten times as long as the recursions
+        work = np.diff(batch.offsets)[picks].sum() * structure.work_per_node(batch)
+        n_calls = int(max(1, work / 5e6))
+        for part in np.array_split(picks, min(n_calls, len(picks))):
+            mode = structure.mode(problem.prior.mean(structure.unpad(state.eta)), batch, np.float64)
+            _kernels.sdca(
+                batch, structure.shape, state.variance, state.mean, problem.C, mode, state.weights, state.eta, part,
+                state.node, state.edge, state.gaps,
+            )  # fmt: skip
+        problem.n_oracle += len(picks)
+
+    def due(self, problem: Problem, state: MarginalState, n_pass: int, tol: float) -> bool:
+        return n_pass > 0 and n_pass % self.check_every == 0
+
+    def evaluate(self, problem: Problem, state: MarginalState) -> Evaluation:
+        structure, batch, prior = problem.structure, problem.batch, problem.prior
+        self._refresh(problem, state)
+        eta = structure.unpad(state.eta)
+        w = prior.mean(eta)
+        losses, entropies = np.zeros(problem.n_examples), np.zeros(problem.n_examples)
+        mode = structure.mode(w, batch, np.float64)
+
+        def part(first: int, last: int, _: int) -> None:
+            _kernels.sdca_look(
+                batch, structure.shape, state.weights, problem.C, mode, first, last, state.node, state.edge, losses,
+                entropies, state.gaps,
+            )  # fmt: skip
+
+        problem.backend.run(part, problem.shards)
+        problem.n_oracle += problem.n_examples
+        primal = prior.penalty(w) + problem.C * float(losses @ batch.weights)
+        dual = problem.C * float(entropies @ batch.weights) - prior.cumulant(eta)
+        gap = problem.relative(primal - dual, primal)
+        return Evaluation(w, eta, primal, dual, gap, gap)
