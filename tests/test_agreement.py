@@ -284,7 +284,8 @@ def test_solver_reaches_the_optimum(case, system, kind):
 @pytest.mark.parametrize(("case", "system", "kind"), COMBINATIONS)
 def test_certificate_holds_long_before_convergence(case, system, kind, max_passes):
     model, problem = model_of(case, system)
-    model.set_params(solver=kind(), tol=TOL, max_passes=max_passes, random_state=1)
+    # a rough solver would spend minutes on the digits it is not made for
+    model.set_params(solver=kind(), tol=max(TOL, kind.accuracy / 10), max_passes=max_passes, random_state=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(CASES[case][0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -74,10 +75,26 @@ class Problem:
     def with_prior(self, prior: Any, C: float | None = None) -> Problem:
         """The same examples under another prior; what is cached about them is kept."""
         other = Problem(self.batch, self.structure, self.loss, prior, self.C if C is None else C, self.backend)
-        for name in ("shards", "blocks"):
+        for name in ("shards", "blocks", "fingerprint"):
             if name in self.__dict__:
                 other.__dict__[name] = self.__dict__[name]
         return other
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The same for the same examples, structure and loss, whatever the prior and C.
+
+        Bounds on a sum of losses (cuts, dual points) hold for these examples alone: a solver that starts from an
+        earlier state asks whether they are the same.
+        """
+        digest = hashlib.blake2b(repr(self.structure).encode() + self.cost.tobytes(), digest_size=16)
+        for array in self.batch[:-2]:
+            digest.update(repr(array.shape).encode() + np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+    def loss_scales(self, C: float) -> bool:
+        """Whether a bound on the sum of losses that was found under another C holds here too."""
+        return C == self.C or not getattr(self.loss, "depends_on_C", False)
 
     # ---- the sum over examples ----------------------------------------------------------------------------------
 

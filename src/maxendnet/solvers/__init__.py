@@ -3,12 +3,24 @@
 from maxendnet.solvers.base import Monitor, Result, Solver, TraceRow, run
 from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
 from maxendnet.solvers.constraint_generation import ConstraintGeneration
+from maxendnet.solvers.l1_projection import project_l1_ball
 from maxendnet.solvers.lbfgs import LBFGS
 from maxendnet.solvers.owlqn import OWLQN
+from maxendnet.solvers.projected_subgradient import ProjectedSubgradient
 from maxendnet.solvers.proximal_point import ProximalPoint
+from maxendnet.solvers.subgradient import Subgradient
 from maxendnet.solvers.variational import Variational
 
-ALL: list[type[Solver]] = [BlockFrankWolfe, ConstraintGeneration, LBFGS, OWLQN, ProximalPoint, Variational]
+ALL: list[type[Solver]] = [
+    BlockFrankWolfe,
+    ConstraintGeneration,
+    LBFGS,
+    OWLQN,
+    ProjectedSubgradient,
+    ProximalPoint,
+    Subgradient,
+    Variational,
+]
 
 __all__ = [
     "ALL",
@@ -17,10 +29,13 @@ __all__ = [
     "BlockFrankWolfe",
     "ConstraintGeneration",
     "Monitor",
+    "ProjectedSubgradient",
     "ProximalPoint",
     "Result",
     "Solver",
+    "Subgradient",
     "TraceRow",
     "Variational",
+    "project_l1_ball",
     "run",
 ]

@@ -38,7 +38,7 @@ class Evaluation(NamedTuple):
     measure: float
     """What `tol` is compared with: the gap or, without a certificate, the relative norm of the gradient."""
     which: str = "last"
-    """'last' or 'average' of the iterates."""
+    """'last', 'average' or 'best' of the iterates."""
     cost: float = np.nan
     """sum alpha l of the dual point that has this eta."""
 
