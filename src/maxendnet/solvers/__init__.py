@@ -3,6 +3,7 @@
 from maxendnet.solvers.base import Monitor, Result, Solver, TraceRow, run
 from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
 from maxendnet.solvers.constraint_generation import ConstraintGeneration
+from maxendnet.solvers.cutting_plane import CuttingPlane
 from maxendnet.solvers.l1_projection import project_l1_ball
 from maxendnet.solvers.lbfgs import LBFGS
 from maxendnet.solvers.owlqn import OWLQN
@@ -14,6 +15,7 @@ from maxendnet.solvers.variational import Variational
 ALL: list[type[Solver]] = [
     BlockFrankWolfe,
     ConstraintGeneration,
+    CuttingPlane,
     LBFGS,
     OWLQN,
     ProjectedSubgradient,
@@ -28,6 +30,7 @@ __all__ = [
     "OWLQN",
     "BlockFrankWolfe",
     "ConstraintGeneration",
+    "CuttingPlane",
     "Monitor",
     "ProjectedSubgradient",
     "ProximalPoint",

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from maxendnet.priors import Gaussian
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.solvers.base import Evaluation, Solver, run
+from maxendnet.solvers.base import Evaluation, Solver, check_requirements, run
 from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
+from maxendnet.solvers.cutting_plane import for_any_slack
 
 
 class VariationalState(NamedTuple):
@@ -39,8 +40,9 @@ class Variational(Solver):
     ----------
     iterations : int or None, default=None
         Number of Gaussian problems solved; the paper's 3 are often enough for prediction. None: to convergence.
-    inner : Solver, default=BlockFrankWolfe()
-        Solves the Gaussian problems.
+    inner : Solver or None, default=None
+        Solves the Gaussian problems. None is `BlockFrankWolfe` or, if the slack of the hinge is not linear,
+        `CuttingPlane` (`Subgradient`, if clarabel is not installed).
 
     Examples
     --------
@@ -50,7 +52,7 @@ class Variational(Solver):
     """
 
     iterations: int | None = None
-    inner: Solver = field(default_factory=BlockFrankWolfe)
+    inner: Solver | None = None
     requires = ("not loss.smooth", "prior.scale_mixture")
 
     def start(
@@ -59,6 +61,9 @@ class Variational(Solver):
         whole = isinstance(self.iterations, (int, np.integer)) and self.iterations >= 1
         if not (self.iterations is None or whole):
             raise ValueError(f"iterations must be a whole number of at least 1, or None, got {self.iterations!r}.")
+        from maxendnet.solvers import ALL  # which has this solver too
+
+        check_requirements(self._inner(problem), self._gaussian(problem, np.ones(problem.n_weights)), ALL)
         rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
         # an error of the Gaussian problem passes into the gap, halved and blurred by the change of variances
         inner_tol = tol / 4
@@ -66,13 +71,25 @@ class Variational(Solver):
             return warm._replace(rng=rng, inner_tol=inner_tol, n_done=0, loose=0.0, finished="")
         return VariationalState(np.ones(problem.n_weights), rng, inner_tol)
 
+    def _inner(self, problem: Problem) -> Solver:
+        default = BlockFrankWolfe() if problem.loss.linear_slack else for_any_slack()
+        return default if self.inner is None else self.inner
+
+    def _gaussian(self, problem: Problem, variance: FloatArray) -> Problem:
+        """The Gaussian problem with these variances and half the loss, times 2: half the variances, all the loss.
+
+        Half the loss is what (lam'/4, C'/2) means, also where the loss is not proportional to C. In this form its dual
+        points are those of the problem itself.
+        """
+        return problem.with_prior(Gaussian(0.5 * variance))
+
     def step(self, problem: Problem, state: VariationalState) -> VariationalState:
         lam = problem.prior.lam / 4
-        gaussian = problem.with_prior(Gaussian(state.variance), problem.C / 2)
+        gaussian = self._gaussian(problem, state.variance)
         # early problems only serve the next variances, unless their number is fixed and every one counts
         loose = 0.0 if self.iterations is not None else state.loose
         result = run(
-            self.inner, gaussian, tol=max(state.inner_tol, loose), max_passes=500,
+            self._inner(problem), gaussian, tol=max(state.inner_tol, loose), max_passes=500,
             warm=state.inner and state.inner.state, seed=state.rng, warn=False,
         )  # fmt: skip
         problem.n_oracle += gaussian.n_oracle
@@ -92,8 +109,7 @@ class Variational(Solver):
     def evaluate(self, problem: Problem, state: VariationalState) -> Evaluation:
         mu = state.inner.w
         primal = problem.primal(mu)
-        # the exact problem has twice the C: twice the dual variables
-        dual, share = problem.dual(2 * state.inner.eta, 2 * state.inner.cost)
+        dual, share = problem.dual(state.inner.eta, state.inner.cost)
         gap = problem.relative(primal - dual, primal)
-        eta = share * 2 * state.inner.eta
-        return Evaluation(mu, eta, primal, dual, gap, gap, state.inner.which, share * 2 * state.inner.cost)
+        eta, cost = share * state.inner.eta, share * state.inner.cost
+        return Evaluation(mu, eta, primal, dual, gap, gap, state.inner.which, cost)
