@@ -147,8 +147,21 @@ def primal_optimum(problem, penalty, constraints=()):
     mu = cp.Variable(problem.n_weights)
     loss = 0.0
     for df, cost, weight in differences(problem):
-        loss += weight * (cp.log_sum_exp(-df @ mu) if problem.loss.smooth else cp.max(cost - df @ mu))
+        loss += weight * (
+            cp.log_sum_exp(-df @ mu) if problem.loss.smooth else slack_of(cp.max(cost - df @ mu), problem)
+        )
     return solved(cp.Minimize(penalty(mu) + problem.C * loss), [constraint(mu) for constraint in constraints])
+
+
+def slack_of(h, problem):
+    """U(h) / C; the KL slack is the least ``t - 1 - log(t)`` of any t from C h on."""
+    C = problem.C
+    if problem.loss.slack == "squared":
+        return cp.square(cp.pos(h)) / 2
+    if problem.loss.slack == "kl":
+        t = cp.Variable()
+        return (t - 1 - cp.log(t)) / C + cp.transforms.indicator([t >= C * h])
+    return h
 
 
 def dual_optimum(problem):
