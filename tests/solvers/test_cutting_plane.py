@@ -82,7 +82,7 @@ def test_idle_cuts_are_dropped():
     state = solver.start(problem)
     for n_pass in range(60):
         state = solver.step(problem, state)
-        assert len(state.gains) == len(state.idle) == len(state.gram) == state.rows.shape[0] <= n_pass + 2
+        assert len(state.gains) == len(state.idle) == len(state.gram) == state.rows.shape[0] <= 2 * n_pass + 3
         assert np.allclose(state.gram, (state.rows @ state.rows.T).toarray())
     assert len(state.gains) < 40
 

@@ -16,8 +16,8 @@ from maxendnet.solvers.master_problem import import_clarabel, solve_master
 from maxendnet.solvers.subgradient import Subgradient
 from maxendnet.solvers.violated import violated
 
-IDLE = 20  # a cut that has had no weight for so many passes is dropped
-SMALLEST = 1e-9  # a share of what a group may have that counts as none
+IDLE = {"one": 20, "n": 3}  # a cut that has had no weight for so many passes is dropped
+SMALLEST = 1e-6  # a share of what a group may have that counts as none
 
 
 class CuttingPlaneState(NamedTuple):
@@ -47,9 +47,9 @@ class CuttingPlane(Solver):
 
     A pass decodes every example for its most violated labelling, adds what it found to the cuts, and solves the problem
     in which the loss is the largest of the cuts: a quadratic programme in their multipliers, with Clarabel. With
-    ``slacks="one"`` a cut lies below the sum of all losses, and there is one per pass (a bundle method); with
-    ``slacks="n"`` it lies below the hinge of one example. n-slack needs fewer passes, and its programme is larger: take
-    it for some hundred examples.
+    ``slacks="one"`` a cut lies below the sum of all losses (a bundle method); a pass makes one there, and another near
+    the best point so far. With ``slacks="n"`` a cut lies below the hinge of one example. n-slack needs fewer passes,
+    but its programme grows with the examples: take it for a hundred of them.
 
     The multipliers are a dual point, whose value is a lower bound. Stops at the relative duality gap; returns the point
     of the lowest objective (``which_`` is "best"). Needs ``pip install 'maxendnet[qp]'``.
@@ -134,13 +134,17 @@ class CuttingPlane(Solver):
         if dual > state.dual:
             state = state._replace(eta=share * eta, gain=share * gain, dual=dual)
         idle = np.where(alpha > SMALLEST * size, 0, state.idle + 1)
-        keep = idle < IDLE
+        keep = idle < IDLE[self.slacks]
         state = state._replace(
             groups=state.groups[keep], rows=state.rows[keep], gains=state.gains[keep], idle=idle[keep],
             gram=state.gram[np.ix_(keep, keep)],
         )  # fmt: skip
         n_cuts = len(state.gains)
-        state = self._cut(problem, state, problem.prior.mean(eta))
+        w = problem.prior.mean(eta)
+        state = self._cut(problem, state, w)
+        if self.slacks == "one" and state.w is not w:
+            # w may be far off; near the best point the cuts are deeper (Franc & Sonnenburg 2009)
+            state = self._cut(problem, state, state.w + 0.1 * (w - state.w))
         return state._replace(finished=len(state.gains) == n_cuts and not dual > before)
 
     def _solve(self, problem: Problem, state: CuttingPlaneState) -> tuple[FloatArray, float, FloatArray | float]:
