@@ -27,7 +27,7 @@ def test_cvxpy_agrees(n, radius):
 
 
 @given(vectors, radii)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_nothing_in_the_ball_is_nearer(v, radius):
     """``(v - p) . (z - p) <= 0`` for all z of the ball, that is for its corners."""
     p = project_l1_ball(v, radius)

@@ -17,7 +17,7 @@ from maxendnet.solvers.subgradient import Subgradient
 from maxendnet.solvers.violated import violated
 
 IDLE = {"one": 20, "n": 3}  # a cut that has had no weight for so many passes is dropped
-SMALLEST = 1e-6  # a share of what a group may have that counts as none
+SMALLEST = {"one": 1e-9, "n": 1e-6}  # a share of what a group may have that counts as none
 
 
 class CuttingPlaneState(NamedTuple):
@@ -133,7 +133,7 @@ class CuttingPlane(Solver):
         before = state.dual
         if dual > state.dual:
             state = state._replace(eta=share * eta, gain=share * gain, dual=dual)
-        idle = np.where(alpha > SMALLEST * size, 0, state.idle + 1)
+        idle = np.where(alpha > SMALLEST[self.slacks] * size, 0, state.idle + 1)
         keep = idle < IDLE[self.slacks]
         state = state._replace(
             groups=state.groups[keep], rows=state.rows[keep], gains=state.gains[keep], idle=idle[keep],

@@ -81,6 +81,7 @@ def _clarabel(P: Any, q: FloatArray, A: Any, b: FloatArray, cones: list[tuple[st
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.max_threads = 1
+    settings.static_regularization_constant = 1e-11  # the default 1e-8 shows where multipliers differ by 1e6
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-11
     found: list[Any] = []
     stop = threading.Event()
