@@ -112,6 +112,8 @@ def hinge_oracle(
     last: int,
     values: _F64,
     gradient: _F64 | None,
+    slack: int = 0,
+    C: float = 1.0,
 ) -> None: ...
 def log_oracle(
     batch: _Batch,

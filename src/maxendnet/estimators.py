@@ -12,8 +12,18 @@ from maxendnet.piece import Piece
 from maxendnet.posterior import VariationalPosterior
 from maxendnet.priors import L1, Flat, Gaussian, L1Ball, Laplace
 from maxendnet.priors.base import FloatArray, is_number
-from maxendnet.solvers import LBFGS, OWLQN, BlockFrankWolfe, ProximalPoint, Solver, Variational
+from maxendnet.solvers import (
+    LBFGS,
+    OWLQN,
+    BlockFrankWolfe,
+    ProjectedSubgradient,
+    ProximalPoint,
+    Solver,
+    Subgradient,
+    Variational,
+)
 from maxendnet.solvers.base import Result
+from maxendnet.solvers.cutting_plane import for_any_slack
 
 CLOSER = "a larger C fits the examples closer."
 UNPENALISED = "for no penalty use CRF()."
@@ -23,6 +33,12 @@ def default_solver(prior: Any, loss: Any) -> Solver:
     """The solver we would take ourselves."""
     if loss.smooth:
         return OWLQN() if hasattr(prior, "rho") else LBFGS()
+    if not loss.linear_slack:
+        if hasattr(prior, "radius"):
+            return ProjectedSubgradient()
+        if hasattr(prior, "next_variance"):
+            return Variational()
+        return for_any_slack() if hasattr(prior, "gram") else Subgradient()
     if hasattr(prior, "rho") or hasattr(prior, "radius"):
         return ProximalPoint()
     # scale mixtures that the kernels do not know

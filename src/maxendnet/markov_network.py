@@ -60,7 +60,7 @@ COMMON = """\
     objective_, dual_, gap_ : float
         The objective at the weights returned, a lower bound of its minimum, and their relative difference.
     converged_ : bool
-    which_ : {"last", "average"}
+    which_ : {"last", "average", "best"}
         Which iterate was returned.
     trace_ : list of TraceRow
         n_pass, seconds, n_oracle, primal, dual, gap, n_nonzero.

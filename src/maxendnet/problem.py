@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -75,10 +76,27 @@ class Problem:
     def with_prior(self, prior: Any, C: float | None = None) -> Problem:
         """The same examples under another prior; what is cached about them is kept."""
         other = Problem(self.batch, self.structure, self.loss, prior, self.C if C is None else C, self.backend)
-        for name in ("shards", "blocks", "augmented"):
+        for name in ("shards", "blocks", "augmented", "fingerprint"):
             if name in self.__dict__:
                 other.__dict__[name] = self.__dict__[name]
         return other
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The same for the same examples, structure and loss, whatever the prior and C.
+
+        Bounds on a sum of losses (cuts, dual points) hold for these examples alone: a solver that starts from an
+        earlier state asks whether they are the same.
+        """
+        what = f"{self.structure!r} {type(self.loss).__name__} {getattr(self.loss, 'slack', '')}"
+        digest = hashlib.blake2b(what.encode() + self.cost.tobytes(), digest_size=16)
+        for array in self.batch[:-2]:
+            digest.update(repr(array.shape).encode() + np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+    def loss_scales(self, C: float) -> bool:
+        """Whether a bound on the sum of losses that was found under another C holds here too."""
+        return C == self.C or not getattr(self.loss, "depends_on_C", False)
 
     # ---- the sum over examples ----------------------------------------------------------------------------------
 
@@ -138,9 +156,9 @@ class Problem:
     def dual(self, eta: FloatArray, cost: float) -> tuple[float, float]:
         """The best dual value along the ray from 0 to a dual point, and where on the ray it is.
 
-        ``cost = sum alpha l`` and ``eta = sum alpha df`` scale alike, and any share in [0, 1] of a dual point is one
-        (the rest of the weight goes to the true labelling). So a point outside the domain of the cumulant still gives
-        a bound.
+        ``cost = sum alpha l - slack_price`` and ``eta = sum alpha df`` scale alike, and any share in [0, 1] of a dual
+        point is one (the rest of the weight goes to the true labelling). So a point outside the domain of the cumulant
+        still gives a bound. (The price of a share is at most that share of the price, since it is convex.)
         """
         rising = lambda s: np.isfinite(self.prior.cumulant(s * eta)) and cost >= eta @ self.prior.mean(s * eta)  # noqa: E731
         low, high = (1.0, 1.0) if rising(1.0) else (0.0, 1.0)
@@ -148,6 +166,16 @@ class Problem:
             middle = 0.5 * (low + high)
             low, high = (middle, high) if rising(middle) else (low, middle)
         return low * cost - self.prior.cumulant(low * eta), low
+
+    def slack_price(self, alpha: FloatArray) -> float:
+        """``sum_i u_i U*(alpha_i / u_i)`` for dual weights ``alpha_i = sum_y alpha_i(y)``: the dual's share of U.
+
+        The dual of a hinge model is ``max sum alpha l - phi(eta) - slack_price``; where the slack is linear the price
+        is 0 up to ``C u_i`` and infinite beyond. An example of weight 0 has no dual weight.
+        """
+        some = self.batch.weights > 0
+        u = self.batch.weights[some]
+        return float(u @ self.loss.slack_function.conjugate(alpha[some] / u, self.C))
 
     @cached_property
     def at_zero(self) -> float:

@@ -22,9 +22,21 @@ void top(const BatchView& b, const double* weights, int k, int64_t first, int64_
 
 // oracle.cpp -- losses: value per example, gradient of their weighted sum added to `gradient`, which is laid out as
 // [ node (n_features, lanes) | matrices (n_matrices, n_labels, lanes) as the user sees them | tied ]
+enum SlackKind { linear_slack = 0, squared_slack, kl_slack };  // as in losses/slack.py
+
+struct Slack {
+  SlackKind kind;
+  double C;
+  // dU/dh, divided by C: what the subgradient of an example with hinge h is multiplied by
+  double slope(double h) const {
+    if (kind == squared_slack) return h;
+    if (kind == kl_slack) return C * h > 1 ? 1 - 1 / (C * h) : 0;
+    return 1;
+  }
+};
 template <class R>
-void hinge_oracle(const BatchView& b, const R* weights, const R* cost, int64_t first, int64_t last, double* values,
-                  double* gradient);
+void hinge_oracle(const BatchView& b, const R* weights, const R* cost, Slack slack, int64_t first, int64_t last,
+                  double* values, double* gradient);
 template <class R>
 void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* group_examples, const R* weights, Mode mode,
                 int64_t first_group, int64_t last_group, double* values, double* gradient);

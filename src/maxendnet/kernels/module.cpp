@@ -85,14 +85,15 @@ void bind_precision(nb::module_& m) {
   m.def(
       "hinge_oracle",
       [](nb::handle batch, const Shape& shape, In<R> weights, In<R> cost, int64_t first, int64_t last,
-         Out<double> values, nb::handle gradient) {
+         Out<double> values, nb::handle gradient, int slack, double C) {
         const BatchView b = view(batch, shape);
         double* g = writable<double>(gradient, "gradient");
         nb::gil_scoped_release release;
-        hinge_oracle<R>(b, weights.data(), cost.data(), first, last, values.data(), g);
+        hinge_oracle<R>(b, weights.data(), cost.data(), Slack{SlackKind(slack), C}, first, last, values.data(), g);
       },
       "batch"_a, "shape"_a, "weights"_a.noconvert(), "cost"_a.noconvert(), "first"_a, "last"_a, "values"_a.noconvert(), "gradient"_a.none(),
-      "Hinge of every example, and a subgradient of their weighted sum, added to `gradient`.");
+      "slack"_a = 0, "C"_a = 1.0,
+      "Hinge h of every example, and a subgradient of the weighted sum of their U(h)/C, added to `gradient`.");
   m.def(
       "log_oracle",
       [](nb::handle batch, const Shape& shape, const Groups& groups, In<int64_t> group_examples, In<R> weights, int mode,

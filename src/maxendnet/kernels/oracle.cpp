@@ -26,7 +26,7 @@ INLINE void add_labelling(const BatchView& b, int64_t begin, int64_t end, const 
 }
 
 template <class R>
-INLINE void hinge_range(const BatchView& b, const R* weights, const R* cost, int64_t first, int64_t last,
+INLINE void hinge_range(const BatchView& b, const R* weights, const R* cost, Slack slack, int64_t first, int64_t last,
                         double* values, double* gradient) {
   Workspace<R> work;
   const Weights<R> w(weights, b);
@@ -36,7 +36,6 @@ INLINE void hinge_range(const BatchView& b, const R* weights, const R* cost, int
   std::vector<R> plain;
   for (int64_t i = first; i < last; i++) {
     const int64_t begin = b.offsets[i], end = b.offsets[i + 1];
-    const double u = b.weights[i];
     const int32_t* truth = b.y + begin;
     work.fit(end - begin, b);
     R* scores = work.scores.data();
@@ -56,6 +55,7 @@ INLINE void hinge_range(const BatchView& b, const R* weights, const R* cost, int
     values[i] = std::max(0.0, score_of(b, w.matrix, own, begin, end, plain.data(), labels) -
                                   score_of(b, w.matrix, own, begin, end, plain.data(), truth));
     if (!gradient) continue;
+    const double u = b.weights[i] * slack.slope(values[i]);
     bool any = false;
     for (int64_t t = begin; t < end; t++) {
       const int32_t found = labels[t - begin], right = b.y[t];
@@ -77,13 +77,13 @@ INLINE void hinge_range(const BatchView& b, const R* weights, const R* cost, int
   }
 }
 
-CLONES void hinge_float(const BatchView& b, const float* w, const float* cost, int64_t first, int64_t last,
+CLONES void hinge_float(const BatchView& b, const float* w, const float* cost, Slack slack, int64_t first, int64_t last,
                         double* values, double* gradient) {
-  hinge_range(b, w, cost, first, last, values, gradient);
+  hinge_range(b, w, cost, slack, first, last, values, gradient);
 }
-CLONES void hinge_double(const BatchView& b, const double* w, const double* cost, int64_t first, int64_t last,
+CLONES void hinge_double(const BatchView& b, const double* w, const double* cost, Slack slack, int64_t first, int64_t last,
                          double* values, double* gradient) {
-  hinge_range(b, w, cost, first, last, values, gradient);
+  hinge_range(b, w, cost, slack, first, last, values, gradient);
 }
 
 // out[p, :] += sum over edges of ratio[p] * belief[:], for one row p: a matrix product kept in registers.
@@ -268,14 +268,14 @@ CLONES void log_double(const BatchView& b, const GroupsView& groups, const int64
 }  // namespace
 
 template <>
-void hinge_oracle<float>(const BatchView& b, const float* w, const float* cost, int64_t first, int64_t last,
-                         double* values, double* gradient) {
-  hinge_float(b, w, cost, first, last, values, gradient);
+void hinge_oracle<float>(const BatchView& b, const float* w, const float* cost, Slack slack, int64_t first,
+                         int64_t last, double* values, double* gradient) {
+  hinge_float(b, w, cost, slack, first, last, values, gradient);
 }
 template <>
-void hinge_oracle<double>(const BatchView& b, const double* w, const double* cost, int64_t first, int64_t last,
-                          double* values, double* gradient) {
-  hinge_double(b, w, cost, first, last, values, gradient);
+void hinge_oracle<double>(const BatchView& b, const double* w, const double* cost, Slack slack, int64_t first,
+                          int64_t last, double* values, double* gradient) {
+  hinge_double(b, w, cost, slack, first, last, values, gradient);
 }
 template <>
 void log_oracle<float>(const BatchView& b, const GroupsView& groups, const int64_t* group_examples, const float* w,

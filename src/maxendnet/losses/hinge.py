@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maxendnet import _kernels
+from maxendnet.losses.slack import SLACKS, Slack
 from maxendnet.piece import Piece
 
 if TYPE_CHECKING:
@@ -18,21 +19,49 @@ if TYPE_CHECKING:
 class Hinge(Piece):
     """``hinge_i(w) = max_y [cost(y_i, y) - w . (f(x_i, y_i) - f(x_i, y))]``, never below 0 since y may be y_i.
 
+    What an example pays for its hinge h is ``U(h)``; the loss is ``U(h) / C``, so that ``C * sum_i loss_i`` is the sum
+    of the ``U(hinge_i)``.
+
     Parameters
     ----------
     cost : ndarray of shape (n_labels, n_labels) or None, default=None
         ``cost[true, predicted]`` of one node, in the order of the sorted labels; zero on the diagonal, not negative.
         Costs add up over nodes. None is Hamming: every wrong node costs 1.
+    slack : {"linear", "squared", "kl"}, default="linear"
+        ``U(h)`` is ``C h``, ``C/2 h^2``, or the KL slack of maximum entropy discrimination: the slack has an
+        exponential prior with rate C, and a mean slack of h costs the least divergence from it,
+        ``C h - 1 - log(C h)`` if ``h > 1/C`` and else 0.
 
     Examples
     --------
     >>> Hinge().cost_matrix(2)
     array([[0., 1.],
            [1., 0.]])
+    >>> Hinge(slack="squared").slack_function.value(np.array([0.0, 3.0]), C=2.0)
+    array([0., 9.])
     """
 
     cost: Any = None
+    slack: str = "linear"
     smooth = False
+
+    def check(self) -> None:
+        if not (isinstance(self.slack, str) and self.slack in SLACKS):
+            raise ValueError(f"slack must be one of {', '.join(map(repr, SLACKS))}, got {self.slack!r}.")
+
+    @property
+    def linear_slack(self) -> bool:
+        return self.slack == "linear"
+
+    @property
+    def depends_on_C(self) -> bool:
+        """Whether ``U(h) / C`` does."""
+        return self.slack == "kl"
+
+    @property
+    def slack_function(self) -> Slack:
+        """``U``, its derivative and its conjugate."""
+        return SLACKS[self.slack]
 
     def cost_matrix(self, n_labels: int) -> FloatArray:
         """The label costs; Hamming unless others were given."""
@@ -55,12 +84,15 @@ class Hinge(Piece):
         return cost
 
     def evaluate(self, problem: Problem, w: FloatArray, gradient: bool, single: bool) -> tuple[FloatArray, FloatArray]:
-        """Hinge of every example and, if asked, a subgradient of their weighted sum."""
+        """``U(hinge) / C`` of every example and, if asked, a subgradient of their weighted sum."""
         structure, dtype = problem.structure, np.float32 if single else np.float64
         weights, cost = structure.for_search(w, dtype), structure.pad_cost(problem.cost, dtype)
-        values = np.zeros(problem.n_examples)
+        values, slack = np.zeros(problem.n_examples), self.slack_function
 
         def part(first: int, last: int, buffer: FloatArray | None) -> None:
-            _kernels.hinge_oracle(problem.batch, structure.shape, weights, cost, first, last, values, buffer)
+            _kernels.hinge_oracle(
+                problem.batch, structure.shape, weights, cost, first, last, values, buffer, slack.code, problem.C
+            )
 
-        return values, problem.sum_over(problem.shards, part, gradient)
+        total = problem.sum_over(problem.shards, part, gradient)
+        return values if self.linear_slack else slack.value(values, problem.C) / problem.C, total

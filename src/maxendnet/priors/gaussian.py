@@ -123,6 +123,12 @@ class Gaussian(Piece):
         v, m = (np.ascontiguousarray(x, float) if np.ndim(x) else float(x) for x in self.get_params().values())
         return "gaussian", (v, m)
 
+    def gram(self, rows: Any, others: Any) -> FloatArray:
+        """``rows S others'`` for sparse rows: the curvature of the cumulant between directions."""
+        times = rows @ self.prior_variance if self._full else rows.multiply(self.prior_variance)
+        product = times @ others.T
+        return product if isinstance(product, np.ndarray) else product.toarray()
+
     @property
     def _full(self) -> bool:
         return np.ndim(self.prior_variance) == 2

@@ -38,7 +38,7 @@ class Evaluation(NamedTuple):
     measure: float
     """What `tol` is compared with: the gap or, without a certificate, the relative norm of the gradient."""
     which: str = "last"
-    """'last' or 'average' of the iterates."""
+    """'last', 'average' or 'best' of the iterates."""
     cost: float = np.nan
     """sum alpha l of the dual point that has this eta."""
 
@@ -122,6 +122,8 @@ def check_requirements(solver: Solver, problem: Problem, alternatives: list[type
     if lacking:
         fitting = [kind.__name__ for kind in alternatives if not missing(kind, problem)]
         pieces = f"{type(problem.prior).__name__} prior and {type(problem.loss).__name__} loss"
+        if not getattr(problem.loss, "linear_slack", True):
+            pieces += f" with {problem.loss.slack} slack"
         raise ValueError(
             f"{type(solver).__name__} needs {' and '.join(lacking)}, which a problem with {pieces} does not offer. "
             f"Solvers that fit: {', '.join(fitting) or 'none'}."

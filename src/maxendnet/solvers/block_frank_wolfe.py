@@ -27,6 +27,8 @@ class DualState:
     C: float
     """Size of the dual simplices: grows to the C of the problem in the first passes."""
     rng: np.random.Generator
+    rules: tuple[NDArray, ...]
+    """What makes labellings dual points: label costs, example weights, allowed labels."""
     average: FloatArray
     """Weighted average of eta over the passes, and of sum alpha l."""
     average_cost: float = 0.0
@@ -74,7 +76,7 @@ class BlockFrankWolfe(Solver):
     inner: int = 0
     average: bool = True
     sampling: str = "gap"
-    requires = ("not loss.smooth", "prior.kernel_args")
+    requires = ("not loss.smooth", "loss.linear_slack", "prior.kernel_args")
 
     def check(self) -> None:
         if self.sampling not in ("gap", "uniform"):
@@ -98,9 +100,11 @@ class BlockFrankWolfe(Solver):
             gaps=np.full(problem.n_examples, np.inf),
             C=C,
             rng=seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed),
+            rules=(problem.cost.copy(), batch.weights.copy(), batch.allowed),
             average=np.zeros(problem.n_weights if self.average else 0),
         )
-        if warm is not None and warm.sets.fits(batch.offsets, batch.y):
+        same_rules = warm is not None and all(map(np.array_equal, warm.rules, state.rules))
+        if warm is not None and same_rules and warm.sets.fits(batch.offsets, batch.y):
             # an earlier dual point of the same examples, scaled to the new C and into the new domain
             state.sets, state.eta, state.C = warm.sets.copy(), warm.eta.copy(), warm.C
             self._rescale(problem, state, problem.C)

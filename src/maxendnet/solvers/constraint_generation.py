@@ -13,6 +13,7 @@ from scipy.optimize import linprog
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver, run
 from maxendnet.solvers.proximal_point import ProximalPoint
+from maxendnet.solvers.violated import violated
 from maxendnet.structures.differences import differences
 
 
@@ -25,6 +26,7 @@ class ProgrammeState(NamedTuple):
     columns: NDArray[np.bool_]
     w: FloatArray
     primal: float
+    fingerprint: str
     dual: float = -np.inf
     idle: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
     """For how many rounds a row has had no dual weight."""
@@ -60,31 +62,31 @@ class ConstraintGeneration(Solver):
 
     first: ProximalPoint | None = field(default_factory=ProximalPoint)
     first_gap: float = 0.01
-    requires = ("not loss.smooth", "prior.rho or prior.radius")
+    requires = ("not loss.smooth", "loss.linear_slack", "prior.rho or prior.radius")
 
     def start(
         self, problem: Problem, warm: ProgrammeState | None = None, seed: Any = None, tol: float = 1e-3
     ) -> ProgrammeState:
         K = problem.n_weights
-        if warm is not None and warm.rows.shape[1] == K and warm.examples.max(initial=-1) < problem.n_examples:
+        if warm is not None and warm.fingerprint == problem.fingerprint:
             return warm._replace(dual=-np.inf, primal=problem.primal(warm.w), finished=False)
         zero = np.zeros(K)
         state = ProgrammeState(
             np.zeros(0, dtype=np.int64), sparse.csr_array((0, K)), np.zeros(0), np.zeros(K, dtype=bool), zero,
-            problem.primal(zero),
+            problem.primal(zero), problem.fingerprint,
         )  # fmt: skip
         if self.first is not None:
             # 300 passes: what is not known by then, rows and columns will find
             rough = run(self.first, problem, tol=max(tol, self.first_gap), max_passes=300, seed=seed, warn=False)
             examples, _, costs, labels = rough.state.dual_state.sets.labellings()
             eta = np.abs(problem.structure.unpad(rough.state.dual_state.eta))
-            state = self._add_rows(problem, state, examples, labels, costs)._replace(
+            rows = differences(problem.structure, problem.batch, examples, labels)
+            state = self._add_rows(state, examples, rows, costs)._replace(
                 columns=(eta > 0.95 * rough.state.rho) | (rough.w != 0), w=rough.w, primal=rough.primal, dual=rough.dual
             )
         return self._add_violated(problem, state, state.w)
 
-    def _add_rows(self, problem: Problem, state: ProgrammeState, examples, labels, costs) -> ProgrammeState:
-        rows = differences(problem.structure, problem.batch, examples, labels)
+    def _add_rows(self, state: ProgrammeState, examples, rows, costs) -> ProgrammeState:
         return state._replace(
             examples=np.concatenate([state.examples, examples]),
             rows=sparse.csr_array(sparse.vstack([state.rows, rows])),
@@ -94,22 +96,11 @@ class ConstraintGeneration(Solver):
 
     def _add_violated(self, problem: Problem, state: ProgrammeState, w: FloatArray) -> ProgrammeState:
         """Rows for the labellings most violated at w, where the rows at hand do not say so already."""
-        batch, structure = problem.batch, problem.structure
-        _, labels = structure.maximum(w, batch, cost=problem.cost, backend=problem.backend)
-        problem.n_oracle += problem.n_examples
-        cost = np.add.reduceat(np.append(problem.cost[batch.y, labels], 0.0), batch.offsets[:-1])
-        cost[np.diff(batch.offsets) == 0] = 0.0  # reduceat gives an empty slice the next entry
-        examples = np.arange(problem.n_examples)
-        rows = differences(structure, batch, examples, labels)
-        hinge = cost - rows @ w
-        primal = problem.prior.penalty(w) + problem.C * float(np.maximum(hinge, 0.0) @ batch.weights)
+        found = violated(problem, w, state.examples, state.rows, state.costs)
+        primal = problem.prior.penalty(w) + problem.C * float(found.hinge @ problem.batch.weights)
         if primal < state.primal:
             state = state._replace(primal=primal, w=w)
-        known = np.zeros(problem.n_examples)
-        np.maximum.at(known, state.examples, state.costs - state.rows @ w)
-        new = np.flatnonzero((hinge > known + 1e-9 * (1 + np.abs(hinge))) & (batch.weights > 0))
-        owners = np.repeat(examples, np.diff(batch.offsets))
-        return self._add_rows(problem, state, new, labels[np.isin(owners, new)], cost[new])
+        return self._add_rows(state, found.examples, found.rows, found.costs)
 
     def step(self, problem: Problem, state: ProgrammeState) -> ProgrammeState:
         w, alpha = self._solve(problem, state)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ from maxendnet.priors import Gaussian
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver, check_requirements, run
 from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
+from maxendnet.solvers.cutting_plane import for_any_slack
 
 # Variances stay above this share of the largest; a weight whose variance is there is 0. float64 has 16 digits, and the
 # Gaussian problems are solved to fewer than 10.
@@ -52,8 +53,9 @@ class Variational(Solver):
     ----------
     iterations : int or None, default=None
         Number of Gaussian problems solved; the paper's 3 are often enough for prediction. None: to convergence.
-    inner : Solver, default=BlockFrankWolfe()
-        Solves the Gaussian problems.
+    inner : Solver or None, default=None
+        Solves the Gaussian problems. None is `BlockFrankWolfe` or, if the slack of the hinge is not linear,
+        `CuttingPlane` (`Subgradient`, if clarabel is not installed).
 
     Examples
     --------
@@ -63,7 +65,7 @@ class Variational(Solver):
     """
 
     iterations: int | None = None
-    inner: Solver = field(default_factory=BlockFrankWolfe)
+    inner: Solver | None = None
     requires = ("not loss.smooth", "prior.next_variance")
     instead_of_gap = "relative change of the objective"
 
@@ -75,9 +77,9 @@ class Variational(Solver):
         whole = isinstance(self.iterations, (int, np.integer)) and self.iterations >= 1
         if not (self.iterations is None or whole):
             raise ValueError(f"iterations must be a whole number of at least 1, or None, got {self.iterations!r}.")
-        if not isinstance(self.inner, Solver):
-            raise ValueError(f"inner must be a solver such as BlockFrankWolfe(), got {self.inner!r}.")
-        check_requirements(self.inner, problem.with_prior(Gaussian()), ALL)
+        if not (self.inner is None or isinstance(self.inner, Solver)):
+            raise ValueError(f"inner must be a solver such as BlockFrankWolfe(), or None, got {self.inner!r}.")
+        check_requirements(self._inner(problem), problem.with_prior(Gaussian()), ALL)
         rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
         # an error of the Gaussian problem passes into the gap, blurred by the change of variances
         inner_tol = tol / 4
@@ -85,13 +87,17 @@ class Variational(Solver):
             return warm._replace(rng=rng, inner_tol=inner_tol, n_done=0, loose=0.0, finished="")
         return VariationalState(problem.prior.first_variance(problem.n_weights), rng, inner_tol)
 
+    def _inner(self, problem: Problem) -> Solver:
+        default = BlockFrankWolfe() if problem.loss.linear_slack else for_any_slack()
+        return default if self.inner is None else self.inner
+
     def step(self, problem: Problem, state: VariationalState) -> VariationalState:
         prior, variance = problem.prior, state.variance
         gaussian = problem.with_prior(Gaussian(variance))
         # early problems only serve the next variances, unless their number is fixed and every one counts
         loose = 0.0 if self.iterations is not None else state.loose
         result = run(
-            self.inner, gaussian, tol=max(state.inner_tol, loose), max_passes=500,
+            self._inner(problem), gaussian, tol=max(state.inner_tol, loose), max_passes=500,
             warm=state.inner and state.inner.state, seed=state.rng, warn=False,
         )  # fmt: skip
         problem.n_oracle += gaussian.n_oracle

@@ -1,0 +1,125 @@
+"""The small problem that cutting planes solve again and again: the dual over the labellings at hand."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from maxendnet.problem import FloatArray
+
+
+def solve_master(
+    gram: FloatArray, gains: FloatArray, groups: NDArray[np.int64], weights: FloatArray, C: float, slack: str
+) -> FloatArray:
+    """Maximise ``gains . alpha - 1/2 alpha' gram alpha - sum_g u_g U*(alpha_g / u_g)`` over ``alpha >= 0``.
+
+    ``alpha_g`` is the sum of alpha over group g, ``u`` its weight, and ``U*`` the conjugate of the slack: with the
+    linear one ``alpha_g <= C u_g``.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n)
+    gains : ndarray of shape (n,)
+    groups : ndarray of shape (n,)
+        Numbers from 0; none is left out.
+    weights : ndarray of shape (n_groups,)
+        Positive.
+    C : float
+    slack : {"linear", "squared", "kl"}
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Feasible to the last bit (for the linear slack: up to rounding of the sums).
+
+    Examples
+    --------
+    >>> alpha = solve_master(np.eye(2), np.array([3.0, 0.5]), np.array([0, 1]), np.ones(2), C=1.0, slack="linear")
+    >>> alpha.round(6).tolist()
+    [1.0, 0.5]
+    """
+    n, n_groups, size = len(gains), len(weights), C * weights
+    member: Any = sparse.csr_array((np.ones(n), (groups, np.arange(n))), shape=(n_groups, n))
+    P: Any = gram + (member.T @ (member / size[:, None])).toarray() if slack == "squared" else gram
+    unit = _units(P.diagonal(), gains, np.inf if slack == "squared" else size[groups])
+    scale = max(float(np.abs(gains * unit).max()), 1e-300)
+    P, q = P * np.outer(unit, unit) / scale, -gains * unit / scale
+    share: Any = member * unit / size[:, None]  # of what the group may have
+    A: Any
+    A, b, cones = -sparse.eye_array(n), np.zeros(n), [("NonnegativeConeT", n)]
+    if slack == "linear":
+        A, b, cones = sparse.vstack([A, share]), np.append(b, np.ones(n_groups)), [("NonnegativeConeT", n + n_groups)]
+    if slack == "kl":
+        # a further variable t_g >= -log(1 - share_g) for every group: (-t_g, 1, 1 - share_g) is in the exponential cone
+        P, q = sparse.block_diag([P, sparse.csr_array((n_groups, n_groups))]), np.append(q, weights / scale)
+        first, third = np.array([[1.0], [0.0], [0.0]]), np.array([[0.0], [0.0], [1.0]])
+        A = sparse.block_array([[A, None], [sparse.kron(share, third), sparse.kron(sparse.eye_array(n_groups), first)]])
+        b, cones = np.append(b, np.tile([0.0, 1.0, 1.0], n_groups)), [*cones, *[("ExponentialConeT", 0)] * n_groups]
+    x = _clarabel(P, q, A, b, cones)[:n]
+    alpha = np.maximum(x, 0.0)
+    if slack != "squared":
+        most = 1.0 if slack == "linear" else 1.0 - 1e-12
+        total = share @ alpha
+        alpha = alpha * np.where(total > most, most / np.maximum(total, 1e-300), 1.0)[groups]
+    return alpha * unit
+
+
+def _units(curvature: FloatArray, gains: FloatArray, limit: FloatArray | float) -> FloatArray:
+    """Units in which every multiplier is about 1 at its best, were it alone: the solver's accuracy is absolute."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        unit = np.minimum(np.maximum(gains, 1e-3 * np.abs(gains).max(initial=0.0)) / curvature, limit)
+    return np.where(np.isfinite(unit) & (unit > 0), unit, np.where(np.isfinite(limit), limit, 1.0))
+
+
+def _clarabel(P: Any, q: FloatArray, A: Any, b: FloatArray, cones: list[tuple[str, int]]) -> FloatArray:
+    """Minimise ``1/2 x'Px + q.x`` where ``b - Ax`` is in the cones. In a thread, so that Ctrl-C is heard."""
+    clarabel = import_clarabel()
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.max_threads = 1
+    settings.static_regularization_constant = 1e-11  # the default 1e-8 shows where multipliers differ by 1e6
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-11
+    found: list[Any] = []
+    stop = threading.Event()
+
+    def work() -> None:
+        kinds = [getattr(clarabel, name)(*([size] if size else [])) for name, size in cones]
+        try:
+            solver = clarabel.DefaultSolver(
+                sparse.csc_matrix(sparse.triu(P)), q, sparse.csc_matrix(A), b, kinds, settings
+            )
+            solver.set_termination_callback(lambda info: stop.is_set())
+            solution = solver.solve()
+            found.append((str(solution.status), np.array(solution.x)))
+        except BaseException as error:
+            found.append((repr(error), np.full(len(q), np.nan)))
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(0.1)
+    except BaseException:
+        stop.set()
+        raise
+    status, x = found[0]
+    # A point that is not quite optimal is welcome: what it is worth is computed from the point itself.
+    if not np.all(np.isfinite(x)):
+        raise RuntimeError(f"Clarabel gave up on the master problem of {len(q)} variables: {status}")
+    return x
+
+
+def import_clarabel() -> Any:
+    """The solver of quadratic programmes, an optional package."""
+    try:
+        import clarabel
+    except ImportError as error:
+        raise ImportError(
+            "CuttingPlane solves quadratic programmes with the package clarabel, which is not installed; "
+            "pip install 'maxendnet[qp]', or take another solver such as BlockFrankWolfe() or Subgradient()."
+        ) from error
+    return clarabel
