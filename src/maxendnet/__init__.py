@@ -7,10 +7,12 @@
 [array(['DET', 'NOUN'], dtype='<U4')]
 """
 
+from typing import TYPE_CHECKING
+
 from maxendnet.data.examples import Examples
 from maxendnet.estimators import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN, MaxEnDNet
+from maxendnet.lazy import lazily
 from maxendnet.losses import Hinge, Log
-from maxendnet.model_file import ModelFileError, load
 from maxendnet.priors import (
     L1,
     Exponential,
@@ -26,8 +28,21 @@ from maxendnet.priors import (
     StudentT,
     Uniform,
 )
-from maxendnet.regularisation_path import path
-from maxendnet.selection import PathSearchCV
+
+if TYPE_CHECKING:
+    from maxendnet.model_file import ModelFileError, load
+    from maxendnet.regularisation_path import path
+    from maxendnet.selection import PathSearchCV
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "ModelFileError": "maxendnet.model_file",
+        "PathSearchCV": "maxendnet.selection",
+        "load": "maxendnet.model_file",
+        "path": "maxendnet.regularisation_path",
+    },
+)
 
 __version__ = "0.1.0"
 

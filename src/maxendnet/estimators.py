@@ -6,24 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from maxendnet import solvers
 from maxendnet.losses import Hinge, Log
 from maxendnet.markov_network import MarkovNetwork, require_count
 from maxendnet.piece import Piece
 from maxendnet.posterior import VariationalPosterior
 from maxendnet.priors import L1, Flat, Gaussian, L1Ball, Laplace
 from maxendnet.priors.base import FloatArray, is_number
-from maxendnet.solvers import (
-    LBFGS,
-    OWLQN,
-    BlockFrankWolfe,
-    ProjectedSubgradient,
-    ProximalPoint,
-    Solver,
-    Subgradient,
-    Variational,
-)
+from maxendnet.solvers import Solver
 from maxendnet.solvers.base import Result
-from maxendnet.solvers.cutting_plane import for_any_slack
 
 CLOSER = "a larger C fits the examples closer."
 UNPENALISED = "for no penalty use CRF()."
@@ -32,18 +23,18 @@ UNPENALISED = "for no penalty use CRF()."
 def default_solver(prior: Any, loss: Any) -> Solver:
     """The solver we would take ourselves."""
     if loss.smooth:
-        return OWLQN() if hasattr(prior, "rho") else LBFGS()
+        return solvers.OWLQN() if hasattr(prior, "rho") else solvers.LBFGS()
     if not loss.linear_slack:
         if hasattr(prior, "radius"):
-            return ProjectedSubgradient()
+            return solvers.ProjectedSubgradient()
         if hasattr(prior, "next_variance"):
-            return Variational()
-        return for_any_slack() if hasattr(prior, "gram") else Subgradient()
+            return solvers.Variational()
+        return solvers.for_any_slack() if hasattr(prior, "gram") else solvers.Subgradient()
     if hasattr(prior, "rho") or hasattr(prior, "radius"):
-        return ProximalPoint()
+        return solvers.ProximalPoint()
     # scale mixtures that the kernels do not know
     only_by_variances = hasattr(prior, "next_variance") and not hasattr(prior, "kernel_args")
-    return Variational() if only_by_variances else BlockFrankWolfe()
+    return solvers.Variational() if only_by_variances else solvers.BlockFrankWolfe()
 
 
 class MaxEnDNet(MarkovNetwork):
@@ -116,7 +107,7 @@ class M3N(MarkovNetwork):
         self._store(structure, bias, ends, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose)
 
     def _compose(self):
-        return Gaussian(), Hinge(self.cost), positive("C", self.C, CLOSER), BlockFrankWolfe()
+        return Gaussian(), Hinge(self.cost), positive("C", self.C, CLOSER), solvers.BlockFrankWolfe()
 
 
 class LapMEDN(MarkovNetwork):
@@ -165,20 +156,20 @@ class LapMEDN(MarkovNetwork):
     def _compose(self):
         lam, C = positive("lam", self.lam, "a larger lam is a sparser prior."), positive("C", self.C, CLOSER)
         if self.method == "exact":
-            return Laplace(lam), Hinge(self.cost), C, BlockFrankWolfe()
+            return Laplace(lam), Hinge(self.cost), C, solvers.BlockFrankWolfe()
         if self.method != "variational":
             raise ValueError(f"method must be 'exact' or 'variational', got {self.method!r}.")
         if self.iterations is not None:
             require_count("iterations", self.iterations)
         # the algorithm's fixed point is the exact model with four times lam and twice C
-        return Laplace(4 * lam), Hinge(self.cost), 2 * C, Variational(self.iterations)
+        return Laplace(4 * lam), Hinge(self.cost), 2 * C, solvers.Variational(self.iterations)
 
     def _solver(self, default, problem):
         if self.method == "exact" or self.solver is None:
             return super()._solver(default, problem)
         # under the variational method, solver= is the one for its Gaussian problems
         inner = super()._solver(default, problem.with_prior(Gaussian()))
-        return Variational(self.iterations, inner)
+        return solvers.Variational(self.iterations, inner)
 
     def _keep(self, problem, result: Result):
         super()._keep(problem, result)
@@ -242,7 +233,7 @@ class L1M3N(MarkovNetwork):
     def _compose(self):
         ball = self.radius is not None
         prior = L1Ball(positive("radius", self.radius, "None is the penalty form.")) if ball else L1(0.5)
-        return prior, Hinge(self.cost), positive("C", self.C, CLOSER), ProximalPoint()
+        return prior, Hinge(self.cost), positive("C", self.C, CLOSER), solvers.ProximalPoint()
 
 
 class CRF(MarkovNetwork):
@@ -265,7 +256,7 @@ class CRF(MarkovNetwork):
         self._store(structure, bias, ends, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose)
 
     def _compose(self):
-        return Flat(), Log(), 1.0, LBFGS()
+        return Flat(), Log(), 1.0, solvers.LBFGS()
 
 
 class L1CRF(MarkovNetwork):
@@ -289,7 +280,7 @@ class L1CRF(MarkovNetwork):
         self._store(structure, bias, ends, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose)
 
     def _compose(self):
-        return L1(positive("lam", self.lam, UNPENALISED)), Log(), 1.0, OWLQN()
+        return L1(positive("lam", self.lam, UNPENALISED)), Log(), 1.0, solvers.OWLQN()
 
 
 class L2CRF(MarkovNetwork):
@@ -313,7 +304,7 @@ class L2CRF(MarkovNetwork):
         self._store(structure, bias, ends, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose)
 
     def _compose(self):
-        return Gaussian(1.0 / positive("lam", self.lam, UNPENALISED)), Log(), 1.0, LBFGS()
+        return Gaussian(1.0 / positive("lam", self.lam, UNPENALISED)), Log(), 1.0, solvers.LBFGS()
 
 
 def positive(name: str, value: Any, hint: str) -> float:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from maxendnet import solvers
 from maxendnet.backends import Threads
 from maxendnet.data.batch import Batch, encode, labels_by_node_type
 from maxendnet.data.examples import Examples, as_examples, distinct_labels
@@ -18,7 +19,7 @@ from maxendnet.losses import Hinge
 from maxendnet.posterior import PointEstimate, Posterior
 from maxendnet.priors.base import is_number
 from maxendnet.problem import Problem
-from maxendnet.solvers import ALL, Monitor, Solver, run
+from maxendnet.solvers import Monitor, Solver, run
 from maxendnet.solvers.base import Result, check_requirements
 from maxendnet.structures import Forest
 
@@ -101,9 +102,9 @@ class MarkovNetwork(BaseEstimator):
     def _solver(self, default: Solver, problem: Problem) -> Solver:
         solver = default if self.solver is None else self.solver
         if not isinstance(solver, Solver):
-            names = ", ".join(f"{kind.__name__}()" for kind in ALL)
+            names = ", ".join(f"{kind.__name__}()" for kind in solvers.ALL)
             raise ValueError(f"solver must be None or a solver such as {names}, got {solver!r}.")
-        check_requirements(solver, problem, ALL)
+        check_requirements(solver, problem)
         return solver
 
     def __sklearn_tags__(self) -> Any:

@@ -1,38 +1,56 @@
 """Ways to the optimum, all in one protocol."""
 
-from maxendnet.solvers.active_set_newton import ActiveSetNewton
-from maxendnet.solvers.base import Monitor, Result, Solver, TraceRow, run
-from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
-from maxendnet.solvers.constraint_generation import ConstraintGeneration
-from maxendnet.solvers.cutting_plane import CuttingPlane
-from maxendnet.solvers.exponentiated_gradient import ExponentiatedGradient
-from maxendnet.solvers.extragradient import Extragradient
-from maxendnet.solvers.l1_projection import project_l1_ball
-from maxendnet.solvers.lbfgs import LBFGS
-from maxendnet.solvers.owlqn import OWLQN
-from maxendnet.solvers.projected_subgradient import ProjectedSubgradient
-from maxendnet.solvers.proximal_point import ProximalPoint
-from maxendnet.solvers.sdca import SDCA
-from maxendnet.solvers.smo import SMO
-from maxendnet.solvers.subgradient import Subgradient
-from maxendnet.solvers.variational import Variational
+from __future__ import annotations
 
-ALL: list[type[Solver]] = [
-    ActiveSetNewton,
-    BlockFrankWolfe,
-    ConstraintGeneration,
-    CuttingPlane,
-    ExponentiatedGradient,
-    Extragradient,
-    LBFGS,
-    OWLQN,
-    ProjectedSubgradient,
-    ProximalPoint,
-    SDCA,
-    SMO,
-    Subgradient,
-    Variational,
-]
+from typing import TYPE_CHECKING, Any
+
+from maxendnet.lazy import lazily
+from maxendnet.solvers.base import Monitor, Result, Solver, TraceRow, run
+
+if TYPE_CHECKING:
+    ALL: list[type[Solver]]
+    from maxendnet.solvers.active_set_newton import ActiveSetNewton
+    from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
+    from maxendnet.solvers.constraint_generation import ConstraintGeneration
+    from maxendnet.solvers.cutting_plane import CuttingPlane, for_any_slack
+    from maxendnet.solvers.exponentiated_gradient import ExponentiatedGradient
+    from maxendnet.solvers.extragradient import Extragradient
+    from maxendnet.solvers.l1_projection import project_l1_ball
+    from maxendnet.solvers.lbfgs import LBFGS
+    from maxendnet.solvers.owlqn import OWLQN
+    from maxendnet.solvers.projected_subgradient import ProjectedSubgradient
+    from maxendnet.solvers.proximal_point import ProximalPoint
+    from maxendnet.solvers.sdca import SDCA
+    from maxendnet.solvers.smo import SMO
+    from maxendnet.solvers.subgradient import Subgradient
+    from maxendnet.solvers.variational import Variational
+
+_HOMES = {
+    "ActiveSetNewton": "maxendnet.solvers.active_set_newton",
+    "BlockFrankWolfe": "maxendnet.solvers.block_frank_wolfe",
+    "ConstraintGeneration": "maxendnet.solvers.constraint_generation",
+    "CuttingPlane": "maxendnet.solvers.cutting_plane",
+    "for_any_slack": "maxendnet.solvers.cutting_plane",
+    "ExponentiatedGradient": "maxendnet.solvers.exponentiated_gradient",
+    "Extragradient": "maxendnet.solvers.extragradient",
+    "project_l1_ball": "maxendnet.solvers.l1_projection",
+    "LBFGS": "maxendnet.solvers.lbfgs",
+    "OWLQN": "maxendnet.solvers.owlqn",
+    "ProjectedSubgradient": "maxendnet.solvers.projected_subgradient",
+    "ProximalPoint": "maxendnet.solvers.proximal_point",
+    "SDCA": "maxendnet.solvers.sdca",
+    "SMO": "maxendnet.solvers.smo",
+    "Subgradient": "maxendnet.solvers.subgradient",
+    "Variational": "maxendnet.solvers.variational",
+}
+_other = lazily(__name__, _HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "ALL":  # the classes of solvers, in alphabetical order of their modules
+        return [_other(solver) for solver in _HOMES if solver[0].isupper()]
+    return _other(name)
+
 
 __all__ = [
     "ALL",
@@ -54,6 +72,7 @@ __all__ = [
     "Subgradient",
     "TraceRow",
     "Variational",
+    "for_any_slack",
     "project_l1_ball",
     "run",
 ]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from maxendnet.certificates import marginals_in_parts
+from maxendnet.certificates.duality import marginals_in_parts
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.lbfgs import Curvature, SmoothState, memory_for
 from maxendnet.solvers.owlqn import OWLQN, pseudo_gradient
@@ -61,8 +61,7 @@ class ActiveSetNewton(OWLQN):
         if self._gaps(problem, state)[0] > self.switch * abs(state.value):
             return super().step(problem, state)
         if state.single:
-            exact = self._at(problem, state.w, single=False)
-            state = exact._replace(curvature=state.curvature, tol=state.tol)
+            state = self._at(problem, state.w, state.curvature, single=False)._replace(tol=state.tol)
         pseudo = pseudo_gradient(state.w, state.gradient, problem.prior.rho)
         direction, curvature = self._direction(problem, state, pseudo)
         new = self._shortened(problem, state, pseudo, direction)
@@ -74,7 +73,7 @@ class ActiveSetNewton(OWLQN):
         """About ``-H^-1 pseudo`` on the free weights, and what was learnt of H on the way."""
         free = np.flatnonzero((state.w != 0) | (pseudo != 0))
         root = np.sqrt(hessian_diagonal(problem, state.w)[free])
-        known = Curvature()
+        known = Curvature(np.ones(len(free)))
         for s, y in zip(state.curvature.s, state.curvature.y):
             known = known.add(s[free] * root, y[free] / root, len(state.curvature.s))
 
@@ -132,7 +131,7 @@ class ActiveSetNewton(OWLQN):
         for halvings in range(10):
             moved = w + 0.5**halvings * direction
             moved[moved * orthant <= 0] = 0.0
-            new = self._at(problem, moved, single=False)
+            new = self._at(problem, moved, state.curvature, single=False)
             slope = pseudo @ (moved - w)
             if slope < 0 and new.value <= state.value + 1e-4 * slope:
                 return new

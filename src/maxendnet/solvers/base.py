@@ -116,11 +116,13 @@ class Monitor:
             self.bar.close()
 
 
-def check_requirements(solver: Solver, problem: Problem, alternatives: list[type[Solver]]) -> None:
+def check_requirements(solver: Solver, problem: Problem) -> None:
     """Refuse a problem that lacks what the solver needs, and name the solvers that fit."""
     lacking = missing(solver, problem)
     if lacking:
-        fitting = [kind.__name__ for kind in alternatives if not missing(kind, problem)]
+        from maxendnet import solvers  # all of them, which only this message needs
+
+        fitting = [kind.__name__ for kind in solvers.ALL if not missing(kind, problem)]
         pieces = f"{type(problem.prior).__name__} prior and {type(problem.loss).__name__} loss"
         if not getattr(problem.loss, "linear_slack", True):
             pieces += f" with {problem.loss.slack} slack"

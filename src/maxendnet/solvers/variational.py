@@ -72,14 +72,12 @@ class Variational(Solver):
     def start(
         self, problem: Problem, warm: VariationalState | None = None, seed: Any = None, tol: float = 1e-3
     ) -> VariationalState:
-        from maxendnet.solvers import ALL  # here, because that list contains this class
-
         whole = isinstance(self.iterations, (int, np.integer)) and self.iterations >= 1
         if not (self.iterations is None or whole):
             raise ValueError(f"iterations must be a whole number of at least 1, or None, got {self.iterations!r}.")
         if not (self.inner is None or isinstance(self.inner, Solver)):
             raise ValueError(f"inner must be a solver such as BlockFrankWolfe(), or None, got {self.inner!r}.")
-        check_requirements(self._inner(problem), problem.with_prior(Gaussian()), ALL)
+        check_requirements(self._inner(problem), problem.with_prior(Gaussian()))
         rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
         # an error of the Gaussian problem passes into the gap, blurred by the change of variances
         inner_tol = tol / 4
