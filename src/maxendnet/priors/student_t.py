@@ -29,8 +29,8 @@ class StudentT(Piece):
     Examples
     --------
     >>> prior = StudentT(a=1.0, b=0.5)
-    >>> round(prior.penalty([2.0]) - prior.penalty([0.0]), 6) == round(np.log(5.0), 6)
-    True
+    >>> round(prior.penalty([2.0]) - prior.penalty([0.0]), 6)  # log(5)
+    1.609438
     """
 
     a: float = 1.0
