@@ -23,6 +23,7 @@ from maxendnet.experiments.systems import (
     choose,
     make,
     measure,
+    some_of,
 )
 from maxendnet.experiments.table import distinct, select, values
 
@@ -31,9 +32,9 @@ GRIDS: dict[str, list[Constants]] = IID_GRIDS | {
     "LapMEDN": [{"lam": lam, "C": C} for C in (0.3, 1.0, 3.0) for lam in LAM_GRID]
 }
 SIZES: dict[str, dict[str, Any]] = {
-    "full": {"draws": 10, "K": [20, 10, 7, 5, 4], "samples": 1000, "parts": None, "thin": 1},
-    "quick": {"draws": 2, "K": [10, 4], "samples": 300, "parts": 2, "thin": 4},
-    "tiny": {"draws": 1, "K": [4], "samples": 80, "parts": 1, "thin": 9},
+    "full": {"draws": 10, "K": [20, 10, 7, 5, 4], "samples": 1000, "parts": None, "candidates": None},
+    "quick": {"draws": 2, "K": [10, 4], "samples": 200, "parts": 2, "candidates": 2},
+    "tiny": {"draws": 1, "K": [4], "samples": 80, "parts": 1, "candidates": 1},
 }
 
 
@@ -41,7 +42,7 @@ def cells(scale: str) -> list[Settings]:
     s = SIZES[scale]
     return [
         {"draw": draw, "K": K, "train": s["samples"] // K, "system": system, "samples": s["samples"],
-         "parts": s["parts"], "thin": s["thin"]}
+         "parts": s["parts"], "candidates": s["candidates"]}
         for draw in range(s["draws"]) for K in s["K"] for system in SYSTEMS
     ]  # fmt: skip
 
@@ -55,7 +56,7 @@ def draw_chains(settings: Settings, seed: int) -> tuple[Chains, Examples]:
 
 def constants_for(settings: Settings, extra: Examples, seed: int) -> Constants:
     """By 5-fold cross-validation in the further chains."""
-    return choose(settings["system"], GRIDS[settings["system"]][:: settings["thin"]], extra, seed)
+    return choose(settings["system"], some_of(GRIDS[settings["system"]], settings["candidates"]), extra, seed)
 
 
 def run(settings: Settings, seed: int, data: Path | None) -> Row:

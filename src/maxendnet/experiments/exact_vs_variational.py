@@ -16,7 +16,7 @@ from maxendnet.experiments.systems import measure
 from maxendnet.experiments.table import select, values
 
 CONSTANTS = {"synthetic": {"lam": 36.0, "C": 1.0}, "OCR100": {"lam": 36.0, "C": 2.4}}
-SIZES: dict[str, Any] = {"full": (10, 100, 1000), "quick": (2, 30, 200), "tiny": (1, 12, 60)}
+SIZES: dict[str, Any] = {"full": (10, 100, 1000), "quick": (2, 20, 200), "tiny": (1, 8, 60)}
 TOL, MAX_PASSES = 1e-4, 5000
 
 

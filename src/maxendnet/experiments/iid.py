@@ -11,7 +11,7 @@ from maxendnet.experiments import comparison, figures
 from maxendnet.experiments.comparison import alike, better, compare, not_worse
 from maxendnet.experiments.data import chains
 from maxendnet.experiments.experiment import Card, Experiment, Row, Settings
-from maxendnet.experiments.systems import METHOD, SYSTEMS, Constants, choose_and_measure, grid_of
+from maxendnet.experiments.systems import METHOD, SYSTEMS, Constants, choose_and_measure, grid_of, some_of
 from maxendnet.experiments.table import distinct, select, values
 
 CRF_GRID = [16.0, 9.0, 4.0, 1.0, 0.1, 0.01]
@@ -27,9 +27,15 @@ GRIDS: dict[str, list[Constants]] = {
     "L1-CRF": grid_of("lam", CRF_GRID),
 }
 SIZES: dict[str, dict[str, Any]] = {
-    "full": {"draws": 10, "relevant": [10, 30, 50], "train": [30, 50, 80, 100, 150], "samples": 1000, "thin": 1},
-    "quick": {"draws": 2, "relevant": [10, 50], "train": [30, 80], "samples": 300, "thin": 4},
-    "tiny": {"draws": 1, "relevant": [10], "train": [30], "samples": 60, "thin": 10},
+    "full": {
+        "draws": 10,
+        "relevant": [10, 30, 50],
+        "train": [30, 50, 80, 100, 150],
+        "samples": 1000,
+        "candidates": None,
+    },
+    "quick": {"draws": 2, "relevant": [10, 50], "train": [30, 80], "samples": 200, "candidates": 2},
+    "tiny": {"draws": 1, "relevant": [10], "train": [30], "samples": 60, "candidates": 1},
 }
 
 
@@ -37,7 +43,7 @@ def cells(scale: str) -> list[Settings]:
     s = SIZES[scale]
     return [
         {"draw": draw, "relevant": relevant, "train": train, "system": system, "samples": s["samples"],
-         "thin": s["thin"]}
+         "candidates": s["candidates"]}
         for draw in range(s["draws"]) for relevant in s["relevant"] for train in s["train"] for system in SYSTEMS
     ]  # fmt: skip
 
@@ -47,7 +53,7 @@ def run(settings: Settings, seed: int, data: Path | None) -> Row:
     # the same random order for every size: small training sets are parts of large ones
     order = np.random.default_rng([seed, settings["draw"], 1]).permutation(len(found))
     train, test = found[np.sort(order[: settings["train"]])], found[np.sort(order[settings["train"] :])]
-    grid = GRIDS[settings["system"]][:: settings["thin"]]
+    grid = some_of(GRIDS[settings["system"]], settings["candidates"])
     return choose_and_measure(settings["system"], grid, train, test, seed)
 
 

@@ -14,7 +14,7 @@ from maxendnet.experiments.data import READINGS, letters, letters_missing, split
 from maxendnet.experiments.experiment import Card, Experiment, Row, Settings
 from maxendnet.experiments.iid import CRF_GRID
 from maxendnet.experiments.paper_constants import PASSES, paper_model, paper_solver
-from maxendnet.experiments.systems import METHOD, SYSTEMS, Constants, choose_and_measure, grid_of, measure
+from maxendnet.experiments.systems import METHOD, SYSTEMS, Constants, choose_and_measure, grid_of, measure, some_of
 from maxendnet.experiments.table import distinct, select, values
 
 # LapMEDN tends to L1-M3N(c) along C = 2 sqrt(lam) c: the grid is laid out along such paths
@@ -27,9 +27,9 @@ GRIDS: dict[str, list[Constants]] = {
     "L1-CRF": grid_of("lam", CRF_GRID),
 }
 SIZES: dict[str, dict[str, Any]] = {
-    "full": {"folds": 10, "words": [100, 150, 200, 250], "thin": 1},
-    "quick": {"folds": 2, "words": [30, 60], "thin": 3},
-    "tiny": {"folds": 1, "words": [12], "thin": 9},
+    "full": {"folds": 10, "words": [100, 150, 200, 250], "candidates": None},
+    "quick": {"folds": 2, "words": [20, 40], "candidates": 2},
+    "tiny": {"folds": 1, "words": [8], "candidates": 1},
 }
 PARTS_USED = {"one": 5, "nine": 1}
 """Parts of five that are held out in turn: with nine folds to train on, one part is as many words as a fold of the
@@ -41,7 +41,7 @@ def cells(scale: str) -> list[Settings]:
     cross_validated = [(system, "cross-validated") for system in SYSTEMS]
     return [
         {"words": words, "fold": fold, "reading": reading, "system": system, "constants": constants,
-         "thin": s["thin"], "solver": paper_solver() if constants == "paper's" else "default"}
+         "candidates": s["candidates"], "solver": paper_solver() if constants == "paper's" else "default"}
         for reading in READINGS for fold in range(s["folds"]) for words in s["words"]
         for system, constants in [*cross_validated, ("LapMEDN", "paper's"), ("M3N", "paper's")]
     ]  # fmt: skip
@@ -52,7 +52,7 @@ def run(settings: Settings, seed: int, data: Path | None) -> Row:
     system = settings["system"]
     if settings["constants"] == "paper's":
         return measure(paper_model(system, settings["words"], seed, settings["solver"]), train, test)
-    grid, used = GRIDS[system][:: settings["thin"]], PARTS_USED[settings["reading"]]
+    grid, used = some_of(GRIDS[system], settings["candidates"]), PARTS_USED[settings["reading"]]
     return choose_and_measure(system, grid, train, test, seed, used=used)
 
 

@@ -14,9 +14,9 @@ from maxendnet.experiments.systems import METHOD, SYSTEMS
 from maxendnet.experiments.table import distinct, select, values
 
 SIZES: dict[str, dict[str, Any]] = {
-    "full": {"folds": 10, "words": None, "thin": 1},
-    "quick": {"folds": 1, "words": 60, "thin": 9},
-    "tiny": {"folds": 1, "words": 12, "thin": 9},
+    "full": {"folds": 10, "words": None, "candidates": None},
+    "quick": {"folds": 1, "words": 30, "candidates": 1},
+    "tiny": {"folds": 1, "words": 8, "candidates": 1},
 }
 # letter error %, training on one fold and on nine; linear models on the same pixels unless said otherwise
 PUBLISHED = {
@@ -31,7 +31,7 @@ def cells(scale: str) -> list[Settings]:
     s = SIZES[scale]
     return [
         {"words": s["words"], "fold": fold, "reading": reading, "system": system, "constants": "cross-validated",
-         "thin": s["thin"], "solver": "default"}
+         "candidates": s["candidates"], "solver": "default"}
         for reading in READINGS for fold in range(s["folds"]) for system in SYSTEMS
     ]  # fmt: skip
 

@@ -11,7 +11,7 @@ from maxendnet.experiments import figures, statistics
 from maxendnet.experiments.comparison import unconverged
 from maxendnet.experiments.experiment import Card, Experiment, Row, Settings
 from maxendnet.experiments.statistics import paired
-from maxendnet.experiments.systems import METHOD, SYSTEMS, Constants, choose, grid_of, make, measure
+from maxendnet.experiments.systems import METHOD, SYSTEMS, Constants, choose, grid_of, make, measure, some_of
 from maxendnet.experiments.table import distinct, select, values
 from maxendnet.experiments.tasks import FOLDS, TASKS, load
 
@@ -25,14 +25,15 @@ GRIDS: dict[str, list[Constants]] = {
 }
 TITLES = {"usaddress": "US addresses", "bach_chorales": "Bach chorales", "cb513": "CB513 proteins, 3 states",
           "wnut17": "WNUT-17 entities"}  # fmt: skip
-LIMITS: dict[str, int | None] = {"full": None, "quick": 40, "tiny": 8}
+LIMITS: dict[str, int | None] = {"full": None, "quick": 30, "tiny": 8}
 GROUPS = 20
 """Test examples are dealt into so many groups, which are the pairs of the test."""
 
 
 def cells(scale: str) -> list[Settings]:
     return [
-        {"task": task, "fold": fold, "system": system, "limit": LIMITS[scale], "thin": 1 if scale == "full" else 4}
+        {"task": task, "fold": fold, "system": system, "limit": LIMITS[scale],
+         "candidates": None if scale == "full" else 1}
         for task in TASKS for fold in range(FOLDS[task] if scale == "full" else 1) for system in SYSTEMS
     ]  # fmt: skip
 
@@ -41,7 +42,9 @@ def run(settings: Settings, seed: int, data: Path | None) -> Row:
     if data is None or not (data / settings["task"]).is_dir():
         return {"error": float("nan"), "absent": True}
     task = load(settings["task"], data, settings["limit"], settings["fold"])
-    constants = choose(settings["system"], GRIDS[settings["system"]][:: settings["thin"]], task.train, seed, used=1)
+    constants = choose(
+        settings["system"], some_of(GRIDS[settings["system"]], settings["candidates"]), task.train, seed, used=1
+    )
     model = make(settings["system"], constants, tol=1e-2, max_passes=200, random_state=seed)
     numbers = measure(model, task.train, task.test)
     right = np.concatenate(model.predict(task.test)) == np.asarray(task.test.y)

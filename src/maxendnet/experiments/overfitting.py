@@ -20,7 +20,7 @@ PASSES = {
     "quick": [1, 2, 4, 8, 15, 30, 60, 120],
     "tiny": [1, 4, 16],
 }
-SIZES: dict[str, Any] = {"full": (10, 100), "quick": (2, 60), "tiny": (1, 12)}
+SIZES: dict[str, Any] = {"full": (10, 100), "quick": (2, 40), "tiny": (1, 8)}
 
 
 def cells(scale: str) -> list[Settings]:

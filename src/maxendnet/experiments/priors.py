@@ -13,7 +13,7 @@ from maxendnet.experiments import figures, statistics
 from maxendnet.experiments.data import chains, letters, letters_missing, split
 from maxendnet.experiments.experiment import Card, Experiment, Row, Settings
 from maxendnet.experiments.statistics import paired
-from maxendnet.experiments.systems import FINAL_PASSES, FINAL_TOL, SELECTION_PASSES, SELECTION_TOL, measure
+from maxendnet.experiments.systems import FINAL_PASSES, FINAL_TOL, SELECTION_PASSES, SELECTION_TOL, measure, some_of
 from maxendnet.experiments.table import differences, distinct, select, values
 
 # (prior, its constants, C): every prior has nine candidates
@@ -29,13 +29,13 @@ GRIDS: dict[str, list[tuple[str, dict[str, float], float]]] = {
     "exponential": [("Exponential", {"lam": lam}, lam * c) for lam in (20.0, 8.0, 3.0) for c in (0.05, 0.15, 0.5)],
 }  # fmt: skip
 DATA = ("synthetic, 10 relevant", "synthetic, 50 relevant", "OCR100")
-SIZES: dict[str, Any] = {"full": (10, 100, 1000, 1), "quick": (2, 30, 200, 4), "tiny": (1, 12, 60, 9)}
+SIZES: dict[str, Any] = {"full": (10, 100, 1000, None), "quick": (2, 20, 200, 2), "tiny": (1, 8, 60, 1)}
 
 
 def cells(scale: str) -> list[Settings]:
-    repeats, words, samples, thin = SIZES[scale]
+    repeats, words, samples, candidates = SIZES[scale]
     return [
-        {"data": data, "repeat": repeat, "prior": prior, "words": words, "samples": samples, "thin": thin}
+        {"data": data, "repeat": repeat, "prior": prior, "words": words, "samples": samples, "candidates": candidates}
         for repeat in range(repeats) for data in DATA for prior in GRIDS
     ]  # fmt: skip
 
@@ -47,7 +47,7 @@ def run(settings: Settings, seed: int, data: Path | None) -> Row:
         relevant = int(settings["data"].split()[1])
         examples = chains(seed, settings["repeat"], settings["samples"], relevant).examples
         train, test = examples[: settings["samples"] // 10], examples[settings["samples"] // 10 :]
-    grid = GRIDS[settings["prior"]][:: settings["thin"]]
+    grid = some_of(GRIDS[settings["prior"]], settings["candidates"])
 
     def model(candidate: tuple[str, dict[str, float], float], tol: float, max_passes: int) -> MaxEnDNet:
         kind, constants, C = candidate

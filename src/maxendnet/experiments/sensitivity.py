@@ -13,7 +13,7 @@ from maxendnet.experiments.data import READINGS, letters, letters_missing, split
 from maxendnet.experiments.experiment import Card, Experiment, Row, Settings
 from maxendnet.experiments.ocr import OVERLAP
 from maxendnet.experiments.statistics import paired
-from maxendnet.experiments.systems import FINAL_PASSES, FINAL_TOL, METHOD, make, measure
+from maxendnet.experiments.systems import FINAL_PASSES, FINAL_TOL, METHOD, make, measure, some_of
 from maxendnet.experiments.table import distinct, select
 
 CRF_GRID = [0.0001, 0.001, 0.01, 0.1, 1.0, 4.0, 9.0, 16.0, 25.0]
@@ -26,15 +26,15 @@ GRIDS: dict[str, tuple[str, list[float], dict[str, float]]] = {
     "LapMEDN": ("lam", SQUARES, {"C": 1.0}),
     "L1-M3N": ("radius", LARGE_SQUARES, {"C": 1.0}),
 }
-SIZES: dict[str, Any] = {"full": (10, 100, 1, READINGS), "quick": (2, 40, 4, ("one",)), "tiny": (1, 12, 8, ("one",))}
+SIZES: dict[str, Any] = {"full": (10, 100, None, READINGS), "quick": (2, 40, 3, ("one",)), "tiny": (1, 8, 2, ("one",))}
 
 
 def cells(scale: str) -> list[Settings]:
-    folds, words, thin, readings = SIZES[scale]
+    folds, words, candidates, readings = SIZES[scale]
     return [
         {"words": words, "fold": fold, "reading": reading, "system": system, "constant": value}
         for reading in readings for fold in range(folds) for system, (_, grid, _) in GRIDS.items()
-        for value in grid[::thin]
+        for value in some_of(grid, candidates)
     ]  # fmt: skip
 
 

@@ -21,7 +21,8 @@ COMPARED = ("LapMEDN", "M3N", "L2-CRF", "L1-M3N")
 def cells(scale: str) -> list[Settings]:
     s = SIZES[scale]
     return [
-        {"draw": draw, "system": system, "K": 10, "samples": s["samples"], "folds": s["folds"], "thin": s["thin"]}
+        {"draw": draw, "system": system, "K": 10, "samples": s["samples"], "folds": s["folds"],
+         "candidates": s["candidates"]}
         for draw in range(s["draws"]) for system in COMPARED
     ]  # fmt: skip
 

@@ -14,16 +14,17 @@ from maxendnet.experiments.systems import FINAL_PASSES, FINAL_TOL, METHOD, SYSTE
 from maxendnet.experiments.table import differences, select, values
 
 SIZES: dict[str, dict[str, Any]] = {
-    "full": {"draws": 10, "samples": 1000, "folds": 10, "thin": 1},
-    "quick": {"draws": 2, "samples": 300, "folds": 3, "thin": 6},
-    "tiny": {"draws": 1, "samples": 80, "folds": 1, "thin": 18},
+    "full": {"draws": 10, "samples": 1000, "folds": 10, "candidates": None},
+    "quick": {"draws": 2, "samples": 300, "folds": 3, "candidates": 2},
+    "tiny": {"draws": 1, "samples": 80, "folds": 1, "candidates": 1},
 }
 
 
 def cells(scale: str) -> list[Settings]:
     s = SIZES[scale]
     return [
-        {"draw": draw, "system": system, "K": 10, "samples": s["samples"], "folds": s["folds"], "thin": s["thin"]}
+        {"draw": draw, "system": system, "K": 10, "samples": s["samples"], "folds": s["folds"],
+         "candidates": s["candidates"]}
         for draw in range(s["draws"]) for system in SYSTEMS
     ]  # fmt: skip
 
