@@ -62,7 +62,9 @@ def save(path: Path, size: tuple[float, float], draw: Callable[[Any], None], not
         FigureCanvasAgg(figure)
         draw(figure)
         if note:
-            figure.text(0.995, 0.995, note, ha="right", va="top", color=VERMILION, fontsize=9, weight="bold")
+            room = 0.25 / size[1]
+            figure.get_layout_engine().set(rect=(0, room, 1, 1 - room))
+            figure.text(0.99, 0.05 / size[1], note, ha="right", va="bottom", color=VERMILION, fontsize=9, weight="bold")
         for kind, options in (("png", {"dpi": 110}), ("svg", {"metadata": {"Date": None}})):
             content = BytesIO()
             figure.savefig(content, format=kind, **options)
@@ -75,12 +77,12 @@ def _writer(content: bytes) -> Callable[[Any], object]:
 
 
 def mean_and_interval(groups: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Mean of each group and half its 95 % interval; no interval for a group of one."""
+    """Mean of each group and half its 95 % interval; none for fewer than four, where it is wider than any figure."""
     from scipy import stats
 
     means = np.array([np.mean(g) if len(g) else np.nan for g in groups])
     halves = np.array([
-        stats.t.ppf(0.975, len(g) - 1) * np.std(g, ddof=1) / np.sqrt(len(g)) if len(g) > 1 else 0.0 for g in groups
+        stats.t.ppf(0.975, len(g) - 1) * np.std(g, ddof=1) / np.sqrt(len(g)) if len(g) > 3 else 0.0 for g in groups
     ])  # fmt: skip
     return means, halves
 

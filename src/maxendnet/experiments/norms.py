@@ -88,6 +88,8 @@ def draw(figure: Any, table: list[Row]) -> None:
     right.loglog(lams, [farthest(table, lam) for lam in lams], **figures.style("LapMEDN"))
     right.axhline((np.sqrt(2) - 1) / np.sqrt(2), color=figures.VERMILION, linestyle="--", label="L2")
     right.set(xlabel="lam", ylabel="largest distance to the L1 boundary", title="towards L1 as lam grows")
+    right.set_yticks([0.03, 0.1, 0.3], ["0.03", "0.1", "0.3"])
+    right.minorticks_off()
     right.annotate("L2 ball", (lams[-1], 0.293), (0, -12), textcoords="offset points", ha="right", fontsize=8.5)
 
 

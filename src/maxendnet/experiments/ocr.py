@@ -28,7 +28,7 @@ GRIDS: dict[str, list[Constants]] = {
 }
 SIZES: dict[str, dict[str, Any]] = {
     "full": {"folds": 10, "words": [100, 150, 200, 250], "candidates": None},
-    "quick": {"folds": 2, "words": [20, 40], "candidates": 2},
+    "quick": {"folds": 2, "words": [15, 30], "candidates": 2},
     "tiny": {"folds": 1, "words": [8], "candidates": 1},
 }
 PARTS_USED = {"one": 5, "nine": 1}

@@ -26,7 +26,7 @@ GRIDS: dict[str, tuple[str, list[float], dict[str, float]]] = {
     "LapMEDN": ("lam", SQUARES, {"C": 1.0}),
     "L1-M3N": ("radius", LARGE_SQUARES, {"C": 1.0}),
 }
-SIZES: dict[str, Any] = {"full": (10, 100, None, READINGS), "quick": (2, 40, 3, ("one",)), "tiny": (1, 8, 2, ("one",))}
+SIZES: dict[str, Any] = {"full": (10, 100, None, READINGS), "quick": (2, 40, 3, ("one",)), "tiny": (1, 8, 2, READINGS)}
 
 
 def cells(scale: str) -> list[Settings]:
@@ -99,8 +99,9 @@ def draw(figure: Any, rows: list[Row]) -> None:
                 part = select(rows, reading=reading, system=system)
                 grid = sorted(distinct(part, "constant"))
                 groups = [np.array([100 * r["error"] for r in select(part, constant=c)]) for c in grid]
-                figures.curve(axis, grid, groups, system, k)
-            axis.set_xscale("log")
+                # as in the paper, the values of the grid at equal distances
+                figures.curve(axis, range(len(grid)), groups, system, k, shift=0.08 * k)
+                axis.set_xticks(range(len(grid)), [f"{c:g}" for c in grid], rotation=45)
             axis.set_xlabel(name)
             axis.legend(loc="best")
         line[0].set_ylabel(f"wrong letters, %\n(trained on {reading} fold{'s' * (reading == 'nine')})")

@@ -106,10 +106,12 @@ def draw(figure: Any, rows: list[Row]) -> None:
         weights = weights / max(np.abs(weights).max(), 1e-300)
         colours = np.where(np.arange(len(weights)) < 30, figures.BLUE, figures.VERMILION)
         axis.bar(np.arange(len(weights)), weights, color=colours, width=0.8)
-        share = "" if system is None else f"  ({100 * found[0]['share_irrelevant']:.0f} % of the squared weight is red)"
+        share = (
+            "" if system is None else f"  ({100 * found[0]['share_irrelevant']:.0f} % of the squared weight is orange)"
+        )
         axis.set_title(title + share, loc="left", fontsize=9.5, pad=2)
         axis.set(ylim=(-1.1, 1.1), yticks=[-1, 0, 1])
-    axes[-1].set_xlabel("feature: 0 to 29 relevant, in groups of three (blue); 30 to 99 irrelevant (red)")
+    axes[-1].set_xlabel("feature: 0 to 29 relevant, in groups of three (blue); 30 to 99 irrelevant (orange)")
     figure.supylabel("weight of label 1 minus that of label 0, largest = 1", fontsize=10)
 
 
