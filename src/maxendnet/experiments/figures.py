@@ -63,7 +63,8 @@ def save(path: Path, size: tuple[float, float], draw: Callable[[Any], None], not
         draw(figure)
         if note:
             room = 0.25 / size[1]
-            figure.get_layout_engine().set(rect=(0, room, 1, 1 - room))
+            layout: Any = figure.get_layout_engine()
+            layout.set(rect=(0, room, 1, 1 - room))
             figure.text(0.99, 0.05 / size[1], note, ha="right", va="bottom", color=VERMILION, fontsize=9, weight="bold")
         for kind, options in (("png", {"dpi": 110}), ("svg", {"metadata": {"Date": None}})):
             content = BytesIO()
