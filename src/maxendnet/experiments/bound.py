@@ -17,6 +17,8 @@ from maxendnet.experiments.table import distinct, select, values
 CONSTANTS = {"LapMEDN": {"lam": 36.0, "C": 2.4}, "M3N": {"C": 0.1}}
 SIZES: dict[str, Any] = {"full": (10, [100, 250, None], 1000), "quick": (1, [60], 100), "tiny": (1, [12], 20)}
 DELTA = 0.05
+THEOREM = "theorem 8"
+"""Its loss is 0/1 for a whole word; the other rows are taken for the share of wrong letters."""
 
 
 def cells(scale: str) -> list[Settings]:
@@ -36,10 +38,11 @@ def run(settings: Settings, seed: int, data: Path | None) -> Row:
     # the mean over words of their share of wrong letters: what the bounds are about
     truth = test.split(np.asarray(test.y))
     shares = [np.mean(p != t) for p, t in zip(model.predict(test), truth)]
-    numbers: Row = {"n_train": len(train), "error": float(np.mean(shares)), "gap": model.gap_,
+    numbers: Row = {"n_train": len(train), "error": float(np.mean(shares)),
+                    "word_error": float(np.mean(np.array(shares) > 0)), "gap": model.gap_,
                     "converged": bool(model.converged_)}  # fmt: skip
     for row in report:
-        if row.loss == "share":
+        if row.loss == "share" or row.name == THEOREM:
             numbers |= {f"bound, {row.name}": row.bound, f"seen, {row.name}": row.empirical}
     return numbers
 
@@ -48,19 +51,20 @@ def cards(rows: list[Row]) -> list[Card]:
     names = [n.removeprefix("bound, ") for n in rows[0] if n.startswith("bound, ")] if rows else []
     found = []
     for name in names:
-        bound, error = values(rows, f"bound, {name}"), values(rows, "error")
+        theorem = name == THEOREM
+        measured = "word_error" if theorem else "error"
+        bound, error = values(rows, f"bound, {name}"), values(rows, measured)
         vacuous = float(np.mean(bound >= 1))
         broken = int(np.sum(bound < error))
-        theorem = name == "theorem 8"
         useless = theorem and vacuous == 1
         found.append(
             Card(name.replace(",", "").replace(" ", "_"),
-                 "The error on new words is bounded by Theorem 8 (read: to some use, below 1)." if theorem else
+                 "The share of new words with an error is bounded by Theorem 8 (read: to some use, below 1)." if theorem else
                  f"(Beside the paper.) The bound '{name}' is below 1 and above the error.",
                  FAILS if useless or vacuous > 0.5 or broken > max(1, 2 * DELTA * len(rows)) else
                  HOLDS if vacuous == 0 else OPEN,
                  [f"{s}, {int(n)} words to learn from: bound {np.mean(values(part, f'bound, {name}')):.3f}, error of "
-                  f"predict on new words {np.mean(values(part, 'error')):.3f}"
+                  f"predict on new words {np.mean(values(part, measured)):.3f}"
                   for s in CONSTANTS for n in sorted({round(r["n_train"], -2) for r in rows})
                   if (part := [r for r in rows if r["system"] == s and round(r["n_train"], -2) == n])],
                  f"{broken} of {len(rows)} bounds are below the test error; at most {100 * DELTA:g} % may be."
@@ -78,7 +82,8 @@ def draw(figure: Any, rows: list[Row]) -> None:
         x = [np.mean(values(select(part, words=w), "n_train")) for w in sizes]
         for k, name in enumerate(names):
             groups = [np.minimum(values(select(part, words=w), name), 10.0) for w in sizes]
-            figures.curve(axis, x, groups, name.removeprefix("bound, "), k + 1)
+            label = name.removeprefix("bound, ")
+            figures.curve(axis, x, groups, label + (" (whole words)" if label == THEOREM else ""), k + 1)
         figures.curve(axis, x, [values(select(part, words=w), "error") for w in sizes], "error on new words", 0)
         axis.axhline(1, color="0.4", linewidth=0.9, linestyle="--")
         axis.annotate("above this line a bound says nothing", (0.98, 1), (0, 3), xycoords=("axes fraction", "data"),

@@ -76,11 +76,11 @@ def cards(table: list[Row]) -> list[Card]:
                  f"{column('exact', 'fit_seconds').mean():.2f} s, "
                  f"largest gap {column('exact', 'gap').max():.1g}")  # fmt: skip
     return [
-        Card("same", "(THEORY.) Algorithm 1 run to its end gives the weights of the exact LapMEDN with 4 lam and 2 C.",
+        Card("same", "(Beside the paper.) Algorithm 1 run to its end gives the weights of the exact LapMEDN with 4 lam "
+             "and 2 C.",
              HOLDS if distance["all"].max() < 0.05 else FAILS, shown,
              f"Largest relative distance {distance['all'].max():.2g} over {len(distance['all'])} data sets, both "
-             f"fits to "
-             f"their tolerance or their limit of passes; no test is needed."),
+             "fits to their tolerance or their limit of passes; no test is needed."),
         Card("three_suffice", "Three iterations of Algorithm 1 are enough (read: their error is within half a point of "
              "the exact model's).", statistics.is_small(early, 0.005), [], "3 iterations minus exact: " + early.text()),
         Card("exact_faster", "(Beside the paper, which calls the exact problem very difficult.) The exact model is "

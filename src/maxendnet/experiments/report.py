@@ -21,8 +21,9 @@ body { margin: 0 auto; max-width: 62rem; padding: 1rem; background: var(--paper)
   font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: break-word; }
 h1 { font-size: 1.6rem; line-height: 1.2; } h2 { font-size: 1.25rem; margin: 2.5rem 0 .2rem; line-height: 1.3; }
 a { color: var(--link); } .dim { color: var(--dim); font-size: .9rem; }
-figure { margin: 1rem 0; padding: .5rem; background: #fff; border: 1px solid var(--line); border-radius: .5rem; }
-figure img { display: block; width: 100%; height: auto; }
+figure { margin: 1rem 0; padding: .5rem; background: #fff; border: 1px solid var(--line); border-radius: .5rem;
+  overflow-x: auto; }
+figure img { display: block; width: 100%; min-width: 36rem; height: auto; }
 .cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr)); gap: .8rem; }
 .card { background: var(--soft); border: 1px solid var(--line); border-left: .35rem solid var(--open);
   border-radius: .5rem; padding: .7rem .9rem; min-width: 0; }
@@ -34,7 +35,7 @@ figure img { display: block; width: 100%; height: auto; }
 details { margin: .8rem 0; font-size: .9rem; } summary { cursor: pointer; color: var(--link); }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; } td, th { text-align: left; vertical-align: top;
   padding: .35rem .5rem; border-bottom: 1px solid var(--line); } .wide { overflow-x: auto; }
-td.verdict { white-space: nowrap; }
+td.verdict { min-width: 7.5rem; }
 """
 
 LOOK = {
@@ -79,6 +80,12 @@ def state(summary: dict[str, Any]) -> str:
     return ""
 
 
+def shown(card: dict[str, Any], summary: dict[str, Any]) -> tuple[str, str]:
+    """Colour and words of a verdict; that of a small run is neither good nor bad."""
+    look, text = LOOK[card["verdict"]]
+    return (look, text) if summary["scale"] == "full" else ("", f"{text} (in small)")
+
+
 def page(out: Path) -> str:
     """The page as text."""
     found = summaries(out)
@@ -94,7 +101,7 @@ def page(out: Path) -> str:
     body.append("<div class='wide'><table><tr><th>statement</th><th>verdict</th></tr>")
     for name, summary in found.items():
         for card in summary["cards"]:
-            look, text = LOOK[card["verdict"]]
+            look, text = shown(card, summary)
             body.append(f"<tr><td>{html.escape(card['claim'])} <a href='#{name}' class='dim'>{name}</a></td>"
                         f"<td class='verdict {look}'>{text}</td></tr>")  # fmt: skip
     body.append("</table></div>")
@@ -128,7 +135,7 @@ def section(name: str, summary: dict[str, Any], folder: Path) -> list[str]:
                      f"src='data:image/svg+xml;base64,{code}'></figure>")  # fmt: skip
     lines.append("<div class='cards'>")
     for card in summary["cards"]:
-        look, text = LOOK[card["verdict"]]
+        look, text = shown(card, summary)
         numbers = "".join(f"<li>{html.escape(line)}</li>" for line in card["numbers"])
         lines.append(f"<div class='card {look}'><p>{html.escape(card['claim'])}</p><p class='verdict'>{text}</p>"
                      f"<ul>{numbers}</ul><p class='dim'>{html.escape(card['test'])}</p></div>")  # fmt: skip
