@@ -59,7 +59,7 @@ def cards(rows: list[Row]) -> list[Card]:
         useless = theorem and vacuous == 1
         found.append(
             Card(name.replace(",", "").replace(" ", "_"),
-                 "The share of new words with an error is bounded by Theorem 8 (read: to some use, below 1)." if theorem else
+                 "Theorem 8 bounds the share of new words with an error (read: usefully, below 1)." if theorem else
                  f"(Beside the paper.) The bound '{name}' is below 1 and above the error.",
                  FAILS if useless or vacuous > 0.5 or broken > max(1, 2 * DELTA * len(rows)) else
                  HOLDS if vacuous == 0 else OPEN,
