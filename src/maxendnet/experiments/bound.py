@@ -83,7 +83,7 @@ def draw(figure: Any, rows: list[Row]) -> None:
         for k, name in enumerate(names):
             groups = [np.minimum(values(select(part, words=w), name), 10.0) for w in sizes]
             label = name.removeprefix("bound, ")
-            figures.curve(axis, x, groups, label + (" (whole words)" if label == THEOREM else ""), k + 1)
+            figures.curve(axis, x, groups, label + (" (whole words, cut off at 10)" if label == THEOREM else ""), k + 1)
         figures.curve(axis, x, [values(select(part, words=w), "error") for w in sizes], "error on new words", 0)
         axis.axhline(1, color="0.4", linewidth=0.9, linestyle="--")
         axis.annotate("above this line a bound says nothing", (0.98, 1), (0, 3), xycoords=("axes fraction", "data"),

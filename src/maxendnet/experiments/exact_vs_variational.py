@@ -92,7 +92,7 @@ def cards(table: list[Row]) -> list[Card]:
 def draw(figure: Any, table: list[Row]) -> None:
     axes = figure.subplots(1, 3)
     quantities = (("error", "wrong labels, %", 100), ("distance", "distance to the exact weights, relative", 1),
-                  ("fit_seconds", "seconds to train", 1))  # fmt: skip
+                  ("fit_seconds", "seconds to train (processor)", 1))  # fmt: skip
     for axis, (name, label, scale) in zip(axes, quantities):
         methods = METHODS[:3] if name == "distance" else METHODS
         for k, data in enumerate(CONSTANTS):

@@ -52,18 +52,17 @@ def draw(figure: Any, rows: list[Row]) -> None:
         part = select(rows, reading=reading)
         names = [s for s in SYSTEMS if select(part, system=s)]
         means, halves = figures.mean_and_interval([100 * values(select(part, system=s), "error") for s in names])
-        axis.bar(np.arange(len(names)), means, 0.7, yerr=halves, capsize=2, color=[figures.STYLES[s][0] for s in names])
-        axis.set_xticks(np.arange(len(names)), names, rotation=20)
-        for name, pair in PUBLISHED.items():
-            if pair[column] is not None:
-                axis.axhline(pair[column], color="0.35", linewidth=0.9, linestyle=":")
-                axis.annotate(name, (len(names) - 0.45, pair[column]), (0, 2), textcoords="offset points", ha="right",
-                              fontsize=8, color="0.25", bbox={"color": "white", "alpha": 0.75, "pad": 0.6})  # fmt: skip
+        published = [(name, pair[column]) for name, pair in PUBLISHED.items() if pair[column] is not None]
+        axis.bar(range(len(names)), means, 0.7, yerr=halves, capsize=2, color=[figures.STYLES[s][0] for s in names])
+        places = np.arange(len(names), len(names) + len(published)) + 0.4
+        axis.bar(places, [error for _, error in published], 0.7, color="0.75", hatch="//", edgecolor="white")
+        labels = [*names, *(name for name, _ in published)]
+        axis.set_xticks([*range(len(names)), *places], labels, rotation=40, ha="right")
         n = {"one": ("one fold", "nine"), "nine": ("nine folds", "one")}[reading]
         axis.set(title=f"trained on {n[0]}, tested on {n[1]}", ylabel="wrong letters, %")
         axis.grid(axis="x", visible=False)
     size = distinct(rows, "words")
-    figure.suptitle(f"{'all words' if size == [None] else f'{size[0]} words a fold'}; dotted: published", fontsize=10)
+    figure.suptitle(f"{'all words' if size == [None] else f'{size[0]} words a fold'}; grey: published", fontsize=10)
 
 
 EXPERIMENT = replace(
