@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -11,6 +11,7 @@ from maxendnet.experiments.table import as_csv, differences
 numbers = st.lists(st.integers(-1000, 1000).map(lambda k: k / 100), min_size=3, max_size=30)
 
 
+@settings(max_examples=20)
 @given(numbers)
 def test_the_interval_is_that_of_scipy(d):
     if np.std(d) == 0:
@@ -22,8 +23,8 @@ def test_the_interval_is_that_of_scipy(d):
 
 def test_the_interval_covers_the_truth_as_often_as_it_says():
     rng = np.random.default_rng(0)
-    tests = [paired(rng.normal(0.3, 1.0, size=8)) for _ in range(2000)]
-    assert 0.935 < np.mean([t.low < 0.3 < t.high for t in tests]) < 0.965
+    tests = [paired(rng.normal(0.3, 1.0, size=8)) for _ in range(400)]
+    assert 0.92 < np.mean([t.low < 0.3 < t.high for t in tests]) < 0.98
 
 
 def test_overlapping_parts_widen_the_interval():
