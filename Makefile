@@ -17,13 +17,14 @@ KERNEL_TESTS := $(wildcard tests/test_kernels.py tests/structures tests/losses t
 # numpy's own threads would compete with those of the tests
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help setup demo test check bench sanitize clean
+.PHONY: help setup demo test check bench reproduction sanitize clean
 
 help:
 	@echo "make demo      the six systems on two data sets: tables, and a figure in build/demo"
 	@echo "make test      all tests, also the examples in the documentation"
 	@echo "make check     ruff, mypy and the tests; run it before a push"
 	@echo "make bench     benchmarks, written to benchmarks/RESULTS.md (about an hour)"
+	@echo "make reproduction  the paper's experiments at full size (about a working day, resumes), then docs/reproduction"
 	@echo "make sanitize  the kernels under the address and undefined-behaviour sanitizers"
 	@echo "make clean     remove what was built; the environment too"
 
@@ -57,6 +58,9 @@ check: $(READY)
 
 bench: $(READY)
 	$(RUN) benchmarks/run_all.py $(ARGS)
+
+reproduction: $(READY)
+	$(RUN) -m maxendnet reproduce all --jobs $(JOBS) --out build/reproduction --publish docs/reproduction $(ARGS)
 
 # Python itself is not sanitized: the runtime has to be loaded before it, and what Python never frees is no leak of ours.
 # -S keeps the ordinary build, which site finds by a .pth file, out of the way.

@@ -20,6 +20,7 @@ def main() -> None:
     Examples:
       maxendnet demo --quick
       maxendnet info model.medn
+      maxendnet reproduce all --quick
     """
 
 
@@ -79,6 +80,82 @@ def info(file: Path, as_json: bool, top: int, labels: int) -> None:
     except (ModelFileError, OSError) as error:
         raise click.ClickException(_reason(error)) from error
     click.echo(json.dumps(found, indent=2, allow_nan=False) if as_json else render(found, labels))
+
+
+@main.command(short_help="Rerun the experiments of the paper.")
+@click.argument("names", nargs=-1, required=True, metavar="NAME|all...")
+@click.option(
+    "--quick", is_flag=True, help="Small sizes: minutes for all of it. To see that it works; decides nothing."
+)
+@click.option("--jobs", type=int, default=1, show_default=True, help="Processes; -1 is one for every processor.")
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("reproduction"), show_default=True,
+    help="Folder for results. What is finished there is not computed again.",
+)  # fmt: skip
+@click.option(
+    "--data", type=click.Path(exists=True, path_type=Path), envvar="MAXENDNET_DATA", show_envvar=True,
+    help="Folder of data sets (ocr_letters, cb513, wnut17, usaddress, bach_chorales). Without it the OCR letters are "
+    "taken from the cache or downloaded, the others left out.",
+)  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same numbers.")
+@click.option("--finished", is_flag=True, help="Compute nothing: figures and cards of the cells that are finished.")
+@click.option(
+    "--publish", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
+    help="Also write README.md and figures of full runs there, for the repository.",
+)  # fmt: skip
+def reproduce(
+    names: tuple[str, ...], quick: bool, jobs: int, out: Path, data: Path | None, seed: int, finished: bool,
+    publish: Path | None,
+) -> None:  # fmt: skip
+    """Rerun experiments of the paper: a figure, the numbers behind it, and a card for every claim.
+
+    \b
+    The paper's:     shrinkage norms iid correlated weights variances ocr overfitting sensitivity bound web
+    Beyond it:       exact_vs_variational priors ocr_full other_tasks
+    All of them:     all
+
+    Every finished cell is saved at once. Stop with Ctrl-C, and the same command goes on where it was. The numbers do
+    not depend on --jobs. In the end OUT/report.html shows everything in one page.
+
+    \b
+    Examples:
+      maxendnet reproduce all --quick --jobs 2
+      maxendnet reproduce shrinkage norms
+      maxendnet reproduce ocr --data ~/data --jobs 2 --out results
+      maxendnet reproduce all --finished --out results --publish docs/reproduction
+    """
+    import os
+
+    from maxendnet import experiments
+    from maxendnet.experiments.publish import publish as publish_results
+    from maxendnet.experiments.report import page
+    from maxendnet.experiments.reproduce import reproduce as run
+    from maxendnet.experiments.reproduce import write_text
+
+    unknown = [name for name in names if name not in (*experiments.NAMES, "all")]
+    if unknown:
+        known = ", ".join(experiments.NAMES)
+        raise click.BadParameter(f"there is no experiment {unknown[0]!r}; there are {known}, and all.")
+    if jobs == 0 or jobs < -1:
+        raise click.BadParameter("give the number of processes, or -1 for all processors.", param_hint="--jobs")
+    chosen = experiments.NAMES if "all" in names else names
+    try:
+        failures = run(
+            chosen, out, scale="quick" if quick else "full", jobs=(os.cpu_count() or 1) if jobs == -1 else jobs,
+            seed=seed, data=data, only_finished=finished, echo=click.echo,
+        )  # fmt: skip
+        write_text(out / "report.html", page(out))
+        click.echo(f"Report: {out / 'report.html'}")
+        if publish is not None:
+            left_out = publish_results(out, publish)
+            click.echo(f"Published: {publish / 'README.md'}; without a full run: {', '.join(left_out) or 'none'}")
+    except KeyboardInterrupt:
+        click.echo("\nStopped. What is finished is saved; the same command goes on from here.", err=True)
+        raise SystemExit(130) from None
+    except OSError as error:
+        raise click.ClickException(_reason(error)) from error
+    if failures:
+        raise click.ClickException("cells failed, and will be tried again next time:\n" + "\n".join(failures))
 
 
 def _reason(error: Any) -> str:

@@ -1,0 +1,128 @@
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+import toy
+from toy import TOY
+
+from maxendnet.experiments.engine import Done, Store, key, plain, restored, run_cells, workers
+
+
+def numbers(outcome):
+    return [(done.settings["place"], done.numbers["value"], done.numbers["list"]) for done in outcome.done]
+
+
+def go(folder, **options):
+    return run_cells(TOY, folder, progress=False, **options)
+
+
+def test_the_numbers_do_not_depend_on_the_number_of_processes(tmp_path, two_processes):
+    one, two = go(tmp_path / "one"), go(tmp_path / "two", pool=two_processes)
+    assert numbers(one) == numbers(two) and len(one.done) == one.n_cells == 12
+    assert numbers(one) != numbers(go(tmp_path / "one", seed=1))
+
+
+def test_what_is_finished_is_not_computed_again(tmp_path, monkeypatch):
+    log = tmp_path / "log"
+    monkeypatch.setenv("TOY_LOG", str(log))
+    first = go(tmp_path, scale="quick")
+    assert go(tmp_path, scale="quick") == first
+    assert log.read_text().split() == list("012345")
+    assert len(go(tmp_path, scale="full", only_finished=True).done) == 6  # quick cells that are also full ones
+    run_cells(replace(TOY, revision=2), tmp_path, scale="tiny", progress=False)
+    assert log.read_text().split() == list("012345") + list("012")
+
+
+def test_a_line_that_was_cut_off_costs_one_cell(tmp_path):
+    whole = go(tmp_path, scale="tiny")
+    path = tmp_path / "cells.jsonl"
+    path.write_bytes(path.read_bytes()[:-9])
+    assert len(Store(path).read()) == 2
+    assert numbers(go(tmp_path, scale="tiny")) == numbers(whole)
+    assert len(Store(path).read()) == 3
+    assert len([line for line in path.read_text().splitlines() if line]) == 4
+
+
+def test_a_run_that_is_killed_goes_on_where_it_was(tmp_path, monkeypatch):
+    log = tmp_path / "log"
+    monkeypatch.setenv("TOY_WAIT", "0.3")
+    monkeypatch.setenv("TOY_LOG", str(log))
+    process = subprocess.Popen([sys.executable, toy.__file__, tmp_path, "2"], start_new_session=True)
+    path = tmp_path / "cells.jsonl"
+    wait_for(lambda: path.exists() and path.read_text().count("\n") >= 3)
+    process.kill()
+    process.wait()
+    wait_for(lambda: not alive(process.pid))  # nobody goes on computing
+    kept = Store(path).read()
+    assert 3 <= len(kept) < 12
+    began = len(log.read_text().split())
+    assert len(go(tmp_path).done) == 12
+    again = log.read_text().split()[began:]
+    assert sorted(again) == sorted(
+        {str(k) for k in range(12)} - {str(done.settings["place"]) for done in kept.values()}
+    )
+
+
+def alive(group):
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def wait_for(condition, seconds=120):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_cell_that_fails_is_named_and_the_others_are_saved(tmp_path, jobs, two_processes):
+    pool = two_processes if jobs == 2 else None
+    outcome = run_cells(replace(TOY, run=toy.fail_once), tmp_path, scale="tiny", pool=pool, progress=False)
+    (failure,) = outcome.failures
+    assert '"place": 1' in failure and "RuntimeError: no luck" in failure
+    assert [done.settings["place"] for done in outcome.done] == [0, 2]
+
+
+def test_numbers_that_json_lacks_come_back(tmp_path):
+    value = {"a": [1.0, math.inf, -math.inf], "b": math.nan, "c": True, "d": "text"}
+    store = Store(tmp_path / "cells.jsonl")
+    store.add("x", Done({}, value, 1.0))
+    back = store.read()["x"].numbers
+    assert math.isnan(back.pop("b")) and back == {k: v for k, v in value.items() if k != "b"}
+    json.dumps(plain(value), allow_nan=False)
+    assert restored(plain([1, [2]])) == [1, [2]]
+
+
+def test_the_name_of_a_cell_is_its_content():
+    names = {key(TOY, s, seed) for s in ({"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": 2, "b": 1}) for seed in (0, 1)}
+    assert len(names) == 4
+    assert key(TOY, {}, 0) != key(replace(TOY, revision=2), {}, 0)
+
+
+def test_a_process_that_dies_is_reported(tmp_path):
+    with pytest.raises(ChildProcessError, match="fewer --jobs"), workers(2) as pool:
+        run_cells(replace(TOY, run=_die, cells=_one_cell), tmp_path, pool=pool, progress=False)
+
+
+def _one_cell(scale):
+    return [{}]
+
+
+def _die(settings, seed, data):
+    os._exit(1)
+
+
+def test_the_bar_counts_what_was_there(tmp_path, capsys):
+    go(tmp_path, scale="tiny")
+    run_cells(TOY, tmp_path, scale="quick")
+    shown = capsys.readouterr().err
+    assert "3/6 cells" in shown and "6/6 cells" in shown and "left" in shown

@@ -1,0 +1,227 @@
+"""Every experiment in its smallest form, and what it writes."""
+
+import csv
+import gzip
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+import toy
+from click.testing import CliRunner
+from sklearn.utils import Bunch
+from test_engine import alive, wait_for
+
+from maxendnet import experiments
+from maxendnet.cli import main
+from maxendnet.experiments import data as module
+from maxendnet.experiments import publish, report
+from maxendnet.experiments.engine import run_cells
+from maxendnet.experiments.experiment import FAILS, HOLDS, OPEN
+from maxendnet.experiments.reproduce import reproduce, why_not, write_results
+
+
+def fake_letters(path=None):
+    """Words of two letters made of random pixels: the real ones may not be at hand."""
+    rng = np.random.default_rng(0)
+    words = rng.choice(["on", "no", "noon", "nun"], size=200).tolist()
+    dark = [np.array([letter == "n" for letter in word]) for word in words]
+    pixels = [(d[:, None] ^ (rng.random((len(d), 128)) < 0.4)).astype(np.uint8) for d in dark]
+    return Bunch(X=pixels, y=[np.array(list(w)) for w in words], folds=np.arange(200) % 10, words=words)
+
+
+@pytest.fixture(scope="module")
+def tasks(tmp_path_factory):
+    """Files in the form of the four data sets."""
+    folder = tmp_path_factory.mktemp("data")
+    rng = np.random.default_rng(0)
+
+    def write(name, text):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(gzip.compress(text.encode()))
+
+    def tagged(n):
+        lines = [
+            [f"{w}\t{'N' if w.isdigit() else 'O'}" for w in rng.choice(["12", "Main", "St."], 4)] for _ in range(n)
+        ]
+        return "\n\n".join("\n".join(block) for block in lines) + "\n"
+
+    for task in ("wnut17", "usaddress"):
+        write(f"{task}/train.tsv.gz", tagged(20))
+        write(f"{task}/test.tsv.gz", tagged(20))
+    chords = ["\n".join(f"c{i}\t{'100010010000' if t % 2 else '010000000000'}\tC\t3\t{'C_M' if t % 2 else 'x'}"
+                        for t in range(5)) for i in range(10)]  # fmt: skip
+    write("bach_chorales/chorales.tsv.gz", "\n\n".join(chords) + "\n")
+    proteins = [{"group": i, "fold": i % 2, "seq": "ARND" * 3, "q3": "CHEC" * 3, "q8": "CHEC" * 3,
+                 "domain": "1" * 12, "ordered": "0" + "1" * 11} for i in range(8)]  # fmt: skip
+    write("cb513/cb513.jsonl.gz", "\n".join(map(json.dumps, proteins)) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory, tasks):
+    """All experiments, run once."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr(module, "fetch_ocr_letters", fake_letters)
+    module.letters.cache_clear()
+    out, said = tmp_path_factory.mktemp("out"), []
+    failures = reproduce(experiments.NAMES, out, scale="tiny", data=tasks, progress=False, echo=said.append)
+    module.letters.cache_clear()
+    patch.undo()
+    assert failures == []
+    return out, said
+
+
+def ran(out):
+    return [name for name in experiments.NAMES if (out / name).exists()]
+
+
+def test_every_experiment_runs_or_says_why_not(results):
+    out, said = results
+    skipped = [line.split(":")[0] for line in said if "skipped" in line]
+    assert sorted(ran(out) + skipped) == sorted(experiments.NAMES)
+    assert set(skipped) <= {"web"}
+
+
+@pytest.mark.parametrize("name", [n for n in experiments.NAMES if n != "web"])
+def test_an_experiment_leaves_numbers_a_figure_and_cards(results, name):
+    folder = results[0] / name
+    rows = list(csv.DictReader((folder / f"{name}.csv").open()))
+    assert rows
+    for row in rows:
+        if "error" in row:
+            assert 0 <= float(row["error"]) <= 1
+        if row.get("gap", "nan") != "nan":
+            assert float(row["gap"]) >= 0 and row["converged"] in ("True", "False")
+    png = (folder / f"{name}.png").read_bytes()
+    assert png.startswith(b"\x89PNG") and len(png) > 5_000
+    assert "<svg" in (folder / f"{name}.svg").read_text()[:1000]
+    summary = json.loads((folder / "cards.json").read_text())
+    assert summary["n_done"] == summary["n_cells"] and summary["scale"] == "tiny" and summary["seed"] == 0
+    cards = summary["cards"]
+    assert cards and len({card["key"] for card in cards}) == len(cards)
+    for card in cards:
+        assert card["verdict"] in (HOLDS, FAILS, OPEN) and card["claim"] and card["test"]
+
+
+def test_what_is_not_a_matter_of_chance_is_decided_even_in_a_tiny_run(results):
+    def verdicts(name):
+        return {c["key"]: c["verdict"] for c in json.loads((results[0] / name / "cards.json").read_text())["cards"]}
+
+    assert verdicts("shrinkage") == {"shrinks": HOLDS, "larger_lam": HOLDS, "none_zero": HOLDS}
+    assert verdicts("norms") == {"towards_l1": HOLDS, "smooth": HOLDS}
+    assert verdicts("variances")["vanish"] == FAILS
+    # one draw allows no test
+    assert set(verdicts("iid").values()) == {OPEN}
+
+
+def test_every_statement_of_section_7_has_its_cards(results):
+    for _, keys in publish.STATEMENTS:
+        for name, key in keys:
+            cards = json.loads((results[0] / name / "cards.json").read_text())["cards"]
+            assert key in {card["key"] for card in cards}
+
+
+def test_the_report_is_one_page_that_needs_nothing_else(results):
+    page = report.page(results[0])
+    assert "http://" not in page and "https://" not in page and "<script" not in page and "<link" not in page
+    assert page.count("data:image/svg+xml;base64,") == len(ran(results[0]))
+    assert "width=device-width" in page and "prefers-color-scheme: dark" in page
+    assert "decide nothing" in page  # a reader cannot take it for a full run
+    for name in experiments.NAMES:
+        assert f"id='{name}'" in page
+    assert len(re.findall(r"<div class='card ", page)) == len(re.findall(r"<td class='verdict", page)) > 20
+
+
+def test_small_runs_are_not_published(results, tmp_path):
+    assert publish.publish(results[0], tmp_path) == list(experiments.NAMES)
+    assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
+    assert "not run yet" in (tmp_path / "README.md").read_text()
+
+
+def test_full_runs_are_published_with_their_number_of_cells(tmp_path):
+    out, to = tmp_path / "out", tmp_path / "to"
+    reproduce(["shrinkage"], out, progress=False, echo=lambda text: None)
+    left_out = publish.publish(out, to)
+    text = (to / "README.md").read_text()
+    assert "shrinkage" not in left_out and (to / "shrinkage.png").exists() and "![" in text
+    assert "8 of 8 cells" in text and "Unfinished" not in text
+    summary = json.loads((out / "shrinkage" / "cards.json").read_text())
+    (out / "shrinkage" / "cards.json").write_text(json.dumps(summary | {"n_done": 5}))
+    publish.publish(out, to)
+    assert "Unfinished: 5 of 8 cells" in (to / "README.md").read_text()
+
+
+def test_the_same_numbers_from_processes_and_from_here(results, tmp_path, two_processes):
+    def numbers(folder):
+        lines = [json.loads(line) for line in (folder / "cells.jsonl").read_text().splitlines()]
+        return {line["key"]: {k: v for k, v in line["numbers"].items() if "seconds" not in k} for line in lines}
+
+    run_cells(experiments.get("iid"), tmp_path, scale="tiny", pool=two_processes, progress=False)
+    assert numbers(tmp_path) == numbers(results[0] / "iid")
+
+
+def test_conclusions_can_be_drawn_from_some_of_the_cells(results, tmp_path):
+    experiment = experiments.get("iid")
+    outcome = run_cells(experiment, results[0] / "iid", scale="tiny", only_finished=True)
+    for n in (1, 3):
+        write_results(experiment, outcome._replace(done=outcome.done[:n]), tmp_path, "full", 0, print)
+        assert json.loads((tmp_path / "cards.json").read_text())["n_done"] == n
+
+
+def test_without_matplotlib_there_are_numbers_and_advice(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    said = []
+    outcome = run_cells(toy.TOY, tmp_path, scale="tiny", progress=False)
+    write_results(toy.TOY, outcome, tmp_path, "tiny", 0, said.append)
+    assert "pip install 'maxendnet[plot]'" in said[0]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["cards.json", "cells.jsonl", "toy.csv"]
+    assert asdict(toy.cards([{"value": 1.0}])[0])["verdict"] == OPEN
+
+
+def test_absent_data_costs_a_line(monkeypatch, tmp_path):
+    def fail(path):
+        raise OSError("no network\nat all")
+
+    monkeypatch.setattr(module, "fetch_ocr_letters", fail)
+    module.letters.cache_clear()
+    assert "no network" in why_not("ocr", None) and "at all" not in why_not("ocr", None)
+    assert "--data" in why_not("other_tasks", None) and "--data" in why_not("other_tasks", tmp_path)
+    said = []
+    assert reproduce(["ocr"], tmp_path, progress=False, echo=said.append) == []
+    assert said[0].startswith("ocr: skipped:")
+    module.letters.cache_clear()
+
+
+# ---- the command ----------------------------------------------------------------------------------------------------
+
+
+def test_the_command_writes_a_report(tmp_path):
+    result = CliRunner().invoke(main, ["reproduce", "shrinkage", "--quick", "--out", str(tmp_path / "new" / "out")])
+    assert result.exit_code == 0, result.output
+    assert "holds" in result.output and (tmp_path / "new" / "out" / "report.html").exists()
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["nothing"], "there is no experiment 'nothing'"),
+    ([], "NAME|all"),
+    (["norms", "--jobs", "0"], "-1 for all processors"),
+])  # fmt: skip
+def test_the_command_says_what_it_wants(arguments, words):
+    result = CliRunner().invoke(main, ["reproduce", *arguments])
+    assert result.exit_code == 2 and words in result.output
+
+
+def test_ctrl_c_is_heard_and_said_to_be_harmless(tmp_path):
+    command = [sys.executable, "-m", "maxendnet", "reproduce", "iid", "--quick", "--jobs", "2", "--out", str(tmp_path)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    wait_for((tmp_path / "iid" / "cells.jsonl").exists)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 130 and "goes on from here" in said and "Traceback" not in said
+    wait_for(lambda: not alive(process.pid))
