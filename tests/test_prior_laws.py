@@ -53,7 +53,7 @@ def prior_of_the_docs() -> type:
 
 def exact_priors():
     exported = [getattr(priors, name) for name in priors.__all__]
-    classes = [c for c in exported if issubclass(c, Piece) and hasattr(c, "sample")]
+    classes = [c for c in exported if issubclass(c, Piece) and hasattr(c, "cumulant")]
     for cls in [*classes, prior_of_the_docs()]:
         for number, setting in enumerate(SETTINGS.get(cls.__name__, [{}])):
             yield pytest.param(cls(**setting), id=f"{cls.__name__}-{number}")

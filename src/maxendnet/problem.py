@@ -160,12 +160,16 @@ class Problem:
         point is one (the rest of the weight goes to the true labelling). So a point outside the domain of the cumulant
         still gives a bound. (The price of a share is at most that share of the price, since it is convex.)
         """
-        rising = lambda s: np.isfinite(self.prior.cumulant(s * eta)) and cost >= eta @ self.prior.mean(s * eta)  # noqa: E731
+        prior = self.prior
+        # a convex penalty that belongs to no density has a conjugate too, and a subgradient in the place of the mean
+        density = hasattr(prior, "cumulant")
+        phi, slope = (prior.cumulant, prior.mean) if density else (prior.conjugate, prior.conjugate_slope)
+        rising = lambda s: np.isfinite(phi(s * eta)) and cost >= eta @ slope(s * eta)  # noqa: E731
         low, high = (1.0, 1.0) if rising(1.0) else (0.0, 1.0)
         while high - low > 1e-6 * high:  # the dual is concave along the ray
             middle = 0.5 * (low + high)
             low, high = (middle, high) if rising(middle) else (low, middle)
-        return low * cost - self.prior.cumulant(low * eta), low
+        return low * cost - phi(low * eta), low
 
     def slack_price(self, alpha: FloatArray) -> float:
         """``sum_i u_i U*(alpha_i / u_i)`` for dual weights ``alpha_i = sum_y alpha_i(y)``: the dual's share of U.

@@ -37,7 +37,7 @@ def hessian(problem, w):
 def test_product_with_the_hessian(case):
     problem, solver = problem_of(case, L1(0.1)), ActiveSetNewton()
     problem.batch = problem.batch._replace(largest=5.0)
-    state = solver._at(problem, case.w, single=False)
+    state = solver._at(problem, case.w, solver.start(problem).curvature, single=False)
     v = np.random.default_rng(0).normal(size=len(case.w)) * 10.0**3
     expected = hessian(problem, case.w)
     assert_allclose(
@@ -85,10 +85,11 @@ def test_reaches_ten_digits(lam, seed):
     assert np.all(np.abs(slope[zero]) <= lam * (1 + 1e-8))
 
 
-def test_takes_fewer_passes_over_the_data_than_owlqn():
-    problem = chain_problem(n_examples=200, n_features=30, lam=1.0, seed=5)
-    used = {kind: run(kind(), problem, tol=1e-6).trace[-1].n_oracle for kind in (OWLQN, ActiveSetNewton)}
-    assert used[ActiveSetNewton] < used[OWLQN]
+def test_takes_fewer_passes_over_the_data_than_owlqn_to_eight_digits():
+    problem = chain_problem(n_examples=200, n_features=30, lam=0.2, seed=2)
+    used = {kind: run(kind(), problem, tol=1e-8, warn=False) for kind in (OWLQN, ActiveSetNewton)}
+    assert used[ActiveSetNewton].converged
+    assert used[ActiveSetNewton].trace[-1].n_oracle < 0.75 * used[OWLQN].trace[-1].n_oracle
 
 
 def test_all_weights_zero_under_a_large_penalty():

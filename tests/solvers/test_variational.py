@@ -101,9 +101,9 @@ def test_squared_l1_is_conjugate_to_its_dual():
     rng, prior = np.random.default_rng(0), SquaredL1(3.0)
     for _ in range(100):
         mu, eta = rng.normal(size=(2, 5))
-        assert prior.penalty(mu) + prior.cumulant(eta) >= mu @ eta
-        mu = prior.mean(eta)
-        assert prior.penalty(mu) + prior.cumulant(eta) == pytest.approx(mu @ eta)
+        assert prior.penalty(mu) + prior.conjugate(eta) >= mu @ eta
+        mu = prior.conjugate_slope(eta)
+        assert prior.penalty(mu) + prior.conjugate(eta) == pytest.approx(mu @ eta)
     # the least over variances of sum K / lam
     tau = prior.next_variance(mu + 0.1, np.ones(5))
     assert tau.sum() == pytest.approx(5 / 3.0)

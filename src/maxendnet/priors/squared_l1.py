@@ -25,7 +25,7 @@ class SquaredL1(Piece):
     Examples
     --------
     >>> prior = SquaredL1(lam=2.0)
-    >>> prior.penalty([3.0, -1.0]), prior.cumulant([0.0, -2.0]), prior.mean([0.0, -2.0]).tolist()
+    >>> prior.penalty([3.0, -1.0]), prior.conjugate([0.0, -2.0]), prior.conjugate_slope([0.0, -2.0]).tolist()
     (8.0, 2.0, [0.0, -2.0])
     """
 
@@ -37,12 +37,12 @@ class SquaredL1(Piece):
     def penalty(self, mu: FloatArray) -> float:
         return float(self.lam / (2 * max(1, np.size(mu))) * np.abs(mu).sum() ** 2)
 
-    def cumulant(self, eta: FloatArray) -> float:
-        """The conjugate of the penalty."""
+    def conjugate(self, eta: FloatArray) -> float:
+        """The conjugate of the penalty; not a cumulant, since it belongs to no density and has kinks."""
         return float(np.size(eta) / (2 * self.lam) * np.abs(eta).max(initial=0.0) ** 2)
 
-    def mean(self, eta: FloatArray) -> FloatArray:
-        """A subgradient of `cumulant`: all weight on one of the largest ``|eta_k|``."""
+    def conjugate_slope(self, eta: FloatArray) -> FloatArray:
+        """A subgradient of `conjugate`: all weight on one of the largest ``|eta_k|``."""
         eta = np.asarray(eta, dtype=float)
         out = np.zeros_like(eta)
         if eta.size:

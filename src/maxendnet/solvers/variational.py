@@ -118,8 +118,8 @@ class Variational(Solver):
         return n_pass > 0
 
     def evaluate(self, problem: Problem, state: VariationalState) -> Evaluation:
-        inner = state.inner
-        if not hasattr(problem.prior, "cumulant"):
+        inner, prior = state.inner, problem.prior
+        if not (hasattr(prior, "cumulant") or hasattr(prior, "conjugate")):
             change = problem.relative(abs(state.last_objective - state.objective), state.objective)
             return Evaluation(inner.w, None, state.objective, np.nan, np.nan, change, inner.which)
         variance = state.used_variance
@@ -128,5 +128,5 @@ class Variational(Solver):
         primal = problem.primal(mu)
         dual, share = problem.dual(inner.eta, inner.cost)
         gap = problem.relative(primal - dual, primal)
-        eta = share * inner.eta if hasattr(problem.prior, "sample") else None
+        eta = share * inner.eta if hasattr(prior, "cumulant") else None
         return Evaluation(mu, eta, primal, dual, gap, gap, inner.which, share * inner.cost)
