@@ -253,7 +253,8 @@ def test_dual_variables_of_other_examples_certify_nothing(model, change, data):
         examples = Examples.build(X, y, allowed=allowed, labels=["a", "b", "c"])
     model.fit(examples)
     cold = roughly(model, warm_start=False).fit(examples)
-    assert model.dual_ <= cold.objective_ and cold.dual_ <= model.objective_
+    rounding = 1 + 1e-12  # where w = 0 is best, dual and primal are sums of the same numbers in another order
+    assert model.dual_ <= cold.objective_ * rounding and cold.dual_ <= model.objective_ * rounding
     assert_array_equal(weights_of(model), weights_of(cold))
 
 

@@ -142,8 +142,8 @@ class LBFGS(Solver):
             if state.single:  # float32 sees no further decrease: go on in float64
                 exact = self._at(problem, state.w if new is None else new.w, state.curvature.forget(), single=False)
                 return exact._replace(first_norm=state.first_norm)
-            if new is None:
-                return state._replace(finished=True)
+            if new is None:  # what was learnt far away may mislead here: once more without it
+                return state._replace(curvature=state.curvature.forget(), finished=not state.curvature.s)
         memory = memory_for(self.memory, problem.n_weights)
         curvature = state.curvature.add(new.w - state.w, new.gradient - state.gradient, memory)
         return new._replace(curvature=curvature, first_norm=state.first_norm)

@@ -69,10 +69,10 @@ class OWLQN(Solver):
             new = None
         if new is None or state.value - new.value <= 1e-8 * abs(state.value) * state.single:
             if state.single:  # float32 sees no further decrease: go on in float64
-                exact = self._at(problem, w if new is None else new.w, state.curvature, single=False)
+                exact = self._at(problem, w if new is None else new.w, state.curvature.forget(), single=False)
                 return exact._replace(tol=state.tol)
-            if new is None:
-                return state._replace(finished=True)
+            if new is None:  # what was learnt far away may mislead here: once more without it
+                return state._replace(curvature=state.curvature.forget(), finished=not state.curvature.s)
         memory = memory_for(self.memory, problem.n_weights)
         curvature = state.curvature.add(new.w - w, new.gradient - state.gradient, memory)
         return new._replace(curvature=curvature, tol=state.tol)
