@@ -16,9 +16,11 @@ struct Direction {
   std::vector<int64_t> index;
   std::vector<double> d, eta;
   size_t n_touched = 0, n_node = 0, n = 0;
+  bool all = false;  // more may come than there are coordinates (a long sequence): no list, all are looked at
 
   INLINE void add(Direction& v, int64_t k, double value) {
-    v.touched[v.n_touched++] = k;
+    v.touched[v.n_touched] = k;
+    v.n_touched += !v.all;
     v.sum[k] += value;
   }
 };
@@ -30,24 +32,29 @@ INLINE void gather_difference(const BatchView& b, int64_t begin, int64_t end, co
   const int64_t size = b.matrix_size(), matrix_start = b.n_features * b.lanes;
   const int64_t tied_start = matrix_start + b.n_matrices() * size;
   const size_t most = 2 * size_t(b.indptr[end] - b.indptr[begin] + (end - begin) * (b.n_tied + 1 + b.n_edge_features));
-  if (v.touched.size() < most) {
-    v.touched.resize(most);
-    v.index.resize(most + width<double>);
-    v.d.resize(most + width<double>);
-    v.eta.resize(most + width<double>);
+  v.all = most > v.sum.size();
+  const size_t room = std::min(most, v.sum.size()) + width<double>;
+  if (v.touched.size() < room) {
+    v.touched.resize(room);
+    v.index.resize(room);
+    v.d.resize(room);
+    v.eta.resize(room);
   }
   v.n_touched = v.n = 0;
   // the first visit takes the sum of a coordinate, repeats find zero
-  auto take = [&]() INLINED {
-    for (size_t j = 0; j < v.n_touched; j++) {
-      const int64_t k = v.touched[j];
-      const double x = v.sum[k];
-      v.sum[k] = 0;
-      v.index[v.n] = k;
-      v.d[v.n] = x;
-      v.eta[v.n] = eta[k];
-      v.n += x != 0;
-    }
+  auto take_one = [&](int64_t k) INLINED {
+    const double x = v.sum[k];
+    v.sum[k] = 0;
+    v.index[v.n] = k;
+    v.d[v.n] = x;
+    v.eta[v.n] = eta[k];
+    v.n += x != 0;
+  };
+  auto take = [&](int64_t first, int64_t last) INLINED {
+    if (v.all)
+      for (int64_t k = first; k < last; k++) take_one(k);
+    else
+      for (size_t j = 0; j < v.n_touched; j++) take_one(v.touched[j]);
     v.n_touched = 0;
   };
   for (int64_t t = begin; t < end; t++) {
@@ -59,7 +66,7 @@ INLINE void gather_difference(const BatchView& b, int64_t begin, int64_t end, co
       Direction::add(v, row + c, -b.data[k]);
     }
   }
-  take();
+  take(0, matrix_start);
   v.n_node = v.n;
   for (int64_t t = begin; t < end; t++) {
     const int64_t a = from[t - begin], c = to[t - begin];
@@ -82,7 +89,7 @@ INLINE void gather_difference(const BatchView& b, int64_t begin, int64_t end, co
       Direction::add(v, own + cell_to, -x);
     }
   }
-  take();
+  take(matrix_start, int64_t(v.sum.size()));
   for (int a = 0; a < width<double>; a++) {  // repeats of the first coordinate, without direction
     v.d[v.n + a] = 0;
     v.eta[v.n + a] = v.n ? v.eta[0] : 0;
