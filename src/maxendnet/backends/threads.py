@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -39,21 +38,37 @@ class Threads:
                 for first, last in ranges:
                     function(first, last, number)
             return
+        left = iter(
+            range(len(shards))
+        )  # one `next` at a time: a thread holds the interpreter lock while it takes a shard
         stop = threading.Event()
+        errors: list[BaseException] = []
 
-        def work(number: int) -> None:
-            for first, last in shards[number]:
-                if stop.is_set():
-                    return
-                function(first, last, number)
-
-        with ThreadPoolExecutor(min(self.n_jobs, len(shards))) as pool:
+        def work() -> None:
             try:
-                for future in [pool.submit(work, number) for number in range(len(shards))]:
-                    future.result()
-            except BaseException:
-                stop.set()  # Ctrl-C: what runs ends with its range, the rest is dropped
-                raise
+                for number in left:
+                    for first, last in shards[number]:
+                        if stop.is_set():
+                            return
+                        function(first, last, number)
+            except BaseException as error:
+                errors.append(error)
+                stop.set()  # what runs ends with its range, the rest is dropped
+
+        # this thread works too, so that two threads cost the start of one
+        others = [threading.Thread(target=work) for _ in range(min(self.n_jobs, len(shards)) - 1)]
+        try:
+            for thread in others:
+                thread.start()
+            work()
+            for thread in others:
+                thread.join()
+        except BaseException:  # Ctrl-C, wherever it was heard
+            stop.set()
+            raise
+        if errors:
+            stop.set()
+            raise errors[0]
 
 
 def _processors() -> int:
