@@ -15,7 +15,7 @@ from maxendnet.experiments.systems import FINAL_PASSES, FINAL_TOL, METHOD, make
 from maxendnet.experiments.table import distinct, select, values
 
 CONSTANTS = {"LapMEDN": {"lam": 36.0, "C": 2.4}, "M3N": {"C": 0.1}}
-SIZES: dict[str, Any] = {"full": (10, [100, 250, None], 1000), "quick": (1, [60], 100), "tiny": (1, [12], 20)}
+SIZES: dict[str, Any] = {"full": (10, [100, 250, None], 1000), "quick": (1, [60], 100), "tiny": (1, [6], 10)}
 DELTA = 0.05
 THEOREM = "theorem 8"
 """Its loss is 0/1 for a whole word; the other rows are taken for the share of wrong letters."""

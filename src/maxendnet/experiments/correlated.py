@@ -81,6 +81,8 @@ def cards(rows: list[Row]) -> list[Card]:
     return [
         compare("beats_m3n", "With correlated inputs too, LapMEDN outperforms M3N.", rows, [("LapMEDN", "M3N")],
                 better, **units, numbers=[*comparison.errors(rows, SYSTEMS, "train"), comparison.unconverged(rows)]),
+        compare("not_below_m3n", "LapMEDN is at least as good as M3N (read: at most half a point worse).", rows,
+                [("LapMEDN", "M3N")], not_worse, **units),
         compare("like_l1", "LapMEDN performs comparably with L1-CRF and L1-M3N (read: at most half a point worse).",
                 rows, [("LapMEDN", "L1-CRF"), ("LapMEDN", "L1-M3N")], not_worse, **units),
         compare("regularised", "Regularised CRFs beat the unregularised one.", rows,

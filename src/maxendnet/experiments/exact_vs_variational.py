@@ -18,7 +18,7 @@ from maxendnet.experiments.table import select, values
 CONSTANTS = {"synthetic": {"lam": 36.0, "C": 1.0}, "OCR100": {"lam": 36.0, "C": 2.4}}
 # repeats, words of a fold, chains, tolerance, passes at most
 SIZES: dict[str, Any] = {
-    "full": (10, 100, 1000, 1e-4, 5000), "quick": (2, 20, 200, 1e-3, 500), "tiny": (1, 8, 60, 1e-2, 100),
+    "full": (10, 100, 1000, 1e-4, 5000), "quick": (2, 20, 200, 1e-3, 500), "tiny": (1, 4, 50, 1e-2, 100),
 }  # fmt: skip
 
 

@@ -29,7 +29,7 @@ GRIDS: dict[str, list[Constants]] = {
 SIZES: dict[str, dict[str, Any]] = {
     "full": {"folds": 10, "words": [100, 150, 200, 250], "candidates": None},
     "quick": {"folds": 2, "words": [15, 30], "candidates": 2},
-    "tiny": {"folds": 1, "words": [8], "candidates": 1},
+    "tiny": {"folds": 1, "words": [4], "candidates": 1},
 }
 PARTS_USED = {"one": 5, "nine": 1}
 """Parts of five that are held out in turn: with nine folds to train on, one part is as many words as a fold of the

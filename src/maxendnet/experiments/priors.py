@@ -29,7 +29,7 @@ GRIDS: dict[str, list[tuple[str, dict[str, float], float]]] = {
     "exponential": [("Exponential", {"lam": lam}, lam * c) for lam in (20.0, 8.0, 3.0) for c in (0.05, 0.15, 0.5)],
 }  # fmt: skip
 DATA = ("synthetic, 10 relevant", "synthetic, 50 relevant", "OCR100")
-SIZES: dict[str, Any] = {"full": (10, 100, 1000, None), "quick": (2, 20, 200, 2), "tiny": (1, 8, 60, 1)}
+SIZES: dict[str, Any] = {"full": (10, 100, 1000, None), "quick": (2, 20, 200, 2), "tiny": (1, 4, 50, 1)}
 
 
 def cells(scale: str) -> list[Settings]:

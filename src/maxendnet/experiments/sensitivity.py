@@ -26,7 +26,7 @@ GRIDS: dict[str, tuple[str, list[float], dict[str, float]]] = {
     "LapMEDN": ("lam", SQUARES, {"C": 1.0}),
     "L1-M3N": ("radius", LARGE_SQUARES, {"C": 1.0}),
 }
-SIZES: dict[str, Any] = {"full": (10, 100, None, READINGS), "quick": (2, 40, 3, ("one",)), "tiny": (1, 8, 2, READINGS)}
+SIZES: dict[str, Any] = {"full": (10, 100, None, READINGS), "quick": (2, 40, 3, ("one",)), "tiny": (1, 4, 2, READINGS)}
 
 
 def cells(scale: str) -> list[Settings]:
