@@ -64,7 +64,7 @@ def paired(differences: Any, overlap: float = 0.0) -> Paired:
     mean = float(d.mean()) if n else np.nan
     if n < 2:
         return Paired(mean, -np.inf, np.inf, np.nan, np.nan, n, int(np.sum(d > 0)))
-    error = float(d.std(ddof=1)) * np.sqrt(1 / n + overlap)
+    error = float(d.std(ddof=1) * np.sqrt(1 / n + overlap))
     half = float(stats.t.ppf(0.5 + LEVEL / 2, n - 1)) * error
     p = float(2 * stats.t.sf(abs(mean) / error, n - 1)) if error else float(mean == 0)
     wilcoxon = float(stats.wilcoxon(d).pvalue) if np.any(d) else 1.0
