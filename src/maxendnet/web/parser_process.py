@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib.util
 import json
 import os
 import selectors
@@ -62,9 +63,14 @@ class ParserProcess:
         if self._process is None or self._process.poll() is not None:
             self.close()
             script = Path(__file__).with_name("parser.py")
-            # -I: nothing from the folder we happen to be in is imported
+            if importlib.util.find_spec("selectolax") is None:
+                raise ModuleNotFoundError(
+                    "reading pages needs the package selectolax; install it with: pip install 'maxendnet[web]'",
+                    name="selectolax",
+                )
+            # -P: nothing from the script's own folder is imported in the place of a module of the same name
             self._process = subprocess.Popen(
-                [sys.executable, "-I", str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+                [sys.executable, "-P", str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
             )
             for pipe in (self._process.stdin, self._process.stdout):
                 os.set_blocking(pipe.fileno(), False)  # type: ignore[union-attr]
