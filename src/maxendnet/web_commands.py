@@ -145,7 +145,7 @@ def train(
     if layout == "on":
         found = _rendered(found, pages)
     extractor = Extractor(
-        _estimator(system, strength), model, "new" if new_sites else "known", calibrate=not no_confidence
+        _estimator(system, strength, new_sites), model, "new" if new_sites else "known", calibrate=not no_confidence
     )
     extractor.fit(found, of_pages, fields=_wanted(labels), progress=progress)
     note(problems + extractor.problems_)
@@ -310,10 +310,10 @@ def demo(out: Path, seed: int) -> None:
 # ---- what the commands share ----------------------------------------------------------------------------------------
 
 
-def _estimator(system: str, strength: float | None) -> Any:
+def _estimator(system: str, strength: float | None, new_sites: bool) -> Any:
     from maxendnet.web.systems import estimator
 
-    return estimator(system, strength)
+    return estimator(system, strength, new_sites)
 
 
 def _wanted(labels: Path) -> list[str]:

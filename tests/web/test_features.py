@@ -61,7 +61,8 @@ def test_patterns(text, pattern):
 def test_the_title_is_compared():
     view = View(Page.from_html("<title>Red Cup | Shop</title><h1>Red Cup</h1><p>Blue Vase</p>"))
     assert "title:starts_title" in of_leaf(view, "Red Cup", ["title"])
-    assert of_leaf(view, "Blue Vase", ["title"]) == ["title:times=1"]
+    assert of_leaf(view, "Blue Vase", ["title"]) == ["title:times=1", "title:after_heading=1"]
+    assert "title:heading" in of_leaf(view, "Red Cup", ["title"])
 
 
 def test_variation_over_the_pages_of_a_site():
@@ -78,6 +79,7 @@ def test_captions_and_rows_announce_values():
     view = View(Page.from_html(html))
     assert "label:row=maker" in of_leaf(view, "Acme", ["label"])
     assert "label:row=code" in of_leaf(view, "7", ["label"])
+    assert {"label:any=maker", "label:any=code"} <= {n for t in ("Acme", "7") for n in of_leaf(view, t, ["label"])}
     assert {"label:announced=size", "label:caption=size"} <= set(of_leaf(view, "9", ["label"]))
 
 

@@ -17,8 +17,9 @@ def agree(views: Sequence[View], margins: Sequence[NDArray[np.float64]], weight:
     """Margins with the votes of the other pages of the same site.
 
     On every page, a field's margins are made a distribution over leaves (a softmax); the distributions of a site's
-    pages are averaged over kinds of leaves (tag path and classes, without positions). The logarithm of this average,
-    times ``weight``, is added to the margin. A site with one page is left as it is.
+    pages are averaged over leaves of the same kind (tag path and classes), at the same place (path with positions), and
+    with the same role (kind and captions). The logarithms of these averages, times ``weight``, are added to the margin.
+    A site with one page is left as it is.
 
     Parameters
     ----------
@@ -29,7 +30,7 @@ def agree(views: Sequence[View], margins: Sequence[NDArray[np.float64]], weight:
     Returns
     -------
     list of ndarray
-        Relative to the best supported kind, so that margins stay comparable.
+        Relative to the best supported leaves, so that margins stay comparable.
     """
     out = [np.array(m) for m in margins]
     if weight == 0:
@@ -38,27 +39,32 @@ def agree(views: Sequence[View], margins: Sequence[NDArray[np.float64]], weight:
         if len(rows) < 2:
             continue
         for f in range(margins[rows[0]].shape[1]):
-            votes: dict[int, float] = {}
-            for i in rows:
-                for kind, share in _votes(views[i].kinds, margins[i][:, f]).items():
-                    votes[kind] = votes.get(kind, 0.0) + share / len(rows)
-            if not votes:
-                continue
-            most = max(votes.values())
-            for i in rows:
-                support = np.array([votes.get(kind, 0.0) for kind in views[i].kinds])
-                out[i][:, f] += weight * np.log((support + FLOOR) / (most + FLOOR))
+            shares = [_shares(margins[i][:, f]) for i in rows]
+            for same in ("kinds", "places", "roles"):
+                votes: dict[int, float] = {}
+                for i, share in zip(rows, shares):
+                    for key, value in _best(getattr(views[i], same), share).items():
+                        votes[key] = votes.get(key, 0.0) + value / len(rows)
+                most = max(votes.values(), default=0.0)
+                for i in rows:
+                    support = np.array([votes.get(key, 0.0) for key in getattr(views[i], same)])
+                    out[i][:, f] += weight * np.log((support + FLOOR) / (most + FLOOR))
     return out
 
 
-def _votes(kinds: Sequence[int], column: NDArray[np.float64]) -> dict[int, float]:
-    """The best share of every kind of leaf on a page."""
+def _shares(column: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A field's margins as a distribution over the leaves of a page; nothing, where the field cannot be."""
     if not len(column) or not np.isfinite(column.max()):
-        return {}
+        return np.zeros(len(column))
     share = np.exp(column - column.max())
-    share /= share.sum()
+    found: NDArray[np.float64] = share / share.sum()
+    return found
+
+
+def _best(keys: Sequence[int], share: NDArray[np.float64]) -> dict[int, float]:
+    """The largest share of every key on a page."""
     found: dict[int, float] = {}
-    for kind, value in zip(kinds, share.tolist()):
-        if value > found.get(kind, 0.0):
-            found[kind] = value
+    for key, value in zip(keys, share.tolist()):
+        if value > found.get(key, 0.0):
+            found[key] = value
     return found

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 
-from maxendnet.estimators import L2CRF
 from maxendnet.markov_network import MarkovNetwork
 from maxendnet.model_file import ModelFileError, load, read, save
 from maxendnet.web.agreement import agree
@@ -25,6 +24,7 @@ from maxendnet.web.features import GROUPS, KNOWN_SITES, NEW_SITES
 from maxendnet.web.labels import LabelError, PageLabels, field_order, labels_on_page
 from maxendnet.web.page import Page
 from maxendnet.web.records import choose_records, given_records
+from maxendnet.web.systems import estimator as estimator_of
 from maxendnet.web.view import View, make_views, value_of
 
 STRUCTURES = {"independent": "independent", "chain": "chain", "hierarchical": "tree"}
@@ -68,7 +68,7 @@ class Extractor(BaseEstimator):
     Parameters
     ----------
     estimator : an estimator of maxendnet, optional
-        None is ``L2CRF(lam=1.0)``. Its ``structure`` and ``cost`` are set here.
+        None is ``L2CRF(lam=1.0)``, or ``lam=2.0`` with ``features="new"``. Its ``structure`` and ``cost`` are set here.
     model : {"chain", "independent", "hierarchical"}
         Leaves in a row, each by itself, or as leaves of the vision tree, whose inner blocks are labelled too.
     features : {"known", "new"} or sequence of str
@@ -211,7 +211,11 @@ class Extractor(BaseEstimator):
     ) -> Any:
         least = self.min_sites if self.min_sites is not None else 2 if self.features == "new" else 1
         names = vocabulary(made, sites, least)
-        estimator: Any = clone(self.estimator) if self.estimator is not None else L2CRF(lam=1.0)
+        estimator: Any = (
+            clone(self.estimator)
+            if self.estimator is not None
+            else estimator_of("l2crf", new_sites=self.features == "new")
+        )
         estimator.set_params(structure=STRUCTURES[self.model])
         if tol is not None:
             estimator.set_params(tol=max(tol, estimator.tol))

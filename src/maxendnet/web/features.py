@@ -15,6 +15,7 @@ from math import log2
 from maxendnet.web.view import View, log2_bin
 
 Names = list[list[str]]
+STEM = 5  # letters that words of one root share
 LEVELS = 3  # ancestors whose classes are told apart by level
 INSIDE = (
     "h1",
@@ -219,10 +220,14 @@ def title_overlap(view: View) -> Names:
     title = _words(view.page.title)
     whole, joined = set(title), " ".join(title)
     headings = [set(_words(view.texts[k])) for k in range(len(view)) if view.page.tags[view.elements[k]] == "h1"][:5]
+    anchor = _anchor(view, whole)
     out = []
     for k, text in enumerate(view.texts):
         words = _words(text)
         names = [f"times={min(3, view.on_page[view.folded[k]])}"]
+        if anchor is not None:
+            side = "before" if k < anchor else "after"
+            names.append(f"{side}_heading={log2_bin(abs(k - anchor))}" if k != anchor else "heading")
         if words and whole:
             own = set(words)
             shared = len(own & whole)
@@ -240,6 +245,20 @@ def title_overlap(view: View) -> Names:
                 names.append(f"like_heading={round(4 * best)}")
         out.append(names)
     return out
+
+
+def _anchor(view: View, title: set[str]) -> int | None:
+    """The leaf that says what the page is about: most of the title in few words, best in a heading."""
+    best, found = 0.0, None
+    for k, text in enumerate(view.texts):
+        own = set(_words(text)) if len(text) < 200 else set()
+        shared = len(own & title)
+        if shared:
+            tag = view.page.tags[view.elements[k]]
+            value = shared / len(own | title) + (0.3 if tag == "h1" else 0.15 if tag in ("h2", "h3") else 0.0)
+            if value > best:
+                best, found = value, k
+    return found
 
 
 def site_variation(view: View) -> Names:
@@ -275,12 +294,20 @@ def label_text(view: View) -> Names:
             if text:
                 names.append(f"{source}={text[:30]}")
                 names += [f"{source}_word={word}" for word in text.split()[:4]]
+        heads = [view.captions[k], view.row_heads[k]]
         head, colon, _ = view.texts[k].partition(":")
         if colon and 0 < len(head) < 30:
             names.append(f"own={head.lower().strip()}")
+            heads.append(head.lower())
         elif k and view.texts[k - 1].endswith(":"):
             names += [f"announced={word}" for word in before.split()[:4]]
             names.append("announced")
+            heads.append(before)
+        # sites arrange captions in different ways, and write "publisher" or "published by": words wherever they stand
+        for word in {word for text in heads for word in text.split()[:4]}:
+            names.append(f"any={word}")
+            if len(word) > STEM:
+                names.append(f"stem={word[:STEM]}")
         names.append(f"after={view.folded[k + 1][:30] if k + 1 < n else '$'}")
         out.append(names)
     return out

@@ -10,7 +10,7 @@ from maxendnet.estimators import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN
 TOL, PASSES = 0.05, 200
 
 
-def estimator(system: str, strength: float | None = None) -> Any:
+def estimator(system: str, strength: float | None = None, new_sites: bool = False) -> Any:
     """An estimator by its name in lower case.
 
     Parameters
@@ -18,6 +18,8 @@ def estimator(system: str, strength: float | None = None) -> Any:
     system : {"l2crf", "l1crf", "crf", "lapmedn", "m3n", "l1m3n"}
     strength : float, optional
         ``lam`` of l2crf and l1crf, ``C`` of the margin models.
+    new_sites : bool
+        Whether the model is for sites that are not labelled; l2crf is then held back more.
 
     Examples
     --------
@@ -25,7 +27,7 @@ def estimator(system: str, strength: float | None = None) -> Any:
     'LapMEDN'
     """
     if system == "l2crf":
-        return L2CRF(lam=strength or 1.0)
+        return L2CRF(lam=strength or (2.0 if new_sites else 1.0))
     if system == "l1crf":
         return L1CRF(lam=strength or 0.3, tol=0.01)
     if system == "crf":

@@ -178,6 +178,15 @@ class View:
                 last, at = self.folded[k], k
         return out
 
+    @cached_property
+    def roles(self) -> list[int]:
+        """A number for the kind of every leaf together with the captions before it."""
+        return [hash((kind, _code(a), _code(b))) for kind, a, b in zip(self.kinds, self.captions, self.row_heads)]
+
+
+def _code(text: str) -> int:
+    return crc32(text.encode("utf-8", "surrogatepass"))
+
 
 ROWS = frozenset(("tr", "li", "dd", "dl"))
 
