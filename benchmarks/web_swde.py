@@ -1,17 +1,17 @@
 """Records from web pages: few labelled pages, and new sites, on the SWDE sample.
 
-The data are files ``<vertical>.jsonl.gz``, a page a line, with the keys html (well-formed, root body), title, site, labels
-(pairs of node and attribute) and split (5 train, 5 dev, 10 test pages a site). SWDE itself (Hao, Cai, Pang and Zhang,
-SIGIR 2011) is public; its pages are here reduced to their bodies.
+The data are files ``<vertical>.jsonl.gz``, a page a line, with the keys html (well-formed, root body), title, site,
+labels (pairs of node and attribute) and split (5 train, 5 dev, 10 test pages a site). SWDE itself (Hao, Cai, Pang and
+Zhang, SIGIR 2011) is public; its pages are here reduced to their bodies.
 
     python benchmarks/web_swde.py --data FOLDER                      # on the test pages
     python benchmarks/web_swde.py --data FOLDER --split dev          # for choosing settings
     python benchmarks/web_swde.py --data FOLDER --quick
 
-Few pages: n of the 35 training pages of a vertical, several draws, all sites tested; average F1 over attributes, and the
-share of pages with every attribute right. New sites: the train and dev pages of k sites, in rotation, tested on the other
-sites; F1 averaged over site and attribute. A page is always answered. What the pages of a site have in common is learned
-from all its pages, without labels; "agreement" is the second pass over the pages of a site.
+Few pages: n of the 35 training pages of a vertical, several draws, all sites tested; average F1 over attributes, and
+the share of pages with every attribute right. New sites: the train and dev pages of k sites, in rotation, tested on the
+other sites; F1 averaged over site and attribute. A page is always answered. What the pages of a site have in common is
+learned from all its pages, without labels; "agreement" is the second pass over the pages of a site.
 """
 
 from __future__ import annotations
