@@ -107,7 +107,7 @@ def init(project: Path, fields: str, alias: tuple[str, ...]) -> None:
 @click.option("--new-sites", is_flag=True, help="Features for sites that are not labelled.")
 @click.option("--system", type=click.Choice(SYSTEMS), default="l2crf", show_default=True, help="What to learn with.")
 @click.option(
-    "--model", type=click.Choice(["chain", "independent", "hierarchical"]), default="chain", show_default=True
+    "--model", type=click.Choice(["independent", "chain", "hierarchical"]), default="independent", show_default=True
 )
 @click.option("--layout", type=click.Choice(["off", "on"]), default="off", show_default=True,
               help="Boxes and fonts by headless Chromium.")  # fmt: skip

@@ -116,7 +116,7 @@ def test_a_model_remembers_whether_it_had_layout(toy, fitted):
         fitted.extract([toy.pages[0].with_layout(np.zeros((len(toy.pages[0]), 11)))])
 
 
-@pytest.mark.parametrize("model", ["independent", "hierarchical"])
+@pytest.mark.parametrize("model", ["chain", "hierarchical"])
 def test_other_models_and_margins(toy, model):
     system = M3N(C=0.1, tol=0.1, max_passes=200, random_state=0)
     known = [0, 1, 2, 6, 7, 8]

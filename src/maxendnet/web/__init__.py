@@ -2,9 +2,10 @@
 
 from maxendnet.web.chromium import RenderError
 from maxendnet.web.evaluate import evaluate
-from maxendnet.web.extractor import Cell, Extractor, Record
+from maxendnet.web.extractor import Extractor
 from maxendnet.web.labels import LabelError, PageLabels, read_labels
 from maxendnet.web.page import Page, PageError, read_page
+from maxendnet.web.record import Cell, Record
 from maxendnet.web.render import render_pages
 from maxendnet.web.toy import toy_pages
 from maxendnet.web.vision import vision_tree

@@ -140,8 +140,8 @@ def _matrix(names: Names, column: dict[str, int]) -> sparse.csr_array:
 
 def max_marginals(estimator: Any, pages: Sequence[Featurised], model: str) -> list[NDArray[np.float64]]:
     """Max-marginals of the leaves of every page, arrays of shape (n_leaves, n_labels)."""
-    if not pages:
-        return []
+    if not any(page.names for page in pages):
+        return [np.zeros((0, len(estimator.classes_))) for _ in pages]
     values = estimator.predict_max_marginals(to_examples(pages, estimator.feature_names_, model))
     if model == "independent":
         values = np.split(values, np.cumsum([len(page.names) for page in pages])[:-1])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from maxendnet.web.extractor import Record
 from maxendnet.web.labels import PageLabels, labels_on_page, same_value
 from maxendnet.web.page import Page
+from maxendnet.web.record import Record
 from maxendnet.web.view import View, value_of
 
 

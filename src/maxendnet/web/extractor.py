@@ -23,6 +23,7 @@ from maxendnet.web.decode import Choice, choose, field_margins, fields_together
 from maxendnet.web.features import GROUPS, KNOWN_SITES, NEW_SITES
 from maxendnet.web.labels import LabelError, PageLabels, field_order, labels_on_page
 from maxendnet.web.page import Page
+from maxendnet.web.record import Cell, Record
 from maxendnet.web.records import choose_records, given_records
 from maxendnet.web.systems import estimator as estimator_of
 from maxendnet.web.view import View, make_views, value_of
@@ -31,31 +32,6 @@ STRUCTURES = {"independent": "independent", "chain": "chain", "hierarchical": "t
 SETS = {"known": KNOWN_SITES, "new": NEW_SITES}
 FOLDS = 3
 Progress = Callable[[Iterable[Any], str], Iterable[Any]]
-
-
-class Cell(NamedTuple):
-    """A value found on a page."""
-
-    value: str
-    confidence: float
-    node: int
-
-
-class Record(NamedTuple):
-    """One row of the table: every field has a cell, or None when it was not found."""
-
-    page: str
-    site: str
-    record: int
-    fields: dict[str, Cell | None]
-
-    def to_json(self) -> dict[str, Any]:
-        """As a line of output."""
-        cells = {
-            name: None if cell is None else {**cell._asdict(), "confidence": round(cell.confidence, 4)}
-            for name, cell in self.fields.items()
-        }
-        return {"page": self.page, "site": self.site, "record": self.record, "fields": cells}
 
 
 def _quiet(items: Iterable[Any], _: str) -> Iterable[Any]:
@@ -69,8 +45,9 @@ class Extractor(BaseEstimator):
     ----------
     estimator : an estimator of maxendnet, optional
         None is ``L2CRF(lam=1.0)``, or ``lam=2.0`` with ``features="new"``. Its ``structure`` and ``cost`` are set here.
-    model : {"chain", "independent", "hierarchical"}
-        Leaves in a row, each by itself, or as leaves of the vision tree, whose inner blocks are labelled too.
+    model : {"independent", "chain", "hierarchical"}
+        Each leaf by itself, leaves in a row, or as leaves of the vision tree, whose inner blocks are labelled too. On
+        pages about one thing they do equally well, since features see what is around a leaf.
     features : {"known", "new"} or sequence of str
         The groups for pages of labelled sites, those for new sites, or names of groups.
     min_sites : int or None
@@ -110,7 +87,7 @@ class Extractor(BaseEstimator):
     def __init__(
         self,
         estimator: MarkovNetwork | None = None,
-        model: str = "chain",
+        model: str = "independent",
         features: str | Sequence[str] = "known",
         min_sites: int | None = None,
         miss: float = 5.0,

@@ -12,6 +12,7 @@ from functools import lru_cache
 from itertools import pairwise
 from math import log2
 
+from maxendnet.web.patterns import PATTERNS
 from maxendnet.web.view import View, log2_bin
 
 Names = list[list[str]]
@@ -36,32 +37,6 @@ INSIDE = (
     "strong",
     "select",
 )
-PATTERNS = {
-    "price": re.compile(r"(?:[$€£¥₹]|USD|EUR|GBP)\s*\d[\d.,]*|\d[\d.,]*\s*(?:[$€£¥₹]|USD|EUR|GBP|kr\b)"),
-    "only_price": re.compile(r"^\W*(?:[$€£¥₹]|USD|EUR|GBP)?\s*\d[\d.,]*\s*(?:[$€£¥₹]|USD|EUR|GBP)?\W*$"),
-    "currency": re.compile(r"[$€£¥₹]"),
-    "year": re.compile(r"\b(?:19|20)\d\d\b"),
-    "month": re.compile(r"\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b", re.IGNORECASE),
-    "date": re.compile(r"\b\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b"),
-    "isbn": re.compile(r"\b97[89][\d -]{10,14}\b"),
-    "long_number": re.compile(r"\b\d{8,}\b"),
-    "phone": re.compile(r"\(?\d{3}\)?[\s.-]\d{3}[\s.-]\d{4}\b|\+\d[\d\s()-]{7,}"),
-    "url": re.compile(r"https?://|www\.|\.(?:com|org|net|edu)\b"),
-    "mail": re.compile(r"\S@\S+\.\w"),
-    "colon_end": re.compile(r":\s*$"),
-    "colon": re.compile(r"\w:\s"),
-    "percent": re.compile(r"\d\s*%"),
-    "unit": re.compile(r"\d\s*(?:lbs?|kg|mm|cm|in|oz|mpg|mp|ml|g|hp|gb|mb|px|km|mi|min|h)\b", re.IGNORECASE),
-    "model_code": re.compile(r"\b(?=\w*\d)(?=\w*[A-Z])[A-Z0-9-]{4,}\b"),
-    "parenthesis": re.compile(r"\(.*\)"),
-    "by": re.compile(r"^\s*by\b", re.IGNORECASE),
-    "list": re.compile(r",.*,"),
-    "number": re.compile(r"^\W*\d+\W*$"),
-    "decimal": re.compile(r"\d\.\d"),
-    "slash": re.compile(r"/"),
-    "zip": re.compile(r"\b[A-Z]{2}\s+\d{5}\b"),
-    "feet": re.compile(r"\d\s*['\u2032\u2019-]\s*\d{1,2}\b"),
-}
 WORD = re.compile(r"[^\W\d_]+|\d+|[$€£%#@]")
 PIECE = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 # a name no person gave: digits among letters, or a long run without a vowel
@@ -74,20 +49,15 @@ RUN = re.compile(r"(.)\1+")
 
 def tag_names(view: View) -> Names:
     """Suffixes of the tag path, tags by level, and what the leaf is inside of."""
-    cache: dict[int, list[str]] = {}
     tags = view.page.tags
-    out = []
-    for k in range(len(view)):
-        element = view.elements[k]
-        names = cache.get(element)
-        if names is None:
-            above = [tags[t] for t in view.ancestors(k)]
-            names = [f"path={'/'.join(above[:n])}" for n in range(1, min(5, len(above)) + 1)]
-            names += [f"tag{level}={tag}" for level, tag in enumerate(above[:4])]
-            names += [f"in={tag}" for tag in INSIDE if tag in above[:5]]
-            cache[element] = names
-        out.append(names)
-    return out
+    return [_paths(tuple(tags[t] for t in view.ancestors(k))) for k in range(len(view))]
+
+
+@lru_cache(maxsize=20_000)
+def _paths(above: tuple[str, ...]) -> list[str]:
+    names = [f"path={'/'.join(above[:n])}" for n in range(1, min(5, len(above)) + 1)]
+    names += [f"tag{level}={tag}" for level, tag in enumerate(above[:4])]
+    return names + [f"in={tag}" for tag in INSIDE if tag in above[:5]]
 
 
 def class_names(view: View) -> Names:
@@ -121,9 +91,14 @@ def class_tokens(attributes: dict[str, str]) -> list[str]:
     >>> class_tokens({"class": "productPrice css-1x2yz9", "id": "item123"})
     ['productprice', 'product', 'price', 'css', 'item0', 'item']
     """
+    return _tokens(*(attributes.get(source, "") for source in ("class", "id", "itemprop")))
+
+
+@lru_cache(maxsize=20_000)
+def _tokens(*given: str) -> list[str]:
     found: dict[str, None] = {}
-    for source in ("class", "id", "itemprop"):
-        for token in attributes.get(source, "").split()[:12]:
+    for text in given:
+        for token in text.split()[:12]:
             whole = token[:60]
             pieces = [piece.lower() for piece in PIECE.findall(whole) if not piece.isdigit()]
             parts = re.split(r"[-_:]+", whole)
@@ -154,7 +129,7 @@ def exact_position(view: View) -> Names:
     for k in range(len(view)):
         names = [f"depth={view.depth[view.elements[k]]}", f"from_end={log2_bin(len(view) - k)}"]
         for level, t in enumerate(view.ancestors(k)[:4]):
-            parent = view.page.parents[t]
+            parent = view.parents[t]
             count = view.n_children[parent] if parent >= 0 else 1
             names.append(f"sibling{level}={min(view.rank[t], 20)}")
             names.append(f"siblings{level}={log2_bin(count)}")

@@ -9,8 +9,6 @@ from functools import cached_property
 from typing import NamedTuple
 from zlib import crc32
 
-import numpy as np
-
 from maxendnet.web.page import Page, image_address
 from maxendnet.web.vision import find_leaves
 
@@ -79,6 +77,7 @@ class View:
         self.page = page
         self.leaves = find_leaves(page, images) if leaves is None else leaves
         tags, parents = page.tags, page.parents.tolist()
+        self.parents: list[int] = parents
         self.images = [tags[leaf[0]] == "img" for leaf in self.leaves]
         self.texts = [
             page.attributes[leaf[0]].get("alt", "") if image else "".join(page.texts[t] for t in leaf).strip()
@@ -130,10 +129,10 @@ class View:
         element = self.elements[k]
         found = self._above.get(element)
         if found is None:
-            found, parents = [], self.page.parents
+            found = []
             while element >= 0 and len(found) < NEAREST:
                 found.append(element)
-                element = int(parents[element])
+                element = self.parents[element]
             self._above[self.elements[k]] = found
         return found
 
@@ -147,11 +146,11 @@ class View:
         """For every leaf, the first text of its table row, list item or definition, where that is another leaf."""
         starts: dict[int, str] = {}
         out = []
-        parents, tags = self.page.parents, self.page.tags
+        parents, tags = self.parents, self.page.tags
         for k, element in enumerate(self.elements):
             row, steps = element, 0
             while row >= 0 and tags[row] not in ROWS and steps < NEAREST:
-                row, steps = int(parents[row]), steps + 1
+                row, steps = parents[row], steps + 1
             if row < 0 or tags[row] not in ROWS:
                 out.append("")
             elif row in starts:
@@ -245,4 +244,4 @@ def value_of(view: View, k: int) -> str:
 
 def log2_bin(x: float) -> int:
     """A number as one of few: 0, 1, 2-3, 4-7, ..."""
-    return int(np.log2(x)) + 1 if x >= 1 else 0
+    return int(x).bit_length()
