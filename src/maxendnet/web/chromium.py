@@ -76,13 +76,12 @@ class Chromium:
             os.close(fd)
         self._in, self._out = ours
         os.set_blocking(self._in, False)
-        self._buffer, self._number, self._session = b"", 0, ""
+        self._buffer, self._number, self._session, self._wanted = b"", 0, "", ""
         self._events: list[dict[str, Any]] = []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         self.call("Page.enable")
-        self.call("Network.enable")
-        self.call("Network.setBlockedURLs", urls=["http://*", "https://*", "ws://*", "wss://*", "ftp://*"])
+        self.call("Fetch.enable", patterns=[{"urlPattern": "*"}])
         self.call("Emulation.setScriptExecutionDisabled", value=True)
 
     def close(self) -> None:
@@ -104,28 +103,44 @@ class Chromium:
         if self._session:
             message["sessionId"] = self._session
         stop = time.monotonic() + self.seconds
+        number = self._number
         self._send(json.dumps(message).encode() + b"\0", stop)
         while True:
             answer = self._receive(stop, method)
-            if answer.get("id") == self._number:
+            if answer.get("id") == number:
                 if "error" in answer:
                     raise RenderError(f"Chromium refuses {method}: {answer['error'].get('message')}")
                 result: dict[str, Any] = answer["result"]
                 return result
-            if "method" in answer:
-                self._events.append(answer)
+            self._note(answer, stop)
+
+    def _note(self, answer: dict[str, Any], stop: float) -> None:
+        """Keep an event. A request is let through for the page itself, once, and for files that are no pages."""
+        if answer.get("method") == "Fetch.requestPaused":
+            asked = answer["params"]
+            address, kind = asked["request"]["url"], asked["resourceType"]
+            fine = address.startswith("file:") and kind != "Document"
+            if kind == "Document" and address == self._wanted:
+                fine, self._wanted = True, ""
+            self._number += 1
+            method = "Fetch.continueRequest" if fine else "Fetch.failRequest"
+            # aborted, not blocked: a page that sends its reader elsewhere then stays as it is
+            parameters = {"requestId": asked["requestId"]} | ({} if fine else {"errorReason": "Aborted"})
+            message = {"id": self._number, "method": method, "params": parameters, "sessionId": self._session}
+            self._send(json.dumps(message).encode() + b"\0", stop)
+        elif "method" in answer:
+            self._events.append(answer)
 
     def load(self, address: str) -> None:
-        """Go to an address and wait until it is loaded."""
+        """Go to a file and wait until it is loaded; nothing else is loaded than what lies in files beside it."""
         self._events.clear()
+        self._wanted = address
         stop = time.monotonic() + self.seconds
         found = self.call("Page.navigate", url=address)
         if found.get("errorText"):
             raise RenderError(f"Chromium cannot open the page: {found['errorText']}")
         while not any(event["method"] == "Page.loadEventFired" for event in self._events):
-            answer = self._receive(stop, "loading")
-            if "method" in answer:
-                self._events.append(answer)
+            self._note(self._receive(stop, "loading"), stop)
 
     def _send(self, data: bytes, stop: float) -> None:
         rest = memoryview(data)

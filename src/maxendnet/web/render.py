@@ -47,11 +47,9 @@ def render_page(browser: Chromium, page: Page, path: Path) -> Page:
         with tempfile.NamedTemporaryFile("w", suffix=".html", encoding="utf-8") as marked:
             marked.write('<!doctype html><meta charset="utf-8">' + _marked(page))
             marked.flush()
-            browser.load(Path(marked.name).as_uri())
-            tree, boxes = _snapshot(browser)
+            tree, boxes = _snapshot(browser, Path(marked.name).as_uri())
     else:
-        browser.load(path.resolve().as_uri())
-        tree, boxes = _snapshot(browser)
+        tree, boxes = _snapshot(browser, path.resolve().as_uri())
     return page.with_layout(_fill(page, _rows(page, tree, canonical), boxes))
 
 
@@ -82,10 +80,13 @@ def _marked(page: Page) -> str:
     return Page(page.tags, page.parents, page.texts, attributes).canonical()
 
 
-def _snapshot(browser: Chromium) -> tuple[RawTree, NDArray[np.float64]]:
+def _snapshot(browser: Chromium, address: str) -> tuple[RawTree, NDArray[np.float64]]:
     """The tree as drawn, and for every node its row of layout, -1 four times where it has no box."""
+    browser.load(address)
     found = browser.call("DOMSnapshot.captureSnapshot", computedStyles=list(STYLES))
     strings, document = found["strings"], found["documents"][0]
+    if strings[document["documentURL"]] != address:
+        raise RenderError("the page has sent the browser elsewhere.")
     nodes, drawn = document["nodes"], document["layout"]
     tree = RawTree([], [], [], [])
     number: dict[int, int] = {}
