@@ -28,7 +28,7 @@ def estimator(system: str, strength: float | None = None, new_sites: bool = Fals
     'LapMEDN'
     """
     if system == "l2crf":
-        return L2CRF(lam=strength or (2.0 if new_sites else 1.0))
+        return L2CRF(lam=strength or (2.0 if new_sites else 1.0), tol=0.01)
     if system == "l1crf":
         return L1CRF(lam=strength or 0.3, tol=0.01)
     if system == "crf":
