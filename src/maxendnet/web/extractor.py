@@ -44,7 +44,8 @@ class Extractor(BaseEstimator):
     Parameters
     ----------
     estimator : an estimator of maxendnet, optional
-        None is ``L2CRF(lam=1.0, tol=0.01)``, or ``lam=2.0`` with ``features="new"``. Its ``structure`` and ``cost`` are set here.
+        None is ``L2CRF(lam=1.0, tol=0.01)``, or ``lam=2.0`` with ``features="new"``. Its ``structure`` and ``cost``
+        are set here.
     model : {"independent", "chain", "hierarchical"}
         Each leaf by itself, leaves in a row, or as leaves of the vision tree, whose inner blocks are labelled too. On
         pages about one thing they do equally well, since features see what is around a leaf.
