@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,22 @@ import click
 # Commands import what they need when they run, so that none pays for another's imports.
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class Main(click.Group):
+    """The commands here, and those of applications, which are imported when they are asked for."""
+
+    applications = {"web": "maxendnet.web_commands"}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), *self.applications])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in self.applications:
+            found: click.Command = getattr(importlib.import_module(self.applications[cmd_name]), cmd_name)
+            return found
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(cls=Main, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="maxendnet", prog_name="maxendnet")
 def main() -> None:
     """Max-margin and likelihood learning of Markov networks, with certificates and posteriors.

@@ -9,7 +9,8 @@ A ``.medn`` file is
 
 The header has ``format``, ``maxendnet`` (the version that wrote it), ``estimator`` (class and settings, with nested
 pieces), ``classes``, ``n_features_in``, ``feature_names``, ``structure`` (sizes), ``weights``, ``type_allowed``,
-``fit`` (objective, dual, gap, converged, which, n_passes), ``trace`` and ``posterior``; its values are written as
+``fit`` (objective, dual, gap, converged, which, n_passes), ``trace`` and ``posterior``, and ``application`` where an
+application has added something of its own; its values are written as
 `maxendnet.model_values` says. Feature names are a tensor too (the bytes of a JSON list), since there may be millions
 and safetensors limits its own header to 100 MB.
 """
@@ -66,7 +67,7 @@ class Content(NamedTuple):
 # ---- writing --------------------------------------------------------------------------------------------------------
 
 
-def save(estimator: MarkovNetwork, path: str | os.PathLike[str]) -> None:
+def save(estimator: MarkovNetwork, path: str | os.PathLike[str], application: dict[str, Any] | None = None) -> None:
     """Write a fitted estimator to a file, whole or not at all.
 
     Parameters
@@ -74,6 +75,9 @@ def save(estimator: MarkovNetwork, path: str | os.PathLike[str]) -> None:
     estimator : a fitted estimator of maxendnet
     path : str or path-like
         The folder must exist; an existing file is replaced. ``.medn`` is the customary ending.
+    application : dict, optional
+        What an application needs to use the model, as plain JSON. It is kept in the header, where `read` finds it under
+        ``"application"``; `load` passes it over.
 
     Raises
     ------
@@ -103,6 +107,8 @@ def save(estimator: MarkovNetwork, path: str | os.PathLike[str]) -> None:
             f"file holds no code and knows only {', '.join(sorted(ESTIMATORS))}."
         )
     header, arrays = _describe(estimator)
+    if application is not None:
+        header["application"] = application
     text = json.dumps(header, allow_nan=False, separators=(",", ":"))
     body = safetensors.numpy.save(arrays, {METADATA: text})
     version = FORMAT.to_bytes(4, "little")

@@ -1,0 +1,95 @@
+"""Web pages: seconds a page, seconds to train, a page of 50,000 nodes, and pages made to be bad.
+
+python benchmarks/web_speed.py --data FOLDER       # files <vertical>.jsonl.gz as in web_swde.py
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from common import machine, parser, say, table, verdict
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "web"))
+from hostile_pages import hostile_pages
+
+from maxendnet.web import Extractor, PageError, PageLabels, RenderError, read_page, render_pages
+
+
+def main() -> None:
+    options = parser(__doc__, letters=False)
+    options.add_argument("--data", type=Path, required=True, help="folder with the files of the verticals")
+    options.add_argument("--vertical", default="camera")
+    given = options.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        files, labels, split = [], [], []
+        with gzip.open(given.data / f"{given.vertical}.jsonl.gz", "rt", encoding="utf-8") as file:
+            for i, line in enumerate(file):
+                row = json.loads(line)
+                path = folder / f"{i}.html"
+                path.write_text(row["html"], encoding="utf-8")
+                files.append((path, row["site"]))
+                labels.append(PageLabels(path.name, row["site"], [(n, field) for n, field in row["labels"]]))
+                split.append(row["split"])
+        train = [i for i, s in enumerate(split) if s == "train"][: 5 if given.quick else None]
+        test = [i for i, s in enumerate(split) if s == "test"][: 5 if given.quick else None]
+
+        def read(some: list[int]) -> list:
+            return [read_page(files[i][0], site=files[i][1]) for i in some]
+
+        say("training")
+        pages = read(train)
+        began = time.perf_counter()
+        extractor = Extractor(calibrate=False).fit(pages, [labels[i] for i in train])
+        seconds = time.perf_counter() - began
+        rows.append([f"train on {len(train)} pages, s", f"{seconds:.2f}", verdict(seconds, 2)])
+        say("extracting")
+        began = time.perf_counter()
+        extractor.extract(read(test))
+        seconds = (time.perf_counter() - began) / len(test)
+        rows.append(["read, featurise, extract: s a page", f"{seconds:.3f}", verdict(seconds, 0.1)])
+        try:
+            some = test[:20]
+            began = time.perf_counter()
+            drawn, _ = render_pages([(page, files[i][0]) for i, page in zip(some, read(some))])
+            extractor.extract([page.with_layout(None) for page in drawn])
+            seconds = (time.perf_counter() - began) / len(some)
+            rows.append(["the same with the browser: s a page", f"{seconds:.3f}", verdict(seconds, 0.5)])
+        except RenderError as error:
+            rows.append(["the same with the browser", str(error), ""])
+        say("a page of 50,000 nodes")
+        large = ("<div><p class=a>hello <b>x</b></p></div>" * 10_000).encode()
+        began = time.perf_counter()
+        page = read_page(large)
+        extractor.extract([page])
+        seconds = time.perf_counter() - began
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        rows.append([f"a page of {len(page):,} nodes, s", f"{seconds:.2f}", verdict(seconds, 5)])
+        rows.append(["largest memory of the process, MB", f"{memory:.0f}", verdict(memory, 500)])
+        say("bad pages")
+        slowest, errors, n_pages = (0.0, ""), 0, 0
+        for size in (10, 1000) if given.quick else (10, 300, 3_000, 10_000):
+            for name_, data in hostile_pages(size, seed=size):
+                began = time.perf_counter()
+                try:
+                    extractor.extract([read_page(data, name=name_)])
+                except PageError:
+                    errors += 1
+                slowest = max(slowest, (time.perf_counter() - began, f"{name_}, {size}"))
+                n_pages += 1
+        rows.append(
+            [f"{n_pages} bad pages, the slowest ({slowest[1]}), s", f"{slowest[0]:.2f}", verdict(slowest[0], 5)]
+        )
+        rows.append(["of these refused with an error", str(errors), ""])
+    sys.stdout.write(f"{machine()}\n\n" + table(["what", "found", "limit"], rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""Web data extraction: pages in, records out. Needs the extra ``web``; the core never imports it."""
+
+from maxendnet.web.chromium import RenderError
+from maxendnet.web.evaluate import evaluate
+from maxendnet.web.extractor import Extractor
+from maxendnet.web.labels import LabelError, PageLabels, read_labels
+from maxendnet.web.page import Page, PageError, read_page
+from maxendnet.web.record import Cell, Record
+from maxendnet.web.render import render_pages
+from maxendnet.web.toy import toy_pages
+from maxendnet.web.vision import vision_tree
+
+__all__ = [
+    "Cell",
+    "Extractor",
+    "LabelError",
+    "Page",
+    "PageError",
+    "PageLabels",
+    "Record",
+    "RenderError",
+    "evaluate",
+    "read_labels",
+    "read_page",
+    "render_pages",
+    "toy_pages",
+    "vision_tree",
+]

@@ -1,0 +1,76 @@
+"""Confidence of a cell: how often an answer with such a score was right, on pages that were held out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxendnet.web.decode import Choice
+
+FEWEST_ANSWERS = 10
+PRIOR = np.array([1.0, 0.3])  # slopes for one standard deviation of score and lead
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A logistic curve over the score of an answer and its lead over the next.
+
+    Attributes
+    ----------
+    score, lead, intercept : float
+        Weights; ``confidence = 1 / (1 + exp(-(score s + lead l + intercept)))``.
+    n_answers : int
+        Held-out answers it was made from; 0: none, a fixed curve.
+
+    Examples
+    --------
+    >>> Calibration()(Choice(leaf=3, score=2.0, lead=0.0))
+    0.8807970779778823
+    """
+
+    score: float = 1.0
+    lead: float = 0.0
+    intercept: float = 0.0
+    n_answers: int = 0
+
+    def __call__(self, choice: Choice) -> float:
+        z = self.score * squash(choice.score) + self.lead * squash(choice.lead) + self.intercept
+        return float(1.0 / (1.0 + np.exp(-np.clip(z, -50.0, 50.0))))
+
+
+def squash(x: float | NDArray) -> NDArray:
+    """Scores without their extremes, which say no more than large scores."""
+    return np.clip(x, -20.0, 20.0)
+
+
+def fit_calibration(choices: Sequence[Choice], right: Sequence[bool]) -> Calibration:
+    """A curve from held-out answers; the fixed one, when they are few.
+
+    The slopes are not negative: a better score never lowers the confidence. Without evidence they stay near those of
+    ``PRIOR``. Two answers of each kind are added at the mean, so that few answers, all right, promise no certainty.
+    """
+    if len(choices) < FEWEST_ANSWERS:
+        return Calibration()
+    from scipy.optimize import minimize
+
+    X = squash(np.array([[c.score, c.lead] for c in choices]))
+    y = np.asarray(right, dtype=float)
+    scale = X.std(axis=0) + 1e-6
+    mean = X.mean(axis=0)
+    Z = np.vstack([(X - mean) / scale, np.zeros((2, 2))])
+    target = np.concatenate([y, [1.0, 0.0]])
+    weight = np.concatenate([np.ones(len(y)), [2.0, 2.0]])
+
+    def objective(v: NDArray) -> tuple[float, NDArray]:
+        z = Z @ v[:2] + v[2]
+        p = 1.0 / (1.0 + np.exp(-z))
+        value = float(np.sum(weight * (np.logaddexp(0.0, z) - target * z))) + 0.5 * float(np.sum((v[:2] - PRIOR) ** 2))
+        residual = weight * (p - target)
+        return value, np.append(Z.T @ residual + v[:2] - PRIOR, residual.sum())
+
+    v = minimize(objective, np.zeros(3), jac=True, bounds=[(0.0, None), (0.0, None), (None, None)]).x
+    slopes = v[:2] / scale
+    return Calibration(float(slopes[0]), float(slopes[1]), float(v[2] - slopes @ mean), len(choices))

@@ -1,0 +1,110 @@
+"""From a model's scores to the best leaf for every field: by margins over ``none``, one leaf for a field and record."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxendnet.web.blocks import NONE, fields_of
+
+FloatArray = NDArray[np.float64]
+LARGEST_LEAD = 10.0
+
+
+class Choice(NamedTuple):
+    """The best leaf for a field: its number in the view, its score, and how far the best of another text is behind."""
+
+    leaf: int
+    score: float
+    lead: float
+
+
+def field_margins(values: FloatArray, classes: Sequence[str], fields: Sequence[str]) -> FloatArray:
+    """By how much each field beats ``none`` at every leaf, shape (n_leaves, n_fields).
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_leaves, n_labels)
+        Max-marginals, or logarithms of marginals.
+    classes : sequence of str
+    fields : sequence of str
+        A field that no label has gets -inf.
+
+    Examples
+    --------
+    >>> field_margins(np.array([[1.0, 3.0, 2.0]]), ["a", "a+b", "none"], ["a", "b"])
+    array([[1., 1.]])
+    """
+    column = {label: k for k, label in enumerate(classes)}
+    out = np.full((len(values), len(fields)), -np.inf)
+    for f, name in enumerate(fields):
+        having = [k for label, k in column.items() if name in fields_of(label)]
+        if having:
+            # a model that has never seen a leaf without a field compares with its other labels
+            others = [column[NONE]] if NONE in column else sorted(set(column.values()) - set(having))
+            out[:, f] = values[:, having].max(axis=1) - (values[:, others].max(axis=1) if others else 0.0)
+    return out
+
+
+def fields_together(classes: Iterable[str], fields: Sequence[str]) -> set[tuple[int, int]]:
+    """Pairs of fields that one leaf may have, because a label has them.
+
+    Examples
+    --------
+    >>> sorted(fields_together(["a", "a+b", "none"], ["a", "b", "c"]))
+    [(0, 1), (1, 0)]
+    """
+    number = {name: f for f, name in enumerate(fields)}
+    return {
+        (number[a], number[b])
+        for label in classes
+        for a in fields_of(label)
+        for b in fields_of(label)
+        if a != b and a in number and b in number
+    }
+
+
+def choose(
+    margins: FloatArray, texts: Sequence[str], leaves: Sequence[int] | None = None,
+    together: Collection[tuple[int, int]] = (),
+) -> list[Choice | None]:  # fmt: skip
+    """The leaf with the largest margin for every field; the surest field chooses first, and a leaf is taken once.
+
+    Parameters
+    ----------
+    margins : ndarray of shape (n_leaves, n_fields)
+    texts : sequence of str
+        Of the leaves: the same value at two places is no rival of itself.
+    leaves : sequence of int, optional
+        Look only at these: a record.
+    together : collection of (int, int)
+        Fields that may share a leaf.
+
+    Examples
+    --------
+    >>> choose(np.array([[2.0], [1.5], [-1.0]]), ["a", "a", "b"])
+    [Choice(leaf=0, score=2.0, lead=3.0)]
+    >>> [choice.leaf for choice in choose(np.array([[2.0, 1.0], [0.0, 0.5]]), ["a", "b"])]
+    [0, 1]
+    """
+    among = np.arange(len(margins)) if leaves is None else np.asarray(leaves, dtype=np.int64)
+    out: list[Choice | None] = [None] * margins.shape[1]
+    if not len(among):
+        return out
+    some = margins[among]
+    owners: dict[int, list[int]] = {}
+    for f in np.argsort(-some.max(axis=0), kind="stable").tolist():
+        column = some[:, f]
+        order = np.argsort(-column, kind="stable")
+        free = (k for k in order if all((f, g) in together for g in owners.get(int(k), ())))
+        first = next(free, None)
+        if first is None or not np.isfinite(column[first]):
+            continue
+        owners.setdefault(int(first), []).append(f)
+        best, score = int(among[first]), float(column[first])
+        rival = next((float(column[k]) for k in free if texts[among[k]] != texts[best]), -np.inf)
+        out[f] = Choice(best, score, score - max(rival, score - LARGEST_LEAD))
+    return out

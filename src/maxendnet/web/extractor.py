@@ -1,0 +1,399 @@
+"""The extractor: learns fields from labelled pages, and makes records of other pages."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
+
+from maxendnet.markov_network import MarkovNetwork
+from maxendnet.model_file import ModelFileError, load, read, save
+from maxendnet.web.agreement import agree
+from maxendnet.web.blocks import NONE, block_labels, fields_of, leaf_labels, miss_cost
+from maxendnet.web.calibrate import Calibration, fit_calibration
+from maxendnet.web.dataset import MODELS, Featurised, featurise, max_marginals, to_examples, vocabulary
+from maxendnet.web.decode import Choice, choose, field_margins, fields_together
+from maxendnet.web.features import GROUPS, KNOWN_SITES, NEW_SITES
+from maxendnet.web.labels import LabelError, PageLabels, field_order, labels_on_page
+from maxendnet.web.page import Page
+from maxendnet.web.record import Cell, Record
+from maxendnet.web.records import choose_records, given_records
+from maxendnet.web.systems import estimator as estimator_of
+from maxendnet.web.view import View, make_views, value_of
+
+STRUCTURES = {"independent": "independent", "chain": "chain", "hierarchical": "tree"}
+SETS = {"known": KNOWN_SITES, "new": NEW_SITES}
+FOLDS = 3
+Progress = Callable[[Iterable[Any], str], Iterable[Any]]
+
+
+def _quiet(items: Iterable[Any], _: str) -> Iterable[Any]:
+    return items
+
+
+class Extractor(BaseEstimator):
+    """Learns where fields are from labelled pages, and makes records of other pages.
+
+    Parameters
+    ----------
+    estimator : an estimator of maxendnet, optional
+        None is ``L2CRF(lam=1.0, tol=0.01)``, or ``lam=2.0`` with ``features="new"``. Its ``structure`` and ``cost``
+        are set here.
+    model : {"independent", "chain", "hierarchical"}
+        Each leaf by itself, leaves in a row, or as leaves of the vision tree, whose inner blocks are labelled too. On
+        pages about one thing they do equally well, since features see what is around a leaf.
+    features : {"known", "new"} or sequence of str
+        The groups for pages of labelled sites, those for new sites, or names of groups.
+    min_sites : int or None
+        A feature counts only if it occurs on that many labelled sites; None is 1, or 2 with ``features="new"``.
+    miss : float
+        For margin models: what it costs to miss a field; any other error costs 1.
+    agreement : float
+        Weight of the votes of pages of the same site; 0 for one page at a time.
+    calibrate : bool
+        Learn confidences from held-out sites and pages; takes a few more fits.
+
+    Attributes
+    ----------
+    estimator_ : the fitted estimator
+    fields_ : list of str
+    sites_ : list of str
+        Labelled sites.
+    layout_ : bool
+        Whether the pages had boxes. Pages to extract from must be alike.
+    images_ : bool
+        Whether a field is an image.
+    calibrations_ : dict
+        ``"known"`` and ``"new"``: for pages of labelled sites, and of others.
+    problems_ : list of str
+        Labels that could not be used.
+
+    Examples
+    --------
+    >>> from maxendnet.web.toy import toy_pages
+    >>> toy = toy_pages(n_sites=2, n_pages=4, random_state=0)
+    >>> extractor = Extractor(calibrate=False).fit(toy.pages[:-1], toy.labels[:-1])
+    >>> record, = extractor.extract(toy.pages[-1:])
+    >>> record.fields["price"].value == toy.labels[-1].values["price"][0]
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: MarkovNetwork | None = None,
+        model: str = "independent",
+        features: str | Sequence[str] = "known",
+        min_sites: int | None = None,
+        miss: float = 5.0,
+        agreement: float = 1.0,
+        calibrate: bool = True,
+    ) -> None:
+        self.estimator = estimator
+        self.model = model
+        self.features = features
+        self.min_sites = min_sites
+        self.miss = miss
+        self.agreement = agreement
+        self.calibrate = calibrate
+
+    # ---- learning -----------------------------------------------------------------------------------------------
+
+    def fit(
+        self, pages: Sequence[Page], labels: Sequence[PageLabels | None], *, fields: Sequence[str] = (),
+        progress: Progress = _quiet,
+    ) -> Extractor:  # fmt: skip
+        """Learn from pages; those without labels (None) still tell what the pages of a site have in common.
+
+        Parameters
+        ----------
+        pages : sequence of Page
+        labels : sequence of PageLabels or None
+            One for every page.
+        fields : sequence of str
+            Wanted fields, in the order of the output; None: those that are labelled.
+        progress : callable, optional
+            Wraps what is gone through, with a word for it.
+        """
+        if len(labels) != len(pages):
+            raise ValueError(f"{len(pages)} pages have {len(labels)} entries of labels; give one for each, or None.")
+        groups = self._groups()
+        self.fields_ = field_order([x for x in labels if x is not None], fields)
+        if not self.fields_:
+            raise LabelError('no page has a label; give at least one, such as {"page": "a.html", "values": {...}}.')
+        self.layout_ = self._has_layout(pages)
+        self.images_ = _labels_images(pages, labels)
+        views = make_views(list(progress(pages, "reading")), self.images_)
+        self.problems_: list[str] = []
+        rows, of_leaves = self._labelled(views, labels)
+        sites = [views[i].page.site for i in rows]
+        self.sites_ = sorted(set(sites))
+        made = [featurise(views[i], groups, self.model) for i in progress(rows, "features")]
+        self.estimator_ = self._fit_model(made, of_leaves, sites)
+        truth = [_Truth(views[i], made[k], of_leaves[k]) for k, i in enumerate(rows)]
+        self.calibrations_ = {"known": Calibration(), "new": Calibration()}
+        if self.calibrate:
+            self._calibrate(truth, sites, progress)
+        self.memory_ = self._remember(truth)
+        return self
+
+    def _groups(self) -> list[str]:
+        chosen = SETS.get(self.features) if isinstance(self.features, str) else tuple(self.features)
+        if chosen is None or self.model not in MODELS:
+            what, given, choice = (
+                ("model", self.model, MODELS) if self.model not in MODELS else ("features", self.features, tuple(SETS))
+            )
+            raise ValueError(f"{what} is {given!r}; choose one of {', '.join(map(repr, choice))}.")
+        unknown = [name for name in chosen if name not in GROUPS]
+        if unknown:
+            raise ValueError(f"there is no feature group {unknown[0]!r}; choose among {', '.join(GROUPS)}.")
+        return list(chosen)
+
+    @staticmethod
+    def _has_layout(pages: Sequence[Page]) -> bool:
+        having = [page.layout is not None for page in pages]
+        if any(having) and not all(having):
+            without = next(page for page, has in zip(pages, having) if not has)
+            raise ValueError(
+                f"{sum(having)} of {len(pages)} pages have boxes and {without.name!r} has none; render all, or none."
+            )
+        return all(having) and bool(having)
+
+    def _labelled(
+        self, views: Sequence[View], labels: Sequence[PageLabels | None]
+    ) -> tuple[list[int], list[list[str]]]:
+        rows, found = [], []
+        for i, given in enumerate(labels):
+            if given is None:
+                continue
+            pairs, problems = labels_on_page(views[i], given)
+            self.problems_ += [f"{given.page}: {problem}" for problem in problems]
+            if problems and not pairs:
+                continue  # nothing of this page could be found: it would teach that there is nothing to find
+            rows.append(i)
+            found.append(leaf_labels(views[i].leaves, pairs))
+        if not any(label != NONE for some in found for label in some):
+            raise LabelError(
+                f"none of the labels is on its page ({'; '.join(self.problems_[:3])}); do they belong to these pages?"
+            )
+        return rows, found
+
+    def _fit_model(
+        self, made: Sequence[Featurised], of_leaves: Sequence[list[str]], sites: Sequence[str], tol: float | None = None
+    ) -> Any:
+        least = self.min_sites if self.min_sites is not None else 2 if self.features == "new" else 1
+        names = vocabulary(made, sites, least)
+        estimator: Any = (
+            clone(self.estimator)
+            if self.estimator is not None
+            else estimator_of("l2crf", new_sites=self.features == "new")
+        )
+        estimator.set_params(structure=STRUCTURES[self.model])
+        if tol is not None:
+            estimator.set_params(tol=max(tol, estimator.tol))
+        if "cost" in estimator.get_params():
+            classes = {
+                label
+                for page, some in zip(made, of_leaves)
+                for label in (block_labels(page.tree, some) if page.tree is not None else some)
+            }
+            estimator.set_params(cost=miss_cost(sorted(classes), self.miss))
+        return estimator.fit(to_examples(made, names, self.model, of_leaves))
+
+    # ---- confidence ---------------------------------------------------------------------------------------------
+
+    def _calibrate(self, truth: Sequence[_Truth], sites: Sequence[str], progress: Progress) -> None:
+        """Hold out sites, for pages of new sites, and pages, for pages of known ones."""
+        site_of = {site: k % FOLDS for k, site in enumerate(self.sites_)}
+        by_site = [site_of[site] for site in sites]
+        seen: dict[str, int] = {}
+        by_page = []
+        for site in sites:
+            by_page.append(seen.get(site, 0) % FOLDS)
+            seen[site] = seen.get(site, 0) + 1
+        tasks = [("new", by_site, fold) for fold in sorted(set(by_site))] if len(self.sites_) > 1 else []
+        tasks += [("known", by_page, fold) for fold in sorted(set(by_page))] if max(by_page) > 0 else []
+        answers: dict[str, tuple[list[Choice], list[bool]]] = {"new": ([], []), "known": ([], [])}
+        for kind, folds, fold in progress(tasks, "confidence"):
+            train = [k for k, f in enumerate(folds) if f != fold]
+            if not train:
+                continue
+            if not any(label != NONE for k in train for label in truth[k].labels):
+                continue
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # these models are only asked how often they err
+                model = self._fit_model(
+                    [truth[k].made for k in train],
+                    [truth[k].labels for k in train],
+                    [sites[k] for k in train],
+                    tol=1e-2,
+                )
+            together = fields_together(model.classes_.tolist(), self.fields_)
+            held = [truth[k] for k, f in enumerate(folds) if f == fold]
+            margins = self._margins([t.view for t in held], [t.made for t in held], model)
+            for t, m in zip(held, margins):
+                for name, choice in zip(self.fields_, choose(m, t.view.texts, together=together)):
+                    if choice is not None:
+                        answers[kind][0].append(choice)
+                        answers[kind][1].append(name in fields_of(t.labels[choice.leaf]))
+        for kind, (choices, right) in answers.items():
+            if choices:
+                self.calibrations_[kind] = fit_calibration(choices, right)
+        for kind, other in (("known", "new"), ("new", "known")):
+            if not self.calibrations_[kind].n_answers:
+                self.calibrations_[kind] = self.calibrations_[other]
+
+    def _remember(self, truth: Sequence[_Truth]) -> dict[str, dict[str, list[int]]]:
+        """For every labelled site and field, the kinds of leaves that had it; `check` looks whether they are there."""
+        found: dict[str, dict[str, list[int]]] = {}
+        for t in truth:
+            here = found.setdefault(t.view.page.site, {})
+            for k, label in enumerate(t.labels):
+                for name in fields_of(label):
+                    kinds = here.setdefault(name, [])
+                    if t.view.kinds[k] not in kinds:
+                        kinds.append(t.view.kinds[k])
+        return found
+
+    # ---- extraction ---------------------------------------------------------------------------------------------
+
+    def _margins(self, views: Sequence[View], made: Sequence[Featurised], model: Any) -> list[NDArray[np.float64]]:
+        classes = model.classes_.tolist()
+        margins = [field_margins(v, classes, self.fields_) for v in max_marginals(model, made, self.model)]
+        return agree(views, margins, self.agreement)
+
+    def margins(
+        self, pages: Sequence[Page], progress: Progress = _quiet
+    ) -> tuple[list[View], list[NDArray[np.float64]]]:
+        """Views of pages, and by how much each field beats ``none`` at each of their leaves."""
+        if self._has_layout(pages) != self.layout_ and len(pages):
+            raise ValueError(
+                "the model was trained with boxes of a browser, and these pages have none; render them (--layout on)."
+                if self.layout_
+                else "the model was trained without boxes of a browser, and these pages have them; leave them out."
+            )
+        views = make_views(pages, self.images_)
+        groups = self._groups()
+        made = [featurise(view, groups, self.model) for view in progress(views, "features")]
+        return views, self._margins(views, made, self.estimator_)
+
+    def extract(
+        self, pages: Sequence[Page], *, records: str | Sequence[Sequence[tuple[int, int]]] = "one",
+        min_confidence: float = 0.0, progress: Progress = _quiet,
+    ) -> list[Record]:  # fmt: skip
+        """Records of pages, best given all pages of a site at once.
+
+        Parameters
+        ----------
+        pages : sequence of Page
+        records : {"one", "auto"} or a list for every page
+            One record a page, records found as runs of similar blocks, or the first and last nodes of the records.
+        min_confidence : float
+            A cell below is "not found".
+        progress : callable, optional
+
+        Returns
+        -------
+        list of Record
+            In the order of pages, then of records on a page.
+        """
+        if isinstance(records, str) and records not in ("one", "auto"):
+            raise ValueError(f"records is {records!r}; choose 'one' or 'auto', or give the records of every page.")
+        views, margins = self.margins(pages, progress)
+        together = fields_together(self.estimator_.classes_.tolist(), self.fields_)
+        out = []
+        for i, (view, m) in enumerate(zip(views, margins)):
+            if records == "one":
+                parts = [list(range(len(view)))]
+            elif records == "auto":
+                parts = choose_records(view, m)
+            else:
+                parts = given_records(view, records[i])  # type: ignore[arg-type]
+            curve = self.calibrations_["known" if view.page.site in self.sites_ else "new"]
+            for number, leaves in enumerate(parts):
+                cells = [self._cell(view, c, curve, min_confidence) for c in choose(m, view.texts, leaves, together)]
+                out.append(Record(view.page.name, view.page.site, number, dict(zip(self.fields_, cells))))
+        return out
+
+    @staticmethod
+    def _cell(view: View, choice: Choice | None, curve: Calibration, least: float) -> Cell | None:
+        if choice is None:
+            return None
+        confidence = curve(choice)
+        if confidence < least:
+            return None
+        return Cell(value_of(view, choice.leaf), confidence, view.leaves[choice.leaf][0])
+
+    # ---- files --------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file that `Extractor.load` reads, and ``maxendnet info`` too."""
+        features = self.features if isinstance(self.features, str) else list(self.features)
+        application = {
+            "kind": "web",
+            "version": 1,
+            "settings": {
+                "model": self.model, "features": features, "min_sites": self.min_sites, "miss": self.miss,
+                "agreement": self.agreement, "calibrate": self.calibrate,
+            },
+            "fields": self.fields_,
+            "sites": self.sites_,
+            "layout": self.layout_,
+            "images": self.images_,
+            "calibrations": {kind: asdict(curve) for kind, curve in self.calibrations_.items()},
+            "memory": self.memory_,
+        }  # fmt: skip
+        save(self.estimator_, path, application)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Extractor:
+        """Read a model that `save` wrote.
+
+        Raises
+        ------
+        ModelFileError
+            It is no model of web pages, or damaged.
+        """
+        found = read(path).header.get("application") or {}
+        if found.get("kind") != "web" or found.get("version") != 1:
+            raise ModelFileError(
+                f"{os.fspath(path)} is not a model of web pages that this version reads; maxendnet web train makes one."
+            )
+        extractor = cls(**found["settings"])
+        extractor.estimator_ = load(path)
+        extractor.fields_, extractor.sites_ = list(found["fields"]), list(found["sites"])
+        extractor.layout_, extractor.images_ = bool(found["layout"]), bool(found["images"])
+        extractor.calibrations_ = {kind: Calibration(**curve) for kind, curve in found["calibrations"].items()}
+        extractor.memory_ = found["memory"]
+        extractor.problems_ = []
+        return extractor
+
+
+class _Truth(NamedTuple):
+    """A labelled page."""
+
+    view: View
+    made: Featurised
+    labels: list[str]
+
+
+def _labels_images(pages: Sequence[Page], labels: Sequence[PageLabels | None]) -> bool:
+    """Whether some label is on an image."""
+    for page, given in zip(pages, labels):
+        if given is None:
+            continue
+        if any(node < len(page) and page.tags[node] == "img" for node, _ in given.labels):
+            return True
+        for values in given.values.values():
+            if any(value.lower().rsplit("?", 1)[0].endswith(IMAGE_ENDINGS) for value in values):
+                return True
+    return False
+
+
+IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".webp", ".avif")

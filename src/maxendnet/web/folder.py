@@ -1,0 +1,116 @@
+"""Folders of saved pages, and the site of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from maxendnet.web.labels import LabelError, PageLabels
+from maxendnet.web.page import Page, PageError, read_page
+
+ENDINGS = (".html", ".htm", ".xhtml")
+Progress = Callable[[Iterable[Any], str], Iterable[Any]]
+
+
+def page_files(folder: str | Path) -> list[Path]:
+    """All pages in a folder and below it, sorted.
+
+    Raises
+    ------
+    PageError
+        It is no folder, or has no page.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise PageError(f"{folder} is not a folder; give the folder of your saved pages.")
+    found = sorted(p for p in folder.rglob("*") if p.suffix.lower() in ENDINGS and p.is_file())
+    if not found:
+        raise PageError(f"{folder} has no page; pages are files that end in {', '.join(ENDINGS)}.")
+    return found
+
+
+def site_of(page: Page, folder: str, known: Sequence[str] = ()) -> str:
+    """The site of a page that was not told: a known site's folder, its canonical link, or its folder.
+
+    Examples
+    --------
+    >>> page = Page.from_html("<link rel=canonical href='https://x.com/1'><p>a")
+    >>> site_of(page, "saved"), site_of(page, "saved", known=["saved"])
+    ('x.com', 'saved')
+    """
+    return folder if folder in known or not page.site else page.site
+
+
+def read_pages(
+    files: Sequence[tuple[Path, str, str]], known: Sequence[str] = (), *, progress: Progress = lambda items, _: items
+) -> tuple[list[Page], list[str]]:
+    """Read pages; those that cannot be read are passed over, and named.
+
+    Parameters
+    ----------
+    files : sequence of (path, name, site)
+        Name to give to the page, and its site, or empty.
+    known : sequence of str
+        Known sites, for `site_of`.
+
+    Returns
+    -------
+    pages, problems : list of Page, list of str
+    """
+    pages, problems = [], []
+    for path, name, site in progress(files, "pages"):
+        try:
+            page = read_page(path, name=name)
+        except (PageError, OSError) as error:
+            problems.append(str(error) if isinstance(error, PageError) else f"{path}: {error.strerror}")
+            continue
+        page.site = site or site_of(page, path.resolve().parent.name, known)
+        problems += [f"{name}: {warning}" for warning in page.warnings]
+        pages.append(page)
+    return pages, problems
+
+
+def labelled_folder(
+    folder: str | Path, given: Sequence[PageLabels], *, progress: Progress = lambda items, _: items
+) -> tuple[list[Page], list[PageLabels | None], list[str]]:
+    """All pages of a folder with their labels; pages without labels help to know their sites.
+
+    Returns
+    -------
+    pages, labels, problems
+
+    Raises
+    ------
+    LabelError
+        A labelled page is not in the folder.
+    """
+    root = Path(folder).resolve()
+    of_page = {labels.page: labels for labels in given}
+    names = {}
+    for path in page_files(folder):
+        names[path.resolve().relative_to(root).as_posix() if path.resolve().is_relative_to(root) else path.name] = path
+    for labels in given:
+        path = (root / labels.page).resolve()
+        if not path.is_relative_to(root):
+            raise LabelError(f"line {labels.line}: {labels.page!r} lies outside of {folder}; give a path within it.")
+        if labels.page not in names:
+            if not path.is_file():
+                raise LabelError(f"line {labels.line}: there is no page {labels.page!r} in {folder}.")
+            names[labels.page] = path
+    # a site that is told for one page of a folder is told for the folder
+    told = {str(names[labels.page].parent): labels.site for labels in given if labels.site}
+    several = {
+        folder_
+        for folder_ in told
+        if len({x.site for x in given if x.site and str(names[x.page].parent) == folder_}) > 1
+    }
+    files = []
+    for name, path in names.items():
+        own = of_page[name].site if name in of_page else ""
+        parent = str(path.parent)
+        shared = told.get(parent, "") if parent not in several else ""
+        below = path.resolve().parent.name if path.resolve().parent != root else ""
+        files.append((path, name, own or shared or below))
+    pages, problems = read_pages(files, progress=progress)
+    return pages, [of_page.get(page.name) for page in pages], problems

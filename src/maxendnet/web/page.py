@@ -1,0 +1,398 @@
+"""A page as a canonical, numbered list of nodes. Labels refer to these numbers, and reading a page again keeps them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from xml.parsers import expat
+from xml.sax.saxutils import escape, quoteattr
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxendnet.web import parser_process
+from maxendnet.web.encoding import decode
+from maxendnet.web.parser import RawTree
+from maxendnet.web.parser_process import PageError
+
+__all__ = ["LAYOUT", "Page", "PageError", "read_page"]
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text, as a set."""
+    return frozenset(text.split())
+
+
+# Nothing of these is shown as text; a browser keeps them out of the page, or draws them.
+DROPPED = words(
+    "head script style template svg math canvas iframe frame frameset object embed applet param meta link base title "
+    "audio video source track map area noframes noembed"
+)
+KEPT = words(
+    "class id src href alt title name type role style width height border align valign colspan rowspan bgcolor color "
+    "size face itemprop property rel hidden datetime content data-src aria-label"
+)
+SPACE = re.compile(r"[\s\u200b\ufeff]+")
+# XML has no place for these, and nor has a value in a table
+FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+NAME = re.compile(r"[a-z_][a-z0-9_.-]*\Z")
+VOID = words("br hr img input wbr col")
+LAYOUT = ("x", "y", "width", "height", "font", "bold", "italic", "pointer", "colour", "background", "align")
+MOST_BYTES = 16_000_000
+LONGEST_ATTRIBUTE = 2_000
+
+
+@dataclass(eq=False, repr=False)
+class Page:
+    """The nodes of a page in document order: the elements of its body and its texts that are not blank.
+
+    Make one with `read_page`, `Page.from_html` or `Page.from_canonical`.
+
+    Attributes
+    ----------
+    tags : list of str
+        ``"#text"`` for a text.
+    parents : ndarray of shape (n_nodes,)
+        -1 for node 0, the body.
+    texts : list of str
+        White space folded; one space is left at an end where there was some. Empty for elements.
+    attributes : list of dict
+        Those that say something about a node; long ones are cut.
+    title : str
+    name : str
+        Of the file.
+    site : str
+        Pages of one site are made alike.
+    layout : ndarray of shape (n_nodes, 11), or None
+        Columns as in ``LAYOUT``, in CSS pixels, for every element (texts have their parent's); -1 four times where
+        nothing is shown.
+    warnings : list of str
+        What was lost or changed while reading.
+
+    Examples
+    --------
+    >>> page = Page.from_html("<title>Cup</title><p>A <b>cup</b>, <i>$5</i>", name="cup.html", site="shop")
+    >>> page.tags
+    ['body', 'p', '#text', 'b', '#text', '#text', 'i', '#text']
+    >>> page.text(4), page.title
+    ('cup', 'Cup')
+    >>> again = Page.from_canonical(page.canonical())
+    >>> again.tags == page.tags and again.texts == page.texts
+    True
+    """
+
+    tags: list[str]
+    parents: NDArray[np.int32]
+    texts: list[str]
+    attributes: list[dict[str, str]]
+    title: str = ""
+    name: str = ""
+    site: str = ""
+    layout: NDArray[np.float64] | None = None
+    warnings: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.tags)
+
+    def __repr__(self) -> str:
+        return f"Page({self.name!r}, site={self.site!r}, n_nodes={len(self)})"
+
+    @classmethod
+    def from_html(cls, html: str, *, name: str = "", site: str = "", process: Any = None) -> Page:
+        """Read HTML, however broken, as a browser would."""
+        tree = (process or parser_process.shared).parse(html)
+        kept, page = canonical_nodes(tree)
+        page.name, page.site, page.title = name, site or canonical_site(tree), title_of(tree)
+        if not kept:
+            page.warnings.append("the page has no body")
+        return page
+
+    @classmethod
+    def from_canonical(cls, text: str, *, title: str = "", name: str = "", site: str = "") -> Page:
+        """Read what `canonical` wrote, or any well-formed text with the root ``body``, node by node as it is."""
+        page = cls([], np.zeros(0, dtype=np.int32), [], [], title=title, name=name, site=site)
+        _read_xml(text, page)
+        return page
+
+    def canonical(self) -> str:
+        """The page as well-formed text; reading it gives the same nodes with the same numbers."""
+        out: list[str] = []
+        open_nodes: list[int] = []
+        for t, tag in enumerate(self.tags):
+            while open_nodes and open_nodes[-1] != self.parents[t]:
+                out.append(f"</{self.tags[open_nodes.pop()]}>")
+            if tag == "#text":
+                out.append(escape(self.texts[t]))
+            else:
+                attributes = "".join(f" {name}={quoteattr(value)}" for name, value in self.attributes[t].items())
+                if tag in VOID:
+                    out.append(f"<{tag}{attributes}/>")  # good as HTML too
+                else:
+                    out.append(f"<{tag}{attributes}>")
+                    open_nodes.append(t)
+        out += [f"</{self.tags[t]}>" for t in reversed(open_nodes)]
+        return "".join(out)
+
+    @property
+    def sha(self) -> str:
+        """Checksum of the nodes: labels made for one are not good for another."""
+        return hashlib.sha256(self.canonical().encode("utf-8")).hexdigest()[:16]
+
+    def text(self, t: int) -> str:
+        """The text of a text node, or all the text under an element (of an image: its address)."""
+        if self.tags[t] == "#text":
+            return self.texts[t].strip()
+        if self.tags[t] == "img":
+            return image_address(self.attributes[t])
+        return SPACE.sub(" ", " ".join(filter(None, self.texts[t : self.end(t)]))).strip()
+
+    def end(self, t: int) -> int:
+        """One after the last node under t."""
+        return int(self.ends[t])
+
+    @property
+    def ends(self) -> NDArray[np.int64]:
+        """For every node, one after the last node under it."""
+        found: NDArray[np.int64] | None = self.__dict__.get("_ends")
+        if found is None:
+            found = np.arange(1, len(self) + 1)
+            parents = self.parents
+            for t in range(len(self) - 1, 0, -1):
+                p = parents[t]
+                if found[t] > found[p]:
+                    found[p] = found[t]
+            self.__dict__["_ends"] = found
+        return found
+
+    def with_layout(self, layout: NDArray[np.float64] | None) -> Page:
+        """The same page with boxes and styles."""
+        return replace(self, layout=layout)
+
+
+def image_address(attributes: dict[str, str]) -> str:
+    """Where the picture is; lazy pages keep it in ``data-src``."""
+    address = attributes.get("src", "")
+    return attributes.get("data-src", address) if not address or address.startswith("data:") else address
+
+
+def read_page(
+    source: str | Path | bytes, *, name: str | None = None, site: str = "", most_bytes: int = MOST_BYTES
+) -> Page:
+    """Read a saved page from a file or from bytes.
+
+    Parameters
+    ----------
+    source : path, or bytes of a page
+    name : str, optional
+        None takes that of the file.
+    site : str
+        Empty takes the page's canonical link, if it has one.
+    most_bytes : int
+        Larger pages are refused.
+
+    Returns
+    -------
+    Page
+
+    Raises
+    ------
+    PageError
+        Too large, or the parser cannot do it in time.
+    OSError
+
+    Examples
+    --------
+    >>> read_page(b"<p>hello").texts[2]
+    'hello'
+    """
+    if isinstance(source, bytes):
+        data, name = source, name or ""
+    else:
+        path = Path(source)
+        name = path.name if name is None else name
+        if path.stat().st_size > most_bytes:
+            raise _too_large(name, path.stat().st_size, most_bytes)
+        data = path.read_bytes()
+    if len(data) > most_bytes:
+        raise _too_large(name, len(data), most_bytes)
+    text, encoding, n_replaced = decode(data)
+    page = None
+    if text.lstrip().startswith("<body"):
+        try:
+            page = Page.from_canonical(text, name=name, site=site)
+        except PageError:
+            page = None  # HTML after all
+    if page is None:
+        try:
+            page = Page.from_html(text, name=name, site=site)
+        except PageError as error:
+            raise PageError(f"{name or 'the page'}: {error}") from error
+    if n_replaced:
+        page.warnings.append(f"{n_replaced} characters could not be read as {encoding} and are U+FFFD")
+    return page
+
+
+def _too_large(name: str, size: int, most: int) -> PageError:
+    return PageError(f"{name or 'the page'} has {size:,} bytes, and pages of up to {most:,} are read: leave it out")
+
+
+# ---- from a tree ----------------------------------------------------------------------------------------------------
+
+
+def canonical_nodes(tree: RawTree) -> tuple[list[int], Page]:
+    """Which nodes of a tree are nodes of the page, in order, and the page.
+
+    Examples
+    --------
+    >>> tree = RawTree(["html", "head", "body", "#text"], [-1, 0, 0, 2], ["", "", "", " a\\n b"], [{}] * 4)
+    >>> kept, page = canonical_nodes(tree)
+    >>> kept, page.texts
+    ([2, 3], ['', ' a b'])
+    """
+    number = [-1] * len(tree.tags)
+    kept: list[int] = []
+    tags: list[str] = []
+    parents: list[int] = []
+    texts: list[str] = []
+    attributes: list[dict[str, str]] = []
+    last_text = -1
+    bodies = [k for k, tag in enumerate(tree.tags) if tag == "body"]
+    body = bodies[0] if bodies else -1
+    for k, tag in enumerate(tree.tags):
+        above = tree.parents[k]
+        if k == body:
+            parent = -1
+        elif tag in DROPPED or above < 0 or number[above] < 0:
+            continue
+        else:
+            parent = number[above]
+        if tag == "#text":
+            text = FORBIDDEN.sub("", SPACE.sub(" ", tree.texts[k]))
+            if not text.strip():
+                # white space between two texts says that they do not touch
+                if text and last_text >= 0 and not texts[last_text].endswith(" "):
+                    texts[last_text] += " "
+                continue
+            if last_text >= 0 and last_text == len(tags) - 1 and parents[last_text] == parent:
+                texts[last_text] += text  # a comment or a dropped element lay between: one text when read again
+                continue
+            last_text = len(tags)
+            texts.append(text)
+            attributes.append({})
+            tags.append(tag)
+        else:
+            number[k] = len(tags)
+            texts.append("")
+            attributes.append(_attributes(tree.attributes[k]))
+            tags.append(tag if NAME.match(tag) else "unknown")
+            if last_text >= 0 and tag in BREAKS and not texts[last_text].endswith(" "):
+                texts[last_text] += " "
+        kept.append(k)
+        parents.append(parent)
+    return kept, Page(tags, np.array(parents, dtype=np.int32), texts, attributes)
+
+
+# what starts a new line on the screen
+BREAKS = words(
+    "br hr p div table tr td th ul ol li dl dt dd h1 h2 h3 h4 h5 h6 section article header footer nav aside main form "
+    "fieldset blockquote pre address figure figcaption img input select textarea button"
+)
+
+
+def _attributes(given: dict[str, str]) -> dict[str, str]:
+    kept = {}
+    for name, value in given.items():
+        if name in KEPT:
+            kept[name] = FORBIDDEN.sub("", SPACE.sub(" ", value[:LONGEST_ATTRIBUTE])).strip()
+    return kept
+
+
+def title_of(tree: RawTree) -> str:
+    """The text of the title element."""
+    for k, tag in enumerate(tree.tags):
+        if tag == "#text" and tree.parents[k] >= 0 and tree.tags[tree.parents[k]] == "title":
+            return FORBIDDEN.sub("", SPACE.sub(" ", tree.texts[k])).strip()
+    return ""
+
+
+def canonical_site(tree: RawTree) -> str:
+    """The host of the canonical link, or of ``og:url``; empty when the page does not say.
+
+    Examples
+    --------
+    >>> canonical_site(RawTree(["link"], [-1], [""], [{"rel": "canonical", "href": "https://www.x.com/a"}]))
+    'x.com'
+    """
+    for tag, given in zip(tree.tags, tree.attributes):
+        address = ""
+        if tag == "link" and given.get("rel", "").lower() == "canonical":
+            address = given.get("href", "")
+        elif tag == "meta" and given.get("property", "").lower() == "og:url":
+            address = given.get("content", "")
+        elif tag == "body":
+            break
+        try:
+            host = urlsplit(address).hostname or ""
+        except ValueError:
+            continue
+        if host:
+            return host.removeprefix("www.")
+    return ""
+
+
+def _read_xml(text: str, page: Page) -> None:
+    """Fill a page from well-formed text, with the events of expat: no limit of depth."""
+    parents: list[int] = []
+    open_nodes: list[int] = []
+    pieces: list[str] = []
+
+    def end_of_text() -> None:
+        if pieces:
+            joined = "".join(pieces)
+            pieces.clear()
+            if joined:
+                page.tags.append("#text")
+                page.texts.append(joined)
+                page.attributes.append({})
+                parents.append(open_nodes[-1])
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        end_of_text()
+        parents.append(open_nodes[-1] if open_nodes else -1)
+        open_nodes.append(len(page.tags))
+        page.tags.append(tag)
+        page.texts.append("")
+        page.attributes.append(attributes)
+
+    def end(tag: str) -> None:
+        end_of_text()
+        open_nodes.pop()
+
+    def declares(*_: object) -> None:
+        raise PageError("a page does not declare entities")
+
+    reader = expat.ParserCreate()
+    reader.buffer_text = True
+    reader.StartElementHandler, reader.EndElementHandler = start, end
+    reader.CharacterDataHandler = pieces.append
+    reader.StartDoctypeDeclHandler = declares  # no doctype, so no entities that grow
+    try:
+        reader.Parse(text, True)
+    except expat.ExpatError as error:
+        raise PageError(f"not a canonical page: {error}") from error
+    if not page.tags or page.tags[0] != "body":
+        raise PageError(f"a canonical page has the root body, and this one has {page.tags[:1]}")
+    page.parents = np.array(parents, dtype=np.int32)
+
+
+def in_order(pages: Sequence[Page]) -> dict[str, list[int]]:
+    """Which pages belong to which site."""
+    found: dict[str, list[int]] = {}
+    for i, page in enumerate(pages):
+        found.setdefault(page.site, []).append(i)
+    return found

@@ -1,0 +1,377 @@
+"""The commands ``maxendnet web ...``."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from tqdm import tqdm
+
+from maxendnet.whole_file import write_whole
+
+SYSTEMS = ("l2crf", "lapmedn", "m3n", "l1m3n", "crf", "l1crf")
+FILE = click.Path(path_type=Path, dir_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False)
+
+
+@click.group()
+def web() -> None:
+    """Pages in, records out: learn fields from a few labelled pages.
+
+    \b
+    Examples:
+      maxendnet web demo
+      maxendnet web train pages/ labels.jsonl -o shop.medn
+      maxendnet web extract shop.medn pages/new/*.html -o out.csv
+    """
+
+
+class Errors(click.Command):
+    """A command whose expected errors are messages, not tracebacks."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        from maxendnet.model_file import ModelFileError
+        from maxendnet.web import LabelError, PageError, RenderError
+
+        try:
+            return super().invoke(ctx)
+        except (LabelError, PageError, RenderError, ModelFileError, ModuleNotFoundError) as error:
+            raise click.ClickException(str(error)) from error
+        except OSError as error:
+            raise click.ClickException(
+                f"{error.filename}: {error.strerror}." if error.filename else str(error)
+            ) from error
+        except ValueError as error:
+            raise click.ClickException(str(error)) from error
+
+
+def progress(items: Iterable[Any], what: str) -> Iterable[Any]:
+    """A bar on the error stream; none when that is no terminal."""
+    items = list(items)
+    return tqdm(items, desc=what, leave=False, disable=None, file=sys.stderr)
+
+
+def note(problems: Sequence[str], most: int = 10) -> None:
+    """Name problems on the error stream, the first few in full."""
+    for problem in problems[:most]:
+        click.echo(f"note: {problem}", err=True)
+    if len(problems) > most:
+        click.echo(f"note: and {len(problems) - most} more", err=True)
+
+
+@web.command(cls=Errors)
+@click.argument("project", type=FOLDER)
+@click.option("--fields", required=True, help="Names of the fields, with commas between.")
+@click.option("--alias", multiple=True, help="Other names of a field: price=cost,msrp")
+def init(project: Path, fields: str, alias: tuple[str, ...]) -> None:
+    """Begin a project: a folder with pages/, labels.jsonl and project.json.
+
+    \b
+    Examples:
+      maxendnet web init shop --fields name,price,image --alias price=cost,msrp
+    """
+    from maxendnet.web.labels import check_field
+
+    names = [check_field(name.strip(), "--fields") for name in fields.split(",") if name.strip()]
+    if not names or len(set(names)) < len(names):
+        raise click.BadParameter("give every field once, for instance name,price", param_hint="--fields")
+    aliases = {}
+    for item in alias:
+        name, equals, others = item.partition("=")
+        if not equals or name not in names:
+            raise click.BadParameter(f"{item!r} is not field=name,name with one of the fields", param_hint="--alias")
+        aliases[name] = [other.strip() for other in others.split(",") if other.strip()]
+    if (project / "project.json").exists():
+        raise click.ClickException(f"{project} is a project already; give another folder, or change its project.json.")
+    (project / "pages").mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"fields": names, "aliases": aliases}, indent=2) + "\n"
+    write_whole(project / "project.json", lambda file: file.write(text.encode()))
+    if not (project / "labels.jsonl").exists():
+        write_whole(project / "labels.jsonl", lambda file: None)
+    click.echo(f"Put saved pages into {project / 'pages'}, a folder for each site, and a line a page into "
+               f"{project / 'labels.jsonl'}:")  # fmt: skip
+    click.echo('  {"page": "x.com/a.html", "values": ' + json.dumps({name: ["..."] for name in names}) + "}")
+    click.echo(f"Then: maxendnet web train {project / 'pages'} {project / 'labels.jsonl'} -o {project.name}.medn")
+
+
+@web.command(cls=Errors)
+@click.argument("pages", type=FOLDER)
+@click.argument("labels", type=FILE)
+@click.option("-o", "--out", type=FILE, required=True, help="Model file to write.")
+@click.option("--new-sites", is_flag=True, help="Features for sites that are not labelled.")
+@click.option("--system", type=click.Choice(SYSTEMS), default="l2crf", show_default=True, help="What to learn with.")
+@click.option(
+    "--model", type=click.Choice(["independent", "chain", "hierarchical"]), default="independent", show_default=True
+)
+@click.option("--layout", type=click.Choice(["off", "on"]), default="off", show_default=True,
+              help="Boxes and fonts by headless Chromium.")  # fmt: skip
+@click.option("--strength", type=click.FloatRange(min=0, min_open=True),
+              help="lam of l2crf and l1crf, C of the margin models.")  # fmt: skip
+@click.option("--no-confidence", is_flag=True, help="Do not learn confidences: quicker, and they mean little.")
+@click.option("--strict", is_flag=True, help="A label that cannot be used is an error.")
+def train(
+    pages: Path, labels: Path, out: Path, new_sites: bool, system: str, model: str, layout: str,
+    strength: float | None, no_confidence: bool, strict: bool,
+) -> None:  # fmt: skip
+    """Learn from a folder of pages and a file of labels.
+
+    Pages without labels help too: they tell what the pages of their site have in common.
+
+    \b
+    A line of the labels is one of
+      {"page": "a.html", "site": "x.com", "labels": [[214, "price"], [30, "name"]]}
+      {"page": "a.html", "site": "x.com", "values": {"price": ["$12"], "name": ["A cup"]}}
+
+    \b
+    Examples:
+      maxendnet web train pages/ labels.jsonl -o shop.medn
+      maxendnet web train pages/ labels.jsonl -o shop.medn --new-sites --system lapmedn
+    """
+    from maxendnet.web.extractor import Extractor
+    from maxendnet.web.folder import labelled_folder
+    from maxendnet.web.labels import read_labels
+
+    given = read_labels(labels)
+    found, of_pages, problems = labelled_folder(pages, given, progress=progress)
+    missing = {x.page for x in given} - {page.name for page in found}
+    if missing and strict:
+        raise click.ClickException(f"{sorted(missing)[0]} could not be read: {problems[0]}")
+    if layout == "on":
+        found = _rendered(found, pages)
+    extractor = Extractor(
+        _estimator(system, strength, new_sites), model, "new" if new_sites else "known", calibrate=not no_confidence
+    )
+    extractor.fit(found, of_pages, fields=_wanted(labels), progress=progress)
+    note(problems + extractor.problems_)
+    if strict and extractor.problems_:
+        raise click.ClickException(f"{len(extractor.problems_)} labels could not be used; nothing was written.")
+    extractor.save(out)
+    fitted = extractor.estimator_
+    n = sum(x is not None for x in of_pages)
+    click.echo(
+        f"{out}: {len(extractor.fields_)} fields ({', '.join(extractor.fields_)}), learned from {n} labelled pages of "
+        f"{len(extractor.sites_)} sites and {len(found) - n} others; {type(fitted).__name__}, "
+        f"{fitted.n_features_in_:,} features, gap {fitted.gap_:.1e}."
+    )
+
+
+@web.command(cls=Errors)
+@click.argument("model", type=FILE)
+@click.argument("pages", type=click.Path(path_type=Path), nargs=-1, required=True)
+@click.option("-o", "--out", type=FILE, help="File to write, .jsonl or .csv; else lines of JSON are printed.")
+@click.option("--site", default="", help="The site of all these pages.")
+@click.option("--records", type=click.Choice(["one", "auto"]), default="one", show_default=True,
+              help="One record a page, or as many as are found.")  # fmt: skip
+@click.option("--min-confidence", type=click.FloatRange(0, 1), default=0.2, show_default=True,
+              help="A cell below is empty.")  # fmt: skip
+@click.option("--strict", is_flag=True, help="A page that cannot be read is an error.")
+def extract(
+    model: Path, pages: tuple[Path, ...], out: Path | None, site: str, records: str, min_confidence: float, strict: bool
+) -> None:
+    """Make records of pages (files, or folders of them).
+
+    Pages of one site are best given together: they vote on where a field is.
+
+    \b
+    Examples:
+      maxendnet web extract shop.medn a.html b.html -o out.jsonl
+      maxendnet web extract shop.medn pages/ -o out.csv --records auto --min-confidence 0.5
+    """
+    from maxendnet.web.extractor import Extractor
+
+    if out is not None and out.suffix not in (".jsonl", ".csv"):
+        raise click.BadParameter(f"{out} ends in neither .jsonl nor .csv.", param_hint="--out")
+    extractor = Extractor.load(model)
+    found, problems = _read(pages, site, extractor)
+    note(problems)
+    if problems and strict:
+        raise click.ClickException(f"{len(problems)} pages could not be read well; nothing was written.")
+    if not found:
+        raise click.ClickException("none of the pages could be read.")
+    rows = extractor.extract(found, records=records, min_confidence=min_confidence, progress=progress)
+    text = _as_csv(rows, extractor.fields_) if out is not None and out.suffix == ".csv" else _as_lines(rows)
+    if out is None:
+        click.echo(text, nl=False)
+    else:
+        write_whole(out, lambda file: file.write(text.encode()))
+        cells = [cell for row in rows for cell in row.fields.values()]
+        click.echo(
+            f"{out}: {len(rows)} records of {len(found)} pages; {sum(c is None for c in cells)} of {len(cells)} cells "
+            "not found."
+        )
+
+
+@web.command(cls=Errors)
+@click.argument("model", type=FILE)
+@click.argument("pages", type=FOLDER)
+@click.argument("labels", type=FILE)
+@click.option("--min-confidence", type=click.FloatRange(0, 1), default=0.2, show_default=True,
+              help="A cell below is empty.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object.")
+def evaluate(model: Path, pages: Path, labels: Path, min_confidence: float, as_json: bool) -> None:
+    """Compare what a model extracts with labelled pages.
+
+    \b
+    Examples:
+      maxendnet web evaluate shop.medn pages/ test.jsonl
+    """
+    from maxendnet.web.evaluate import evaluate as compare
+    from maxendnet.web.extractor import Extractor
+    from maxendnet.web.folder import labelled_folder
+    from maxendnet.web.labels import read_labels
+
+    extractor = Extractor.load(model)
+    found, of_pages, problems = labelled_folder(pages, read_labels(labels), progress=progress)
+    if extractor.layout_:
+        found = _rendered(found, pages)
+    note(problems)
+    records = extractor.extract(found, min_confidence=min_confidence, progress=progress)
+    rows = [(p, x, r) for p, x, r in zip(found, of_pages, records) if x is not None]
+    scores = compare(
+        [p for p, _, _ in rows], [x for _, x, _ in rows], [r for _, _, r in rows], extractor.fields_, extractor.images_
+    )
+    if as_json:
+        found_scores = {
+            f.name: {"precision": f.precision, "recall": f.recall, "f1": f.f1, "pages": f.n_true} for f in scores.fields
+        }
+        click.echo(
+            json.dumps(
+                {"pages": scores.n_pages, "average_f1": scores.average_f1, "all_right": scores.all_right,
+                 "fields": found_scores}, indent=2,
+            )
+        )  # fmt: skip
+        return
+    click.echo(f"{'field':<24}{'pages':>7}{'precision':>11}{'recall':>9}{'F1':>8}")
+    for f in scores.fields:
+        click.echo(f"{f.name:<24}{f.n_true:>7}{f.precision:>11.3f}{f.recall:>9.3f}{f.f1:>8.3f}")
+    click.echo(
+        f"average F1 {scores.average_f1:.3f}; all fields right on {scores.all_right:.1%} of {scores.n_pages} pages"
+    )
+    for name, field, answer, truth in scores.wrong[:10]:
+        click.echo(f"  {name}: {field} is {truth[0][:50]!r}, found {answer[:50]!r}")
+
+
+@web.command(cls=Errors)
+@click.argument("model", type=FILE)
+@click.argument("pages", type=click.Path(path_type=Path), nargs=-1, required=True)
+@click.option("--site", default="", help="The site of all these pages.")
+@click.option("--json", "as_json", is_flag=True, help="For programs: a JSON object a site.")
+@click.pass_context
+def check(ctx: click.Context, model: Path, pages: tuple[Path, ...], site: str, as_json: bool) -> None:
+    """Tell when a site has changed; the exit code is then 3.
+
+    \b
+    Examples:
+      maxendnet web check shop.medn pages/
+    """
+    from maxendnet.web.check import check as look
+    from maxendnet.web.extractor import Extractor
+
+    extractor = Extractor.load(model)
+    found, problems = _read(pages, site, extractor)
+    note(problems)
+    reports = look(extractor, found)
+    for report in reports:
+        if as_json:
+            click.echo(json.dumps({**report._asdict(), "changed": report.changed}))
+            continue
+        state = "CHANGED" if report.gone else "unsure" if report.unsure else "ok"
+        known = "" if report.known else ", never labelled"
+        click.echo(f"{report.site or '(no site)'}: {state} ({report.n_pages} pages{known})")
+        for name, value in report.confidence.items():
+            remark = "  place gone" if name in report.gone else "  low" if name in report.unsure else ""
+            click.echo(f"    {name:<24}confidence {value:.2f}{remark}")
+        if report.changed:
+            click.echo(f"    look at {', '.join(report.look_at)}")
+    ctx.exit(3 if any(report.changed for report in reports) else 0)
+
+
+@web.command(cls=Errors)
+@click.option("--out", type=FOLDER, default=Path("maxendnet-web-demo"), show_default=True, help="Folder for all files.")
+@click.option("--seed", type=int, default=0, show_default=True)
+def demo(out: Path, seed: int) -> None:
+    """Make toy shops, learn from three pages of each, and extract the rest.
+
+    \b
+    Examples:
+      maxendnet web demo
+    """
+    from maxendnet.web.demo import demo as run
+
+    run(out, seed, click.echo)
+
+
+# ---- what the commands share ----------------------------------------------------------------------------------------
+
+
+def _estimator(system: str, strength: float | None, new_sites: bool) -> Any:
+    from maxendnet.web.systems import estimator
+
+    return estimator(system, strength, new_sites)
+
+
+def _wanted(labels: Path) -> list[str]:
+    """The fields of the project that the labels belong to, if they belong to one."""
+    path = labels.resolve().parent / "project.json"
+    if not path.is_file():
+        return []
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))["fields"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise click.ClickException(
+            f"{path} is not a project file ({error}); make it anew with maxendnet web init."
+        ) from error
+    return [str(name) for name in fields]
+
+
+def _rendered(found: list[Any], root: Path) -> list[Any]:
+    from maxendnet.web.render import render_pages
+
+    pages, problems = render_pages([(page, root / page.name) for page in found], progress=progress)
+    note(problems)
+    return pages
+
+
+def _read(pages: Sequence[Path], site: str, extractor: Any) -> tuple[list[Any], list[str]]:
+    """Pages named on the command line; a folder stands for all pages below it."""
+    from maxendnet.web.folder import page_files, read_pages
+
+    files = []
+    for path in pages:
+        if path.is_dir():
+            files += [(file, str(file), site) for file in page_files(path)]
+        else:
+            files.append((path, str(path), site))
+    found, problems = read_pages(files, extractor.sites_, progress=progress)
+    if extractor.layout_:
+        from maxendnet.web.render import render_pages
+
+        found, more = render_pages([(page, Path(page.name)) for page in found], progress=progress)
+        problems += more
+    return found, problems
+
+
+def _as_lines(rows: Sequence[Any]) -> str:
+    return "".join(json.dumps(row.to_json(), ensure_ascii=False) + "\n" for row in rows)
+
+
+def _as_csv(rows: Sequence[Any], fields: Sequence[str]) -> str:
+    out = io.StringIO(newline="")
+    writer = csv.writer(out)
+    head = ["page", "site", "record"]
+    for name in fields:
+        head += [name, f"{name}_confidence", f"{name}_node"]
+    writer.writerow(head)
+    for row in rows:
+        line: list[Any] = [row.page, row.site, row.record]
+        for name in fields:
+            cell = row.fields[name]
+            line += ["", "", ""] if cell is None else [cell.value, f"{cell.confidence:.4f}", cell.node]
+        writer.writerow(line)
+    return out.getvalue()

@@ -1,0 +1,120 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN
+from maxendnet.web.blocks import INNER, NONE, block_labels, fields_of, leaf_labels, miss_cost
+from maxendnet.web.dataset import MODELS, featurise, max_marginals, to_examples, vocabulary
+from maxendnet.web.features import NEW_SITES
+from maxendnet.web.labels import labels_on_page
+from maxendnet.web.page import Page
+from maxendnet.web.toy import toy_pages
+from maxendnet.web.view import make_views
+from maxendnet.web.vision import vision_tree
+
+STRUCTURES = {"independent": "independent", "chain": "chain", "hierarchical": "tree"}
+
+
+@pytest.fixture(scope="module")
+def toy():
+    made = toy_pages(n_sites=2, n_pages=2)
+    views = make_views(made.pages)
+    labels = [leaf_labels(v.leaves, labels_on_page(v, x)[0]) for v, x in zip(views, made.labels)]
+    return views, labels
+
+
+def data(toy, model):
+    views, labels = toy
+    pages = [featurise(view, NEW_SITES, model) for view in views]
+    names = vocabulary(pages, [view.page.site for view in views])
+    return pages, names, to_examples(pages, names, model, labels)
+
+
+@given(st.lists(st.sampled_from(["<div>", "</div>", "<p>name</p>", "<p>price</p>", "<p>x</p>"]), max_size=25))
+@settings(max_examples=150)
+def test_inner_labels_follow_from_the_leaves(pieces):
+    page = Page.from_html("".join(pieces))
+    tree = vision_tree(page)
+    leaves = [s for s, leaf in zip(tree.sources, tree.leaf) if leaf]
+    own = [page.text(s[0]) for s in leaves]
+    labels = [text if text != "x" else NONE for text in own]
+    found = block_labels(tree, labels)
+    below = [set() for _ in range(len(tree))]
+    for b in range(len(tree) - 1, -1, -1):
+        if tree.leaf[b]:
+            below[b] |= set(fields_of(found[b]))
+        if tree.parents[b] >= 0:
+            below[tree.parents[b]] |= below[b]
+    wanted = set().union(*below) if below else set()
+    assert [label for label, leaf in zip(found, tree.leaf) if leaf] == labels
+    for b, label in enumerate(found):
+        if tree.leaf[b]:
+            continue
+        inside = [found[c] for c in range(len(tree)) if tree.parents[c] == b]
+        assert (label == INNER + NONE) == (not below[b])
+        if label == INNER + "record":
+            assert below[b] == wanted and not {INNER + "record", INNER + "region"} & set(inside)
+        if label == INNER + "region":
+            assert {INNER + "record", INNER + "region"} & set(inside)
+        if label == INNER + "part":
+            assert 1 < len(below[b]) < len(wanted)
+
+
+def test_missing_a_field_costs_more():
+    cost = miss_cost(["block:none", "block:record", "none", "price"], 5.0)
+    assert cost[3, 2] == cost[1, 0] == 5.0 and cost[2, 3] == cost[0, 1] == 1.0 and not cost.diagonal().any()
+
+
+def test_vocabulary_counts_sites(toy):
+    pages, names, _ = data(toy, "chain")
+    shared = vocabulary(pages, [v.page.site for v in toy[0]], min_sites=2)
+    assert set(shared) < set(names) and names == sorted(names)
+    assert vocabulary(pages, ["one"] * 4, min_sites=2) == names  # there is but one site
+
+
+def test_hierarchical_examples_have_typed_labels_and_edges(toy):
+    pages, _, examples = data(toy, "hierarchical")
+    assert examples.n_edge_types == 2 and examples.n_nodes == sum(len(page.tree) for page in pages)
+    leaf = examples.node_types == 1
+    assert not any(str(label).startswith(INNER) for label in examples.y[leaf])
+    assert all(str(label).startswith(INNER) for label in examples.y[~leaf])
+    model = L2CRF(structure="tree", tol=0.05).fit(examples)
+    for labels, page in zip(model.predict(examples), pages):
+        assert [label.startswith(INNER) for label in labels] == (~page.tree.leaf).tolist()
+
+
+@pytest.mark.parametrize("system", [L2CRF(lam=0.1), M3N(C=1.0, tol=0.02)])
+def test_leaves_as_examples_are_pages_as_examples_when_they_are_independent(toy, system):
+    pages, _, flat = data(toy, "independent")
+    _, _, paged = data(toy, "chain")
+    one = system.set_params(structure="independent").fit(flat)
+    objective = one.objective_
+    values = max_marginals(one, pages, "independent")
+    other = system.fit(paged)
+    assert [len(v) for v in values] == [len(page.names) for page in pages]
+    assert abs(objective - other.objective_) <= 0.03 * other.objective_
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    "system",
+    [
+        LapMEDN(C=1, lam=1, tol=0.1, max_passes=300),
+        M3N(C=0.1, tol=0.1, max_passes=300),
+        L1M3N(C=1, tol=0.2, max_passes=300),
+        CRF(tol=0.05),
+        L1CRF(lam=1.0, tol=0.2),
+        L2CRF(lam=1.0, tol=0.05),
+    ],
+    ids=lambda system: type(system).__name__,
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_all_six_systems_train_on_each_model(toy, system, model):
+    _, _, examples = data(toy, model)
+    system.set_params(structure=STRUCTURES[model])
+    if "cost" in system.get_params():
+        system.set_params(cost=miss_cost(sorted(set(examples.y.tolist())), 5.0))
+    system.fit(examples)
+    right = np.concatenate([system.predict(examples)] if model == "independent" else system.predict(examples))
+    assert np.mean(right == examples.y) > 0.95

@@ -1,0 +1,220 @@
+import numpy as np
+import pytest
+
+from maxendnet import L2CRF, M3N
+from maxendnet.model_file import ModelFileError, load
+from maxendnet.web.agreement import agree
+from maxendnet.web.calibrate import Calibration, fit_calibration
+from maxendnet.web.check import check
+from maxendnet.web.decode import Choice, choose, field_margins
+from maxendnet.web.evaluate import evaluate
+from maxendnet.web.extractor import Extractor
+from maxendnet.web.labels import LabelError, PageLabels
+from maxendnet.web.page import Page
+from maxendnet.web.records import choose_records, find_regions
+from maxendnet.web.toy import FIELDS, toy_list, toy_pages
+from maxendnet.web.view import View, make_views
+
+
+@pytest.fixture(scope="module")
+def toy():
+    return toy_pages(n_sites=4, n_pages=6, random_state=3)
+
+
+@pytest.fixture(scope="module")
+def fitted(toy):
+    labels = [x if i % 6 < 3 else None for i, x in enumerate(toy.labels)]
+    return Extractor().fit(toy.pages, labels)
+
+
+def rest(toy):
+    rows = [i for i in range(len(toy.pages)) if i % 6 >= 3]
+    return [toy.pages[i] for i in rows], [toy.labels[i] for i in rows]
+
+
+def test_known_sites_are_learned_from_three_pages(toy, fitted):
+    pages, labels = rest(toy)
+    scores = evaluate(pages, labels, fitted.extract(pages), fitted.fields_, fitted.images_)
+    assert fitted.fields_ == list(FIELDS) and fitted.images_ and not fitted.problems_
+    assert scores.average_f1 > 0.97 and scores.all_right == 1.0
+
+
+def test_a_new_site_is_read_with_features_for_new_sites(toy):
+    known = [x if i < 18 else None for i, x in enumerate(toy.labels)]
+    extractor = Extractor(features="new").fit(toy.pages[:18], known[:18])
+    scores = evaluate(toy.pages[18:], toy.labels[18:], extractor.extract(toy.pages[18:]), ["name", "price"], True)
+    assert scores.average_f1 >= 0.9
+    assert all(
+        name.split(":")[0] not in ("neighbours", "exact_position") for name in extractor.estimator_.feature_names_
+    )
+
+
+def test_a_missing_field_is_not_found_when_confidence_is_asked_for(toy, fitted):
+    pages, _ = rest(toy)
+    least = 0.5
+    for record, every in zip(fitted.extract(pages, min_confidence=least), fitted.extract(pages)):
+        for name, cell in every.fields.items():
+            expected = None if cell is None or cell.confidence < least else cell
+            assert record.fields[name] == expected
+    assert fitted.extract(pages, min_confidence=1.0)[0].fields == dict.fromkeys(FIELDS)
+    assert fitted.extract([Page.from_html("", name="empty")])[0].fields == dict.fromkeys(FIELDS)
+
+
+def test_a_saved_model_extracts_the_same(toy, fitted, tmp_path):
+    fitted.save(tmp_path / "m.medn")
+    again = Extractor.load(tmp_path / "m.medn")
+    assert again.extract(toy.pages[:4]) == fitted.extract(toy.pages[:4])
+    assert type(load(tmp_path / "m.medn")) is L2CRF  # an ordinary model file as well
+    load(tmp_path / "m.medn").save(tmp_path / "plain.medn")
+    with pytest.raises(ModelFileError, match="not a model of web pages"):
+        Extractor.load(tmp_path / "plain.medn")
+
+
+def test_the_chosen_leaf_has_the_largest_margin_in_its_record(toy, fitted):
+    views, margins = fitted.margins(toy.pages[:3])
+    for view, m, record in zip(views, margins, fitted.extract(toy.pages[:3])):
+        for f, cell in enumerate(record.fields.values()):
+            leaf = next(k for k, nodes in enumerate(view.leaves) if cell.node in nodes)
+            taken = [other.node for other in record.fields.values() if other is not cell]
+            free = [k for k, nodes in enumerate(view.leaves) if not set(nodes) & set(taken)]
+            assert m[leaf, f] == m[free, f].max()
+
+
+def test_margins_are_over_none_and_share_labels_with_two_fields():
+    values = np.array([[1.0, 4.0, 2.0, 0.0]])
+    assert field_margins(values, ["a", "a+b", "c", "none"], ["a", "b", "c", "d"]).tolist() == [[4.0, 4.0, 2.0, -np.inf]]
+    assert choose(np.full((2, 1), -np.inf), ["x", "y"]) == [None]
+    assert choose(np.array([[1.0], [3.0], [2.0]]), ["x", "y", "z"], [0, 2])[0].leaf == 2
+
+
+def test_a_node_with_two_fields():
+    pages = [Page.from_html(f"<h1>Book {n}</h1><p>Penguin, {n}</p>", name=str(n), site="s") for n in range(2001, 2007)]
+    labels = [PageLabels(p.name, labels=[(2, "title"), (4, "publisher"), (4, "year")]) for p in pages]
+    extractor = Extractor(calibrate=False).fit(pages[:4], labels[:4])
+    fields = extractor.extract(pages[4:])[0].fields
+    assert fields["publisher"].node == fields["year"].node == 4 and fields["title"].node == 2
+
+
+def test_errors_say_what_to_do(toy):
+    with pytest.raises(ValueError, match="2 pages have 1 entries"):
+        Extractor().fit(toy.pages[:2], toy.labels[:1])
+    with pytest.raises(LabelError, match="no page has a label"):
+        Extractor().fit(toy.pages[:2], [None, None])
+    with pytest.raises(LabelError, match="none of the labels is on its page"):
+        Extractor().fit(toy.pages[:1], [PageLabels("a", values={"price": ["not there"]})])
+    with pytest.raises(ValueError, match="model is 'graph'; choose one of 'independent'"):
+        Extractor(model="graph").fit(toy.pages[:2], toy.labels[:2])
+    with pytest.raises(ValueError, match="features is 'all'; choose one of 'known', 'new'"):
+        Extractor(features="all").fit(toy.pages[:2], toy.labels[:2])
+    layout = np.zeros((len(toy.pages[0]), 11))
+    with pytest.raises(ValueError, match="1 of 2 pages have boxes"):
+        Extractor().fit([toy.pages[0].with_layout(layout), toy.pages[1]], toy.labels[:2])
+
+
+def test_a_model_remembers_whether_it_had_layout(toy, fitted):
+    with pytest.raises(ValueError, match="trained without boxes"):
+        fitted.extract([toy.pages[0].with_layout(np.zeros((len(toy.pages[0]), 11)))])
+
+
+@pytest.mark.parametrize("model", ["chain", "hierarchical"])
+def test_other_models_and_margins(toy, model):
+    system = M3N(C=0.1, tol=0.1, max_passes=200, random_state=0)
+    known = [0, 1, 2, 6, 7, 8]
+    extractor = Extractor(system, model, calibrate=False).fit(
+        [toy.pages[i] for i in known], [toy.labels[i] for i in known]
+    )
+    assert extractor.estimator_.cost.max() == 5.0
+    pages, labels = [toy.pages[i] for i in (4, 10)], [toy.labels[i] for i in (4, 10)]
+    assert evaluate(pages, labels, extractor.extract(pages), extractor.fields_, True).average_f1 > 0.8
+
+
+# ---- confidence, agreement ------------------------------------------------------------------------------------------
+
+
+def test_a_better_score_never_lowers_the_confidence():
+    rng = np.random.default_rng(0)
+    score, lead = rng.normal(size=200) * 3, rng.exponential(size=200)
+    right = rng.random(200) < 1 / (1 + np.exp(-score - lead + 1))
+    curve = fit_calibration([Choice(0, s, l) for s, l in zip(score, lead)], right)
+    assert curve.score >= 0 and curve.lead >= 0 and curve.n_answers == 200
+    found = np.array([curve(Choice(0, s, l)) for s, l in zip(score, lead)])
+    assert abs(found.mean() - right.mean()) < 0.03
+    assert np.mean((found - right) ** 2) < np.mean((right.mean() - right) ** 2)
+
+
+def test_few_answers_that_are_all_right_promise_no_certainty():
+    curve = fit_calibration([Choice(0, 5.0, 1.0)] * 20, [True] * 20)
+    assert 0.85 < curve(Choice(0, 5.0, 1.0)) < 0.99
+    assert fit_calibration([Choice(0, 1.0, 0.0)], [True]) == Calibration()
+
+
+def test_pages_of_a_site_vote():
+    pages = [Page.from_html(f"<p class=a>{n}</p><p class=b>{n}</p>", site="s") for n in range(3)]
+    views = make_views(pages)
+    margins = [np.array([[2.0], [0.0]]), np.array([[2.0], [0.0]]), np.array([[0.0], [0.5]])]
+    voted = agree(views, margins)
+    assert voted[2][:, 0].argmax() == 0
+    assert agree(views, margins, weight=0.0)[2].tolist() == margins[2].tolist()
+    assert agree(views[2:], margins[2:])[0].tolist() == margins[2].tolist()  # nobody to agree with
+
+
+# ---- records --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [3, 7, 30])
+def test_runs_of_similar_siblings_are_records(n):
+    html, items = toy_list(n)
+    page = Page.from_html(html)
+    sizes = [len(region.records) for region in find_regions(page)]
+    assert n in sizes
+    region = max(find_regions(page), key=lambda region: sum(b - a for a, b in region.records))
+    assert [item["name"] in page.text(first) for item, (first, _) in zip(items, region.records)] == [True] * n
+
+
+def test_records_of_two_rows():
+    rows = "".join(f"<dt>name {i}</dt><dd><b>{i}</b><i>x</i></dd>" for i in range(4))
+    regions = find_regions(Page.from_html(f"<dl>{rows}</dl>"))
+    assert [len(region.records) for region in regions] == [4]
+
+
+def test_found_records_keep_cells_in_their_row():
+    pages, labels = [], []
+    for seed in range(3):
+        html, items = toy_list(6, seed)
+        pages.append(Page.from_html(html, name=f"{seed}.html", site="list"))
+        values = {f: [x[f] for x in items] for f in ("name", "price", "brand")}
+        labels.append(PageLabels(f"{seed}.html", "list", values=values))
+    extractor = Extractor(calibrate=False).fit(pages[:2], labels[:2])
+    html, items = toy_list(6, 2)
+    page = Page.from_html(html.replace(items[3]["price"], ""), name="2.html", site="list")
+    records = extractor.extract([page], records="auto", min_confidence=0.5)
+    assert [r.record for r in records] == list(range(6))
+    for k, (record, item) in enumerate(zip(records, items)):
+        for name in ("name", "brand", "price"):
+            if (k, name) == (3, "price"):
+                assert record.fields[name] is None  # a missing cell stays empty and shifts nothing
+            else:
+                assert record.fields[name].value == item[name]
+    first = records[0].fields["name"].node
+    given = extractor.extract([page], records=[[(first - 2, first + 6)]])
+    assert len(given) == 1 and given[0].fields["name"].value == items[0]["name"]
+
+
+def test_a_page_without_runs_is_one_record(toy, fitted):
+    views, margins = fitted.margins(toy.pages[:1])
+    assert choose_records(views[0], margins[0]) == [list(range(len(views[0])))]
+    assert choose_records(View(Page.from_html("")), np.zeros((0, 2))) == [[]]
+    with pytest.raises(ValueError, match="records is 'many'"):
+        fitted.extract(toy.pages[:1], records="many")
+
+
+# ---- check ----------------------------------------------------------------------------------------------------------
+
+
+def test_check_sees_that_a_site_has_changed(toy, fitted):
+    assert [report.changed for report in check(fitted, toy.pages)] == [False] * 4
+    other = toy_pages(n_sites=5, n_pages=3, random_state=9).pages[12:]
+    for page in other:
+        page.site = "shop0.example"
+    (report,) = check(fitted, other)
+    assert report.changed and report.known and "price" in report.gone and report.n_pages == 3

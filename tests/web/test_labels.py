@@ -1,0 +1,82 @@
+import json
+
+import pytest
+
+from maxendnet.web.labels import LabelError, PageLabels, labels_on_page, match_value, read_labels
+from maxendnet.web.page import Page
+from maxendnet.web.view import View
+
+
+def write(tmp_path, *lines):
+    path = tmp_path / "labels.jsonl"
+    path.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines), encoding="utf-8")
+    return path
+
+
+def test_both_forms_are_read(tmp_path):
+    nodes = {"page": "a.html", "site": "x.com", "labels": [[3, "price"]], "records": [[1, 9]]}
+    values = {"page": "b.html", "values": {"price": "$12", "name": ["A", "B"], "brand": None, "year": 1999}}
+    first, second = read_labels(write(tmp_path, nodes, "", values))
+    assert (first.labels, first.site, first.records) == ([(3, "price")], "x.com", [(1, 9)])
+    assert second.values == {"price": ["$12"], "name": ["A", "B"], "brand": [], "year": ["1999"]} and second.line == 3
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "line 1 is not JSON"),
+        ([1], "does not name its page"),
+        ({"page": 3}, "does not name its page"),
+        ({"page": "a", "labels": [["x", "price"]]}, r"\"labels\" has \['x', 'price'\]; expected pairs"),
+        ({"page": "a", "labels": [[-1, "price"]]}, "expected pairs"),
+        ({"page": "a", "labels": [[1, "none"]]}, "'none' cannot be the name of a field"),
+        ({"page": "a", "values": {"a+b": "x"}}, r"'a\+b' cannot be the name"),
+        ({"page": "a", "values": ["x"]}, "expected an object"),
+        ({"page": "a", "values": {"price": {"x": 1}}}, "expected text or a list"),
+        ({"page": "a", "records": [[5, 2]]}, "expected pairs"),
+        ({"page": "a", "site": 5}, '"site" is 5; expected text'),
+    ],
+)
+def test_a_bad_line_says_where_and_what(tmp_path, line, message):
+    with pytest.raises(LabelError, match=message):
+        read_labels(write(tmp_path, line))
+
+
+def test_a_page_is_labelled_once(tmp_path):
+    with pytest.raises(LabelError, match="line 2 labels 'a' again, which line 1"):
+        read_labels(write(tmp_path, {"page": "a"}, {"page": "a"}))
+    with pytest.raises(LabelError, match="has no label"):
+        read_labels(write(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("value", "texts"),
+    [
+        ("A Red Cup", ["A red  cup"]),
+        ("$12.50", ["$12.50", "$ 12.50"]),
+        ("12.50", ["$12.50", "$ 12.50"]),
+        ("Ann Lee", ["by Ann Lee"]),
+        ("/p/cup.jpg", ["/p/cup.jpg"]),
+        ("https://x.com/q/cup.jpg", ["/p/cup.jpg"]),
+        ("1", []),
+        ("ed", []),
+        ("  ", []),
+        ("a thing that is not there", []),
+    ],
+)
+def test_values_are_found(value, texts):
+    html = "<h1>A red  cup</h1><p>$12.50</p><p>$ 12.50</p><p>by Ann Lee</p><p>112.50</p><img src=/p/cup.jpg>"
+    view = View(Page.from_html(html), images=True)
+    assert [view.page.text(t) for t in match_value(view, value)] == [t.replace("  ", " ") for t in texts]
+
+
+def test_what_cannot_be_used_is_told():
+    page = Page.from_html("<p>a</p><p hidden>b</p>")
+    found, problems = labels_on_page(View(page), PageLabels("x.html", labels=[(2, "n"), (1, "n"), (4, "n")]))
+    assert found == [(2, "n")]
+    assert problems[0].startswith("n at node 1 is an element 'p'") and "node 4 is not shown" in problems[1]
+    with pytest.raises(LabelError, match="has nodes 0 to 4, and 'n' is at node 9"):
+        labels_on_page(View(page), PageLabels("x.html", labels=[(9, "n")]))
+    with pytest.raises(LabelError, match="is not the page that was labelled"):
+        labels_on_page(View(page), PageLabels("x.html", labels=[(2, "n")], sha="0" * 16))
+    assert labels_on_page(View(page), PageLabels("x.html", labels=[(2, "n")], sha=page.sha))[1] == []
