@@ -258,7 +258,7 @@ class Forest:
 
     def _each(self, batch: Batch, backend: Threads | None, function, slow: float = 1.0) -> None:
         # nothing is summed, so that shards are only there for the threads: few where there is little to do
-        n_shards = min(16, 1 + _n_nodes(batch) // 512)
+        n_shards = min(64, 1 + _n_nodes(batch) // 512)
         (backend or Threads()).run(function, self.shards(batch, n_shards, slow))
 
 
