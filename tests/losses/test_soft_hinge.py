@@ -17,15 +17,13 @@ from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
 from maxendnet.structures import Forest
 
-FAMILIES = (strategies.chain_cases, strategies.tree_cases, strategies.forest_cases, strategies.independent_cases)
 # at the lowest, edge scores are so far apart that sums are in logarithms
 TEMPERATURES = [3.0, 0.3, 1e-3]
 
 
 def problem_of(case, loss):
     forest = Forest(case.n_features, case.n_labels, case.n_edge_types, case.n_edge_features, case.n_tied)
-    children = int(np.bincount(case.batch.parent[case.batch.parent >= 0]).max(initial=1))
-    return Problem(case.batch._replace(max_children=children), forest, loss, Gaussian())
+    return Problem(case.batch, forest, loss, Gaussian())
 
 
 def enumerated(case, temperature):
@@ -45,7 +43,7 @@ def enumerated(case, temperature):
 
 
 @pytest.mark.parametrize("temperature", TEMPERATURES)
-@given(case=st.one_of([family(max_nodes=4) for family in FAMILIES]))
+@given(case=strategies.any_case(max_nodes=4))
 @settings(deadline=None)
 def test_soft_hinge_is_enumeration(temperature, case):
     problem = problem_of(case, SoftHinge(case.cost, temperature=temperature))
@@ -61,7 +59,7 @@ def test_soft_hinge_is_enumeration(temperature, case):
     assert_allclose(problem.loss.expected_cost, expected, atol=tolerance * scale * 5)
 
 
-@given(case=st.one_of([family(max_nodes=4) for family in FAMILIES]), temperature=st.sampled_from(TEMPERATURES))
+@given(case=strategies.any_case(max_nodes=4), temperature=st.sampled_from(TEMPERATURES))
 @settings(deadline=None)
 def test_above_the_hinge_by_at_most_the_temperature_times_the_log_of_the_number_of_labellings(case, temperature):
     soft = problem_of(case, SoftHinge(case.cost, temperature=temperature)).losses(case.w)[0]
