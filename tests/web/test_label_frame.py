@@ -10,7 +10,12 @@ HOSTILE = """<!doctype html><html><head><title>Bad</title>
 <script>evil()</script><base href="http://evil.example/"><meta http-equiv="refresh" content="0;url=http://evil.example/r">
 <link rel="stylesheet" href="http://evil.example/a.css"><link rel="prefetch" href="http://evil.example/p">
 <style>@import url(http://evil.example/b.css); h1 { background: url(http://evil.example/c.png) }
-@font-face { font-family: x; src: url(http://evil.example/f.woff) } h1 { font-family: x }</style></head>
+@font-face { font-family: x; src: url(http://evil.example/f.woff) } h1 { font-family: x }
+h1 { cursor: url(http://evil.example/1.cur), auto; filter: url(http://evil.example/2.svg#f) }
+h1 { mask: url(//evil.example/3.svg) }
+h1::after { content: url(http://evil.example/4.png) } li { list-style-image: url(http://evil.example/5.png) }
+body { background: image-set("http://evil.example/6.png" 1x); border-image: url(http://evil.example/7.png) 1 }
+</style></head>
 <body onload="evil()" background="http://evil.example/d.png">
 <h1 onclick="evil()" style="background-image: url('http://evil.example/e.png')">Hostile Cup</h1>
 <img src="x.png" onerror="evil()" srcset="http://evil.example/g.png 2x"><img src="http://evil.example/h.png">
@@ -91,17 +96,13 @@ def test_pictures_and_styles_of_the_folder_only(tmp_path):
     (tmp_path / "secret.css").write_text("p { color: blue }")
     (folder / "out.png").symlink_to(tmp_path / "secret.png")
     addresses = [
-        "a_files/b%20c.png",
-        "../out.png",
-        "../../secret.png",
-        "/etc/passwd",
-        "//evil.example/a.png",
-        "a_files",
-    ]
+        "a_files/b%20c.png", "../out.png", "../../secret.png", "/etc/passwd", "//evil.example/a.png", "a_files",
+        "/a_files/b c.png", "/secret.png", "/../secret.png",
+    ]  # fmt: skip
     links = "".join(f"<link rel=stylesheet href='{x}'>" for x in ("own.css", "../../secret.css", "file:///etc/passwd"))
     _, frame = frame_of(folder, links + "".join(f"<img src='{x}'>" for x in addresses), "shop/a.html")
     found = [content["src"] for tag, _, content, _ in frame.nodes if tag == "img"]
-    assert found == ["../shop/a_files/b%20c.png", "", "", "", "", ""]
+    assert found == ["../shop/a_files/b%20c.png", "", "", "", "", "", "../shop/a_files/b%20c.png", "", ""]
     assert frame.styles == ["p { color: red }"]
 
 

@@ -159,15 +159,24 @@ def picture_address(given: dict[str, str], folder: Path, root: Path) -> str:
 
 
 def _beside(address: str, folder: Path, root: Path) -> Path | None:
-    """The file that a relative address names, if it lies in the folder of pages."""
+    """The file that an address without a host names, if it lies in the folder of pages.
+
+    One that begins with "/" is looked for from the folder of the page upwards: the pages of a site may have been saved
+    with its folders.
+    """
     try:
         parts = urlsplit(address)
-        if parts.scheme or parts.netloc or not parts.path or parts.path.startswith("/"):
+        name = unquote(parts.path)
+        if parts.scheme or parts.netloc or not name.strip("/"):
             return None
-        path = (folder / unquote(parts.path)).resolve()
-        return path if path.is_relative_to(root) and path.is_file() else None
+        above = [folder, *folder.parents] if name.startswith("/") else [folder]
+        for start in above:
+            path = (start / name.lstrip("/")).resolve()
+            if start.is_relative_to(root) and path.is_relative_to(root) and path.is_file():
+                return path
     except (ValueError, OSError):
-        return None
+        pass
+    return None
 
 
 def file_inside(root: Path, name: str) -> Path | None:

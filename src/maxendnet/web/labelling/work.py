@@ -269,7 +269,7 @@ class Work:
                     self._lock.wait()
                 if self._stop:
                     return
-                self._changed = False
+                self._changed, self.doing = False, "learning"
                 labels = [x if x is not None and x.done else None for x in map(self.labels.get, range(len(self.pages)))]
                 fields = list(self.fields)
             try:

@@ -82,8 +82,9 @@ async function look() {
     if (renewed) {
       fields = state.fields;
       showProgress();
-      if (page) await renew();
     }
+    // a page may have been asked for just before a model was ready, and answered just after the state
+    if (page && !busy && page.version !== state.version) await renew();
     if (Date.now() > said) {
       const text = state.problem || (state.doing ? state.doing[0].toUpperCase() + state.doing.slice(1) + "…" : "");
       get("status").textContent = text;
@@ -126,6 +127,7 @@ async function renew() {
   const n = page.n;
   const found = await ask("page?drawn=0&n=" + n);
   if (!page || page.n !== n) return;
+  page.version = found.version;
   page.confidence = found.confidence;
   if (!touched && page.source !== "done" && page.source !== "begun") {
     page.source = found.source;
@@ -285,9 +287,12 @@ function outline() {
     const name = label[1];
     const box = boxes[k];
     if (!box) return;
-    // the name stands above its box, or beside it where it would hide another value
-    const above = { left: box.left, right: box.left + 8 + 8 * name.length, top: box.top - 22, bottom: box.top - 3 };
-    const beside = above.top < 0 || boxes.some((b, j) => j !== k && b && overlap(b, above));
+    // the name stands above its box, or beside it where it would hide something
+    const long = 8 + 8 * name.length;
+    const above = { left: box.left, right: box.left + long, top: box.top - 22, bottom: box.top - 3 };
+    const hides = (x, y) => [0.1, 0.5, 0.9].some((share) => leafUnder(x + share * long, y, 0) >= 0);
+    const beside = above.top < 0 || boxes.some((b, j) => j !== k && b && overlap(b, above)) ||
+      (hides(box.left, box.top - 12) && !hides(box.right + 4, box.top + 6));
     const mark = document.createElement("div");
     mark.className = "mark" + (own.has(key(label)) ? " own" : "") + (beside ? " beside" : "");
     place(mark, box, 3);
@@ -312,25 +317,32 @@ function colour(element, f) {
   element.style.setProperty("--colour", "var(--f" + (f % 9) + ")");
 }
 
-// the leaf at a point of the window, or -1
+// the leaf at a point of the frame, exactly there, or -1
+function leafUnder(x, y, pad) {
+  for (const element of frame.contentDocument.elementsFromPoint(x, y)) {
+    for (const node of [element, ...element.childNodes]) {
+      const leaf = leafOfDrawn.get(node);
+      if (leaf !== undefined && [...rects(node)].some((r) => inside(r, x, y, pad))) return leaf;
+    }
+  }
+  return -1;
+}
+
+// the leaf at a point of the window, or near it, or -1
 function leafAt(event) {
   if (!page || !frame.contentDocument) return -1;
   const corner = frame.getBoundingClientRect();
   const x = (event.clientX - corner.left) / scale;
   const y = (event.clientY - corner.top) / scale;
-  const stack = frame.contentDocument.elementsFromPoint(x, y);
-  for (const element of stack) {
-    for (const node of [element, ...element.childNodes]) {
-      const leaf = leafOfDrawn.get(node);
-      if (leaf !== undefined && [...rects(node)].some((r) => inside(r, x, y, 2))) return leaf;
-    }
-  }
+  const exact = leafUnder(x, y, 2);
+  if (exact >= 0) return exact;
   // beside a text, in its box: the nearest of the few that are there
-  const top = stack.find((element) => element !== frame.contentDocument.body && element !== frame.contentDocument.documentElement);
+  const doc = frame.contentDocument;
+  const top = doc.elementsFromPoint(x, y).find((element) => element !== doc.body && element !== doc.documentElement);
   if (!top) return -1;
   let best = -1;
   let least = 40;
-  const walk = frame.contentDocument.createTreeWalker(top, 5);
+  const walk = doc.createTreeWalker(top, 5); // elements and texts
   for (let node = walk.currentNode, n = 0; node && n < 60; node = walk.nextNode(), n++) {
     const leaf = leafOfDrawn.get(node);
     if (leaf === undefined) continue;
