@@ -175,6 +175,7 @@ def train(
     from maxendnet.web.extractor import Extractor
     from maxendnet.web.folder import labelled_folder, project_fields
     from maxendnet.web.labels import read_labels
+    from maxendnet.web.systems import estimator
 
     given = read_labels(labels)
     found, of_pages, problems = labelled_folder(pages, given, progress=progress)
@@ -184,7 +185,7 @@ def train(
     if layout == "on":
         found = _rendered(found, pages)
     extractor = Extractor(
-        _estimator(system, strength, new_sites), model, "new" if new_sites else "known", calibrate=not no_confidence
+        estimator(system, strength, new_sites), model, "new" if new_sites else "known", calibrate=not no_confidence
     )
     extractor.fit(found, of_pages, fields=project_fields(labels.parent), progress=progress)
     note(problems + extractor.problems_)
@@ -347,12 +348,6 @@ def demo(out: Path, seed: int) -> None:
 
 
 # ---- what the commands share ----------------------------------------------------------------------------------------
-
-
-def _estimator(system: str, strength: float | None, new_sites: bool) -> Any:
-    from maxendnet.web.systems import estimator
-
-    return estimator(system, strength, new_sites)
 
 
 def _rendered(found: list[Any], root: Path) -> list[Any]:

@@ -1,5 +1,6 @@
 """The page to work on in a real browser: clicks and keys, what is then on the disk, and a hostile page."""
 
+import errno
 import json
 import shutil
 import threading
@@ -163,6 +164,29 @@ def test_nothing_is_lost_with_the_tab_or_the_server(tmp_path):
         assert browser.run("page.source") == "begun"
 
 
+def test_a_change_that_is_not_saved_is_told_and_tried_again(tmp_path, monkeypatch):
+    toy = toy_pages(n_sites=1, n_pages=2)
+    toy.write(tmp_path / "pages")
+    with working(tmp_path) as (browser, work):
+        put = work.file.put
+
+        def full(row):
+            raise OSError(errno.ENOSPC, "No space left on device", "labels.jsonl")
+
+        monkeypatch.setattr(work.file, "put", full)
+        name = browser.run("page.name")
+        browser.press("1")
+        browser.click_text("Help")
+        browser.wait("document.getElementById('status').textContent.includes('No space left')")
+        browser.press("Enter")
+        browser.press("ArrowRight")
+        browser.wait("failed && !busy")
+        assert browser.run("page.name") == name  # it stays until it is saved
+        monkeypatch.setattr(work.file, "put", put)
+        browser.wait(f"!failed && {SURE}")
+        assert saved(tmp_path)[name] == (False, [("name", "Help")])
+
+
 def test_a_small_window_and_several_records(tmp_path):
     (tmp_path / "pages").mkdir()
     for i in range(2):
@@ -204,7 +228,7 @@ def test_a_hostile_page_runs_nothing_and_fetches_nothing(tmp_path):
         assert browser.run("typeof window.evil") == "undefined" and "evil" not in browser.run("document.title")
         assert browser.run("frame.contentDocument.title") == "page"
         assert not browser.refused
-        assert all("/pages/" in x or "/api/" in x or x.endswith(("/", "app.js", "app.css")) or x.startswith("data:")
+        assert all("/pages/" in x or "/api/" in x or x.endswith(("/", ".js", "app.css")) or x.startswith("data:")
                    for x in browser.reached)  # fmt: skip
         assert not any("evil" in x for x in browser.reached)
         assert saved(tmp_path)["bad.html"][1] == [("name", "Hostile Cup"), *saved(tmp_path)["bad.html"][1][1:]]

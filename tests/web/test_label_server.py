@@ -1,5 +1,6 @@
 """The server of the page to work on, and attacks on it."""
 
+import errno
 import http.client
 import json
 import socket
@@ -82,7 +83,7 @@ def test_the_page_its_parts_and_their_headers(site):
         assert "form-action 'none'" in answer.headers["Content-Security-Policy"]
         assert not any(name.lower().startswith("access-control") for name in answer.headers)
     policy = get(server, "")[0].headers["Content-Security-Policy"]
-    assert f"script-src {server.address}app.js;" in policy and "unsafe" not in policy
+    assert f"script-src {server.address}page.js " in policy and "unsafe" not in policy
     policy = get(server, "pages/shop0.example/0.html")[0].headers["Content-Security-Policy"]
     assert "script-src" not in policy and "sandbox allow-same-origin" in policy and "allow-scripts" not in policy
     assert b'sandbox="allow-same-origin"' in get(server, "")[1]
@@ -261,3 +262,15 @@ def test_rubbish_instead_of_requests(site):
 def test_it_listens_here_and_nowhere_else(site):
     server, _ = site
     assert server.server_address[0] == "127.0.0.1" and len(server.key) >= 32
+
+
+def test_a_full_disk_is_told_and_nothing_is_half_written(site, monkeypatch):
+    server, _ = site
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device", "labels.jsonl")
+
+    monkeypatch.setattr("maxendnet.web.labelling.label_file.write_whole", full)
+    answer, data = post(server, row(server))
+    assert answer.status == 500 and json.loads(data)["error"] == "labels.jsonl: No space left on device"
+    assert untouched(server) and not server.work.done

@@ -12,6 +12,7 @@ from maxendnet.web.labelling.order import ORDERS, next_page
 from maxendnet.web.labelling.work import Refused, Work
 from maxendnet.web.labels import LabelError, labels_on_page
 from maxendnet.web.page import PageError
+from maxendnet.web.systems import estimator
 from maxendnet.web.toy import FIELDS, toy_list, toy_pages
 from maxendnet.web.view import View
 
@@ -197,3 +198,25 @@ def test_a_damaged_file_stops_saving_and_nothing_else(shop):
     with pytest.raises(LabelError, match="line 2 is not JSON"):
         work.save(1, toy.pages[1].sha, [], done=True)
     assert work.done == {0}
+
+
+def test_a_model_from_elsewhere_is_asked_first_and_kept(shop):
+    folder, toy = shop
+    labels = [x if i % 4 < 2 else None for i, x in enumerate(toy.labels)]
+    Extractor(estimator("m3n"), calibrate=False).fit(toy.pages, labels, fields=FIELDS).save(folder / "shop.medn")
+    before = (folder / "shop.medn").read_bytes()
+    work, notes = prepare(folder / "shop.medn", folder / "pages")
+    assert work.fields == list(FIELDS) and "kept as shop.medn.old" in notes[0]
+    work.start()
+    try:
+        wait(work, lambda: work.answers is not None and not work._changed and not work.doing)
+        assert set(map(tuple, work.show(3)["labels"])) == set(truth(toy, 3)) and work.show(3)["source"] == "model"
+        work.save(0, toy.pages[0].sha, truth(toy, 0), done=True)
+        wait(work, lambda: not work._changed and not work.doing)
+        assert not work.problem
+    finally:
+        work.stop()
+    assert (folder / "shop.medn.old").read_bytes() == before != (folder / "shop.medn").read_bytes()
+    assert type(Extractor.load(folder / "shop.medn").estimator_).__name__ == "M3N"
+    _, notes = prepare(folder / "shop", folder / "pages")  # now it is made from these labels
+    assert not notes

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import webbrowser
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from sklearn.base import clone
 
 from maxendnet.web.extractor import Extractor
 from maxendnet.web.folder import Progress, labelled_folder, project_fields
@@ -46,13 +49,22 @@ def prepare(
     wanted = wanted or project_fields(file.path.parent) or (settings.fields_ if settings is not None else [])
     if not wanted and not any(x.fields for x in given):
         raise LabelError("which fields? Give them, for instance with --fields name,price.")
+    notes = []
+    if settings is not None and (settings.layout_ or not any(x.done for x in given)):
+        # what is learned here is learned from these labels alone, and must not take the place of a model that knew more
+        old = model.with_name(model.name + ".old")
+        shutil.copy2(model, old)
+        notes.append(f"{file.path} has not made {model}, which is kept as {old.name}")
     if settings is not None and settings.layout_:
         settings = None  # it saw pages drawn by a browser, and here they are not
-    if new_sites and settings is None:
+    if settings is not None:
+        settings.estimator = clone(settings.estimator_)
+    if new_sites:
         settings = Extractor(features="new")
     root = folder.resolve()
     there = [x for x in given if (root / x.page).resolve().is_relative_to(root) and (root / x.page).is_file()]
-    pages, _, notes = labelled_folder(folder, there, most=most, progress=progress)
+    pages, _, problems = labelled_folder(folder, there, most=most, progress=progress)
+    notes += problems
     notes += [f"{file.path}: {x.page} is not in {folder}; its line is kept" for x in given if x not in there]
     inside = [
         page for page in pages if (root / page.name).resolve().is_relative_to(root) and (root / page.name).is_file()

@@ -4,7 +4,7 @@ Who may do what. It listens on 127.0.0.1 alone, and answers only requests whose 
 no foreign name that points here is served. Every address begins with a secret made at the start, so that other users of
 the machine, and other web pages, read nothing. A change needs the secret a second time, in a header that a form cannot
 send, the server's own Origin, and JSON of limited size. There is no CORS. Files come from the folder of pages alone,
-and of these only pictures; what is sent tells the browser (Content-Security-Policy) to run nothing but our one script,
+and of these only pictures; what is sent tells the browser (Content-Security-Policy) to run nothing but our scripts,
 and in the frame nothing at all.
 """
 
@@ -27,7 +27,9 @@ from maxendnet.web.page import PageError
 MOST_BODY = 1_000_000
 LARGEST_PICTURE = 20_000_000
 TOKEN = "X-Maxendnet-Token"
-APP = {"": ("app.html", "text/html"), "app.js": ("app.js", "text/javascript"), "app.css": ("app.css", "text/css")}
+SCRIPTS = ("page.js", "panel.js", "app.js")
+APP = {"": ("app.html", "text/html"), "app.css": ("app.css", "text/css")}
+APP |= {name: (name, "text/javascript") for name in SCRIPTS}
 ALWAYS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -71,8 +73,9 @@ class LabelServer(ThreadingHTTPServer):
         self.host = f"127.0.0.1:{self.server_port}"
         self.origin = f"http://{self.host}"
         self.address = f"{self.origin}/{self.key}/"
+        scripts = " ".join(self.address + name for name in SCRIPTS)
         self.app_policy = (
-            f"default-src 'none'; script-src {self.address}app.js; style-src {self.address}app.css; "
+            f"default-src 'none'; script-src {scripts}; style-src {self.address}app.css; "
             f"connect-src {self.address}api/; frame-src {self.address}pages/; img-src data:; "
             "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
         )
