@@ -125,3 +125,11 @@ def test_a_changed_file_is_noticed(tmp_path):
     page, _ = frame_of(tmp_path, "<p>old")
     (tmp_path / "a.html").write_text("<p>new")
     assert "has changed" in make_frame(page, tmp_path / "a.html", tmp_path).notes[0]
+
+
+def test_what_lies_too_deep_is_put_beside(tmp_path):
+    _, frame = frame_of(tmp_path, "<div>" * 3000 + "inside")
+    depth = []
+    for _, parent, _, _ in frame.nodes:
+        depth.append(depth[parent] + 1 if parent >= 0 else 0)
+    assert len(depth) == 3002 and max(depth) == 400 and frame.nodes[-1][2:] == ["inside", 3001]

@@ -38,6 +38,7 @@ PICTURES = {
 DATA_PICTURE = re.compile(r"data:image/(?:png|jpe?g|gif|webp|avif|svg\+xml)[;,]")
 LONGEST_DATA, LONGEST_STYLE, LONGEST_STYLES = 500_000, 500_000, 2_000_000
 MOST_NODES = 100_000
+DEEPEST = 400  # levels; browsers themselves stop at some 500, and are slow before
 
 
 class Frame(NamedTuple):
@@ -106,7 +107,17 @@ def _nodes(tree: RawTree, kept: list[int], folder: Path, root: Path) -> list[lis
     number = dict(zip(kept, range(len(kept))))
     position: dict[int, int] = {}  # of the elements that are drawn
     last_text: dict[int, int] = {}  # page node of the last text below an element
+    depth: list[int] = []
     out: list[list[Any]] = []
+
+    def below(above: int) -> int:
+        """Where a child of a node is put: what lies too deep is put beside it."""
+        parent = position.get(above, -1)
+        if parent >= 0 and depth[parent] >= DEEPEST:
+            parent = out[parent][1]
+        depth.append(depth[parent] + 1 if parent >= 0 else 0)
+        return parent
+
     for k, tag in enumerate(tree.tags):
         above = tree.parents[k]
         if tag == "#text":
@@ -116,11 +127,11 @@ def _nodes(tree: RawTree, kept: list[int], folder: Path, root: Path) -> list[lis
                 last_text[above] = number[k]
             # a text after a comment belongs to the text before it
             blank = not tree.texts[k].strip()
-            out.append(["#", position[above], tree.texts[k], -1 if blank else number.get(k, last_text.get(above, -1))])
+            out.append(["#", below(above), tree.texts[k], -1 if blank else number.get(k, last_text.get(above, -1))])
         elif k in number:
             position[k] = len(out)
             drawn = tag if tag in TAGS or CUSTOM.match(tag) else "div" if tag in BLOCKS else "span"
-            out.append([drawn, position.get(above, -1), _attributes(tag, tree.attributes[k], folder, root), number[k]])
+            out.append([drawn, below(above), _attributes(tag, tree.attributes[k], folder, root), number[k]])
     return out
 
 

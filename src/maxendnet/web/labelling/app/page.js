@@ -3,7 +3,7 @@
 // shows the outlines, so that the saved page is neither changed nor asked.
 
 const NARROWEST = 640; // a saved page is drawn at least that wide, and made smaller to fit
-const TALLEST = 150000;
+const TALLEST = 4000000; // browsers end at some ten millions
 const PICTURE = "data:image/svg+xml," + encodeURIComponent(
   '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 120 90"><rect width="120" height="90" fill="#eceff3"/>' +
   '<path d="M20 72l26-32 18 20 12-13 24 25z" fill="#c3cad3"/><circle cx="84" cy="28" r="9" fill="#c3cad3"/></svg>');
@@ -36,25 +36,26 @@ async function draw() {
   drawn = new Map();
   leafOf = new Map();
   page.leaves.forEach(([nodes], k) => nodes.forEach((n) => leafOf.set(n, k)));
-  const body = doc.body;
+  const all = doc.createDocumentFragment(); // put into the document at once
   for (const [tag, parent, content, number] of page.frame.nodes) {
     let node;
     if (tag === "#") {
       node = doc.createTextNode(content);
     } else {
-      node = made.length ? doc.createElement(tag) : body;
+      node = made.length ? doc.createElement(tag) : doc.body;
       for (const [name, value] of Object.entries(content)) {
         if (name === "src" && !value) lacking(node, content);
         else node.setAttribute(name, value);
       }
     }
-    if (made.length) made[parent].appendChild(node);
+    if (made.length) (parent ? made[parent] : all).appendChild(node);
     made.push(node);
     if (leafOf.has(number)) {
       drawn.set(number, [...(drawn.get(number) || []), node]);
       leafOfDrawn.set(node, leafOf.get(number));
     }
   }
+  doc.body.appendChild(all);
   shown = page;
   styles();
   for (const image of doc.images) image.addEventListener("load", later);
