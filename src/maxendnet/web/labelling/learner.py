@@ -42,6 +42,7 @@ class Learner:
         self.pages = list(pages)
         self.settings = settings
         self.records = records
+        self.pictures = False  # whether images can be values, even if no label is on one yet
         self._views: dict[bool, list[View]] = {}
         self._made: dict[tuple[bool, int], Featurised] = {}
         self._words: dict[str, str] = {}
@@ -55,6 +56,7 @@ class Learner:
     def features_of(self, images: bool) -> Callable[[int], Featurised]:
         """A function that gives the features of a page."""
         views, groups = self.views(images), self.settings._groups()
+        self._made = {key: made for key, made in self._made.items() if key[0] == images}  # the others take much space
 
         def one(i: int) -> Featurised:
             if (images, i) not in self._made:
@@ -87,7 +89,7 @@ class Learner:
         extractor.calibrate = calibrate
         extractor.fields_ = list(fields)
         extractor.layout_ = Extractor._has_layout(self.pages)
-        extractor.images_ = labels_images(self.pages, labels)
+        extractor.images_ = self.pictures or labels_images(self.pages, labels)
         views = self.views(extractor.images_)
         fitted: Extractor = extractor.fit_views(views, labels, self.features_of(extractor.images_), progress)
         return fitted

@@ -21,6 +21,7 @@ from maxendnet.web.view import View, value_of
 
 LEAST = 0.2  # confidence below which nothing is suggested; the default of `maxendnet web extract`
 MOST_LABELS = 5_000
+PICTURE_WORDS = ("image", "picture", "photo")
 
 
 class Refused(ValueError):
@@ -257,7 +258,9 @@ class Work:
         try:
             self._say("reading pages")
             fitted = hasattr(settings, "estimator_")
-            self.learner.prepare(settings.images_ if fitted else False, self._watch(stop_only=True))
+            # by a guess, so that nobody waits when the first picture is labelled
+            self.learner.pictures = any(word in name.lower() for name in self.fields for word in PICTURE_WORDS)
+            self.learner.prepare(settings.images_ if fitted else self.learner.pictures, self._watch(stop_only=True))
             if fitted:
                 self._publish(self.learner.answer(settings, LEAST, self._watch(stop_only=True)), save=False)
         except Newer:
