@@ -55,8 +55,8 @@ def next_page(
 def page_certainty(choices: Sequence[Choice | None]) -> float:
     """How certain a model is of a page: the least lead of an answer over the next best, over all fields.
 
-    A lead tells more than a confidence: a field that the page lacks, or a page of an odd kind, has small scores
-    everywhere and nothing to learn from, while two places of nearly the same score are a question.
+    A lead tells more than a confidence: where two places have nearly the same high score, both seem sure, and one page
+    more decides between them.
 
     Examples
     --------
