@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN
 from maxendnet.web.blocks import INNER, NONE, block_labels, fields_of, leaf_labels, miss_cost
-from maxendnet.web.dataset import MODELS, featurise, max_marginals, to_examples, vocabulary
-from maxendnet.web.features import NEW_SITES
+from maxendnet.web.dataset import MODELS, Numbering, featurise, max_marginals, to_examples, vocabulary
+from maxendnet.web.features import NEW_SITES, leaf_features
 from maxendnet.web.labels import labels_on_page
 from maxendnet.web.page import Page
 from maxendnet.web.toy import toy_pages
@@ -26,7 +26,8 @@ def toy():
 
 def data(toy, model):
     views, labels = toy
-    pages = [featurise(view, NEW_SITES, model) for view in views]
+    numbering = Numbering()
+    pages = [featurise(view, NEW_SITES, model, numbering) for view in views]
     names = vocabulary(pages, [view.page.site for view in views])
     return pages, names, to_examples(pages, names, model, labels)
 
@@ -61,6 +62,29 @@ def test_inner_labels_follow_from_the_leaves(pieces):
             assert 1 < len(below[b]) < len(wanted)
 
 
+@pytest.mark.parametrize("model", MODELS)
+def test_features_by_number_are_features_by_name(toy, model):
+    pages, names, _ = data(toy, model)
+    numbers = pages[0].numbering.names()
+    for view, page in zip(toy[0], pages):
+        expected = [sorted(set(some)) for some in leaf_features(view, NEW_SITES)]
+        rows = [page.indices[page.indptr[t] : page.indptr[t + 1]] for t in page.leaf]
+        assert [sorted(numbers[k] for k in row) for row in rows] == expected
+    matrix = to_examples(pages, names[::2], model).X
+    assert matrix.sum() == sum(np.isin([numbers[k] for k in page.indices], names[::2]).sum() for page in pages)
+
+
+def test_labelled_leaves_that_are_alike_are_one_example(toy):
+    views, labels = toy
+    pages, names, once = data(toy, "independent")
+    twice = to_examples(pages * 2, names, "independent", labels * 2)
+    assert len(once) <= sum(map(len, views)) and once.weights.sum() == sum(map(len, views))
+    assert len(twice) == len(once) and (twice.weights == 2 * once.weights).all()
+    paged = to_examples(pages, names, "chain", labels)
+    fits = [L2CRF(structure="independent", tol=1e-6).fit(examples) for examples in (once, paged)]
+    np.testing.assert_allclose(fits[0].objective_, fits[1].objective_, rtol=1e-5)
+
+
 def test_missing_a_field_costs_more():
     cost = miss_cost(["block:none", "block:record", "none", "price"], 5.0)
     assert cost[3, 2] == cost[1, 0] == 5.0 and cost[2, 3] == cost[0, 1] == 1.0 and not cost.diagonal().any()
@@ -92,7 +116,7 @@ def test_leaves_as_examples_are_pages_as_examples_when_they_are_independent(toy,
     objective = one.objective_
     values = max_marginals(one, pages, "independent")
     other = system.fit(paged)
-    assert [len(v) for v in values] == [len(page.names) for page in pages]
+    assert [len(v) for v in values] == [page.n_nodes for page in pages]
     assert abs(objective - other.objective_) <= 0.03 * other.objective_
 
 

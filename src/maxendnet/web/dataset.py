@@ -1,10 +1,10 @@
-"""Pages to examples of the core: features by name to columns, and the nodes and edges of the three models."""
+"""Pages to examples of the core: features by number to columns, and the nodes and edges of the three models."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from typing import Any
 
 import numpy as np
@@ -13,31 +13,102 @@ from scipy import sparse
 
 from maxendnet.data.examples import Examples
 from maxendnet.web.blocks import block_labels
-from maxendnet.web.features import leaf_features
+from maxendnet.web.features import GROUPS, leaf_features
 from maxendnet.web.inner_features import inner_features
-from maxendnet.web.view import View
+from maxendnet.web.view import Names, View
 from maxendnet.web.vision import VisionTree, vision_tree
 
 MODELS = ("independent", "chain", "hierarchical")
-Names = list[list[str]]
+INNER_GROUP = "inner"
+
+
+class Numbering:
+    """Numbers for features, in the order in which they are seen; pages that are used together share one.
+
+    Examples
+    --------
+    >>> numbering = Numbering()
+    >>> numbering.of("tags", ["tag0=p", "tag1=div", "tag0=p"])
+    [0, 1, 0]
+    >>> numbering.names()
+    ['tags:tag0=p', 'tags:tag1=div']
+    """
+
+    def __init__(self) -> None:
+        self._next = count()
+        self._tables: dict[str, _Table] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._tables.values()))
+
+    def of(self, group: str, names: Iterable[str]) -> list[int]:
+        """Numbers of names of a group; new ones for new names."""
+        table = self._tables.get(group)
+        if table is None:
+            table = self._tables[group] = _Table(self._next)
+        return list(map(table.__getitem__, names))
+
+    def names(self) -> list[str]:
+        """The name of every number, with its group before it."""
+        out = [""] * len(self)
+        for group, table in self._tables.items():
+            for name, number in table.items():
+                out[number] = f"{group}:{name}"
+        return out
+
+    def in_groups(self, groups: Collection[str]) -> NDArray[np.bool_]:
+        """Which numbers belong to these groups."""
+        out = np.zeros(len(self), dtype=bool)
+        for group, table in self._tables.items():
+            if group in groups:
+                out[list(table.values())] = True
+        return out
+
+    def columns(self, names: Sequence[str]) -> NDArray[np.int64]:
+        """For every number the place of its name among ``names``, or -1."""
+        out = np.full(len(self), -1)
+        for column, name in enumerate(names):
+            group, _, own = name.partition(":")
+            table = self._tables.get(group)
+            if table is not None and own in table:
+                out[table[own]] = column
+        return out
+
+
+class _Table(dict[str, int]):
+    """Numbers of one group."""
+
+    def __init__(self, following: count[int]) -> None:
+        self._following = following
+
+    def __missing__(self, name: str) -> int:
+        number = self[name] = next(self._following)
+        return number
 
 
 @dataclass(frozen=True, eq=False)
 class Featurised:
-    """Nodes of a page for a model: features by name, and the tree of the hierarchical model.
+    """Nodes of a page for a model: features by number, and the tree of the hierarchical model.
 
     Attributes
     ----------
-    names : list of list of str
-        Features of every node.
+    numbering : Numbering
+    indices, indptr : ndarray
+        Numbers of the features of node t are ``indices[indptr[t]:indptr[t + 1]]``, sorted.
     tree : VisionTree or None
     leaf : ndarray
         Which nodes are leaves, in the order of the view.
     """
 
-    names: Names
+    numbering: Numbering
+    indices: NDArray[np.int32]
+    indptr: NDArray[np.int64]
     tree: VisionTree | None
-    leaf: np.ndarray
+    leaf: NDArray[np.int64]
+
+    @property
+    def n_nodes(self) -> int:
+        return len(self.indptr) - 1
 
     @property
     def edges(self) -> np.ndarray:
@@ -47,44 +118,55 @@ class Featurised:
         return np.stack([self.tree.parents[1:], children], axis=1) if len(children) else np.zeros((0, 2), dtype=int)
 
 
-def featurise(view: View, groups: Sequence[str], model: str) -> Featurised:
+def featurise(view: View, groups: Sequence[str], model: str, numbering: Numbering | None = None) -> Featurised:
     """Features of the nodes that a model has for a page."""
-    names = leaf_features(view, groups)
-    if model != "hierarchical":
-        return Featurised(names, None, np.arange(len(view)))
-    tree = vision_tree(view.page, leaves=view.leaves)
-    where = np.flatnonzero(tree.leaf)
-    of_nodes = inner_features(view, tree, names, groups)
-    for b, own in zip(where.tolist(), names):
-        of_nodes[b] = own
-    return Featurised(of_nodes, tree, where)
+    numbering = Numbering() if numbering is None else numbering
+    tree = vision_tree(view.page, leaves=view.leaves) if model == "hierarchical" else None
+    leaf = np.flatnonzero(tree.leaf) if tree is not None else np.arange(len(view))
+    parts = [_numbers(numbering, group, GROUPS[group](view), leaf) for group in groups]
+    if tree is not None:
+        inherited = leaf_features(view, [group for group in groups if group in ("text", "title", "site")])
+        parts.append(
+            _numbers(numbering, INNER_GROUP, inner_features(view, tree, inherited, groups), np.arange(len(tree)))
+        )
+    n_nodes = len(tree) if tree is not None else len(view)
+    entries = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *parts]))
+    entries = entries[np.diff(entries, prepend=-1) != 0]  # a node has a feature once
+    indptr = np.searchsorted(entries, np.arange(n_nodes + 1) << 32)
+    return Featurised(numbering, (entries & 0xFFFFFFFF).astype(np.int32), indptr, tree, leaf)
 
 
-def vocabulary(pages: Sequence[Featurised], sites: Sequence[str], min_sites: int = 1, min_count: int = 1) -> list[str]:
+def _numbers(numbering: Numbering, group: str, names: Names, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A group's features of some nodes: node in the upper half of a number, feature in the lower."""
+    of_features = np.array(numbering.of(group, chain.from_iterable(names)), dtype=np.int64)
+    return np.repeat(nodes << 32, [len(some) for some in names]) | of_features
+
+
+def vocabulary(
+    pages: Sequence[Featurised], sites: Sequence[str], min_sites: int = 1, groups: Collection[str] | None = None
+) -> list[str]:
     """Names of features worth a weight, sorted.
 
     Parameters
     ----------
     pages : sequence of Featurised
+        With one numbering.
     sites : sequence of str
         Of the pages.
     min_sites : int
         A feature must occur on that many sites (or on all, if there are fewer).
-    min_count : int
-        And on that many nodes.
+    groups : collection of str, optional
+        Only features of these groups.
     """
-    counts: Counter[str] = Counter()
-    on: dict[str, Counter[str]] = {}
+    numbering = pages[0].numbering
+    of_site: dict[str, NDArray[np.bool_]] = {}
     for page, site in zip(pages, sites):
-        here = on.setdefault(site, Counter())
-        for names in page.names:
-            here.update(names)
-    support: Counter[str] = Counter()
-    for here in on.values():
-        counts.update(here)
-        support.update(here.keys())
-    enough = min(min_sites, len(on))
-    return sorted(name for name, n in counts.items() if n >= min_count and support[name] >= enough)
+        of_site.setdefault(site, np.zeros(len(numbering), dtype=bool))[page.indices] = True
+    enough = sum(here.astype(int) for here in of_site.values()) >= min(min_sites, len(of_site))
+    if groups is not None:
+        enough &= numbering.in_groups(groups)
+    names = numbering.names()
+    return sorted(names[number] for number in np.flatnonzero(enough).tolist())
 
 
 def to_examples(
@@ -104,20 +186,23 @@ def to_examples(
     Notes
     -----
     Where leaves are independent, every leaf is an example of its own: the loss of a page is the sum of the losses of
-    its leaves, and solvers are quicker with many small examples than with few large ones.
+    its leaves, and solvers are quicker with many small examples than with few large ones. Labelled leaves that are
+    alike (the menus of a site) are one example with a weight, which changes nothing but the time.
     """
-    column = {name: k for k, name in enumerate(names)}
-    X = [_matrix(page.names, column) for page in pages]
+    column = pages[0].numbering.columns(names)
+    X = [_matrix(page, column, len(names)) for page in pages]
     y = None
     if labels is not None:
         y = [
             block_labels(page.tree, some) if page.tree is not None else list(some) for page, some in zip(pages, labels)
         ]
     if model == "independent":
-        examples = Examples.build(
-            sparse.csr_array(sparse.vstack(X, format="csr")),
-            None if y is None else [label for some in y for label in some],
-        )
+        matrix = sparse.csr_array(sparse.vstack(X, format="csr"))
+        if y is None:
+            examples = Examples.build(matrix)
+        else:
+            rows, of_rows, weights = _different_leaves(matrix, [label for some in y for label in some])
+            examples = Examples.build(matrix[rows], of_rows, weights=weights)
     elif model == "chain":
         examples = Examples.build(X, y)
     else:
@@ -129,20 +214,34 @@ def to_examples(
     return replace(examples, feature_names=tuple(names))
 
 
-def _matrix(names: Names, column: dict[str, int]) -> sparse.csr_array:
-    indptr, indices = [0], []
-    for some in names:
-        row = sorted({column[name] for name in some if name in column})
-        indices += row
-        indptr.append(len(indices))
-    return sparse.csr_array((np.ones(len(indices)), indices, indptr), shape=(len(names), len(column)))
+def _different_leaves(
+    matrix: sparse.csr_array, labels: Sequence[str]
+) -> tuple[list[int], list[str], NDArray[np.float64]]:
+    """Rows with features and labels that no row before has, their labels, and how often each occurs."""
+    times: dict[tuple[bytes, str], int] = {}
+    rows = []
+    for t, label in enumerate(labels):
+        key = (matrix.indices[matrix.indptr[t] : matrix.indptr[t + 1]].tobytes(), label)
+        if key not in times:
+            rows.append(t)
+            times[key] = 0
+        times[key] += 1
+    return rows, [labels[t] for t in rows], np.fromiter(times.values(), dtype=float)
+
+
+def _matrix(page: Featurised, column: NDArray[np.int64], n_columns: int) -> sparse.csr_array:
+    kept = column[page.indices]
+    known = kept >= 0
+    indptr = np.concatenate([[0], np.cumsum(known)])[page.indptr]
+    indices = kept[known]
+    return sparse.csr_array((np.ones(len(indices)), indices, indptr), shape=(page.n_nodes, n_columns))
 
 
 def max_marginals(estimator: Any, pages: Sequence[Featurised], model: str) -> list[NDArray[np.float64]]:
     """Max-marginals of the leaves of every page, arrays of shape (n_leaves, n_labels)."""
-    if not any(page.names for page in pages):
+    if not any(page.n_nodes for page in pages):
         return [np.zeros((0, len(estimator.classes_))) for _ in pages]
     values = estimator.predict_max_marginals(to_examples(pages, estimator.feature_names_, model))
     if model == "independent":
-        values = np.split(values, np.cumsum([len(page.names) for page in pages])[:-1])
+        values = np.split(values, np.cumsum([page.n_nodes for page in pages])[:-1])
     return [value[page.leaf] for value, page in zip(values, pages)]
