@@ -74,6 +74,14 @@ def test_features_by_number_are_features_by_name(toy, model):
     assert matrix.sum() == sum(np.isin([numbers[k] for k in page.indices], names[::2]).sum() for page in pages)
 
 
+def test_pages_with_numberings_of_their_own_give_the_same_examples(toy):
+    _, names, expected = data(toy, "chain")
+    alone = [featurise(view, NEW_SITES, "chain") for view in toy[0]]
+    assert vocabulary(alone, [view.page.site for view in toy[0]]) == names
+    found = to_examples(alone, names, "chain", toy[1])
+    assert (found.X != expected.X).nnz == 0 and found.feature_names == expected.feature_names
+
+
 def test_labelled_leaves_that_are_alike_are_one_example(toy):
     views, labels = toy
     pages, names, once = data(toy, "independent")

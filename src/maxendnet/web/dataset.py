@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
@@ -23,7 +24,7 @@ INNER_GROUP = "inner"
 
 
 class Numbering:
-    """Numbers for features, in the order in which they are seen; pages that are used together share one.
+    """Numbers for features, in the order in which they are seen.
 
     Examples
     --------
@@ -93,6 +94,7 @@ class Featurised:
     Attributes
     ----------
     numbering : Numbering
+        Pages that are used together had better share one; it saves time.
     indices, indptr : ndarray
         Numbers of the features of node t are ``indices[indptr[t]:indptr[t + 1]]``, sorted.
     tree : VisionTree or None
@@ -142,31 +144,27 @@ def _numbers(numbering: Numbering, group: str, names: Names, nodes: NDArray[np.i
     return np.repeat(nodes << 32, [len(some) for some in names]) | of_features
 
 
-def vocabulary(
-    pages: Sequence[Featurised], sites: Sequence[str], min_sites: int = 1, groups: Collection[str] | None = None
-) -> list[str]:
+def vocabulary(pages: Sequence[Featurised], sites: Sequence[str], min_sites: int = 1) -> list[str]:
     """Names of features worth a weight, sorted.
 
     Parameters
     ----------
     pages : sequence of Featurised
-        With one numbering.
     sites : sequence of str
         Of the pages.
     min_sites : int
         A feature must occur on that many sites (or on all, if there are fewer).
-    groups : collection of str, optional
-        Only features of these groups.
     """
-    numbering = pages[0].numbering
-    of_site: dict[str, NDArray[np.bool_]] = {}
-    for page, site in zip(pages, sites):
-        of_site.setdefault(site, np.zeros(len(numbering), dtype=bool))[page.indices] = True
-    enough = sum(here.astype(int) for here in of_site.values()) >= min(min_sites, len(of_site))
-    if groups is not None:
-        enough &= numbering.in_groups(groups)
-    names = numbering.names()
-    return sorted(names[number] for number in np.flatnonzero(enough).tolist())
+    of_site: dict[str, set[str]] = {}
+    for numbering in {id(page.numbering): page.numbering for page in pages}.values():  # as a rule there is one
+        names = numbering.names()
+        same = [(page, site) for page, site in zip(pages, sites) if page.numbering is numbering]
+        for site in dict.fromkeys(site for _, site in same):
+            numbers = np.unique(np.concatenate([page.indices for page, where in same if where == site]))
+            of_site.setdefault(site, set()).update([names[number] for number in numbers.tolist()])
+    support = Counter(chain.from_iterable(of_site.values()))
+    enough = min(min_sites, len(of_site))
+    return sorted(name for name, n in support.items() if n >= enough)
 
 
 def to_examples(
@@ -189,8 +187,19 @@ def to_examples(
     its leaves, and solvers are quicker with many small examples than with few large ones. Labelled leaves that are
     alike (the menus of a site) are one example with a weight, which changes nothing but the time.
     """
-    column = pages[0].numbering.columns(names)
-    X = [_matrix(page, column, len(names)) for page in pages]
+    columns = {id(page.numbering): page.numbering for page in pages}
+    column = {key: numbering.columns(names) for key, numbering in columns.items()}
+    X = [page_matrix(page, column[id(page.numbering)], len(names)) for page in pages]
+    return replace(examples_of(pages, X, model, labels), feature_names=tuple(names))
+
+
+def examples_of(
+    pages: Sequence[Featurised],
+    X: Sequence[sparse.csr_array],
+    model: str,
+    labels: Sequence[Sequence[str]] | None = None,
+) -> Examples:
+    """The same, with the features of every page as a matrix."""
     y = None
     if labels is not None:
         y = [
@@ -211,7 +220,7 @@ def to_examples(
         examples = Examples.build(
             X, y, edges=edges, edge_types=[kind[edge[:, 1]] for kind, edge in zip(leaf, edges)], node_types=leaf
         )
-    return replace(examples, feature_names=tuple(names))
+    return examples
 
 
 def _different_leaves(
@@ -229,7 +238,8 @@ def _different_leaves(
     return rows, [labels[t] for t in rows], np.fromiter(times.values(), dtype=float)
 
 
-def _matrix(page: Featurised, column: NDArray[np.int64], n_columns: int) -> sparse.csr_array:
+def page_matrix(page: Featurised, column: NDArray[np.int64], n_columns: int) -> sparse.csr_array:
+    """Features of the nodes of a page; ``column`` has a column for every number, -1 for none."""
     kept = column[page.indices]
     known = kept >= 0
     indptr = np.concatenate([[0], np.cumsum(known)])[page.indptr]
