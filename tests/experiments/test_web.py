@@ -144,7 +144,9 @@ def test_conclusions_follow_the_numbers():
 def test_full_cells_are_those_of_the_paper_and_more():
     cells = web.cells("full")
     few = [c for c in cells if c["part"] == "few pages"]
-    assert len(few) == 80 and all(c["percents"] == [5, 10, 15, 20, 30, 40, 50] for c in few)
+    sizes = [(c["vertical"], c["draw"], percent) for c in few for percent in c["percents"]]
+    assert len(sizes) == len(set(sizes)) == 8 * 10 * 7 and {p for _, _, p in sizes} == {5, 10, 15, 20, 30, 40, 50}
+    assert sum(c["part"] == "new sites" for c in cells) == 8 * 7 and sum(c["part"] == "models" for c in cells) == 8 * 5
     assert len(cells) == len({str(sorted(c.items())) for c in cells})
     assert web.run(cells[0] | {"vertical": "nothing"}, 0, None) == {"absent": True, "rows": []}
 

@@ -19,12 +19,12 @@ SIZES: dict[str, dict[str, Any]] = {
     "full": {"verticals": VERTICALS, "sites": None, "draws": 10, "percents": PERCENTS, "seeds": (1, 3, 5),
              "rotations": 7, "model_draws": 5, "visual": ("auto", "job"), "sets": ("products", "recipes"),
              "set_draws": 5},
-    "quick": {"verticals": ("camera",), "sites": 3, "draws": 2, "percents": (20, 50), "seeds": (1,), "rotations": 2,
+    "quick": {"verticals": ("camera",), "sites": 2, "draws": 2, "percents": (20,), "seeds": (1,), "rotations": 2,
               "model_draws": 1, "visual": (), "sets": (), "set_draws": 0},
-    "tiny": {"verticals": ("camera",), "sites": 2, "draws": 1, "percents": (50,), "seeds": (1,), "rotations": 1,
+    "tiny": {"verticals": ("camera",), "sites": 2, "draws": 1, "percents": (20,), "seeds": (1,), "rotations": 1,
              "model_draws": 1, "visual": (), "sets": (), "set_draws": 0},
 }  # fmt: skip
-MODEL_PERCENT = {"full": 10, "quick": 20, "tiny": 50}
+MODEL_PERCENT = {"full": 10, "quick": 10, "tiny": 20}
 SET_PAGES = 40
 """Pages to learn from, of as many sites, on products and recipes."""
 
@@ -46,21 +46,22 @@ def cells(scale: str) -> list[Settings]:
             for name in names for k in draws
         ]  # fmt: skip
 
-    def up_to(n: int, most: int) -> tuple[range, range]:
-        return range(min(n, most)), range(min(n, most), most)
-
     # a run that is stopped early has a part of everything, the most telling first
-    early, late = up_to(5, s["draws"])
+    small, large = [p for p in percents if p <= 20], [p for p in percents if p > 20]
     rotations, seeds = range(s["rotations"]), list(s["seeds"])
-    found = some("few pages", first, early, percents=percents) + some("new sites", first, rotations, seeds=seeds)
-    found += some("few pages", others, range(min(3, s["draws"])), percents=percents)
+    draws, early = range(s["draws"]), range(min(3, s["draws"]))
+    found = some("few pages", first, draws, percents=small) + some("few pages", others, early, percents=small)
+    found += some("new sites", first, rotations, seeds=seeds)
     found += some("models", first, range(min(2, s["model_draws"])), percents=at)
     for name in s["visual"]:
         found += [row | {"set": "swde_visual"} for row in some("layout", [name], rotations, seeds=[1, 3, 5])]
     for name in s["sets"]:
         found += [row | {"set": name} for row in some("other pages", [name], range(s["set_draws"]))]
-    found += some("few pages", first, late, percents=percents) + some("new sites", others, rotations, seeds=seeds)
-    found += some("few pages", others, range(3, s["draws"]), percents=percents)
+    if large:
+        found += some("few pages", first, early, percents=large) + some("few pages", others, early, percents=large)
+    found += some("new sites", others, rotations, seeds=seeds) + some("few pages", others, draws[3:], percents=small)
+    found += some("few pages", first, draws[3:], percents=large) if large else []
+    found += some("few pages", others, draws[3:], percents=large) if large else []
     found += some("models", first, range(2, s["model_draws"]), percents=at)
     return found + some("models", others, range(s["model_draws"]), percents=at)
 
