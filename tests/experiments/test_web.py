@@ -7,7 +7,7 @@ from maxendnet.experiments import web
 from maxendnet.experiments.experiment import FAILS, HOLDS, OPEN
 from maxendnet.experiments.systems import SYSTEMS
 from maxendnet.experiments.web_cards import cards
-from maxendnet.experiments.web_data import WebPages, missing
+from maxendnet.experiments.web_data import WebPages, convert_swde, missing, web_pages
 from maxendnet.experiments.web_systems import CHOSEN, GRIDS, KNOWN, NEW, fit, margins, measure, score
 from maxendnet.web import Extractor
 from maxendnet.web.dataset import examples_of
@@ -153,3 +153,31 @@ def test_full_cells_are_those_of_the_paper_and_more():
 
 def test_missing_data_say_what_to_do(tmp_path):
     assert "--data" in missing(None) and "SWDE" in missing(tmp_path)
+
+
+def test_the_archive_of_swde_becomes_our_files(tmp_path):
+    shop = toy_pages(n_sites=2, n_pages=9)
+    truth: dict[tuple[str, str], list[str]] = {}
+    for page, given in zip(shop.pages, shop.labels):
+        site, number = page.site.split(".")[0], f"{int(page.name.split('/')[1].split('.')[0]):04d}"
+        path = tmp_path / "raw" / "camera" / f"camera-{site}(9)" / f"{number}.htm"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(shop.html[page.name])
+        for field in ("name", "brand"):
+            values = given.values.get(field, []) or ["<NULL>"]
+            shown = "\t".join(value.replace("&", "&amp;") for value in values)
+            truth.setdefault((site, field), []).append(f"{number}\t{len(values)}\t{shown}")
+    for (site, field), lines in truth.items():
+        path = tmp_path / "raw" / "groundtruth" / "camera" / f"camera-{site}-{field}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join([f"camera\t{site}\t{field}", "9\t9\t9\t9", *lines]))
+    assert missing(tmp_path)
+    convert_swde(tmp_path / "raw", tmp_path, ["camera"], n_pages=8)
+    assert not missing(tmp_path)
+    pages = web_pages(tmp_path, "swde", ("camera",))
+    assert pages.fields == ["brand", "name"] and [len(pages.rows(x)) for x in ("train", "dev", "test")] == [4, 4, 8]
+    expected = {value for given in shop.labels for value in given.values["name"]}
+    found = {view.texts[k] for view, some in zip(pages.views, pages.labels) for k, x in enumerate(some) if x == "name"}
+    assert found and found <= expected
+    with pytest.raises(FileNotFoundError, match="groundtruth"):
+        convert_swde(tmp_path / "raw", tmp_path, ["book"])

@@ -18,6 +18,7 @@ import gzip
 import json
 from collections.abc import Sequence
 from functools import lru_cache
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,6 @@ from maxendnet.web.view import make_views
 
 IntArray = NDArray[np.int64]
 VERTICALS = ("camera", "book", "auto", "job", "movie", "nbaplayer", "restaurant", "university")
-PAGES_OF_SITE = {"train": 5, "dev": 5, "test": 10}
 
 
 class WebPages:
@@ -132,6 +132,61 @@ def web_pages(
         some = sorted({row["site"] for row in rows})[:n_sites]
         rows = [row for row in rows if row["site"] in some]
     return WebPages(rows, layout)
+
+
+def convert_swde(source: Path, target: Path, verticals: Sequence[str] = VERTICALS, n_pages: int = 20) -> list[Path]:
+    """Make the files of the experiment from the unpacked archive of SWDE.
+
+    Parameters
+    ----------
+    source : Path
+        With the folders ``<vertical>/<vertical>-<site>(n)`` and ``groundtruth/<vertical>``, whose files
+        ``<vertical>-<site>-<field>.txt`` have two lines of heading and then lines ``page, number of values, values``.
+    target : Path
+        Gets ``swde/<vertical>.jsonl.gz``.
+    verticals : sequence of str
+    n_pages : int
+        Of each site, evenly spread: a quarter to learn from, a quarter to choose constants, half to test.
+
+    Returns
+    -------
+    list of Path
+        The files that were written.
+    """
+    written = []
+    for name in verticals:
+        truth = _swde_values(source / "groundtruth" / name)
+        if not truth:
+            raise FileNotFoundError(
+                f"{source / 'groundtruth' / name} has no file {name}-SITE-FIELD.txt; give the folder that the archive "
+                "of SWDE was unpacked to."
+            )
+        path = target / "swde" / f"{name}.jsonl.gz"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with gzip.open(path, "wt", encoding="utf-8") as file:
+            for site, pages in sorted(truth.items()):
+                folder = next((source / name).glob(f"{name}-{site}(*)"))
+                names = sorted(pages)
+                for i, k in enumerate(np.linspace(0, len(names) - 1, min(n_pages, len(names))).astype(int).tolist()):
+                    html = (folder / f"{names[k]}.htm").read_bytes().decode("utf-8", "replace")
+                    split = ("train", "dev", "test", "test")[i % 4]
+                    row = {"page": f"{site}/{names[k]}", "site": site, "split": split, "html": html,
+                           "values": pages[names[k]]}  # fmt: skip
+                    file.write(json.dumps(row) + "\n")
+        written.append(path)
+    return written
+
+
+def _swde_values(folder: Path) -> dict[str, dict[str, dict[str, list[str]]]]:
+    """For site, page and field the values of the ground truth."""
+    found: dict[str, dict[str, dict[str, list[str]]]] = {}
+    for path in sorted(folder.glob("*.txt")):
+        _, site, field = path.stem.split("-", 2)
+        for line in path.read_text(encoding="utf-8").splitlines()[2:]:
+            page, _, *values = line.split("\t")
+            own = found.setdefault(site, {}).setdefault(page, {})
+            own[field] = [unescape(value) for value in values if value and value != "<NULL>"]
+    return found
 
 
 def missing(data: Path | None) -> str:
