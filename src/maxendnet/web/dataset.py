@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,6 +119,33 @@ class Featurised:
         return np.stack([self.tree.parents[1:], children], axis=1) if len(children) else np.zeros((0, 2), dtype=int)
 
 
+class Vocabulary(NamedTuple):
+    """The columns of a model: features by their numbers."""
+
+    numbering: Numbering
+    numbers: NDArray[np.int64]
+
+    @property
+    def names(self) -> list[str]:
+        names = self.numbering.names()
+        return [names[number] for number in self.numbers.tolist()]
+
+    def columns(self, numbering: Numbering) -> NDArray[np.int64]:
+        """For every number of a numbering its column, or -1."""
+        if numbering is not self.numbering:
+            return numbering.columns(self.names)
+        out = np.full(len(numbering), -1)
+        out[self.numbers] = np.arange(len(self.numbers))
+        return out
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> Vocabulary:
+        """Of names, such as a model keeps."""
+        numbering = Numbering()
+        numbers = [numbering.of(group, [name])[0] for group, _, name in (full.partition(":") for full in names)]
+        return cls(numbering, np.array(numbers, dtype=np.int64))
+
+
 def featurise(view: View, groups: Sequence[str], model: str, numbering: Numbering | None = None) -> Featurised:
     """Features of the nodes that a model has for a page."""
     numbering = Numbering() if numbering is None else numbering
@@ -144,8 +170,8 @@ def _numbers(numbering: Numbering, group: str, names: Names, nodes: NDArray[np.i
     return np.repeat(nodes << 32, [len(some) for some in names]) | of_features
 
 
-def vocabulary(pages: Sequence[Featurised], sites: Sequence[str], min_sites: int = 1) -> list[str]:
-    """Names of features worth a weight, sorted.
+def vocabulary(pages: Sequence[Featurised], sites: Sequence[str], min_sites: int = 1) -> Vocabulary:
+    """Features worth a weight.
 
     Parameters
     ----------
@@ -155,27 +181,37 @@ def vocabulary(pages: Sequence[Featurised], sites: Sequence[str], min_sites: int
     min_sites : int
         A feature must occur on that many sites (or on all, if there are fewer).
     """
-    of_site: dict[str, set[str]] = {}
-    for numbering in {id(page.numbering): page.numbering for page in pages}.values():  # as a rule there is one
-        names = numbering.names()
-        same = [(page, site) for page, site in zip(pages, sites) if page.numbering is numbering]
-        for site in dict.fromkeys(site for _, site in same):
-            numbers = np.unique(np.concatenate([page.indices for page, where in same if where == site]))
-            of_site.setdefault(site, set()).update([names[number] for number in numbers.tolist()])
-    support = Counter(chain.from_iterable(of_site.values()))
-    enough = min(min_sites, len(of_site))
-    return sorted(name for name, n in support.items() if n >= enough)
+    if any(page.numbering is not pages[0].numbering for page in pages):
+        pages = _renumbered(pages)
+    numbering = pages[0].numbering
+    of_site: dict[str, NDArray[np.bool_]] = {}
+    for page, site in zip(pages, sites):
+        of_site.setdefault(site, np.zeros(len(numbering), dtype=bool))[page.indices] = True
+    support = sum(here.astype(np.int64) for here in of_site.values())
+    return Vocabulary(numbering, np.flatnonzero(support >= min(min_sites, len(of_site))))
+
+
+def _renumbered(pages: Sequence[Featurised]) -> list[Featurised]:
+    """Pages with one numbering for all."""
+    numbering = Numbering()
+    numbers: dict[int, NDArray[np.int32]] = {}
+    for page in pages:
+        if id(page.numbering) not in numbers:
+            parts = [name.partition(":") for name in page.numbering.names()]
+            found = [numbering.of(group, [name])[0] for group, _, name in parts]
+            numbers[id(page.numbering)] = np.array(found, dtype=np.int32)
+    return [replace(page, numbering=numbering, indices=numbers[id(page.numbering)][page.indices]) for page in pages]
 
 
 def to_examples(
-    pages: Sequence[Featurised], names: Sequence[str], model: str, labels: Sequence[Sequence[str]] | None = None
+    pages: Sequence[Featurised], vocabulary: Vocabulary, model: str, labels: Sequence[Sequence[str]] | None = None
 ) -> Examples:
     """Examples of the core.
 
     Parameters
     ----------
     pages : sequence of Featurised
-    names : sequence of str
+    vocabulary : Vocabulary
         The columns; other features are left out.
     model : {"independent", "chain", "hierarchical"}
     labels : sequence of sequence of str, optional
@@ -187,10 +223,10 @@ def to_examples(
     its leaves, and solvers are quicker with many small examples than with few large ones. Labelled leaves that are
     alike (the menus of a site) are one example with a weight, which changes nothing but the time.
     """
-    columns = {id(page.numbering): page.numbering for page in pages}
-    column = {key: numbering.columns(names) for key, numbering in columns.items()}
-    X = [page_matrix(page, column[id(page.numbering)], len(names)) for page in pages]
-    return replace(examples_of(pages, X, model, labels), feature_names=tuple(names))
+    numberings = {id(page.numbering): page.numbering for page in pages}
+    column = {key: vocabulary.columns(numbering) for key, numbering in numberings.items()}
+    X = [page_matrix(page, column[id(page.numbering)], len(vocabulary.numbers)) for page in pages]
+    return replace(examples_of(pages, X, model, labels), feature_names=tuple(vocabulary.names))
 
 
 def examples_of(
@@ -247,11 +283,17 @@ def page_matrix(page: Featurised, column: NDArray[np.int64], n_columns: int) -> 
     return sparse.csr_array((np.ones(len(indices)), indices, indptr), shape=(page.n_nodes, n_columns))
 
 
-def max_marginals(estimator: Any, pages: Sequence[Featurised], model: str) -> list[NDArray[np.float64]]:
-    """Max-marginals of the leaves of every page, arrays of shape (n_leaves, n_labels)."""
+def max_marginals(
+    estimator: Any, pages: Sequence[Featurised], model: str, words: Vocabulary | None = None
+) -> list[NDArray[np.float64]]:
+    """Max-marginals of the leaves of every page, arrays of shape (n_leaves, n_labels).
+
+    ``words`` are the columns of the estimator; without them its names of features are looked up.
+    """
     if not any(page.n_nodes for page in pages):
         return [np.zeros((0, len(estimator.classes_))) for _ in pages]
-    values = estimator.predict_max_marginals(to_examples(pages, estimator.feature_names_, model))
+    words = Vocabulary.of(estimator.feature_names_) if words is None else words
+    values = estimator.predict_max_marginals(to_examples(pages, words, model))
     if model == "independent":
         values = np.split(values, np.cumsum([page.n_nodes for page in pages])[:-1])
     return [value[page.leaf] for value, page in zip(values, pages)]

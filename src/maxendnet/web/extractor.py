@@ -20,7 +20,16 @@ from maxendnet.solvers import SDCA
 from maxendnet.web.agreement import agree
 from maxendnet.web.blocks import NONE, block_labels, fields_of, leaf_labels, miss_cost
 from maxendnet.web.calibrate import Calibration, fit_calibration
-from maxendnet.web.dataset import MODELS, Featurised, Numbering, featurise, max_marginals, to_examples, vocabulary
+from maxendnet.web.dataset import (
+    MODELS,
+    Featurised,
+    Numbering,
+    Vocabulary,
+    featurise,
+    max_marginals,
+    to_examples,
+    vocabulary,
+)
 from maxendnet.web.decode import Choice, choose, field_margins, fields_together
 from maxendnet.web.features import GROUPS, KNOWN_SITES, NEW_SITES
 from maxendnet.web.labels import LabelError, PageLabels, field_order, labels_on_page
@@ -138,7 +147,7 @@ class Extractor(BaseEstimator):
         self.sites_ = sorted(set(sites))
         numbering = Numbering()
         made = [featurise(views[i], groups, self.model, numbering) for i in progress(rows, "features")]
-        self.estimator_ = self._fit_model(made, of_leaves, sites)
+        self.estimator_, _ = self._fit_model(made, of_leaves, sites)
         truth = [_Truth(views[i], made[k], of_leaves[k]) for k, i in enumerate(rows)]
         self.calibrations_ = {"known": Calibration(), "new": Calibration()}
         if self.calibrate:
@@ -189,9 +198,9 @@ class Extractor(BaseEstimator):
 
     def _fit_model(
         self, made: Sequence[Featurised], of_leaves: Sequence[list[str]], sites: Sequence[str], tol: float | None = None
-    ) -> Any:
+    ) -> tuple[Any, Vocabulary]:
         least = self.min_sites if self.min_sites is not None else 2 if self.features == "new" else 1
-        names = vocabulary(made, sites, least)
+        words = vocabulary(made, sites, least)
         estimator: Any = (
             clone(self.estimator)
             if self.estimator is not None
@@ -210,7 +219,7 @@ class Extractor(BaseEstimator):
                 for label in (block_labels(page.tree, some) if page.tree is not None else some)
             }
             estimator.set_params(cost=miss_cost(sorted(classes), self.miss))
-        return estimator.fit(to_examples(made, names, self.model, of_leaves))
+        return estimator.fit(to_examples(made, words, self.model, of_leaves)), words
 
     # ---- confidence ---------------------------------------------------------------------------------------------
 
@@ -234,15 +243,15 @@ class Extractor(BaseEstimator):
                 continue
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # these models are only asked how often they err
-                model = self._fit_model(
+                model, words = self._fit_model(
                     [truth[k].made for k in train],
                     [truth[k].labels for k in train],
                     [sites[k] for k in train],
-                    tol=0.05,
+                    tol=0.1,
                 )
             together = fields_together(model.classes_.tolist(), self.fields_)
             held = [truth[k] for k, f in enumerate(folds) if f == fold]
-            margins = self._margins([t.view for t in held], [t.made for t in held], model)
+            margins = self._margins([t.view for t in held], [t.made for t in held], model, words)
             for t, m in zip(held, margins):
                 for name, choice in zip(self.fields_, choose(m, t.view.texts, together=together)):
                     if choice is not None:
@@ -269,9 +278,11 @@ class Extractor(BaseEstimator):
 
     # ---- extraction ---------------------------------------------------------------------------------------------
 
-    def _margins(self, views: Sequence[View], made: Sequence[Featurised], model: Any) -> list[NDArray[np.float64]]:
+    def _margins(
+        self, views: Sequence[View], made: Sequence[Featurised], model: Any, words: Vocabulary | None = None
+    ) -> list[NDArray[np.float64]]:
         classes = model.classes_.tolist()
-        margins = [field_margins(v, classes, self.fields_) for v in max_marginals(model, made, self.model)]
+        margins = [field_margins(v, classes, self.fields_) for v in max_marginals(model, made, self.model, words)]
         return agree(views, margins, self.agreement)
 
     def margins(

@@ -165,7 +165,7 @@ def _label_names(before: str, caption: str, row_head: str, own: str, announced: 
         names.append("announced")
         heads.append(before)
     # sites arrange captions in different ways, and write "publisher" or "published by": words wherever they stand
-    for word in {word for text in heads for word in text.split()[:4]}:
+    for word in dict.fromkeys(word for text in heads for word in text.split()[:4]):
         names.append(f"any={word}")
         if len(word) > STEM:
             names.append(f"stem={word[:STEM]}")
