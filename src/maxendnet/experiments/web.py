@@ -50,9 +50,10 @@ def cells(scale: str) -> list[Settings]:
     small, large = [p for p in percents if p <= 20], [p for p in percents if p > 20]
     rotations, seeds = range(s["rotations"]), list(s["seeds"])
     draws, early = range(s["draws"]), range(min(3, s["draws"]))
-    found = some("few pages", first, draws, percents=small) + some("few pages", others, early, percents=small)
-    found += some("new sites", first, rotations, seeds=seeds)
-    found += some("models", first, range(min(2, s["model_draws"])), percents=at)
+    models = range(s["model_draws"])
+    found = some("few pages", first, draws, percents=small) + some("few pages", others, early[:1], percents=small)
+    found += some("new sites", first, rotations, seeds=seeds) + some("models", first, models[:1], percents=at)
+    found += some("few pages", others, early[1:], percents=small)
     for name in s["visual"]:
         found += [row | {"set": "swde_visual"} for row in some("layout", [name], rotations, seeds=[1, 3, 5])]
     for name in s["sets"]:
@@ -60,10 +61,9 @@ def cells(scale: str) -> list[Settings]:
     if large:
         found += some("few pages", first, early, percents=large) + some("few pages", others, early, percents=large)
     found += some("new sites", others, rotations, seeds=seeds) + some("few pages", others, draws[3:], percents=small)
-    found += some("few pages", first, draws[3:], percents=large) if large else []
-    found += some("few pages", others, draws[3:], percents=large) if large else []
-    found += some("models", first, range(2, s["model_draws"]), percents=at)
-    return found + some("models", others, range(s["model_draws"]), percents=at)
+    if large:
+        found += some("few pages", [*first, *others], draws[3:], percents=large)
+    return found + some("models", first, models[1:], percents=at) + some("models", others, models, percents=at)
 
 
 def run(settings: Settings, seed: int, data: Path | None) -> Row:
