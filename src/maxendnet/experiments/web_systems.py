@@ -19,8 +19,8 @@ from maxendnet.web.agreement import agree
 from maxendnet.web.blocks import fields_of, miss_cost
 from maxendnet.web.dataset import examples_of
 from maxendnet.web.decode import choose, field_margins
-from maxendnet.web.extractor import STRUCTURES
 from maxendnet.web.features import KNOWN_SITES, NEW_SITES
+from maxendnet.web.systems import STRUCTURES
 
 FloatArray = NDArray[np.float64]
 MISS = 5.0

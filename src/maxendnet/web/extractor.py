@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 
-from maxendnet.estimators import L2CRF
 from maxendnet.markov_network import MarkovNetwork
 from maxendnet.model_file import ModelFileError, load, read, save
-from maxendnet.solvers import SDCA
 from maxendnet.web.agreement import agree
 from maxendnet.web.blocks import NONE, block_labels, fields_of, leaf_labels, miss_cost
-from maxendnet.web.calibrate import Calibration, fit_calibration
+from maxendnet.web.calibrate import Calibration, fit_calibration, held_out_parts
 from maxendnet.web.dataset import (
     MODELS,
     Featurised,
@@ -37,11 +35,10 @@ from maxendnet.web.page import Page
 from maxendnet.web.record import Cell, Record
 from maxendnet.web.records import choose_records, given_records
 from maxendnet.web.systems import estimator as estimator_of
+from maxendnet.web.systems import set_model
 from maxendnet.web.view import View, make_views, value_of
 
-STRUCTURES = {"independent": "independent", "chain": "chain", "hierarchical": "tree"}
 SETS = {"known": KNOWN_SITES, "new": NEW_SITES}
-FOLDS = 3
 Progress = Callable[[Iterable[Any], str], Iterable[Any]]
 
 
@@ -206,10 +203,7 @@ class Extractor(BaseEstimator):
             if self.estimator is not None
             else estimator_of("l2crf", new_sites=self.features == "new")
         )
-        estimator.set_params(structure=STRUCTURES[self.model])
-        if self.model == "independent" and isinstance(estimator, L2CRF) and estimator.solver is None:
-            # with many small examples dual ascent needs a tenth of the passes (35 pages of SWDE: 6 instead of 100)
-            estimator.set_params(solver=SDCA(check_every=2), random_state=0)
+        set_model(estimator, self.model)
         if tol is not None:
             estimator.set_params(tol=max(tol, estimator.tol))
         if "cost" in estimator.get_params():
@@ -225,20 +219,9 @@ class Extractor(BaseEstimator):
 
     def _calibrate(self, truth: Sequence[_Truth], sites: Sequence[str], progress: Progress) -> None:
         """Hold out sites, for pages of new sites, and pages, for pages of known ones."""
-        site_of = {site: k % FOLDS for k, site in enumerate(self.sites_)}
-        by_site = [site_of[site] for site in sites]
-        seen: dict[str, int] = {}
-        by_page = []
-        for site in sites:
-            by_page.append(seen.get(site, 0) % FOLDS)
-            seen[site] = seen.get(site, 0) + 1
-        tasks = [("new", by_site, fold) for fold in sorted(set(by_site))] if len(self.sites_) > 1 else []
-        tasks += [("known", by_page, fold) for fold in sorted(set(by_page))] if max(by_page) > 0 else []
         answers: dict[str, tuple[list[Choice], list[bool]]] = {"new": ([], []), "known": ([], [])}
-        for kind, folds, fold in progress(tasks, "confidence"):
-            train = [k for k, f in enumerate(folds) if f != fold]
-            if not train:
-                continue
+        for kind, out in progress(held_out_parts(sites), "confidence"):
+            train = [k for k in range(len(sites)) if k not in out]
             if not any(label != NONE for k in train for label in truth[k].labels):
                 continue
             with warnings.catch_warnings():
@@ -250,7 +233,7 @@ class Extractor(BaseEstimator):
                     tol=0.1,
                 )
             together = fields_together(model.classes_.tolist(), self.fields_)
-            held = [truth[k] for k, f in enumerate(folds) if f == fold]
+            held = [truth[k] for k in sorted(out)]
             margins = self._margins([t.view for t in held], [t.made for t in held], model, words)
             for t, m in zip(held, margins):
                 for name, choice in zip(self.fields_, choose(m, t.view.texts, together=together)):
