@@ -6,7 +6,7 @@ import pytest
 from maxendnet.experiments import web
 from maxendnet.experiments.experiment import FAILS, HOLDS, OPEN
 from maxendnet.experiments.systems import SYSTEMS
-from maxendnet.experiments.web_cards import cards
+from maxendnet.experiments.web_cards import by_draw, cards
 from maxendnet.experiments.web_data import WebPages, convert_swde, missing, web_pages
 from maxendnet.experiments.web_systems import CHOSEN, GRIDS, KNOWN, NEW, fit, margins, measure, score
 from maxendnet.web import Extractor
@@ -139,6 +139,13 @@ def test_conclusions_follow_the_numbers():
     for row in one:
         row["test_sites"], row["site_f1"], row["site_right"] = ["a"], row["site_f1"][:1], [0.5]
     assert {card.key: card.verdict for card in cards(one)}["lap_best_few"] == OPEN  # one site allows no test
+
+
+def test_a_vertical_with_more_draws_weighs_no_more_in_the_figure():
+    rows = [{"vertical": "a", "draw": d, "f1": 0.4 + 0.1 * d} for d in range(3)] + [
+        {"vertical": "b", "draw": 0, "f1": 0.9}
+    ]
+    np.testing.assert_allclose(by_draw(rows, "f1"), [0.7 - 0.05, 0.7, 0.8])
 
 
 def test_full_cells_are_those_of_the_paper_and_more():

@@ -79,6 +79,15 @@ def mean_of(rows: list[Row], value: str) -> float:
     return float(np.mean([np.mean(values(select(rows, vertical=v), value)) for v in distinct(rows, "vertical")]))
 
 
+def by_draw(rows: list[Row], value: str) -> np.ndarray:
+    """A number for every draw, around the mean of the verticals: what a draw adds to a vertical, on average."""
+    means = {v: np.mean(values(select(rows, vertical=v), value)) for v in distinct(rows, "vertical")}
+    return np.array([
+        np.mean(list(means.values())) + np.mean([row[value] - means[row["vertical"]] for row in select(rows, draw=d)])
+        for d in distinct(rows, "draw")
+    ])  # fmt: skip
+
+
 WORDS = {"f1": "average F1", "all_right": "block instance accuracy", "f1_agreed": "average F1"}
 
 
@@ -189,12 +198,7 @@ def draw(figure: Any, rows: list[Row]) -> None:
     for axis, part, value, unit, what in panels:
         sizes = sorted(distinct(part, "pages"))
         for k, system in enumerate(SYSTEMS):
-            # a point is a draw: its mean over the verticals that have it
-            groups = [
-                np.array([mean_of(select(part, pages=n, system=system, draw=d), value)
-                          for d in distinct(part, "draw") if select(part, pages=n, system=system, draw=d)])
-                for n in sizes
-            ]  # fmt: skip
+            groups = [by_draw(select(part, pages=n, system=system), value) for n in sizes]
             figures.curve(axis, sizes, groups, system, shift=0.06 * (k - 2.5))
         axis.set(xlabel=unit, ylabel=what)
     models = select(rows, part="models")
