@@ -8,6 +8,7 @@ from math import log2
 
 from maxendnet.web.view import KEPT, Names, View, log2_bin
 
+LONGEST_NAMES = 800  # characters of a list of classes
 LEVELS = 3  # ancestors whose classes are told apart by level
 INSIDE = (
     "h1", "h2", "h3", "h4", "h5", "a", "table", "th", "td", "ul", "dl", "dt", "dd", "form", "b", "strong", "select",
@@ -62,7 +63,8 @@ def _class_names(above: tuple[tuple[str, ...], ...]) -> list[str]:
 
 
 def _given_names(attributes: dict[str, str]) -> tuple[str, ...]:
-    return attributes.get("class", ""), attributes.get("id", ""), attributes.get("itemprop", "")
+    # names are kept for other pages: no more of them than is looked at
+    return tuple([attributes.get(source, "")[:LONGEST_NAMES] for source in ("class", "id", "itemprop")])
 
 
 def class_tokens(attributes: dict[str, str]) -> list[str]:

@@ -73,11 +73,13 @@ def title_overlap(view: View) -> Names:
     """How much of the page's title is in the text, and how often the text occurs on the page."""
     title = _words(view.page.title)
     whole, joined = set(title), " ".join(title)
-    headings = [_word_set(view.texts[k]) for k in range(len(view)) if view.page.tags[view.elements[k]] == "h1"][:5]
+    headings = [_word_set(view.texts[k][:400]) for k in range(len(view)) if view.page.tags[view.elements[k]] == "h1"][
+        :5
+    ]
     anchor = _anchor(view, whole)
     out = []
     for k, text in enumerate(view.texts):
-        own = _word_set(text)
+        own = _word_set(text[:400])
         names = [f"times={min(3, view.on_page[view.folded[k]])}"]
         if anchor is not None:
             side = "before" if k < anchor else "after"
@@ -105,7 +107,7 @@ def _anchor(view: View, title: set[str]) -> int | None:
     """The leaf that says what the page is about: most of the title in few words, best in a heading."""
     best, found = 0.0, None
     for k, text in enumerate(view.texts):
-        if len(text) < 200 and not title.isdisjoint(own := _word_set(text)):
+        if len(text) < 200 and not title.isdisjoint(own := _word_set(text[:400])):
             shared = len(own & title)
             tag = view.page.tags[view.elements[k]]
             value = shared / len(own | title) + (0.3 if tag == "h1" else 0.15 if tag in ("h2", "h3") else 0.0)
