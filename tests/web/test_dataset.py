@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN
 from maxendnet.web.blocks import INNER, NONE, block_labels, fields_of, leaf_labels, miss_cost
-from maxendnet.web.dataset import MODELS, featurise, max_marginals, to_examples, vocabulary
-from maxendnet.web.features import NEW_SITES
+from maxendnet.web.dataset import MODELS, Numbering, Vocabulary, featurise, max_marginals, to_examples, vocabulary
+from maxendnet.web.features import NEW_SITES, leaf_features
 from maxendnet.web.labels import labels_on_page
 from maxendnet.web.page import Page
 from maxendnet.web.toy import toy_pages
@@ -26,9 +26,10 @@ def toy():
 
 def data(toy, model):
     views, labels = toy
-    pages = [featurise(view, NEW_SITES, model) for view in views]
-    names = vocabulary(pages, [view.page.site for view in views])
-    return pages, names, to_examples(pages, names, model, labels)
+    numbering = Numbering()
+    pages = [featurise(view, NEW_SITES, model, numbering) for view in views]
+    words = vocabulary(pages, [view.page.site for view in views])
+    return pages, words, to_examples(pages, words, model, labels)
 
 
 @given(st.lists(st.sampled_from(["<div>", "</div>", "<p>name</p>", "<p>price</p>", "<p>x</p>"]), max_size=25))
@@ -61,16 +62,56 @@ def test_inner_labels_follow_from_the_leaves(pieces):
             assert 1 < len(below[b]) < len(wanted)
 
 
+@pytest.mark.parametrize("model", MODELS)
+def test_features_by_number_are_features_by_name(toy, model):
+    pages, words, _ = data(toy, model)
+    numbers = pages[0].numbering.names()
+    for view, page in zip(toy[0], pages):
+        expected = [sorted(set(some)) for some in leaf_features(view, NEW_SITES)]
+        rows = [page.indices[page.indptr[t] : page.indptr[t + 1]] for t in page.leaf]
+        assert [sorted(numbers[k] for k in row) for row in rows] == expected
+    some = Vocabulary.of(words.names[::2])
+    matrix = to_examples(pages, some, model).X
+    assert matrix.sum() == sum(np.isin([numbers[k] for k in page.indices], some.names).sum() for page in pages)
+    assert some.names == words.names[::2]
+
+
+def test_pages_with_numberings_of_their_own_give_the_same_examples(toy):
+    _, words, expected = data(toy, "chain")
+    alone = [featurise(view, NEW_SITES, "chain") for view in toy[0]]
+    assert sorted(vocabulary(alone, [view.page.site for view in toy[0]]).names) == sorted(words.names)
+    found = to_examples(alone, words, "chain", toy[1])
+    assert (found.X != expected.X).nnz == 0 and found.feature_names == expected.feature_names
+
+
+def test_labelled_leaves_that_are_alike_are_one_example(toy):
+    views, labels = toy
+    pages, words, once = data(toy, "independent")
+    twice = to_examples(pages * 2, words, "independent", labels * 2)
+    assert len(once) <= sum(map(len, views)) and once.weights.sum() == sum(map(len, views))
+    assert len(twice) == len(once) and (twice.weights == 2 * once.weights).all()
+    paged = to_examples(pages, words, "chain", labels)
+    fits = [L2CRF(structure="independent", tol=1e-6).fit(examples) for examples in (once, paged)]
+    np.testing.assert_allclose(fits[0].objective_, fits[1].objective_, rtol=1e-5)
+
+
 def test_missing_a_field_costs_more():
     cost = miss_cost(["block:none", "block:record", "none", "price"], 5.0)
     assert cost[3, 2] == cost[1, 0] == 5.0 and cost[2, 3] == cost[0, 1] == 1.0 and not cost.diagonal().any()
 
 
 def test_vocabulary_counts_sites(toy):
-    pages, names, _ = data(toy, "chain")
-    shared = vocabulary(pages, [v.page.site for v in toy[0]], min_sites=2)
-    assert set(shared) < set(names) and names == sorted(names)
-    assert vocabulary(pages, ["one"] * 4, min_sites=2) == names  # there is but one site
+    pages, words, _ = data(toy, "chain")
+    sites = [v.page.site for v in toy[0]]
+    found = [{name for page, site in zip(pages, sites) if site == here for name in _names(page)} for here in set(sites)]
+    assert set(vocabulary(pages, sites, min_sites=2).names) == found[0] & found[1]
+    assert set(words.names) == found[0] | found[1]
+    assert vocabulary(pages, ["one"] * 4, min_sites=2).names == words.names  # there is but one site
+
+
+def _names(page):
+    names = page.numbering.names()
+    return [names[k] for k in page.indices]
 
 
 def test_hierarchical_examples_have_typed_labels_and_edges(toy):
@@ -92,7 +133,7 @@ def test_leaves_as_examples_are_pages_as_examples_when_they_are_independent(toy,
     objective = one.objective_
     values = max_marginals(one, pages, "independent")
     other = system.fit(paged)
-    assert [len(v) for v in values] == [len(page.names) for page in pages]
+    assert [len(v) for v in values] == [page.n_nodes for page in pages]
     assert abs(objective - other.objective_) <= 0.03 * other.objective_
 
 

@@ -1,7 +1,8 @@
 import pytest
 
-from maxendnet.web.features import GROUPS, KNOWN_SITES, NEW_SITES, class_tokens, leaf_features
+from maxendnet.web.features import GROUPS, KNOWN_SITES, NEW_SITES, leaf_features
 from maxendnet.web.page import Page
+from maxendnet.web.place_features import class_tokens
 from maxendnet.web.toy import toy_pages
 from maxendnet.web.view import View, gather_facts, make_views
 

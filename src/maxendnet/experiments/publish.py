@@ -31,6 +31,11 @@ STATEMENTS: list[tuple[str, list[tuple[str, str]]]] = [
     ("Weights of irrelevant features shrink", [("weights", "irrelevant_shrink")]),
     ("Posterior variances show the groups of features", [("variances", "groups")]),
     ("Variances of irrelevant features vanish", [("variances", "vanish")]),
+    ("Regularised models beat the unregularised CRF on web pages", [("web", "regularised")]),
+    ("Max-margin models beat those of the likelihood there", [("web", "margin_beats_likelihood")]),
+    ("LapMEDN keeps up with L1-M3N there", [("web", "lap_like_l1m3n")]),
+    ("LapMEDN beats all others there when pages are few", [("web", "lap_best_few")]),
+    ("L1-M3N beats L1-CRF there", [("web", "l1m3n_beats_l1crf")]),
 ]  # fmt: skip
 SYMBOL = {"holds": "✅ holds", "does not hold": "❌ does not hold", "not decidable": "❔ not decidable"}
 

@@ -38,33 +38,37 @@ def agree(views: Sequence[View], margins: Sequence[NDArray[np.float64]], weight:
     for rows in in_order([view.page for view in views]).values():
         if len(rows) < 2:
             continue
-        for f in range(margins[rows[0]].shape[1]):
-            shares = [_shares(margins[i][:, f]) for i in rows]
-            for same in ("kinds", "places", "roles"):
-                votes: dict[int, float] = {}
-                for i, share in zip(rows, shares):
-                    for key, value in _best(getattr(views[i], same), share).items():
-                        votes[key] = votes.get(key, 0.0) + value / len(rows)
-                most = max(votes.values(), default=0.0)
-                for i in rows:
-                    support = np.array([votes.get(key, 0.0) for key in getattr(views[i], same)])
-                    out[i][:, f] += weight * np.log((support + FLOOR) / (most + FLOOR))
+        shares = np.concatenate([_shares(margins[i]) for i in rows])
+        page = np.repeat(np.arange(len(rows)), [len(views[i]) for i in rows])
+        support = np.zeros(shares.shape)
+        for same in ("kinds", "places", "roles"):
+            keys = np.array([key for i in rows for key in getattr(views[i], same)], dtype=np.int64)
+            votes = _votes(page, keys, shares) / len(rows)
+            support += np.log((votes + FLOOR) / (votes.max(axis=0, initial=0.0) + FLOOR))
+        for i, own in zip(rows, np.split(support, np.cumsum([len(views[i]) for i in rows])[:-1])):
+            out[i] += weight * own
     return out
 
 
-def _shares(column: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A field's margins as a distribution over the leaves of a page; nothing, where the field cannot be."""
-    if not len(column) or not np.isfinite(column.max()):
-        return np.zeros(len(column))
-    share = np.exp(column - column.max())
-    found: NDArray[np.float64] = share / share.sum()
+def _shares(margins: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The margins of every field as a distribution over the leaves of a page; nothing, where the field cannot be."""
+    most = margins.max(axis=0, initial=-np.inf)
+    possible = np.isfinite(most)
+    share = np.exp(np.where(possible, margins - np.where(possible, most, 0.0), -np.inf))
+    found: NDArray[np.float64] = share / np.where(possible, share.sum(axis=0), 1.0)
     return found
 
 
-def _best(keys: Sequence[int], share: NDArray[np.float64]) -> dict[int, float]:
-    """The largest share of every key on a page."""
-    found: dict[int, float] = {}
-    for key, value in zip(keys, share.tolist()):
-        if value > found.get(key, 0.0):
-            found[key] = value
+def _votes(page: NDArray[np.int64], keys: NDArray[np.int64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """For every leaf and field the sum over pages of the largest share at a leaf of the same key."""
+    if not len(keys):
+        return shares
+    different, key = np.unique(keys, return_inverse=True)
+    code = key * (page[-1] + 1) + page  # leaves of one key on one page stand together when sorted by it
+    order = np.argsort(code, kind="stable")
+    starts = np.flatnonzero(np.diff(code[order], prepend=-1))
+    best = np.maximum.reduceat(shares[order], starts, axis=0)
+    key_of = key[order][starts]
+    total = np.add.reduceat(best, np.searchsorted(key_of, np.arange(len(different))), axis=0)
+    found: NDArray[np.float64] = total[key]
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from maxendnet.web.decode import Choice
 
 FEWEST_ANSWERS = 10
+FOLDS = 3
 PRIOR = np.array([1.0, 0.3])  # slopes for one standard deviation of score and lead
 
 
@@ -74,3 +76,31 @@ def fit_calibration(choices: Sequence[Choice], right: Sequence[bool]) -> Calibra
     v = minimize(objective, np.zeros(3), jac=True, bounds=[(0.0, None), (0.0, None), (None, None)]).x
     slopes = v[:2] / scale
     return Calibration(float(slopes[0]), float(slopes[1]), float(v[2] - slopes @ mean), len(choices))
+
+
+def held_out_parts(sites: Sequence[str]) -> list[tuple[str, set[int]]]:
+    """Pages to hold out in turn: whole sites, to learn about new ones, and pages, to learn about known ones.
+
+    Parameters
+    ----------
+    sites : sequence of str
+        Of the labelled pages.
+
+    Examples
+    --------
+    >>> held_out_parts(["a", "a", "b"])
+    [('new', {0, 1}), ('new', {2}), ('known', {0, 2}), ('known', {1})]
+    """
+    different = sorted(set(sites))
+    of_site = {site: k % FOLDS for k, site in enumerate(different)}
+    seen: Counter[str] = Counter()
+    by_site, by_page = [of_site[site] for site in sites], []
+    for site in sites:
+        by_page.append(seen[site] % FOLDS)
+        seen[site] += 1
+    kinds = [("new", by_site)] * (len(different) > 1) + [("known", by_page)] * (max(by_page, default=0) > 0)
+    return [
+        (kind, {k for k, part in enumerate(parts) if part == fold})
+        for kind, parts in kinds
+        for fold in sorted(set(parts))
+    ]

@@ -1,11 +1,11 @@
-"""Pages to examples of the core: features by name to columns, and the nodes and edges of the three models."""
+"""Pages to examples of the core: features by number to columns, and the nodes and edges of the three models."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import chain, count
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,31 +13,103 @@ from scipy import sparse
 
 from maxendnet.data.examples import Examples
 from maxendnet.web.blocks import block_labels
-from maxendnet.web.features import leaf_features
+from maxendnet.web.features import GROUPS, leaf_features
 from maxendnet.web.inner_features import inner_features
-from maxendnet.web.view import View
+from maxendnet.web.view import Names, View
 from maxendnet.web.vision import VisionTree, vision_tree
 
 MODELS = ("independent", "chain", "hierarchical")
-Names = list[list[str]]
+INNER_GROUP = "inner"
+
+
+class Numbering:
+    """Numbers for features, in the order in which they are seen.
+
+    Examples
+    --------
+    >>> numbering = Numbering()
+    >>> numbering.of("tags", ["tag0=p", "tag1=div", "tag0=p"])
+    [0, 1, 0]
+    >>> numbering.names()
+    ['tags:tag0=p', 'tags:tag1=div']
+    """
+
+    def __init__(self) -> None:
+        self._next = count()
+        self._tables: dict[str, _Table] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._tables.values()))
+
+    def of(self, group: str, names: Iterable[str]) -> list[int]:
+        """Numbers of names of a group; new ones for new names."""
+        table = self._tables.get(group)
+        if table is None:
+            table = self._tables[group] = _Table(self._next)
+        return list(map(table.__getitem__, names))
+
+    def names(self) -> list[str]:
+        """The name of every number, with its group before it."""
+        out = [""] * len(self)
+        for group, table in self._tables.items():
+            for name, number in table.items():
+                out[number] = f"{group}:{name}"
+        return out
+
+    def in_groups(self, groups: Collection[str]) -> NDArray[np.bool_]:
+        """Which numbers belong to these groups."""
+        out = np.zeros(len(self), dtype=bool)
+        for group, table in self._tables.items():
+            if group in groups:
+                out[list(table.values())] = True
+        return out
+
+    def columns(self, names: Sequence[str]) -> NDArray[np.int64]:
+        """For every number the place of its name among ``names``, or -1."""
+        out = np.full(len(self), -1)
+        for column, name in enumerate(names):
+            group, _, own = name.partition(":")
+            table = self._tables.get(group)
+            if table is not None and own in table:
+                out[table[own]] = column
+        return out
+
+
+class _Table(dict[str, int]):
+    """Numbers of one group."""
+
+    def __init__(self, following: count[int]) -> None:
+        self._following = following
+
+    def __missing__(self, name: str) -> int:
+        number = self[name] = next(self._following)
+        return number
 
 
 @dataclass(frozen=True, eq=False)
 class Featurised:
-    """Nodes of a page for a model: features by name, and the tree of the hierarchical model.
+    """Nodes of a page for a model: features by number, and the tree of the hierarchical model.
 
     Attributes
     ----------
-    names : list of list of str
-        Features of every node.
+    numbering : Numbering
+        Pages that are used together had better share one; it saves time.
+    indices, indptr : ndarray
+        Numbers of the features of node t are ``indices[indptr[t]:indptr[t + 1]]``, sorted.
     tree : VisionTree or None
     leaf : ndarray
         Which nodes are leaves, in the order of the view.
     """
 
-    names: Names
+    numbering: Numbering
+    indices: NDArray[np.int32]
+    indptr: NDArray[np.int64]
     tree: VisionTree | None
-    leaf: np.ndarray
+    leaf: NDArray[np.int64]
+
+    @property
+    def n_nodes(self) -> int:
+        return len(self.indptr) - 1
 
     @property
     def edges(self) -> np.ndarray:
@@ -47,21 +119,59 @@ class Featurised:
         return np.stack([self.tree.parents[1:], children], axis=1) if len(children) else np.zeros((0, 2), dtype=int)
 
 
-def featurise(view: View, groups: Sequence[str], model: str) -> Featurised:
+class Vocabulary(NamedTuple):
+    """The columns of a model: features by their numbers."""
+
+    numbering: Numbering
+    numbers: NDArray[np.int64]
+
+    @property
+    def names(self) -> list[str]:
+        names = self.numbering.names()
+        return [names[number] for number in self.numbers.tolist()]
+
+    def columns(self, numbering: Numbering) -> NDArray[np.int64]:
+        """For every number of a numbering its column, or -1."""
+        if numbering is not self.numbering:
+            return numbering.columns(self.names)
+        out = np.full(len(numbering), -1)
+        out[self.numbers] = np.arange(len(self.numbers))
+        return out
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> Vocabulary:
+        """Of names, such as a model keeps."""
+        numbering = Numbering()
+        numbers = [numbering.of(group, [name])[0] for group, _, name in (full.partition(":") for full in names)]
+        return cls(numbering, np.array(numbers, dtype=np.int64))
+
+
+def featurise(view: View, groups: Sequence[str], model: str, numbering: Numbering | None = None) -> Featurised:
     """Features of the nodes that a model has for a page."""
-    names = leaf_features(view, groups)
-    if model != "hierarchical":
-        return Featurised(names, None, np.arange(len(view)))
-    tree = vision_tree(view.page, leaves=view.leaves)
-    where = np.flatnonzero(tree.leaf)
-    of_nodes = inner_features(view, tree, names, groups)
-    for b, own in zip(where.tolist(), names):
-        of_nodes[b] = own
-    return Featurised(of_nodes, tree, where)
+    numbering = Numbering() if numbering is None else numbering
+    tree = vision_tree(view.page, leaves=view.leaves) if model == "hierarchical" else None
+    leaf = np.flatnonzero(tree.leaf) if tree is not None else np.arange(len(view))
+    parts = [_numbers(numbering, group, GROUPS[group](view), leaf) for group in groups]
+    if tree is not None:
+        inherited = leaf_features(view, [group for group in groups if group in ("text", "title", "site")])
+        parts.append(
+            _numbers(numbering, INNER_GROUP, inner_features(view, tree, inherited, groups), np.arange(len(tree)))
+        )
+    n_nodes = len(tree) if tree is not None else len(view)
+    entries = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *parts]))
+    entries = entries[np.diff(entries, prepend=-1) != 0]  # a node has a feature once
+    indptr = np.searchsorted(entries, np.arange(n_nodes + 1) << 32)
+    return Featurised(numbering, (entries & 0xFFFFFFFF).astype(np.int32), indptr, tree, leaf)
 
 
-def vocabulary(pages: Sequence[Featurised], sites: Sequence[str], min_sites: int = 1, min_count: int = 1) -> list[str]:
-    """Names of features worth a weight, sorted.
+def _numbers(numbering: Numbering, group: str, names: Names, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A group's features of some nodes: node in the upper half of a number, feature in the lower."""
+    of_features = np.array(numbering.of(group, chain.from_iterable(names)), dtype=np.int64)
+    return np.repeat(nodes << 32, [len(some) for some in names]) | of_features
+
+
+def vocabulary(pages: Sequence[Featurised], sites: Sequence[str], min_sites: int = 1) -> Vocabulary:
+    """Features worth a weight.
 
     Parameters
     ----------
@@ -70,32 +180,38 @@ def vocabulary(pages: Sequence[Featurised], sites: Sequence[str], min_sites: int
         Of the pages.
     min_sites : int
         A feature must occur on that many sites (or on all, if there are fewer).
-    min_count : int
-        And on that many nodes.
     """
-    counts: Counter[str] = Counter()
-    on: dict[str, Counter[str]] = {}
+    if any(page.numbering is not pages[0].numbering for page in pages):
+        pages = _renumbered(pages)
+    numbering = pages[0].numbering
+    of_site: dict[str, NDArray[np.bool_]] = {}
     for page, site in zip(pages, sites):
-        here = on.setdefault(site, Counter())
-        for names in page.names:
-            here.update(names)
-    support: Counter[str] = Counter()
-    for here in on.values():
-        counts.update(here)
-        support.update(here.keys())
-    enough = min(min_sites, len(on))
-    return sorted(name for name, n in counts.items() if n >= min_count and support[name] >= enough)
+        of_site.setdefault(site, np.zeros(len(numbering), dtype=bool))[page.indices] = True
+    support = sum(here.astype(np.int64) for here in of_site.values())
+    return Vocabulary(numbering, np.flatnonzero(support >= min(min_sites, len(of_site))))
+
+
+def _renumbered(pages: Sequence[Featurised]) -> list[Featurised]:
+    """Pages with one numbering for all."""
+    numbering = Numbering()
+    numbers: dict[int, NDArray[np.int32]] = {}
+    for page in pages:
+        if id(page.numbering) not in numbers:
+            parts = [name.partition(":") for name in page.numbering.names()]
+            found = [numbering.of(group, [name])[0] for group, _, name in parts]
+            numbers[id(page.numbering)] = np.array(found, dtype=np.int32)
+    return [replace(page, numbering=numbering, indices=numbers[id(page.numbering)][page.indices]) for page in pages]
 
 
 def to_examples(
-    pages: Sequence[Featurised], names: Sequence[str], model: str, labels: Sequence[Sequence[str]] | None = None
+    pages: Sequence[Featurised], vocabulary: Vocabulary, model: str, labels: Sequence[Sequence[str]] | None = None
 ) -> Examples:
     """Examples of the core.
 
     Parameters
     ----------
     pages : sequence of Featurised
-    names : sequence of str
+    vocabulary : Vocabulary
         The columns; other features are left out.
     model : {"independent", "chain", "hierarchical"}
     labels : sequence of sequence of str, optional
@@ -104,20 +220,34 @@ def to_examples(
     Notes
     -----
     Where leaves are independent, every leaf is an example of its own: the loss of a page is the sum of the losses of
-    its leaves, and solvers are quicker with many small examples than with few large ones.
+    its leaves, and solvers are quicker with many small examples than with few large ones. Labelled leaves that are
+    alike (the menus of a site) are one example with a weight, which changes nothing but the time.
     """
-    column = {name: k for k, name in enumerate(names)}
-    X = [_matrix(page.names, column) for page in pages]
+    numberings = {id(page.numbering): page.numbering for page in pages}
+    column = {key: vocabulary.columns(numbering) for key, numbering in numberings.items()}
+    X = [page_matrix(page, column[id(page.numbering)], len(vocabulary.numbers)) for page in pages]
+    return replace(examples_of(pages, X, model, labels), feature_names=tuple(vocabulary.names))
+
+
+def examples_of(
+    pages: Sequence[Featurised],
+    X: Sequence[sparse.csr_array],
+    model: str,
+    labels: Sequence[Sequence[str]] | None = None,
+) -> Examples:
+    """The same, with the features of every page as a matrix."""
     y = None
     if labels is not None:
         y = [
             block_labels(page.tree, some) if page.tree is not None else list(some) for page, some in zip(pages, labels)
         ]
     if model == "independent":
-        examples = Examples.build(
-            sparse.csr_array(sparse.vstack(X, format="csr")),
-            None if y is None else [label for some in y for label in some],
-        )
+        matrix = sparse.csr_array(sparse.vstack(X, format="csr"))
+        if y is None:
+            examples = Examples.build(matrix)
+        else:
+            rows, of_rows, weights = _different_leaves(matrix, [label for some in y for label in some])
+            examples = Examples.build(matrix[rows], of_rows, weights=weights)
     elif model == "chain":
         examples = Examples.build(X, y)
     else:
@@ -126,23 +256,44 @@ def to_examples(
         examples = Examples.build(
             X, y, edges=edges, edge_types=[kind[edge[:, 1]] for kind, edge in zip(leaf, edges)], node_types=leaf
         )
-    return replace(examples, feature_names=tuple(names))
+    return examples
 
 
-def _matrix(names: Names, column: dict[str, int]) -> sparse.csr_array:
-    indptr, indices = [0], []
-    for some in names:
-        row = sorted({column[name] for name in some if name in column})
-        indices += row
-        indptr.append(len(indices))
-    return sparse.csr_array((np.ones(len(indices)), indices, indptr), shape=(len(names), len(column)))
+def _different_leaves(
+    matrix: sparse.csr_array, labels: Sequence[str]
+) -> tuple[list[int], list[str], NDArray[np.float64]]:
+    """Rows with features and labels that no row before has, their labels, and how often each occurs."""
+    times: dict[tuple[bytes, str], int] = {}
+    rows = []
+    for t, label in enumerate(labels):
+        key = (matrix.indices[matrix.indptr[t] : matrix.indptr[t + 1]].tobytes(), label)
+        if key not in times:
+            rows.append(t)
+            times[key] = 0
+        times[key] += 1
+    return rows, [labels[t] for t in rows], np.fromiter(times.values(), dtype=float)
 
 
-def max_marginals(estimator: Any, pages: Sequence[Featurised], model: str) -> list[NDArray[np.float64]]:
-    """Max-marginals of the leaves of every page, arrays of shape (n_leaves, n_labels)."""
-    if not any(page.names for page in pages):
+def page_matrix(page: Featurised, column: NDArray[np.int64], n_columns: int) -> sparse.csr_array:
+    """Features of the nodes of a page; ``column`` has a column for every number, -1 for none."""
+    kept = column[page.indices]
+    known = kept >= 0
+    indptr = np.concatenate([[0], np.cumsum(known)])[page.indptr]
+    indices = kept[known]
+    return sparse.csr_array((np.ones(len(indices)), indices, indptr), shape=(page.n_nodes, n_columns))
+
+
+def max_marginals(
+    estimator: Any, pages: Sequence[Featurised], model: str, words: Vocabulary | None = None
+) -> list[NDArray[np.float64]]:
+    """Max-marginals of the leaves of every page, arrays of shape (n_leaves, n_labels).
+
+    ``words`` are the columns of the estimator; without them its names of features are looked up.
+    """
+    if not any(page.n_nodes for page in pages):
         return [np.zeros((0, len(estimator.classes_))) for _ in pages]
-    values = estimator.predict_max_marginals(to_examples(pages, estimator.feature_names_, model))
+    words = Vocabulary.of(estimator.feature_names_) if words is None else words
+    values = estimator.predict_max_marginals(to_examples(pages, words, model))
     if model == "independent":
-        values = np.split(values, np.cumsum([len(page.names) for page in pages])[:-1])
+        values = np.split(values, np.cumsum([page.n_nodes for page in pages])[:-1])
     return [value[page.leaf] for value, page in zip(values, pages)]

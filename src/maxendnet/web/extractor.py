@@ -17,8 +17,17 @@ from maxendnet.markov_network import MarkovNetwork
 from maxendnet.model_file import ModelFileError, load, read, save
 from maxendnet.web.agreement import agree
 from maxendnet.web.blocks import NONE, block_labels, fields_of, leaf_labels, miss_cost
-from maxendnet.web.calibrate import Calibration, fit_calibration
-from maxendnet.web.dataset import MODELS, Featurised, featurise, max_marginals, to_examples, vocabulary
+from maxendnet.web.calibrate import Calibration, fit_calibration, held_out_parts
+from maxendnet.web.dataset import (
+    MODELS,
+    Featurised,
+    Numbering,
+    Vocabulary,
+    featurise,
+    max_marginals,
+    to_examples,
+    vocabulary,
+)
 from maxendnet.web.decode import Choice, choose, field_margins, fields_together
 from maxendnet.web.features import GROUPS, KNOWN_SITES, NEW_SITES
 from maxendnet.web.labels import LabelError, PageLabels, field_order, labels_images, labels_on_page
@@ -26,11 +35,10 @@ from maxendnet.web.page import Page
 from maxendnet.web.record import Cell, Record
 from maxendnet.web.records import choose_records, given_records
 from maxendnet.web.systems import estimator as estimator_of
+from maxendnet.web.systems import set_model
 from maxendnet.web.view import View, make_views, value_of
 
-STRUCTURES = {"independent": "independent", "chain": "chain", "hierarchical": "tree"}
 SETS = {"known": KNOWN_SITES, "new": NEW_SITES}
-FOLDS = 3
 Progress = Callable[[Iterable[Any], str], Iterable[Any]]
 
 
@@ -130,7 +138,8 @@ class Extractor(BaseEstimator):
         self.layout_ = self._has_layout(pages)
         self.images_ = labels_images(pages, labels)
         views = make_views(list(progress(pages, "reading")), self.images_)
-        return self.fit_views(views, labels, lambda i: featurise(views[i], groups, self.model), progress)
+        numbering = Numbering()
+        return self.fit_views(views, labels, lambda i: featurise(views[i], groups, self.model, numbering), progress)
 
     def fit_views(
         self, views: Sequence[View], labels: Sequence[PageLabels | None], features_of: Callable[[int], Featurised],
@@ -142,7 +151,7 @@ class Extractor(BaseEstimator):
         sites = [views[i].page.site for i in rows]
         self.sites_ = sorted(set(sites))
         made = [features_of(i) for i in progress(rows, "features")]
-        self.estimator_ = self._fit_model(made, of_leaves, sites)
+        self.estimator_, _ = self._fit_model(made, of_leaves, sites)
         truth = [_Truth(views[i], made[k], of_leaves[k]) for k, i in enumerate(rows)]
         self.calibrations_ = {"known": Calibration(), "new": Calibration()}
         if self.calibrate:
@@ -193,15 +202,15 @@ class Extractor(BaseEstimator):
 
     def _fit_model(
         self, made: Sequence[Featurised], of_leaves: Sequence[list[str]], sites: Sequence[str], tol: float | None = None
-    ) -> Any:
+    ) -> tuple[Any, Vocabulary]:
         least = self.min_sites if self.min_sites is not None else 2 if self.features == "new" else 1
-        names = vocabulary(made, sites, least)
+        words = vocabulary(made, sites, least)
         estimator: Any = (
             clone(self.estimator)
             if self.estimator is not None
             else estimator_of("l2crf", new_sites=self.features == "new")
         )
-        estimator.set_params(structure=STRUCTURES[self.model])
+        set_model(estimator, self.model)
         if tol is not None:
             estimator.set_params(tol=max(tol, estimator.tol))
         if "cost" in estimator.get_params():
@@ -211,39 +220,28 @@ class Extractor(BaseEstimator):
                 for label in (block_labels(page.tree, some) if page.tree is not None else some)
             }
             estimator.set_params(cost=miss_cost(sorted(classes), self.miss))
-        return estimator.fit(to_examples(made, names, self.model, of_leaves))
+        return estimator.fit(to_examples(made, words, self.model, of_leaves)), words
 
     # ---- confidence ---------------------------------------------------------------------------------------------
 
     def _calibrate(self, truth: Sequence[_Truth], sites: Sequence[str], progress: Progress) -> None:
         """Hold out sites, for pages of new sites, and pages, for pages of known ones."""
-        site_of = {site: k % FOLDS for k, site in enumerate(self.sites_)}
-        by_site = [site_of[site] for site in sites]
-        seen: dict[str, int] = {}
-        by_page = []
-        for site in sites:
-            by_page.append(seen.get(site, 0) % FOLDS)
-            seen[site] = seen.get(site, 0) + 1
-        tasks = [("new", by_site, fold) for fold in sorted(set(by_site))] if len(self.sites_) > 1 else []
-        tasks += [("known", by_page, fold) for fold in sorted(set(by_page))] if max(by_page) > 0 else []
         answers: dict[str, tuple[list[Choice], list[bool]]] = {"new": ([], []), "known": ([], [])}
-        for kind, folds, fold in progress(tasks, "confidence"):
-            train = [k for k, f in enumerate(folds) if f != fold]
-            if not train:
-                continue
+        for kind, out in progress(held_out_parts(sites), "confidence"):
+            train = [k for k in range(len(sites)) if k not in out]
             if not any(label != NONE for k in train for label in truth[k].labels):
                 continue
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # these models are only asked how often they err
-                model = self._fit_model(
+                model, words = self._fit_model(
                     [truth[k].made for k in train],
                     [truth[k].labels for k in train],
                     [sites[k] for k in train],
-                    tol=1e-2,
+                    tol=0.1,
                 )
             together = fields_together(model.classes_.tolist(), self.fields_)
-            held = [truth[k] for k, f in enumerate(folds) if f == fold]
-            margins = self._margins([t.view for t in held], [t.made for t in held], model)
+            held = [truth[k] for k in sorted(out)]
+            margins = self._margins([t.view for t in held], [t.made for t in held], model, words)
             for t, m in zip(held, margins):
                 for name, choice in zip(self.fields_, choose(m, t.view.texts, together=together)):
                     if choice is not None:
@@ -270,9 +268,11 @@ class Extractor(BaseEstimator):
 
     # ---- extraction ---------------------------------------------------------------------------------------------
 
-    def _margins(self, views: Sequence[View], made: Sequence[Featurised], model: Any) -> list[NDArray[np.float64]]:
+    def _margins(
+        self, views: Sequence[View], made: Sequence[Featurised], model: Any, words: Vocabulary | None = None
+    ) -> list[NDArray[np.float64]]:
         classes = model.classes_.tolist()
-        margins = [field_margins(v, classes, self.fields_) for v in max_marginals(model, made, self.model)]
+        margins = [field_margins(v, classes, self.fields_) for v in max_marginals(model, made, self.model, words)]
         return agree(views, margins, self.agreement)
 
     def margins(
@@ -287,7 +287,8 @@ class Extractor(BaseEstimator):
             )
         views = make_views(pages, self.images_)
         groups = self._groups()
-        made = [featurise(view, groups, self.model) for view in progress(views, "features")]
+        numbering = Numbering()
+        made = [featurise(view, groups, self.model, numbering) for view in progress(views, "features")]
         return views, self._margins(views, made, self.estimator_)
 
     def extract(

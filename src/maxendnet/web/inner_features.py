@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from maxendnet.web.features import class_tokens
+from maxendnet.web.place_features import class_tokens
 from maxendnet.web.view import View, log2_bin
 from maxendnet.web.vision import VisionTree
 
@@ -48,17 +48,17 @@ def inner_features(view: View, tree: VisionTree, of_leaves: list[list[str]], gro
             out.append([])
             continue
         sources = tree.sources[b]
-        names = [f"inner:leaves={log2_bin(n_leaves[b])}", f"inner:length={log2_bin(length[b])}"]
+        names = [f"leaves={log2_bin(n_leaves[b])}", f"length={log2_bin(length[b])}"]
         names += [
-            f"inner:share={round(8 * n_leaves[b] / max(1, n_leaves[0]))}",
-            f"inner:children={log2_bin(n_children[b])}",
+            f"share={round(8 * n_leaves[b] / max(1, n_leaves[0]))}",
+            f"children={log2_bin(n_children[b])}",
         ]
-        names += [f"inner:tag={page.tags[t]}" for t in dict.fromkeys(sources[-3:])]
-        names += [f"inner:holds:{name}" for name in sorted(inherited[b])]
-        names.append(f"inner:start={10 * before // max(1, n_leaves[0])}")
+        names += [f"tag={page.tags[t]}" for t in dict.fromkeys(sources[-3:])]
+        names += [f"holds:{name}" for name in sorted(inherited[b])]
+        names.append(f"start={10 * before // max(1, n_leaves[0])}")
         if tree.group[b]:
-            names.append("inner:group")
+            names.append("group")
         elif "classes" in groups:
-            names += [f"inner:class={token}" for t in sources[-3:] for token in class_tokens(page.attributes[t])]
+            names += [f"class={token}" for t in sources[-3:] for token in class_tokens(page.attributes[t])]
         out.append(names)
     return out

@@ -14,6 +14,8 @@ from maxendnet.web.vision import find_leaves
 
 LONGEST_TEXT = 400  # characters of a text that features look at
 NEAREST = 6  # ancestors that features look at
+KEPT = 20_000  # names of as many texts or paths are kept: pages of a site share most of them
+Names = list[list[str]]
 FOLD = re.compile(r"[^\w$€£%.@]+")
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from sklearn.base import clone
 
-from maxendnet.web.dataset import Featurised, featurise
+from maxendnet.web.dataset import Featurised, Numbering, featurise
 from maxendnet.web.decode import choose, fields_together
 from maxendnet.web.extractor import Extractor, Progress
 from maxendnet.web.labelling.order import page_certainty
@@ -45,7 +45,7 @@ class Learner:
         self.pictures = False  # whether images can be values, even if no label is on one yet
         self._views: dict[bool, list[View]] = {}
         self._made: dict[tuple[bool, int], Featurised] = {}
-        self._words: dict[str, str] = {}
+        self._numbering = Numbering()
 
     def views(self, images: bool) -> list[View]:
         """Views of all pages."""
@@ -60,11 +60,7 @@ class Learner:
 
         def one(i: int) -> Featurised:
             if (images, i) not in self._made:
-                found = featurise(views[i], groups, self.settings.model)
-                # pages share most of their features: one text for each, not one for each leaf
-                for k, names in enumerate(found.names):
-                    found.names[k] = [self._words.setdefault(name, name) for name in names]
-                self._made[images, i] = found
+                self._made[images, i] = featurise(views[i], groups, self.settings.model, self._numbering)
             return self._made[images, i]
 
         return one
