@@ -71,7 +71,7 @@ sanitize: $(READY)
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so.6)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	  PYTHONPATH="$(SANITIZED)/site:$$($(RUN) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
-	  $(RUN) -S -m pytest -p no:xdist -p no:cacheprovider $(KERNEL_TESTS) $(ARGS)
+	  $(RUN) -S -m pytest -s -p no:xdist -p no:cacheprovider $(KERNEL_TESTS) $(ARGS)
 
 clean:
 	rm -rf build dist $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

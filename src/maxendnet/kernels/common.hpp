@@ -90,12 +90,14 @@ struct Vector<float> {
   typedef float type __attribute__((vector_size(32)));
   typedef float unaligned __attribute__((vector_size(32), aligned(4), may_alias));
   typedef int32_t bits __attribute__((vector_size(32)));
+  typedef uint32_t words __attribute__((vector_size(32)));  // sums and shifts that may wrap around
 };
 template <>
 struct Vector<double> {
   typedef double type __attribute__((vector_size(32)));
   typedef double unaligned __attribute__((vector_size(32), aligned(8), may_alias));
   typedef int64_t bits __attribute__((vector_size(32)));
+  typedef uint64_t words __attribute__((vector_size(32)));
 };
 template <class R>
 using V = typename Vector<R>::type;
@@ -190,23 +192,22 @@ INLINE R lane_max(const R* v, int lanes) {
 }
 
 // A bit for each of up to 32 lanes in which a test holds; `test(a)` compares the register that begins at lane a.
-INLINE uint32_t one_word(Vector<float>::bits x) {
-  typedef uint64_t Words __attribute__((vector_size(32)));
-  const Words w = (Words)x;
+INLINE uint32_t one_word(Vector<float>::words x) {
+  const auto w = (Vector<double>::words)x;
   const uint64_t all = w[0] | w[1] | w[2] | w[3];
   return uint32_t(all | all >> 32);
 }
-INLINE uint32_t one_word(Vector<double>::bits x) { return uint32_t(x[0] | x[1] | x[2] | x[3]); }
+INLINE uint32_t one_word(Vector<double>::words x) { return uint32_t(x[0] | x[1] | x[2] | x[3]); }
 template <class R>
-constexpr typename Vector<R>::bits lane_bits = {};
+constexpr typename Vector<R>::words lane_bits = {};
 template <>
-constexpr Vector<float>::bits lane_bits<float> = {1, 2, 4, 8, 16, 32, 64, 128};
+constexpr Vector<float>::words lane_bits<float> = {1, 2, 4, 8, 16, 32, 64, 128};
 template <>
-constexpr Vector<double>::bits lane_bits<double> = {1, 2, 4, 8};
+constexpr Vector<double>::words lane_bits<double> = {1, 2, 4, 8};
 template <class R, class Test>
 INLINE uint32_t lanes_where(int lanes, Test test) {
-  typename Vector<R>::bits found = {};
-  for (int a = 0; a < lanes; a += width<R>) found |= test(a) & (lane_bits<R> << a);
+  typename Vector<R>::words found = {};
+  for (int a = 0; a < lanes; a += width<R>) found |= (typename Vector<R>::words)test(a) & (lane_bits<R> << a);
   return one_word(found);
 }
 
@@ -226,7 +227,7 @@ INLINE V<float> exp_negative(V<float> x) {
   p = p * r + 0.5f;
   p = p * r + 1.0f;
   p = p * r + 1.0f;
-  typedef Vector<float>::bits Bits;
+  typedef Vector<float>::words Bits;
   const V<float> result = (V<float>)((Bits)p + ((Bits)shifted << 23));
   return keep ? result : V<float>{};
 }
@@ -250,7 +251,7 @@ INLINE V<double> exp_negative(V<double> x) {
   p = p * r + 0.5;
   p = p * r + 1.0;
   p = p * r + 1.0;
-  typedef Vector<double>::bits Bits;
+  typedef Vector<double>::words Bits;
   const V<double> result = (V<double>)((Bits)p + ((Bits)shifted << 52));
   return keep ? result : V<double>{};
 }

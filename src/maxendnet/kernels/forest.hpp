@@ -331,7 +331,7 @@ INLINE R row_max(const R* u, const R* v, int n) {
 // Whether exp(x) is worth computing in any lane, beside a term of 1: scores that need logarithms are mostly far apart.
 template <class R>
 INLINE bool matters(V<R> x) {
-  return one_word(x > R(-40)) != 0;
+  return one_word((typename Vector<R>::words)(x > R(-40))) != 0;
 }
 
 template <class R>

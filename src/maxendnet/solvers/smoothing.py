@@ -15,7 +15,7 @@ from maxendnet.solvers.dual_mixture import DualPoint, best_mixture
 from maxendnet.solvers.lbfgs import LBFGS, Curvature, SmoothState
 
 MOST_POINTS = 20
-STRONG = 2.0
+STRONG, MANY_NODES = 2.0, 500
 """See `for_hinge`."""
 
 
@@ -24,12 +24,13 @@ def for_hinge(problem: Problem, tol: float = 1e-3) -> Solver:
 
     ``C * nodes * prior variance / weights`` tells how much of it is left to the prior. Above 2, `BlockFrankWolfe` needs
     more and more passes, and `Smoothing` does not (OCR letters, folds 1-9, to 1e-2: M3N(C=2), 24, in a half of the
-    time; LapMEDN(C=5, lam=25), 5, in a quarter; below 2, and on few examples, it takes up to three times as long).
+    time; LapMEDN(C=5, lam=25), 5, in a quarter; below 2, and on few nodes, it takes up to three times as long).
     """
-    if tol < Smoothing.accuracy or missing(Smoothing, problem):
+    nodes = len(problem.batch.parent)
+    if nodes < MANY_NODES or tol < Smoothing.accuracy or missing(Smoothing, problem):
         return BlockFrankWolfe()
     variance = float(np.mean(problem.prior.variance(np.zeros(problem.n_weights))))
-    strength = problem.C * len(problem.batch.parent) * variance / max(problem.n_weights, 1)
+    strength = problem.C * nodes * variance / max(problem.n_weights, 1)
     return Smoothing() if strength > STRONG else BlockFrankWolfe()
 
 
@@ -129,7 +130,11 @@ class Smoothing(Solver):
         if blur <= 2 * wanted:
             mixture = best_mixture(problem.prior, state.points)
             state = state._replace(points=(mixture, *state.points[1:]), dual=problem.dual(*mixture)[0])
-        return state._replace(finished=bool(inner.finished))
+        if not inner.finished:
+            return state
+        # no step helps at this temperature any more, and the bound still lags
+        coldest = state.soft.loss.temperature < 1e-9 * max(problem.cost.max(initial=0.0), 1e-300)
+        return state._replace(finished=True) if coldest else self._cool(problem, state, 0.3)
 
     def _cool(self, problem: Problem, state: SmoothingState, factor: float) -> SmoothingState:
         soft = soft_problem(problem, state.soft.loss.temperature * factor)
