@@ -12,7 +12,8 @@ READY := $(VENV)/.ready
 PIP := $(RUN) -m pip --disable-pip-version-check
 SANITIZED := build/sanitize
 # what the kernels do, and nothing that starts processes of its own or measures time
-KERNEL_TESTS := $(wildcard tests/test_kernels.py tests/structures tests/losses tests/test_backends.py)
+KERNEL_TESTS := $(wildcard tests/test_kernels.py tests/structures tests/losses tests/test_backends.py \
+  tests/solvers/test_sdca.py tests/solvers/test_clique_marginals.py tests/solvers/test_smoothing.py)
 
 # numpy's own threads would compete with those of the tests
 export OPENBLAS_NUM_THREADS ?= 1

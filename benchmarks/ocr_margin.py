@@ -21,8 +21,8 @@ from maxendnet.losses import Hinge
 from maxendnet.priors import Gaussian
 
 # cross-validated on folds 1-9 by ocr_accuracy.py, pixels and transitions
-M3N_C = 0.1
-LAPMEDN_C, LAPMEDN_LAM = 1.0, 10.0
+M3N_C = 2.0
+LAPMEDN_C, LAPMEDN_LAM = 5.0, 25.0
 
 
 def main() -> None:

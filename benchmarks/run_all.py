@@ -23,6 +23,7 @@ QUESTIONS = {
     "ocr_likelihood": "Likelihood models: CPU until CRFsuite's objective",
     "ocr_margin": "Margin models: CPU to a proven gap",
     "sparse_text": "Sparse text: memory and time",
+    "solvers": "Every solver, side by side",
     "paths": "Warm starts along a path of constants",
     "bounds": "Bounds of the error on new examples",
     "ocr_accuracy": "Letter error",

@@ -152,24 +152,30 @@ def draw(courses: dict[str, dict[str, Any]], path: str) -> None:
 
 def algorithm_1(words: Any, C: float, lam: float, tol: float, budget: float) -> str:
     """The paper's Algorithm 1 with (lam, C) around each solver of Gaussian problems, and the exact model."""
-    seconds, exact = common.cpu(lambda: LapMEDN(2 * C, 4 * lam, tol=tol / 10, random_state=0).fit(words))
-    rows: list[list[Any]] = [["exact, `BlockFrankWolfe`, (4 lam, 2C)", f"{seconds:.1f}", f"{exact.gap_:.1e}", ""]]
+    reference = LapMEDN(2 * C, 4 * lam, solver=solvers.SMO(), tol=tol / 1e4, max_passes=20_000, random_state=0)
+    seconds, exact = common.cpu(lambda: reference.fit(words))
+    rows: list[list[Any]] = [["exact, `SMO()`, (4 lam, 2C), the reference", f"{seconds:.1f}", f"{exact.gap_:.1e}", ""]]
+    candidates: list[tuple[str, Any]] = [
+        ("exact, `BlockFrankWolfe()`, (4 lam, 2C)", LapMEDN(2 * C, 4 * lam, solver=solvers.BlockFrankWolfe()))
+    ]
     inner: list[Solver] = [
         solvers.BlockFrankWolfe(), solvers.ExponentiatedGradient(), solvers.SMO(), solvers.Subgradient(),
-        solvers.CuttingPlane(), solvers.Extragradient(),
+        solvers.CuttingPlane(), solvers.CuttingPlane(slacks="n"), solvers.Extragradient(),
     ]  # fmt: skip
-    scale = np.abs(exact.coef_).max()
     for solver in inner:
-        common.say(f"Algorithm 1 around {solver!r}")
-        model = LapMEDN(C, lam, method="variational", solver=solver, tol=tol, random_state=0)
+        model = LapMEDN(C, lam, method="variational", iterations=None, solver=solver)
+        candidates.append((f"Algorithm 1 around `{solver!r}`", model))
+    mean = lambda model: np.concatenate([model.coef_.ravel(), model.transitions_.ravel()])  # noqa: E731
+    for name, model in candidates:
+        common.say(name)
+        model.set_params(tol=tol, max_passes=20_000, random_state=0)
         try:
             seconds, _ = common.cpu(lambda model=model: within(budget, lambda: model.fit(words)))
         except OutOfTimeError:
-            rows.append([f"Algorithm 1 around `{solver!r}`", f"> {budget:g}", "", ""])
+            rows.append([name, f"> {budget:g}", "", ""])
             continue
-        pairs = ((model.coef_, exact.coef_), (model.transitions_, exact.transitions_))
-        away = max(np.abs(ours - theirs).max() for ours, theirs in pairs) / scale
-        rows.append([f"Algorithm 1 around `{solver!r}`", f"{seconds:.1f}", f"{model.gap_:.1e}", f"{away:.1e}"])
+        away = np.abs(mean(model) - mean(exact)).max() / np.abs(mean(exact)).max()
+        rows.append([name, f"{seconds:.1f}", f"{model.gap_:.1e}", f"{away:.1e}"])
     return common.table(["LapMEDN", "CPU s", "gap", "largest difference of a mean, relative"], rows)
 
 
@@ -193,6 +199,12 @@ def l1m3n_on_100_words(raw: Any, examples: Any, n_folds: int, C: float) -> str:
 def main() -> None:
     arguments = common.parser(__doc__)
     arguments.add_argument("--budget", type=float, default=20.0, help="CPU seconds a solver (default: %(default)s)")
+    arguments.add_argument(
+        "--patience",
+        type=float,
+        default=300.0,
+        help="CPU seconds for Algorithm 1 around a solver (default: %(default)s)",
+    )
     arguments.add_argument("--words", type=int, default=2000, help="how many (default: %(default)s)")
     arguments.add_argument("--figure", metavar="FILE", help="where to draw (default: nowhere)")
     given = arguments.parse_args()
@@ -206,9 +218,9 @@ def main() -> None:
     print(text)
     if given.figure:
         draw(courses, given.figure)
-    few, tol = common.subset(nine, 10 if given.quick else 40, seed=1), 1e-3 if given.quick else 1e-5
+    few, tol = common.subset(nine, 8, seed=1), 1e-3 if given.quick else 1e-5
     print(f"The same LapMEDN (C=0.1, lam=1) by the paper's Algorithm 1, {len(few)} words, to a gap of {tol:g}:\n")
-    print(algorithm_1(few, 0.1, 1.0, tol, 3 * budget))
+    print(algorithm_1(few, 0.1, 1.0, tol, 3.0 if given.quick else given.patience))
     print("L1-M3N(C=0.5) on 100 words a fold, to a certified gap of 1e-3 (the paper: 20 hours for ten folds):\n")
     print(l1m3n_on_100_words(raw, examples, 1 if given.quick else 10, 0.5))
 

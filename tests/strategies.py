@@ -7,7 +7,7 @@ Labellings may tie (a node without features, weights of scale zero): compare sco
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from hypothesis import strategies as st
@@ -173,6 +173,23 @@ def chain_cases(max_nodes=5, max_labels=3, **options):
 def independent_cases(max_nodes=5, max_labels=3, **options):
     """Isolated nodes: as ``forest_cases`` without edges; the transition weights are there, unused."""
     return _cases("independent", max_nodes, max_labels, **options)
+
+
+def sized(batch):
+    """The batch with its true ``largest`` and ``max_children``: sums may do without logarithms."""
+    values = (batch.data, batch.edge_features, batch.label_features)
+    children = np.bincount(batch.parent[batch.parent >= 0])
+    return batch._replace(
+        largest=max(float(np.abs(v).max(initial=0.0)) for v in values), max_children=int(children.max(initial=1))
+    )
+
+
+@st.composite
+def any_case(draw, **options):
+    """A case of any family, half of them sized; the others are taken to have numbers of any size."""
+    families = (chain_cases, tree_cases, forest_cases, independent_cases)
+    case = draw(st.one_of([family(**options) for family in families]))
+    return replace(case, batch=sized(case.batch) if draw(st.booleans()) else case.batch._replace(largest=1e300))
 
 
 @st.composite

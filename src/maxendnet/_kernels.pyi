@@ -121,10 +121,12 @@ def log_oracle(
     groups: Groups,
     group_examples: _I64,
     weights: _Real,
+    cost: _Real | None,
     mode: int,
     first: int,
     last: int,
     values: _F64,
+    costs: _F64 | None,
     gradient: _F64 | None,
 ) -> None: ...
 def block_frank_wolfe(

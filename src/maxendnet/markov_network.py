@@ -100,7 +100,9 @@ class MarkovNetwork(BaseEstimator):
         raise NotImplementedError
 
     def _solver(self, default: Solver, problem: Problem) -> Solver:
-        solver = default if self.solver is None else self.solver
+        solver = self.solver
+        if solver is None:  # what is best for the hinge depends on the examples
+            solver = solvers.for_hinge(problem, self.tol) if type(default) is solvers.BlockFrankWolfe else default
         if not isinstance(solver, Solver):
             names = ", ".join(f"{kind.__name__}()" for kind in solvers.ALL)
             raise ValueError(f"solver must be None or a solver such as {names}, got {solver!r}.")

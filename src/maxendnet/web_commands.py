@@ -97,7 +97,46 @@ def init(project: Path, fields: str, alias: tuple[str, ...]) -> None:
     click.echo(f"Put saved pages into {project / 'pages'}, a folder for each site, and a line a page into "
                f"{project / 'labels.jsonl'}:")  # fmt: skip
     click.echo('  {"page": "x.com/a.html", "values": ' + json.dumps({name: ["..."] for name in names}) + "}")
+    click.echo(f"or label them in the browser: maxendnet web label {project} {project / 'pages'}")
     click.echo(f"Then: maxendnet web train {project / 'pages'} {project / 'labels.jsonl'} -o {project.name}.medn")
+
+
+@web.command(cls=Errors)
+@click.argument("name", type=click.Path(path_type=Path))
+@click.argument("pages", type=FOLDER)
+@click.option("--fields", default="", help="Names of the fields, with commas between; a project or a model has them.")
+@click.option(
+    "--labels", type=FILE, help="File of labels.  [default: labels.jsonl in the project, or beside the model]"
+)
+@click.option("--records", type=click.Choice(["one", "auto"]), default="one", show_default=True,
+              help="One record a page, or as many as are found.")  # fmt: skip
+@click.option("--new-sites", is_flag=True, help="Features for sites that are not labelled.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Of the local server.  [default: a free one]")
+@click.option("--most", type=click.IntRange(min=1), default=400, show_default=True, help="Pages to choose from.")
+@click.option("--open", "open_browser", is_flag=True, help="Open the page in the browser.")
+def label(
+    name: Path, pages: Path, fields: str, labels: Path | None, records: str, new_sites: bool, port: int, most: int,
+    open_browser: bool,
+) -> None:  # fmt: skip
+    """Label pages in the browser, while a model learns along.
+
+    NAME is a project (a folder made by maxendnet web init), a model file, or just a name: the model is written to
+    NAME.medn after every page, and the labels to labels.jsonl at every click. One page of each site is asked for first,
+    then the page that the model is least certain of. End with Ctrl-C, and go on later with the same command.
+
+    \b
+    Examples:
+      maxendnet web label shop pages/ --fields name,price,image
+      maxendnet web label shop/ shop/pages --open
+    """
+    from maxendnet.web.labelling.command import prepare, serve
+
+    work, notes = prepare(
+        name, pages, fields=[x.strip() for x in fields.split(",") if x.strip()], labels=labels, records=records,
+        new_sites=new_sites, most=most, progress=progress,
+    )  # fmt: skip
+    note(notes)
+    serve(work, port, open_browser, click.echo)
 
 
 @web.command(cls=Errors)
@@ -134,8 +173,9 @@ def train(
       maxendnet web train pages/ labels.jsonl -o shop.medn --new-sites --system lapmedn
     """
     from maxendnet.web.extractor import Extractor
-    from maxendnet.web.folder import labelled_folder
+    from maxendnet.web.folder import labelled_folder, project_fields
     from maxendnet.web.labels import read_labels
+    from maxendnet.web.systems import estimator
 
     given = read_labels(labels)
     found, of_pages, problems = labelled_folder(pages, given, progress=progress)
@@ -145,9 +185,9 @@ def train(
     if layout == "on":
         found = _rendered(found, pages)
     extractor = Extractor(
-        _estimator(system, strength, new_sites), model, "new" if new_sites else "known", calibrate=not no_confidence
+        estimator(system, strength, new_sites), model, "new" if new_sites else "known", calibrate=not no_confidence
     )
-    extractor.fit(found, of_pages, fields=_wanted(labels), progress=progress)
+    extractor.fit(found, of_pages, fields=project_fields(labels.parent), progress=progress)
     note(problems + extractor.problems_)
     if strict and extractor.problems_:
         raise click.ClickException(f"{len(extractor.problems_)} labels could not be used; nothing was written.")
@@ -308,26 +348,6 @@ def demo(out: Path, seed: int) -> None:
 
 
 # ---- what the commands share ----------------------------------------------------------------------------------------
-
-
-def _estimator(system: str, strength: float | None, new_sites: bool) -> Any:
-    from maxendnet.web.systems import estimator
-
-    return estimator(system, strength, new_sites)
-
-
-def _wanted(labels: Path) -> list[str]:
-    """The fields of the project that the labels belong to, if they belong to one."""
-    path = labels.resolve().parent / "project.json"
-    if not path.is_file():
-        return []
-    try:
-        fields = json.loads(path.read_text(encoding="utf-8"))["fields"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise click.ClickException(
-            f"{path} is not a project file ({error}); make it anew with maxendnet web init."
-        ) from error
-    return [str(name) for name in fields]
 
 
 def _rendered(found: list[Any], root: Path) -> list[Any]:

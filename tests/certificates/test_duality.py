@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import brute_force
 import numpy as np
@@ -19,21 +18,6 @@ from maxendnet.losses import Log
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
 from maxendnet.structures import Forest
-
-FAMILIES = (
-    strategies.chain_cases,
-    strategies.tree_cases,
-    strategies.forest_cases,
-    strategies.independent_cases,
-)
-
-
-@st.composite
-def any_case(draw, **options):
-    """A case of any family; half of them know how many children a node has, and are summed without logarithms."""
-    case = draw(st.one_of([family(**options) for family in FAMILIES]))
-    children = int(np.bincount(case.batch.parent[case.batch.parent >= 0]).max(initial=1))
-    return replace(case, batch=case.batch._replace(max_children=children)) if draw(st.booleans()) else case
 
 
 def problem_of(case, n_jobs=1):
@@ -75,7 +59,7 @@ def expected_entropies(case, share):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 0.97, 1.0])
-@given(case=any_case(max_nodes=4, scales=(1.0, 0.0, 5.0)))
+@given(case=strategies.any_case(max_nodes=4, scales=(1.0, 0.0, 5.0)))
 @settings(deadline=None, max_examples=50)
 def test_mixed_entropy_is_enumeration(share, case):
     expected = expected_entropies(case, share)
@@ -86,7 +70,7 @@ def test_mixed_entropy_is_enumeration(share, case):
     assert value >= case.batch.weights @ expected[:, 1] - 1e-9
 
 
-@given(any_case(max_nodes=4))
+@given(strategies.any_case(max_nodes=4))
 @settings(deadline=None, max_examples=40)
 def test_ends_of_the_mixture(case):
     problem = problem_of(case)
@@ -96,7 +80,7 @@ def test_ends_of_the_mixture(case):
     assert_allclose(mixed_entropy(problem, case.w, 1.0), expected, rtol=0, atol=1e-8)
 
 
-@given(any_case(max_nodes=4, max_examples=10), st.sampled_from([1, 2, 5]))
+@given(strategies.any_case(max_nodes=4, max_examples=10), st.sampled_from([1, 2, 5]))
 @settings(deadline=None, max_examples=30)
 def test_examples_are_taken_some_at_a_time(case, nodes):
     whole = mixed_entropy(problem_of(case), case.w, 0.5)
@@ -106,7 +90,7 @@ def test_examples_are_taken_some_at_a_time(case, nodes):
         assert_allclose(mixed_entropy(problem_of(case, n_jobs=2), case.w, 0.5), whole, rtol=1e-10, atol=1e-10)
 
 
-@given(any_case(max_nodes=4, scales=(1.0,)))
+@given(strategies.any_case(max_nodes=4, scales=(1.0,)))
 @settings(deadline=None, max_examples=30)
 def test_it_is_a_dual_value_of_the_log_loss(case):
     # weak duality: sum u log_loss(v) >= entropy - v . eta, for any v, with eta the features of the truth minus those of

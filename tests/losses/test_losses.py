@@ -20,29 +20,6 @@ from maxendnet.problem import Problem
 from maxendnet.structures import Forest
 from maxendnet.structures.forest import Parts
 
-FAMILIES = (
-    strategies.chain_cases,
-    strategies.tree_cases,
-    strategies.forest_cases,
-    strategies.independent_cases,
-)
-
-
-def sized(batch):
-    """The batch with its true ``largest`` and ``max_children``."""
-    values = (batch.data, batch.edge_features, batch.label_features)
-    children = np.bincount(batch.parent[batch.parent >= 0])
-    return batch._replace(
-        largest=max(float(np.abs(v).max(initial=0.0)) for v in values), max_children=int(children.max(initial=1))
-    )
-
-
-@st.composite
-def any_case(draw, **options):
-    """A case of any family, half of them sized; the others are taken to have numbers of any size."""
-    case = draw(st.one_of([family(**options) for family in FAMILIES]))
-    return replace(case, batch=sized(case.batch) if draw(st.booleans()) else case.batch._replace(largest=1e300))
-
 
 def problem_of(case, loss):
     forest = Forest(case.n_features, case.n_labels, case.n_edge_types, case.n_edge_features, case.n_tied)
@@ -74,7 +51,7 @@ PRECISION = {False: 1e-13, True: 1e-6}
 
 
 @pytest.mark.parametrize("single", [False, True])
-@given(case=any_case())
+@given(case=strategies.any_case())
 @settings(deadline=None)
 def test_hinge_is_enumeration(single, case):
     problem = problem_of(case, Hinge(case.cost))
@@ -94,7 +71,7 @@ def test_hinge_is_enumeration(single, case):
 
 
 @pytest.mark.parametrize("single", [False, True])
-@given(case=any_case())
+@given(case=strategies.any_case())
 @settings(deadline=None)
 def test_log_is_enumeration(single, case):
     tolerance = PRECISION[single] * magnitude(case)
@@ -106,7 +83,7 @@ def test_log_is_enumeration(single, case):
 
 
 @pytest.mark.parametrize("single", [False, True])
-@given(case=any_case(max_nodes=3, max_examples=30))
+@given(case=strategies.any_case(max_nodes=3, max_examples=30))
 @settings(deadline=None, max_examples=25)
 def test_many_examples(single, case):
     tolerance = PRECISION[single] * magnitude(case)
@@ -122,7 +99,7 @@ def test_many_examples(single, case):
 
 
 @pytest.mark.parametrize("loss", [Hinge, Log])
-@given(case=any_case(scales=(1.0,)))
+@given(case=strategies.any_case(scales=(1.0,)))
 @settings(deadline=None, max_examples=50)
 def test_gradient_is_the_finite_difference(loss, case):
     problem = problem_of(case, loss())
@@ -136,7 +113,7 @@ def test_gradient_is_the_finite_difference(loss, case):
 
 @pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("loss", [Hinge(), Log()], ids=["hinge", "log"])
-@given(case=any_case())
+@given(case=strategies.any_case())
 @settings(deadline=None, max_examples=30)
 def test_the_value_alone(loss, single, case):
     problem = problem_of(case, loss)
@@ -146,7 +123,7 @@ def test_the_value_alone(loss, single, case):
     assert problem.n_oracle == 2 * case.n_examples
 
 
-@given(any_case())
+@given(strategies.any_case())
 @settings(deadline=None, max_examples=30)
 def test_an_example_weight_multiplies(case):
     for loss in (Hinge(case.cost), Log()):
@@ -160,7 +137,7 @@ def test_an_example_weight_multiplies(case):
         assert_allclose(gradient, slope, rtol=0, atol=1e-13 * magnitude(case))
 
 
-@given(any_case(max_examples=2))
+@given(strategies.any_case(max_examples=2))
 @settings(deadline=None, max_examples=20)
 def test_an_example_of_weight_zero_does_not_count(case):
     none = replace(case, batch=case.batch._replace(weights=np.zeros(case.n_examples)))
@@ -169,7 +146,7 @@ def test_an_example_of_weight_zero_does_not_count(case):
         assert value == 0 and not gradient.any()
 
 
-@given(any_case(scales=(0.0,), plain=True))
+@given(strategies.any_case(scales=(0.0,), plain=True))
 @settings(deadline=None, max_examples=30)
 def test_at_zero_weights(case):
     zero = np.zeros_like(case.w)
@@ -186,7 +163,9 @@ def test_at_zero_weights(case):
 
 @pytest.mark.parametrize("n_labels", [1, 2, 8, 9, 16, 17, 25, 31, 33, 40, 70])
 def test_any_number_of_labels(n_labels):
-    @given(any_case(max_nodes=3, max_examples=3, min_labels=n_labels, max_labels=n_labels, scales=(1.0, 5.0)))
+    @given(
+        strategies.any_case(max_nodes=3, max_examples=3, min_labels=n_labels, max_labels=n_labels, scales=(1.0, 5.0))
+    )
     @settings(deadline=None, max_examples=6)
     def check(case):
         hinge, log = 0.0, 0.0
@@ -231,14 +210,14 @@ def every_score(scores, cost=None):
 
 @pytest.mark.parametrize("single", [False, True])
 @given(
-    case=any_case(scales=(1.0,)),
+    case=strategies.any_case(scales=(1.0,)),
     spread=st.sampled_from([0.1, 5.0, 19.0, 39.0, 100.0, 199.0, 399.0, 799.0]),
     size=st.sampled_from([0.0, 1.0, 40.0, 90.0, 300.0, 1000.0]),
 )
 @settings(deadline=None, max_examples=150)
 def test_log_whatever_the_ranges_of_edges_and_nodes(single, case, spread, size):
     # beliefs are scaled probabilities up to some range of the scores, and logarithms beyond: neither may lose a label
-    batch = sized(case.batch)
+    batch = strategies.sized(case.batch)
     forest = problem_of(case, Log()).structure
     parts = forest.parts(case.w)
     ranges = [np.ptp(matrix) for matrix in parts.transitions]
@@ -269,7 +248,7 @@ def test_log_in_single_precision_when_child_and_parent_overrule_a_node():
 @given(data=st.data())
 @settings(deadline=None, max_examples=40)
 def test_large_weights(scale, data):
-    case = data.draw(any_case(scales=(scale,)))
+    case = data.draw(strategies.any_case(scales=(scale,)))
     size = magnitude(case)
     for single in (False, True):  # which is not taken here, and must not overflow
         value, gradient = problem_of(case, Hinge(case.cost)).losses(case.w, single=single)
@@ -338,7 +317,7 @@ def chains(X, y):
         label_features=np.zeros((0, 0, 0)),
         weights=np.ones(len(X)),
     )
-    return sized(batch)
+    return strategies.sized(batch)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -390,7 +369,7 @@ def test_nodes_without_features(loss):
     assert_allclose(gradient, [0, 0, *(p - [[0, 1], [0, 0]]).ravel()], atol=1e-14)
 
 
-@given(any_case(max_examples=2))
+@given(strategies.any_case(max_examples=2))
 @settings(deadline=None, max_examples=20)
 def test_the_gradient_is_not_shared(case):
     for loss in (Hinge(), Log()):
@@ -427,7 +406,7 @@ def test_messages(cost, message):
         Problem(chains([np.eye(2)], [[0, 1]]), Forest(2, 2, 1), Hinge(cost), Gaussian())
 
 
-@given(any_case(scales=(1.0,), max_nodes=2))
+@given(strategies.any_case(scales=(1.0,), max_nodes=2))
 @settings(max_examples=50, deadline=None)
 def test_curvature_is_the_second_derivative_at_zero(case):
     """Where no two edges share a node."""

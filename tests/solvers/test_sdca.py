@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import brute_force
 import numpy as np
 import pytest
@@ -17,16 +15,6 @@ from maxendnet import L1CRF, L2CRF, M3N, Gaussian, Log, MaxEnDNet
 from maxendnet.problem import Problem
 from maxendnet.solvers import LBFGS, SDCA, run
 from maxendnet.structures import Forest
-
-FAMILIES = (strategies.chain_cases, strategies.tree_cases, strategies.forest_cases, strategies.independent_cases)
-
-
-@st.composite
-def any_case(draw, **options):
-    """A case of any family; half of them are summed without logarithms."""
-    case = draw(st.one_of([family(max_nodes=4, max_labels=3, **options) for family in FAMILIES]))
-    children = int(np.bincount(case.batch.parent[case.batch.parent >= 0]).max(initial=1))
-    return replace(case, batch=case.batch._replace(max_children=children)) if draw(st.booleans()) else case
 
 
 def problem_of(case, prior=None, C=0.8):
@@ -57,7 +45,7 @@ def distributions(problem, case, state):
 
 
 @settings(deadline=None, max_examples=60)
-@given(any_case(scales=(1.0,)), st.integers(0, 3))
+@given(strategies.any_case(max_nodes=4, max_labels=3, scales=(1.0,)), st.integers(0, 3))
 def test_certificate_is_that_of_the_distributions_written_out(case, n_passes):
     problem, solver = problem_of(case), SDCA()
     state = solver.start(problem, seed=0)
@@ -81,7 +69,7 @@ def test_certificate_is_that_of_the_distributions_written_out(case, n_passes):
 
 
 @settings(deadline=None, max_examples=60)
-@given(any_case(scales=(1.0,)))
+@given(strategies.any_case(max_nodes=4, max_labels=3, scales=(1.0,)))
 def test_no_update_lowers_the_dual(case):
     problem, solver = problem_of(case), SDCA()
     state = solver.start(problem, seed=0)
@@ -101,7 +89,7 @@ def test_no_update_lowers_the_dual(case):
 
 
 @settings(deadline=None, max_examples=40)
-@given(any_case(scales=(1.0,)), st.sampled_from(["gap", "uniform"]))
+@given(strategies.any_case(max_nodes=4, max_labels=3, scales=(1.0,)), st.sampled_from(["gap", "uniform"]))
 def test_reaches_the_optimum_of_lbfgs(case, sampling):
     problem = problem_of(case)
     result = run(SDCA(sampling=sampling), problem, tol=1e-7, max_passes=3000, seed=0)
@@ -132,7 +120,7 @@ def test_warm_start_goes_on_and_other_trees_begin_afresh():
 
 
 @settings(deadline=None, max_examples=30)
-@given(any_case(scales=(1.0,)))
+@given(strategies.any_case(max_nodes=4, max_labels=3, scales=(1.0,)))
 def test_scores_so_far_apart_that_logarithms_are_needed(case):
     rng = np.random.default_rng(case.seed)
     size = problem_of(case).n_weights

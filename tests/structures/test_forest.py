@@ -28,32 +28,9 @@ from maxendnet.structures.forest import LOGARITHMIC, SCALED, Parts, single_is_en
 # lanes come in blocks of 32 and a rest of 24, 16 or 8: full blocks, every rest, and one label more or less
 N_LABELS = [1, 2, 8, 9, 16, 17, 25, 31, 33, 40, 70]
 
-FAMILIES = (
-    strategies.chain_cases,
-    strategies.tree_cases,
-    strategies.forest_cases,
-    strategies.independent_cases,
-)
-
 
 def forest_of(case):
     return Forest(case.n_features, case.n_labels, case.n_edge_types, case.n_edge_features, case.n_tied)
-
-
-def sized(batch):
-    """The batch with its true ``largest`` and ``max_children``."""
-    values = (batch.data, batch.edge_features, batch.label_features)
-    children = np.bincount(batch.parent[batch.parent >= 0])
-    return batch._replace(
-        largest=max(float(np.abs(v).max(initial=0.0)) for v in values), max_children=int(children.max(initial=1))
-    )
-
-
-@st.composite
-def any_case(draw, **options):
-    """A case of any family, half of them sized; the others are taken to have numbers of any size."""
-    case = draw(st.one_of([family(**options) for family in FAMILIES]))
-    return replace(case, batch=sized(case.batch) if draw(st.booleans()) else case.batch._replace(largest=1e300))
 
 
 # ------------------------------------------------------------------------------------------------ what is expected
@@ -237,13 +214,13 @@ def check_sample(case, expect=by_labellings, n_draws=4000):
 # --------------------------------------------------------------------------------------- small cases of every kind
 
 
-@given(any_case())
+@given(strategies.any_case())
 @settings(deadline=None)
 def test_maximum_is_enumeration(case):
     check_maximum(case)
 
 
-@given(any_case())
+@given(strategies.any_case())
 @settings(deadline=None)
 def test_maximum_with_costs_is_enumeration(case):
     cost = 1.0 - np.eye(case.n_labels) if case.cost is None else case.cost
@@ -258,38 +235,38 @@ def test_maximum_with_costs_is_enumeration(case):
         assert_allclose(augmented, values[i], rtol=0, atol=tolerance)
 
 
-@given(any_case())
+@given(strategies.any_case())
 @settings(deadline=None)
 def test_decode_is_enumeration(case):
     check_decode(case)
 
 
-@given(any_case())
+@given(strategies.any_case())
 @settings(deadline=None)
 def test_max_marginals_are_enumeration(case):
     check_max_marginals(case)
 
 
-@given(any_case())
+@given(strategies.any_case())
 @settings(deadline=None)
 def test_logsum_is_enumeration(case):
     check_logsum(case)
 
 
-@given(any_case(max_nodes=4), st.sampled_from([1, 2, 3, 7, 100]))
+@given(strategies.any_case(max_nodes=4), st.sampled_from([1, 2, 3, 7, 100]))
 @settings(deadline=None)
 def test_top_is_enumeration(case, k):
     check_top(case, k)
 
 
-@given(any_case(max_nodes=4))
+@given(strategies.any_case(max_nodes=4))
 @settings(deadline=None, max_examples=50)
 def test_sample_has_the_frequencies_of_enumeration(case):
     check_sample(case)
 
 
 # more examples than shards, so that one call works on several: a workspace that is used again must not remember
-@given(any_case(max_nodes=3, max_labels=3, max_examples=40))
+@given(strategies.any_case(max_nodes=3, max_labels=3, max_examples=40))
 @settings(deadline=None, max_examples=25)
 def test_many_examples_in_one_call(case):
     check_maximum(case)
@@ -300,7 +277,7 @@ def test_many_examples_in_one_call(case):
     check_sample(case, n_draws=200)
 
 
-@given(any_case(max_nodes=3))
+@given(strategies.any_case(max_nodes=3))
 @settings(deadline=None, max_examples=30)
 def test_expectations_agree(case):
     for scores in example_scores(case):
@@ -313,7 +290,7 @@ def test_expectations_agree(case):
 
 @pytest.mark.parametrize("n_labels", N_LABELS)
 def test_any_number_of_labels(n_labels):
-    @given(any_case(max_nodes=3, max_examples=2, min_labels=n_labels, max_labels=n_labels))
+    @given(strategies.any_case(max_nodes=3, max_examples=2, min_labels=n_labels, max_labels=n_labels))
     @settings(deadline=None, max_examples=8)
     def check(case):
         check_maximum(case, by_array)
@@ -382,7 +359,7 @@ def test_no_examples():
     assert forest.sample(w, batch, 2, np.random.default_rng(0)).shape == (2, 0)
 
 
-@given(any_case(max_nodes=3))
+@given(strategies.any_case(max_nodes=3))
 @settings(deadline=None, max_examples=20)
 def test_true_labels_are_not_looked_at(case):
     forest, unknown = forest_of(case), case.batch._replace(y=np.zeros(0, np.int32))
@@ -393,7 +370,7 @@ def test_true_labels_are_not_looked_at(case):
         assert_array_equal(one, other)
 
 
-@given(any_case())
+@given(strategies.any_case())
 @settings(deadline=None, max_examples=20)
 def test_draws_follow_the_seed(case):
     forest = forest_of(case)
@@ -404,7 +381,7 @@ def test_draws_follow_the_seed(case):
 # ------------------------------------------------------------------------------------------------- large numbers
 
 
-@given(any_case(scales=(1e4,)))
+@given(strategies.any_case(scales=(1e4,)))
 @settings(deadline=None, max_examples=60)
 def test_scores_of_ten_thousand(case):
     check_maximum(case)
@@ -438,13 +415,13 @@ def check_huge(case):
             assert_allclose(node[here], expected.node, rtol=0, atol=1e-12)
 
 
-@given(any_case(scales=(1e100,)))
+@given(strategies.any_case(scales=(1e100,)))
 @settings(deadline=None, max_examples=40)
 def test_weights_of_1e100(case):
     check_huge(case)
 
 
-@given(any_case())
+@given(strategies.any_case())
 @settings(deadline=None, max_examples=40)
 def test_features_of_1e100(case):
     batch = case.batch._replace(
@@ -452,7 +429,7 @@ def test_features_of_1e100(case):
         edge_features=case.batch.edge_features * 1e100,
         label_features=case.batch.label_features * 1e100,
     )
-    check_huge(replace(case, batch=sized(batch) if batch.largest < 1e300 else batch))
+    check_huge(replace(case, batch=strategies.sized(batch) if batch.largest < 1e300 else batch))
 
 
 def test_marginals_of_a_tie_far_from_zero():
@@ -466,13 +443,13 @@ def test_marginals_of_a_tie_far_from_zero():
 
 
 @given(
-    any_case(scales=(1.0,)),
+    strategies.any_case(scales=(1.0,)),
     st.sampled_from([0.1, 10.0, 100.0, 199.0, 299.0, 399.0, 401.0, 799.0]),
     st.sampled_from([0.0, 1.0, 100.0, 300.0, 1000.0]),
 )
 @settings(deadline=None, max_examples=200)
 def test_logsum_whatever_the_ranges_of_edges_and_nodes(case, spread, size):
-    forest, batch = forest_of(case), sized(case.batch)
+    forest, batch = forest_of(case), strategies.sized(case.batch)
     parts = forest.parts(case.w)
     ranges = [np.ptp(matrix) for matrix in parts.transitions]
     ranges[0] += sum(np.abs(x).max(initial=0.0) * np.ptp(m) for x, m in zip(batch.edge_features.T, parts.edge))
@@ -719,7 +696,7 @@ def chain_of(X):
         label_features=np.zeros((0, 0, 0)),
         weights=np.ones(1),
     )
-    return sized(batch)
+    return strategies.sized(batch)
 
 
 def empty_batch():

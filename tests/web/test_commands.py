@@ -1,5 +1,11 @@
 import csv
 import json
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
 
 import pytest
 from click.testing import CliRunner
@@ -33,7 +39,9 @@ def shop(tmp_path_factory):
     return folder, toy
 
 
-@pytest.mark.parametrize("command", [[], ["init"], ["train"], ["extract"], ["evaluate"], ["check"], ["demo"]])
+@pytest.mark.parametrize(
+    "command", [[], ["init"], ["label"], ["train"], ["extract"], ["evaluate"], ["check"], ["demo"]]
+)
 def test_every_help_has_examples(command):
     assert "Examples:\n    maxendnet web" in run(*command, "--help")
 
@@ -173,3 +181,38 @@ def test_without_the_parser_it_is_said_what_to_install(tmp_path, monkeypatch):
     parser_process.shared.close()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert "pip install 'maxendnet[web]'" in run("demo", "--out", tmp_path / "demo", code=1)
+
+
+def test_label_in_a_process_of_its_own_ends_with_ctrl_c(shop, tmp_path):
+    folder, _ = shop
+    command = [
+        sys.executable,
+        "-m",
+        "maxendnet",
+        "web",
+        "label",
+        str(tmp_path / "mine"),
+        str(folder / "pages"),
+        "--fields",
+        "price",
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert "15 pages, 0 of them done" in process.stdout.readline()
+            address = re.search(r"http://127\.0\.0\.1:\d+/\S+/", process.stdout.readline())[0]
+            with urllib.request.urlopen(address + "api/state", timeout=10) as answer:
+                assert json.load(answer)["fields"] == ["price"]
+        finally:
+            process.send_signal(signal.SIGINT)
+            started = time.monotonic()
+            _, errors = process.communicate(timeout=20)
+        assert process.returncode == 0 and time.monotonic() - started < 5 and "Traceback" not in errors
+
+
+def test_label_says_what_is_missing(shop, tmp_path):
+    folder, _ = shop
+    assert "which fields?" in run("label", tmp_path / "mine", folder / "pages", code=1)
+    assert "has no page" in run("label", tmp_path / "mine", tmp_path, "--fields", "a", code=1)
+    assert "cannot be the name of a field" in run("label", tmp_path / "a", folder / "pages", "--fields", "none", code=1)
+    (tmp_path / "bad.medn").write_text("hello")
+    assert "not a maxendnet model file" in run("label", tmp_path / "bad.medn", folder / "pages", code=1)

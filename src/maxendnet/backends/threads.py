@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import _thread
 import os
-import threading
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
@@ -38,36 +38,41 @@ class Threads:
                 for first, last in ranges:
                     function(first, last, number)
             return
-        left = iter(
-            range(len(shards))
-        )  # one `next` at a time: a thread holds the interpreter lock while it takes a shard
-        stop = threading.Event()
+        left = iter(range(len(shards)))  # one `next` at a time: a thread that takes a shard holds the interpreter lock
         errors: list[BaseException] = []
 
         def work() -> None:
             try:
                 for number in left:
                     for first, last in shards[number]:
-                        if stop.is_set():
+                        if errors:  # what runs ends with its range, the rest is dropped
                             return
                         function(first, last, number)
             except BaseException as error:
                 errors.append(error)
-                stop.set()  # what runs ends with its range, the rest is dropped
 
-        # this thread works too, so that two threads cost the start of one
-        others = [threading.Thread(target=work) for _ in range(min(self.n_jobs, len(shards)) - 1)]
+        def work_beside(done: _thread.LockType) -> None:
+            try:
+                work()
+            finally:
+                done.release()
+
+        # This thread works too, so that two threads cost the start of one; and it does not wait for the other to come
+        # up, as threading.Thread.start would do: a tenth of the time of a sweep over 50,000 nodes.
+        others = []
         try:
-            for thread in others:
-                thread.start()
+            for _ in range(min(self.n_jobs, len(shards)) - 1):
+                done = _thread.allocate_lock()
+                done.acquire()
+                _thread.start_new_thread(work_beside, (done,))
+                others.append(done)
             work()
-            for thread in others:
-                thread.join()
-        except BaseException:  # Ctrl-C, wherever it was heard
-            stop.set()
+            for done in others:
+                done.acquire()
+        except BaseException as error:  # Ctrl-C outside of `work`, or no more threads to be had
+            errors.append(error)
             raise
         if errors:
-            stop.set()
             raise errors[0]
 
 
@@ -88,7 +93,7 @@ def cut(offsets: NDArray[np.int64], n_shards: int, nodes_per_range: int) -> list
     shards = []
     for first, last in pairwise(borders):
         n_ranges = max(1, -(-int(offsets[last] - offsets[first]) // nodes_per_range))
-        inner = _borders(offsets, first, last, n_ranges)
+        inner = _borders(offsets, first, last, n_ranges) if n_ranges > 1 else [first, last]
         shards.append([(a, b) for a, b in pairwise(inner) if a < b])
     return [ranges for ranges in shards if ranges]
 

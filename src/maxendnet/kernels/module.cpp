@@ -96,16 +96,21 @@ void bind_precision(nb::module_& m) {
       "Hinge h of every example, and a subgradient of the weighted sum of their U(h)/C, added to `gradient`.");
   m.def(
       "log_oracle",
-      [](nb::handle batch, const Shape& shape, const Groups& groups, In<int64_t> group_examples, In<R> weights, int mode,
-         int64_t first, int64_t last, Out<double> values, nb::handle gradient) {
+      [](nb::handle batch, const Shape& shape, const Groups& groups, In<int64_t> group_examples, In<R> weights,
+         nb::handle cost, int mode, int64_t first, int64_t last, Out<double> values, nb::handle costs,
+         nb::handle gradient) {
         const BatchView b = view(batch, shape);
-        double* g = writable<double>(gradient, "gradient");
+        const R* added = cost.is_none() ? nullptr : data_of<R>(cost, "cost");
+        double *expected = writable<double>(costs, "costs"), *g = writable<double>(gradient, "gradient");
+        if (added && g && !expected) throw nb::value_error("with cost and gradient there must be an array of costs too");
         nb::gil_scoped_release release;
-        log_oracle<R>(b, groups.view(), group_examples.data(), weights.data(), Mode(mode), first, last, values.data(), g);
+        log_oracle<R>(b, groups.view(), group_examples.data(), weights.data(), added, Mode(mode), first, last,
+                      values.data(), expected, g);
       },
-      "batch"_a, "shape"_a, "groups"_a, "group_examples"_a, "weights"_a.noconvert(), "mode"_a, "first"_a, "last"_a, "values"_a,
-      "gradient"_a.none(),
-      "Log loss of every example in groups [first, last), and the gradient of their weighted sum, added to `gradient`.");
+      "batch"_a, "shape"_a, "groups"_a, "group_examples"_a, "weights"_a.noconvert(), "cost"_a.none(), "mode"_a, "first"_a,
+      "last"_a, "values"_a, "costs"_a.none(), "gradient"_a.none(),
+      "Log loss of every example in groups [first, last), and the gradient of their weighted sum, added to `gradient`. "
+      "With `cost` added to the scores, also the expected costs.");
   m.def(
       "block_frank_wolfe",
       [](nb::handle batch, const Shape& shape, const std::string& kind, double a, double b2, nb::handle variance,

@@ -119,7 +119,8 @@ INLINE void gather_block(int a0, const GroupsView& groups, int64_t distinct, con
 
 template <class R>
 INLINE void log_range(const BatchView& b, const GroupsView& groups, const int64_t* group_examples, const R* weights,
-                      Mode mode, int64_t first_group, int64_t last_group, double* values, double* gradient) {
+                      const R* cost, Mode mode, int64_t first_group, int64_t last_group, double* values, double* costs,
+                      double* gradient) {
   Workspace<R> work;
   const Weights<R> w(weights, b);
   const Gradient g(gradient, b);
@@ -129,12 +130,17 @@ INLINE void log_range(const BatchView& b, const GroupsView& groups, const int64_
   std::vector<R> residuals, exp_shared(size_t(b.n_edge_types) * 2 * size), exp_own, outer(exp_shared.size());
   std::vector<double> shift_shared(b.n_edge_types), shift_own, given(n), joint(mode == logarithmic || b.n_edge_features ? n : 0);
   std::vector<int64_t> rows;  // edges of an example, as row starts into ratios and beliefs
-  if (mode == scaled)
-    for (int m = 0; m < b.n_edge_types; m++)
-      for (int side = 0; side < 2; side++) {
-        const int64_t k = (2 * int64_t(m) + side) * size;
-        shift_shared[m] = exp_matrix(w.matrix + k, n, lanes, exp_shared.data() + k);
-      }
+  // per edge type, what was taken out of the matrix: by label of the user's first node, and of the second
+  const bool centred = mode == scaled && !b.n_edge_features;
+  std::vector<R> sides(centred ? size_t(b.n_edge_types) * 2 * lanes : 0), centred_matrix(centred ? size : 0);
+  for (int m = 0; centred && m < b.n_edge_types; m++) {
+    R *one = exp_shared.data() + 2 * int64_t(m) * size, *other = one + size, *first = sides.data() + 2 * m * lanes;
+    centre(w.matrix + 2 * int64_t(m) * size, n, lanes, centred_matrix.data(), first, first + lanes);
+    shift_shared[m] = exp_matrix(centred_matrix.data(), n, lanes, one);
+    std::fill(other, other + size, R(0));
+    for (int c = 0; c < n; c++)
+      for (int a = 0; a < n; a++) other[int64_t(a) * lanes + c] = one[int64_t(c) * lanes + a];
+  }
   for (int64_t group = first_group; group < last_group; group++) {
     const int64_t group_begin = groups.node_offsets[group], group_end = groups.node_offsets[group + 1];
     residuals.resize(std::max(residuals.size(), size_t(group_end - group_begin) * lanes));
@@ -145,10 +151,20 @@ INLINE void log_range(const BatchView& b, const GroupsView& groups, const int64_
       work.fit(end - begin, b);
       R *beliefs = work.scores.data(), *own = work.matrices.data(), *found = work.results.data();
       score_nodes(b, w, begin, end, beliefs);
+      if (cost)  // that of the true labelling is zero
+        for (int64_t t = begin; t < end; t++)
+          add_row(beliefs + (t - begin) * lanes, cost + int64_t(b.y[t]) * lanes, lanes);
       forbid(b, begin, end, beliefs);
       if (b.n_edge_features) build_matrices(b, w.matrix, begin, end, own);
       const double truth = score_of(b, w.matrix, own, begin, end, beliefs, b.y + begin);
       double log_partition;
+      for (int64_t t = begin; centred && t < end; t++) {
+        if (b.parent[t] < 0) continue;
+        const R* side = sides.data() + (2 * int64_t(b.edge_type[t]) + b.flipped[t]) * lanes;
+        const R* own_side = sides.data() + (2 * int64_t(b.edge_type[t]) + 1 - b.flipped[t]) * lanes;
+        add_row(beliefs + (b.parent[t] - begin) * lanes, side, lanes);
+        add_row(beliefs + (t - begin) * lanes, own_side, lanes);
+      }
       if (mode == scaled) {
         if (b.n_edge_features) {
           exp_own.resize(std::max(exp_own.size(), size_t(end - begin) * 2 * size));
@@ -210,6 +226,7 @@ INLINE void log_range(const BatchView& b, const GroupsView& groups, const int64_
           for (int a = 0; a < n; a++) {
             const R* row = matrix.by_parent + int64_t(a) * lanes;
             if (mode == logarithmic) {
+              if (above[a] < R(1e-18)) continue;  // below any rounding of the sums
               conditional(row, belief, n, given.data());
               for (int c = 0; c < n; c++) {
                 joint[c] = double(above[a]) * given[c];
@@ -228,6 +245,16 @@ INLINE void log_range(const BatchView& b, const GroupsView& groups, const int64_
         }
       }
       add_labelling(b, begin, end, b.y + begin, -u, g);
+      if (cost) {
+        V<R> sum = {};
+        double total = 0;
+        for (int64_t t = begin; t < end; t++) {
+          const R *marginal = found + (t - begin) * lanes, *row = cost + int64_t(b.y[t]) * lanes;
+          for (int a = 0; a < lanes; a += width<R>) sum += load(marginal + a) * load(row + a);
+          if ((t - begin) % 64 == 63) total += double(lane_sum(sum)), sum = V<R>{};  // float32 forgets in a long sum
+        }
+        costs[i] = total + double(lane_sum(sum));
+      }
       for (int64_t t = begin; t < end; t++) {
         R* row = residuals.data() + (t - group_begin) * lanes;
         const R* marginal = found + (t - begin) * lanes;
@@ -257,12 +284,14 @@ INLINE void log_range(const BatchView& b, const GroupsView& groups, const int64_
 }
 
 CLONES void log_float(const BatchView& b, const GroupsView& groups, const int64_t* group_examples, const float* w,
-                      Mode mode, int64_t first, int64_t last, double* values, double* gradient) {
-  log_range(b, groups, group_examples, w, mode, first, last, values, gradient);
+                     const float* cost, Mode mode, int64_t first, int64_t last, double* values, double* costs,
+                     double* gradient) {
+  log_range(b, groups, group_examples, w, cost, mode, first, last, values, costs, gradient);
 }
 CLONES void log_double(const BatchView& b, const GroupsView& groups, const int64_t* group_examples, const double* w,
-                       Mode mode, int64_t first, int64_t last, double* values, double* gradient) {
-  log_range(b, groups, group_examples, w, mode, first, last, values, gradient);
+                      const double* cost, Mode mode, int64_t first, int64_t last, double* values, double* costs,
+                      double* gradient) {
+  log_range(b, groups, group_examples, w, cost, mode, first, last, values, costs, gradient);
 }
 
 }  // namespace
@@ -279,13 +308,15 @@ void hinge_oracle<double>(const BatchView& b, const double* w, const double* cos
 }
 template <>
 void log_oracle<float>(const BatchView& b, const GroupsView& groups, const int64_t* group_examples, const float* w,
-                       Mode mode, int64_t first, int64_t last, double* values, double* gradient) {
-  log_float(b, groups, group_examples, w, mode, first, last, values, gradient);
+                     const float* cost, Mode mode, int64_t first, int64_t last, double* values, double* costs,
+                     double* gradient) {
+  log_float(b, groups, group_examples, w, cost, mode, first, last, values, costs, gradient);
 }
 template <>
 void log_oracle<double>(const BatchView& b, const GroupsView& groups, const int64_t* group_examples, const double* w,
-                        Mode mode, int64_t first, int64_t last, double* values, double* gradient) {
-  log_double(b, groups, group_examples, w, mode, first, last, values, gradient);
+                      const double* cost, Mode mode, int64_t first, int64_t last, double* values, double* costs,
+                      double* gradient) {
+  log_double(b, groups, group_examples, w, cost, mode, first, last, values, costs, gradient);
 }
 
 }  // namespace maxendnet

@@ -29,14 +29,14 @@ class Log(Piece):
     def evaluate(self, problem: Problem, w: FloatArray, gradient: bool, single: bool) -> tuple[FloatArray, FloatArray]:
         """Log loss of every example and, if asked, the gradient of their weighted sum."""
         structure, batch = problem.structure, problem.batch
-        dtype = np.float32 if single and structure.mode(w, batch, np.float32) == 0 else np.float64
-        mode = structure.mode(w, batch, dtype)
+        dtype = np.float32 if single and structure.mode(w, batch, np.float32, centred=True) == 0 else np.float64
+        mode = structure.mode(w, batch, dtype, centred=True)
         weights, values = structure.for_search(w, dtype), np.zeros(problem.n_examples)
         blocks, groups = problem.blocks
 
         def part(first: int, last: int, buffer: FloatArray | None) -> None:
             _kernels.log_oracle(
-                batch, structure.shape, groups, blocks.examples, weights, mode, first, last, values, buffer
+                batch, structure.shape, groups, blocks.examples, weights, None, mode, first, last, values, None, buffer
             )
 
         return values, problem.sum_over(blocks.shards, part, gradient)

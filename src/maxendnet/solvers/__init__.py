@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from maxendnet.solvers.proximal_point import ProximalPoint
     from maxendnet.solvers.sdca import SDCA
     from maxendnet.solvers.smo import SMO
+    from maxendnet.solvers.smoothing import Smoothing, for_hinge
     from maxendnet.solvers.subgradient import Subgradient
     from maxendnet.solvers.variational import Variational
 
@@ -40,6 +41,8 @@ _HOMES = {
     "ProximalPoint": "maxendnet.solvers.proximal_point",
     "SDCA": "maxendnet.solvers.sdca",
     "SMO": "maxendnet.solvers.smo",
+    "Smoothing": "maxendnet.solvers.smoothing",
+    "for_hinge": "maxendnet.solvers.smoothing",
     "Subgradient": "maxendnet.solvers.subgradient",
     "Variational": "maxendnet.solvers.variational",
 }
@@ -68,11 +71,13 @@ __all__ = [
     "ProjectedSubgradient",
     "ProximalPoint",
     "Result",
+    "Smoothing",
     "Solver",
     "Subgradient",
     "TraceRow",
     "Variational",
     "for_any_slack",
+    "for_hinge",
     "project_l1_ball",
     "run",
 ]

@@ -86,6 +86,8 @@ class SmoothState(NamedTuple):
     first_norm: float = 1.0
     tol: float = 1e-3
     finished: bool = False
+    cost: float = np.nan
+    """Expected cost of labels, if the loss has one."""
 
 
 @dataclass(eq=False, repr=False)
@@ -128,7 +130,8 @@ class LBFGS(Solver):
     def _at(self, problem: Problem, w: FloatArray, curvature: Curvature, single: bool = True) -> SmoothState:
         loss, slope = problem.losses(w, single=single)
         value = problem.prior.penalty(w) + problem.C * loss
-        return SmoothState(w, value, loss, slope, problem.prior.gradient(w) + problem.C * slope, curvature, single)
+        gradient, cost = problem.prior.gradient(w) + problem.C * slope, getattr(problem.loss, "expected_cost", np.nan)
+        return SmoothState(w, value, loss, slope, gradient, curvature, single, cost=cost)
 
     def step(self, problem: Problem, state: SmoothState) -> SmoothState:
         direction = -state.curvature.times(state.gradient)

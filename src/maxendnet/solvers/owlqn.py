@@ -44,7 +44,8 @@ class OWLQN(Solver):
     def _at(self, problem: Problem, w: FloatArray, curvature: Curvature, single: bool = True) -> SmoothState:
         loss, slope = problem.losses(w, single=single)
         value = problem.prior.penalty(w) + problem.C * loss
-        return SmoothState(w, value, loss, slope, problem.C * slope, curvature, single)
+        cost = getattr(problem.loss, "expected_cost", np.nan)
+        return SmoothState(w, value, loss, slope, problem.C * slope, curvature, single, cost=cost)
 
     def step(self, problem: Problem, state: SmoothState) -> SmoothState:
         w, rho = state.w, problem.prior.rho

@@ -232,20 +232,21 @@ class Forest:
         )
         return values, labels
 
-    def mode(self, w: FloatArray, batch: Batch, dtype: type) -> int:
+    def mode(self, w: FloatArray, batch: Batch, dtype: type, centred: bool = False) -> int:
         """Whether sum-product may work with scaled probabilities, or needs logarithms.
 
         A belief that underflows to zero is lost; messages of its neighbours, children and parent, could have brought it
         back by at most exp(range of the edge scores) each. If that factor is far from the inverse of the smallest
-        number, what is lost is below any rounding; 400 of log(1/smallest) = 708 are allowed for float64, 40 of 87 for
-        float32.
+        number, what is lost is below any rounding; 640 of log(1/smallest) = 708 are allowed for float64, 60 of 87 for
+        float32. With ``centred``, transitions are without what belongs to their rows and columns alone.
         """
         parts = self.parts(w)
-        spread = max((_range(matrix) for matrix in parts.transitions), default=0.0)
+        range_of = _centred_range if centred and not self.n_edge_features else _range
+        spread = max((range_of(matrix) for matrix in parts.transitions), default=0.0)
         if self.n_edge_features and batch.edge_features.size:
             size = np.abs(batch.edge_features).max(axis=0)
             spread += float(sum(s * _range(matrix) for s, matrix in zip(size, parts.edge)))
-        return SCALED if spread * (batch.max_children + 1) <= (60 if dtype is np.float32 else 400) else LOGARITHMIC
+        return SCALED if spread * (batch.max_children + 1) <= (60 if dtype is np.float32 else 640) else LOGARITHMIC
 
     def work_per_node(self, batch: Batch) -> float:
         """Multiplications for one node: features and edge, times lanes."""
@@ -258,7 +259,7 @@ class Forest:
 
     def _each(self, batch: Batch, backend: Threads | None, function, slow: float = 1.0) -> None:
         # nothing is summed, so that shards are only there for the threads: few where there is little to do
-        n_shards = min(16, 1 + _n_nodes(batch) // 512)
+        n_shards = min(64, 1 + _n_nodes(batch) // 512)
         (backend or Threads()).run(function, self.shards(batch, n_shards, slow))
 
 
@@ -270,6 +271,19 @@ def single_is_enough(w: FloatArray, batch: Batch) -> bool:
 def _range(matrix: FloatArray) -> float:
     finite = matrix[np.isfinite(matrix)]
     return float(finite.max() - finite.min()) if finite.size else 0.0
+
+
+def _centred_range(matrix: FloatArray) -> float:
+    """Range of what is left when row and column of every entry are taken out, as the kernel does it (`centre`)."""
+    if not np.all(np.isfinite(matrix)):
+        return _range(matrix)
+    row, column = np.zeros(len(matrix)), np.zeros(len(matrix))
+    for _ in range(4):
+        left = matrix - column
+        row = 0.5 * (left.min(axis=1) + left.max(axis=1))
+        left = matrix - row[:, None]
+        column = 0.5 * (left.min(axis=0) + left.max(axis=0))
+    return _range(matrix - row[:, None] - column)
 
 
 def _n_examples(batch: Batch) -> int:

@@ -37,6 +37,8 @@ class Chromium:
         None looks for Chromium.
     """
 
+    options = OPTIONS
+
     def __init__(self, seconds: float = 10.0, program: str | None = None) -> None:
         self.seconds = seconds
         self.program = program or next(filter(None, map(shutil.which, NAMES)), "")
@@ -63,7 +65,7 @@ class Chromium:
             theirs.append(fcntl.fcntl(pipe[end], fcntl.F_DUPFD_CLOEXEC, 10))  # away from 3 and 4
             os.close(pipe[end])
             ours.append(pipe[1 - end])
-        arguments = [self.program, *OPTIONS, f"--user-data-dir={self._folder}", "about:blank"]
+        arguments = [self.program, *self.options, f"--user-data-dir={self._folder}", "about:blank"]
         if os.geteuid() == 0:
             arguments.insert(1, "--no-sandbox")  # Chromium does not start for root otherwise
         silent = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]

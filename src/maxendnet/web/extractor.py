@@ -30,7 +30,7 @@ from maxendnet.web.dataset import (
 )
 from maxendnet.web.decode import Choice, choose, field_margins, fields_together
 from maxendnet.web.features import GROUPS, KNOWN_SITES, NEW_SITES
-from maxendnet.web.labels import LabelError, PageLabels, field_order, labels_on_page
+from maxendnet.web.labels import LabelError, PageLabels, field_order, labels_images, labels_on_page
 from maxendnet.web.page import Page
 from maxendnet.web.record import Cell, Record
 from maxendnet.web.records import choose_records, given_records
@@ -136,14 +136,21 @@ class Extractor(BaseEstimator):
         if not self.fields_:
             raise LabelError('no page has a label; give at least one, such as {"page": "a.html", "values": {...}}.')
         self.layout_ = self._has_layout(pages)
-        self.images_ = _labels_images(pages, labels)
+        self.images_ = labels_images(pages, labels)
         views = make_views(list(progress(pages, "reading")), self.images_)
+        numbering = Numbering()
+        return self.fit_views(views, labels, lambda i: featurise(views[i], groups, self.model, numbering), progress)
+
+    def fit_views(
+        self, views: Sequence[View], labels: Sequence[PageLabels | None], features_of: Callable[[int], Featurised],
+        progress: Progress = _quiet,
+    ) -> Extractor:  # fmt: skip
+        """The rest of `fit`, for those who keep views and features between fits; fields, layout and images are set."""
         self.problems_: list[str] = []
         rows, of_leaves = self._labelled(views, labels)
         sites = [views[i].page.site for i in rows]
         self.sites_ = sorted(set(sites))
-        numbering = Numbering()
-        made = [featurise(views[i], groups, self.model, numbering) for i in progress(rows, "features")]
+        made = [features_of(i) for i in progress(rows, "features")]
         self.estimator_, _ = self._fit_model(made, of_leaves, sites)
         truth = [_Truth(views[i], made[k], of_leaves[k]) for k, i in enumerate(rows)]
         self.calibrations_ = {"known": Calibration(), "new": Calibration()}
@@ -307,6 +314,13 @@ class Extractor(BaseEstimator):
         if isinstance(records, str) and records not in ("one", "auto"):
             raise ValueError(f"records is {records!r}; choose 'one' or 'auto', or give the records of every page.")
         views, margins = self.margins(pages, progress)
+        return self.records_of(views, margins, records, min_confidence)
+
+    def records_of(
+        self, views: Sequence[View], margins: Sequence[NDArray[np.float64]],
+        records: str | Sequence[Sequence[tuple[int, int]]] = "one", min_confidence: float = 0.0,
+    ) -> list[Record]:  # fmt: skip
+        """The rest of `extract`, for those who have views and margins."""
         together = fields_together(self.estimator_.classes_.tolist(), self.fields_)
         out = []
         for i, (view, m) in enumerate(zip(views, margins)):
@@ -382,19 +396,3 @@ class _Truth(NamedTuple):
     view: View
     made: Featurised
     labels: list[str]
-
-
-def _labels_images(pages: Sequence[Page], labels: Sequence[PageLabels | None]) -> bool:
-    """Whether some label is on an image."""
-    for page, given in zip(pages, labels):
-        if given is None:
-            continue
-        if any(node < len(page) and page.tags[node] == "img" for node, _ in given.labels):
-            return True
-        for values in given.values.values():
-            if any(value.lower().rsplit("?", 1)[0].endswith(IMAGE_ENDINGS) for value in values):
-                return True
-    return False
-
-
-IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".webp", ".avif")

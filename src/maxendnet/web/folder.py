@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import json
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from maxendnet.web.labels import LabelError, PageLabels
+from maxendnet.web.labels import LabelError, PageLabels, check_field
 from maxendnet.web.page import Page, PageError, read_page
 
 ENDINGS = (".html", ".htm", ".xhtml")
@@ -72,9 +73,18 @@ def read_pages(
 
 
 def labelled_folder(
-    folder: str | Path, given: Sequence[PageLabels], *, progress: Progress = lambda items, _: items
-) -> tuple[list[Page], list[PageLabels | None], list[str]]:
+    folder: str | Path, given: Sequence[PageLabels], *, most: int | None = None,
+    progress: Progress = lambda items, _: items,
+) -> tuple[list[Page], list[PageLabels | None], list[str]]:  # fmt: skip
     """All pages of a folder with their labels; pages without labels help to know their sites.
+
+    Parameters
+    ----------
+    folder : path
+    given : sequence of PageLabels
+    most : int, optional
+        Read no more pages than this (but all that are labelled), about as many from every folder.
+    progress : callable, optional
 
     Returns
     -------
@@ -98,6 +108,8 @@ def labelled_folder(
             if not path.is_file():
                 raise LabelError(f"line {labels.line}: there is no page {labels.page!r} in {folder}.")
             names[labels.page] = path
+    if most is not None and len(names) > most:
+        names = _some(names, of_page, most)
     # a site that is told for one page of a folder is told for the folder
     told = {str(names[labels.page].parent): labels.site for labels in given if labels.site}
     several = {
@@ -114,3 +126,32 @@ def labelled_folder(
         files.append((path, name, own or shared or below))
     pages, problems = read_pages(files, progress=progress)
     return pages, [of_page.get(page.name) for page in pages], problems
+
+
+def project_fields(folder: Path) -> list[str]:
+    """The fields of the project in a folder; none, if there is no project.
+
+    Raises
+    ------
+    LabelError
+        Its ``project.json`` cannot be read.
+    """
+    path = folder / "project.json"
+    if not path.is_file():
+        return []
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))["fields"]
+        return [check_field(name, str(path)) for name in fields]
+    except (ValueError, KeyError, TypeError) as error:
+        raise LabelError(f"{path} is not a project file ({error}); make it anew with maxendnet web init.") from error
+
+
+def _some(names: dict[str, Path], labelled: Collection[str], most: int) -> dict[str, Path]:
+    """The labelled pages, then the first of every folder, the second, and so on."""
+    nth: dict[Path, int] = {}
+    turn = {}
+    for name, path in names.items():
+        turn[name] = -1 if name in labelled else nth.setdefault(path.parent, 0)
+        nth[path.parent] = nth.get(path.parent, 0) + (name not in labelled)
+    chosen = set(sorted(names, key=lambda name: turn[name])[: max(most, len(labelled))])
+    return {name: path for name, path in names.items() if name in chosen}

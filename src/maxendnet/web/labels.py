@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from maxendnet.web.blocks import INNER, JOIN, NONE
-from maxendnet.web.page import image_address
+from maxendnet.web.page import Page, image_address
 from maxendnet.web.view import View
 
 BLANK = re.compile(r"\s+")
 NUMBER = re.compile(r"\d[\d.,]*")
+IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".webp", ".avif")
 
 
 class LabelError(ValueError):
@@ -40,6 +41,8 @@ class PageLabels:
         First and last node of every record; empty for one record a page.
     sha : str
         Checksum of the page that the node numbers belong to; empty when the line does not say.
+    done : bool
+        False for a page that is still being labelled.
     line : int
         In the file, from 1.
     """
@@ -50,6 +53,7 @@ class PageLabels:
     values: dict[str, list[str]] = field(default_factory=dict)
     records: list[tuple[int, int]] = field(default_factory=list)
     sha: str = ""
+    done: bool = True
     line: int = 0
 
     @property
@@ -62,6 +66,7 @@ def read_labels(path: str | Path) -> list[PageLabels]:
 
     A line is ``{"page": "a.html", "site": "x.com", "labels": [[214, "price"], ...]}`` or
     ``{"page": "a.html", "values": {"price": ["$12"]}}``, with ``"records": [[first, last], ...]`` if there are several.
+    Lines with ``"done": false``, which ``maxendnet web label`` writes for a page in work, are passed over.
 
     Raises
     ------
@@ -86,7 +91,8 @@ def read_labels(path: str | Path) -> list[PageLabels]:
                     f"{where} labels {labels.page!r} again, which line {seen[labels.page]} has labelled; keep one."
                 )
             seen[labels.page] = number
-            found.append(labels)
+            if labels.done:
+                found.append(labels)
     if not found:
         raise LabelError(f'{path} has no label; a line is {{"page": "a.html", "values": {{"price": "$12"}}}}.')
     return found
@@ -112,6 +118,7 @@ def parse_line(row: Any, where: str) -> PageLabels:
         values=_values(row.get("values") or {}, where),
         records=_records(row.get("records") or [], where),
         sha=row.get("sha") or "",
+        done=row.get("done") is not False,
     )
 
 
@@ -259,3 +266,16 @@ def field_order(given: Iterable[PageLabels], first: Sequence[str] = ()) -> list[
     for labels in given:
         order |= dict.fromkeys([name for _, name in labels.labels] + list(labels.values))
     return list(order)
+
+
+def labels_images(pages: Sequence[Page], labels: Sequence[PageLabels | None]) -> bool:
+    """Whether some label is on an image."""
+    for page, given in zip(pages, labels):
+        if given is None:
+            continue
+        if any(node < len(page) and page.tags[node] == "img" for node, _ in given.labels):
+            return True
+        for values in given.values.values():
+            if any(value.lower().rsplit("?", 1)[0].endswith(IMAGE_ENDINGS) for value in values):
+                return True
+    return False

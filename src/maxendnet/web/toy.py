@@ -20,6 +20,12 @@ SENTENCES = (
     "Made by hand in small numbers.", "Easy to clean and hard to break.", "Looks well in any room.",
     "Comes with a bag of cotton.", "A gift that is used every day.", "Takes little space when put away.",
 )  # fmt: skip
+STYLE = (
+    "body { max-width: 860px; margin: 0 auto; padding: 0 16px; font: 16px/1.6 sans-serif; color: #222 } "
+    ".menu { display: flex; gap: 20px; list-style: none; padding: 12px 0; border-bottom: 1px solid #ccc } "
+    "#foot { margin-top: 32px; border-top: 1px solid #ccc; font-size: 13px } "
+    "th { text-align: left; padding-right: 16px }"
+)
 Item = dict[str, str]
 
 
@@ -103,7 +109,8 @@ def _frame(title: str, body: str, site: str) -> str:
         f'<li><a href="/{word.lower()}">{word}</a></li>' for word in ("Home", "New", "Sale", "Help", "Basket")
     )
     return (
-        f"<!doctype html><html><head><meta charset=utf-8><title>{escape(title)}</title></head><body>"
+        f"<!doctype html><html><head><meta charset=utf-8><title>{escape(title)}</title><style>{STYLE}</style></head>"
+        "<body>"
         f'<div id="top"><ul class="menu">{menu}</ul><p>Free delivery over $50</p></div>{body}'
         f'<div id="foot"><p>Copyright {site}</p><p><a href="/terms">Terms</a> <a href="/contact">Contact</a></p></div>'
         "</body></html>"

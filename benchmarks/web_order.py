@@ -1,0 +1,151 @@
+"""In which order to label pages: simulated labelling on the SWDE sample.
+
+    python benchmarks/web_order.py --data FOLDER
+    python benchmarks/web_order.py --data FOLDER --quick
+
+The data are as for ``web_swde.py``. The 35 training pages of a vertical (five of each of seven sites) wait to be
+labelled. A page is asked for, its labels are told, a model is trained on all that was told, and asked about the 70 test
+pages, until 98 % of them are right, or MOST are told. How many pages until the test pages are right (all attributes of
+a page, on 90, 95 and 98 % of the pages)?
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import parser, say, table
+from web_swde import Vertical, fit, margins
+
+from maxendnet.solvers import SDCA
+from maxendnet.web.agreement import agree
+from maxendnet.web.blocks import fields_of
+from maxendnet.web.calibrate import Calibration
+from maxendnet.web.decode import choose
+from maxendnet.web.features import KNOWN_SITES
+from maxendnet.web.labelling.order import next_page, page_certainty
+from maxendnet.web.systems import estimator
+
+VERTICALS = ("camera", "book", "auto")
+MOST = 16
+SHARES = (0.9, 0.95, 0.98)
+CURVE = Calibration()
+
+
+class Simulation:
+    """One vertical; models are kept by the pages they were trained on, since orders begin alike."""
+
+    def __init__(self, data: Vertical) -> None:
+        self.data = data
+        self.pool = np.flatnonzero(data.split == "train")
+        self.test = np.flatnonzero(data.split == "test")
+        self.models: dict[frozenset[int], tuple[Any, Any]] = {}
+        self.shares: dict[frozenset[int], float] = {}
+        self.rules: dict[frozenset[int], dict[str, list[float]]] = {}
+
+    def learn(self, told: list[int]) -> float:
+        """Share of test pages that are all right."""
+        key = frozenset(told)
+        if key not in self.models:
+            system = estimator("l2crf").set_params(solver=SDCA(check_every=2), random_state=0)  # quick with few pages
+            rows = np.sort(self.pool[told])
+            self.models[key] = fit(self.data, rows, system, KNOWN_SITES, 1, "independent", 5.0)
+            self.shares[key] = float(np.mean(self.right(self.answers(self.test, *self.models[key]))))
+        return self.shares[key]
+
+    def certainty(self, told: list[int], rule: str) -> list[float]:
+        """Of the pages that wait."""
+        key = frozenset(told)
+        if not told:
+            return [0.0] * len(self.pool)
+        if key not in self.rules:
+            self.rules[key] = rules(self.answers(self.pool, *self.models[key]))
+        return self.rules[key][rule]
+
+    def answers(self, rows: Any, system: Any, columns: Any) -> list[Any]:
+        data = self.data
+        found = agree([data.views[i] for i in rows], margins(data, rows, system, columns, "independent"))
+        return [choose(m, data.views[i].texts, together=data.together) for i, m in zip(rows, found)]
+
+    def right(self, answers: list[Any]) -> list[bool]:
+        data, out = self.data, []
+        for i, choices in zip(self.test, answers):
+            hits = [c is not None and name in fields_of(data.y[i][c.leaf]) for name, c in zip(data.fields, choices)]
+            out.append(all(hit or name not in data.has[i] for name, hit in zip(data.fields, hits)))
+        return out
+
+    def label(self, order: str, rule: str, seed: int) -> list[float]:
+        """Share of test pages that are right after 1, 2, ... pages, until nearly all are."""
+        shuffled = np.random.default_rng(seed).permutation(len(self.pool)).tolist()
+        sites = self.data.site[self.pool].tolist()
+        told: list[int] = []
+        curve: list[float] = []
+        while len(told) < min(MOST, len(self.pool)) and (not curve or curve[-1] < SHARES[-1]):
+            asks = order == "least" or (order == "sites-least" and len({sites[i] for i in told}) == len(set(sites)))
+            certainty = self.certainty(told, rule) if asks else [0.0] * len(self.pool)
+            told.append(next_page(sites, told, certainty, shuffled, order))  # type: ignore[arg-type]
+            curve.append(self.learn(told))
+        return curve
+
+
+def rules(answers: list[Any]) -> dict[str, list[float]]:
+    """How certain a model is of each page, by several rules."""
+    return {
+        "mean": [float(np.mean([0.0 if c is None else CURVE(c) for c in choices])) for choices in answers],
+        "lead": [page_certainty(choices) for choices in answers],
+    }
+
+
+# name in the table, order, rule
+WAYS = (
+    ("random", "random", "lead"),
+    ("site by site", "sites", "lead"),
+    ("least mean confidence first", "least", "mean"),
+    ("least lead first", "least", "lead"),
+    ("one of each site, then least mean confidence", "sites-least", "mean"),
+    ("one of each site, then least lead", "sites-least", "lead"),
+)
+
+
+def needed(curve: list[float], share: float) -> int:
+    """Pages until a share of the test pages is right; one more than MOST if it is not reached."""
+    return next((n for n, right in enumerate(curve, 1) if right >= share), MOST + 1)
+
+
+def pages(curves: list[list[float]], share: float) -> str:
+    """Mean number of pages needed."""
+    return f"{np.mean([needed(curve, share) for curve in curves]):.1f}"
+
+
+def main() -> None:
+    options = parser(__doc__, letters=False)
+    options.add_argument("--data", type=Path, required=True, help="folder with the files of the verticals")
+    options.add_argument("--verticals", default=",".join(VERTICALS))
+    options.add_argument("--runs", type=int, default=8)
+    given = options.parse_args()
+    names = given.verticals.split(",")[: 1 if given.quick else None]
+    curves: dict[str, dict[str, list[list[float]]]] = {way: {name: [] for name in names} for way, *_ in WAYS}
+    for name in names:
+        say(f"reading {name}")
+        simulation = Simulation(Vertical(given.data / f"{name}.jsonl.gz", most=3 if given.quick else None))
+        for seed in range(1 if given.quick else given.runs):
+            for way, order, rule in WAYS:
+                curve = simulation.label(order, rule, seed)
+                curves[way][name].append(curve)
+                found = [needed(curve, share) for share in SHARES]
+                say(f"{name}, run {seed}, {way}: {found} ({len(simulation.models)} models)")
+            for known in (simulation.models, simulation.shares, simulation.rules):
+                known.clear()
+    rows = []
+    for way, of_verticals in curves.items():
+        cells = [" / ".join(pages(some, share) for share in SHARES) for some in of_verticals.values()]
+        every = [curve for some in of_verticals.values() for curve in some]
+        rows.append([way, *cells, *[f"**{pages(every, share)}**" for share in SHARES]])
+    head = ["order", *names, *[f"all, {share:.0%}" for share in SHARES]]
+    sys.stdout.write(table(head, rows))
+
+
+if __name__ == "__main__":
+    main()

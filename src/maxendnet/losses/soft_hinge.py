@@ -1,0 +1,64 @@
+"""The hinge loss with a soft maximum: what smooth solvers see of the hinge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from maxendnet import _kernels
+from maxendnet.losses.hinge import Hinge
+from maxendnet.losses.log import Log
+
+if TYPE_CHECKING:
+    from maxendnet.problem import FloatArray, Problem
+
+
+@dataclass(eq=False, repr=False)
+class SoftHinge(Hinge):
+    """``temperature * log sum_y exp([cost(y_i, y) - w . (f(x_i, y_i) - f(x_i, y))] / temperature)``.
+
+    Above the hinge by at most the temperature times the entropy of ``p_i(y)``, which is proportional to the terms of
+    the sum; without costs and at temperature 1 it is the log loss. Its gradient is that of the hinge with all
+    labellings in the place of the worst one, in the shares p_i, so that they make up a dual point of the hinge.
+
+    Parameters
+    ----------
+    temperature : float, default=1.0
+
+    Examples
+    --------
+    >>> SoftHinge(temperature=0.1).smooth
+    True
+    """
+
+    temperature: float = 1.0
+    smooth = True
+    expected_cost = np.nan
+    """``sum_i weight_i sum_y p_i(y) cost(y_i, y)`` of the last evaluation with a gradient."""
+
+    def evaluate(self, problem: Problem, w: FloatArray, gradient: bool, single: bool) -> tuple[FloatArray, FloatArray]:
+        """Loss of every example and, if asked, the gradient of their weighted sum."""
+        structure, batch = problem.structure, problem.batch
+        w, cost = w / self.temperature, problem.cost / self.temperature
+        dtype = np.float32 if single and structure.mode(w, batch, np.float32, centred=True) == 0 else np.float64
+        mode = structure.mode(w, batch, dtype, centred=True)
+        weights, padded_cost = structure.for_search(w, dtype), structure.pad_cost(cost, dtype)
+        values, costs = np.zeros(problem.n_examples), np.zeros(problem.n_examples)
+        blocks, groups = problem.blocks
+
+        def part(first: int, last: int, buffer: FloatArray | None) -> None:
+            _kernels.log_oracle(
+                batch, structure.shape, groups, blocks.examples, weights, padded_cost, mode, first, last, values, costs,
+                buffer,
+            )  # fmt: skip
+
+        slope = problem.sum_over(blocks.shards, part, gradient)
+        if gradient:
+            self.expected_cost = self.temperature * float(costs @ batch.weights)
+        return self.temperature * values, slope
+
+    def curvature(self, problem: Problem) -> FloatArray:
+        """Diagonal of the Hessian of the weighted sum where all labellings are alike, as a scale of the weights."""
+        return Log().curvature(problem) / self.temperature

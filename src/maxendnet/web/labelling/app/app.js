@@ -1,0 +1,307 @@
+"use strict";
+// The page to work on: what is known and changed, talking with the server, clicks and keys. Drawing is in page.js and
+// panel.js.
+
+const BASE = location.pathname; // "/secret/"
+const TOKEN = BASE.split("/")[1];
+let fields = [];
+let state = { version: -1, pages: [], done: 0, total: 0 };
+let page = null; // what the server says of the page that is shown
+let labels = []; // [node, field]; node is the first of a leaf
+let own = new Set(); // labels that a person has given
+let touched = false; // whether the person has changed something on this page
+let undo = [];
+let active = 0; // field
+let activeRecord = 0;
+let anchor = -1; // leaf of the last click
+let visited = [];
+let busy = false;
+let plain = false;
+let unsaved = 0;
+let failed = false; // whether the last change is not on the disk
+
+// ---- talking with the server ------------------------------------------------------------------------------------
+
+async function ask(path) {
+  const answer = await fetch(BASE + "api/" + path, { credentials: "omit" });
+  const value = await answer.json();
+  if (!answer.ok) throw new Error(value.error || answer.statusText);
+  return value;
+}
+
+let saving = Promise.resolve();
+function save(done) {
+  const body = JSON.stringify({ n: page.n, sha: page.sha, labels, done });
+  unsaved += 1;
+  saving = saving.catch(() => {}).then(async () => {
+    try {
+      const answer = await fetch(BASE + "api/save", {
+        method: "POST", credentials: "omit", body,
+        headers: { "Content-Type": "application/json", "X-Maxendnet-Token": TOKEN },
+      });
+      const value = await answer.json();
+      if (!answer.ok) throw new Error(value.error || answer.statusText);
+      say("Saved");
+      failed = false;
+      return value;
+    } catch (error) {
+      failed = true;
+      say("Not saved: " + (error instanceof TypeError ? "the server does not answer; is it still running?" : error.message), "bad");
+      throw error;
+    } finally {
+      unsaved -= 1;
+    }
+  });
+  return saving;
+}
+
+let said = 0;
+function say(text, kind = "") {
+  const status = get("status");
+  status.textContent = text;
+  status.className = kind;
+  said = kind === "bad" ? Date.now() + 8000 : Date.now() + 1500;
+}
+
+async function look() {
+  try {
+    const found = await ask("state?version=" + state.version);
+    if (failed && !unsaved) save(page.source === "done").catch(() => {}); // the server is there again
+    const renewed = found.version !== state.version;
+    state = { ...state, ...found };
+    if (renewed) {
+      fields = state.fields;
+      showProgress();
+    }
+    // a page may have been asked for just before a model was ready, and answered just after the state
+    if (page && !busy && page.version !== state.version) await renew();
+    if (Date.now() > said) {
+      const text = state.problem || (state.doing ? state.doing[0].toUpperCase() + state.doing.slice(1) + "…" : "");
+      get("status").textContent = text;
+      get("status").className = state.problem ? "bad" : state.doing ? "busy" : "";
+    }
+  } catch (error) {
+    if (Date.now() > said) say("The server does not answer; what was saved is safe.", "bad");
+  }
+}
+
+// ---- pages ------------------------------------------------------------------------------------------------------
+
+async function open(n, back = false) {
+  busy = true;
+  try {
+    await saving.catch(() => {});
+    const found = await ask("page?n=" + n);
+    if (page && !back) visited.push(page.n);
+    page = found;
+    labels = page.labels;
+    touched = false;
+    undo = [];
+    anchor = -1;
+    activeRecord = 0;
+    takeOwn();
+    await draw();
+    active = firstEmpty();
+    show();
+    stage.scrollTop = 0;
+    reveal();
+  } catch (error) {
+    say(error.message, "bad");
+  } finally {
+    busy = false;
+  }
+}
+
+// suggestions and confidences of a newer model, for a page that the person has not touched
+async function renew() {
+  const n = page.n;
+  const found = await ask("page?drawn=0&n=" + n);
+  if (!page || page.n !== n) return;
+  page.version = found.version;
+  page.confidence = found.confidence;
+  if (!touched && page.source !== "done" && page.source !== "begun") {
+    page.source = found.source;
+    page.records = found.records;
+    labels = found.labels;
+    takeOwn();
+  }
+  show();
+}
+
+function takeOwn() {
+  const given = page.source === "done" || page.source === "begun";
+  own = new Set(given ? labels.map(key).filter((k) => page.source === "done" || !(k in page.confidence)) : []);
+}
+
+async function right() {
+  if (busy || !page) return;
+  busy = true;
+  try {
+    const answer = await save(true);
+    page.source = "done";
+    if (answer.next === null) {
+      own = new Set(labels.map(key));
+      show();
+      await look();
+      say("All pages are done.");
+    } else {
+      await open(answer.next);
+    }
+  } catch (error) { /* said by save */ } finally {
+    busy = false;
+  }
+}
+
+function held() {
+  if (failed) say("This page is not saved yet; press Enter to try again.", "bad");
+  return failed;
+}
+
+async function skip() {
+  if (busy || !page || held()) return;
+  const seen = page.n;
+  const found = await ask("next?but=" + seen);
+  // what was skipped is not asked for again at once: take the next waiting page after it
+  const waiting = state.pages.map((p, i) => i).filter((i) => state.pages[i].state !== "done" && i !== seen && !visited.includes(i));
+  const next = found.next !== null && !visited.includes(found.next) ? found.next : waiting.length ? waiting[0] : found.next;
+  if (next !== null && next !== seen) await open(next);
+}
+
+async function back() {
+  if (busy || !visited.length || held()) return;
+  await open(visited.pop(), true);
+}
+
+// ---- labels -----------------------------------------------------------------------------------------------------
+
+const key = ([node, name]) => node + " " + name;
+
+function recordOf(node) {
+  if (!page.records.length) return 0;
+  return page.records.findIndex(([first, last]) => first <= node && node <= last);
+}
+
+function change(next) {
+  undo.push([labels, own]);
+  own = new Set([...own, ...next.map(key).filter((k) => !labels.some((label) => key(label) === k))]);
+  labels = next;
+  touched = true;
+  if (page.source !== "done") page.source = "begun";
+  show();
+  save(page.source === "done").catch(() => {});
+}
+
+function assign(leaf, extend, range) {
+  const name = fields[active];
+  const first = page.leaves[leaf][0][0];
+  const here = recordOf(first);
+  activeRecord = Math.max(0, here);
+  let leaves = [leaf];
+  if (range && anchor >= 0) {
+    leaves = [];
+    for (let k = Math.min(anchor, leaf); k <= Math.max(anchor, leaf); k++) leaves.push(k);
+  }
+  const nodes = leaves.map((k) => page.leaves[k][0][0]);
+  const has = (node) => labels.some((label) => label[0] === node && label[1] === name);
+  if (!range && has(first)) {
+    anchor = leaf;
+    change(labels.filter((label) => !(label[0] === first && label[1] === name)));
+    return;
+  }
+  const kept = extend || range ? labels : labels.filter(([node, other]) => other !== name || recordOf(node) !== here);
+  const added = nodes.filter((node) => !kept.some((label) => label[0] === node && label[1] === name));
+  if (!range) anchor = leaf;
+  change([...kept, ...added.map((node) => [node, name])]);
+  // go on to the next field that has nothing yet
+  if (!extend && !range && page.records.length < 2) {
+    const empty = firstEmpty(active + 1);
+    if (!hasField(empty)) active = empty;
+    showRecords();
+  }
+}
+
+function clear() {
+  const name = fields[active];
+  const next = labels.filter(([node, other]) => other !== name || (page.records.length > 1 && recordOf(node) !== activeRecord));
+  if (next.length < labels.length) change(next);
+}
+
+function takeBack() {
+  if (!undo.length) return;
+  [labels, own] = undo.pop();
+  show();
+  save(page.source === "done").catch(() => {});
+}
+
+const hasField = (f) => labels.some(([, name]) => name === fields[f]);
+
+function firstEmpty(from = 0) {
+  for (let j = 0; j < fields.length; j++) {
+    const f = (from + j) % fields.length;
+    if (!hasField(f)) return f;
+  }
+  return from < fields.length ? Math.min(from ? from - 1 : 0, fields.length - 1) : fields.length - 1;
+}
+
+// ---- clicks and keys --------------------------------------------------------------------------------------------
+
+overlay.addEventListener("click", (event) => {
+  if (busy || !page || !fields.length) return;
+  const leaf = leafAt(event);
+  if (leaf >= 0) assign(leaf, event.ctrlKey || event.metaKey, event.shiftKey);
+});
+overlay.addEventListener("mousedown", (event) => { if (event.shiftKey) event.preventDefault(); }); // selects no text
+
+let moved = null;
+overlay.addEventListener("pointermove", (event) => {
+  if (!moved) requestAnimationFrame(() => {
+    const leaf = busy ? -1 : leafAt(moved);
+    moved = null;
+    const box = leaf >= 0 ? boxOf(leaf) : null;
+    hover.hidden = !box;
+    if (box) {
+      place(hover, box, 2);
+      colour(hover, active);
+      overlay.title = fields[active] + ": " + page.leaves[leaf][1].slice(0, 100);
+    }
+  });
+  moved = event;
+});
+overlay.addEventListener("pointerleave", () => { hover.hidden = true; });
+
+document.addEventListener("keydown", (event) => {
+  if (!page || busy || event.altKey) return;
+  if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "z") takeBack();
+  else if (event.ctrlKey || event.metaKey) return;
+  else if (event.key >= "1" && event.key <= "9" && Number(event.key) <= fields.length) choose(Number(event.key) - 1, activeRecord);
+  else if (event.key === "Enter" && !(event.target instanceof HTMLElement && event.target.closest("#buttons button:not(.main), summary, #pages"))) right();
+  else if (event.key === "Delete" || event.key === "Backspace" || event.key === "0") clear();
+  else if (event.key === "ArrowRight") skip();
+  else if (event.key === "ArrowLeft") back();
+  else if (event.key === "s") togglePlain();
+  else return;
+  event.preventDefault();
+});
+
+function togglePlain() {
+  plain = !plain;
+  get("plain").setAttribute("aria-pressed", String(plain));
+  styles();
+  fit();
+}
+
+get("right").addEventListener("click", right);
+get("skip").addEventListener("click", skip);
+get("back").addEventListener("click", back);
+get("undo").addEventListener("click", takeBack);
+get("plain").addEventListener("click", togglePlain);
+window.addEventListener("resize", later);
+window.addEventListener("beforeunload", (event) => { if (unsaved || failed) event.preventDefault(); });
+
+async function begin() {
+  await look();
+  const { next } = await ask("next");
+  await open(next === null ? 0 : next);
+  setInterval(() => { if (!document.hidden) look(); }, 1000);
+}
+begin().catch((error) => say(error.message, "bad"));

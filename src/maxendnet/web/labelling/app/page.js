@@ -1,0 +1,213 @@
+"use strict";
+// Drawing a saved page: element by element, in a frame where nothing runs. A layer above the frame takes the clicks and
+// shows the outlines, so that the saved page is neither changed nor asked.
+
+const NARROWEST = 640; // a saved page is drawn at least that wide, and made smaller to fit
+const TALLEST = 4000000; // browsers end at some ten millions
+const PICTURE = "data:image/svg+xml," + encodeURIComponent(
+  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 120 90"><rect width="120" height="90" fill="#eceff3"/>' +
+  '<path d="M20 72l26-32 18 20 12-13 24 25z" fill="#c3cad3"/><circle cx="84" cy="28" r="9" fill="#c3cad3"/></svg>');
+
+const get = (id) => document.getElementById(id);
+const [stage, room, paper, frame, overlay, marks, hover] =
+  ["stage", "room", "paper", "frame", "overlay", "marks", "hover"].map(get);
+
+let scale = 1;
+let shown = null; // the page that is drawn; another one may be on its way
+let drawn = new Map(); // page node -> nodes of the frame's document
+let leafOf = new Map(); // page node -> leaf
+const leafOfDrawn = new WeakMap(); // node of the frame's document -> leaf
+
+function load(address) {
+  return new Promise((resolve) => {
+    frame.addEventListener("load", resolve, { once: true });
+    frame.contentWindow.location.replace(address);
+  });
+}
+
+async function draw() {
+  const path = page.name.split("/").map(encodeURIComponent).join("/");
+  shown = null;
+  hover.hidden = true;
+  marks.replaceChildren();
+  await load(BASE + "pages/" + path + (page.frame.quirks ? "?quirks=1" : ""));
+  const doc = frame.contentDocument;
+  const made = [];
+  drawn = new Map();
+  leafOf = new Map();
+  page.leaves.forEach(([nodes], k) => nodes.forEach((n) => leafOf.set(n, k)));
+  const all = doc.createDocumentFragment(); // put into the document at once
+  for (const [tag, parent, content, number] of page.frame.nodes) {
+    let node;
+    if (tag === "#") {
+      node = doc.createTextNode(content);
+    } else {
+      node = made.length ? doc.createElement(tag) : doc.body;
+      for (const [name, value] of Object.entries(content)) {
+        if (name === "src" && !value) lacking(node, content);
+        else node.setAttribute(name, value);
+      }
+    }
+    if (made.length) (parent ? made[parent] : all).appendChild(node);
+    made.push(node);
+    if (leafOf.has(number)) {
+      drawn.set(number, [...(drawn.get(number) || []), node]);
+      leafOfDrawn.set(node, leafOf.get(number));
+    }
+  }
+  doc.body.appendChild(all);
+  shown = page;
+  styles();
+  for (const image of doc.images) image.addEventListener("load", later);
+  fit();
+}
+
+function lacking(image, given) {
+  image.setAttribute("src", PICTURE);
+  if (!given.width && !given.height) image.setAttribute("width", "120");
+}
+
+function styles() {
+  const doc = frame.contentDocument;
+  for (const old of [...doc.head.querySelectorAll("style")]) old.remove();
+  for (const css of plain ? [] : page.frame.styles) {
+    const style = doc.createElement("style");
+    style.textContent = css;
+    doc.head.appendChild(style);
+  }
+}
+
+function fit() {
+  if (!shown || shown !== page) return;
+  const width = Math.max(stage.clientWidth, NARROWEST);
+  scale = stage.clientWidth / width;
+  frame.style.width = width + "px";
+  frame.style.height = stage.clientHeight / scale + "px"; // first as high as a window, for pages that measure by it
+  const doc = frame.contentDocument;
+  const height = Math.min(TALLEST, Math.max(doc.documentElement.scrollHeight, doc.body.scrollHeight, stage.clientHeight / scale));
+  const wide = Math.min(4000, Math.max(width, doc.documentElement.scrollWidth));
+  frame.style.height = height + "px";
+  frame.style.width = wide + "px";
+  paper.style.transform = "scale(" + scale + ")";
+  room.style.height = height * scale + "px";
+  room.style.width = wide * scale + "px";
+  outline();
+}
+
+let waiting = 0;
+function later() {
+  clearTimeout(waiting);
+  waiting = setTimeout(fit, 120);
+}
+
+// where a leaf is in the frame, as a box; null when it is not drawn
+function boxOf(leaf) {
+  let box = null;
+  for (const number of page.leaves[leaf][0]) {
+    for (const node of drawn.get(number) || []) {
+      for (const r of rects(node)) {
+        if (r.width < 1 || r.height < 1) continue;
+        box = box ? { left: Math.min(box.left, r.left), top: Math.min(box.top, r.top),
+                      right: Math.max(box.right, r.right), bottom: Math.max(box.bottom, r.bottom) } : r;
+      }
+    }
+  }
+  return box;
+}
+
+function rects(node) {
+  if (node.nodeType === 1) return [node.getBoundingClientRect()];
+  const range = frame.contentDocument.createRange();
+  range.selectNodeContents(node);
+  return range.getClientRects();
+}
+
+function outline() {
+  marks.replaceChildren();
+  if (shown !== page) return;
+  const boxes = labels.map(([node]) => boxOf(leafOf.get(node)));
+  labels.forEach((label, k) => {
+    const name = label[1];
+    const box = boxes[k];
+    if (!box) return;
+    // the name stands above its box, or beside it where it would hide something
+    const long = 8 + 8 * name.length;
+    const above = { left: box.left, right: box.left + long, top: box.top - 22, bottom: box.top - 3 };
+    const hides = (x, y) => [0.1, 0.5, 0.9].some((share) => leafUnder(x + share * long, y, 0) >= 0);
+    const beside = above.top < 0 || boxes.some((b, j) => j !== k && b && overlap(b, above)) ||
+      (hides(box.left, box.top - 12) && !hides(box.right + 4, box.top + 6));
+    const mark = document.createElement("div");
+    mark.className = "mark" + (own.has(key(label)) ? " own" : "") + (beside ? " beside" : "");
+    place(mark, box, 3);
+    colour(mark, fields.indexOf(name));
+    const tag = document.createElement("span");
+    tag.textContent = name;
+    mark.appendChild(tag);
+    marks.appendChild(mark);
+  });
+}
+
+const overlap = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+
+function place(element, box, pad) {
+  element.style.left = box.left - pad + "px";
+  element.style.top = box.top - pad + "px";
+  element.style.width = box.right - box.left + 2 * pad + "px";
+  element.style.height = box.bottom - box.top + 2 * pad + "px";
+}
+
+function colour(element, f) {
+  element.style.setProperty("--colour", "var(--f" + (f % 9) + ")");
+}
+
+// the leaf at a point of the frame, exactly there, or -1
+function leafUnder(x, y, pad) {
+  for (const element of frame.contentDocument.elementsFromPoint(x, y)) {
+    for (const node of [element, ...element.childNodes]) {
+      const leaf = leafOfDrawn.get(node);
+      if (leaf !== undefined && [...rects(node)].some((r) => inside(r, x, y, pad))) return leaf;
+    }
+  }
+  return -1;
+}
+
+// the leaf at a point of the window, or near it, or -1
+function leafAt(event) {
+  if (!shown || shown !== page) return -1;
+  const corner = frame.getBoundingClientRect();
+  const x = (event.clientX - corner.left) / scale;
+  const y = (event.clientY - corner.top) / scale;
+  const exact = leafUnder(x, y, 2);
+  if (exact >= 0) return exact;
+  // beside a text, in its box: the nearest of the few that are there
+  const doc = frame.contentDocument;
+  const top = doc.elementsFromPoint(x, y).find((element) => element !== doc.body && element !== doc.documentElement);
+  if (!top) return -1;
+  let best = -1;
+  let least = 40;
+  const walk = doc.createTreeWalker(top, 5); // elements and texts
+  for (let node = walk.currentNode, n = 0; node && n < 60; node = walk.nextNode(), n++) {
+    const leaf = leafOfDrawn.get(node);
+    if (leaf === undefined) continue;
+    for (const r of rects(node)) {
+      const far = Math.hypot(Math.max(r.left - x, 0, x - r.right), Math.max(r.top - y, 0, y - r.bottom));
+      if (far < least) [best, least] = [leaf, far];
+    }
+  }
+  return best;
+}
+
+function inside(r, x, y, pad) {
+  return x >= r.left - pad && x <= r.right + pad && y >= r.top - pad && y <= r.bottom + pad;
+}
+
+// bring the first label of a field into view, if it is not
+function reveal(f = -1) {
+  const found = labels.find(([, name]) => f < 0 || name === fields[f]);
+  const box = found && boxOf(leafOf.get(found[0]));
+  if (!box) return;
+  const top = box.top * scale;
+  if (top < stage.scrollTop + 20 || box.bottom * scale > stage.scrollTop + stage.clientHeight - 20) {
+    stage.scrollTop = Math.max(0, top - stage.clientHeight / 3);
+  }
+}

@@ -1,0 +1,155 @@
+"use strict";
+// The panel on the right: the record, or the table of records, of the page that is shown; progress; all pages.
+
+function make(tag, name = "", text = "") {
+  const element = document.createElement(tag);
+  if (name) element.className = name;
+  if (text) element.textContent = text;
+  return element;
+}
+
+function show() {
+  const slash = page.name.lastIndexOf("/");
+  get("name").textContent = page.name.slice(slash + 1);
+  get("name").title = page.title;
+  get("site").textContent = page.site;
+  document.title = page.name + " – label";
+  const problems = [...page.frame.notes, ...page.problems].slice(0, 5);
+  get("problems").replaceChildren(...problems.map((text) => make("li", "", text)));
+  get("back").disabled = !visited.length;
+  get("undo").disabled = !undo.length;
+  showRecords();
+  outline();
+  showCurrent();
+}
+
+function showRecords() {
+  const ask = get("ask");
+  ask.replaceChildren();
+  const word = make("b", "", fields[active] || "");
+  colour(word, active);
+  if (page.source === "done") ask.append("Done. Change it if it is wrong.");
+  else if (!hasField(active)) ask.append("Click ", word, page.source === "nothing" ? " on the page." : " on the page, if it is there.");
+  else if (page.source === "model") ask.append("Is this right? If not, choose a field and click.");
+  else ask.append("All fields are there. Press Enter.");
+  get("records").replaceChildren(page.records.length > 1 ? recordTable() : recordRows());
+}
+
+function choose(f, record = 0) {
+  active = f;
+  activeRecord = record;
+  showRecords();
+  reveal(f);
+}
+
+function valuesOf(f, record) {
+  const found = labels.filter(([node, name]) => name === fields[f] && (record === null || recordOf(node) === record));
+  return found.map((label) => ({ label, text: page.leaves[leafOf.get(label[0])][1] }));
+}
+
+function sureness(values) {
+  const sure = make("span", "sure");
+  const known = values.filter(({ label }) => !own.has(key(label)) && key(label) in page.confidence);
+  if (!values.length) return sure;
+  if (known.length) {
+    const least = Math.min(...known.map(({ label }) => page.confidence[key(label)]));
+    sure.textContent = Math.round(100 * least) + " %";
+    sure.classList.add(least >= 0.8 ? "good" : least >= 0.5 ? "fair" : "poor");
+    sure.title = "How sure the model is";
+  } else {
+    sure.textContent = "yours";
+    sure.classList.add("own-word");
+  }
+  return sure;
+}
+
+function valueText(values) {
+  if (!values.length) return make("span", "value none", "not found");
+  const texts = values.map(({ text }) => text);
+  return make("span", "value", texts.length > 1 ? texts.length + " × " + texts.join(" · ") : texts[0]);
+}
+
+function recordRows() {
+  const list = make("ul", "rows");
+  fields.forEach((name, f) => {
+    const values = valuesOf(f, null);
+    const row = make("button", "row");
+    row.setAttribute("aria-pressed", String(f === active));
+    colour(row, f);
+    const what = make("span");
+    what.append(make("div", "field", name), valueText(values));
+    row.append(make("span", "chip", f < 9 ? String(f + 1) : "·"), what, sureness(values));
+    row.addEventListener("click", () => choose(f));
+    const item = make("li");
+    item.append(row);
+    list.append(item);
+  });
+  return list;
+}
+
+function recordTable() {
+  const box = make("div", "table");
+  const table = make("table");
+  const head = make("tr");
+  fields.forEach((name, f) => {
+    const button = make("button", "", (f < 9 ? f + 1 + " " : "") + name);
+    button.setAttribute("aria-pressed", String(f === active));
+    colour(button, f);
+    button.addEventListener("click", () => choose(f, activeRecord));
+    const cell = make("th");
+    cell.append(button);
+    head.append(cell);
+  });
+  table.append(head);
+  page.records.forEach((_, r) => {
+    const line = make("tr");
+    fields.forEach((name, f) => {
+      const values = valuesOf(f, r);
+      const button = make("button");
+      button.setAttribute("aria-pressed", String(f === active && r === activeRecord));
+      button.append(valueText(values), sureness(values));
+      button.addEventListener("click", () => {
+        choose(f, r);
+        const box = values.length && boxOf(leafOf.get(values[0].label[0]));
+        if (box) stage.scrollTop = Math.max(0, box.top * scale - stage.clientHeight / 3);
+      });
+      const cell = make("td");
+      cell.append(button);
+      line.append(cell);
+    });
+    table.append(line);
+  });
+  box.append(table);
+  return box;
+}
+
+function showProgress() {
+  const { done, total, certain } = state;
+  const share = total ? done / total : 0;
+  get("bar-done").style.width = 100 * share + "%";
+  get("bar-certain").style.width = state.has_model ? 100 * (1 - share) * certain + "%" : "0";
+  get("bar-done").parentElement.setAttribute("aria-valuemax", total);
+  get("bar-done").parentElement.setAttribute("aria-valuenow", done);
+  const rest = state.has_model && done < total ? " · " + Math.round(100 * certain) + " % of the rest certain" : "";
+  get("counts").textContent = done + " of " + total + " pages done" + rest;
+  const list = get("pages");
+  const at = list.scrollTop;
+  list.replaceChildren(...state.pages.map((p, n) => {
+    const button = make("button", p.state);
+    const sure = p.state === "done" ? "done" : state.has_model ? Math.round(100 * p.confidence) + " %" : "";
+    button.append(make("i"), make("span", "", p.name), make("small", "", sure));
+    button.addEventListener("click", () => { if (!busy && !held()) open(n); });
+    const item = make("li");
+    item.append(button);
+    return item;
+  }));
+  list.scrollTop = at;
+  showCurrent();
+}
+
+function showCurrent() {
+  [...get("pages").querySelectorAll("button")].forEach((button, n) => {
+    if (page && n === page.n) button.setAttribute("aria-current", "true");
+    else button.removeAttribute("aria-current");
+  });
+}

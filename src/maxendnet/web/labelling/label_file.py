@@ -1,0 +1,86 @@
+"""``labels.jsonl`` while it is worked on: one line is replaced at a time, and the file is always whole."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+from maxendnet.web.labels import LabelError, PageLabels, parse_line
+from maxendnet.whole_file import write_whole
+
+
+class LabelFile:
+    """The file is the truth: it is read before every change, so that lines written by others stay as they are.
+
+    Parameters
+    ----------
+    path : Path
+        Need not exist yet; its folder does.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = LabelFile(Path(folder, "labels.jsonl"))
+    ...     file.put({"page": "a.html", "labels": [[4, "price"]], "done": False})
+    ...     file.put({"page": "a.html", "labels": [[6, "price"]], "done": True})
+    ...     [(labels.labels, labels.done) for labels in file.read()]
+    [([(6, 'price')], True)]
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+
+    def read(self) -> list[PageLabels]:
+        """All lines, also of pages in work.
+
+        Raises
+        ------
+        LabelError
+            A line cannot be used; it says which, and why.
+        """
+        return [labels for labels, _ in self._lines()]
+
+    def put(self, row: dict[str, Any]) -> None:
+        """Replace the line of a page, or add one. On return it is on the disk, whatever happens then.
+
+        Raises
+        ------
+        LabelError
+            The file was damaged in the meantime; it is left as it is.
+        OSError
+        """
+        parse_line(row, "the new line")
+        with self._lock:
+            lines = {labels.page: text for labels, text in self._lines()}
+            old = json.loads(lines[row["page"]]) if row["page"] in lines else {}
+            # what others have noted about the page is kept; nodes take the place of values
+            kept = {name: value for name, value in old.items() if name != "values"}
+            lines[row["page"]] = json.dumps({**kept, **row}, ensure_ascii=False)
+            text = "".join(line + "\n" for line in lines.values())
+            write_whole(self.path, lambda file: file.write(text.encode()))
+
+    def _lines(self) -> list[tuple[PageLabels, str]]:
+        try:
+            text = self.path.read_text(encoding="utf-8-sig")
+        except FileNotFoundError:
+            return []
+        except UnicodeDecodeError as error:
+            raise LabelError(f"{self.path} is not UTF-8 ({error}); save it as such.") from error
+        found: dict[str, tuple[PageLabels, str]] = {}
+        for number, line in enumerate(text.split("\n"), 1):
+            if not line.strip():
+                continue
+            where = f"{self.path}, line {number}"
+            try:
+                labels = parse_line(json.loads(line), where)
+            except json.JSONDecodeError as error:
+                raise LabelError(f"{where} is not JSON ({error}); repair or remove the line.") from error
+            if labels.page in found:
+                raise LabelError(f"{where} labels {labels.page!r} again; keep one of the lines.")
+            labels.line = number
+            found[labels.page] = (labels, line.strip())
+        return list(found.values())

@@ -1,0 +1,113 @@
+"""Learning along: fits and answers on the same pages again and again; views and features are made once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from sklearn.base import clone
+
+from maxendnet.web.dataset import Featurised, Numbering, featurise
+from maxendnet.web.decode import choose, fields_together
+from maxendnet.web.extractor import Extractor, Progress
+from maxendnet.web.labelling.order import page_certainty
+from maxendnet.web.labels import PageLabels, labels_images
+from maxendnet.web.page import Page
+from maxendnet.web.record import Record
+from maxendnet.web.records import choose_records, given_records
+from maxendnet.web.view import View, make_views
+
+
+class Answers(NamedTuple):
+    """What a model says about all pages."""
+
+    extractor: Extractor
+    records: list[list[Record]]  # of every page
+    ranges: list[list[tuple[int, int]]]  # first and last node of every record; empty for one record a page
+    certainty: list[float]  # of every page, for the order
+
+
+class Learner:
+    """Pages with their views and features, made when first needed.
+
+    Parameters
+    ----------
+    pages : sequence of Page
+    settings : Extractor
+        Not fitted, or fitted: its settings are used.
+    records : {"one", "auto"}
+    """
+
+    def __init__(self, pages: Sequence[Page], settings: Extractor, records: str = "one") -> None:
+        self.pages = list(pages)
+        self.settings = settings
+        self.records = records
+        self.pictures = False  # whether images can be values, even if no label is on one yet
+        self._views: dict[bool, list[View]] = {}
+        self._made: dict[tuple[bool, int], Featurised] = {}
+        self._numbering = Numbering()
+
+    def views(self, images: bool) -> list[View]:
+        """Views of all pages."""
+        if images not in self._views:
+            self._views[images] = make_views(self.pages, images)
+        return self._views[images]
+
+    def features_of(self, images: bool) -> Callable[[int], Featurised]:
+        """A function that gives the features of a page."""
+        views, groups = self.views(images), self.settings._groups()
+        self._made = {key: made for key, made in self._made.items() if key[0] == images}  # the others take much space
+
+        def one(i: int) -> Featurised:
+            if (images, i) not in self._made:
+                self._made[images, i] = featurise(views[i], groups, self.settings.model, self._numbering)
+            return self._made[images, i]
+
+        return one
+
+    def prepare(self, images: bool, progress: Progress) -> None:
+        """Make all features."""
+        one = self.features_of(images)
+        for i in progress(range(len(self.pages)), "features"):
+            one(i)
+
+    def fit(
+        self, labels: Sequence[PageLabels | None], fields: Sequence[str], calibrate: bool, progress: Progress
+    ) -> Extractor:
+        """A model of the labelled pages.
+
+        Raises
+        ------
+        LabelError
+            No label is on its page.
+        """
+        extractor: Any = clone(self.settings)
+        extractor.calibrate = calibrate
+        extractor.fields_ = list(fields)
+        extractor.layout_ = Extractor._has_layout(self.pages)
+        extractor.images_ = self.pictures or labels_images(self.pages, labels)
+        views = self.views(extractor.images_)
+        fitted: Extractor = extractor.fit_views(views, labels, self.features_of(extractor.images_), progress)
+        return fitted
+
+    def answer(self, extractor: Extractor, min_confidence: float, progress: Progress) -> Answers:
+        """Records of all pages."""
+        views, one = self.views(extractor.images_), self.features_of(extractor.images_)
+        made = [one(i) for i in progress(range(len(self.pages)), "features")]
+        margins = extractor._margins(views, made, extractor.estimator_)
+        ranges: list[list[tuple[int, int]]] = [[] for _ in views]
+        if self.records == "auto":
+            for i, (view, m) in enumerate(zip(views, margins)):
+                parts = choose_records(view, m)
+                if len(parts) > 1:
+                    ranges[i] = [(view.leaves[part[0]][0], view.leaves[part[-1]][-1]) for part in parts]
+        found: list[list[Record]] = [[] for _ in views]
+        at = {view.page.name: i for i, view in enumerate(views)}
+        for record in extractor.records_of(views, margins, ranges, min_confidence):
+            found[at[record.page]].append(record)
+        together = fields_together(extractor.estimator_.classes_.tolist(), extractor.fields_)
+        certainty = [
+            min(page_certainty(choose(m, view.texts, leaves, together)) for leaves in given_records(view, some))
+            for view, m, some in zip(views, margins, ranges)
+        ]
+        return Answers(extractor, found, ranges, certainty)

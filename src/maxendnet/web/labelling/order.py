@@ -1,0 +1,78 @@
+"""Which page to label next: one of each site first, then the one that the model is least certain of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from maxendnet.web.decode import Choice
+
+ORDERS = ("random", "sites", "least", "sites-least")
+
+
+def next_page(
+    sites: Sequence[str], done: Collection[int], certainty: Sequence[float], shuffled: Sequence[int],
+    order: str = "sites-least",
+) -> int | None:  # fmt: skip
+    """The page to ask for, or None when all are done.
+
+    Parameters
+    ----------
+    sites : sequence of str
+        Of all pages.
+    done : collection of int
+        Pages that need not be asked for.
+    certainty : sequence of float
+        Of all pages, see `page_certainty`; alike before there is a model.
+    shuffled : sequence of int
+        All pages in an order of chance, which decides what nothing else decides.
+    order : {"random", "sites", "least", "sites-least"}
+        By chance; one page of each site before a second of any, and so on; the least certain page; one page of each
+        site by chance, and then the least certain page. The default needs the fewest pages in ``benchmarks/WEB.md``.
+
+    Examples
+    --------
+    >>> next_page(["a", "a", "b"], {0}, [0.9, 0.1, 0.5], [0, 1, 2])
+    2
+    >>> next_page(["a", "a", "b"], {0, 2}, [0.9, 0.1, 0.5], [0, 1, 2])
+    1
+    """
+    waiting = [i for i in shuffled if i not in done]
+    if not waiting:
+        return None
+    if order == "random":
+        return waiting[0]
+    of_site = Counter(sites[i] for i in done)
+    if order == "sites":
+        return min(waiting, key=lambda i: of_site[sites[i]])
+    if order == "sites-least":
+        new = [i for i in waiting if not of_site[sites[i]]]
+        if new:
+            return new[0]
+    return min(waiting, key=lambda i: certainty[i])
+
+
+def page_certainty(choices: Sequence[Choice | None]) -> float:
+    """How certain a model is of a page: the least lead of an answer over the next best, over all fields.
+
+    A lead tells more than a confidence: where two places have nearly the same high score, both seem sure, and one page
+    more decides between them.
+
+    Examples
+    --------
+    >>> page_certainty([Choice(leaf=3, score=2.0, lead=1.5), Choice(leaf=4, score=-1.0, lead=0.5)])
+    0.5
+    """
+    return min((0.0 if choice is None else choice.lead for choice in choices), default=0.0)
+
+
+def is_certain(confidences: Sequence[float], enough: float = 0.8, least: float = 0.2) -> bool:
+    """Whether a page need not be looked at: every cell is sure or not found, and at least half are found.
+
+    Examples
+    --------
+    >>> is_certain([0.9, 0.95, 0.0]), is_certain([0.9, 0.5]), is_certain([0.0, 0.0])
+    (True, False, False)
+    """
+    found = [c for c in confidences if c >= least]
+    return 2 * len(found) >= len(confidences) > 0 and all(c >= enough for c in found)

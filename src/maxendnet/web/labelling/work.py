@@ -1,0 +1,328 @@
+"""The work of labelling: pages, their labels on the disk, what the model says, and which page is next."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from maxendnet.web.extractor import Extractor
+from maxendnet.web.labelling.frame import make_frame
+from maxendnet.web.labelling.label_file import LabelFile
+from maxendnet.web.labelling.learner import Answers, Learner
+from maxendnet.web.labelling.order import is_certain, next_page
+from maxendnet.web.labels import LabelError, PageLabels, field_order, labels_on_page
+from maxendnet.web.page import Page
+from maxendnet.web.record import Record
+from maxendnet.web.view import View, value_of
+
+LEAST = 0.2  # confidence below which nothing is suggested; the default of `maxendnet web extract`
+MOST_LABELS = 5_000
+PICTURE_WORDS = ("image", "picture", "photo")
+
+
+class Refused(ValueError):
+    """A change that cannot be made; the message is for the person who labels."""
+
+
+class Newer(Exception):
+    """There are newer labels than those that a model is being made of."""
+
+
+class Work:
+    """Everything behind the page to work on; safe to use from several threads.
+
+    Parameters
+    ----------
+    root : Path
+        Folder of the pages; their names are paths in it.
+    pages : sequence of Page
+    fields : sequence of str
+    labels : LabelFile
+    model : Path, optional
+        Where every new model is written.
+    settings : Extractor, optional
+        How to learn; a fitted one is asked until there is a newer.
+    records : {"one", "auto"}
+    random_state : int
+        Of the order of pages.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from maxendnet.web.toy import toy_pages
+    >>> toy = toy_pages(n_sites=2, n_pages=3)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     toy.write(folder)
+    ...     work = Work(Path(folder), toy.pages, ["name", "price"], LabelFile(Path(folder, "labels.jsonl")))
+    ...     first = work.next()
+    ...     work.save(first, toy.pages[first].sha, [], done=True)
+    ...     second = work.next()
+    ...     toy.pages[first].site != toy.pages[second].site
+    True
+    """
+
+    def __init__(
+        self, root: Path, pages: Sequence[Page], fields: Sequence[str], labels: LabelFile, model: Path | None = None,
+        settings: Extractor | None = None, records: str = "one", random_state: int = 0,
+    ) -> None:  # fmt: skip
+        self.root = root.resolve()
+        self.pages = list(pages)
+        self.file = labels
+        self.model = model
+        self.number = {page.name: i for i, page in enumerate(self.pages)}
+        self.shuffled: list[int] = np.random.default_rng(random_state).permutation(len(self.pages)).tolist()
+        self.learner = Learner(self.pages, settings or Extractor(), records)
+        self._sha = [page.sha for page in self.pages]
+        self._leaves: dict[int, View] = {}
+        self._lock = threading.Condition()
+        self._wanted_fields = list(fields)
+        self.answers: Answers | None = None
+        self.version = 0  # of the labels and the model: another number, another state
+        self.doing = ""  # what is done in the background, in a word
+        self.problem = ""
+        self._changed = True  # labels that no model knows
+        self._stop = False
+        self._thread: threading.Thread | None = None
+        self._take(self.file.read())
+
+    # ---- labels -------------------------------------------------------------------------------------------------
+
+    def _take(self, read: Sequence[PageLabels]) -> None:
+        self.labels = {self.number[x.page]: x for x in read if x.page in self.number}
+        self.fields = field_order(read, self._wanted_fields)
+
+    @property
+    def done(self) -> set[int]:
+        return {i for i, labels in self.labels.items() if labels.done}
+
+    def save(self, i: int, sha: str, labels: Sequence[tuple[int, str]], done: bool) -> None:
+        """Write the labels of a page; when it is done, the model learns from it.
+
+        Raises
+        ------
+        Refused
+            Another page, no such node, no such field.
+        LabelError, OSError
+            The file cannot be read or written; nothing was changed.
+        """
+        if sha != self._sha[i]:
+            raise Refused("This is not the page that the server has read; load it again.")
+        view = self.view(i)
+        firsts = {t: leaf[0] for leaf in view.leaves for t in leaf}
+        pairs: dict[tuple[int, str], None] = {}
+        for node, name in labels:
+            if node not in firsts:
+                raise Refused(f"Node {node} of {self.pages[i].name} is no visible text or image.")
+            if name not in self.fields:
+                raise Refused(f"There is no field {name!r}; there are {', '.join(self.fields)}.")
+            pairs[firsts[node], name] = None
+        page = self.pages[i]
+        row: dict[str, Any] = {"page": page.name, "site": page.site, "labels": sorted(map(list, pairs)), "sha": sha}
+        with self._lock:
+            self.file.put({**row, "done": done})
+            was = i in self.done
+            self._take(self.file.read())
+            self.version += 1
+            if done or was:
+                self._changed = True
+                self._lock.notify_all()
+
+    def view(self, i: int) -> View:
+        """Leaves of a page, images too."""
+        with self._lock:
+            if i not in self._leaves:
+                if len(self._leaves) > 50:
+                    self._leaves.clear()
+                self._leaves[i] = View(self.pages[i], images=True)
+            return self._leaves[i]
+
+    # ---- what is shown ------------------------------------------------------------------------------------------
+
+    def next(self, but: int | None = None) -> int | None:
+        """The page to ask for, another than ``but`` if there is one."""
+        with self._lock:
+            sites, certainty = [page.site for page in self.pages], self.certainty()
+            done = self.done
+            avoid = done if but is None else done | {but}
+            found = next_page(sites, avoid, certainty, self.shuffled)
+            if found is None and but is not None and but not in done:
+                return but
+            return found
+
+    def certainty(self) -> list[float]:
+        """Of every page, for the order; alike without a model."""
+        if self.answers is None:
+            return [0.0] * len(self.pages)
+        return self.answers.certainty
+
+    def state(self) -> dict[str, Any]:
+        """Progress and the list of pages."""
+        with self._lock:
+            done = self.done
+            waiting = [i for i in range(len(self.pages)) if i not in done]
+            answers = self.answers
+            certain = sum(is_certain(_confidences(answers.records[i])) for i in waiting) if answers is not None else 0
+            return {
+                "version": self.version,
+                "fields": self.fields,
+                "doing": self.doing,
+                "problem": self.problem,
+                "done": len(done),
+                "total": len(self.pages),
+                "certain": certain / len(waiting) if waiting else 1.0,
+                "has_model": answers is not None,
+                "pages": [
+                    {
+                        "name": page.name, "site": page.site, "confidence": _mean(answers, i),
+                        "state": "done" if i in done else "begun" if i in self.labels else "waiting",
+                    }
+                    for i, page in enumerate(self.pages)
+                ],
+            }  # fmt: skip
+
+    def brief(self) -> dict[str, Any]:
+        """The part of the state that changes while a model is made."""
+        with self._lock:
+            return {"version": self.version, "doing": self.doing, "problem": self.problem}
+
+    def show(self, i: int, drawn: bool = True) -> dict[str, Any]:
+        """A page: its labels or what the model suggests, its leaves, and (if wanted) what is to be drawn."""
+        view = self.view(i)
+        with self._lock:
+            given, answers, version = self.labels.get(i), self.answers, self.version
+        problems: list[str] = []
+        confidence: dict[str, float] = {}
+        pairs: list[tuple[int, str]] = []
+        source = "nothing"
+        leaf_of = {t: leaf[0] for leaf in view.leaves for t in leaf}
+        if answers is not None:
+            cells = [(name, cell) for record in answers.records[i] for name, cell in record.fields.items() if cell]
+            suggested = [(leaf_of[cell.node], name) for name, cell in cells if cell.node in leaf_of]
+            confidence = {f"{leaf_of[c.node]} {name}": round(c.confidence, 3) for name, c in cells if c.node in leaf_of}
+            pairs, source = suggested, "model" if suggested else "nothing"
+        if given is not None:
+            try:
+                pairs, problems = labels_on_page(view, given)
+                source = "done" if given.done else "begun"
+            except LabelError as error:
+                problems = [str(error)]
+        shown = {
+            "n": i,
+            "name": self.pages[i].name,
+            "site": self.pages[i].site,
+            "title": self.pages[i].title,
+            "sha": self._sha[i],
+            "version": version,
+            "source": source,
+            "labels": [[leaf_of[node], name] for node, name in pairs if node in leaf_of],
+            "confidence": confidence,
+            "records": self._ranges(i, given, answers),
+            "problems": [*self.pages[i].warnings, *problems],
+        }
+        if drawn:
+            frame = make_frame(self.pages[i], self.path(i), self.root)
+            shown["frame"] = frame._asdict()
+            shown["leaves"] = [[list(leaf), value_of(view, k)[:2_000]] for k, leaf in enumerate(view.leaves)]
+        return shown
+
+    def _ranges(self, i: int, given: PageLabels | None, answers: Answers | None) -> list[tuple[int, int]]:
+        if given is not None and given.records:
+            return given.records
+        return answers.ranges[i] if answers is not None else []
+
+    def path(self, i: int) -> Path:
+        """The file of a page."""
+        return (self.root / self.pages[i].name).resolve()
+
+    # ---- learning -----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to learn in the background."""
+        self._thread = threading.Thread(target=self._run, name="learning", daemon=True)
+        self._thread.start()
+
+    def stop(self, seconds: float = 5.0) -> None:
+        """Stop learning; what is on the disk stays."""
+        with self._lock:
+            self._stop = True
+            self._lock.notify_all()
+        if self._thread is not None:
+            self._thread.join(seconds)
+
+    def _run(self) -> None:
+        settings = self.learner.settings
+        try:
+            self._say("reading pages")
+            fitted = hasattr(settings, "estimator_")
+            # by a guess, so that nobody waits when the first picture is labelled
+            self.learner.pictures = any(word in name.lower() for name in self.fields for word in PICTURE_WORDS)
+            self.learner.prepare(settings.images_ if fitted else self.learner.pictures, self._watch(stop_only=True))
+            if fitted:
+                self._publish(self.learner.answer(settings, LEAST, self._watch(stop_only=True)), save=False)
+        except Newer:
+            return
+        while True:
+            with self._lock:
+                self.doing = ""
+                while not (self._changed or self._stop):
+                    self._lock.wait()
+                if self._stop:
+                    return
+                self._changed, self.doing = False, "learning"
+                labels = [x if x is not None and x.done else None for x in map(self.labels.get, range(len(self.pages)))]
+                fields = list(self.fields)
+            try:
+                if any(labels):
+                    # first a model without confidences, at once; then one with them, while the person looks
+                    for calibrate in (False, True):
+                        self._learn(labels, fields, calibrate)
+            except Newer:
+                continue
+            except Exception as error:  # a thread that ends unheard would be worse
+                self._say("", f"{type(error).__name__}: {error}" if not isinstance(error, LabelError) else str(error))
+
+    def _learn(self, labels: Sequence[PageLabels | None], fields: Sequence[str], calibrate: bool) -> None:
+        self._say("learning" if not calibrate else "learning how sure to be")
+        watch = self._watch(stop_only=not calibrate)  # the first is quick, and somebody waits for it
+        extractor = self.learner.fit(labels, fields, calibrate, watch)
+        if calibrate and not any(curve.n_answers for curve in extractor.calibrations_.values()):
+            return  # too few pages to learn confidences from
+        self._publish(self.learner.answer(extractor, LEAST, watch), save=True)
+
+    def _publish(self, answers: Answers, save: bool) -> None:
+        with self._lock:
+            self.answers = answers
+            self.version += 1
+        if save and self.model is not None:
+            answers.extractor.save(self.model)
+        self._say(self.doing)
+
+    def _say(self, doing: str, problem: str = "") -> None:
+        with self._lock:
+            self.doing, self.problem = doing, problem
+
+    def _watch(self, stop_only: bool = False) -> Any:
+        """A progress function that gives up when there is something newer to learn, or nothing more to do."""
+
+        def watched(items: Iterable[Any], _: str) -> Iterator[Any]:
+            for item in items:
+                if self._stop or (self._changed and not stop_only):
+                    raise Newer
+                yield item
+
+        return watched
+
+
+def _confidences(records: Sequence[Record]) -> list[float]:
+    """Of every cell; 0 where nothing was found."""
+    return [0.0 if cell is None else cell.confidence for record in records for cell in record.fields.values()]
+
+
+def _mean(answers: Answers | None, i: int) -> float:
+    """Mean confidence of what was found on a page."""
+    found = [c for c in _confidences(answers.records[i]) if c] if answers is not None else []
+    return round(sum(found) / len(found), 3) if found else 0.0

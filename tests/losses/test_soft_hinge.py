@@ -1,0 +1,69 @@
+"""The soft hinge: against enumeration at several temperatures, and against the hinge it stands above."""
+
+from __future__ import annotations
+
+import brute_force
+import numpy as np
+import pytest
+import strategies
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy.special import logsumexp
+
+from maxendnet.losses import Hinge
+from maxendnet.losses.soft_hinge import SoftHinge
+from maxendnet.priors import Gaussian
+from maxendnet.problem import Problem
+from maxendnet.structures import Forest
+
+# at the lowest, edge scores are so far apart that sums are in logarithms
+TEMPERATURES = [3.0, 0.3, 1e-3]
+
+
+def problem_of(case, loss):
+    forest = Forest(case.n_features, case.n_labels, case.n_edge_types, case.n_edge_features, case.n_tied)
+    return Problem(case.batch, forest, loss, Gaussian())
+
+
+def enumerated(case, temperature):
+    """Values, gradient of their weighted sum and expected cost, from all labellings."""
+    values, slope, expected = [], np.zeros_like(case.w), 0.0
+    for i, s in enumerate(brute_force.scores_of_weights(case.w, case.batch, **case.kwargs)):
+        truth, u = brute_force.example_truth(case.batch, i), case.batch.weights[i]
+        scores = brute_force.labelling_scores(*s)
+        cost = np.array([brute_force.labelling_cost(truth, y, case.cost) for y in scores])
+        exponents = (cost + np.array(list(scores.values())) - scores[tuple(truth)]) / temperature
+        p = np.exp(exponents - logsumexp(exponents))
+        f = np.array([brute_force.feature_vector(case.batch, i, y, **case.kwargs) for y in scores])
+        values.append(temperature * logsumexp(exponents))
+        slope += u * (p @ f - brute_force.feature_vector(case.batch, i, truth, **case.kwargs))
+        expected += u * (p @ cost)
+    return np.array(values), slope, expected
+
+
+@pytest.mark.parametrize("temperature", TEMPERATURES)
+@given(case=strategies.any_case(max_nodes=4))
+@settings(deadline=None)
+def test_soft_hinge_is_enumeration(temperature, case):
+    problem = problem_of(case, SoftHinge(case.cost, temperature=temperature))
+    values, slope, expected = enumerated(case, temperature)
+    size = 1.0 + np.abs(values).max(initial=0.0) + np.abs(case.w).max(initial=0.0) * 10
+    found, gradient = problem.losses(case.w)
+    # scores divided by the temperature lose digits of p
+    tolerance = 1e-12 * size / min(temperature, 1.0)
+    assert_allclose(found, values @ case.batch.weights, atol=tolerance * (1 + case.batch.weights.sum()))
+    scale = 1.0 + max((np.abs(a).max(initial=0.0) for a in (case.batch.data, case.batch.edge_features)), default=0.0)
+    scale *= (1.0 + np.abs(case.batch.label_features).max(initial=0.0)) * (1 + case.batch.weights.sum())
+    assert_allclose(gradient, slope, atol=tolerance * scale * 5)
+    assert_allclose(problem.loss.expected_cost, expected, atol=tolerance * scale * 5)
+
+
+@given(case=strategies.any_case(max_nodes=4), temperature=st.sampled_from(TEMPERATURES))
+@settings(deadline=None)
+def test_above_the_hinge_by_at_most_the_temperature_times_the_log_of_the_number_of_labellings(case, temperature):
+    soft = problem_of(case, SoftHinge(case.cost, temperature=temperature)).losses(case.w)[0]
+    hinge = problem_of(case, Hinge(case.cost)).losses(case.w)[0]
+    most = temperature * np.log(case.n_labels) * np.diff(case.batch.offsets) @ case.batch.weights
+    slack = 1e-12 * (1 + abs(hinge) + np.abs(case.w).max(initial=0.0) * 100)
+    assert hinge - slack <= soft <= hinge + most + slack

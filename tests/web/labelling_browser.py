@@ -1,0 +1,96 @@
+"""A real browser for the tests of the page to work on: scripts run, only one server is reached, all else is noted."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+
+from maxendnet.web.chromium import OPTIONS, Chromium
+
+KEYS = {"Enter": 13, "Delete": 46, "ArrowLeft": 37, "ArrowRight": 39}
+SHIFT, CTRL = 8, 2
+
+
+class Browser(Chromium):
+    """Chromium with scripts; requests to other addresses than `origin` fail, and are kept in `refused`."""
+
+    options = (*OPTIONS, "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
+
+    def __init__(self, origin: str, width: int = 1280, height: int = 800, seconds: float = 20.0) -> None:
+        super().__init__(seconds)
+        self.origin, self.size = origin, (width, height)
+        self.refused: list[str] = []
+        self.reached: list[str] = []
+
+    def begin(self, address: str, dark: bool = False) -> None:
+        self.start()
+        self.call("Emulation.setScriptExecutionDisabled", value=False)
+        self.call("Runtime.enable")
+        self.call("Log.enable")
+        width, height = self.size
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        if dark:
+            self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+        self.load(address)
+
+    def _note(self, answer, stop):
+        if answer.get("method") != "Fetch.requestPaused":
+            return super()._note(answer, stop)
+        asked = answer["params"]
+        address = asked["request"]["url"]
+        fine = address.startswith((self.origin + "/", "data:"))
+        (self.reached if fine else self.refused).append(address)
+        self._number += 1
+        method = "Fetch.continueRequest" if fine else "Fetch.failRequest"
+        parameters = {"requestId": asked["requestId"]} | ({} if fine else {"errorReason": "Aborted"})
+        message = {"id": self._number, "method": method, "params": parameters, "sessionId": self._session}
+        self._send(json.dumps(message).encode() + b"\0", stop)
+
+    def run(self, script: str):
+        """The value of a script in the page."""
+        found = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        if "exceptionDetails" in found:
+            raise AssertionError(found["exceptionDetails"])
+        return found["result"].get("value")
+
+    def wait(self, script: str, seconds: float = 15.0):
+        """Until a script gives something true."""
+        stop = time.monotonic() + seconds
+        while not (found := self.run(script)):
+            if time.monotonic() > stop:
+                raise AssertionError(f"{script} did not come true in {seconds:g} s")
+            time.sleep(0.05)
+        return found
+
+    def press(self, key: str, modifiers: int = 0) -> None:
+        about = {"key": key, "modifiers": modifiers, "windowsVirtualKeyCode": KEYS.get(key, ord(key.upper()[0]))}
+        text = {"text": "\r"} if key == "Enter" else {"text": key} if len(key) == 1 and not modifiers else {}
+        self.call("Input.dispatchKeyEvent", type="keyDown", **about, **text)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **about)
+
+    def click(self, x: float, y: float, modifiers: int = 0) -> None:
+        for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
+            more = {} if kind == "mouseMoved" else {"button": "left", "clickCount": 1}
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, modifiers=modifiers, **more)
+
+    def click_text(self, text: str, modifiers: int = 0) -> None:
+        """Click on a text of the saved page, where a person would see it."""
+        found = self.run(
+            f"""(() => {{
+                const k = page.leaves.findIndex(([, text]) => text === {json.dumps(text)});
+                if (k < 0) return null;
+                const box = boxOf(k);
+                stage.scrollTop = Math.max(0, box.top * scale - 100);
+                const corner = frame.getBoundingClientRect();
+                const middle = [(box.left + box.right) / 2, (box.top + box.bottom) / 2];
+                return [corner.left + middle[0] * scale, corner.top + middle[1] * scale];
+            }})()"""
+        )
+        assert found, f"{text!r} is not on the page"
+        self.click(*found, modifiers=modifiers)
+
+    def screenshot(self, path) -> None:
+        data = self.call("Page.captureScreenshot", format="png")["data"]
+        with open(path, "wb") as file:
+            file.write(base64.b64decode(data))

@@ -1,0 +1,253 @@
+"""The page to work on in a real browser: clicks and keys, what is then on the disk, and a hostile page."""
+
+import errno
+import json
+import shutil
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+from labelling_browser import CTRL, SHIFT, Browser
+from test_label_frame import HOSTILE
+
+from maxendnet.web.chromium import NAMES
+from maxendnet.web.labelling.command import prepare
+from maxendnet.web.labelling.server import LabelServer
+from maxendnet.web.page import read_page
+from maxendnet.web.toy import toy_list, toy_pages
+
+pytestmark = pytest.mark.skipif(not any(map(shutil.which, NAMES)), reason="there is no Chromium here")
+FIELDS = ["name", "price", "brand"]
+SURE = "page && !busy && unsaved === 0"
+
+
+@contextmanager
+def working(folder, width=1280, height=800, **settings):
+    work, _ = prepare(folder / "shop", folder / "pages", **{"fields": FIELDS, **settings})
+    with LabelServer(work) as server, Browser(server.origin, width, height) as browser:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        work.start()
+        try:
+            browser.begin(server.address)
+            browser.wait(SURE)
+            yield browser, work
+        finally:
+            browser.close()
+            server.shutdown()
+            thread.join()
+            work.stop()
+
+
+def saved(folder):
+    """For every page: whether it is done, and the texts of each field."""
+    found = {}
+    for line in (folder / "labels.jsonl").read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        page = read_page(folder / "pages" / row["page"])
+        assert row["sha"] == page.sha
+        found[row["page"]] = row["done"], [(name, page.text(node)) for node, name in row["labels"]]
+    return found
+
+
+def reports(browser):
+    """What the browser complains about, refusals by the policy left out."""
+    wrong = [e["params"] for e in browser._events if e["method"] == "Runtime.exceptionThrown"]
+    entries = [e["params"]["entry"] for e in browser._events if e["method"] == "Log.entryAdded"]
+    return wrong + [e for e in entries if e["level"] == "error" and e["source"] != "security"]
+
+
+def settle(work, browser):
+    """Wait until the model has learned, and the page knows it."""
+    stop = time.monotonic() + 30
+    while work._changed or work.doing:
+        assert time.monotonic() < stop, work.problem
+        time.sleep(0.02)
+    browser.run("look()")
+
+
+def test_clicks_and_keys_give_the_right_labels(tmp_path):
+    toy = toy_pages(n_sites=2, n_pages=3, missing=0.0)
+    toy.write(tmp_path / "pages")
+    truth = {x.page: {name: x.values[name][0] for name in FIELDS} for x in toy.labels}
+    with working(tmp_path) as (browser, work):
+        first = browser.run("page.name")
+        # in the order of the fields: the next empty one is chosen without a key
+        for name in FIELDS[:2]:
+            browser.click_text(truth[first][name] if name == "price" or "shop" in first else "")
+        browser.wait(SURE)
+        done, labels = saved(tmp_path)[first]  # on the disk before Enter, as a page in work
+        assert not done and len(labels) == 2
+        # a wrong click, and the right one in its place
+        browser.press("3")
+        browser.click_text("Help")
+        browser.press("3")
+        browser.click_text(truth[first]["brand"])
+        browser.press("Enter")
+        browser.wait(f"{SURE} && page.name !== {json.dumps(first)}")
+        done, labels = saved(tmp_path)[first]
+        assert done and {name for name, _ in labels} == set(FIELDS) and len(labels) == 3
+        assert dict(labels)["name"] == truth[first]["name"] and dict(labels)["brand"] == truth[first]["brand"]
+        second = browser.run("page.name")
+        assert second.split("/")[0] != first.split("/")[0]  # one page of each site to begin with
+        for k, name in enumerate(FIELDS):
+            browser.press(str(k + 1))
+            settle(work, browser)
+            if not browser.run(f"valuesOf({k}, null).some((v) => v.text === {json.dumps(truth[second][name])})"):
+                browser.click_text(truth[second][name])
+        browser.press("Enter")
+        browser.wait(f"{SURE} && page.name !== {json.dumps(second)}")
+        settle(work, browser)
+        # the model now knows both sites: its suggestions are right, and Enter confirms them
+        third = browser.run("page.name")
+        shown = browser.run("[...document.querySelectorAll('.row .value')].map((v) => v.textContent)")
+        assert shown == [truth[third][name] for name in FIELDS]
+        assert browser.run("document.querySelectorAll('.mark:not(.own)').length") == 3
+        assert browser.run("[...document.querySelectorAll('.sure')].every((s) => s.textContent.endsWith('%'))")
+        browser.press("Enter")
+        browser.wait(f"{SURE} && page.name !== {json.dumps(third)}")
+        assert saved(tmp_path)[third][0]
+        browser.run("look()")
+        assert browser.run("document.getElementById('counts').textContent").startswith("3 of 6 pages done")
+        assert not browser.refused and not reports(browser)
+    assert (tmp_path / "shop.medn").exists()
+
+
+def test_ranges_more_values_removal_and_undo(tmp_path):
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "a.html").write_text(
+        "<h1>Cup</h1>" + "".join(f"<p>part {i}</p>" for i in range(5)) + "<p>$5</p>"
+    )
+    with working(tmp_path, fields=["about", "price"]) as (browser, _):
+
+        def now():
+            browser.wait(SURE)
+            return saved(tmp_path)["a.html"][1]
+
+        browser.click_text("part 1")
+        browser.press("1")
+        browser.click_text("part 3", SHIFT)
+        assert now() == [("about", f"part {i}") for i in (1, 2, 3)]
+        browser.click_text("Cup", CTRL)
+        assert now() == [("about", x) for x in ("Cup", "part 1", "part 2", "part 3")]
+        browser.click_text("part 2")  # again: it is not
+        assert now() == [("about", x) for x in ("Cup", "part 1", "part 3")]
+        browser.press("2")
+        browser.click_text("$5")
+        assert ("price", "$5") in now()
+        browser.press("2")
+        browser.press("Delete")
+        assert now() == [("about", x) for x in ("Cup", "part 1", "part 3")]
+        browser.press("z", CTRL)
+        assert ("price", "$5") in now()
+        browser.press("1")
+        browser.click_text("part 4")  # a plain click replaces
+        assert now() == [("about", "part 4"), ("price", "$5")]
+        browser.press("Enter")
+        browser.wait("page.source === 'done'")
+        assert saved(tmp_path)["a.html"][0]
+
+
+def test_nothing_is_lost_with_the_tab_or_the_server(tmp_path):
+    toy = toy_pages(n_sites=1, n_pages=2)
+    toy.write(tmp_path / "pages")
+    price = toy.labels[0].values["price"][0]
+    with working(tmp_path) as (browser, _):
+        browser.run("open(0)")
+        browser.press("2")
+        browser.click_text(price)
+        browser.wait(SURE)
+    with working(tmp_path) as (browser, _):  # another server, another browser
+        browser.run("open(0)")
+        assert browser.run("valuesOf(1, null).map((v) => v.text)") == [price]
+        assert browser.run("page.source") == "begun"
+
+
+def test_a_change_that_is_not_saved_is_told_and_tried_again(tmp_path, monkeypatch):
+    toy = toy_pages(n_sites=1, n_pages=2)
+    toy.write(tmp_path / "pages")
+    with working(tmp_path) as (browser, work):
+        put = work.file.put
+
+        def full(row):
+            raise OSError(errno.ENOSPC, "No space left on device", "labels.jsonl")
+
+        monkeypatch.setattr(work.file, "put", full)
+        name = browser.run("page.name")
+        browser.press("1")
+        browser.click_text("Help")
+        browser.wait("document.getElementById('status').textContent.includes('No space left')")
+        browser.press("Enter")
+        browser.press("ArrowRight")
+        browser.wait("failed && !busy")
+        assert browser.run("page.name") == name  # it stays until it is saved
+        monkeypatch.setattr(work.file, "put", put)
+        browser.wait(f"!failed && {SURE}")
+        assert saved(tmp_path)[name] == (False, [("name", "Help")])
+
+
+def test_a_small_window_and_several_records(tmp_path):
+    (tmp_path / "pages").mkdir()
+    for i in range(2):
+        (tmp_path / "pages" / f"{i}.html").write_text(toy_list(4, random_state=i)[0])
+    items = toy_list(4, random_state=0)[1]
+    line = {"page": "0.html", "values": {name: [x[name] for x in items] for name in ("name", "price")}}
+    (tmp_path / "labels.jsonl").write_text(json.dumps(line) + "\n")
+    with working(tmp_path, 420, 700, fields=["name", "price"], records="auto") as (browser, work):
+        settle(work, browser)
+        browser.wait("page.n === 1 && page.records.length === 4")
+        assert browser.run("document.querySelectorAll('.table tr').length") == 5
+        # nothing is wider than the window, and both halves are to be seen
+        assert browser.run("document.documentElement.scrollWidth") == 420
+        assert browser.run("stage.clientHeight") > 200 and browser.run("scale") < 1
+        # a click on another price changes this record alone
+        other = toy_list(4, random_state=1)[1]
+        before = browser.run("page.records.map((_, r) => valuesOf(1, r).map((v) => v.text))")
+        assert before == [[x["price"]] for x in other]
+        browser.press("2")
+        browser.click_text(other[2]["name"])
+        browser.wait(SURE)
+        after = browser.run("page.records.map((_, r) => valuesOf(1, r).map((v) => v.text))")
+        assert after == [[x["price"]] if r != 2 else [x["name"]] for r, x in enumerate(other)]
+        assert not reports(browser)
+
+
+def test_a_hostile_page_runs_nothing_and_fetches_nothing(tmp_path):
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "bad.html").write_text(HOSTILE.replace("evil()", "top.evil=1;document.title='evil'"))
+    (tmp_path / "pages" / "x.png").write_bytes(b"not a picture, so that onerror is called")
+    with working(tmp_path) as (browser, _):
+        assert browser.run("page.name") == "bad.html"
+        browser.click_text("link")
+        browser.click_text("Go")
+        browser.press("1")
+        browser.click_text("Hostile Cup")
+        browser.wait(SURE)
+        time.sleep(0.5)
+        assert browser.run("typeof window.evil") == "undefined" and "evil" not in browser.run("document.title")
+        assert browser.run("frame.contentDocument.title") == "page"
+        assert not browser.refused
+        assert all("/pages/" in x or "/api/" in x or x.endswith(("/", ".js", "app.css")) or x.startswith("data:")
+                   for x in browser.reached)  # fmt: skip
+        assert not any("evil" in x for x in browser.reached)
+        assert saved(tmp_path)["bad.html"][1] == [("name", "Hostile Cup"), *saved(tmp_path)["bad.html"][1][1:]]
+
+
+def test_the_frame_holds_without_what_makes_pages_harmless(tmp_path):
+    """Sandbox and policy alone: the page's own HTML, with its handlers and addresses, put into the frame as it is."""
+    (tmp_path / "pages").mkdir()
+    text = HOSTILE.replace("evil()", "top.evil=1")
+    (tmp_path / "pages" / "bad.html").write_text(text)
+    with working(tmp_path) as (browser, _):
+        browser.run(f"frame.contentDocument.documentElement.innerHTML = {json.dumps(text)}; 1")
+        browser.run("frame.contentDocument.querySelector('h1').click(); 1")
+        browser.run("const s = frame.contentDocument.createElement('script'); s.textContent = 'top.evil = 1';"
+                    "frame.contentDocument.body.append(s); 1")  # fmt: skip
+        browser.run("frame.contentDocument.querySelector('form').submit(); 1")
+        browser.run("const a = frame.contentDocument.createElement('a'); a.href = 'http://evil.example/z';"
+                    "frame.contentDocument.body.append(a); a.click(); 1")  # fmt: skip
+        time.sleep(0.7)
+        assert browser.run("typeof window.evil") == "undefined"
+        assert not browser.refused, browser.refused
+        assert browser.run("location.href").startswith(browser.origin)

@@ -1,0 +1,222 @@
+import json
+import time
+
+import numpy as np
+import pytest
+
+from maxendnet.web.extractor import Extractor
+from maxendnet.web.labelling.command import prepare
+from maxendnet.web.labelling.label_file import LabelFile
+from maxendnet.web.labelling.learner import Learner
+from maxendnet.web.labelling.order import ORDERS, next_page
+from maxendnet.web.labelling.work import Refused, Work
+from maxendnet.web.labels import LabelError, labels_on_page
+from maxendnet.web.page import PageError
+from maxendnet.web.systems import estimator
+from maxendnet.web.toy import FIELDS, toy_list, toy_pages
+from maxendnet.web.view import View
+
+
+def truth(toy, i, fields=FIELDS):
+    pairs, _ = labels_on_page(View(toy.pages[i], images=True), toy.labels[i])
+    return [(node, name) for node, name in pairs if name in fields]
+
+
+@pytest.fixture
+def shop(tmp_path):
+    toy = toy_pages(n_sites=3, n_pages=4, random_state=2)
+    toy.write(tmp_path / "pages")
+    return tmp_path, toy
+
+
+def wait(work, condition, seconds=30.0):
+    stop = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < stop, (work.doing, work.problem)
+        time.sleep(0.02)
+
+
+def test_every_order_asks_for_every_page_once():
+    sites, rng = list("aaabbc"), np.random.default_rng(0)
+    for order in ORDERS:
+        done = []
+        while (i := next_page(sites, done, rng.random(6).tolist(), [3, 1, 0, 5, 4, 2], order)) is not None:
+            done.append(i)
+        assert sorted(done) == list(range(6))
+        if order.startswith("sites"):
+            assert len({sites[i] for i in done[:3]}) == 3
+        assert order == "least" or done[0] == 3
+
+
+def test_label_all_pages_as_a_person_would(shop):
+    folder, toy = shop
+    work, notes = prepare(folder / "shop", folder / "pages", fields=FIELDS)
+    assert not notes and work.next() is not None
+    work.start()
+    try:
+        asked = []
+        for _ in range(5):
+            i = work.next()
+            asked.append(i)
+            work.save(i, toy.pages[i].sha, truth(toy, i), done=True)
+            wait(work, lambda: not work._changed and not work.doing)
+        assert len({toy.pages[i].site for i in asked[:3]}) == 3 and len(set(asked)) == 5
+        state = work.state()
+        assert state["done"] == 5 and state["total"] == 12 and state["certain"] > 0.5 and state["has_model"]
+        # the suggestions of a page that was never labelled are right
+        rest = [i for i in range(12) if i not in asked]
+        for i in rest:
+            shown = work.show(i)
+            assert shown["source"] == "model"
+            wrong = set(map(tuple, shown["labels"])) ^ set(truth(toy, i))
+            assert not wrong or all(shown["confidence"].get(f"{n} {f}", 0) < 0.9 for n, f in wrong)
+        assert Extractor.load(folder / "shop.medn").fields_ == list(FIELDS)
+    finally:
+        work.stop()
+    # another day: everything is still there
+    again, _ = prepare(folder / "shop", folder / "pages")
+    assert again.done == set(asked) and again.fields == list(FIELDS)
+    assert again.show(asked[0])["source"] == "done"
+    assert set(map(tuple, again.show(asked[0])["labels"])) == set(truth(toy, asked[0]))
+
+
+def test_learning_with_kept_features_is_the_same_as_without(shop):
+    _, toy = shop
+    labels = [x if i % 4 < 2 else None for i, x in enumerate(toy.labels)]
+    learner = Learner(toy.pages, Extractor())
+    quiet = lambda items, _: items  # noqa: E731
+    for _ in range(2):
+        ours = learner.fit(labels, FIELDS, True, quiet)
+        answers = learner.answer(ours, 0.2, quiet)
+    theirs = Extractor().fit(toy.pages, labels, fields=FIELDS)
+    np.testing.assert_array_equal(ours.estimator_.coef_, theirs.estimator_.coef_)
+    assert [r for some in answers.records for r in some] == theirs.extract(toy.pages, min_confidence=0.2)
+
+
+def test_a_page_in_work_is_kept_and_not_learned_from(shop):
+    folder, toy = shop
+    work, _ = prepare(folder / "shop", folder / "pages", fields=FIELDS)
+    work.save(0, toy.pages[0].sha, truth(toy, 0)[:1], done=False)
+    assert not work.done and work.state()["pages"][0]["state"] == "begun"
+    assert work.show(0)["source"] == "begun" and len(work.show(0)["labels"]) == 1
+    assert json.loads((folder / "labels.jsonl").read_text())["done"] is False
+
+
+def test_any_node_of_a_leaf_stands_for_the_leaf(shop):
+    folder, toy = shop
+    work, _ = prepare(folder / "shop", folder / "pages", fields=FIELDS)
+    i = next(i for i, page in enumerate(toy.pages) if any(len(leaf) == 3 for leaf in View(page).leaves))
+    leaf = next(leaf for leaf in View(toy.pages[i]).leaves if len(leaf) == 3)
+    work.save(i, toy.pages[i].sha, [(leaf[2], "price"), (leaf[0], "price")], done=True)
+    assert work.show(i)["labels"] == [[leaf[0], "price"]]
+
+
+def test_changes_that_make_no_sense_are_refused(shop):
+    folder, toy = shop
+    work, _ = prepare(folder / "shop", folder / "pages", fields=FIELDS)
+    sha = toy.pages[0].sha
+    for given, message in [
+        ((0, "0" * 16, [], True), "not the page"),
+        ((0, sha, [(99999, "price")], True), "Node 99999"),
+        ((0, sha, [(-1, "price")], True), "Node -1"),
+        ((0, sha, [(0, "price")], True), "Node 0"),  # an element is no value
+        ((0, sha, [(truth(toy, 0)[0][0], "colour")], True), "no field 'colour'"),
+    ]:
+        with pytest.raises(Refused, match=message):
+            work.save(*given)
+    assert not (folder / "labels.jsonl").exists()
+
+
+def test_values_of_a_spreadsheet_are_shown_and_replaced_by_nodes(shop):
+    folder, toy = shop
+    lines = [{"page": x.page, "values": {**x.values, "brand": ["Nobody"]}} for x in toy.labels[:1]]
+    lines.append({"page": "gone.html", "values": {"price": "5"}})
+    (folder / "labels.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    work, notes = prepare(folder / "shop", folder / "pages")
+    assert any("gone.html is not in" in note for note in notes)
+    assert work.fields == ["name", "price", "brand", "image"] and work.done == {0}
+    assert "brand 'Nobody' is not on the page" in work.show(0)["problems"]
+    work.save(0, toy.pages[0].sha, truth(toy, 0), done=True)
+    rows = [json.loads(line) for line in (folder / "labels.jsonl").read_text().splitlines()]
+    assert "values" not in rows[0] and rows[1] == lines[1]
+
+
+def test_several_records(tmp_path):
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    for i in range(3):
+        (folder / f"{i}.html").write_text(toy_list(5, random_state=i)[0])
+    (tmp_path / "labels.jsonl").write_text(
+        json.dumps(
+            {"page": "0.html", "values": {k: [x[k] for x in toy_list(5, random_state=0)[1]] for k in ("name", "price")}}
+        )
+    )
+    work, _ = prepare(tmp_path / "shop", folder, records="auto")
+    work.start()
+    try:
+        wait(work, lambda: work.answers is not None and not work.doing)
+    finally:
+        work.stop()
+    shown = work.show(1)
+    assert len(shown["records"]) == 5
+    names = [value for nodes, value in shown["leaves"] if [nodes[0], "name"] in shown["labels"]]
+    assert names == [x["name"] for x in toy_list(5, random_state=1)[1]]
+
+
+def test_what_prepare_needs(tmp_path):
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    with pytest.raises(LabelError, match="which fields"):
+        prepare(tmp_path / "shop", pages)
+    with pytest.raises(PageError, match="has no page"):
+        prepare(tmp_path / "shop", pages, fields=["a"])
+    with pytest.raises(LabelError, match="there is no folder"):
+        prepare(tmp_path / "no" / "shop", pages, fields=["a"])
+    (tmp_path / "secret.html").write_text("<p>secret")
+    (pages / "out.html").symlink_to(tmp_path / "secret.html")
+    with pytest.raises(PageError, match="lead out of"):
+        prepare(tmp_path / "shop", pages, fields=["a"])
+    (pages / "a.html").write_text("<p>x")
+    work, notes = prepare(tmp_path / "shop", pages, fields=["a"])
+    assert [page.name for page in work.pages] == ["a.html"] and "links that lead out" in notes[0]
+
+
+def test_no_more_pages_than_wanted(shop):
+    folder, toy = shop
+    (folder / "labels.jsonl").write_text(json.dumps({"page": toy.pages[3].name, "values": {"price": "1"}}))
+    work, _ = prepare(folder / "shop", folder / "pages", fields=FIELDS, most=5)
+    names = [page.name for page in work.pages]
+    assert len(names) == 5 and toy.pages[3].name in names and len({page.site for page in work.pages}) == 3
+
+
+def test_a_damaged_file_stops_saving_and_nothing_else(shop):
+    folder, toy = shop
+    work = Work(folder / "pages", toy.pages, FIELDS, LabelFile(folder / "labels.jsonl"))
+    work.save(0, toy.pages[0].sha, truth(toy, 0), done=True)
+    with open(folder / "labels.jsonl", "a") as file:
+        file.write("{broken")
+    with pytest.raises(LabelError, match="line 2 is not JSON"):
+        work.save(1, toy.pages[1].sha, [], done=True)
+    assert work.done == {0}
+
+
+def test_a_model_from_elsewhere_is_asked_first_and_kept(shop):
+    folder, toy = shop
+    labels = [x if i % 4 < 2 else None for i, x in enumerate(toy.labels)]
+    Extractor(estimator("m3n"), calibrate=False).fit(toy.pages, labels, fields=FIELDS).save(folder / "shop.medn")
+    before = (folder / "shop.medn").read_bytes()
+    work, notes = prepare(folder / "shop.medn", folder / "pages")
+    assert work.fields == list(FIELDS) and "kept as shop.medn.old" in notes[0]
+    work.start()
+    try:
+        wait(work, lambda: work.answers is not None and not work._changed and not work.doing)
+        assert set(map(tuple, work.show(3)["labels"])) == set(truth(toy, 3)) and work.show(3)["source"] == "model"
+        work.save(0, toy.pages[0].sha, truth(toy, 0), done=True)
+        wait(work, lambda: not work._changed and not work.doing)
+        assert not work.problem
+    finally:
+        work.stop()
+    assert (folder / "shop.medn.old").read_bytes() == before != (folder / "shop.medn").read_bytes()
+    assert type(Extractor.load(folder / "shop.medn").estimator_).__name__ == "M3N"
+    _, notes = prepare(folder / "shop", folder / "pages")  # now it is made from these labels
+    assert not notes
