@@ -110,8 +110,8 @@ def info(file: Path, as_json: bool, top: int, labels: int) -> None:
 )  # fmt: skip
 @click.option(
     "--data", type=click.Path(exists=True, path_type=Path), envvar="MAXENDNET_DATA", show_envvar=True,
-    help="Folder of data sets (ocr_letters, cb513, wnut17, usaddress, bach_chorales). Without it the OCR letters are "
-    "taken from the cache or downloaded, the others left out.",
+    help="Folder of data sets (ocr_letters, cb513, wnut17, usaddress, bach_chorales, swde). Without it the OCR letters "
+    "are taken from the cache or downloaded, the others left out.",
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same numbers.")
 @click.option("--finished", is_flag=True, help="Compute nothing: figures and cards of the cells that are finished.")
