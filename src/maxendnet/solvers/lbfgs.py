@@ -68,8 +68,8 @@ class Curvature(NamedTuple):
 
 
 def memory_for(memory: int | None, n_weights: int) -> int:
-    """How many changes to keep: as given, or what fits 128 MB, 6 at least and 200 at most."""
-    return int(np.clip(128e6 / (16 * n_weights), 6, 200)) if memory is None else memory
+    """How many changes to keep: as given, or what fits 32 MB (more is slow with many weights), 6 to 200 of them."""
+    return int(np.clip(32e6 / (16 * n_weights), 6, 200)) if memory is None else memory
 
 
 class SmoothState(NamedTuple):
@@ -104,7 +104,7 @@ class LBFGS(Solver):
     Parameters
     ----------
     memory : int or None, default=None
-        Changes of w and gradient kept. None takes as many as fit 128 MB, at most 200: on ill-conditioned problems a
+        Changes of w and gradient kept. None takes as many as fit 32 MB, at most 200: on ill-conditioned problems a
         long memory saves half of the passes.
 
     Examples
