@@ -328,10 +328,11 @@ INLINE R row_max(const R* u, const R* v, int n) {
   return lane_max(top);
 }
 
-// Whether exp(x) is worth computing in any lane, beside a term of 1: scores that need logarithms are mostly far apart.
+// The lanes of a block of 32 from a0 on whose term exp(u + v - top) is worth computing beside a term of 1: scores that
+// need logarithms are mostly far apart.
 template <class R>
-INLINE bool matters(V<R> x) {
-  return one_word((typename Vector<R>::words)(x > R(-40))) != 0;
+INLINE uint32_t lanes_that_matter(const R* u, const R* v, R top, int a0, int n) {
+  return lanes_where<R>(std::min(32, n - a0), [&](int a) INLINED { return load(u + a0 + a) + load(v + a0 + a) >= top - 40; });
 }
 
 template <class R>
@@ -339,12 +340,15 @@ INLINE double log_sum_row(const R* u, const R* v, int n) {
   const R top = row_max(u, v, n);
   if (!(top > minus_infinity<R>)) return double(top);
   V<R> sum = {};
-  for (int a = 0; a < n; a += width<R>) {
-    const V<R> x = load(u + a) + load(v + a) - top;
-    if (matters<R>(x)) sum += exp_negative(x);
+  int terms = 0;
+  for (int a0 = 0; a0 < n; a0 += 32) {
+    const uint32_t some = lanes_that_matter(u, v, top, a0, n);
+    terms += __builtin_popcount(some);
+    if (terms == 1 && n <= 32) return double(top);  // most often there is one
+    for (int a = 0; a < 32 && some >> a; a += width<R>)
+      if (some >> a & ((1u << width<R>)-1)) sum += exp_negative(load(u + a0 + a) + load(v + a0 + a) - top);
   }
-  const double s = double(lane_sum(sum));
-  return s == 1 ? double(top) : double(top) + std::log(s);  // most often there is one term
+  return double(top) + std::log(double(lane_sum(sum)));
 }
 
 template <class R>
@@ -370,13 +374,18 @@ INLINE double log_up(const BatchView& b, const R* shared, const R* own, const R*
 template <class R>
 INLINE void conditional(const R* row, const R* belief, int n, double* out) {
   const R top = row_max(row, belief, n);
-  const bool possible = top > minus_infinity<R>;
+  std::fill(out, out + n, 0.0);
+  if (!(top > minus_infinity<R>)) return;
   double sum = 0;
-  for (int a0 = 0; a0 < n; a0 += width<R>) {
-    const V<R> x = load(row + a0) + load(belief + a0) - top, e = possible && matters<R>(x) ? exp_negative(x) : V<R>{};
-    for (int a = a0; a < std::min(n, a0 + width<R>); a++) sum += out[a] = double(e[a - a0]);
+  for (int a0 = 0; a0 < n; a0 += 32) {
+    const uint32_t some = lanes_that_matter(row, belief, top, a0, n);
+    for (int a = 0; a < 32 && some >> a; a += width<R>) {
+      if (!(some >> a & ((1u << width<R>)-1))) continue;
+      const V<R> e = exp_negative(load(row + a0 + a) + load(belief + a0 + a) - top);
+      for (int k = 0; k < width<R> && a0 + a + k < n; k++) sum += out[a0 + a + k] = double(e[k]);
+    }
   }
-  for (int a = 0; a < n && possible; a++) out[a] /= sum;
+  for (int a = 0; a < n; a++) out[a] /= sum;
 }
 
 // ---- the up pass, in either mode --------------------------------------------------------------------------------------

@@ -128,7 +128,7 @@ INLINE void log_range(const BatchView& b, const GroupsView& groups, const int64_
   const int64_t size = b.matrix_size();
   const std::vector<R> zeros(lanes, 0);
   std::vector<R> residuals, exp_shared(size_t(b.n_edge_types) * 2 * size), exp_own, outer(exp_shared.size());
-  std::vector<double> shift_shared(b.n_edge_types), shift_own, given(n), joint(mode == logarithmic || b.n_edge_features ? n : 0);
+  std::vector<double> shift_shared(b.n_edge_types), shift_own, given(n);
   std::vector<int64_t> rows;  // edges of an example, as row starts into ratios and beliefs
   // per edge type, what was taken out of the matrix: by label of the user's first node, and of the second
   const bool centred = mode == scaled && !b.n_edge_features;
@@ -228,18 +228,16 @@ INLINE void log_range(const BatchView& b, const GroupsView& groups, const int64_
             if (mode == logarithmic) {
               if (above[a] < R(1e-18)) continue;  // below any rounding of the sums
               conditional(row, belief, n, given.data());
-              for (int c = 0; c < n; c++) {
-                joint[c] = double(above[a]) * given[c];
-                result[c] += R(joint[c]);
-              }
-            } else {
-              for (int c = 0; c < n; c++) joint[c] = double(ratio[a]) * double(row[c]) * double(belief[c]);
             }
             for (int c = 0; c < n; c++) {
+              const double joint = mode == logarithmic ? double(above[a]) * given[c]
+                                                       : double(ratio[a]) * double(row[c]) * double(belief[c]);
+              if (joint == 0) continue;
+              if (mode == logarithmic) result[c] += R(joint);
               const int64_t cell = b.flipped[t] ? int64_t(c) * lanes + a : int64_t(a) * lanes + c;
-              g.matrix[b.edge_type[t] * size + cell] += u * joint[c];
+              g.matrix[b.edge_type[t] * size + cell] += u * joint;
               for (int f = 0; f < b.n_edge_features; f++)
-                g.matrix[(b.n_edge_types + f) * size + cell] += u * joint[c] * b.edge_features[t * b.n_edge_features + f];
+                g.matrix[(b.n_edge_types + f) * size + cell] += u * joint * b.edge_features[t * b.n_edge_features + f];
             }
           }
         }

@@ -186,7 +186,7 @@ class LBFGS(Solver):
         return best
 
     def due(self, problem: Problem, state: SmoothState, n_pass: int, tol: float) -> bool:
-        return n_pass % 10 == 0 or self._measure(problem, state)[1] <= tol
+        return n_pass % 25 == 0 or self._measure(problem, state)[1] <= tol
 
     def evaluate(self, problem: Problem, state: SmoothState) -> Evaluation:
         exact = self._at(problem, state.w, state.curvature, single=False) if state.single else state

@@ -79,7 +79,7 @@ class OWLQN(Solver):
         return new._replace(curvature=curvature, tol=state.tol)
 
     def due(self, problem: Problem, state: SmoothState, n_pass: int, tol: float) -> bool:
-        return n_pass % 10 == 0 or self._gaps(problem, state)[1] <= 0.7 * tol * abs(state.value)
+        return n_pass % 25 == 0 or self._gaps(problem, state)[1] <= 0.7 * tol * abs(state.value)
 
     def evaluate(self, problem: Problem, state: SmoothState) -> Evaluation:
         exact = self._at(problem, state.w, state.curvature, single=False) if state.single else state
