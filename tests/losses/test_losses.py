@@ -18,7 +18,7 @@ from maxendnet.losses import Hinge, Log
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
 from maxendnet.structures import Forest
-from maxendnet.structures.forest import Parts
+from maxendnet.structures.forest import LONGEST_IN_SINGLE, Parts
 
 
 def problem_of(case, loss):
@@ -272,9 +272,9 @@ def test_large_costs_in_single_precision():
         assert_allclose(one, other)
 
 
-def test_a_chain_of_100_000_nodes():
-    rng = np.random.default_rng(0)
-    n, L = 100_000, 3
+@pytest.mark.parametrize("n", [LONGEST_IN_SINGLE, 100_000])
+def test_a_long_chain(n):
+    rng, L = np.random.default_rng(0), 3
     X, y, w = rng.normal(size=(n, L)), rng.integers(L, size=n), rng.normal(size=2 * L * L)
     batch, forest = chains([X], [y]), Forest(L, L, 1)
     log_partition, node, _ = forest.logsum(w, batch)
@@ -284,6 +284,8 @@ def test_a_chain_of_100_000_nodes():
         assert_allclose(value, log_partition[0] - right, rtol=precision)
         expected = X.T @ (node - np.eye(L)[y])
         assert_allclose(forest.parts(gradient).node, expected, atol=precision * n)
+        in_double = np.array_equal(gradient, Problem(batch, forest, Log(), Gaussian()).losses(w)[1])
+        assert in_double == (not single or n > LONGEST_IN_SINGLE)
         value, gradient = Problem(batch, forest, Hinge(), Gaussian()).losses(w, single=single)
         best, labels = forest.maximum(w, batch, cost=1 - np.eye(L))
         assert_allclose(value, best[0] - right, rtol=precision)
