@@ -211,6 +211,12 @@ INLINE uint32_t lanes_where(int lanes, Test test) {
   return one_word(found);
 }
 
+// c0 + x (c1 + x (c2 + ...)).
+template <class T, class C>
+INLINE T polynomial(T, C c) { return spread(c); }
+template <class T, class C, class... More>
+INLINE T polynomial(T x, C c, More... more) { return polynomial(x, more...) * x + c; }
+
 // exp(x) for x <= 0 by 2^n times a Taylor polynomial on |r| <= log(2)/2; relative error about one unit in the last
 // place. Below the least normal number the result is 0.
 INLINE V<float> exp_negative(V<float> x) {
@@ -220,13 +226,7 @@ INLINE V<float> exp_negative(V<float> x) {
   const V<float> shifted = clamped * 1.44269504088896341f + magic;
   const V<float> n = shifted - magic;
   const V<float> r = (clamped - n * 0.693359375f) - n * -2.12194440e-4f;
-  V<float> p = r * (1.0f / 5040) + 1.0f / 720;
-  p = p * r + 1.0f / 120;
-  p = p * r + 1.0f / 24;
-  p = p * r + 1.0f / 6;
-  p = p * r + 0.5f;
-  p = p * r + 1.0f;
-  p = p * r + 1.0f;
+  const V<float> p = polynomial(r, 1.0f, 1.0f, 0.5f, 1.0f / 6, 1.0f / 24, 1.0f / 120, 1.0f / 720, 1.0f / 5040);
   typedef Vector<float>::words Bits;
   const V<float> result = (V<float>)((Bits)p + ((Bits)shifted << 23));
   return keep ? result : V<float>{};
@@ -238,19 +238,8 @@ INLINE V<double> exp_negative(V<double> x) {
   const V<double> shifted = clamped * 1.4426950408889634074 + magic;
   const V<double> n = shifted - magic;
   const V<double> r = (clamped - n * 0.693147180369123816490) - n * 1.90821492927058770002e-10;
-  V<double> p = r * (1.0 / 6227020800.0) + 1.0 / 479001600.0;
-  p = p * r + 1.0 / 39916800.0;
-  p = p * r + 1.0 / 3628800.0;
-  p = p * r + 1.0 / 362880.0;
-  p = p * r + 1.0 / 40320.0;
-  p = p * r + 1.0 / 5040.0;
-  p = p * r + 1.0 / 720.0;
-  p = p * r + 1.0 / 120.0;
-  p = p * r + 1.0 / 24.0;
-  p = p * r + 1.0 / 6.0;
-  p = p * r + 0.5;
-  p = p * r + 1.0;
-  p = p * r + 1.0;
+  const V<double> p = polynomial(r, 1.0, 1.0, 0.5, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320,
+                                 1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800);
   typedef Vector<double>::words Bits;
   const V<double> result = (V<double>)((Bits)p + ((Bits)shifted << 52));
   return keep ? result : V<double>{};

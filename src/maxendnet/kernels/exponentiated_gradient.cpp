@@ -4,9 +4,9 @@
 // Since l_i - mu.df_i is a sum over nodes and edges, so are the logarithms of alpha_i. They are kept as potentials: a row
 // for every node, and one matrix for every matrix of weights (edge types, then edge features), which is enough because
 // all edges of a type have been changed alike. The marginals that belong to them are found by sum-product.
-#include "forest.hpp"
 #include "kernels.hpp"
 #include "prior.hpp"
+#include "sum_product.hpp"
 
 namespace maxendnet {
 namespace {

@@ -1,5 +1,5 @@
 // Prediction on forests: best labelling, max-marginals, marginals, samples, k best.
-#include "forest.hpp"
+#include "sum_product.hpp"
 
 namespace maxendnet {
 namespace {

@@ -1,6 +1,6 @@
 // The one big sum of learning: losses of many examples and the gradient of their sum.
-#include "forest.hpp"
 #include "kernels.hpp"
+#include "sum_product.hpp"
 
 namespace maxendnet {
 namespace {
