@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from maxendnet.experiments.systems import (
     some_of,
 )
 from maxendnet.experiments.table import distinct, select, values
+from maxendnet.markov_network import MarkovNetwork
 
 LAM_GRID = [64.0, 49.0, 36.0, 25.0, 16.0, 9.0]
 GRIDS: dict[str, list[Constants]] = IID_GRIDS | {
@@ -47,29 +48,32 @@ def cells(scale: str) -> list[Settings]:
     ]  # fmt: skip
 
 
-def draw_chains(settings: Settings, seed: int) -> tuple[Chains, Examples]:
-    """The data set, and as many further chains as a training part has: they choose the constants."""
-    n, more = settings["samples"], settings["samples"] // settings["K"]
-    found = chains(seed, settings["draw"], n + more, 30, correlated=True)
-    return found._replace(examples=found.examples[:n]), found.examples[n:]
+class Folds(NamedTuple):
+    """A draw, the constants chosen for it, and a model with its training and test examples for each of the folds."""
+
+    draw: Chains
+    constants: Constants
+    fits: list[tuple[MarkovNetwork, Examples, Examples]]
 
 
-def constants_for(settings: Settings, extra: Examples, seed: int) -> Constants:
-    """By 5-fold cross-validation in the further chains."""
-    return choose(settings["system"], some_of(GRIDS[settings["system"]], settings["candidates"]), extra, seed)
+def one_part_folds(settings: Settings, seed: int, n_folds: int) -> Folds:
+    """Folds that train on one of K parts and test on the others.
+
+    Constants come from 5-fold cross-validation in as many further chains as a part has.
+    """
+    n, system = settings["samples"], settings["system"]
+    drawn = chains(seed, settings["draw"], n + n // settings["K"], 30, correlated=True)
+    examples, extra = drawn.examples[:n], drawn.examples[n:]
+    constants = choose(system, some_of(GRIDS[system], settings["candidates"]), extra, seed)
+    part = np.random.default_rng([seed, settings["draw"], 2]).permutation(n) % settings["K"]
+    options = {"tol": FINAL_TOL, "max_passes": FINAL_PASSES, "random_state": seed}
+    fits = [(make(system, constants, **options), examples[part == k], examples[part != k]) for k in range(n_folds)]
+    return Folds(drawn._replace(examples=examples), constants, fits)
 
 
 def run(settings: Settings, seed: int, data: Path | None) -> Row:
-    found, extra = draw_chains(settings, seed)
-    constants = constants_for(settings, extra, seed)
-    part = np.random.default_rng([seed, settings["draw"], 2]).permutation(settings["samples"]) % settings["K"]
-    fits = [
-        measure(
-            make(settings["system"], constants, tol=FINAL_TOL, max_passes=FINAL_PASSES, random_state=seed),
-            found.examples[part == k], found.examples[part != k],
-        )
-        for k in range(settings["parts"] or settings["K"])
-    ]  # fmt: skip
+    _, constants, folds = one_part_folds(settings, seed, settings["parts"] or settings["K"])
+    fits = [measure(*fold) for fold in folds]
     means = {name: float(np.mean([fit[name] for fit in fits])) for name in fits[0] if name != "converged"}
     return {"chosen_" + name: value for name, value in constants.items()} | means | {
         "converged": all(fit["converged"] for fit in fits), "errors": [fit["error"] for fit in fits],

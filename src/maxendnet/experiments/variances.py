@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,32 +12,20 @@ from maxendnet import LapMEDN
 from maxendnet.experiments import correlated, figures, statistics
 from maxendnet.experiments.experiment import FAILS, HOLDS, Card, Experiment, Row, Settings
 from maxendnet.experiments.statistics import paired
-from maxendnet.experiments.systems import FINAL_PASSES, FINAL_TOL, METHOD, make
+from maxendnet.experiments.systems import METHOD
 from maxendnet.experiments.table import select, values
-from maxendnet.experiments.weights import SIZES
+from maxendnet.experiments.weights import cells
 
 COMPARED = ("LapMEDN", "M3N", "L2-CRF", "L1-M3N")
 
 
-def cells(scale: str) -> list[Settings]:
-    s = SIZES[scale]
-    return [
-        {"draw": draw, "system": system, "K": 10, "samples": s["samples"], "folds": s["folds"],
-         "candidates": s["candidates"]}
-        for draw in range(s["draws"]) for system in COMPARED
-    ]  # fmt: skip
-
-
 def run(settings: Settings, seed: int, data: Path | None) -> Row:
     """Variances (LapMEDN, variational and exact) or squared weights (the others), averaged over folds."""
-    found, extra = correlated.draw_chains(settings, seed)
-    constants = correlated.constants_for(settings, extra, seed)
-    part = np.random.default_rng([seed, settings["draw"], 2]).permutation(settings["samples"]) % settings["K"]
+    found, constants, folds = correlated.one_part_folds(settings, seed, settings["folds"])
     lap = settings["system"] == "LapMEDN"
     size, exact, gaps, converged = [], [], [], []
-    for k in range(settings["folds"]):
-        model = make(settings["system"], constants, tol=FINAL_TOL, max_passes=FINAL_PASSES, random_state=seed)
-        model.fit(found.examples[part == k])
+    for model, train, _ in folds:
+        model.fit(train)
         gaps.append(model.gap_)
         converged.append(bool(model.converged_))
         mu2 = model.coef_**2
@@ -150,5 +139,5 @@ EXPERIMENT = Experiment(
     "averaged over the two labels of a feature and over folds. Group effect: 1 - (mean distance of log variances "
     "inside "
     "groups) / (that of any two relevant features). " + METHOD,
-    cells=cells, run=run, cards=cards, draw=draw, size=(10.0, 4.2),
+    cells=partial(cells, systems=COMPARED), run=run, cards=cards, draw=draw, size=(10.0, 4.2),
 )  # fmt: skip

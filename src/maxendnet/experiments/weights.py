@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from maxendnet.experiments import correlated, figures, statistics
 from maxendnet.experiments.experiment import Card, Experiment, Row, Settings
 from maxendnet.experiments.statistics import paired
-from maxendnet.experiments.systems import FINAL_PASSES, FINAL_TOL, METHOD, SYSTEMS, make, measure
+from maxendnet.experiments.systems import METHOD, SYSTEMS, measure
 from maxendnet.experiments.table import differences, select, values
 
 SIZES: dict[str, dict[str, Any]] = {
@@ -20,25 +21,20 @@ SIZES: dict[str, dict[str, Any]] = {
 }
 
 
-def cells(scale: str) -> list[Settings]:
+def cells(scale: str, systems: Sequence[str] = SYSTEMS) -> list[Settings]:
     s = SIZES[scale]
     return [
         {"draw": draw, "system": system, "K": 10, "samples": s["samples"], "folds": s["folds"],
          "candidates": s["candidates"]}
-        for draw in range(s["draws"]) for system in SYSTEMS
+        for draw in range(s["draws"]) for system in systems
     ]  # fmt: skip
 
 
 def run(settings: Settings, seed: int, data: Path | None) -> Row:
     """Weights of the 100 features, averaged over folds: the difference of the two labels, which alone matters."""
-    found, extra = correlated.draw_chains(settings, seed)
-    constants = correlated.constants_for(settings, extra, seed)
-    part = np.random.default_rng([seed, settings["draw"], 2]).permutation(settings["samples"]) % settings["K"]
-    weights, fits = [], []
-    for k in range(settings["folds"]):
-        model = make(settings["system"], constants, tol=FINAL_TOL, max_passes=FINAL_PASSES, random_state=seed)
-        fits.append(measure(model, found.examples[part == k], found.examples[part != k]))
-        weights.append(model.coef_[:, 1] - model.coef_[:, 0])
+    found, constants, folds = correlated.one_part_folds(settings, seed, settings["folds"])
+    fits = [measure(*fold) for fold in folds]
+    weights = [model.coef_[:, 1] - model.coef_[:, 0] for model, _, _ in folds]
     average = np.mean(weights, axis=0)
     size = np.abs(average) / max(np.linalg.norm(average), 1e-300)
     relevant = found.groups >= 0

@@ -242,8 +242,8 @@ class Forest:
         number, what is lost is below any rounding; 640 of log(1/smallest) = 708 are allowed for float64, 60 of 87 for
         float32. With ``centred``, transitions are without what belongs to their rows and columns alone.
 
-        In float32 no example may be longer than `LONGEST_IN_SINGLE`: marginals are products along it, and their rounding
-        errors grow with it.
+        In float32 no example may be longer than `LONGEST_IN_SINGLE`: marginals are products along it, and their
+        rounding errors grow with it.
         """
         if dtype is np.float32 and np.diff(batch.offsets).max(initial=0) > LONGEST_IN_SINGLE:
             return LOGARITHMIC

@@ -72,7 +72,8 @@ def toy_pages(n_sites: int = 3, n_pages: int = 8, random_state: int = 0, missing
             if rng.random() < missing:
                 item["brand"] = ""
             name = f"{site}/{i}.html"
-            html[name] = TEMPLATES[s % len(TEMPLATES)](item, others, site)
+            title, body = TEMPLATES[s % len(TEMPLATES)](item, others, site)
+            html[name] = _frame(title, body, site)
             pages.append(Page.from_html(html[name], name=name, site=site))
             labels.append(PageLabels(name, site, values={k: [item[k]] for k in FIELDS if item[k]}))
     return ToyPages(pages, labels, html)
@@ -117,7 +118,7 @@ def _frame(title: str, body: str, site: str) -> str:
     )
 
 
-def _plain(x: Item, others: list[Item], site: str) -> str:
+def _plain(x: Item, others: list[Item], site: str) -> tuple[str, str]:
     brand = f'<p class="brand">Brand: <b>{escape(x["brand"])}</b></p>' if x["brand"] else ""
     similar = "".join(f'<li><a href="#">{escape(o["name"])}</a> <span>{o["price"]}</span></li>' for o in others)
     body = (
@@ -125,20 +126,20 @@ def _plain(x: Item, others: list[Item], site: str) -> str:
         f'{brand}<p class="price">{x["price"]}</p><div class="about"><p>{x["text"]}</p></div></div>'
         f'<div class="similar"><h2>Similar</h2><ul>{similar}</ul></div>'
     )
-    return _frame(f"{x['name']} | {site}", body, site)
+    return f"{x['name']} | {site}", body
 
 
-def _table(x: Item, others: list[Item], site: str) -> str:
+def _table(x: Item, others: list[Item], site: str) -> tuple[str, str]:
     brand = f"<tr><th>Maker</th><td>{escape(x['brand'])}</td></tr>" if x["brand"] else ""
     body = (
         f'<h2 id="title">{escape(x["name"])}</h2><table class="facts"><tr><td rowspan=5><img src="{x["image"]}">'
         f"<tr><th>Price</th><td>{x['price']}</td></tr>{brand}<tr><th>Code</th><td>{x['code']}</td></tr></table>"
         f'<p class="text">{x["text"]}</p><p>Others bought {escape(others[0]["name"])} for {others[0]["price"]}</p>'
     )
-    return _frame(f"{site}: {x['name']}", body, site)
+    return f"{site}: {x['name']}", body
 
 
-def _split(x: Item, others: list[Item], site: str) -> str:
+def _split(x: Item, others: list[Item], site: str) -> tuple[str, str]:
     whole, cents = x["price"][1:].split(".")
     brand = f'<span class="by">by</span> <a class="maker" href="#">{escape(x["brand"])}</a>' if x["brand"] else ""
     body = (
@@ -148,20 +149,20 @@ def _split(x: Item, others: list[Item], site: str) -> str:
         f"<p>{x['text']}</p></div></div>"
         + "".join(f'<div class="card"><b>{escape(o["name"])}</b><i>{o["price"]}</i></div>' for o in others)
     )
-    return _frame(f"Buy {x['name']} at {site}", body, site)
+    return f"Buy {x['name']} at {site}", body
 
 
-def _definitions(x: Item, others: list[Item], site: str) -> str:
+def _definitions(x: Item, others: list[Item], site: str) -> tuple[str, str]:
     brand = f"<dt>Brand:</dt><dd>{escape(x['brand'])}</dd>" if x["brand"] else ""
     body = (
         f'<div style="display:none">{others[0]["price"]}</div><h1>{escape(x["name"])}</h1><img src="{x["image"]}">'
         f"<dl><dt>Our price:</dt><dd><strong>{x['price']}</strong></dd>{brand}<dt>Item:</dt><dd>{x['code']}</dd></dl>"
         f"<hr><p>{x['text']}</p>"
     )
-    return _frame(f"{x['name']} - {site}", body, site)
+    return f"{x['name']} - {site}", body
 
 
-def _unclosed(x: Item, others: list[Item], site: str) -> str:
+def _unclosed(x: Item, others: list[Item], site: str) -> tuple[str, str]:
     brand = f"<font color=grey>{escape(x['brand'])}</font><br>" if x["brand"] else ""
     body = (
         f"<center><table width=600><tr><td><img src={x['image']} border=0>"
@@ -169,7 +170,9 @@ def _unclosed(x: Item, others: list[Item], site: str) -> str:
         f"<font color=red>{x['price']}</font><p>{x['text']}<p>Order code {x['code']}</table>"
         f"<p>Last week: {escape(others[1]['name'])}, {others[1]['price']}"
     )
-    return _frame(f"{site} {x['name']}", body, site)
+    return f"{site} {x['name']}", body
 
 
-TEMPLATES: tuple[Callable[[Item, list[Item], str], str], ...] = (_plain, _table, _split, _definitions, _unclosed)
+Template = Callable[[Item, list[Item], str], tuple[str, str]]
+TEMPLATES: tuple[Template, ...] = (_plain, _table, _split, _definitions, _unclosed)
+"""Each makes the title of a page and what stands between its menu and its foot."""
