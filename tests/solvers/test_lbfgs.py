@@ -1,0 +1,77 @@
+"""L-BFGS: the Hessian it begins with, and how it ends."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from maxendnet import CRF, L2CRF
+from maxendnet.data.batch import encode
+from maxendnet.data.examples import as_examples
+from maxendnet.losses import Log
+from maxendnet.priors import Flat, Gaussian
+from maxendnet.problem import Problem
+from maxendnet.solvers.lbfgs import MOST_FEATURES_TOGETHER, Curvature
+from maxendnet.structures import Forest
+
+
+def problem_of(X, y, prior, n_labels):
+    examples = as_examples(X, y)
+    batch = encode(examples, np.arange(n_labels), "chain")
+    return Problem(batch, Forest(examples.shape[1], n_labels, 1), Log(), prior)
+
+
+def overlapping(n, n_features, seed=0):
+    """Chains whose features are sums of few sources, so that many occur together."""
+    rng = np.random.default_rng(seed)
+    mix = rng.normal(size=(6, n_features))
+    X = [rng.normal(size=(5, 6)) @ mix + 0.05 * rng.normal(size=(5, n_features)) for _ in range(n)]
+    w = rng.normal(size=(n_features, 3))
+    return X, [np.argmax(x @ w + 3 * rng.normal(size=(5, 3)), axis=1) for x in X]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([Flat(), Gaussian(0.5), Gaussian(1e8)]))
+def test_the_first_inverse_hessian_is_positive_definite(seed, prior):
+    rng = np.random.default_rng(seed)
+    X, y = overlapping(4, 5, seed)
+    size = 10.0 ** rng.integers(-6, 7, size=5)
+    size[rng.integers(5)] = 0.0  # a feature that never occurs
+    problem = problem_of([x * size for x in X], y, prior, 3)
+    curvature = Curvature.of(problem).with_features(problem)
+    assert curvature.between is not None
+    unit = np.sqrt(np.diag(curvature.between))
+    eigenvalues = np.linalg.eigvalsh(curvature.between / np.outer(unit, unit))
+    assert eigenvalues.min() > 0
+    g = rng.normal(size=problem.n_weights)
+    found = curvature.times(g)
+    # rows of the matrix are features, whatever the label; the rest of the weights has its diagonal
+    assert_allclose(found[:15].reshape(5, 3), curvature.between @ g[:15].reshape(5, 3))
+    assert_allclose(found[15:], curvature.first[15:] * g[15:])
+
+
+def test_many_features_keep_the_diagonal():
+    n = MOST_FEATURES_TOGETHER + 1
+    problem = problem_of([np.eye(2, n)], [[0, 1]], Gaussian(), 2)
+    assert Curvature.of(problem).with_features(problem).between is None
+
+
+@pytest.mark.parametrize("model", [L2CRF(lam=0.1, tol=1e-6), CRF(tol=1e-3)], ids=["L2CRF", "CRF"])
+def test_features_that_occur_together_take_fewer_passes(model, monkeypatch):
+    X, y = overlapping(60, 30)
+    with_features = model.fit(X, y).n_passes_
+    objective = model.objective_
+    monkeypatch.setattr(Curvature, "with_features", lambda self, problem: self)
+    assert with_features < 0.8 * model.fit(X, y).n_passes_
+    assert objective <= model.objective_ * (1 + 1e-6)  # the CRF's end further down: its gradient tells less of the way
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # rounding ends the fit
+def test_ends_in_rounding_with_a_tiny_gradient():
+    rng = np.random.default_rng(42)
+    model = L2CRF(lam=1.0, tol=1e-30, warm_start=True).fit(rng.normal(size=(45, 10)), rng.integers(3, size=45))
+    assert model.n_passes_ < 100
+    assert np.linalg.norm(model._state[1].gradient) < 1e-7
