@@ -293,6 +293,20 @@ def test_a_long_chain(n):
             assert_allclose(forest.parts(gradient).node, X.T @ (np.eye(L)[labels] - np.eye(L)[y]), atol=1e-8)
 
 
+@pytest.mark.parametrize("n_labels", [1, 3, 8, 26, 32, 40])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_scores_that_are_no_numbers_still_give_labels(n_labels, bad):
+    # a label beyond the last would be a place outside of the arrays
+    batch, forest = chains([np.ones((6, 2))], [np.zeros(6, dtype=int)]), Forest(2, n_labels, 1)
+    w = np.full(forest.n_weights, bad)
+    cost = 1 - np.eye(n_labels)
+    for labels in (forest.decode(w, batch), forest.maximum(w, batch)[1], forest.maximum(w, batch, cost=cost)[1]):
+        assert labels.min() >= 0
+        assert labels.max() < n_labels
+    for loss in (Hinge(), Log()):
+        Problem(batch, forest, loss, Gaussian()).losses(w)
+
+
 # ------------------------------------------------------------------------ blocks of examples, threads, empty batches
 
 

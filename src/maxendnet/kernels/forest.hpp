@@ -185,7 +185,8 @@ INLINE void max_down(const BatchView& b, const R* shared, const R* own, int64_t 
     const int64_t t = b.order[k], p = b.parent[t];
     const R* row = zeros;
     if (p >= 0) row = edge_matrix(b, shared, own, t, t - begin).by_parent + int64_t(labels[p - begin]) * b.lanes;
-    labels[t - begin] = best_label(row, beliefs + (t - begin) * b.lanes, b.lanes);
+    // scores that are no numbers equal nothing, and the padding would be found
+    labels[t - begin] = std::min(best_label(row, beliefs + (t - begin) * b.lanes, b.lanes), b.n_labels - 1);
   }
 }
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from maxendnet import _kernels
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
+from maxendnet.structures.forest import single_is_enough
 
 
 @dataclass
@@ -90,7 +91,8 @@ class BlockFrankWolfe(Solver):
         self.check()
         structure, batch = problem.structure, problem.batch
         # float32 finds labellings well enough unless numbers are large or the last digits of the gap are wanted
-        single = batch.largest <= 1e4 and problem.cost_is_small and tol >= 1e-6
+        small = batch.largest <= 1e4 and single_is_enough(problem.prior.mean(np.zeros(problem.n_weights)), batch)
+        single = small and problem.cost_is_small and tol >= 1e-6
         gaussian = problem.prior.kernel_args()[0] == "gaussian"
         C = problem.C / 2**self.ramp if gaussian else problem.C
         state = DualState(
