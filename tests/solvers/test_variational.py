@@ -181,3 +181,10 @@ def test_the_warning_names_what_tol_is_on():
 def test_bad_hyper_parameters(prior):
     with pytest.raises(ValueError, match=f"{type(prior).__name__} needs .* > 0 and finite"):
         MaxEnDNet(prior).fit(*TINY)
+
+
+@pytest.mark.parametrize("lam", [1e-300, 1e300])
+def test_a_lam_near_the_end_of_floating_point_numbers(lam):
+    model = LapMEDN(lam=lam, method="variational").fit([np.eye(3)] * 2, [[0, 1, 2]] * 2)
+    assert model.converged_
+    assert np.isfinite(model.coef_).all()

@@ -91,4 +91,4 @@ class Laplace(Piece):
         return np.full(n_weights, 0.5)
 
     def next_variance(self, mu: FloatArray, variance: FloatArray) -> FloatArray:
-        return np.sqrt((mu**2 + 2 * variance) / self.lam)
+        return np.hypot(mu, np.sqrt(2 * variance)) / np.sqrt(self.lam)  # no square that could overflow
