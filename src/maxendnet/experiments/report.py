@@ -35,7 +35,7 @@ figure img { display: block; width: 100%; min-width: 36rem; height: auto; }
 details { margin: .8rem 0; font-size: .9rem; } summary { cursor: pointer; color: var(--link); }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; } td, th { text-align: left; vertical-align: top;
   padding: .35rem .5rem; border-bottom: 1px solid var(--line); } .wide { overflow-x: auto; }
-td.verdict { min-width: 7.5rem; }
+td.verdict { min-width: 7.5rem; } @media (min-width: 40rem) { td.verdict { white-space: nowrap; } }
 """
 
 LOOK = {
