@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,14 @@ from maxendnet import solvers
 from maxendnet.backends import Threads
 from maxendnet.data.batch import Batch, encode, labels_by_node_type
 from maxendnet.data.examples import Examples, as_examples, distinct_labels
+from maxendnet.data.forbidden_pairs import check_directions, check_pairs, check_possible, pair_codes
 from maxendnet.losses import Hinge
 from maxendnet.posterior import PointEstimate, Posterior
 from maxendnet.priors.base import is_number
 from maxendnet.problem import Problem
 from maxendnet.solvers import Monitor, Solver, run
 from maxendnet.solvers.base import Result, check_requirements
-from maxendnet.structures import Forest
+from maxendnet.structures import Forest, Hierarchy
 
 COMMON = """\
     structure : {"chain", "tree", "independent"}, default="chain"
@@ -31,6 +32,12 @@ COMMON = """\
         Add a weight for every label.
     ends : bool, default=False
         Add weights for every label at the first and at the last node (of a tree: at the root and at the leaves).
+    siblings : bool, default=False
+        Add weights for every pair of neighbouring children of a node given its label; see `Hierarchy`. Children stand
+        in the order of their numbers.
+    forbidden_pairs : list of (label, label) or None, default=None
+        Labels that a parent and its child (in a chain, a node and the next) cannot have together, neither in learning
+        nor in prediction.
     solver : Solver or None, default=None
         None takes the one made for the model.
     tol : float, default=1e-3
@@ -52,6 +59,9 @@ COMMON = """\
     coef_ : ndarray of shape (n_features, n_labels)
     transitions_ : ndarray of shape (n_labels, n_labels), or (n_edge_types, n_labels, n_labels) for several types
         Row: the left node, or the parent.
+    siblings_ : ndarray of shape (n_labels, n_labels, n_labels), or (n_edge_types, n_labels, n_labels, n_labels)
+        With ``siblings``: label of the parent, of the left child, of the right one; its edge has the type. Otherwise
+        empty.
     intercept_, start_, end_ : ndarray of shape (n_labels,)
         With ``bias`` and ``ends``; zero otherwise.
     edge_coef_ : ndarray of shape (n_edge_features, n_labels, n_labels)
@@ -83,7 +93,8 @@ class MarkovNetwork(BaseEstimator):
             heading = "" if "    Parameters\n" in doc else "\n    Parameters\n    ----------\n"
             cls.__doc__ = start.rstrip() + "\n" + heading + COMMON + "\n    Examples\n" + examples
 
-    def _store(self, structure, bias, ends, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose):
+    def _store(self, structure, bias, ends, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, siblings,
+               forbidden_pairs):  # fmt: skip
         self.structure = structure
         self.bias = bias
         self.ends = ends
@@ -94,6 +105,8 @@ class MarkovNetwork(BaseEstimator):
         self.warm_start = warm_start
         self.random_state = random_state
         self.verbose = verbose
+        self.siblings = siblings
+        self.forbidden_pairs = forbidden_pairs
 
     def _compose(self) -> tuple[Any, Any, float, Solver]:
         """Prior, loss, C and default solver."""
@@ -102,7 +115,9 @@ class MarkovNetwork(BaseEstimator):
     def _solver(self, default: Solver, problem: Problem) -> Solver:
         solver = self.solver
         if solver is None:  # what is best for the hinge depends on the examples
-            solver = solvers.for_hinge(problem, self.tol) if type(default) is solvers.BlockFrankWolfe else default
+            hinge = type(default) in (solvers.BlockFrankWolfe, solvers.ProximalPoint)
+            by_data = hinge and (type(default) is solvers.BlockFrankWolfe or not problem.structure.pairwise)
+            solver = solvers.for_hinge(problem, self.tol) if by_data else default
         if not isinstance(solver, Solver):
             names = ", ".join(f"{kind.__name__}()" for kind in solvers.ALL)
             raise ValueError(f"solver must be None or a solver such as {names}, got {solver!r}.")
@@ -161,7 +176,7 @@ class MarkovNetwork(BaseEstimator):
                 f"tol must be a positive number, got {self.tol!r}; it is the relative duality gap to reach."
             )
         require_count("max_passes", self.max_passes)
-        for name in ("bias", "ends", "warm_start"):
+        for name in ("bias", "ends", "warm_start", "siblings"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}.")
         return generator(self.random_state)
@@ -184,7 +199,21 @@ class MarkovNetwork(BaseEstimator):
             n_edge_features=examples.n_edge_features if joined else 0,
             n_tied=examples.n_tied,
         )
+        siblings, forbidden = self._triples_and_pairs(classes)
+        if siblings or forbidden:
+            if not joined:
+                raise ValueError(
+                    "siblings and forbidden_pairs are about nodes that are joined, and structure='independent' joins "
+                    "none; choose structure='tree' or 'chain'."
+                )
+            structure = Hierarchy(**asdict(structure), siblings=siblings, forbidden=forbidden)
+            check_directions(batch, examples)
+            check_pairs(batch, examples, classes, structure.forbidden_matrix)
         return Problem(batch, structure, loss, prior, C, Threads(self.n_jobs)), default
+
+    def _triples_and_pairs(self, classes: NDArray) -> tuple[bool, tuple[tuple[int, int], ...]]:
+        """Whether neighbouring children are scored together, and the pairs that are forbidden, as numbers."""
+        return bool(self.siblings), pair_codes(self.forbidden_pairs, classes)
 
     def _warm_state(self, solver: Solver, problem: Problem) -> Any:
         """The last state of the same solver, where it is of use: on a problem of the same shape.
@@ -232,6 +261,8 @@ class MarkovNetwork(BaseEstimator):
         self.end_ = extra[-1] if self.ends else zero
         self.transitions_ = parts.transitions[0] if len(parts.transitions) == 1 else parts.transitions
         self.edge_coef_, self.tied_coef_ = parts.edge, parts.tied
+        siblings = getattr(parts, "siblings", np.zeros((0, *[len(zero)] * 3)))
+        self.siblings_ = siblings[0] if len(siblings) == 1 else siblings
 
     # ---- prediction ---------------------------------------------------------------------------------------------
 
@@ -244,12 +275,18 @@ class MarkovNetwork(BaseEstimator):
         extra = int(self.bias) + 2 * int(self.ends)
         if s.n_features != self.n_features_in_ + extra or (s.n_edge_types == 0) != (self.structure == "independent"):
             raise ValueError("structure, bias or ends was changed after the fit; set it back, or fit again.")
+        if self._triples_and_pairs(self.classes_) != (getattr(s, "siblings", False), getattr(s, "forbidden", ())):
+            raise ValueError("siblings or forbidden_pairs was changed after the fit; set it back, or fit again.")
         batch = encode(
             replace(examples, y=None), self.classes_, self.structure, bias=self.bias, ends=self.ends,
             type_allowed=self._type_allowed, n_edge_types=s.n_edge_types, n_edge_features=s.n_edge_features,
             n_tied=s.n_tied,
         )  # fmt: skip
-        return examples, batch, Threads(self.n_jobs)
+        backend = Threads(self.n_jobs)
+        if isinstance(s, Hierarchy):
+            check_directions(batch, examples)
+            check_possible(s.impossible(batch, backend), examples)
+        return examples, batch, backend
 
     def predict(self, X: Any) -> Any:
         """The best labelling of every example: a list of label arrays (one array if X is a 2-D array)."""

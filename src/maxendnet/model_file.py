@@ -8,7 +8,8 @@ A ``.medn`` file is
     the rest   safetensors: the arrays, and under ``__metadata__`` the text of one JSON header
 
 The header has ``format``, ``maxendnet`` (the version that wrote it), ``estimator`` (class and settings, with nested
-pieces), ``classes``, ``n_features_in``, ``feature_names``, ``structure`` (sizes), ``weights``, ``type_allowed``,
+pieces), ``classes``, ``n_features_in``, ``feature_names``, ``structure`` (sizes; with ``siblings`` and
+``forbidden``, pairs of places in the classes, it is a hierarchy), ``weights``, ``type_allowed``,
 ``fit`` (objective, dual, gap, converged, which, n_passes), ``trace`` and ``posterior``, and ``application`` where an
 application has added something of its own; its values are written as
 `maxendnet.model_values` says. Feature names are a tensor too (the bytes of a JSON list), since there may be millions
@@ -34,7 +35,7 @@ from maxendnet.markov_network import MarkovNetwork
 from maxendnet.model_values import FromPlain, ModelFileError, ToPlain, make
 from maxendnet.posterior import PointEstimate, Posterior, VariationalPosterior
 from maxendnet.solvers import TraceRow
-from maxendnet.structures import Forest
+from maxendnet.structures import Forest, Hierarchy
 
 __all__ = ["ModelFileError", "load", "read", "save"]
 
@@ -269,7 +270,7 @@ def _build(content: Content) -> MarkovNetwork:
     estimator.feature_names_ = None
     if header["feature_names"]:
         estimator.feature_names_ = tuple(json.loads(value.array("feature_names").tobytes()))
-    structure = Forest(**{key: _count(size) for key, size in header["structure"].items()})
+    structure = _structure(header["structure"])
     weights = _vector(value(header["weights"]), structure.n_weights, "weights")
     estimator._type_allowed = value(header["type_allowed"])
     problem = _mismatch(estimator, structure)
@@ -293,6 +294,21 @@ def _build(content: Content) -> MarkovNetwork:
     return estimator
 
 
+def _structure(described: dict[str, Any]) -> Forest:
+    """A forest by its sizes; with siblings or forbidden pairs among them, a hierarchy."""
+    sizes = dict(described)
+    if not sizes.keys() & {"siblings", "forbidden"}:
+        return Forest(**{key: _count(size) for key, size in sizes.items()})
+    siblings, pairs = sizes.pop("siblings"), sizes.pop("forbidden")
+    if not isinstance(siblings, bool):
+        raise ModelFileError(f"siblings is {siblings!r} and not a truth value")
+    forbidden = tuple((_count(parent), _count(child)) for parent, child in pairs)
+    structure = Hierarchy(**{key: _count(size) for key, size in sizes.items()}, siblings=siblings, forbidden=forbidden)
+    if any(label >= structure.n_labels for pair in forbidden for label in pair):
+        raise ModelFileError(f"a forbidden pair of labels beyond the {structure.n_labels} of the model")
+    return structure
+
+
 def _mismatch(estimator: Any, structure: Forest) -> str:
     """What of an estimator does not fit the sizes of its weights; kernels would read past an array."""
     n_labels, labels = structure.n_labels, len(estimator.classes_)
@@ -308,6 +324,9 @@ def _mismatch(estimator: Any, structure: Forest) -> str:
         return f"the structure is {estimator.structure!r}"
     if (estimator.structure == "independent") != (structure.n_edge_types == 0):
         return f"the structure is {estimator.structure!r}, with weights for {structure.n_edge_types} types of edges"
+    described = (getattr(structure, "siblings", False), getattr(structure, "forbidden", ()))
+    if estimator._triples_and_pairs(estimator.classes_) != described:
+        return "the settings siblings and forbidden_pairs are not those of the weights"
     if structure.n_edge_features and not structure.n_edge_types:
         return "there are weights for features of edges, and none for edges"
     types = estimator._type_allowed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -37,7 +37,7 @@ class Problem:
     Parameters
     ----------
     batch : Batch
-    structure : Forest
+    structure : Forest or Hierarchy
     loss : Hinge or Log
     prior : a prior
     C : float
@@ -146,8 +146,7 @@ class Problem:
             ),
             largest=max(batch.largest, float(self.cost.max(initial=1.0))),
         )
-        structure = Forest(s.n_features, s.n_labels, s.n_edge_types, s.n_edge_features, s.n_tied + 2)
-        return Problem(batch, structure, Log(), Flat(), backend=self.backend)
+        return Problem(batch, replace(s, n_tied=s.n_tied + 2), Log(), Flat(), backend=self.backend)
 
     def primal(self, w: FloatArray) -> float:
         """The objective at w."""

@@ -280,4 +280,5 @@ NB_MODULE(_kernels, m) {
       "kind"_a, "a"_a, "b"_a, "variance"_a.none(), "mean"_a.none(), "eta"_a, "out"_a,
       "Posterior mean as the kernels compute it, to be compared with the Python class.");
   bind_clique_marginals(m);
+  bind_hierarchy(m);
 }

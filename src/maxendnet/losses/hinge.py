@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maxendnet import _kernels
 from maxendnet.losses.slack import SLACKS, Slack
 from maxendnet.piece import Piece
 
@@ -85,14 +84,6 @@ class Hinge(Piece):
 
     def evaluate(self, problem: Problem, w: FloatArray, gradient: bool, single: bool) -> tuple[FloatArray, FloatArray]:
         """``U(hinge) / C`` of every example and, if asked, a subgradient of their weighted sum."""
-        structure, dtype = problem.structure, np.float32 if single else np.float64
-        weights, cost = structure.for_search(w, dtype), structure.pad_cost(problem.cost, dtype)
-        values, slack = np.zeros(problem.n_examples), self.slack_function
-
-        def part(first: int, last: int, buffer: FloatArray | None) -> None:
-            _kernels.hinge_oracle(
-                problem.batch, structure.shape, weights, cost, first, last, values, buffer, slack.code, problem.C
-            )
-
-        total = problem.sum_over(problem.shards, part, gradient)
+        slack = self.slack_function
+        values, total = problem.structure.hinges(problem, w, slack, gradient, single)
         return values if self.linear_slack else slack.value(values, problem.C) / problem.C, total

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from maxendnet import _kernels
 from maxendnet.piece import Piece
+from maxendnet.structures.hierarchy import left_neighbours
 
 if TYPE_CHECKING:
     from maxendnet.problem import FloatArray, Problem
@@ -28,18 +28,8 @@ class Log(Piece):
 
     def evaluate(self, problem: Problem, w: FloatArray, gradient: bool, single: bool) -> tuple[FloatArray, FloatArray]:
         """Log loss of every example and, if asked, the gradient of their weighted sum."""
-        structure, batch = problem.structure, problem.batch
-        dtype = np.float32 if single and structure.mode(w, batch, np.float32, centred=True) == 0 else np.float64
-        mode = structure.mode(w, batch, dtype, centred=True)
-        weights, values = structure.for_search(w, dtype), np.zeros(problem.n_examples)
-        blocks, groups = problem.blocks
-
-        def part(first: int, last: int, buffer: FloatArray | None) -> None:
-            _kernels.log_oracle(
-                batch, structure.shape, groups, blocks.examples, weights, None, mode, first, last, values, None, buffer
-            )
-
-        return values, problem.sum_over(blocks.shards, part, gradient)
+        values, _, slope = problem.structure.log_losses(problem, w, None, gradient, single)
+        return values, slope
 
     def curvature(self, problem: Problem) -> FloatArray:
         """Diagonal of the Hessian of the weighted sum at ``w = 0``, where all labellings are alike.
@@ -58,4 +48,9 @@ class Log(Piece):
         tied = u @ batch.label_features.var(axis=1) if structure.n_tied else np.zeros(0)
         per_node, per_edge = (1 - 1 / L) / L, (1 - 1 / L**2) / L**2
         matrices = np.concatenate([kinds, edge])[: structure.n_matrices]
-        return np.concatenate([np.repeat(per_node * node, L), np.repeat(per_edge * matrices, L * L), tied])
+        siblings = np.zeros(0)
+        if structure.n_siblings:
+            right = left_neighbours(batch) >= 0
+            pairs = np.bincount(batch.edge_type[right], u[right], minlength=structure.n_edge_types)
+            siblings = np.repeat((1 - 1 / L**3) / L**3 * pairs, L**3)
+        return np.concatenate([np.repeat(per_node * node, L), np.repeat(per_edge * matrices, L * L), siblings, tied])

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from maxendnet import _kernels
 from maxendnet.losses.hinge import Hinge
 from maxendnet.losses.log import Log
 
@@ -40,24 +39,11 @@ class SoftHinge(Hinge):
 
     def evaluate(self, problem: Problem, w: FloatArray, gradient: bool, single: bool) -> tuple[FloatArray, FloatArray]:
         """Loss of every example and, if asked, the gradient of their weighted sum."""
-        structure, batch = problem.structure, problem.batch
-        w, cost = w / self.temperature, problem.cost / self.temperature
-        dtype = np.float32 if single and structure.mode(w, batch, np.float32, centred=True) == 0 else np.float64
-        mode = structure.mode(w, batch, dtype, centred=True)
-        weights, padded_cost = structure.for_search(w, dtype), structure.pad_cost(cost, dtype)
-        values, costs = np.zeros(problem.n_examples), np.zeros(problem.n_examples)
-        blocks, groups = problem.blocks
-
-        def part(first: int, last: int, buffer: FloatArray | None) -> None:
-            _kernels.log_oracle(
-                batch, structure.shape, groups, blocks.examples, weights, padded_cost, mode, first, last, values, costs,
-                buffer,
-            )  # fmt: skip
-
-        slope = problem.sum_over(blocks.shards, part, gradient)
+        T = self.temperature
+        values, costs, slope = problem.structure.log_losses(problem, w / T, problem.cost / T, gradient, single)
         if gradient:
-            self.expected_cost = self.temperature * float(costs @ batch.weights)
-        return self.temperature * values, slope
+            self.expected_cost = T * float(costs @ problem.batch.weights)
+        return T * values, slope
 
     def curvature(self, problem: Problem) -> FloatArray:
         """Diagonal of the Hessian of the weighted sum where all labellings are alike, as a scale of the weights."""

@@ -11,7 +11,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.solvers.base import Evaluation, Solver, run
+from maxendnet.solvers.base import Evaluation, Solver, missing, run
 from maxendnet.solvers.proximal_point import ProximalPoint
 from maxendnet.solvers.violated import violated
 from maxendnet.structures.differences import differences
@@ -48,7 +48,7 @@ class ConstraintGeneration(Solver):
     Parameters
     ----------
     first : ProximalPoint or None, default=ProximalPoint()
-        Finds the first rows and columns, to a rough gap; None begins with none.
+        Finds the first rows and columns, to a rough gap; None begins with none, and so do hierarchies.
     first_gap : float, default=0.01
         How rough.
 
@@ -75,7 +75,7 @@ class ConstraintGeneration(Solver):
             np.zeros(0, dtype=np.int64), sparse.csr_array((0, K)), np.zeros(0), np.zeros(K, dtype=bool), zero,
             problem.primal(zero), problem.fingerprint,
         )  # fmt: skip
-        if self.first is not None:
+        if self.first is not None and not missing(self.first, problem):
             # 300 passes: what is not known by then, rows and columns will find
             rough = run(self.first, problem, tol=max(tol, self.first_gap), max_passes=300, seed=seed, warn=False)
             examples, _, costs, labels = rough.state.dual_state.sets.labellings()

@@ -109,7 +109,8 @@ class ExponentiatedGradient(Solver):
 
     @property
     def requires(self) -> tuple[str, ...]:  # type: ignore[override]  # depends on the version
-        return ("not loss.smooth", "loss.linear_slack", "prior.kernel_args" if self.online else "prior.cumulant")
+        common = ("not loss.smooth", "loss.linear_slack")
+        return (*common, "prior.kernel_args", "structure.pairwise") if self.online else (*common, "prior.cumulant")
 
     def check(self) -> None:
         if not (self.step_size is None or (is_number(self.step_size) and 0 < self.step_size < np.inf)):

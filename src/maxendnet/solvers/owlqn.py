@@ -19,7 +19,8 @@ class OWLQN(Solver):
 
     The dual point is ``p(y | x; w)``, mixed with the truth until every ``|eta_k| <= rho``; the share s of the model is
     1 at the optimum. The entropy of the mixture is at least s times that of the model, which gives a gap for free;
-    when that is not enough but the gap to first order is, the entropy is computed from the mixed marginals.
+    when that is not enough but the gap to first order is, the entropy is computed from the mixed marginals (on a
+    hierarchy the free gap has to do, which takes some more passes).
 
     Parameters
     ----------
@@ -81,14 +82,15 @@ class OWLQN(Solver):
         return new._replace(curvature=curvature, tol=state.tol)
 
     def due(self, problem: Problem, state: SmoothState, n_pass: int, tol: float) -> bool:
-        return n_pass % 10 == 0 or self._gaps(problem, state)[1] <= 0.7 * tol * abs(state.value)
+        free, first_order, _ = self._gaps(problem, state)
+        return n_pass % 10 == 0 or (first_order if problem.structure.pairwise else free) <= 0.7 * tol * abs(state.value)
 
     def evaluate(self, problem: Problem, state: SmoothState) -> Evaluation:
         exact = self._at(problem, state.w, state.curvature, single=False) if state.single else state
         free, first_order, share = self._gaps(problem, exact)
         gap = free
         # the free bound is looser by (1 - share) * loss; the exact one is computed only where that is what is missing
-        if first_order <= state.tol * abs(exact.value) < free:
+        if problem.structure.pairwise and first_order <= state.tol * abs(exact.value) < free:
             gap = min(free, exact.value - problem.C * mixed_entropy(problem, state.w, share))
         relative = problem.relative(gap, exact.value)
         return Evaluation(state.w, None, exact.value, exact.value - gap, relative, relative)

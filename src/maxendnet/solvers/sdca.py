@@ -73,7 +73,7 @@ class SDCA(Solver):
 
     check_every: int = 5
     sampling: str = "gap"
-    requires = ("loss.smooth", "prior.quadratic", "prior.kernel_args")
+    requires = ("loss.smooth", "prior.quadratic", "prior.kernel_args", "structure.pairwise")
 
     def check(self) -> None:
         if self.sampling not in ("gap", "uniform"):

@@ -63,7 +63,7 @@ class SMO(Solver):
 
     rounds: int = 5
     check_every: int = 10
-    requires = ("not loss.smooth", "loss.linear_slack", "prior.kernel_args")
+    requires = ("not loss.smooth", "loss.linear_slack", "prior.kernel_args", "structure.pairwise")
     accuracy = 1e-6
 
     def check(self) -> None:

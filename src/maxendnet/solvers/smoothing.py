@@ -8,11 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxendnet.losses.soft_hinge import SoftHinge
+from maxendnet.priors import Laplace
 from maxendnet.problem import Problem
 from maxendnet.solvers.base import Evaluation, Solver, missing
 from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
 from maxendnet.solvers.dual_mixture import DualPoint, best_mixture
 from maxendnet.solvers.lbfgs import LBFGS, Curvature, SmoothState
+from maxendnet.solvers.owlqn import OWLQN
+from maxendnet.solvers.projected_subgradient import ProjectedSubgradient
+from maxendnet.solvers.subgradient import Subgradient
 
 MOST_POINTS = 20
 STRONG, MANY_NODES = 2.0, 500
@@ -26,12 +30,21 @@ def for_hinge(problem: Problem, tol: float = 1e-3) -> Solver:
     more and more passes, and `Smoothing` does not (OCR letters, folds 1-9, to 1e-2: M3N(C=2), 24, in a half of the
     time; LapMEDN(C=5, lam=25), 5, in a quarter; below 2, and on few nodes, it takes up to three times as long).
     """
+    if not problem.structure.pairwise:
+        return on_hierarchy(problem)
     nodes = len(problem.batch.parent)
     if nodes < MANY_NODES or tol < Smoothing.accuracy or missing(Smoothing, problem):
         return BlockFrankWolfe()
     variance = float(np.mean(problem.prior.variance(np.zeros(problem.n_weights))))
     strength = problem.C * nodes * variance / max(problem.n_weights, 1)
     return Smoothing() if strength > STRONG else BlockFrankWolfe()
+
+
+def on_hierarchy(problem: Problem) -> Solver:
+    """The default for the hinge where neighbouring children are scored together or pairs of labels are forbidden."""
+    if not missing(Smoothing, problem):
+        return Smoothing()
+    return ProjectedSubgradient() if hasattr(problem.prior, "radius") else Subgradient()
 
 
 class SmoothingState(NamedTuple):
@@ -59,7 +72,7 @@ class SmoothingState(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Smoothing(Solver):
-    """L-BFGS on the hinge with a soft maximum, at falling temperature.
+    """L-BFGS, or OWL-QN under an L1 penalty, on the hinge with a soft maximum, at falling temperature.
 
     The maximum over labellings in the hinge becomes ``T log sum exp(. / T)``, which is smooth and too large by at most
     T times the entropy of the labellings' shares p. Those shares are a dual point of the hinge itself, so that every
@@ -68,6 +81,9 @@ class Smoothing(Solver):
 
     The number of passes hardly grows with C, where block-coordinate solvers need more and more. On the other hand a
     pass costs more at low temperature: to a gap below 1e-3 those are faster unless C is large.
+
+    Under an L1 penalty a dual point counts as far as all its ``|eta_k| <= rho``: mixtures are sought inside a
+    logarithmic barrier, and what is still outside is scaled.
 
     After Nesterov 2005, who smooths a maximum in this way.
 
@@ -91,7 +107,10 @@ class Smoothing(Solver):
     first_temperature: float = 0.3
     look_every: int = 5
     memory: int | None = None
-    requires = ("not loss.smooth", "loss.linear_slack", "prior.gradient", "prior.variance", "prior.cumulant")
+    requires = (
+        "not loss.smooth", "loss.linear_slack", "prior.gradient or prior.rho", "prior.variance or prior.rho",
+        "prior.cumulant or prior.rho",
+    )  # fmt: skip
     accuracy = 1e-4
     warm_anywhere = True
 
@@ -105,14 +124,17 @@ class Smoothing(Solver):
         self.check()
         scale = float(problem.cost.max(initial=0.0)) or 1.0
         soft = soft_problem(problem, self.first_temperature * scale)
-        inner = LBFGS(self.memory).start(soft, None if warm is None else warm.inner, tol=tol)
+        inner = self._inner(problem).start(soft, None if warm is None else warm.inner, tol=tol)
         nothing = DualPoint(np.zeros(problem.n_weights), 0.0)
         problem.n_oracle += soft.n_oracle
         return SmoothingState(soft, inner, (nothing, nothing, dual_point(soft, inner)), 0.0, tol)
 
+    def _inner(self, problem: Problem) -> Any:
+        return OWLQN(self.memory) if hasattr(problem.prior, "rho") else LBFGS(self.memory)
+
     def step(self, problem: Problem, state: SmoothingState) -> SmoothingState:
         soft, before = state.soft, state.soft.n_oracle
-        inner = LBFGS(self.memory).step(soft, state.inner)
+        inner = self._inner(problem).step(soft, state.inner)
         problem.n_oracle += soft.n_oracle - before
         most = int(np.clip(64e6 / (8 * max(problem.n_weights, 1)), 2, MOST_POINTS))
         points = (*state.points[:2], *state.points[2:][1 - most :], dual_point(soft, inner))
@@ -128,8 +150,8 @@ class Smoothing(Solver):
         if settled and blur > wanted:
             return self._cool(problem, state, float(np.clip(0.8 * wanted / blur, 0.3, 0.9)))
         if blur <= 2 * wanted:
-            mixture = best_mixture(problem.prior, state.points)
-            state = state._replace(points=(mixture, *state.points[1:]), dual=problem.dual(*mixture)[0])
+            mixture, dual = best_bound(problem, state)
+            state = state._replace(points=(mixture, *state.points[1:]), dual=dual)
         if not inner.finished:
             return state
         # no step helps at this temperature any more, and the bound still lags
@@ -140,9 +162,10 @@ class Smoothing(Solver):
         soft = soft_problem(problem, state.soft.loss.temperature * factor)
         first = 1.0 / np.maximum(hessian_diagonal(problem, soft, state.inner), np.finfo(float).tiny)
         learnt = state.inner.curvature
-        inner = LBFGS(self.memory)._at(soft, state.inner.w, Curvature(first, learnt.s, learnt.y))
+        inner = self._inner(problem)._at(soft, state.inner.w, Curvature(first, learnt.s, learnt.y))
         problem.n_oracle += 2 * problem.n_examples
-        return state._replace(soft=soft, inner=inner._replace(first_norm=state.inner.first_norm), value_before=np.inf)
+        inner = inner._replace(first_norm=state.inner.first_norm, tol=state.tol)
+        return state._replace(soft=soft, inner=inner, value_before=np.inf)
 
     def due(self, problem: Problem, state: SmoothingState, n_pass: int, tol: float) -> bool:
         near = state.inner.value - state.dual <= 3 * tol * abs(state.inner.value)
@@ -151,17 +174,35 @@ class Smoothing(Solver):
     def evaluate(self, problem: Problem, state: SmoothingState) -> Evaluation:
         w = state.inner.w
         primal = problem.primal(w)
-        point = best_mixture(problem.prior, state.points)
-        dual = problem.dual(*point)[0]
+        point, dual = best_bound(problem, state)
         gap = problem.relative(primal - dual, primal)
-        return Evaluation(w, point.eta, primal, dual, gap, gap, "last", point.cost)
+        eta = point.eta if hasattr(problem.prior, "cumulant") else None
+        return Evaluation(w, eta, primal, dual, gap, gap, "last", point.cost)
+
+
+def best_bound(problem: Problem, state: SmoothingState) -> tuple[DualPoint, float]:
+    """The best mixture of the dual points at hand, and its dual value."""
+    prior, points = problem.prior, state.points
+    if not hasattr(prior, "rho"):
+        mixture = best_mixture(prior, points)
+        return mixture, problem.dual(*mixture)[0]
+    # The logarithmic barrier of |eta_k| < rho is the cumulant of a Laplace prior. It costs about as many parts of
+    # 1/weight as there are weights at the border: a twentieth of what is asked for.
+    wanted = 0.05 * state.tol * max(abs(state.inner.value), 1e-3 * abs(problem.at_zero), np.finfo(float).tiny)
+    weight = (1 + np.count_nonzero(state.inner.w)) / wanted
+    found = best_mixture(Laplace(prior.rho**2), tuple(DualPoint(eta, weight * cost) for eta, cost in points))
+    mixture = DualPoint(found.eta, found.cost / weight)
+    last = points[-1]
+    share = min(1.0, prior.rho / max(float(np.abs(last.eta).max(initial=0.0)), np.finfo(float).tiny))
+    return mixture, max(mixture.cost, share * last.cost)
 
 
 def soft_problem(problem: Problem, temperature: float) -> Problem:
     """The same problem with a soft hinge."""
     loss = SoftHinge(problem.loss.cost, temperature=temperature)
     soft = Problem(problem.batch, problem.structure, loss, problem.prior, problem.C, problem.backend)
-    soft.__dict__["blocks"] = problem.blocks
+    shared = "blocks" if problem.structure.pairwise else "shards"
+    soft.__dict__[shared] = getattr(problem, shared)
     return soft
 
 
@@ -173,8 +214,8 @@ def dual_point(soft: Problem, inner: SmoothState) -> DualPoint:
 def hessian_diagonal(problem: Problem, soft: Problem, inner: SmoothState) -> Any:
     """About the diagonal of the Hessian of the soft problem at w: a scale of the weights.
 
-    That of a node's weight is ``C/T x^2 p (1 - p)`` summed over nodes, p the node's share of the label. Edges are
-    taken to be as much less uncertain than at w = 0 as nodes are.
+    That of a node's weight is ``C/T x^2 p (1 - p)`` summed over nodes, p the node's share of the label. What
+    joins nodes is taken to be as much less uncertain than at w = 0 as nodes are.
     """
     structure, T = problem.structure, soft.loss.temperature
     at_zero = structure.parts(soft.loss.curvature(soft))
@@ -183,10 +224,10 @@ def hessian_diagonal(problem: Problem, soft: Problem, inner: SmoothState) -> Any
     share = augmented.structure.logsum(potentials, augmented.batch, backend=problem.backend)[1]
     node = node_sums(problem, share * (1 - share)) / T
     less = node.sum() / max(at_zero.node.sum(), np.finfo(float).tiny)
-    found = structure.join(
-        at_zero._replace(node=node, transitions=less * at_zero.transitions, edge=less * at_zero.edge)
-    )
-    found = problem.C * found + 1.0 / problem.prior.variance(problem.prior.gradient(inner.w))
+    joined = {name: less * part for name, part in at_zero._asdict().items() if name not in ("node", "tied")}
+    found = problem.C * structure.join(at_zero._replace(node=node, **joined))
+    if hasattr(problem.prior, "variance"):
+        found += 1.0 / problem.prior.variance(problem.prior.gradient(inner.w))
     return found + 0.01 * found.mean()
 
 

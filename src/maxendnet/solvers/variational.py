@@ -12,6 +12,7 @@ from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver, check_requirements, run
 from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
 from maxendnet.solvers.cutting_plane import for_any_slack
+from maxendnet.solvers.smoothing import Smoothing
 
 # Variances stay above this share of the largest; a weight whose variance is there is 0. float64 has 16 digits, and the
 # Gaussian problems are solved to fewer than 10.
@@ -54,8 +55,8 @@ class Variational(Solver):
     iterations : int or None, default=None
         Number of Gaussian problems solved; the paper's 3 are often enough for prediction. None: to convergence.
     inner : Solver or None, default=None
-        Solves the Gaussian problems. None is `BlockFrankWolfe` or, if the slack of the hinge is not linear,
-        `CuttingPlane` (`Subgradient`, if clarabel is not installed).
+        Solves the Gaussian problems. None is `BlockFrankWolfe` (on a hierarchy `Smoothing`) or, if the slack of the
+        hinge is not linear, `CuttingPlane` (`Subgradient`, if clarabel is not installed).
 
     Examples
     --------
@@ -86,7 +87,8 @@ class Variational(Solver):
         return VariationalState(problem.prior.first_variance(problem.n_weights), rng, inner_tol)
 
     def _inner(self, problem: Problem) -> Solver:
-        default = BlockFrankWolfe() if problem.loss.linear_slack else for_any_slack()
+        block_by_block = BlockFrankWolfe() if problem.structure.pairwise else Smoothing()
+        default = block_by_block if problem.loss.linear_slack else for_any_slack()
         return default if self.inner is None else self.inner
 
     def step(self, problem: Problem, state: VariationalState) -> VariationalState:

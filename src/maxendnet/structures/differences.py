@@ -9,6 +9,7 @@ from scipy import sparse
 from maxendnet.data.batch import Batch
 from maxendnet.data.ragged import gather
 from maxendnet.structures.forest import Forest
+from maxendnet.structures.hierarchy import left_neighbours
 
 
 def differences(
@@ -18,7 +19,7 @@ def differences(
 
     Parameters
     ----------
-    structure : Forest
+    structure : Forest or Hierarchy
     batch : Batch
         With true labels.
     examples : ndarray of shape (n_rows,)
@@ -33,10 +34,13 @@ def differences(
     nodes, offsets = gather(batch.offsets, examples)
     row = np.repeat(np.arange(len(examples)), np.diff(offsets))
     truth = batch.y[nodes]
-    # where a node's parent stands among the gathered nodes
+    # where a node's parent and its neighbour stand among the gathered nodes
     shift = np.arange(len(nodes)) - nodes
-    parent = np.where(batch.parent[nodes] < 0, -1, batch.parent[nodes] + shift)
-    parts = [_of(structure, batch, nodes, parent, row, truth), _of(structure, batch, nodes, parent, row, labels)]
+    parent, left = (
+        np.where(relative[nodes] < 0, -1, relative[nodes] + shift)
+        for relative in (batch.parent, left_neighbours(batch) if structure.n_siblings else batch.parent)
+    )
+    parts = [_of(structure, batch, nodes, parent, left, row, some) for some in (truth, labels)]
     shape = (len(examples), structure.n_weights)
     right, wrong = (sparse.csr_array((v, (r, c)), shape=shape) for r, c, v in parts)
     result = sparse.csr_array(right - wrong)
@@ -44,7 +48,7 @@ def differences(
     return result
 
 
-def _of(structure: Forest, batch: Batch, nodes, parent, row, labels):
+def _of(structure: Forest, batch: Batch, nodes, parent, left, row, labels):
     """Rows, columns and values of the features of labellings."""
     L = structure.n_labels
     entries, offsets = gather(batch.indptr, nodes)
@@ -63,6 +67,12 @@ def _of(structure: Forest, batch: Batch, nodes, parent, row, labels):
         rows.append(row[child])
         columns.append(start + (structure.n_edge_types + f) * L * L + cell)
         values.append(batch.edge_features[nodes[child], f])
+    if structure.n_siblings:
+        right = np.flatnonzero(left >= 0)
+        triple = (labels[parent[right]].astype(np.int64) * L + labels[left[right]]) * L + labels[right]
+        rows.append(row[right])
+        columns.append(start + structure.n_matrices * L * L + batch.edge_type[nodes[right]].astype(np.int64) * L**3 + triple)
+        values.append(np.ones(len(right)))
     for j in range(structure.n_tied):
         rows.append(row)
         columns.append(np.full(len(row), structure.n_weights - structure.n_tied + j))

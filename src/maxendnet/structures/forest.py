@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,10 @@ from maxendnet import _kernels
 from maxendnet.backends import Threads
 from maxendnet.backends.threads import Range, cut
 from maxendnet.data.batch import Batch
+
+if TYPE_CHECKING:
+    from maxendnet.losses.slack import Slack
+    from maxendnet.problem import Problem
 
 FloatArray = NDArray[np.float64]
 SCALED, LOGARITHMIC = 0, 1
@@ -59,12 +63,18 @@ class Forest:
     n_edge_types: int
     n_edge_features: int = 0
     n_tied: int = 0
+    pairwise = True  # scores join two labels at most, and any two: what solvers with kernels of their own rely on
 
     # ---- weights: flat for everyone, padded for the kernels -----------------------------------------------------
 
     @property
     def n_matrices(self) -> int:
         return self.n_edge_types + self.n_edge_features
+
+    @property
+    def n_siblings(self) -> int:
+        """Number of weights for three labels: none; see `Hierarchy`."""
+        return 0
 
     @property
     def n_weights(self) -> int:
@@ -233,6 +243,46 @@ class Forest:
             slow=10 * k,
         )
         return values, labels
+
+    # ---- sums over examples -------------------------------------------------------------------------------------
+
+    def hinges(
+        self, problem: Problem, w: FloatArray, slack: Slack, gradient: bool, single: bool
+    ) -> tuple[FloatArray, FloatArray]:
+        """Hinge h of every example and, if asked, a subgradient of the weighted sum of their ``U(h) / C``."""
+        dtype = np.float32 if single else np.float64
+        weights, cost = self.for_search(w, dtype), self.pad_cost(problem.cost, dtype)
+        values = np.zeros(problem.n_examples)
+
+        def part(first: int, last: int, buffer: FloatArray | None) -> None:
+            _kernels.hinge_oracle(
+                problem.batch, self.shape, weights, cost, first, last, values, buffer, slack.code, problem.C
+            )
+
+        return values, problem.sum_over(problem.shards, part, gradient)
+
+    def log_losses(
+        self, problem: Problem, w: FloatArray, cost: FloatArray | None, gradient: bool, single: bool
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Log loss of every example and, if asked, the gradient of their weighted sum.
+
+        With ``cost``, of shape (n_labels, n_labels), it is added to the scores; then the second array returned has the
+        expected cost of every example, where there is a gradient.
+        """
+        batch = problem.batch
+        dtype = np.float32 if single and self.mode(w, batch, np.float32, centred=True) == 0 else np.float64
+        mode = self.mode(w, batch, dtype, centred=True)
+        weights, padded_cost = self.for_search(w, dtype), None if cost is None else self.pad_cost(cost, dtype)
+        values, costs = np.zeros(problem.n_examples), np.zeros(problem.n_examples)
+        blocks, groups = problem.blocks
+
+        def part(first: int, last: int, buffer: FloatArray | None) -> None:
+            _kernels.log_oracle(
+                batch, self.shape, groups, blocks.examples, weights, padded_cost, mode, first, last, values, costs,
+                buffer,
+            )  # fmt: skip
+
+        return values, costs, problem.sum_over(blocks.shards, part, gradient)
 
     def mode(self, w: FloatArray, batch: Batch, dtype: type, centred: bool = False) -> int:
         """Whether sum-product may work with scaled probabilities, or needs logarithms.

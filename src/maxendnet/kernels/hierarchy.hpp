@@ -1,0 +1,35 @@
+// Hierarchies: a forest in which neighbouring children are scored together, given the label of their parent, and in
+// which some pairs (label of the parent, label of the child) cannot occur.
+#pragma once
+#include "kernels.hpp"
+
+namespace maxendnet {
+
+// A model as the kernels read it. Weights are not padded:
+// [ node (n_features, n_labels) | matrices (n_matrices, n_labels, n_labels), row the parent |
+//   siblings (n_edge_types, n_labels, n_labels, n_labels): parent, left child, right child | tied (n_tied) ]
+struct HierarchyView {
+  const double *node, *matrices, *siblings, *tied;  // siblings: null if the model has no such weights
+  // exp(siblings - the largest of their type and label of the parent), and those largest ones (n_edge_types, n_labels);
+  // null where the weights are too far apart for that
+  const double *table, *shift;
+  const uint8_t* forbidden;  // (n_labels, n_labels), row the parent; null if every pair may occur
+  int64_t siblings_offset, tied_offset;
+};
+
+void hierarchy_decode(const BatchView& b, const HierarchyView& m, const double* cost, int64_t first, int64_t last,
+                      double* values, int32_t* labels);
+void hierarchy_max_marginals(const BatchView& b, const HierarchyView& m, int64_t first, int64_t last, double* out);
+void hierarchy_marginals(const BatchView& b, const HierarchyView& m, int64_t first, int64_t last, double* values,
+                         double* node_marginals, double* edge_marginals);
+void hierarchy_sample(const BatchView& b, const HierarchyView& m, const double* uniforms, int64_t n_draws, int64_t first,
+                      int64_t last, int32_t* labels);
+// as hinge_oracle and log_oracle; the gradient is laid out as the weights
+void hierarchy_hinge(const BatchView& b, const HierarchyView& m, const double* cost, Slack slack, int64_t first,
+                     int64_t last, double* values, double* gradient);
+void hierarchy_log(const BatchView& b, const HierarchyView& m, const double* cost, int64_t first, int64_t last,
+                   double* values, double* costs, double* gradient);
+// Of every example a node none of whose labels is possible with what lies below it, or -1.
+void hierarchy_impossible(const BatchView& b, const HierarchyView& m, int64_t first, int64_t last, int64_t* nodes);
+
+}  // namespace maxendnet

@@ -1,0 +1,128 @@
+// The binding of hierarchies.
+#include "hierarchy.hpp"
+
+#include "binding.hpp"
+
+namespace maxendnet {
+namespace {
+
+// Sizes, weights and forbidden pairs of a model; the arrays are kept, not copied.
+struct HierarchyModel {
+  Shape shape;
+  bool has_siblings;
+  In<double> weights;
+  nb::object table, shift, forbidden;
+  HierarchyView view{};
+
+  HierarchyModel(const Shape& s, bool siblings, In<double> w, nb::object t, nb::object h, nb::object f)
+      : shape(s), has_siblings(siblings), weights(w), table(t), shift(h), forbidden(f) {
+    const int64_t L = s.n_labels, matrices = int64_t(s.n_edge_types) + s.n_edge_features;
+    const int64_t n_siblings = siblings ? s.n_edge_types * L * L * L : 0;
+    view.siblings_offset = s.n_features * L + matrices * L * L;
+    view.tied_offset = view.siblings_offset + n_siblings;
+    if (int64_t(w.size()) != view.tied_offset + s.n_tied) throw nb::value_error("weights have the wrong size");
+    view.node = w.data();
+    view.matrices = w.data() + s.n_features * L;
+    view.siblings = n_siblings ? w.data() + view.siblings_offset : nullptr;
+    view.tied = w.data() + view.tied_offset;
+    if (!t.is_none() && n_siblings) {
+      view.table = sized<double>(t, n_siblings, "table");
+      view.shift = sized<double>(h, s.n_edge_types * L, "shift");
+    }
+    if (!f.is_none()) view.forbidden = sized<uint8_t>(f, L * L, "forbidden");
+  }
+
+  template <class T>
+  static const T* sized(nb::handle value, int64_t size, const char* name) {
+    In<T> array;
+    if (!nb::try_cast(value, array, false) || int64_t(array.size()) != size)
+      throw nb::value_error((std::string(name) + " has the wrong dtype or size").c_str());
+    return array.data();
+  }
+};
+
+}  // namespace
+
+void bind_hierarchy(nb::module_& m) {
+  nb::class_<HierarchyModel>(m, "HierarchyModel", "Sizes, weights and forbidden pairs of a hierarchy.")
+      .def(nb::init<const Shape&, bool, In<double>, nb::object, nb::object, nb::object>(), "shape"_a, "siblings"_a,
+           "weights"_a.noconvert(), "table"_a.none(), "shift"_a.none(), "forbidden"_a.none());
+  m.def(
+      "hierarchy_decode",
+      [](nb::handle batch, const HierarchyModel& model, nb::handle cost, int64_t first, int64_t last, nb::handle values,
+         Out<int32_t> labels) {
+        const BatchView b = view(batch, model.shape);
+        const double* costs = cost.is_none() ? nullptr : data_of<double>(cost, "cost");
+        double* v = writable<double>(values, "values");
+        nb::gil_scoped_release release;
+        hierarchy_decode(b, model.view, costs, first, last, v, labels.data());
+      },
+      "batch"_a, "model"_a, "cost"_a.none(), "first"_a, "last"_a, "values"_a.none(), "labels"_a.noconvert(),
+      "Best labelling of examples [first, last) and its score; with a cost matrix, loss-augmented.");
+  m.def(
+      "hierarchy_max_marginals",
+      [](nb::handle batch, const HierarchyModel& model, int64_t first, int64_t last, Out<double> out) {
+        const BatchView b = view(batch, model.shape);
+        nb::gil_scoped_release release;
+        hierarchy_max_marginals(b, model.view, first, last, out.data());
+      },
+      "batch"_a, "model"_a, "first"_a, "last"_a, "out"_a.noconvert(), "Best score for every label of every node.");
+  m.def(
+      "hierarchy_marginals",
+      [](nb::handle batch, const HierarchyModel& model, int64_t first, int64_t last, Out<double> values, nb::handle node,
+         nb::handle edge) {
+        const BatchView b = view(batch, model.shape);
+        double *n = writable<double>(node, "node"), *e = writable<double>(edge, "edge");
+        nb::gil_scoped_release release;
+        hierarchy_marginals(b, model.view, first, last, values.data(), n, e);
+      },
+      "batch"_a, "model"_a, "first"_a, "last"_a, "values"_a.noconvert(), "node"_a.none(), "edge"_a.none(),
+      "Log-partition of every example and, if asked, node and edge marginals, in arrays of zeros.");
+  m.def(
+      "hierarchy_sample",
+      [](nb::handle batch, const HierarchyModel& model, In<double> uniforms, int64_t n_draws, int64_t first,
+         int64_t last, Out<int32_t> labels) {
+        const BatchView b = view(batch, model.shape);
+        nb::gil_scoped_release release;
+        hierarchy_sample(b, model.view, uniforms.data(), n_draws, first, last, labels.data());
+      },
+      "batch"_a, "model"_a, "uniforms"_a, "n_draws"_a, "first"_a, "last"_a, "labels"_a.noconvert(),
+      "Labellings drawn from p(y|x).");
+  m.def(
+      "hierarchy_hinge",
+      [](nb::handle batch, const HierarchyModel& model, In<double> cost, int64_t first, int64_t last,
+         Out<double> values, nb::handle gradient, int slack, double C) {
+        const BatchView b = view(batch, model.shape);
+        double* g = writable<double>(gradient, "gradient");
+        nb::gil_scoped_release release;
+        hierarchy_hinge(b, model.view, cost.data(), Slack{SlackKind(slack), C}, first, last, values.data(), g);
+      },
+      "batch"_a, "model"_a, "cost"_a.noconvert(), "first"_a, "last"_a, "values"_a.noconvert(), "gradient"_a.none(),
+      "slack"_a, "C"_a,
+      "Hinge h of every example, and a subgradient of the weighted sum of their U(h)/C, added to `gradient`.");
+  m.def(
+      "hierarchy_log",
+      [](nb::handle batch, const HierarchyModel& model, nb::handle cost, int64_t first, int64_t last,
+         Out<double> values, nb::handle costs, nb::handle gradient) {
+        const BatchView b = view(batch, model.shape);
+        const double* added = cost.is_none() ? nullptr : data_of<double>(cost, "cost");
+        double *expected = writable<double>(costs, "costs"), *g = writable<double>(gradient, "gradient");
+        nb::gil_scoped_release release;
+        hierarchy_log(b, model.view, added, first, last, values.data(), expected, g);
+      },
+      "batch"_a, "model"_a, "cost"_a.none(), "first"_a, "last"_a, "values"_a.noconvert(), "costs"_a.none(),
+      "gradient"_a.none(),
+      "Log loss of every example, and the gradient of their weighted sum, added to `gradient`. With `cost` added to the "
+      "scores, also the expected costs.");
+  m.def(
+      "hierarchy_impossible",
+      [](nb::handle batch, const HierarchyModel& model, int64_t first, int64_t last, Out<int64_t> nodes) {
+        const BatchView b = view(batch, model.shape);
+        nb::gil_scoped_release release;
+        hierarchy_impossible(b, model.view, first, last, nodes.data());
+      },
+      "batch"_a, "model"_a, "first"_a, "last"_a, "nodes"_a.noconvert(),
+      "Of every example a node none of whose labels is possible with what lies below it, or -1.");
+}
+
+}  // namespace maxendnet
