@@ -272,3 +272,38 @@ def log_loss_sum(w, batch, n_labels, n_features, n_edge_types=1):
             gradient += batch.weights[i] * p * feature_vector(batch, i, y, n_labels, n_features, n_edge_types)
         gradient -= batch.weights[i] * feature_vector(batch, i, truth, n_labels, n_features, n_edge_types)
     return total, gradient
+
+
+# ------------------------------------------------------------------------------------------------- hierarchies
+
+
+def left_sibling(batch, t):
+    """The child of the same parent with the next lower number, or None."""
+    before = [s for s in range(t) if batch.parent[t] >= 0 and batch.parent[s] == batch.parent[t]]
+    return before[-1] if before else None
+
+
+def hierarchy_labellings(batch, i, n_labels, forbidden=()):
+    """All labellings of example i without a label that is not allowed or a forbidden pair (parent, child)."""
+    start, n = int(batch.offsets[i]), len(example_nodes(batch, i))
+    pairs = [(int(batch.parent[t]) - start, t - start) for t in example_children(batch, i)]
+    return [
+        y
+        for y in labellings(n, n_labels, example_allowed(batch, i))
+        if not any((y[parent], y[child]) in forbidden for parent, child in pairs)
+    ]
+
+
+def hierarchy_feature_vector(batch, i, labelling, n_labels, n_features, n_edge_types=1, siblings=True):
+    """f(x_i, y) with, before the tied features, a count for every (edge type, parent, left child, right child)."""
+    plain = feature_vector(batch, i, labelling, n_labels, n_features, n_edge_types)
+    if not siblings:
+        return plain
+    counts, start = np.zeros((n_edge_types, n_labels, n_labels, n_labels)), int(batch.offsets[i])
+    for t in example_children(batch, i):
+        s = left_sibling(batch, t)
+        if s is not None:
+            above, left, right = (labelling[k - start] for k in (int(batch.parent[t]), s, t))
+            counts[batch.edge_type[t], above, left, right] += 1.0
+    n_tied = batch.label_features.shape[2]
+    return np.concatenate([plain[: len(plain) - n_tied], counts.ravel(), plain[len(plain) - n_tied :]])

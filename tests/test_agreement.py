@@ -96,11 +96,34 @@ def restricted():
     )
 
 
+def hierarchy():
+    """Siblings given their parent, a forbidden pair (a child of 0 is 0), two edge types, a tied feature, weights."""
+    rng = np.random.default_rng(54)
+    edges = [[(0, 1), (0, 2)], [(0, 1), (0, 2)], [(0, 2), (0, 1), (2, 3)], [(0, 1), (0, 2), (0, 3)]] * 3
+    X = [rng.normal(size=(len(e) + 1, 1)) for e in edges]
+    y = []
+    for pairs in edges:
+        parent, labels = {child: p for p, child in pairs}, {}
+        for t in sorted(range(len(pairs) + 1), key=lambda t: (t in parent, parent.get(t, 0), t)):
+            labels[t] = int(rng.random() < 0.7) if labels.get(parent.get(t), 1) else 0
+        y.append([labels[t] for t in range(len(pairs) + 1)])
+    return Examples.build(
+        X,
+        y,
+        edges=edges,
+        edge_types=[rng.integers(2, size=len(e)) for e in edges],
+        label_features=[rng.normal(size=(len(x), 2, 1)) for x in X],
+        labels=[0, 1],
+        weights=[1.0, 2.0, 0.5, 1.0] * 3,
+    )
+
+
 CASES = {
     "chains": (chains(), {}),
     "trees": (trees(), {"structure": "tree", "cost": [[0.0, 2.0], [0.5, 0.0]]}),
     "isolated": (isolated(), {"structure": "independent", "bias": True, "cost": [[0, 1, 2], [1, 0, 0.5], [3, 1, 0]]}),
     "restricted": (restricted(), {"ends": True}),
+    "hierarchy": (hierarchy(), {"structure": "tree", "siblings": True, "forbidden_pairs": [(0, 1)]}),
 }
 
 SYSTEMS = {
@@ -136,12 +159,15 @@ def differences(problem):
     """For every example ``(df of all labellings, their costs, weight of the example)``; the truth is among them."""
     batch, s = problem.batch, problem.structure
     sizes = {"n_labels": s.n_labels, "n_features": s.n_features, "n_edge_types": s.n_edge_types}
+    siblings, forbidden = getattr(s, "siblings", False), getattr(s, "forbidden", ())
     for i in range(problem.n_examples):
         truth = brute_force.example_truth(batch, i)
-        labellings = brute_force.labellings(len(truth), s.n_labels, brute_force.example_allowed(batch, i))
-        f = np.array([brute_force.feature_vector(batch, i, y, **sizes) for y in labellings])
+        labellings = [truth, *brute_force.hierarchy_labellings(batch, i, s.n_labels, forbidden)]
+        f = np.array(
+            [brute_force.hierarchy_feature_vector(batch, i, y, **sizes, siblings=siblings) for y in labellings]
+        )
         cost = np.array([brute_force.labelling_cost(truth, y, problem.cost) for y in labellings])
-        yield brute_force.feature_vector(batch, i, truth, **sizes) - f, cost, batch.weights[i]
+        yield f[0] - f[1:], cost[1:], batch.weights[i]
 
 
 def primal_optimum(problem, penalty, constraints=()):

@@ -267,3 +267,50 @@ def smo(
     marginals: CliqueMarginals,
     gaps: _F64,
 ) -> None: ...
+
+@final
+class HierarchyModel:
+    """Sizes, weights and forbidden pairs of a hierarchy."""
+
+    def __init__(
+        self,
+        shape: Shape,
+        siblings: bool,
+        weights: _F64,
+        table: _F64 | None,
+        shift: _F64 | None,
+        forbidden: _U8 | None,
+    ) -> None: ...
+
+def hierarchy_decode(
+    batch: _Batch, model: HierarchyModel, cost: _F64 | None, first: int, last: int, values: _F64 | None, labels: _I32
+) -> None: ...
+def hierarchy_max_marginals(batch: _Batch, model: HierarchyModel, first: int, last: int, out: _F64) -> None: ...
+def hierarchy_marginals(
+    batch: _Batch, model: HierarchyModel, first: int, last: int, values: _F64, node: _F64 | None, edge: _F64 | None
+) -> None: ...
+def hierarchy_sample(
+    batch: _Batch, model: HierarchyModel, uniforms: _F64, n_draws: int, first: int, last: int, labels: _I32
+) -> None: ...
+def hierarchy_hinge(
+    batch: _Batch,
+    model: HierarchyModel,
+    cost: _F64,
+    first: int,
+    last: int,
+    values: _F64,
+    gradient: _F64 | None,
+    slack: int,
+    C: float,
+) -> None: ...
+def hierarchy_log(
+    batch: _Batch,
+    model: HierarchyModel,
+    cost: _F64 | None,
+    first: int,
+    last: int,
+    values: _F64,
+    costs: _F64 | None,
+    gradient: _F64 | None,
+) -> None: ...
+def hierarchy_impossible(batch: _Batch, model: HierarchyModel, first: int, last: int, nodes: _I64) -> None: ...

@@ -93,8 +93,8 @@ class MarkovNetwork(BaseEstimator):
             heading = "" if "    Parameters\n" in doc else "\n    Parameters\n    ----------\n"
             cls.__doc__ = start.rstrip() + "\n" + heading + COMMON + "\n    Examples\n" + examples
 
-    def _store(self, structure, bias, ends, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, siblings,
-               forbidden_pairs):  # fmt: skip
+    def _store(self, structure, bias, ends, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose,
+               siblings, forbidden_pairs):  # fmt: skip
         self.structure = structure
         self.bias = bias
         self.ends = ends
@@ -115,9 +115,11 @@ class MarkovNetwork(BaseEstimator):
     def _solver(self, default: Solver, problem: Problem) -> Solver:
         solver = self.solver
         if solver is None:  # what is best for the hinge depends on the examples
-            hinge = type(default) in (solvers.BlockFrankWolfe, solvers.ProximalPoint)
-            by_data = hinge and (type(default) is solvers.BlockFrankWolfe or not problem.structure.pairwise)
-            solver = solvers.for_hinge(problem, self.tol) if by_data else default
+            by_blocks = isinstance(default, solvers.BlockFrankWolfe)
+            if isinstance(default, solvers.ProximalPoint) and not problem.structure.pairwise:
+                solver = solvers.on_hierarchy(problem)
+            else:
+                solver = solvers.for_hinge(problem, self.tol) if by_blocks else default
         if not isinstance(solver, Solver):
             names = ", ".join(f"{kind.__name__}()" for kind in solvers.ALL)
             raise ValueError(f"solver must be None or a solver such as {names}, got {solver!r}.")

@@ -42,8 +42,8 @@ def pair_codes(pairs: Any, classes: Array) -> Pairs:
         for label in pair:
             if not _among(label, number):
                 raise ValueError(
-                    f"forbidden_pairs[{k}] is {tuple(pair)!r}, and no node of y has the label {label!r}; leave the pair "
-                    "out, or correct the label."
+                    f"forbidden_pairs[{k}] is {tuple(pair)!r}, and no node of y has the label {label!r}; leave "
+                    "the pair out, or correct the label."
                 )
         found.add((number[pair[0]], number[pair[1]]))
     return tuple(sorted(found))
@@ -83,7 +83,7 @@ def check_pairs(batch: Batch, examples: Examples, classes: Array, forbidden: npt
 
 
 def check_possible(nodes: npt.NDArray[np.int64], examples: Examples) -> None:
-    """Raise ``ValueError`` for the first example that has no possible labelling; ``nodes`` says where, -1 for nowhere."""
+    """Raise ``ValueError`` for the first example without a possible labelling; ``nodes`` says where, -1 for nowhere."""
     wrong = nodes[nodes >= 0]
     if len(wrong):
         raise ValueError(

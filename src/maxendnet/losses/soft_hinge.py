@@ -25,6 +25,8 @@ class SoftHinge(Hinge):
     Parameters
     ----------
     temperature : float, default=1.0
+    exact : bool, default=False
+        Never search in float32: for bounds so tight that its rounding would show.
 
     Examples
     --------
@@ -33,13 +35,14 @@ class SoftHinge(Hinge):
     """
 
     temperature: float = 1.0
+    exact: bool = False
     smooth = True
     expected_cost = np.nan
     """``sum_i weight_i sum_y p_i(y) cost(y_i, y)`` of the last evaluation with a gradient."""
 
     def evaluate(self, problem: Problem, w: FloatArray, gradient: bool, single: bool) -> tuple[FloatArray, FloatArray]:
         """Loss of every example and, if asked, the gradient of their weighted sum."""
-        T = self.temperature
+        T, single = self.temperature, single and not self.exact
         values, costs, slope = problem.structure.log_losses(problem, w / T, problem.cost / T, gradient, single)
         if gradient:
             self.expected_cost = T * float(costs @ problem.batch.weights)

@@ -199,7 +199,8 @@ def best_bound(problem: Problem, state: SmoothingState) -> tuple[DualPoint, floa
 
 def soft_problem(problem: Problem, temperature: float) -> Problem:
     """The same problem with a soft hinge."""
-    loss = SoftHinge(problem.loss.cost, temperature=temperature)
+    # under L1 the dual is linear: at the optimum of a problem whose weights are 0, the bound has no slack at all
+    loss = SoftHinge(problem.loss.cost, temperature=temperature, exact=hasattr(problem.prior, "rho"))
     soft = Problem(problem.batch, problem.structure, loss, problem.prior, problem.C, problem.backend)
     shared = "blocks" if problem.structure.pairwise else "shards"
     soft.__dict__[shared] = getattr(problem, shared)

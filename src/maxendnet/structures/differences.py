@@ -71,7 +71,9 @@ def _of(structure: Forest, batch: Batch, nodes, parent, left, row, labels):
         right = np.flatnonzero(left >= 0)
         triple = (labels[parent[right]].astype(np.int64) * L + labels[left[right]]) * L + labels[right]
         rows.append(row[right])
-        columns.append(start + structure.n_matrices * L * L + batch.edge_type[nodes[right]].astype(np.int64) * L**3 + triple)
+        columns.append(
+            start + structure.n_matrices * L * L + batch.edge_type[nodes[right]].astype(np.int64) * L**3 + triple
+        )
         values.append(np.ones(len(right)))
     for j in range(structure.n_tied):
         rows.append(row)

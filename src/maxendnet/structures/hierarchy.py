@@ -122,9 +122,7 @@ class Hierarchy(Forest):
         model = self.model(w)
         cost = None if cost is None else np.ascontiguousarray(cost, dtype=np.float64)
         values, labels = np.zeros(len(batch.offsets) - 1), np.zeros(len(batch.parent), dtype=np.int32)
-        self._each(
-            batch, backend, lambda a, b, _: _kernels.hierarchy_decode(batch, model, cost, a, b, values, labels)
-        )
+        self._each(batch, backend, lambda a, b, _: _kernels.hierarchy_decode(batch, model, cost, a, b, values, labels))
         return values, labels
 
     def decode(self, w: FloatArray, batch: Batch, backend: Threads | None = None) -> NDArray[np.int32]:
