@@ -55,6 +55,19 @@ def tree_examples():
     )  # fmt: skip
 
 
+def hierarchy():
+    """Settings with which nothing that the trees show is forbidden."""
+    examples = tree_examples()
+    parents = [(examples.y[a + p], examples.y[a + t]) for a, p, t in
+               ((examples.offsets[i], *edge) for i in range(len(examples))
+                for edge in examples.edges[examples.edge_offsets[i] : examples.edge_offsets[i + 1]])]  # fmt: skip
+    return {"siblings": True, "forbidden_pairs": [(a, b) for a in "abc" for b in "abc" if (a, b) not in parents]}
+
+
+def never_neighbours():
+    return [("D", "D"), ("N", "D"), ("V", "N")]
+
+
 def dict_examples():
     words = [["the", "dog", "ran"], ["a", "dog"], ["the", "cat", "sat"]]
     tags = [["D", "N", "V"], ["D", "N"], ["D", "N", "V"]]
@@ -73,6 +86,9 @@ MODELS = {
     "M3N-tree": lambda: mx.M3N(structure="tree", bias=True, ends=True, random_state=0).fit(tree_examples()),
     "LapMEDN-tree": lambda: mx.LapMEDN(C=3.0, structure="tree", random_state=0).fit(tree_examples()),
     "L2CRF-tree": lambda: mx.L2CRF(structure="tree").fit(tree_examples()),
+    "M3N-tree-hierarchy": lambda: mx.M3N(structure="tree", bias=True, **hierarchy()).fit(tree_examples()),
+    "L1CRF-tree-hierarchy": lambda: mx.L1CRF(structure="tree", **hierarchy()).fit(tree_examples()),
+    "L2CRF-forbidden": lambda: mx.L2CRF(forbidden_pairs=never_neighbours()).fit(*dict_examples()),
     "M3N-independent": lambda: mx.M3N(structure="independent", random_state=0).fit(X, Y),
     "M3N-flat": lambda: mx.M3N(random_state=0).fit(np.concatenate(X), np.concatenate(Y)),
     "M3N-dicts": lambda: mx.M3N(bias=True, random_state=0).fit(*dict_examples()),
@@ -107,7 +123,7 @@ def fitted():
 
 
 def data_of(name):
-    return tree_examples() if "tree" in name else dict_examples()[0] if "dicts" in name else X
+    return tree_examples() if "tree" in name else dict_examples()[0] if "dicts" in name or "forb" in name else X
 
 
 def same(a, b, path=""):
@@ -180,7 +196,8 @@ def test_a_loaded_model_is_the_saved_one_to_the_bit(fitted, name, tmp_path):
     same(list(model.predict(data)), list(loaded.predict(data)))
     same(list(model.predict_marginals(data)), list(loaded.predict_marginals(data)))
     same(model.decision_function(data), loaded.decision_function(data))
-    assert model.predict_top(data, k=2)[0][0][0] == loaded.predict_top(data, k=2)[0][0][0]
+    if model._structure.pairwise:
+        assert model.predict_top(data, k=2)[0][0][0] == loaded.predict_top(data, k=2)[0][0][0]
     assert os.listdir(tmp_path) == ["model.medn"]
 
 
@@ -328,7 +345,13 @@ def test_a_setting_of_a_strange_type_is_named(tmp_path):
         model.save(tmp_path / "model")
 
 
-@pytest.mark.parametrize("change", [{"bias": True}, {"ends": True}, {"structure": "independent"}])
+CHANGES = [
+    {"bias": True}, {"ends": True}, {"structure": "independent"}, {"siblings": True},
+    {"forbidden_pairs": [("yes", "no")]}, {"forbidden_pairs": [("yes", "?")]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_settings_that_no_longer_fit_the_weights_are_refused(change, tmp_path):
     model = mx.L2CRF().fit(X, Y).set_params(**change)
     with pytest.raises(mx.ModelFileError, match="changed after the fit"):
@@ -518,6 +541,31 @@ FORGED = {
 @pytest.mark.parametrize("what", FORGED)
 def test_a_forged_file_is_refused(whole, refused, what):
     refused(edited(whole, FORGED[what]), "right checksum|is whole but not a model")
+
+
+FORGED_HIERARCHY = {
+    "siblings as a number": put("header", "structure", "siblings", value=1),
+    "no siblings": put("header", "structure", "siblings", value=False),
+    "forbidden without siblings": drop("header", "structure", "siblings"),
+    "siblings without forbidden": drop("header", "structure", "forbidden"),
+    "a forest": lambda h, a: [h["structure"].pop(key) for key in ("siblings", "forbidden")] and None,
+    "a label too many": put("header", "structure", "forbidden", value=[[0, 3]]),
+    "a negative label": put("header", "structure", "forbidden", value=[[0, -1]]),
+    "three labels": put("header", "structure", "forbidden", value=[[0, 1, 2]]),
+    "pairs that are none": put("header", "structure", "forbidden", value=7),
+    "other pairs than the settings": put("header", "structure", "forbidden", value=[[0, 0]]),
+    "other settings": put("header", "estimator", 1, "forbidden_pairs", value=None),
+    "unknown labels in the settings": put("header", "estimator", 1, "forbidden_pairs", value=[["a", "z"]]),
+    "fewer weights": put("arrays", "weights", value=np.zeros(60)),
+}
+
+
+@pytest.mark.parametrize("what", FORGED_HIERARCHY)
+def test_a_forged_hierarchy_is_refused(fitted, tmp_path, refused, what):
+    fitted("M3N-tree-hierarchy").save(tmp_path / "model")
+    assert fitted("M3N-tree-hierarchy")._structure.forbidden
+    whole = (tmp_path / "model").read_bytes()
+    refused(edited(whole, FORGED_HIERARCHY[what]), "is whole but not a model")
 
 
 def test_the_forger_can_write_what_is_right(whole, tmp_path):

@@ -325,7 +325,11 @@ def _mismatch(estimator: Any, structure: Forest) -> str:
     if (estimator.structure == "independent") != (structure.n_edge_types == 0):
         return f"the structure is {estimator.structure!r}, with weights for {structure.n_edge_types} types of edges"
     described = (getattr(structure, "siblings", False), getattr(structure, "forbidden", ()))
-    if estimator._triples_and_pairs(estimator.classes_) != described:
+    try:
+        same = estimator._triples_and_pairs(estimator.classes_) == described
+    except ValueError:  # labels that the model does not know
+        same = False
+    if not same:
         return "the settings siblings and forbidden_pairs are not those of the weights"
     if structure.n_edge_features and not structure.n_edge_types:
         return "there are weights for features of edges, and none for edges"

@@ -35,7 +35,7 @@ class OWLQN(Solver):
     """
 
     memory: int | None = None
-    requires: tuple[str, ...] = ("loss.smooth", "prior.rho")
+    requires = ("loss.smooth", "prior.rho")
     warm_anywhere = True
 
     def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> SmoothState:

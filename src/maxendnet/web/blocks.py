@@ -97,6 +97,45 @@ def block_labels(tree: VisionTree, of_leaves: Sequence[str]) -> list[str]:
     return labels
 
 
+def forbidden_pairs(classes: Iterable[str]) -> list[tuple[str, str]]:
+    """Pairs (label of a block, label of a child) that cannot occur, by the definitions of `block_labels`.
+
+    Below ``none`` there is no field, below ``has_a`` none but a; a record lies below regions alone, and so does a
+    region. Without a label ``none`` for leaves and one for inner blocks, nothing is forbidden: a page of another shape
+    than those learned from might then have no labelling at all.
+
+    Parameters
+    ----------
+    classes : iterable of str
+        The labels of a model.
+
+    Examples
+    --------
+    >>> forbidden_pairs(["block:none", "block:has_a", "block:region", "a", "b", "none"])
+    ... # doctest: +NORMALIZE_WHITESPACE
+    [('block:none', 'block:has_a'), ('block:none', 'block:region'), ('block:none', 'a'), ('block:none', 'b'),
+     ('block:has_a', 'block:region'), ('block:has_a', 'b')]
+    """
+    classes = list(classes)
+    empty = {NONE, INNER + NONE}
+    if not empty <= set(classes):
+        return []
+    found = []
+    for parent in classes:
+        if not parent.startswith(INNER) or parent == INNER + "region":
+            continue
+        only = None  # the labels with a field that may stand below, if they are few
+        if parent == INNER + NONE:
+            only = empty
+        elif parent.startswith(INNER + "has_"):
+            only = empty | {parent, parent.removeprefix(INNER + "has_")}
+        for child in classes:
+            above_records = child in (INNER + "record", INNER + "region")
+            if above_records or (only is not None and child not in only):
+                found.append((parent, child))
+    return found
+
+
 def miss_cost(classes: Sequence[str], miss: float) -> NDArray[np.float64]:
     """Costs of wrong labels: a field taken for nothing costs more than nothing taken for a field.
 

@@ -1,0 +1,218 @@
+"""Forbidden pairs and siblings as the user meets them: what is refused and where, and what is never predicted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+
+from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, Examples, LapMEDN, load
+from maxendnet.data.forbidden_pairs import pair_codes
+from maxendnet.solvers import (
+    SDCA,
+    SMO,
+    ActiveSetNewton,
+    BlockFrankWolfe,
+    ConstraintGeneration,
+    ExponentiatedGradient,
+    ProximalPoint,
+)
+
+PAIRS = [("none", "price"), ("none", "offer")]
+SYSTEMS = [M3N(), LapMEDN(), L1M3N(), L1M3N(radius=2.0, tol=0.02), CRF(), L1CRF(lam=0.2), L2CRF(lam=0.5)]
+every_system = pytest.mark.parametrize("system", SYSTEMS, ids=str)
+
+
+def pages(n=20, seed=0, y=True):
+    """Blocks (none or offer) in blocks, with leaves (none or price); below none there is only none."""
+    rng = np.random.default_rng(seed)
+    X, labels, edges, kinds = [], [], [], []
+    for _ in range(n):
+        size = int(rng.integers(4, 9))
+        parent = [-1, *(int(rng.integers(0, t)) for t in range(1, size))]
+        leaf = [t not in parent for t in range(size)]
+        own = []
+        for t in range(size):
+            full = rng.random() < 0.6 and (t == 0 or own[parent[t]] != "none")
+            own.append(("price" if leaf[t] else "offer") if full else "none")
+        X.append(np.array([[name != "none", 1.0] for name in own]) + 0.8 * rng.normal(size=(size, 2)))
+        labels.append(own)
+        edges.append([(parent[t], t) for t in range(1, size)])
+        kinds.append(np.array(leaf, dtype=int))
+    return Examples.build(X, labels if y else None, edges=edges, node_types=kinds)
+
+
+def broken(examples, labels):
+    """How many edges have a forbidden pair."""
+    count = 0
+    for i, y in enumerate(labels):
+        for p, t in examples.edges[examples.edge_offsets[i] : examples.edge_offsets[i + 1]]:
+            count += (y[p], y[t]) in PAIRS
+    return count
+
+
+@every_system
+def test_no_prediction_has_a_forbidden_pair(system):
+    train, test = pages(), pages(60, seed=1)
+    test = replace(test, X=test.X + sparse.csr_array(3 * np.random.default_rng(2).normal(size=test.X.shape)))
+    without = clone(system).set_params(structure="tree").fit(train)
+    if not isinstance(system, CRF):  # whose weights go as far down as it takes
+        assert broken(test, without.predict(test)) > 0
+    model = clone(system).set_params(structure="tree", forbidden_pairs=PAIRS).fit(train)
+    assert broken(test, model.predict(test)) == 0
+    for drawn in model.sample(test, 3, random_state=0):
+        assert broken(test, drawn) == 0
+    assert model.siblings_.shape == (0, 3, 3, 3)
+
+
+@every_system
+def test_siblings_are_learnt(system):
+    """Children alternate, whatever their features: only weights of neighbours can know."""
+    rng = np.random.default_rng(0)
+    X, y, edges = [], [], []
+    for _ in range(30):
+        size, first = int(rng.integers(3, 7)), int(rng.integers(2))
+        X.append(np.concatenate([np.zeros((1, 3)), rng.normal(size=(size, 3))]))
+        X[-1][1, 0] = 4.0 * first - 2.0  # the first child tells which it is
+        y.append(["top"] + ["ab"[(first + t) % 2] for t in range(size)])
+        edges.append([(0, t) for t in range(1, size + 1)])
+    examples = Examples.build(X, y, edges=edges)
+    strong = {"C": 10.0} if "C" in system.get_params() else {"lam": 0.1} if "lam" in system.get_params() else {}
+    strong |= {"radius": 40.0, "solver": ConstraintGeneration()} if getattr(system, "radius", None) else {}
+    plain = clone(system).set_params(structure="tree", tol=0.02, **strong).fit(examples)
+    model = clone(plain).set_params(siblings=True).fit(examples)
+    assert plain.score(examples) < 0.85
+    assert model.score(examples) > 0.93
+    a, b, top = (model.classes_.tolist().index(label) for label in ("a", "b", "top"))
+    weights = model.siblings_
+    assert weights.shape == (3, 3, 3)
+    assert weights[top, a, b] + weights[top, b, a] > weights[top, a, a] + weights[top, b, b]
+
+
+def test_settings_are_kept_by_clone_and_files(tmp_path):
+    model = M3N(structure="tree", siblings=True, forbidden_pairs=PAIRS, tol=0.05).fit(pages())
+    again = clone(model)
+    assert again.siblings is True and again.forbidden_pairs == PAIRS
+    model.save(tmp_path / "m")
+    loaded = load(tmp_path / "m")
+    assert loaded._structure == model._structure and loaded.forbidden_pairs == PAIRS
+    assert_array_equal(loaded.siblings_, model.siblings_)
+    test = pages(5, seed=3)
+    for one, other in zip(model.predict_max_marginals(test), loaded.predict_max_marginals(test)):
+        assert_array_equal(one, other)
+
+
+def test_a_chain_has_pairs_too():
+    X = [[[1.0], [0.2], [-1.0]], [[-1.0], [1.0]]]
+    model = L2CRF(forbidden_pairs=[("O", "I")]).fit(X, [["B", "I", "O"], ["O", "B"]])
+    labels = model.predict([np.random.default_rng(0).normal(size=(50, 1))])[0].tolist()
+    assert "I" in labels and ("O", "I") not in pairwise(labels)
+    marginals = model.predict_marginals([[[-3.0], [0.3]]])[0]
+    assert_allclose(marginals.sum(axis=1), 1.0)
+
+
+def test_one_edge_type_more_is_one_cube_more():
+    examples = pages()
+    kinds = [np.arange(n - 1) % 2 for n in np.diff(examples.offsets)]
+    typed = Examples.build(
+        [examples.X[a:b].toarray() for a, b in zip(examples.offsets, examples.offsets[1:])],
+        [examples.y[a:b] for a, b in zip(examples.offsets, examples.offsets[1:])],
+        edges=[examples.edges[a:b] for a, b in zip(examples.edge_offsets, examples.edge_offsets[1:])],
+        edge_types=kinds,
+    )
+    assert L2CRF(structure="tree", siblings=True).fit(typed).siblings_.shape == (2, 3, 3, 3)
+
+
+# ---- what is refused -------------------------------------------------------------------------------------------------
+
+
+def test_a_true_labelling_with_a_forbidden_pair_is_named():
+    X, y = [([[0.0], [1.0]], [(0, 1)]), ([[0.0], [1.0], [1.0]], [(0, 1), (1, 2)])], [["a", "a"], ["a", "b", "a"]]
+    with pytest.raises(ValueError, match=r"y\[1\] node 2 has the label 'a' and its parent y\[1\] node 1 the label 'b'"):
+        M3N(structure="tree", forbidden_pairs=[("b", "a")]).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        ([("a", "c")], r"forbidden_pairs\[0\] is \('a', 'c'\), and no node of y has the label 'c'"),
+        ([("a", "b"), ["a", ["b"]]], r"forbidden_pairs\[1\] is .* no node of y has the label \['b'\]"),
+        (["ab"], r"forbidden_pairs\[0\] is 'ab'; give a pair"),
+        ([("a", "b", "a")], r"forbidden_pairs\[0\] is .*; give a pair"),
+        ("ab", "forbidden_pairs must be a list of pairs"),
+        (3, "forbidden_pairs must be a list of pairs"),
+    ],
+)
+def test_pairs_that_are_none_are_named(pairs, message):
+    with pytest.raises(ValueError, match=message):
+        L2CRF(forbidden_pairs=pairs).fit([[[0.0], [1.0]]], [["a", "b"]])
+
+
+def test_pairs_of_any_kind_of_label():
+    classes = np.array([3, 5, 7])
+    assert pair_codes([(7, 3), (np.int64(3), 7.0), (7, 3)], classes) == ((0, 2), (2, 0))
+    assert pair_codes(np.array([[3, 5]]), classes) == ((0, 1),)
+    assert pair_codes([], classes) == pair_codes(None, classes) == ()
+
+
+def test_edges_that_do_not_say_who_is_the_parent():
+    X = [([[0.0]] * 3, [(0, 1), (2, 1)])]
+    with pytest.raises(ValueError, match=r"The edges of X\[0\] do not say who is whose parent"):
+        L2CRF(structure="tree", siblings=True).fit(X, [["a", "b", "a"]])
+    model = L2CRF(structure="tree", siblings=True).fit([([[0.0]] * 3, [(1, 0), (1, 2)])], [["a", "b", "a"]])
+    with pytest.raises(ValueError, match="who is whose parent"):
+        model.predict(X)
+
+
+def test_independent_nodes_have_neither():
+    for setting in ({"siblings": True}, {"forbidden_pairs": [("a", "b")]}):
+        with pytest.raises(ValueError, match="structure='independent' joins none"):
+            M3N(structure="independent", **setting).fit([[[0.0]], [[1.0]]], [["a"], ["b"]])
+    with pytest.raises(ValueError, match="siblings must be True or False, got 'yes'"):
+        M3N(siblings="yes").fit([[[0.0], [1.0]]], [["a", "b"]])
+
+
+def test_a_node_without_a_possible_label_is_named():
+    build = {"edges": [[(0, 1), (1, 2)]], "labels": ["a", "b"]}
+    model = L2CRF(structure="tree", forbidden_pairs=[("b", "a")]).fit(
+        Examples.build([[[0.0], [1.0], [1.0]]], [["a", "a", "b"]], allowed=[[None] * 3], **build)
+    )
+    test = Examples.build([[[0.0], [1.0], [1.0]]], allowed=[[None, {"b"}, {"a"}]], **build)
+    for method in ("predict", "predict_marginals", "predict_max_marginals", "decision_function", "sample"):
+        with pytest.raises(ValueError, match=r"X\[0\] node 1 has no possible label"):
+            getattr(model, method)(test)
+
+
+def test_settings_changed_after_the_fit_are_named():
+    model = L2CRF(structure="tree", siblings=True).fit(pages())
+    with pytest.raises(ValueError, match="siblings or forbidden_pairs was changed after the fit"):
+        model.set_params(siblings=False).predict(pages())
+    with pytest.raises(ValueError, match="siblings or forbidden_pairs was changed after the fit"):
+        model.set_params(siblings=True, forbidden_pairs=PAIRS).predict(pages())
+
+
+@pytest.mark.parametrize(
+    ("model", "solver"),
+    [
+        (M3N(), BlockFrankWolfe()), (M3N(), SMO()), (M3N(), ExponentiatedGradient()), (L1M3N(), ProximalPoint()),
+        (L2CRF(), SDCA()), (L1CRF(), ActiveSetNewton()),
+    ],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_solvers_made_for_pairs_refuse_and_name_others(model, solver):
+    instead = {"M3N": "Smoothing", "L1M3N": "Smoothing", "L2CRF": "LBFGS", "L1CRF": "OWLQN"}[type(model).__name__]
+    with pytest.raises(
+        ValueError, match=rf"needs structure.pairwise, .* on a hierarchy .*Solvers that fit: .*{instead}"
+    ):
+        clone(model).set_params(structure="tree", siblings=True, solver=solver).fit(pages())
+
+
+def test_the_k_best_are_refused():
+    model = L2CRF(structure="tree", siblings=True).fit(pages())
+    with pytest.raises(ValueError, match="k best labellings are not offered with siblings"):
+        model.predict_top(pages(2), 3)
