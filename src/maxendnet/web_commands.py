@@ -145,9 +145,10 @@ def label(
 @click.option("-o", "--out", type=FILE, required=True, help="Model file to write.")
 @click.option("--new-sites", is_flag=True, help="Features for sites that are not labelled.")
 @click.option("--system", type=click.Choice(SYSTEMS), default="l2crf", show_default=True, help="What to learn with.")
-@click.option(
-    "--model", type=click.Choice(["independent", "chain", "hierarchical"]), default="independent", show_default=True
-)
+@click.option("--model", type=click.Choice(["independent", "chain", "hierarchical"]), default="independent",
+              show_default=True)  # fmt: skip
+@click.option("--siblings", is_flag=True, help="Hierarchical: neighbouring blocks are scored together.")
+@click.option("--constraints", is_flag=True, help="Hierarchical: impossible pairs of block and child are ruled out.")
 @click.option("--layout", type=click.Choice(["off", "on"]), default="off", show_default=True,
               help="Boxes and fonts by headless Chromium.")  # fmt: skip
 @click.option("--strength", type=click.FloatRange(min=0, min_open=True),
@@ -156,7 +157,7 @@ def label(
 @click.option("--strict", is_flag=True, help="A label that cannot be used is an error.")
 def train(
     pages: Path, labels: Path, out: Path, new_sites: bool, system: str, model: str, layout: str,
-    strength: float | None, no_confidence: bool, strict: bool,
+    strength: float | None, no_confidence: bool, strict: bool, siblings: bool, constraints: bool,
 ) -> None:  # fmt: skip
     """Learn from a folder of pages and a file of labels.
 
@@ -185,8 +186,9 @@ def train(
     if layout == "on":
         found = _rendered(found, pages)
     extractor = Extractor(
-        estimator(system, strength, new_sites), model, "new" if new_sites else "known", calibrate=not no_confidence
-    )
+        estimator(system, strength, new_sites), model, "new" if new_sites else "known", calibrate=not no_confidence,
+        siblings=siblings, constraints=constraints,
+    )  # fmt: skip
     extractor.fit(found, of_pages, fields=project_fields(labels.parent), progress=progress)
     note(problems + extractor.problems_)
     if strict and extractor.problems_:

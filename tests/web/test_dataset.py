@@ -4,14 +4,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN
-from maxendnet.web.blocks import INNER, NONE, block_labels, fields_of, leaf_labels, miss_cost
+from maxendnet.web.blocks import INNER, NONE, block_labels, fields_of, forbidden_pairs, leaf_labels, miss_cost
 from maxendnet.web.dataset import MODELS, Numbering, Vocabulary, featurise, max_marginals, to_examples, vocabulary
 from maxendnet.web.features import NEW_SITES, leaf_features
 from maxendnet.web.labels import labels_on_page
 from maxendnet.web.page import Page
+from maxendnet.web.systems import estimator, set_model
 from maxendnet.web.toy import toy_pages
 from maxendnet.web.view import make_views
-from maxendnet.web.vision import vision_tree
+from maxendnet.web.vision import VisionTree, vision_tree
 
 STRUCTURES = {"independent": "independent", "chain": "chain", "hierarchical": "tree"}
 
@@ -100,6 +101,51 @@ def test_missing_a_field_costs_more():
     assert cost[3, 2] == cost[1, 0] == 5.0 and cost[2, 3] == cost[0, 1] == 1.0 and not cost.diagonal().any()
 
 
+FIELD_LABELS = ["none", "none", "a", "b", "c", "a+b"]
+EVERY_LABEL = ["none", "a", "b", "c", "a+b", *(INNER + x for x in
+               ("none", "has_a", "has_b", "has_c", "part", "record", "region"))]  # fmt: skip
+
+
+def pairs_of(tree, labels):
+    return [(labels[p], labels[t]) for t, p in enumerate(tree.parents) if p >= 0]
+
+
+def drawn_pairs(rng, n_blocks, n_labels):
+    """Pairs of a tree of any shape whose leaves have the first ``n_labels`` of the labels."""
+    parents = [-1]
+    for t in range(1, n_blocks):  # below the last block or one of those above it: document order
+        above = t - 1
+        while parents[above] >= 0 and rng.random() < 0.5:
+            above = parents[above]
+        parents.append(above)
+    leaf = ~np.isin(np.arange(n_blocks), parents)
+    tree = VisionTree([()] * n_blocks, np.array(parents), leaf, np.zeros(n_blocks, dtype=bool))
+    return pairs_of(tree, block_labels(tree, rng.choice(FIELD_LABELS[:n_labels], size=leaf.sum()).tolist()))
+
+
+@given(st.integers(1, 40), st.integers(1, 6), st.integers(0, 2**32 - 1))
+@settings(max_examples=500)
+def test_no_page_has_a_forbidden_pair(n_blocks, n_labels, seed):
+    found = drawn_pairs(np.random.default_rng(seed), n_blocks, n_labels)
+    assert not set(found) & set(forbidden_pairs(EVERY_LABEL))
+
+
+def test_every_other_pair_occurs_on_some_page():
+    """So that nothing that could be forbidden is missing."""
+    rng, seen = np.random.default_rng(0), set()
+    for _ in range(3000):
+        seen.update(drawn_pairs(rng, int(rng.integers(2, 20)), int(rng.integers(2, 7))))
+    inner = [label for label in EVERY_LABEL if label.startswith(INNER)]
+    possible = {(parent, child) for parent in inner for child in EVERY_LABEL} - set(forbidden_pairs(EVERY_LABEL))
+    assert possible - seen == set()
+
+
+def test_nothing_is_forbidden_where_a_page_might_be_left_without_a_labelling():
+    assert forbidden_pairs(["a", "b", "block:record", "none"]) == []
+    assert forbidden_pairs(["a", "b", "block:record", "block:none"]) == []
+    assert forbidden_pairs(["a", "none"]) == []
+
+
 def test_vocabulary_counts_sites(toy):
     pages, words, _ = data(toy, "chain")
     sites = [v.page.site for v in toy[0]]
@@ -123,6 +169,27 @@ def test_hierarchical_examples_have_typed_labels_and_edges(toy):
     model = L2CRF(structure="tree", tol=0.05).fit(examples)
     for labels, page in zip(model.predict(examples), pages):
         assert [label.startswith(INNER) for label in labels] == (~page.tree.leaf).tolist()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("system", ["lapmedn", "m3n", "l1m3n", "crf", "l2crf", "l1crf"])
+def test_decoding_never_breaks_the_constraints(toy, system):
+    """Neither on pages like those learned from, nor on any others."""
+    pages, words, examples = data(toy, "hierarchical")
+    model = estimator(system)
+    set_model(model, "hierarchical", examples.y.tolist(), 5.0, siblings=True, constraints=True)
+    model.set_params(tol=0.1, max_passes=50).fit(examples)
+    forbidden = set(forbidden_pairs(model.classes_.tolist()))
+    assert len(forbidden) > 20 and model.siblings_.any()
+    rng, others = (
+        np.random.default_rng(0),
+        ["<div>", "</div>", "<p>$12.50</p>", "<h1>Red Cup</h1>", "<ul><li>x</li></ul>"],
+    )
+    strange = [Page.from_html("".join(rng.choice(others, size=n))) for n in (1, 5, 60, 200)]
+    views = [view for view in make_views(strange) if len(view)]
+    made = [*pages, *(featurise(view, NEW_SITES, "hierarchical", pages[0].numbering) for view in views)]
+    for page, labels in zip(made, model.predict(to_examples(made, words, "hierarchical"))):
+        assert not set(pairs_of(page.tree, labels.tolist())) & forbidden
 
 
 @pytest.mark.parametrize("system", [L2CRF(lam=0.1), M3N(C=1.0, tol=0.02)])

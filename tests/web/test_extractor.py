@@ -128,6 +128,22 @@ def test_other_models_and_margins(toy, model):
     assert evaluate(pages, labels, extractor.extract(pages), extractor.fields_, True).average_f1 > 0.8
 
 
+def test_siblings_and_constraints_are_the_models_own_and_are_kept(toy, tmp_path):
+    known = [0, 1, 2, 6, 7, 8]
+    extractor = Extractor(model="hierarchical", calibrate=False, siblings=True, constraints=True)
+    extractor.fit([toy.pages[i] for i in known], [toy.labels[i] for i in known])
+    structure = extractor.estimator_._structure
+    assert structure.siblings and len(structure.forbidden) > 20
+    pages, labels = [toy.pages[i] for i in (4, 10)], [toy.labels[i] for i in (4, 10)]
+    assert evaluate(pages, labels, extractor.extract(pages), extractor.fields_, True).average_f1 > 0.8
+    extractor.save(tmp_path / "m.medn")
+    again = Extractor.load(tmp_path / "m.medn")
+    assert again.siblings and again.constraints and again.extract(pages) == extractor.extract(pages)
+    other = Extractor(model="chain", calibrate=False, siblings=True, constraints=True)
+    other.fit(toy.pages[:3], toy.labels[:3])
+    assert other.estimator_._structure.pairwise  # only the hierarchical model has blocks
+
+
 # ---- confidence, agreement ------------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from maxendnet.markov_network import MarkovNetwork
 from maxendnet.model_file import ModelFileError, load, read, save
 from maxendnet.web.agreement import agree
-from maxendnet.web.blocks import NONE, block_labels, fields_of, leaf_labels, miss_cost
+from maxendnet.web.blocks import NONE, block_labels, fields_of, leaf_labels
 from maxendnet.web.calibrate import Calibration, fit_calibration, held_out_parts
 from maxendnet.web.dataset import (
     MODELS,
@@ -52,8 +52,8 @@ class Extractor(BaseEstimator):
     Parameters
     ----------
     estimator : an estimator of maxendnet, optional
-        None is ``L2CRF(lam=1.0, tol=0.01)``, or ``lam=2.0`` with ``features="new"``. Its ``structure`` and ``cost``
-        are set here.
+        None is ``L2CRF(lam=1.0, tol=0.01)``, or ``lam=2.0`` with ``features="new"``. What
+        depends on the labels is set here: ``structure``, ``cost``, ``siblings`` and ``forbidden_pairs``.
     model : {"independent", "chain", "hierarchical"}
         Each leaf by itself, leaves in a row, or as leaves of the vision tree, whose inner blocks are labelled too. On
         pages about one thing they do equally well, since features see what is around a leaf.
@@ -67,6 +67,8 @@ class Extractor(BaseEstimator):
         Weight of the votes of pages of the same site; 0 for one page at a time.
     calibrate : bool
         Learn confidences from held-out sites and pages; takes a few more fits.
+    siblings, constraints : bool
+        For the hierarchical model, see `set_model`. On pages about one thing both cost time and gain nothing.
 
     Attributes
     ----------
@@ -102,6 +104,8 @@ class Extractor(BaseEstimator):
         miss: float = 5.0,
         agreement: float = 1.0,
         calibrate: bool = True,
+        siblings: bool = False,
+        constraints: bool = False,
     ) -> None:
         self.estimator = estimator
         self.model = model
@@ -110,6 +114,7 @@ class Extractor(BaseEstimator):
         self.miss = miss
         self.agreement = agreement
         self.calibrate = calibrate
+        self.siblings, self.constraints = siblings, constraints
 
     # ---- learning -----------------------------------------------------------------------------------------------
 
@@ -210,16 +215,11 @@ class Extractor(BaseEstimator):
             if self.estimator is not None
             else estimator_of("l2crf", new_sites=self.features == "new")
         )
-        set_model(estimator, self.model)
+        y = [block_labels(page.tree, some) if page.tree is not None else some for page, some in zip(made, of_leaves)]
+        classes = {label for some in y for label in some}
+        set_model(estimator, self.model, classes, self.miss, self.siblings, self.constraints)
         if tol is not None:
             estimator.set_params(tol=max(tol, estimator.tol))
-        if "cost" in estimator.get_params():
-            classes = {
-                label
-                for page, some in zip(made, of_leaves)
-                for label in (block_labels(page.tree, some) if page.tree is not None else some)
-            }
-            estimator.set_params(cost=miss_cost(sorted(classes), self.miss))
         return estimator.fit(to_examples(made, words, self.model, of_leaves)), words
 
     # ---- confidence ---------------------------------------------------------------------------------------------
@@ -355,7 +355,8 @@ class Extractor(BaseEstimator):
             "version": 1,
             "settings": {
                 "model": self.model, "features": features, "min_sites": self.min_sites, "miss": self.miss,
-                "agreement": self.agreement, "calibrate": self.calibrate,
+                "agreement": self.agreement, "calibrate": self.calibrate, "siblings": self.siblings,
+                "constraints": self.constraints,
             },
             "fields": self.fields_,
             "sites": self.sites_,

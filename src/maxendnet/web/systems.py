@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from maxendnet.estimators import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN
 from maxendnet.markov_network import MarkovNetwork
 from maxendnet.solvers import SDCA
+from maxendnet.web.blocks import forbidden_pairs, miss_cost
 
 STRUCTURES = {"independent": "independent", "chain": "chain", "hierarchical": "tree"}
 
@@ -46,15 +48,32 @@ def estimator(system: str, strength: float | None = None, new_sites: bool = Fals
     raise ValueError(f"there is no system {system!r}; choose l2crf, l1crf, crf, lapmedn, m3n or l1m3n.")
 
 
-def set_model(estimator: MarkovNetwork, model: str) -> None:
-    """Set the structure that a model of pages has, and for an L2-CRF without a solver the quickest one.
+def set_model(
+    estimator: MarkovNetwork, model: str, classes: Iterable[str], miss: float = 1.0, siblings: bool = False,
+    constraints: bool = False,
+) -> None:  # fmt: skip
+    """Set the structure that a model of pages has, its costs, and for an L2-CRF without a solver the quickest one.
 
     Parameters
     ----------
     estimator : an estimator of maxendnet
     model : {"independent", "chain", "hierarchical"}
+    classes : iterable of str
+        All labels of the pages to learn from.
+    miss : float
+        For margin models: what it costs to miss a field.
+    siblings, constraints : bool
+        For the hierarchical model: weights for neighbouring blocks given their parent, and no labelling with a pair of
+        `forbidden_pairs`.
     """
-    estimator.set_params(structure=STRUCTURES[model])
+    labels, tree = sorted(set(classes)), model == "hierarchical"
+    estimator.set_params(
+        structure=STRUCTURES[model],
+        siblings=tree and siblings,
+        forbidden_pairs=forbidden_pairs(labels) if tree and constraints else None,
+    )
+    if "cost" in estimator.get_params():
+        estimator.set_params(cost=miss_cost(labels, miss))
     if model == "independent" and isinstance(estimator, L2CRF) and estimator.solver is None:
         # with many small examples dual ascent needs a tenth of the passes (35 pages of SWDE: 6 instead of 100)
         estimator.set_params(solver=SDCA(check_every=2), random_state=0)
