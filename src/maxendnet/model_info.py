@@ -44,6 +44,7 @@ def describe(path: str | os.PathLike[str], top: int = 5) -> dict[str, Any]:
             "features": model.n_features_in_,
             "edge_types": structure.n_edge_types,
             "edge_features": structure.n_edge_features,
+            "sibling_weights": structure.n_siblings,
             "tied_weights": structure.n_tied,
             "weights": structure.n_weights,
         },

@@ -295,6 +295,8 @@ def _in_the_labels_of(estimator: Any, learnt: Any) -> FloatArray:
     out.node[:, at] = parts.node
     for source, target in ((parts.transitions, out.transitions), (parts.edge, out.edge)):
         target[np.ix_(np.arange(len(source)), at, at)] = source
+    if small.n_siblings:
+        out.siblings[np.ix_(np.arange(len(parts.siblings)), at, at, at)] = parts.siblings
     out.tied[:] = parts.tied
     return full.join(out)
 

@@ -251,7 +251,8 @@ INLINE void label_down(const BatchView& b, const HierarchyView& m, Example& e, i
   }
 }
 
-// For each neighbour to the left and each node with its parent, in the order of the nodes: (node, label of the parent or -1, label).
+// Calls `node(t, label of the parent or -1, label)` for every node, and
+// `siblings(right node, label of the parent, label of the left one, label)` for every two neighbours.
 template <class Node, class Siblings>
 INLINE void for_cliques(const BatchView& b, const Example& e, const int32_t* labels, Node node, Siblings siblings) {
   for (int64_t k = 0; k < e.size; k++) {
@@ -342,7 +343,7 @@ INLINE void sum_down(const BatchView& b, const HierarchyView& m, Example& e, OnE
         const int32_t* label = labels_of(e, c);
         const double *alpha = row_of(e.alpha, e, k), *beta = row_of(e.beta, e, k);
         double *below = row_of(e.results, e, c), *x = e.row.data();
-        for (int j = 0; j < e.lanes; j++) x[j] = j < n ? larger(nothing, alpha[j] + beta[j]) : nothing;
+        for (int j = 0; j < e.lanes; j++) x[j] = j < n ? alpha[j] + beta[j] : nothing;
         // rounding may put the largest a little above the total
         const double best = larger(largest(x, n), total);
         exp_row(x, best, n, e.scratch.data());
