@@ -196,8 +196,7 @@ def test_a_loaded_model_is_the_saved_one_to_the_bit(fitted, name, tmp_path):
     same(list(model.predict(data)), list(loaded.predict(data)))
     same(list(model.predict_marginals(data)), list(loaded.predict_marginals(data)))
     same(model.decision_function(data), loaded.decision_function(data))
-    if model._structure.pairwise:
-        assert model.predict_top(data, k=2)[0][0][0] == loaded.predict_top(data, k=2)[0][0][0]
+    assert model.predict_top(data, k=2)[0][0][0] == loaded.predict_top(data, k=2)[0][0][0]
     assert os.listdir(tmp_path) == ["model.medn"]
 
 

@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, Examples, LapMEDN, load
+from maxendnet.certificates import pac_bayes
 from maxendnet.data.forbidden_pairs import pair_codes
 from maxendnet.solvers import (
     SDCA,
@@ -212,7 +213,12 @@ def test_solvers_made_for_pairs_refuse_and_name_others(model, solver):
         clone(model).set_params(structure="tree", siblings=True, solver=solver).fit(pages())
 
 
-def test_the_k_best_are_refused():
-    model = L2CRF(structure="tree", siblings=True).fit(pages())
-    with pytest.raises(ValueError, match="k best labellings are not offered with siblings"):
-        model.predict_top(pages(2), 3)
+def test_the_k_best_and_the_bounds_know_of_pairs():
+    model = M3N(structure="tree", siblings=True, forbidden_pairs=PAIRS, tol=0.1).fit(pages())
+    test = pages(3)
+    for best, ranked in zip(model.predict(test), model.predict_top(test, 3)):
+        assert len(ranked) == 3 and ranked[0][0] >= ranked[1][0] >= ranked[2][0]
+        assert_array_equal(ranked[0][1], best)
+    for rank in range(3):
+        assert broken(test, [ranked[rank][1] for ranked in model.predict_top(test, 3)]) == 0
+    assert "pac-bayes" in str(pac_bayes(model, pages(), n_draws=20)).lower()

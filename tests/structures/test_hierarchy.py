@@ -343,10 +343,20 @@ def test_parts_and_join_undo_each_other():
     assert pickle.loads(pickle.dumps(structure)) == structure
 
 
-def test_the_k_best_are_not_offered():
-    batch, structure, w = star(3)
-    with pytest.raises(ValueError, match="siblings or forbidden_pairs"):
-        structure.top(w, batch, 2)
+@given(hierarchy_cases(max_nodes=4), st.integers(1, 9))
+@settings(deadline=None, max_examples=60)
+def test_the_k_best_are_enumeration(case, k):
+    values, labels = case.structure.top(case.w, case.batch, k)
+    assert values.shape == (case.case.n_examples, k) and labels.shape == (k, case.case.n_nodes)
+    for i, (begin, end) in enumerate(case.nodes):
+        every = case.labellings(i)
+        scores = case.features(i, every) @ case.w
+        ranked = -np.sort(-scores)[:k]
+        found = [tuple(row) for row in labels[: len(ranked), begin:end].tolist()]
+        assert_allclose(values[i, : len(ranked)], ranked, atol=case.tolerance)
+        assert len(set(found)) == len(ranked)
+        assert_allclose([scores[every.index(y)] for y in found], ranked, atol=case.tolerance)
+        assert np.isneginf(values[i, len(ranked) :]).all() and (labels[len(ranked) :, begin:end] == -1).all()
 
 
 @pytest.mark.parametrize("wrong", ["weights", "table", "shift", "forbidden"])
