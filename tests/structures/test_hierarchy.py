@@ -240,8 +240,8 @@ def test_without_siblings_and_forbidden_pairs_it_is_a_forest(case):
     assert_allclose(case.structure.maximum(case.w, case.batch)[0], forest.maximum(case.w, case.batch)[0], atol=1e-9)
 
 
-@given(hierarchy_cases(min_nodes=1), st.integers(1, 5), st.integers(0, 2**32 - 1))
-@settings(deadline=None)
+@given(hierarchy_cases(siblings=True, min_nodes=3), st.integers(1, 5), st.integers(0, 2**32 - 1))
+@settings(deadline=None, max_examples=150)
 def test_differences_are_those_of_the_features(case, n_rows, seed):
     rng = np.random.default_rng(seed)
     examples = rng.integers(case.case.n_examples, size=n_rows)
