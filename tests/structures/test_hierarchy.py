@@ -319,6 +319,24 @@ def test_a_long_row_of_children_is_a_chain():
         assert_allclose(found[i], logsumexp(values), rtol=1e-12)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e308])
+def test_labels_stay_within_bounds_where_scores_are_no_numbers(value):
+    batch, structure, w = star(5)
+    for part in structure.parts(w)[:4]:
+        part.flat[::3] = value
+    with np.errstate(all="ignore"):
+        found = [
+            structure.decode(w, batch),
+            structure.sample(w, batch, 2, np.random.default_rng(0)),
+            structure.top(w, batch, 2)[1],
+        ]
+        structure.logsum(w, batch, edges=True)
+        for loss in (Hinge(), Log(), SoftHinge()):
+            Problem(batch, structure, loss, Gaussian()).losses(w)
+    for labels in found:
+        assert labels.min() >= -1 and labels.max() < structure.n_labels
+
+
 def test_left_neighbours_are_siblings_in_the_order_of_their_numbers():
     case = hierarchy_cases(min_nodes=6, max_nodes=9)
 
