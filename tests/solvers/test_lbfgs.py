@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from maxendnet import CRF, L2CRF
+from maxendnet import L2CRF
 from maxendnet.data.batch import encode
 from maxendnet.data.examples import as_examples
 from maxendnet.losses import Log
@@ -34,7 +34,7 @@ def overlapping(n, n_features, seed=0):
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.sampled_from([Flat(), Gaussian(0.5), Gaussian(1e8)]))
+@given(st.integers(0, 2**32 - 1), st.sampled_from([Gaussian(0.5), Gaussian(1e8)]))
 def test_the_first_inverse_hessian_is_positive_definite(seed, prior):
     rng = np.random.default_rng(seed)
     X, y = overlapping(4, 5, seed)
@@ -53,20 +53,19 @@ def test_the_first_inverse_hessian_is_positive_definite(seed, prior):
     assert_allclose(found[15:], curvature.first[15:] * g[15:])
 
 
-def test_many_features_keep_the_diagonal():
+def test_many_features_and_a_flat_prior_keep_the_diagonal():
     n = MOST_FEATURES_TOGETHER + 1
-    problem = problem_of([np.eye(2, n)], [[0, 1]], Gaussian(), 2)
-    assert Curvature.of(problem).with_features(problem).between is None
+    for problem in (problem_of([np.eye(2, n)], [[0, 1]], Gaussian(), 2), problem_of([np.eye(2)], [[0, 1]], Flat(), 2)):
+        assert Curvature.of(problem).with_features(problem).between is None
 
 
-@pytest.mark.parametrize("model", [L2CRF(lam=0.1, tol=1e-6), CRF(tol=1e-3)], ids=["L2CRF", "CRF"])
-def test_features_that_occur_together_take_fewer_passes(model, monkeypatch):
+def test_features_that_occur_together_take_fewer_passes(monkeypatch):
     X, y = overlapping(60, 30)
-    with_features = model.fit(X, y).n_passes_
-    objective = model.objective_
+    model = L2CRF(lam=0.1, tol=1e-6).fit(X, y)
+    passes, objective = model.n_passes_, model.objective_
     monkeypatch.setattr(Curvature, "with_features", lambda self, problem: self)
-    assert with_features < 0.8 * model.fit(X, y).n_passes_
-    assert objective <= model.objective_ * (1 + 1e-6)  # the CRF's end further down: its gradient tells less of the way
+    assert passes < 0.8 * model.fit(X, y).n_passes_
+    assert_allclose(model.objective_, objective, rtol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # rounding ends the fit
