@@ -25,10 +25,10 @@ class Paired(NamedTuple):
 
     def text(self, unit: str = "points", scale: float = 100.0) -> str:
         """In words; errors are shares, so the default is percentage points."""
-        if self.n < 2:
-            return (
-                f"difference {scale * self.mean:+.2f} {unit} in {self.n} pair{'s' * (self.n != 1)}: too few for a test"
-            )
+        if self.n == 0:
+            return "nothing to compare yet"
+        if self.n == 1:
+            return f"difference {scale * self.mean:+.2f} {unit} in 1 pair: too few for a test"
         return (
             f"difference {scale * self.mean:+.2f} {unit}, 95 % interval {scale * self.low:+.2f} to "
             f"{scale * self.high:+.2f} (paired t over {self.n} pairs, p = {_p(self.p)}; "
