@@ -294,6 +294,12 @@ def hierarchy_labellings(batch, i, n_labels, forbidden=()):
     ]
 
 
+def choice_labellings(batch, i, n_labels, rest):
+    """All allowed labellings of example i in which at most one node has another label than ``rest``."""
+    every = labellings(len(example_nodes(batch, i)), n_labels, example_allowed(batch, i))
+    return [y for y in every if sum(a != rest for a in y) <= 1]
+
+
 def hierarchy_feature_vector(batch, i, labelling, n_labels, n_features, n_edge_types=1, siblings=True):
     """f(x_i, y) with, before the tied features, a count for every (edge type, parent, left child, right child)."""
     plain = feature_vector(batch, i, labelling, n_labels, n_features, n_edge_types)

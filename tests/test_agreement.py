@@ -41,6 +41,7 @@ from maxendnet import (
 )
 from maxendnet.data.labels import distinct_labels
 from maxendnet.solvers.base import missing
+from maxendnet.structures import Choice
 
 TOL = 1e-6
 MAX_PASSES = 5000
@@ -118,11 +119,26 @@ def hierarchy():
     )
 
 
+def choices():
+    """One node of several, or none; two labels to choose it for, of which some nodes may have one only."""
+    rng = np.random.default_rng(55)
+    y = [["a", "-", "-"], ["-", "b"], ["-", "-", "-", "a"], ["-"], ["b", "-", "-"], ["-", "-"]] * 2
+    allowed = [
+        [["-", *(["a"] if t % 3 != 1 or a == "a" else []), *(["b"] if t % 2 == 0 or a == "b" else [])]
+         for t, a in enumerate(some)] for some in y
+    ]  # fmt: skip
+    return Examples.build(
+        [rng.normal(size=(len(some), 2)) for some in y], y, labels=["-", "a", "b"], allowed=allowed,
+        weights=[1.0, 2.0, 0.5, 1.0, 1.0, 0.3] * 2,
+    )  # fmt: skip
+
+
 CASES = {
     "chains": (chains(), {}),
     "trees": (trees(), {"structure": "tree", "cost": [[0.0, 2.0], [0.5, 0.0]]}),
     "isolated": (isolated(), {"structure": "independent", "bias": True, "cost": [[0, 1, 2], [1, 0, 0.5], [3, 1, 0]]}),
     "restricted": (restricted(), {"ends": True}),
+    "choices": (choices(), {"structure": "choice", "bias": True}),
     "hierarchy": (hierarchy(), {"structure": "tree", "siblings": True, "forbidden_pairs": [(0, 1)]}),
 }
 
@@ -162,7 +178,11 @@ def differences(problem):
     siblings, forbidden = getattr(s, "siblings", False), getattr(s, "forbidden", ())
     for i in range(problem.n_examples):
         truth = brute_force.example_truth(batch, i)
-        labellings = [truth, *brute_force.hierarchy_labellings(batch, i, s.n_labels, forbidden)]
+        if isinstance(s, Choice):
+            found = brute_force.choice_labellings(batch, i, s.n_labels, s.rest)
+        else:
+            found = brute_force.hierarchy_labellings(batch, i, s.n_labels, forbidden)
+        labellings = [truth, *found]
         f = np.array(
             [brute_force.hierarchy_feature_vector(batch, i, y, **sizes, siblings=siblings) for y in labellings]
         )

@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxendnet import solvers
 from maxendnet.backends import Threads
-from maxendnet.data.batch import Batch, encode, labels_by_node_type
+from maxendnet.data.batch import UNJOINED, Batch, encode, labels_by_node_type
+from maxendnet.data.choices import check_rest, rest_of
 from maxendnet.data.examples import Examples, as_examples, distinct_labels
 from maxendnet.data.forbidden_pairs import check_directions, check_pairs, check_possible, pair_codes
 from maxendnet.losses import Hinge
@@ -22,12 +23,13 @@ from maxendnet.priors.base import is_number
 from maxendnet.problem import Problem
 from maxendnet.solvers import Monitor, Solver, run
 from maxendnet.solvers.base import Result, check_requirements
-from maxendnet.structures import Forest, Hierarchy
+from maxendnet.structures import Choice, Forest, Hierarchy
 
 COMMON = """\
-    structure : {"chain", "tree", "independent"}, default="chain"
+    structure : {"chain", "tree", "independent", "choice"}, default="chain"
         Which nodes are joined: each to the one before it, by the edges that come with the examples, or none. Edges that
-        come with an example are used under "chain" too.
+        come with an example are used under "chain" too. With "choice" nodes compete: at most one node of an example has
+        another label than the most frequent one; see `Choice`.
     bias : bool, default=False
         Add a weight for every label.
     ends : bool, default=False
@@ -117,7 +119,7 @@ class MarkovNetwork(BaseEstimator):
         if solver is None:  # what is best for the hinge depends on the examples
             by_blocks = isinstance(default, solvers.BlockFrankWolfe)
             if isinstance(default, solvers.ProximalPoint) and not problem.structure.pairwise:
-                solver = solvers.on_hierarchy(problem)
+                solver = solvers.without_blocks(problem)
             else:
                 solver = solvers.for_hinge(problem, self.tol) if by_blocks else default
         if not isinstance(solver, Solver):
@@ -193,7 +195,7 @@ class MarkovNetwork(BaseEstimator):
         """The learning problem, and the solver to take if none was asked for."""
         prior, loss, C, default = self._compose()
         batch = encode(examples, classes, self.structure, bias=self.bias, ends=self.ends, type_allowed=type_allowed)
-        joined = self.structure != "independent"
+        joined = self.structure not in UNJOINED
         structure = Forest(
             n_features=examples.n_features + int(self.bias) + 2 * int(self.ends),
             n_labels=len(classes),
@@ -205,12 +207,15 @@ class MarkovNetwork(BaseEstimator):
         if siblings or forbidden:
             if not joined:
                 raise ValueError(
-                    "siblings and forbidden_pairs are about nodes that are joined, and structure='independent' joins "
-                    "none; choose structure='tree' or 'chain'."
+                    f"siblings and forbidden_pairs are about nodes that are joined, and structure={self.structure!r} "
+                    "joins none; choose structure='tree' or 'chain'."
                 )
             structure = Hierarchy(**asdict(structure), siblings=siblings, forbidden=forbidden)
             check_directions(batch, examples)
             check_pairs(batch, examples, classes, structure.forbidden_matrix)
+        if self.structure == "choice":
+            structure = Choice(**asdict(structure), rest=rest_of(batch, examples, len(classes)))
+            check_rest(batch, examples, structure.rest)
         return Problem(batch, structure, loss, prior, C, Threads(self.n_jobs)), default
 
     def _triples_and_pairs(self, classes: NDArray) -> tuple[bool, tuple[tuple[int, int], ...]]:
@@ -275,7 +280,7 @@ class MarkovNetwork(BaseEstimator):
         )
         s = self._structure
         extra = int(self.bias) + 2 * int(self.ends)
-        if s.n_features != self.n_features_in_ + extra or (s.n_edge_types == 0) != (self.structure == "independent"):
+        if s.n_features != self.n_features_in_ + extra or not is_named(s, self.structure):
             raise ValueError("structure, bias or ends was changed after the fit; set it back, or fit again.")
         if self._triples_and_pairs(self.classes_) != (getattr(s, "siblings", False), getattr(s, "forbidden", ())):
             raise ValueError("siblings or forbidden_pairs was changed after the fit; set it back, or fit again.")
@@ -288,6 +293,8 @@ class MarkovNetwork(BaseEstimator):
         if isinstance(s, Hierarchy):
             check_directions(batch, examples)
             check_possible(s.impossible(batch, backend), examples)
+        if isinstance(s, Choice):
+            check_rest(batch, examples, s.rest)
         return examples, batch, backend
 
     def predict(self, X: Any) -> Any:
@@ -354,6 +361,12 @@ class MarkovNetwork(BaseEstimator):
         from maxendnet.model_file import save
 
         save(self, path)
+
+
+def is_named(structure: Forest, name: Any) -> bool:
+    """Whether a model with the setting ``structure=name`` can have weights of this structure."""
+    unjoined, choice = structure.n_edge_types == 0, isinstance(structure, Choice)
+    return (name in UNJOINED) == unjoined and (name == "choice") == choice
 
 
 def require_count(name: str, value: Any) -> None:

@@ -9,7 +9,8 @@ A ``.medn`` file is
 
 The header has ``format``, ``maxendnet`` (the version that wrote it), ``estimator`` (class and settings, with nested
 pieces), ``classes``, ``n_features_in``, ``feature_names``, ``structure`` (sizes; with ``siblings`` and
-``forbidden``, pairs of places in the classes, it is a hierarchy), ``weights``, ``type_allowed``,
+``forbidden``, pairs of places in the classes, it is a hierarchy, with ``rest`` a choice), ``weights``,
+``type_allowed``,
 ``fit`` (objective, dual, gap, converged, which, n_passes), ``trace`` and ``posterior``, and ``application`` where an
 application has added something of its own; its values are written as
 `maxendnet.model_values` says. Feature names are a tensor too (the bytes of a JSON list), since there may be millions
@@ -31,11 +32,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxendnet import estimators
 from maxendnet.data.batch import STRUCTURES
-from maxendnet.markov_network import MarkovNetwork
+from maxendnet.markov_network import MarkovNetwork, is_named
 from maxendnet.model_values import FromPlain, ModelFileError, ToPlain, make
 from maxendnet.posterior import PointEstimate, Posterior, VariationalPosterior
 from maxendnet.solvers import TraceRow
-from maxendnet.structures import Forest, Hierarchy
+from maxendnet.structures import Choice, Forest, Hierarchy
 
 __all__ = ["ModelFileError", "load", "read", "save"]
 
@@ -295,8 +296,13 @@ def _build(content: Content) -> MarkovNetwork:
 
 
 def _structure(described: dict[str, Any]) -> Forest:
-    """A forest by its sizes; with siblings or forbidden pairs among them, a hierarchy."""
+    """A forest by its sizes; with siblings or forbidden pairs among them a hierarchy, with a rest a choice."""
     sizes = dict(described)
+    if "rest" in sizes:
+        choice = Choice(**{key: _count(size) for key, size in sizes.items()})
+        if choice.rest >= choice.n_labels:
+            raise ModelFileError(f"the rest is label {choice.rest} of the {choice.n_labels} of the model")
+        return choice
     if not sizes.keys() & {"siblings", "forbidden"}:
         return Forest(**{key: _count(size) for key, size in sizes.items()})
     siblings, pairs = sizes.pop("siblings"), sizes.pop("forbidden")
@@ -322,8 +328,8 @@ def _mismatch(estimator: Any, structure: Forest) -> str:
         return f"the model has {len(names)} feature names for {estimator.n_features_in_} features"
     if estimator.structure not in STRUCTURES:
         return f"the structure is {estimator.structure!r}"
-    if (estimator.structure == "independent") != (structure.n_edge_types == 0):
-        return f"the structure is {estimator.structure!r}, with weights for {structure.n_edge_types} types of edges"
+    if not is_named(structure, estimator.structure):
+        return f"the structure is {estimator.structure!r}, with weights for {structure.described}"
     described = (getattr(structure, "siblings", False), getattr(structure, "forbidden", ()))
     try:
         same = estimator._triples_and_pairs(estimator.classes_) == described

@@ -1,14 +1,14 @@
-"""Every aggregate of Hierarchy against enumeration, and against Forest where the two are the same."""
+"""Hierarchies, against Forest where the two are the same; `test_enumeration` has the rest."""
 
 from __future__ import annotations
 
 import pickle
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import brute_force
 import numpy as np
 import pytest
-import strategies
+from enumerated import hierarchy_cases, problem_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -21,206 +21,7 @@ from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
 from maxendnet.structures import Forest, Hierarchy
-from maxendnet.structures.differences import differences
 from maxendnet.structures.hierarchy import left_neighbours
-
-
-@dataclass(frozen=True)
-class HierarchyCase:
-    """A hierarchy with a batch and weights; the true labels have no forbidden pair."""
-
-    case: strategies.Case
-    structure: Hierarchy
-    w: np.ndarray
-
-    @property
-    def batch(self):
-        return self.case.batch
-
-    def labellings(self, i):
-        return brute_force.hierarchy_labellings(self.batch, i, self.case.n_labels, self.structure.forbidden)
-
-    def features(self, i, labellings):
-        found = [
-            brute_force.hierarchy_feature_vector(self.batch, i, y, **self.case.kwargs, siblings=self.structure.siblings)
-            for y in labellings
-        ]
-        return np.array(found).reshape(-1, self.structure.n_weights)
-
-    def costs(self, i, labellings):
-        truth = brute_force.example_truth(self.batch, i)
-        return np.array([brute_force.labelling_cost(truth, y, self.case.cost) for y in labellings])
-
-    @property
-    def nodes(self):
-        """(first, last + 1) of every example."""
-        return [(int(a), int(b)) for a, b in zip(self.batch.offsets, self.batch.offsets[1:])]
-
-    @property
-    def tolerance(self):
-        return 2e-13 * (1 + np.abs(self.w).sum() * (1 + max(np.abs(x).max(initial=0.0) for x in self.values)))
-
-    @property
-    def values(self):
-        return self.batch.data, self.batch.edge_features, self.batch.label_features
-
-
-@st.composite
-def hierarchy_cases(draw, siblings=None, forbidden=None, **options):
-    family = draw(st.sampled_from([strategies.forest_cases, strategies.tree_cases, strategies.chain_cases]))
-    case = draw(family(**options))
-    batch = case.batch._replace(flipped=np.zeros_like(case.batch.flipped))
-    case = strategies.replace(case, batch=batch)
-    siblings = draw(st.booleans()) if siblings is None else siblings
-    pairs = ()
-    if draw(st.booleans()) if forbidden is None else forbidden:
-        every = [(a, c) for a in range(case.n_labels) for c in range(case.n_labels)]
-        child = np.flatnonzero(batch.parent >= 0)
-        true = set(zip(batch.y[batch.parent[child]].tolist(), batch.y[child].tolist()))
-        pairs = tuple(draw(st.lists(st.sampled_from(every), unique=True, max_size=6)))
-        pairs = tuple(sorted(set(pairs) - true))
-    structure = Hierarchy(
-        case.n_features, case.n_labels, case.n_edge_types, case.n_edge_features, case.n_tied, siblings, pairs
-    )
-    scale = draw(st.sampled_from([1.0, 0.0, 30.0]))
-    w = scale * np.random.default_rng(case.seed).normal(size=structure.n_weights)
-    if siblings and draw(st.booleans()):  # so far apart that they are not multiplied as exponentials
-        structure.parts(w).siblings[:] *= 400.0
-    return HierarchyCase(case, structure, w)
-
-
-def problem_of(case, loss):
-    return Problem(case.batch, case.structure, loss, Gaussian())
-
-
-# ------------------------------------------------------------------------------------------------- labellings
-
-
-@given(hierarchy_cases())
-@settings(deadline=None, max_examples=200)
-def test_maximum_is_enumeration(case):
-    values, labels = case.structure.maximum(case.w, case.batch)
-    assert labels.dtype == np.int32
-    assert_array_equal(case.structure.decode(case.w, case.batch), labels)
-    for i, (begin, end) in enumerate(case.nodes):
-        every = case.labellings(i)
-        scores = case.features(i, every) @ case.w
-        found = tuple(labels[begin:end].tolist())
-        assert found in every
-        assert_allclose(values[i], scores.max(), atol=case.tolerance)
-        assert_allclose(scores[every.index(found)], scores.max(), atol=case.tolerance)
-
-
-@given(hierarchy_cases())
-@settings(deadline=None, max_examples=200)
-def test_logsum_is_enumeration(case):
-    values, node, edge = case.structure.logsum(case.w, case.batch, edges=True)
-    n_labels = case.case.n_labels
-    for i, (begin, end) in enumerate(case.nodes):
-        every = case.labellings(i)
-        scores = case.features(i, every) @ case.w
-        assert_allclose(values[i], logsumexp(scores), atol=case.tolerance)
-        p = np.exp(scores - logsumexp(scores))
-        expected = np.zeros((end - begin, n_labels))
-        pairs = np.zeros((end - begin, n_labels, n_labels))
-        for y, share in zip(every, p):
-            for t, a in enumerate(y):
-                expected[t, a] += share
-                if case.batch.parent[begin + t] >= 0:
-                    pairs[t, y[case.batch.parent[begin + t] - begin], a] += share
-        assert_allclose(node[begin:end], expected, atol=case.tolerance)
-        assert_allclose(edge[begin:end], pairs, atol=case.tolerance)
-
-
-@given(hierarchy_cases())
-@settings(deadline=None, max_examples=200)
-def test_max_marginals_are_enumeration(case):
-    found = case.structure.max_marginals(case.w, case.batch)
-    for i, (begin, end) in enumerate(case.nodes):
-        every = case.labellings(i)
-        scores = case.features(i, every) @ case.w
-        expected = np.full((end - begin, case.case.n_labels), -np.inf)
-        for y, score in zip(every, scores):
-            for t, a in enumerate(y):
-                expected[t, a] = max(expected[t, a], score)
-        assert_allclose(found[begin:end], expected, atol=case.tolerance)
-
-
-@given(hierarchy_cases(max_examples=1))
-@settings(deadline=None, max_examples=40)
-def test_samples_have_the_frequencies_of_enumeration(case):
-    n_draws = 3000
-    drawn = case.structure.sample(case.w, case.batch, n_draws, np.random.default_rng(case.case.seed))
-    every = case.labellings(0)
-    scores = case.features(0, every) @ case.w
-    p = np.clip(np.exp(scores - logsumexp(scores)), 0.0, 1.0)
-    number = {y: k for k, y in enumerate(every)}
-    counts = np.bincount([number[tuple(row)] for row in drawn.tolist()], minlength=len(every))
-    x = np.log(2e12)  # Bernstein: a right sampler fails with probability below 1e-12
-    assert (np.abs(counts / n_draws - p) <= np.sqrt(2 * p * (1 - p) * x / n_draws) + x / (3 * n_draws)).all()
-
-
-# ------------------------------------------------------------------------------------------------------ losses
-
-
-@given(hierarchy_cases(max_nodes=4))
-@settings(deadline=None, max_examples=150)
-def test_hinge_is_enumeration(case):
-    value, slope = problem_of(case, Hinge(case.case.cost)).losses(case.w)
-    expected, product = 0.0, 0.0
-    for i in range(case.case.n_examples):
-        every, u = case.labellings(i), case.batch.weights[i]
-        truth = case.features(i, [brute_force.example_truth(case.batch, i)])[0]
-        cost = case.costs(i, every)
-        hinges = cost + (case.features(i, every) - truth) @ case.w
-        expected += u * hinges.max()
-        # of a subgradient, at ties, only this is known: it belongs to labellings whose hinge is the largest
-        best = hinges >= hinges.max() - case.tolerance
-        product += u * (hinges.max() - cost[best])[0] if best.sum() == 1 else np.nan
-    tolerance = case.tolerance * (1 + case.batch.weights.sum())
-    assert_allclose(value, expected, atol=tolerance)
-    if np.isfinite(product):
-        assert_allclose(slope @ case.w, product, atol=tolerance)
-
-
-@given(hierarchy_cases(max_nodes=4))
-@settings(deadline=None, max_examples=100)
-def test_hinge_subgradient_is_that_of_the_worst_labelling(case):
-    slope = problem_of(case, Hinge(case.case.cost)).losses(case.w)[1]
-    cost = 1.0 - np.eye(case.case.n_labels) if case.case.cost is None else case.case.cost
-    labels = case.structure.maximum(case.w, case.batch, cost)[1]
-    expected = np.zeros_like(case.w)
-    for i, (begin, end) in enumerate(case.nodes):
-        truth, worst = case.features(i, [brute_force.example_truth(case.batch, i), tuple(labels[begin:end].tolist())])
-        expected += case.batch.weights[i] * (worst - truth)
-    assert_allclose(slope, expected, atol=1e-12 * (1 + max(np.abs(x).sum() for x in case.values)))
-
-
-@pytest.mark.parametrize("temperature", [None, 1.0, 0.05])
-@given(case=hierarchy_cases(max_nodes=4))
-@settings(deadline=None, max_examples=100)
-def test_log_and_soft_hinge_are_enumeration(temperature, case):
-    """None: the log loss."""
-    loss = Log() if temperature is None else SoftHinge(case.case.cost, temperature=temperature)
-    T = temperature or 1.0
-    problem = problem_of(case, loss)
-    value, slope = problem.losses(case.w)
-    expected, gradient, total = 0.0, np.zeros_like(case.w), 0.0
-    for i in range(case.case.n_examples):
-        every, u = case.labellings(i), case.batch.weights[i]
-        truth = case.features(i, [brute_force.example_truth(case.batch, i)])[0]
-        away = case.features(i, every) - truth
-        cost = np.zeros(len(every)) if temperature is None else case.costs(i, every)
-        exponents = (cost + away @ case.w) / T
-        p = np.exp(exponents - logsumexp(exponents))
-        expected += u * T * logsumexp(exponents)
-        gradient += u * (p @ away)
-        total += u * (p @ cost)
-    tolerance = 5 * case.tolerance / T * (1 + case.batch.weights.sum() + max(np.abs(x).sum() for x in case.values))
-    assert_allclose(value, expected, atol=tolerance)
-    assert_allclose(slope, gradient, atol=tolerance)
-    if temperature is not None:
-        assert_allclose(problem.loss.expected_cost, total, atol=tolerance)
 
 
 @given(hierarchy_cases(siblings=False, forbidden=False))
@@ -238,21 +39,6 @@ def test_without_siblings_and_forbidden_pairs_it_is_a_forest(case):
         case.structure.max_marginals(case.w, case.batch), forest.max_marginals(case.w, case.batch), atol=1e-9
     )
     assert_allclose(case.structure.maximum(case.w, case.batch)[0], forest.maximum(case.w, case.batch)[0], atol=1e-9)
-
-
-@given(hierarchy_cases(siblings=True, min_nodes=3), st.integers(1, 5), st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=150)
-def test_differences_are_those_of_the_features(case, n_rows, seed):
-    rng = np.random.default_rng(seed)
-    examples = rng.integers(case.case.n_examples, size=n_rows)
-    chosen = [case.labellings(i)[rng.integers(len(case.labellings(i)))] for i in examples]
-    rows = differences(case.structure, case.batch, examples, np.array(sum(chosen, ()), dtype=np.int32))
-    for i, y, row in zip(examples, chosen, rows.toarray()):
-        truth, other = case.features(i, [brute_force.example_truth(case.batch, i), y])
-        assert_allclose(row, truth - other, atol=1e-12)
-
-
-# ---------------------------------------------------------------------------------------------------- the rest
 
 
 @given(hierarchy_cases(min_nodes=2, forbidden=True), st.integers(0, 2**32 - 1))
@@ -359,22 +145,6 @@ def test_parts_and_join_undo_each_other():
     assert_array_equal(structure.join(parts), w)
     assert structure.n_weights == 6 + 8 + 4 + 16 + 2
     assert pickle.loads(pickle.dumps(structure)) == structure
-
-
-@given(hierarchy_cases(max_nodes=4), st.integers(1, 9))
-@settings(deadline=None, max_examples=60)
-def test_the_k_best_are_enumeration(case, k):
-    values, labels = case.structure.top(case.w, case.batch, k)
-    assert values.shape == (case.case.n_examples, k) and labels.shape == (k, case.case.n_nodes)
-    for i, (begin, end) in enumerate(case.nodes):
-        every = case.labellings(i)
-        scores = case.features(i, every) @ case.w
-        ranked = -np.sort(-scores)[:k]
-        found = [tuple(row) for row in labels[: len(ranked), begin:end].tolist()]
-        assert_allclose(values[i, : len(ranked)], ranked, atol=case.tolerance)
-        assert len(set(found)) == len(ranked)
-        assert_allclose([scores[every.index(y)] for y in found], ranked, atol=case.tolerance)
-        assert np.isneginf(values[i, len(ranked) :]).all() and (labels[len(ranked) :, begin:end] == -1).all()
 
 
 @pytest.mark.parametrize("wrong", ["weights", "table", "shift", "forbidden"])

@@ -16,7 +16,9 @@ from maxendnet.data.ragged import Array, BoolArray, FloatArray, place
 
 __all__ = ["Batch", "encode", "forest_order", "labels_by_node_type"]
 
-STRUCTURES = ("chain", "tree", "independent")
+STRUCTURES = ("chain", "tree", "independent", "choice")
+UNJOINED = ("independent", "choice")
+"""Structures without edges."""
 
 
 class Batch(NamedTuple):
@@ -81,9 +83,9 @@ def encode(
         something else, encode without it.
     classes : array of shape (n_labels,)
         Distinct labels in the order of the weights.
-    structure : {"chain", "tree", "independent"}
+    structure : {"chain", "tree", "independent", "choice"}
         ``"tree"`` uses the edges of the examples and needs them (unless every example is one node). ``"chain"`` uses
-        them when there are any and otherwise joins every node to the one before. ``"independent"`` ignores edges.
+        them when there are any and otherwise joins every node to the one before. The others ignore edges.
     bias : bool
         Append a feature that is 1 at every node.
     ends : bool
@@ -116,7 +118,7 @@ def encode(
         raise ValueError(f"structure is {structure!r}; choose one of {', '.join(map(repr, STRUCTURES))}.")
     if not isinstance(classes, np.ndarray):
         classes = label_array(list(classes))
-    if structure != "independent":
+    if structure not in UNJOINED:
         _check_edge_weights(examples, n_edge_types, n_edge_features)
     if n_tied is not None and examples.n_tied != n_tied:
         raise ValueError(f"X has {examples.n_tied} label features, but the model is expecting {n_tied}.")
@@ -197,7 +199,7 @@ def _check_edge_weights(examples: Examples, n_edge_types: int | None, n_edge_fea
 def _orient(examples: Examples, structure: str) -> ForestOrder:
     """Parents and order of visit."""
     n_nodes = examples.n_nodes
-    if structure == "independent":
+    if structure in UNJOINED:
         return ForestOrder(
             np.arange(n_nodes, dtype=np.int32),
             np.full(n_nodes, -1, dtype=np.int32),
@@ -224,7 +226,7 @@ def _with_bias_and_ends(
         columns.append(np.ones(n_nodes, dtype=bool))
     if ends:
         start, end = np.zeros(n_nodes, dtype=bool), np.ones(n_nodes, dtype=bool)
-        if structure == "independent":  # the features of a chain, so that the two differ by their edges alone
+        if structure in UNJOINED:  # the features of a chain, so that the two differ by their edges alone
             has_nodes = np.diff(examples.offsets) > 0
             start[examples.offsets[:-1][has_nodes]] = True
             end[:] = False
@@ -241,7 +243,7 @@ def _with_bias_and_ends(
 
 def _along_edges(examples: Examples, forest: ForestOrder, structure: str) -> tuple[npt.NDArray[np.int32], FloatArray]:
     """Type and features of the edge to the parent, for every node."""
-    ignored = structure == "independent"
+    ignored = structure in UNJOINED
     child = forest.parent >= 0
     edge_type = np.zeros(examples.n_nodes, dtype=np.int32)
     if examples.edge_types is not None and not ignored:

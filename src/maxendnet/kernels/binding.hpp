@@ -104,5 +104,6 @@ inline PriorArgs prior_args(const std::string& kind, double a, double b, nb::han
 
 void bind_clique_marginals(nb::module_& m);  // clique_marginals_module.cpp
 void bind_hierarchy(nb::module_& m);         // hierarchy_module.cpp
+void bind_choice(nb::module_& m);            // choice_module.cpp
 
 }  // namespace maxendnet

@@ -281,4 +281,5 @@ NB_MODULE(_kernels, m) {
       "Posterior mean as the kernels compute it, to be compared with the Python class.");
   bind_clique_marginals(m);
   bind_hierarchy(m);
+  bind_choice(m);
 }

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from maxendnet.solvers.proximal_point import ProximalPoint
     from maxendnet.solvers.sdca import SDCA
     from maxendnet.solvers.smo import SMO
-    from maxendnet.solvers.smoothing import Smoothing, for_hinge, on_hierarchy
+    from maxendnet.solvers.smoothing import Smoothing, for_hinge, without_blocks
     from maxendnet.solvers.subgradient import Subgradient
     from maxendnet.solvers.variational import Variational
 
@@ -43,7 +43,7 @@ _HOMES = {
     "SMO": "maxendnet.solvers.smo",
     "Smoothing": "maxendnet.solvers.smoothing",
     "for_hinge": "maxendnet.solvers.smoothing",
-    "on_hierarchy": "maxendnet.solvers.smoothing",
+    "without_blocks": "maxendnet.solvers.smoothing",
     "Subgradient": "maxendnet.solvers.subgradient",
     "Variational": "maxendnet.solvers.variational",
 }
@@ -79,7 +79,7 @@ __all__ = [
     "Variational",
     "for_any_slack",
     "for_hinge",
-    "on_hierarchy",
     "project_l1_ball",
     "run",
+    "without_blocks",
 ]

@@ -127,7 +127,7 @@ def check_requirements(solver: Solver, problem: Problem) -> None:
         if not getattr(problem.loss, "linear_slack", True):
             pieces += f" with {problem.loss.slack} slack"
         if not problem.structure.pairwise:
-            pieces += " on a hierarchy (siblings or forbidden_pairs)"
+            pieces += f" on {problem.structure.described}"
         raise ValueError(
             f"{type(solver).__name__} needs {' and '.join(lacking)}, which a problem with {pieces} does not offer. "
             f"Solvers that fit: {', '.join(fitting) or 'none'}."

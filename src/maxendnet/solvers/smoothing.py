@@ -31,7 +31,7 @@ def for_hinge(problem: Problem, tol: float = 1e-3) -> Solver:
     time; LapMEDN(C=5, lam=25), 5, in a quarter; below 2, and on few nodes, it takes up to three times as long).
     """
     if not problem.structure.pairwise:
-        return on_hierarchy(problem)
+        return without_blocks(problem)
     nodes = len(problem.batch.parent)
     if nodes < MANY_NODES or tol < Smoothing.accuracy or missing(Smoothing, problem):
         return BlockFrankWolfe()
@@ -40,8 +40,8 @@ def for_hinge(problem: Problem, tol: float = 1e-3) -> Solver:
     return Smoothing() if strength > STRONG else BlockFrankWolfe()
 
 
-def on_hierarchy(problem: Problem) -> Solver:
-    """The default for the hinge where neighbouring children are scored together or pairs of labels are forbidden."""
+def without_blocks(problem: Problem) -> Solver:
+    """The default for the hinge on structures that solvers with kernels of their own do not take."""
     if not missing(Smoothing, problem):
         return Smoothing()
     return ProjectedSubgradient() if hasattr(problem.prior, "radius") else Subgradient()

@@ -63,6 +63,7 @@ class Forest:
     n_edge_types: int
     n_edge_features: int = 0
     n_tied: int = 0
+    described = "a forest"
     pairwise = True  # scores join two labels at most, and any two: what solvers with kernels of their own rely on
 
     # ---- weights: flat for everyone, padded for the kernels -----------------------------------------------------
@@ -304,6 +305,24 @@ class Forest:
             size = np.abs(batch.edge_features).max(axis=0)
             spread += float(sum(s * _range(matrix) for s, matrix in zip(size, parts.edge)))
         return SCALED if spread * (batch.max_children + 1) <= (60 if dtype is np.float32 else 640) else LOGARITHMIC
+
+    def curvature(self, batch: Batch) -> FloatArray:
+        """Diagonal of the Hessian of the weighted log losses at ``w = 0``, where all labellings are alike.
+
+        Labels that are not allowed are counted as the others, and edges that share a node as if they did not: it serves
+        as a scale of the weights.
+        """
+        L = self.n_labels
+        u = np.repeat(batch.weights, np.diff(batch.offsets))
+        entries = np.repeat(u, np.diff(batch.indptr)) * batch.data**2
+        node = np.bincount(batch.indices, entries, minlength=self.n_features)
+        joined = batch.parent >= 0
+        kinds = np.bincount(batch.edge_type[joined], u[joined], minlength=self.n_edge_types)
+        edge = u[joined] @ batch.edge_features[joined] ** 2
+        tied = u @ batch.label_features.var(axis=1) if self.n_tied else np.zeros(0)
+        per_node, per_edge = (1 - 1 / L) / L, (1 - 1 / L**2) / L**2
+        matrices = np.concatenate([kinds, edge])[: self.n_matrices]
+        return np.concatenate([np.repeat(per_node * node, L), np.repeat(per_edge * matrices, L * L), tied])
 
     def work_per_node(self, batch: Batch) -> float:
         """Multiplications for one node: features and edge, times lanes."""

@@ -66,6 +66,7 @@ class Hierarchy(Forest):
     siblings: bool = False
     forbidden: tuple[tuple[int, int], ...] = ()
     pairwise = False
+    described = "a hierarchy (siblings or forbidden_pairs)"
 
     # ---- weights: flat for everyone, the kernels too ------------------------------------------------------------
 
@@ -194,6 +195,14 @@ class Hierarchy(Forest):
             _kernels.hierarchy_log(problem.batch, model, cost, first, last, values, costs, buffer)
 
         return values, costs, problem.sum_over(problem.shards, part, gradient)
+
+    def curvature(self, batch: Batch) -> FloatArray:
+        found, n_cells = super().curvature(batch), self.n_labels**3
+        if not self.n_siblings:
+            return found
+        u, right = np.repeat(batch.weights, np.diff(batch.offsets)), left_neighbours(batch) >= 0
+        pairs = np.bincount(batch.edge_type[right], u[right], minlength=self.n_edge_types)
+        return np.insert(found, len(found) - self.n_tied, np.repeat((1 - 1 / n_cells) / n_cells * pairs, n_cells))
 
     def work_per_node(self, batch: Batch) -> float:
         """Multiplications for one node, on average; an exponential counts for ten."""

@@ -1,0 +1,86 @@
+"""What structure='choice' takes and refuses."""
+
+import numpy as np
+import pytest
+
+from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, Examples, LapMEDN, load
+
+SYSTEMS = [M3N(), LapMEDN(), L1M3N(C=3.0), CRF(), L2CRF(lam=0.1), L1CRF(lam=0.1)]
+RNG = np.random.default_rng(0)
+X = [RNG.normal(size=(n, 4)) for n in RNG.integers(2, 9, size=60)]
+Y = [np.where(np.arange(len(x)) == np.argmax(x[:, 0] - x[:, 1]), "best", "-") for x in X]
+"""The best of each: no threshold on the score of a node by itself tells it from the others."""
+
+
+@pytest.mark.parametrize("model", SYSTEMS, ids=lambda model: type(model).__name__)
+def test_every_system_learns_to_choose(model, tmp_path):
+    model = model.set_params(structure="choice", bias=True, random_state=0, tol=1e-2, max_passes=2000).fit(
+        X[:40], Y[:40]
+    )
+    assert model.gap_ <= 1e-2 or type(model) is CRF
+    right = np.mean([np.array_equal(p, y) for p, y in zip(model.predict(X[40:]), Y[40:])])
+    assert right >= 0.85
+    assert all(np.sum(p == "best") <= 1 for p in model.predict(X))
+    model.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert all(np.array_equal(a, b) for a, b in zip(again.predict(X), model.predict(X)))
+    assert again._structure == model._structure
+
+
+def test_choosing_is_better_than_nodes_by_themselves():
+    def right(structure):
+        model = L2CRF(lam=0.1, structure=structure, bias=True).fit(X[:40], Y[:40])
+        return np.mean([np.array_equal(p, y) for p, y in zip(model.predict(X[40:]), Y[40:])])
+
+    assert right("choice") > right("independent") + 0.2
+
+
+def test_marginals_say_how_sure_the_choice_is():
+    model = L2CRF(lam=0.1, structure="choice").fit(X, Y)
+    for x, p in zip(X, model.predict_marginals(X)):
+        assert p.shape == (len(x), 2) and np.allclose(p.sum(axis=1), 1.0)
+        assert p[:, 1].sum() <= 1 + 1e-12
+
+
+def test_the_rest_is_the_most_frequent_label():
+    model = L2CRF(structure="choice").fit([[[1.0], [2.0], [0.5]]] * 2, [["z", "a", "z"], ["z", "z", "z"]])
+    assert model._structure.rest == 1
+    equal = L2CRF(structure="choice").fit([[[1.0], [2.0]]] * 2, [["a", "b"], ["b", "a"]])
+    assert equal._structure.rest == 0  # of labels that are equally frequent the first
+
+
+def test_two_choices_in_an_example_are_refused():
+    with pytest.raises(
+        ValueError, match=r"y\[1\] node 0 has the label 'a' and y\[1\] node 2 'b'; make an example for each"
+    ):
+        L2CRF(structure="choice").fit([np.ones((3, 1))] * 3, [["-", "a", "-"], ["a", "-", "b"], ["-", "-", "-"]])
+
+
+def test_a_node_that_must_be_chosen_is_refused():
+    data = Examples.build([np.ones((2, 1))] * 2, [["-", "a"], ["-", "-"]], labels=["-", "a"],
+                          allowed=[[["-", "a"], ["a"]], [["-"], ["-", "a"]]])  # fmt: skip
+    with pytest.raises(ValueError, match=r"X\[0\] node 1 may not have the label of nodes that are not chosen"):
+        L2CRF(structure="choice").fit(data)
+    model = L2CRF(structure="choice").fit(X, Y)
+    data = Examples.build([X[0]], labels=["-", "best"], allowed=[[["best"]] * len(X[0])])
+    with pytest.raises(ValueError, match="may not have the label of nodes that are not chosen"):
+        model.predict(data)
+
+
+def test_a_structure_that_was_changed_after_the_fit_is_refused():
+    for one, other in (("choice", "independent"), ("independent", "choice"), ("choice", "chain")):
+        model = L2CRF(structure=one).fit(X, Y).set_params(structure=other)
+        with pytest.raises(ValueError, match="changed after the fit"):
+            model.predict(X)
+
+
+def test_siblings_and_forbidden_pairs_need_edges():
+    with pytest.raises(ValueError, match="structure='choice' joins none"):
+        L2CRF(structure="choice", siblings=True).fit(X, Y)
+
+
+def test_a_solver_for_pairs_of_labels_is_refused_and_others_are_named():
+    from maxendnet.solvers import BlockFrankWolfe
+
+    with pytest.raises(ValueError, match=r"on a choice among nodes does not offer. Solvers that fit: .*Smoothing"):
+        M3N(structure="choice", solver=BlockFrankWolfe()).fit(X, Y)
