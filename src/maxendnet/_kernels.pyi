@@ -44,7 +44,7 @@ class _Batch(Protocol):
 @final
 class Shape:
     def __init__(
-        self, n_features: int, n_labels: int, n_edge_types: int, n_edge_features: int, n_tied: int
+        self, n_features: int, n_labels: int, n_edge_types: int, n_edge_features: int, n_tied: int, rest: int = -1
     ) -> None: ...
 
 @final

@@ -118,7 +118,7 @@ class MarkovNetwork(BaseEstimator):
         solver = self.solver
         if solver is None:  # what is best for the hinge depends on the examples
             by_blocks = isinstance(default, solvers.BlockFrankWolfe)
-            if isinstance(default, solvers.ProximalPoint) and not problem.structure.pairwise:
+            if isinstance(default, solvers.ProximalPoint) and not problem.structure.by_blocks:
                 solver = solvers.without_blocks(problem)
             else:
                 solver = solvers.for_hinge(problem, self.tol) if by_blocks else default

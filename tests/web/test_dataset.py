@@ -14,7 +14,7 @@ from maxendnet.web.toy import toy_pages
 from maxendnet.web.view import make_views
 from maxendnet.web.vision import VisionTree, vision_tree
 
-STRUCTURES = {"independent": "independent", "chain": "chain", "hierarchical": "tree"}
+STRUCTURES = {"choice": "choice", "independent": "independent", "chain": "chain", "hierarchical": "tree"}
 
 
 @pytest.fixture(scope="module")

@@ -102,7 +102,7 @@ def test_errors_say_what_to_do(toy):
         Extractor().fit(toy.pages[:2], [None, None])
     with pytest.raises(LabelError, match="none of the labels is on its page"):
         Extractor().fit(toy.pages[:1], [PageLabels("a", values={"price": ["not there"]})])
-    with pytest.raises(ValueError, match="model is 'graph'; choose one of 'independent'"):
+    with pytest.raises(ValueError, match="model is 'graph'; choose one of 'choice'"):
         Extractor(model="graph").fit(toy.pages[:2], toy.labels[:2])
     with pytest.raises(ValueError, match="features is 'all'; choose one of 'known', 'new'"):
         Extractor(features="all").fit(toy.pages[:2], toy.labels[:2])

@@ -10,14 +10,15 @@ from maxendnet.data.ragged import place
 
 
 def rest_of(batch: Batch, examples: Examples, n_labels: int) -> int:
-    """The label of all nodes but the chosen one: the most frequent one (of two, the first).
+    """The label of all nodes but the chosen one: the most frequent of those allowed everywhere (of two, the first).
 
     Raises
     ------
     ValueError
         Two nodes of an example have other labels.
     """
-    rest = int(np.bincount(batch.y, minlength=n_labels).argmax())
+    everywhere = batch.allowed.all(axis=0) if batch.allowed.size else np.ones(n_labels, dtype=bool)
+    rest = int(np.where(everywhere, np.bincount(batch.y, minlength=n_labels), -1).argmax())
     chosen = np.flatnonzero(batch.y != rest)
     owner = np.searchsorted(batch.offsets, chosen, side="right") - 1
     twice = np.flatnonzero(np.diff(owner) == 0)

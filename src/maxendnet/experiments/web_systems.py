@@ -17,7 +17,7 @@ from maxendnet.experiments.web_data import IntArray, WebPages
 from maxendnet.solvers import OWLQN, SDCA
 from maxendnet.web.agreement import agree
 from maxendnet.web.blocks import fields_of, miss_cost
-from maxendnet.web.dataset import examples_of
+from maxendnet.web.dataset import LEAVES, examples_of
 from maxendnet.web.decode import choose, field_margins
 from maxendnet.web.features import KNOWN_SITES, NEW_SITES
 from maxendnet.web.systems import STRUCTURES
@@ -26,7 +26,7 @@ FloatArray = NDArray[np.float64]
 MISS = 5.0
 """What a margin model pays for a missed field; any other error costs 1."""
 TOL, L1_TOL = 0.02, 0.05
-PASSES = {"independent": 400, "chain": 1500, "hierarchical": 1500}
+PASSES = {"choice": 200, "independent": 400, "chain": 1500, "hierarchical": 1500}
 """Where a page is an example, a pass is a handful of updates."""
 
 
@@ -98,14 +98,14 @@ def fit(pages: WebPages, rows: IntArray, system: str, constants: Constants, mode
     X = [matrices[i][:, columns] for i in rows]
     times = np.ones(len(columns))
     first = np.arange(len(columns))
-    if system == "L1-CRF" and model == "independent":
+    if system.startswith("L1") and model in LEAVES:
         first, inverse, times = _like_columns(X)
         X = [x[:, first] for x in X]
     examples = examples_of([made[i] for i in rows], X, model, [pages.labels[i] for i in rows])
     estimator = make(system, constants, model)
     if "cost" in estimator.get_params():
         labels = sorted(set(np.asarray(examples.y).tolist()))
-        estimator.set_params(cost=miss_cost(labels, MISS))
+        estimator.set_params(cost=miss_cost(labels, 1.0 if model == "choice" else MISS))
     estimator.fit(examples)
     coef = estimator.coef_
     if len(first) < len(columns):
@@ -132,7 +132,7 @@ def _like_columns(X: Sequence[sparse.csr_array]) -> tuple[IntArray, IntArray, Fl
 def margins(pages: WebPages, rows: IntArray, fitted: Fit, model: str) -> list[FloatArray]:
     """By how much each field beats ``none`` at the leaves of some pages."""
     matrices, classes = pages.matrices(model), fitted.estimator.classes_.tolist()
-    if model == "independent":  # a leaf by itself: its max-marginals are its scores
+    if model in LEAVES:  # a leaf by itself: its max-marginals are its scores
         values = [matrices[i] @ fitted.weights for i in rows]
     else:
         made = pages.made(model)

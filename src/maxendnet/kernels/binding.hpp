@@ -49,7 +49,7 @@ inline size_t extent(nb::handle batch, const char* name, size_t axis) {
 // n_labels and the counts of weights are not in the batch: they belong to the model.
 struct Shape {
   int64_t n_features;
-  int n_labels, n_edge_types, n_edge_features, n_tied;
+  int n_labels, n_edge_types, n_edge_features, n_tied, rest;
 };
 
 inline BatchView view(nb::handle batch, const Shape& shape) {
@@ -75,6 +75,7 @@ inline BatchView view(nb::handle batch, const Shape& shape) {
   b.n_edge_types = shape.n_edge_types;
   b.n_edge_features = shape.n_edge_features;
   b.n_tied = shape.n_tied;
+  b.rest = shape.rest;
   return b;
 }
 

@@ -25,6 +25,28 @@ INLINE size_t score_active(const BatchView& b, const R* shared, const R* own, in
   return worst;
 }
 
+// The labelling with the largest augmented score: along the edges or, for a choice, the best node of all. `scores` are
+// changed.
+template <class R>
+INLINE void most_violating(const BatchView& b, const R* shared, const R* own, int64_t begin, int64_t end, R* scores,
+                           const R* zeros, Workspace<R>& work) {
+  if (b.rest < 0) {
+    max_up<R, false>(b, shared, own, begin, end, scores, work.messages.data());
+    max_down(b, shared, own, begin, end, scores, zeros, work.labels.data());
+    return;
+  }
+  std::fill_n(work.labels.begin(), end - begin, b.rest);
+  R best = 0;
+  int64_t node = -1;
+  int label = b.rest;
+  for (int64_t t = 0; t < end - begin; t++) {
+    const R *row = scores + t * b.lanes, from = row[b.rest];
+    for (int a = 0; a < b.n_labels; a++)
+      if (a != b.rest && row[a] - from > best) best = row[a] - from, node = t, label = a;
+  }
+  if (node >= 0) work.labels[node] = label;
+}
+
 // Half as far again as the best step. Other blocks will pull the same way, so that over-relaxation takes about a fifth
 // fewer passes (OCR, C = 1); along a parabola any factor below 2 raises the dual. Only for quadratic priors: a cumulant
 // with a border leaves no room behind the best step.
@@ -82,8 +104,7 @@ INLINE double updates(const BatchView& b, const Prior& prior, double C, R* weigh
       size_t target;
       if (round == 0) {  // the most violating of all labellings; later rounds make do with the active ones
         plain.assign(scores, scores + n * lanes);
-        max_up<R, false>(b, w.matrix, own, begin, end, scores, work.messages.data());
-        max_down(b, w.matrix, own, begin, end, scores, zeros.data(), work.labels.data());
+        most_violating(b, w.matrix, own, begin, end, scores, zeros.data(), work);
         labels.assign(work.labels.begin(), work.labels.begin() + n);
         const double best = score_of(b, w.matrix, own, begin, end, plain.data(), labels.data());
         double here = 0;
@@ -190,8 +211,7 @@ CLONES void block_gaps(const BatchView& b, const double* weights, const double* 
     for (int64_t t = begin; t < end; t++)
       add_row(scores + (t - begin) * lanes, cost + int64_t(b.y[t]) * lanes, lanes);
     plain.assign(scores, scores + (end - begin) * lanes);
-    max_up<R, false>(b, w.matrix, own, begin, end, scores, work.messages.data());
-    max_down(b, w.matrix, own, begin, end, scores, zeros.data(), work.labels.data());
+    most_violating(b, w.matrix, own, begin, end, scores, zeros.data(), work);
     double best = score_of(b, w.matrix, own, begin, end, plain.data(), work.labels.data());
     const double truth = score_of(b, w.matrix, own, begin, end, plain.data(), b.y + begin);
     best = std::max(best, truth);

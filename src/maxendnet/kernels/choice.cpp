@@ -7,7 +7,7 @@ namespace maxendnet {
 
 CLONES void node_scores(const BatchView& b, const double* weights, int64_t first, int64_t last, double* scores) {
   const int64_t L = b.n_labels;
-  const double* tied = weights + b.n_features * L;
+  const double* tied = weights + b.n_features * b.lanes;
   std::vector<int> labels;
   std::vector<double> sums(L);
   for (int64_t t = b.offsets[first]; t < b.offsets[last]; t++) {
@@ -18,7 +18,7 @@ CLONES void node_scores(const BatchView& b, const double* weights, int64_t first
     const int n = int(labels.size());
     std::fill(sums.begin(), sums.end(), 0.0);
     for (int64_t k = b.indptr[t]; k < b.indptr[t + 1]; k++) {
-      const double x = b.data[k], *w = weights + b.indices[k] * L;
+      const double x = b.data[k], *w = weights + int64_t(b.indices[k]) * b.lanes;
       for (int j = 0; j < n; j++) sums[j] += x * w[labels[j]];
     }
     std::fill(row, row + L, minus_infinity<double>);
@@ -32,7 +32,7 @@ CLONES void node_scores(const BatchView& b, const double* weights, int64_t first
 
 CLONES void add_features(const BatchView& b, const double* shares, int64_t first, int64_t last, double* gradient) {
   const int64_t L = b.n_labels;
-  double* tied = gradient + b.n_features * L;
+  double* tied = gradient + b.n_features * b.lanes;
   std::vector<int> labels;
   for (int64_t t = b.offsets[first]; t < b.offsets[last]; t++) {
     const double* row = shares + t * L;
@@ -42,7 +42,7 @@ CLONES void add_features(const BatchView& b, const double* shares, int64_t first
     if (labels.empty()) continue;
     for (int64_t k = b.indptr[t]; k < b.indptr[t + 1]; k++) {
       const double x = b.data[k];
-      double* g = gradient + b.indices[k] * L;
+      double* g = gradient + int64_t(b.indices[k]) * b.lanes;
       for (const int a : labels) g[a] += x * row[a];
     }
     for (const int a : labels)

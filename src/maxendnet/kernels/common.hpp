@@ -41,6 +41,7 @@ struct BatchView {
   const double* weights;
   int64_t n_examples, n_nodes, n_features;
   int n_labels, lanes, n_edge_types, n_edge_features, n_tied;
+  int rest;  // of a choice: the label of all nodes but the chosen one; else -1
 
   int n_matrices() const { return n_edge_types + n_edge_features; }
   int64_t matrix_size() const { return int64_t(n_labels) * lanes; }

@@ -133,8 +133,8 @@ void bind_precision(nb::module_& m) {
 NB_MODULE(_kernels, m) {
   m.doc() = "The hot loops of maxendnet: flat arrays in, flat arrays out.";
   nb::class_<Shape>(m, "Shape")
-      .def(nb::init<int64_t, int, int, int, int>(), "n_features"_a, "n_labels"_a, "n_edge_types"_a, "n_edge_features"_a,
-           "n_tied"_a);
+      .def(nb::init<int64_t, int, int, int, int, int>(), "n_features"_a, "n_labels"_a, "n_edge_types"_a,
+           "n_edge_features"_a, "n_tied"_a, "rest"_a = -1);
   nb::class_<Groups>(m, "Groups")
       .def(nb::init<In<int64_t>, In<int64_t>, In<int32_t>, In<int64_t>, In<int32_t>, In<double>>());
   m.def("padded", &padded, "n_labels"_a, "Number of vector lanes of a row of n_labels.");

@@ -77,7 +77,7 @@ class BlockFrankWolfe(Solver):
     inner: int = 0
     average: bool = True
     sampling: str = "gap"
-    requires = ("not loss.smooth", "loss.linear_slack", "prior.kernel_args", "structure.pairwise")
+    requires = ("not loss.smooth", "loss.linear_slack", "prior.kernel_args", "structure.by_blocks")
 
     def check(self) -> None:
         if self.sampling not in ("gap", "uniform"):

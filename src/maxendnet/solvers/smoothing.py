@@ -30,7 +30,7 @@ def for_hinge(problem: Problem, tol: float = 1e-3) -> Solver:
     more and more passes, and `Smoothing` does not (OCR letters, folds 1-9, to 1e-2: M3N(C=2), 24, in a half of the
     time; LapMEDN(C=5, lam=25), 5, in a quarter; below 2, and on few nodes, it takes up to three times as long).
     """
-    if not problem.structure.pairwise:
+    if not problem.structure.by_blocks:
         return without_blocks(problem)
     nodes = len(problem.batch.parent)
     if nodes < MANY_NODES or tol < Smoothing.accuracy or missing(Smoothing, problem):

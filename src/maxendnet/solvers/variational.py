@@ -87,7 +87,7 @@ class Variational(Solver):
         return VariationalState(problem.prior.first_variance(problem.n_weights), rng, inner_tol)
 
     def _inner(self, problem: Problem) -> Solver:
-        block_by_block = BlockFrankWolfe() if problem.structure.pairwise else Smoothing()
+        block_by_block = BlockFrankWolfe() if problem.structure.by_blocks else Smoothing()
         default = block_by_block if problem.loss.linear_slack else for_any_slack()
         return default if self.inner is None else self.inner
 

@@ -46,7 +46,7 @@ class Choice(Forest):
     its nodes, as in `Forest`.
 
     Inference is exact and easy: an example has one labelling for every allowed pair of a node and a label, and the one
-    without a choice. Solvers with kernels of their own do not take it (`pairwise`).
+    without a choice. Of the solvers with kernels of their own `BlockFrankWolfe` takes it alone.
 
     Parameters
     ----------
@@ -67,26 +67,19 @@ class Choice(Forest):
 
     rest: int = 0
     pairwise = False
+    by_blocks = True
     described = "a choice among nodes"
 
-    # ---- weights: flat for everyone, the kernels too ------------------------------------------------------------
-
     @property
-    def padded_size(self) -> int:
-        return self.n_weights
-
-    def pad(self, w: FloatArray) -> FloatArray:
-        return w.copy()
-
-    def unpad(self, padded: FloatArray) -> FloatArray:
-        return padded
+    def shape(self) -> _kernels.Shape:
+        return _kernels.Shape(self.n_features, self.n_labels, 0, 0, self.n_tied, self.rest)
 
     # ---- aggregates over all labellings -------------------------------------------------------------------------
 
     def gains(self, w: FloatArray, batch: Batch, backend: Threads | None = None) -> Gains:
         """Scores of all labellings."""
-        w, scores = np.ascontiguousarray(w), np.zeros((len(batch.parent), self.n_labels))
-        self._each(batch, backend, lambda a, b, _: _kernels.node_scores(batch, self.shape, w, a, b, scores))
+        weights, scores = self.for_search(w), np.zeros((len(batch.parent), self.n_labels))
+        self._each(batch, backend, lambda a, b, _: _kernels.node_scores(batch, self.shape, weights, a, b, scores))
         of_rest = scores[:, self.rest].copy()
         scores -= of_rest[:, None]
         scores[:, self.rest] = -np.inf
@@ -214,12 +207,10 @@ class Choice(Forest):
         p = allowed / np.repeat(1.0 + sums(allowed.sum(axis=1), batch), np.diff(batch.offsets))[:, None]
         p[:, self.rest] = p.sum(axis=1)
         p *= (1.0 - p) * np.repeat(batch.weights, np.diff(batch.offsets))[:, None]
-        squares, out = (
-            batch._replace(data=batch.data**2, label_features=batch.label_features**2),
-            np.zeros(self.n_weights),
-        )
+        squares = batch._replace(data=batch.data**2, label_features=batch.label_features**2)
+        out = np.zeros(self.padded_size)
         _kernels.add_features(squares, self.shape, p, 0, len(batch.offsets) - 1, out)
-        return out
+        return self.unpad(out)
 
     def work_per_node(self, batch: Batch) -> float:
         n_nodes = max(1, len(batch.parent))

@@ -65,6 +65,7 @@ class Forest:
     n_tied: int = 0
     described = "a forest"
     pairwise = True  # scores join two labels at most, and any two: what solvers with kernels of their own rely on
+    by_blocks = True  # `BlockFrankWolfe` finds the most violating labelling of an example
 
     # ---- weights: flat for everyone, padded for the kernels -----------------------------------------------------
 

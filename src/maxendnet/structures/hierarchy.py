@@ -66,6 +66,7 @@ class Hierarchy(Forest):
     siblings: bool = False
     forbidden: tuple[tuple[int, int], ...] = ()
     pairwise = False
+    by_blocks = False
     described = "a hierarchy (siblings or forbidden_pairs)"
 
     # ---- weights: flat for everyone, the kernels too ------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Pages to examples of the core: features by number to columns, and the nodes and edges of the three models."""
+"""Pages to examples of the core: features by number to columns, and the nodes and edges of the models."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from maxendnet.data.examples import Examples
-from maxendnet.web.blocks import block_labels
+from maxendnet.web.blocks import NONE, block_labels, fields_of
 from maxendnet.web.features import GROUPS, leaf_features
 from maxendnet.web.inner_features import inner_features
 from maxendnet.web.view import Names, View
 from maxendnet.web.vision import VisionTree, vision_tree
 
-MODELS = ("independent", "chain", "hierarchical")
+MODELS = ("choice", "independent", "chain", "hierarchical")
+LEAVES = ("choice", "independent")
+"""Models in which a leaf has a score of its own, whatever the others have."""
 INNER_GROUP = "inner"
 
 
@@ -213,7 +215,7 @@ def to_examples(
     pages : sequence of Featurised
     vocabulary : Vocabulary
         The columns; other features are left out.
-    model : {"independent", "chain", "hierarchical"}
+    model : {"choice", "independent", "chain", "hierarchical"}
     labels : sequence of sequence of str, optional
         Of the leaves of every page.
 
@@ -221,7 +223,8 @@ def to_examples(
     -----
     Where leaves are independent, every leaf is an example of its own: the loss of a page is the sum of the losses of
     its leaves, and solvers are quicker with many small examples than with few large ones. Labelled leaves that are
-    alike (the menus of a site) are one example with a weight, which changes nothing but the time.
+    alike (the menus of a site) are one example with a weight, which changes nothing but the time. Where leaves
+    compete, a labelled page is an example for every field, see `_choices`; without labels, leaves are examples too.
     """
     numberings = {id(page.numbering): page.numbering for page in pages}
     column = {key: vocabulary.columns(numbering) for key, numbering in numberings.items()}
@@ -241,7 +244,9 @@ def examples_of(
         y = [
             block_labels(page.tree, some) if page.tree is not None else list(some) for page, some in zip(pages, labels)
         ]
-    if model == "independent":
+    if model == "choice" and labels is not None:
+        examples = _choices(X, labels)
+    elif model in LEAVES:
         matrix = sparse.csr_array(sparse.vstack(X, format="csr"))
         if y is None:
             examples = Examples.build(matrix)
@@ -257,6 +262,28 @@ def examples_of(
             X, y, edges=edges, edge_types=[kind[edge[:, 1]] for kind, edge in zip(leaf, edges)], node_types=leaf
         )
     return examples
+
+
+def _choices(X: Sequence[sparse.csr_array], labels: Sequence[Sequence[str]]) -> Examples:
+    """For every page and field, all leaves that do not have the field, and one that does; or none, if none does.
+
+    If several leaves of a page have the field, each is the right one in an example of its own, and these share the
+    weight of the page: a value that is written twice is no rival of itself. Leaves that are alike stand for one.
+    """
+    fields = sorted({name for some in labels for label in some for name in fields_of(label)})
+    matrices, y, allowed, weights = [], [], [], []
+    for matrix, some in zip(X, labels):
+        of_leaf = [fields_of(label) for label in some]
+        for name in fields:
+            having = [t for t, names in enumerate(of_leaf) if name in names]
+            others = [t for t, names in enumerate(of_leaf) if name not in names]
+            others = [others[k] for k in _different_leaves(matrix[others], [NONE] * len(others))[0]]
+            for right in [[t] for t in having] or [[]]:
+                matrices.append(matrix[others + right])
+                y.append([NONE] * len(others) + [name] * len(right))
+                allowed.append([[NONE, name]] * len(y[-1]))
+                weights.append(1.0 / max(1, len(having)))
+    return Examples.build(matrices, y, labels=[NONE, *fields], allowed=allowed, weights=weights)
 
 
 def _different_leaves(
@@ -294,6 +321,6 @@ def max_marginals(
         return [np.zeros((0, len(estimator.classes_))) for _ in pages]
     words = Vocabulary.of(estimator.feature_names_) if words is None else words
     values = estimator.predict_max_marginals(to_examples(pages, words, model))
-    if model == "independent":
+    if model in LEAVES:
         values = np.split(values, np.cumsum([page.n_nodes for page in pages])[:-1])
     return [value[page.leaf] for value, page in zip(values, pages)]

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from maxendnet.markov_network import MarkovNetwork
 from maxendnet.model_file import ModelFileError, load, read, save
 from maxendnet.web.agreement import agree
-from maxendnet.web.blocks import NONE, block_labels, fields_of, leaf_labels
+from maxendnet.web.blocks import NONE, fields_of, leaf_labels
 from maxendnet.web.calibrate import Calibration, fit_calibration, held_out_parts
 from maxendnet.web.dataset import (
     MODELS,
@@ -54,9 +54,10 @@ class Extractor(BaseEstimator):
     estimator : an estimator of maxendnet, optional
         None is ``L2CRF(lam=1.0, tol=0.01)``, or ``lam=2.0`` with ``features="new"``. What
         depends on the labels is set here: ``structure``, ``cost``, ``siblings`` and ``forbidden_pairs``.
-    model : {"independent", "chain", "hierarchical"}
-        Each leaf by itself, leaves in a row, or as leaves of the vision tree, whose inner blocks are labelled too. On
-        pages about one thing they do equally well, since features see what is around a leaf.
+    model : {"choice", "independent", "chain", "hierarchical"}
+        Leaves compete for every field; each leaf by itself; leaves in a row; or leaves of the vision tree, whose inner
+        blocks are labelled too. With few labelled pages the first is best by far; the others are alike, since features
+        see what is around a leaf.
     features : {"known", "new"} or sequence of str
         The groups for pages of labelled sites, those for new sites, or names of groups.
     min_sites : int or None
@@ -82,6 +83,8 @@ class Extractor(BaseEstimator):
         Whether a field is an image.
     calibrations_ : dict
         ``"known"`` and ``"new"``: for pages of labelled sites, and of others.
+    together_ : set of (int, int)
+        Fields that a leaf may have together, as places in `fields_`.
     problems_ : list of str
         Labels that could not be used.
 
@@ -155,6 +158,7 @@ class Extractor(BaseEstimator):
         rows, of_leaves = self._labelled(views, labels)
         sites = [views[i].page.site for i in rows]
         self.sites_ = sorted(set(sites))
+        self.together_ = fields_together({label for some in of_leaves for label in some}, self.fields_)
         made = [features_of(i) for i in progress(rows, "features")]
         self.estimator_, _ = self._fit_model(made, of_leaves, sites)
         truth = [_Truth(views[i], made[k], of_leaves[k]) for k, i in enumerate(rows)]
@@ -215,12 +219,11 @@ class Extractor(BaseEstimator):
             if self.estimator is not None
             else estimator_of("l2crf", new_sites=self.features == "new")
         )
-        y = [block_labels(page.tree, some) if page.tree is not None else some for page, some in zip(made, of_leaves)]
-        classes = {label for some in y for label in some}
-        set_model(estimator, self.model, classes, self.miss, self.siblings, self.constraints)
+        examples = to_examples(made, words, self.model, of_leaves)
+        set_model(estimator, self.model, np.asarray(examples.y).tolist(), self.miss, self.siblings, self.constraints)
         if tol is not None:
             estimator.set_params(tol=max(tol, estimator.tol))
-        return estimator.fit(to_examples(made, words, self.model, of_leaves)), words
+        return estimator.fit(examples), words
 
     # ---- confidence ---------------------------------------------------------------------------------------------
 
@@ -239,11 +242,10 @@ class Extractor(BaseEstimator):
                     [sites[k] for k in train],
                     tol=0.1,
                 )
-            together = fields_together(model.classes_.tolist(), self.fields_)
             held = [truth[k] for k in sorted(out)]
             margins = self._margins([t.view for t in held], [t.made for t in held], model, words)
             for t, m in zip(held, margins):
-                for name, choice in zip(self.fields_, choose(m, t.view.texts, together=together)):
+                for name, choice in zip(self.fields_, choose(m, t.view.texts, together=self.together_)):
                     if choice is not None:
                         answers[kind][0].append(choice)
                         answers[kind][1].append(name in fields_of(t.labels[choice.leaf]))
@@ -321,7 +323,6 @@ class Extractor(BaseEstimator):
         records: str | Sequence[Sequence[tuple[int, int]]] = "one", min_confidence: float = 0.0,
     ) -> list[Record]:  # fmt: skip
         """The rest of `extract`, for those who have views and margins."""
-        together = fields_together(self.estimator_.classes_.tolist(), self.fields_)
         out = []
         for i, (view, m) in enumerate(zip(views, margins)):
             if records == "one":
@@ -332,7 +333,8 @@ class Extractor(BaseEstimator):
                 parts = given_records(view, records[i])  # type: ignore[arg-type]
             curve = self.calibrations_["known" if view.page.site in self.sites_ else "new"]
             for number, leaves in enumerate(parts):
-                cells = [self._cell(view, c, curve, min_confidence) for c in choose(m, view.texts, leaves, together)]
+                found = choose(m, view.texts, leaves, self.together_)
+                cells = [self._cell(view, choice, curve, min_confidence) for choice in found]
                 out.append(Record(view.page.name, view.page.site, number, dict(zip(self.fields_, cells))))
         return out
 
@@ -360,6 +362,7 @@ class Extractor(BaseEstimator):
             },
             "fields": self.fields_,
             "sites": self.sites_,
+            "together": sorted(self.together_),
             "layout": self.layout_,
             "images": self.images_,
             "calibrations": {kind: asdict(curve) for kind, curve in self.calibrations_.items()},
@@ -384,6 +387,7 @@ class Extractor(BaseEstimator):
         extractor = cls(**found["settings"])
         extractor.estimator_ = load(path)
         extractor.fields_, extractor.sites_ = list(found["fields"]), list(found["sites"])
+        extractor.together_ = {(int(a), int(b)) for a, b in found["together"]}
         extractor.layout_, extractor.images_ = bool(found["layout"]), bool(found["images"])
         extractor.calibrations_ = {kind: Calibration(**curve) for kind, curve in found["calibrations"].items()}
         extractor.memory_ = found["memory"]

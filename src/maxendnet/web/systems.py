@@ -10,7 +10,7 @@ from maxendnet.markov_network import MarkovNetwork
 from maxendnet.solvers import SDCA
 from maxendnet.web.blocks import forbidden_pairs, miss_cost
 
-STRUCTURES = {"independent": "independent", "chain": "chain", "hierarchical": "tree"}
+STRUCTURES = {"choice": "choice", "independent": "independent", "chain": "chain", "hierarchical": "tree"}
 
 # Chosen on the dev pages of SWDE, four labelled pages: the margin models do as well as L2CRF there with C = 1 (M3N) and
 # close to it with a Laplace prior that is nearly Gaussian; a sparse one (lam = 10) loses. A loose gap will do.
@@ -57,7 +57,7 @@ def set_model(
     Parameters
     ----------
     estimator : an estimator of maxendnet
-    model : {"independent", "chain", "hierarchical"}
+    model : {"choice", "independent", "chain", "hierarchical"}
     classes : iterable of str
         All labels of the pages to learn from.
     miss : float

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from sklearn.base import clone
 
 from maxendnet.web.dataset import Featurised, Numbering, featurise
-from maxendnet.web.decode import choose, fields_together
+from maxendnet.web.decode import choose
 from maxendnet.web.extractor import Extractor, Progress
 from maxendnet.web.labelling.order import page_certainty
 from maxendnet.web.labels import PageLabels, labels_images
@@ -105,7 +105,7 @@ class Learner:
         at = {view.page.name: i for i, view in enumerate(views)}
         for record in extractor.records_of(views, margins, ranges, min_confidence):
             found[at[record.page]].append(record)
-        together = fields_together(extractor.estimator_.classes_.tolist(), extractor.fields_)
+        together = extractor.together_
         certainty = [
             min(page_certainty(choose(m, view.texts, leaves, together)) for leaves in given_records(view, some))
             for view, m, some in zip(views, margins, ranges)
