@@ -144,9 +144,11 @@ def label(
 @click.argument("labels", type=FILE)
 @click.option("-o", "--out", type=FILE, required=True, help="Model file to write.")
 @click.option("--new-sites", is_flag=True, help="Features for sites that are not labelled.")
-@click.option("--system", type=click.Choice(SYSTEMS), default="l2crf", show_default=True, help="What to learn with.")
-@click.option("--model", type=click.Choice(["independent", "chain", "hierarchical"]), default="independent",
-              show_default=True)  # fmt: skip
+@click.option("--system", type=click.Choice(SYSTEMS),
+              help="What to learn with; lapmedn with --model choice, else l2crf.")  # fmt: skip
+@click.option("--model", type=click.Choice(["choice", "independent", "chain", "hierarchical"]), default="choice",
+              show_default=True,
+              help="Texts of a page compete for a field, or stand alone, in a row, in a tree.")  # fmt: skip
 @click.option("--siblings", is_flag=True, help="Hierarchical: neighbouring blocks are scored together.")
 @click.option("--constraints", is_flag=True, help="Hierarchical: impossible pairs of block and child are ruled out.")
 @click.option("--layout", type=click.Choice(["off", "on"]), default="off", show_default=True,
@@ -156,7 +158,7 @@ def label(
 @click.option("--no-confidence", is_flag=True, help="Do not learn confidences: quicker, and they mean little.")
 @click.option("--strict", is_flag=True, help="A label that cannot be used is an error.")
 def train(
-    pages: Path, labels: Path, out: Path, new_sites: bool, system: str, model: str, layout: str,
+    pages: Path, labels: Path, out: Path, new_sites: bool, system: str | None, model: str, layout: str,
     strength: float | None, no_confidence: bool, strict: bool, siblings: bool, constraints: bool,
 ) -> None:  # fmt: skip
     """Learn from a folder of pages and a file of labels.
@@ -176,7 +178,7 @@ def train(
     from maxendnet.web.extractor import Extractor
     from maxendnet.web.folder import labelled_folder, project_fields
     from maxendnet.web.labels import read_labels
-    from maxendnet.web.systems import estimator
+    from maxendnet.web.systems import default_system, estimator
 
     given = read_labels(labels)
     found, of_pages, problems = labelled_folder(pages, given, progress=progress)
@@ -185,9 +187,10 @@ def train(
         raise click.ClickException(f"{sorted(missing)[0]} could not be read: {problems[0]}")
     if layout == "on":
         found = _rendered(found, pages)
+    learner = estimator(system or default_system(model), strength, new_sites, model)
     extractor = Extractor(
-        estimator(system, strength, new_sites), model, "new" if new_sites else "known", calibrate=not no_confidence,
-        siblings=siblings, constraints=constraints,
+        learner, model, "new" if new_sites else "known", calibrate=not no_confidence, siblings=siblings,
+        constraints=constraints,
     )  # fmt: skip
     extractor.fit(found, of_pages, fields=project_fields(labels.parent), progress=progress)
     note(problems + extractor.problems_)

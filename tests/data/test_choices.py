@@ -82,5 +82,7 @@ def test_siblings_and_forbidden_pairs_need_edges():
 def test_a_solver_for_pairs_of_labels_is_refused_and_others_are_named():
     from maxendnet.solvers import SMO
 
-    with pytest.raises(ValueError, match=r"on a choice among nodes does not offer. Solvers that fit: BlockFrankWolfe, .*Smoothing"):
+    with pytest.raises(
+        ValueError, match=r"on a choice among nodes does not offer. Solvers that fit: BlockFrankWolfe, .*Smoothing"
+    ):
         M3N(structure="choice", solver=SMO()).fit(X, Y)

@@ -8,7 +8,7 @@ from maxendnet.experiments.experiment import FAILS, HOLDS, OPEN
 from maxendnet.experiments.systems import SYSTEMS
 from maxendnet.experiments.web_cards import by_draw, cards
 from maxendnet.experiments.web_data import WebPages, convert_swde, missing, web_pages
-from maxendnet.experiments.web_systems import CHOSEN, GRIDS, KNOWN, NEW, fit, margins, measure, score
+from maxendnet.experiments.web_systems import CHOSEN, GRIDS, KNOWN, NEW, chosen, fit, margins, measure, score
 from maxendnet.web import Extractor
 from maxendnet.web.dataset import examples_of
 from maxendnet.web.decode import field_margins
@@ -76,8 +76,8 @@ def test_the_default_extractor_gives_the_same_answers(pages):
         given.values.pop("image", None)
     extractor = Extractor(calibrate=False, agreement=0.0)
     extractor.fit(shop.pages, [x if i in known else None for i, x in enumerate(shop.labels)], fields=pages.fields)
-    fitted = fit(pages, pages.rows("train"), "L2-CRF", {"lam": 1.0}, "independent", KNOWN)
-    found = margins(pages, np.arange(len(shop.pages)), fitted, "independent")
+    fitted = fit(pages, pages.rows("train"), "LapMEDN", chosen("LapMEDN", "choice", KNOWN), "choice", KNOWN)
+    found = margins(pages, np.arange(len(shop.pages)), fitted, "choice")
     for record, m, view in zip(extractor.extract(shop.pages), found, pages.views):
         for f, name in enumerate(pages.fields):
             if record.fields[name] is not None and name != "brand":
@@ -104,17 +104,18 @@ def test_scores_count_hits_answers_and_pages(pages):
     assert wrong["site_f1"][1:] == perfect["site_f1"][1:]
 
 
-@pytest.mark.parametrize("model", ["independent", "chain", "hierarchical"])
+@pytest.mark.parametrize("model", ["choice", "independent", "chain", "hierarchical"])
 def test_every_system_is_measured_on_every_model(pages, model):
     for system in ("LapMEDN", "L2-CRF") if model == "hierarchical" else SYSTEMS:
-        row = measure(pages, pages.rows("train"), pages.rows("test"), system, CHOSEN["known"][system], model)
+        row = measure(pages, pages.rows("train"), pages.rows("test"), system, chosen(system, model, KNOWN), model)
         assert 0.5 < row["f1"] <= 1 and 0 <= row["all_right"] <= 1 and 0 < row["n_large"] <= row["n_weights"]
         assert row["test_sites"] == pages.sites and len(row["site_f1"]) == 3
 
 
 def test_constants_are_of_the_grids():
-    for chosen in CHOSEN.values():
-        assert list(chosen) == list(GRIDS) and all(chosen[s] in GRIDS[s] for s in SYSTEMS)
+    for model, of_model in CHOSEN.items():
+        for constants in of_model.values():
+            assert list(constants) == list(GRIDS[model]) and all(constants[s] in GRIDS[model][s] for s in SYSTEMS)
 
 
 def made_rows(better="LapMEDN"):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from maxendnet import L2CRF, M3N
+from maxendnet import M3N, LapMEDN
 from maxendnet.model_file import ModelFileError, load
 from maxendnet.web.agreement import agree
 from maxendnet.web.calibrate import Calibration, fit_calibration
@@ -64,7 +64,7 @@ def test_a_saved_model_extracts_the_same(toy, fitted, tmp_path):
     fitted.save(tmp_path / "m.medn")
     again = Extractor.load(tmp_path / "m.medn")
     assert again.extract(toy.pages[:4]) == fitted.extract(toy.pages[:4])
-    assert type(load(tmp_path / "m.medn")) is L2CRF  # an ordinary model file as well
+    assert type(load(tmp_path / "m.medn")) is LapMEDN  # an ordinary model file as well
     load(tmp_path / "m.medn").save(tmp_path / "plain.medn")
     with pytest.raises(ModelFileError, match="not a model of web pages"):
         Extractor.load(tmp_path / "plain.medn")

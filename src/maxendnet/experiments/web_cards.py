@@ -143,7 +143,7 @@ def sparse_card(rows: list[Row]) -> Card:
 
 
 def model_cards(rows: list[Row]) -> list[Card]:
-    """Leaves alone, in a row, in the vision tree: the models take the place of the systems."""
+    """Leaves that compete, alone, in a row, in the vision tree: the models take the place of the systems."""
     found = []
     for system in ("LapMEDN", "L2-CRF"):
         part = [row | {"system": row["model"]} for row in select(rows, system=system)]
@@ -159,6 +159,12 @@ def model_cards(rows: list[Row]) -> list[Card]:
                      f"The hierarchical model is better than flat ones ({system}, {part[0]['pages']} pages).", part,
                      [("hierarchical", "chain"), ("hierarchical", "independent")], better,
                      [*lines, unconverged(part)])
+        )  # fmt: skip
+        found.append(
+            _compare(f"choice_beats_leaves_{system.lower().replace('-', '')}",
+                     "(Beside the paper.) Leaves that compete for a field are better than each by itself, in a row or "
+                     f"in the tree ({system}, {part[0]['pages']} pages).", part,
+                     [("choice", m) for m in models if m != "choice"], better)
         )  # fmt: skip
     return found
 

@@ -12,6 +12,8 @@ from maxendnet.web.blocks import NONE, fields_of
 
 FloatArray = NDArray[np.float64]
 LARGEST_LEAD = 10.0
+TYPICAL = 10.0
+"""By how much the best leaf of a field stands out from the mean leaf, after `scale_of`."""
 
 
 class Choice(NamedTuple):
@@ -46,6 +48,48 @@ def field_margins(values: FloatArray, classes: Sequence[str], fields: Sequence[s
             # a model that has never seen a leaf without a field compares with its other labels
             others = [column[NONE]] if NONE in column else sorted(set(column.values()) - set(having))
             out[:, f] = values[:, having].max(axis=1) - (values[:, others].max(axis=1) if others else 0.0)
+    return out
+
+
+def scale_of(margins: Sequence[FloatArray]) -> float:
+    """A factor for the margins of a model, found on the pages that it was learned from.
+
+    The best leaf of a field then stands out from the mean leaf of its page by `TYPICAL`, on average. Systems differ in
+    the size of their scores a hundredfold, and how much pages of a site listen to each other should not depend on it.
+
+    Examples
+    --------
+    >>> scale_of([np.array([[1.0], [-1.0]]), np.array([[3.0], [-3.0]])])
+    5.0
+    """
+    known = [
+        column for m in margins if len(m) for column in m.T if np.isfinite(column[0])
+    ]  # else a field without labels
+    mean = float(np.mean([column.max() - column.mean() for column in known])) if known else 0.0
+    return TYPICAL / mean if mean > 0 else 1.0
+
+
+def levels_of(
+    margins: Sequence[FloatArray], labels: Sequence[Sequence[str]], fields: Sequence[str]
+) -> list[float]:  # fmt: skip
+    """For every field the margin halfway between the leaves that have it and the best of the others, over all pages.
+
+    Where leaves compete, only differences between leaves are learned: 0 has no meaning, and this takes its place. A
+    field that is nowhere, or everywhere, has 0.
+
+    Examples
+    --------
+    >>> levels_of([np.array([[5.0], [1.0], [0.0]])], [["a", "none", "none"]], ["a"])
+    [3.0]
+    """
+    out = []
+    for f, name in enumerate(fields):
+        found = []
+        for m, some in zip(margins, labels):
+            having = np.array([name in fields_of(label) for label in some], dtype=bool)
+            if having.any() and not having.all():
+                found.append(0.5 * (m[having, f].max() + m[~having, f].max()))
+        out.append(float(np.mean(found)) if found else 0.0)
     return out
 
 

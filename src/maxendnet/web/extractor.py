@@ -28,14 +28,14 @@ from maxendnet.web.dataset import (
     to_examples,
     vocabulary,
 )
-from maxendnet.web.decode import Choice, choose, field_margins, fields_together
+from maxendnet.web.decode import Choice, choose, field_margins, fields_together, levels_of, scale_of
 from maxendnet.web.features import GROUPS, KNOWN_SITES, NEW_SITES
 from maxendnet.web.labels import LabelError, PageLabels, field_order, labels_images, labels_on_page
 from maxendnet.web.page import Page
 from maxendnet.web.record import Cell, Record
 from maxendnet.web.records import choose_records, given_records
+from maxendnet.web.systems import default_system, set_model
 from maxendnet.web.systems import estimator as estimator_of
-from maxendnet.web.systems import set_model
 from maxendnet.web.view import View, make_views, value_of
 
 SETS = {"known": KNOWN_SITES, "new": NEW_SITES}
@@ -52,8 +52,8 @@ class Extractor(BaseEstimator):
     Parameters
     ----------
     estimator : an estimator of maxendnet, optional
-        None is ``L2CRF(lam=1.0, tol=0.01)``, or ``lam=2.0`` with ``features="new"``. What
-        depends on the labels is set here: ``structure``, ``cost``, ``siblings`` and ``forbidden_pairs``.
+        None is a LapMEDN if leaves compete, and else an L2CRF, see `maxendnet.web.systems`. What depends on the labels
+        is set here: ``structure``, ``cost``, ``siblings`` and ``forbidden_pairs``.
     model : {"choice", "independent", "chain", "hierarchical"}
         Leaves compete for every field; each leaf by itself; leaves in a row; or leaves of the vision tree, whose inner
         blocks are labelled too. With few labelled pages the first is best by far; the others are alike, since features
@@ -62,8 +62,8 @@ class Extractor(BaseEstimator):
         The groups for pages of labelled sites, those for new sites, or names of groups.
     min_sites : int or None
         A feature counts only if it occurs on that many labelled sites; None is 1, or 2 with ``features="new"``.
-    miss : float
-        For margin models: what it costs to miss a field; any other error costs 1.
+    miss : float or None
+        For margin models: what it costs to miss a field; any other error costs 1. None is 1 if leaves compete, else 5.
     agreement : float
         Weight of the votes of pages of the same site; 0 for one page at a time.
     calibrate : bool
@@ -85,6 +85,9 @@ class Extractor(BaseEstimator):
         ``"known"`` and ``"new"``: for pages of labelled sites, and of others.
     together_ : set of (int, int)
         Fields that a leaf may have together, as places in `fields_`.
+    scale_, levels_ : float, list of float
+        What scores of the estimator are multiplied by, and for every field which of them means even odds; see
+        `scale_of` and `levels_of` in `maxendnet.web.decode`.
     problems_ : list of str
         Labels that could not be used.
 
@@ -101,10 +104,10 @@ class Extractor(BaseEstimator):
     def __init__(
         self,
         estimator: MarkovNetwork | None = None,
-        model: str = "independent",
+        model: str = "choice",
         features: str | Sequence[str] = "known",
         min_sites: int | None = None,
-        miss: float = 5.0,
+        miss: float | None = None,
         agreement: float = 1.0,
         calibrate: bool = True,
         siblings: bool = False,
@@ -160,7 +163,8 @@ class Extractor(BaseEstimator):
         self.sites_ = sorted(set(sites))
         self.together_ = fields_together({label for some in of_leaves for label in some}, self.fields_)
         made = [features_of(i) for i in progress(rows, "features")]
-        self.estimator_, _ = self._fit_model(made, of_leaves, sites)
+        fitted = self._fit_model(made, of_leaves, sites)
+        self.estimator_, self.scale_, self.levels_ = fitted.estimator, fitted.scale, fitted.levels
         truth = [_Truth(views[i], made[k], of_leaves[k]) for k, i in enumerate(rows)]
         self.calibrations_ = {"known": Calibration(), "new": Calibration()}
         if self.calibrate:
@@ -211,19 +215,23 @@ class Extractor(BaseEstimator):
 
     def _fit_model(
         self, made: Sequence[Featurised], of_leaves: Sequence[list[str]], sites: Sequence[str], tol: float | None = None
-    ) -> tuple[Any, Vocabulary]:
+    ) -> _Fitted:
         least = self.min_sites if self.min_sites is not None else 2 if self.features == "new" else 1
         words = vocabulary(made, sites, least)
         estimator: Any = (
             clone(self.estimator)
             if self.estimator is not None
-            else estimator_of("l2crf", new_sites=self.features == "new")
+            else estimator_of(default_system(self.model), None, self.features == "new", self.model)
         )
         examples = to_examples(made, words, self.model, of_leaves)
-        set_model(estimator, self.model, np.asarray(examples.y).tolist(), self.miss, self.siblings, self.constraints)
+        miss = self.miss if self.miss is not None else 1.0 if self.model == "choice" else 5.0
+        set_model(estimator, self.model, np.asarray(examples.y).tolist(), miss, self.siblings, self.constraints)
         if tol is not None:
             estimator.set_params(tol=max(tol, estimator.tol))
-        return estimator.fit(examples), words
+        estimator.fit(examples)
+        margins = self._plain_margins(made, estimator, words)
+        scale = scale_of(margins)
+        return _Fitted(estimator, words, scale, levels_of([scale * m for m in margins], of_leaves, self.fields_))
 
     # ---- confidence ---------------------------------------------------------------------------------------------
 
@@ -236,18 +244,21 @@ class Extractor(BaseEstimator):
                 continue
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # these models are only asked how often they err
-                model, words = self._fit_model(
+                fitted = self._fit_model(
                     [truth[k].made for k in train],
                     [truth[k].labels for k in train],
                     [sites[k] for k in train],
-                    tol=0.1,
+                    tol=0.05,
                 )
             held = [truth[k] for k in sorted(out)]
-            margins = self._margins([t.view for t in held], [t.made for t in held], model, words)
+            margins = self._margins(
+                [t.view for t in held], [t.made for t in held], fitted.estimator, fitted.scale, fitted.words
+            )
             for t, m in zip(held, margins):
-                for name, choice in zip(self.fields_, choose(m, t.view.texts, together=self.together_)):
+                chosen = choose(m, t.view.texts, together=self.together_)
+                for name, choice, level in zip(self.fields_, chosen, fitted.levels):
                     if choice is not None:
-                        answers[kind][0].append(choice)
+                        answers[kind][0].append(choice._replace(score=choice.score - level))
                         answers[kind][1].append(name in fields_of(t.labels[choice.leaf]))
         for kind, (choices, right) in answers.items():
             if choices:
@@ -270,12 +281,17 @@ class Extractor(BaseEstimator):
 
     # ---- extraction ---------------------------------------------------------------------------------------------
 
-    def _margins(
-        self, views: Sequence[View], made: Sequence[Featurised], model: Any, words: Vocabulary | None = None
+    def _plain_margins(
+        self, made: Sequence[Featurised], model: Any, words: Vocabulary | None = None
     ) -> list[NDArray[np.float64]]:
         classes = model.classes_.tolist()
-        margins = [field_margins(v, classes, self.fields_) for v in max_marginals(model, made, self.model, words)]
-        return agree(views, margins, self.agreement)
+        return [field_margins(v, classes, self.fields_) for v in max_marginals(model, made, self.model, words)]
+
+    def _margins(
+        self, views: Sequence[View], made: Sequence[Featurised], model: Any, scale: float,
+        words: Vocabulary | None = None,
+    ) -> list[NDArray[np.float64]]:  # fmt: skip
+        return agree(views, [scale * m for m in self._plain_margins(made, model, words)], self.agreement)
 
     def margins(
         self, pages: Sequence[Page], progress: Progress = _quiet
@@ -291,7 +307,7 @@ class Extractor(BaseEstimator):
         groups = self._groups()
         numbering = Numbering()
         made = [featurise(view, groups, self.model, numbering) for view in progress(views, "features")]
-        return views, self._margins(views, made, self.estimator_)
+        return views, self._margins(views, made, self.estimator_, self.scale_)
 
     def extract(
         self, pages: Sequence[Page], *, records: str | Sequence[Sequence[tuple[int, int]]] = "one",
@@ -334,15 +350,17 @@ class Extractor(BaseEstimator):
             curve = self.calibrations_["known" if view.page.site in self.sites_ else "new"]
             for number, leaves in enumerate(parts):
                 found = choose(m, view.texts, leaves, self.together_)
-                cells = [self._cell(view, choice, curve, min_confidence) for choice in found]
+                cells = [
+                    self._cell(view, choice, level, curve, min_confidence) for choice, level in zip(found, self.levels_)
+                ]
                 out.append(Record(view.page.name, view.page.site, number, dict(zip(self.fields_, cells))))
         return out
 
     @staticmethod
-    def _cell(view: View, choice: Choice | None, curve: Calibration, least: float) -> Cell | None:
+    def _cell(view: View, choice: Choice | None, level: float, curve: Calibration, least: float) -> Cell | None:
         if choice is None:
             return None
-        confidence = curve(choice)
+        confidence = curve(choice._replace(score=choice.score - level))
         if confidence < least:
             return None
         return Cell(value_of(view, choice.leaf), confidence, view.leaves[choice.leaf][0])
@@ -363,6 +381,8 @@ class Extractor(BaseEstimator):
             "fields": self.fields_,
             "sites": self.sites_,
             "together": sorted(self.together_),
+            "scale": self.scale_,
+            "levels": self.levels_,
             "layout": self.layout_,
             "images": self.images_,
             "calibrations": {kind: asdict(curve) for kind, curve in self.calibrations_.items()},
@@ -388,11 +408,21 @@ class Extractor(BaseEstimator):
         extractor.estimator_ = load(path)
         extractor.fields_, extractor.sites_ = list(found["fields"]), list(found["sites"])
         extractor.together_ = {(int(a), int(b)) for a, b in found["together"]}
+        extractor.scale_, extractor.levels_ = float(found["scale"]), [float(x) for x in found["levels"]]
         extractor.layout_, extractor.images_ = bool(found["layout"]), bool(found["images"])
         extractor.calibrations_ = {kind: Calibration(**curve) for kind, curve in found["calibrations"].items()}
         extractor.memory_ = found["memory"]
         extractor.problems_ = []
         return extractor
+
+
+class _Fitted(NamedTuple):
+    """A model with its columns, and what its scores mean."""
+
+    estimator: Any
+    words: Vocabulary
+    scale: float
+    levels: list[float]
 
 
 class _Truth(NamedTuple):

@@ -94,7 +94,7 @@ class Learner:
         """Records of all pages."""
         views, one = self.views(extractor.images_), self.features_of(extractor.images_)
         made = [one(i) for i in progress(range(len(self.pages)), "features")]
-        margins = extractor._margins(views, made, extractor.estimator_)
+        margins = extractor._margins(views, made, extractor.estimator_, extractor.scale_)
         ranges: list[list[tuple[int, int]]] = [[] for _ in views]
         if self.records == "auto":
             for i, (view, m) in enumerate(zip(views, margins)):
