@@ -17,18 +17,17 @@ from typing import Any
 
 import numpy as np
 from common import parser, say, table
-from web_swde import Vertical, fit, margins
 
-from maxendnet.solvers import SDCA
+from maxendnet.experiments.web_data import WebPages, web_pages
+from maxendnet.experiments.web_systems import KNOWN, Fit, chosen, fit, margins
 from maxendnet.web.agreement import agree
 from maxendnet.web.blocks import fields_of
 from maxendnet.web.calibrate import Calibration
-from maxendnet.web.decode import choose
-from maxendnet.web.features import KNOWN_SITES
+from maxendnet.web.decode import choose, scale_of
 from maxendnet.web.labelling.order import next_page, page_certainty
-from maxendnet.web.systems import estimator
 
 VERTICALS = ("camera", "book", "auto")
+SYSTEM, MODEL = "LapMEDN", "choice"
 MOST = 16
 SHARES = (0.9, 0.95, 0.98)
 CURVE = Calibration()
@@ -37,11 +36,11 @@ CURVE = Calibration()
 class Simulation:
     """One vertical; models are kept by the pages they were trained on, since orders begin alike."""
 
-    def __init__(self, data: Vertical) -> None:
+    def __init__(self, data: WebPages) -> None:
         self.data = data
-        self.pool = np.flatnonzero(data.split == "train")
-        self.test = np.flatnonzero(data.split == "test")
-        self.models: dict[frozenset[int], tuple[Any, Any]] = {}
+        self.pool = data.rows("train")
+        self.test = data.rows("test")
+        self.models: dict[frozenset[int], tuple[Fit, float]] = {}
         self.shares: dict[frozenset[int], float] = {}
         self.rules: dict[frozenset[int], dict[str, list[float]]] = {}
 
@@ -49,9 +48,9 @@ class Simulation:
         """Share of test pages that are all right."""
         key = frozenset(told)
         if key not in self.models:
-            system = estimator("l2crf").set_params(solver=SDCA(check_every=2), random_state=0)  # quick with few pages
             rows = np.sort(self.pool[told])
-            self.models[key] = fit(self.data, rows, system, KNOWN_SITES, 1, "independent", 5.0)
+            fitted = fit(self.data, rows, SYSTEM, chosen(SYSTEM, MODEL, KNOWN), MODEL, KNOWN)
+            self.models[key] = fitted, scale_of(margins(self.data, rows, fitted, MODEL))
             self.shares[key] = float(np.mean(self.right(self.answers(self.test, *self.models[key]))))
         return self.shares[key]
 
@@ -64,15 +63,18 @@ class Simulation:
             self.rules[key] = rules(self.answers(self.pool, *self.models[key]))
         return self.rules[key][rule]
 
-    def answers(self, rows: Any, system: Any, columns: Any) -> list[Any]:
+    def answers(self, rows: Any, fitted: Fit, scale: float) -> list[Any]:
         data = self.data
-        found = agree([data.views[i] for i in rows], margins(data, rows, system, columns, "independent"))
+        plain = [scale * m for m in margins(data, rows, fitted, MODEL)]
+        found = agree([data.views[i] for i in rows], plain)
         return [choose(m, data.views[i].texts, together=data.together) for i, m in zip(rows, found)]
 
     def right(self, answers: list[Any]) -> list[bool]:
         data, out = self.data, []
         for i, choices in zip(self.test, answers):
-            hits = [c is not None and name in fields_of(data.y[i][c.leaf]) for name, c in zip(data.fields, choices)]
+            hits = [
+                c is not None and name in fields_of(data.labels[i][c.leaf]) for name, c in zip(data.fields, choices)
+            ]
             out.append(all(hit or name not in data.has[i] for name, hit in zip(data.fields, hits)))
         return out
 
@@ -121,7 +123,7 @@ def pages(curves: list[list[float]], share: float) -> str:
 
 def main() -> None:
     options = parser(__doc__, letters=False)
-    options.add_argument("--data", type=Path, required=True, help="folder with the files of the verticals")
+    options.add_argument("--data", type=Path, required=True, help="folder with swde/<vertical>.jsonl.gz")
     options.add_argument("--verticals", default=",".join(VERTICALS))
     options.add_argument("--runs", type=int, default=8)
     given = options.parse_args()
@@ -129,7 +131,7 @@ def main() -> None:
     curves: dict[str, dict[str, list[list[float]]]] = {way: {name: [] for name in names} for way, *_ in WAYS}
     for name in names:
         say(f"reading {name}")
-        simulation = Simulation(Vertical(given.data / f"{name}.jsonl.gz", most=3 if given.quick else None))
+        simulation = Simulation(web_pages(given.data, "swde", (name,), 3 if given.quick else None))
         for seed in range(1 if given.quick else given.runs):
             for way, order, rule in WAYS:
                 curve = simulation.label(order, rule, seed)

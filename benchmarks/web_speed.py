@@ -1,6 +1,6 @@
 """Web pages: seconds a page, seconds to train, a page of 50,000 nodes, and pages made to be bad.
 
-python benchmarks/web_speed.py --data FOLDER       # files <vertical>.jsonl.gz as in web_swde.py
+python benchmarks/web_speed.py --data FOLDER       # with swde/<vertical>.jsonl.gz
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def clock(rows: list[list[str]], what: str, limit: float | None, n: int = 1) -> 
 
 def main() -> None:
     options = parser(__doc__, letters=False)
-    options.add_argument("--data", type=Path, required=True, help="folder with the files of the verticals")
+    options.add_argument("--data", type=Path, required=True, help="folder with swde/<vertical>.jsonl.gz")
     options.add_argument("--vertical", default="camera")
     given = options.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         files, labels, split = [], [], []
-        with gzip.open(given.data / f"{given.vertical}.jsonl.gz", "rt", encoding="utf-8") as file:
+        with gzip.open(given.data / "swde" / f"{given.vertical}.jsonl.gz", "rt", encoding="utf-8") as file:
             for i, line in enumerate(file):
                 row = json.loads(line)
                 path = folder / f"{i}.html"
