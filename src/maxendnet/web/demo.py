@@ -31,7 +31,7 @@ def demo(out: str | Path, seed: int = 0, echo: Callable[[str], object] = print) 
     extractor = Extractor().fit(toy.pages, [x if use else None for x, use in zip(toy.labels, first)])
     extractor.save(out / "shop.medn")
     rest = [i for i, use in enumerate(first) if not use]
-    records = extractor.extract([toy.pages[i] for i in rest])
+    records = extractor.extract([toy.pages[i] for i in rest], min_confidence=0.2)  # as `maxendnet web extract` does
     text = "".join(json.dumps(record.to_json(), ensure_ascii=False) + "\n" for record in records)
     (out / "records.jsonl").write_text(text, encoding="utf-8")
     echo(f"\n{'page':<24}" + "".join(f"{name:<28}" for name in extractor.fields_))
