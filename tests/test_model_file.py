@@ -64,6 +64,13 @@ def hierarchy():
     return {"siblings": True, "forbidden_pairs": [(a, b) for a in "abc" for b in "abc" if (a, b) not in parents]}
 
 
+def choice_examples():
+    y = [["-"] * len(x) for x in X]
+    for k, some in enumerate(y):
+        some[k % len(some)] = "here" if k % 3 else "there"
+    return X, y
+
+
 def never_neighbours():
     return [("D", "D"), ("N", "D"), ("V", "N")]
 
@@ -89,6 +96,7 @@ MODELS = {
     "M3N-tree-hierarchy": lambda: mx.M3N(structure="tree", bias=True, **hierarchy()).fit(tree_examples()),
     "L1CRF-tree-hierarchy": lambda: mx.L1CRF(structure="tree", **hierarchy()).fit(tree_examples()),
     "L2CRF-forbidden": lambda: mx.L2CRF(forbidden_pairs=never_neighbours()).fit(*dict_examples()),
+    "LapMEDN-choice": lambda: mx.LapMEDN(C=2.0, structure="choice", bias=True, random_state=0).fit(*choice_examples()),
     "M3N-independent": lambda: mx.M3N(structure="independent", random_state=0).fit(X, Y),
     "M3N-flat": lambda: mx.M3N(random_state=0).fit(np.concatenate(X), np.concatenate(Y)),
     "M3N-dicts": lambda: mx.M3N(bias=True, random_state=0).fit(*dict_examples()),
@@ -565,6 +573,25 @@ def test_a_forged_hierarchy_is_refused(fitted, tmp_path, refused, what):
     assert fitted("M3N-tree-hierarchy")._structure.forbidden
     whole = (tmp_path / "model").read_bytes()
     refused(edited(whole, FORGED_HIERARCHY[what]), "is whole but not a model")
+
+
+FORGED_CHOICE = {
+    "the rest beyond the labels": put("header", "structure", "rest", value=3),
+    "the rest below the labels": put("header", "structure", "rest", value=-1),
+    "the rest as a text": put("header", "structure", "rest", value="-"),
+    "a forest": drop("header", "structure", "rest"),
+    "edges": put("header", "structure", "n_edge_types", value=1),
+    "another structure": put("header", "estimator", 1, "structure", value="independent"),
+    "a hierarchy": put("header", "structure", "siblings", value=True),
+    "fewer weights": put("arrays", "weights", value=np.zeros(3)),
+}
+
+
+@pytest.mark.parametrize("what", FORGED_CHOICE)
+def test_a_forged_choice_is_refused(fitted, tmp_path, refused, what):
+    fitted("LapMEDN-choice").save(tmp_path / "model")
+    whole = (tmp_path / "model").read_bytes()
+    refused(edited(whole, FORGED_CHOICE[what]), "is whole but not a model")
 
 
 def test_the_forger_can_write_what_is_right(whole, tmp_path):

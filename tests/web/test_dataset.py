@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
 from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN
 from maxendnet.web.blocks import INNER, NONE, block_labels, fields_of, forbidden_pairs, leaf_labels, miss_cost
@@ -169,6 +170,33 @@ def test_hierarchical_examples_have_typed_labels_and_edges(toy):
     model = L2CRF(structure="tree", tol=0.05).fit(examples)
     for labels, page in zip(model.predict(examples), pages):
         assert [label.startswith(INNER) for label in labels] == (~page.tree.leaf).tolist()
+
+
+def test_choices_are_one_right_leaf_among_those_without_the_field():
+    from maxendnet.web.dataset import examples_of
+
+    leaves = sparse.csr_array(np.array([[1.0, 0], [0, 1], [1, 1], [0, 1], [1, 0]]))
+    pages = [leaves, leaves[:2]]
+    labels = [["price", "none", "name+price", "none", "none"], ["none", "none"]]
+    examples = examples_of([], pages, "choice", labels)
+    found = [
+        (x.toarray().tolist(), y.tolist(), weight)
+        for x, y, weight in zip(
+            [examples.X[a:b] for a, b in zip(examples.offsets[:-1], examples.offsets[1:])],
+            np.split(np.asarray(examples.y), examples.offsets[1:-1]),
+            examples.weights,
+        )
+    ]
+    a, b, both = [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]
+    assert found == [
+        ([a, b, both], ["none", "none", "name"], 1.0),  # leaves that are alike stand for one
+        ([b, a, a], ["none", "none", "price"], 0.5),  # two leaves have the price: half a page each
+        ([b, a, both], ["none", "none", "price"], 0.5),
+        ([a, b], ["none", "none"], 1.0),  # on the other page there is nothing to choose
+        ([a, b], ["none", "none"], 1.0),
+    ]
+    assert list(examples.labels) == ["none", "name", "price"]
+    assert examples.allowed.sum(axis=1).tolist() == [2] * examples.n_nodes
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -40,6 +40,8 @@ from maxendnet.web.view import View, make_views, value_of
 
 SETS = {"known": KNOWN_SITES, "new": NEW_SITES}
 Progress = Callable[[Iterable[Any], str], Iterable[Any]]
+VERSION = 2
+"""Of what `save` adds to a model file; 1 had no scale and levels of scores."""
 
 
 def _quiet(items: Iterable[Any], _: str) -> Iterable[Any]:
@@ -372,7 +374,7 @@ class Extractor(BaseEstimator):
         features = self.features if isinstance(self.features, str) else list(self.features)
         application = {
             "kind": "web",
-            "version": 1,
+            "version": VERSION,
             "settings": {
                 "model": self.model, "features": features, "min_sites": self.min_sites, "miss": self.miss,
                 "agreement": self.agreement, "calibrate": self.calibrate, "siblings": self.siblings,
@@ -400,7 +402,7 @@ class Extractor(BaseEstimator):
             It is no model of web pages, or damaged.
         """
         found = read(path).header.get("application") or {}
-        if found.get("kind") != "web" or found.get("version") != 1:
+        if found.get("kind") != "web" or found.get("version") != VERSION:
             raise ModelFileError(
                 f"{os.fspath(path)} is not a model of web pages that this version reads; maxendnet web train makes one."
             )
