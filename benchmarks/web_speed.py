@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "web"))
 from hostile_pages import hostile_pages
 
 from maxendnet.web import Extractor, PageError, PageLabels, RenderError, read_page, render_pages
+from maxendnet.web.labelling.learner import Learner
 
 
 @contextmanager
@@ -60,6 +61,10 @@ def main() -> None:
         for what, calibrate in (("train", False), ("train again", False), ("train with confidences", True)):
             with clock(rows, f"{what}: {len(train)} pages, s", None if calibrate else 2):
                 extractor = Extractor(calibrate=calibrate).fit(pages, given_labels)
+        learner, fields = Learner(pages, Extractor()), extractor.fields_
+        learner.fit(given_labels, fields, False, lambda items, _: items)  # as while labelling: features are made once
+        with clock(rows, f"learn again while labelling: {len(train)} pages, s", 2):
+            learner.fit(given_labels, fields, False, lambda items, _: items)
         say("extracting")
         with clock(rows, "read, featurise, extract: s a page", 0.1, len(test)):
             extractor.extract(read(test))

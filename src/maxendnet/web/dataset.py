@@ -273,15 +273,22 @@ def _choices(X: Sequence[sparse.csr_array], labels: Sequence[Sequence[str]]) -> 
     fields = sorted({name for some in labels for label in some for name in fields_of(label)})
     matrices, y, allowed, weights = [], [], [], []
     for matrix, some in zip(X, labels):
+        kinds: dict[bytes, int] = {}
+        kind = np.array([
+            kinds.setdefault(matrix.indices[a:b].tobytes(), len(kinds))
+            for a, b in zip(matrix.indptr[:-1], matrix.indptr[1:])
+        ])  # fmt: skip
         of_leaf = [fields_of(label) for label in some]
-        for name in fields:
-            having = [t for t, names in enumerate(of_leaf) if name in names]
-            others = [t for t, names in enumerate(of_leaf) if name not in names]
-            others = [others[k] for k in _different_leaves(matrix[others], [NONE] * len(others))[0]]
+        for f, name in enumerate(fields):
+            has = np.array([name in names for names in of_leaf], dtype=bool)
+            having, others = np.flatnonzero(has).tolist(), np.flatnonzero(~has)
+            others = np.sort(others[np.unique(kind[others], return_index=True)[1]]).tolist()
             for right in [[t] for t in having] or [[]]:
                 matrices.append(matrix[others + right])
                 y.append([NONE] * len(others) + [name] * len(right))
-                allowed.append([[NONE, name]] * len(y[-1]))
+                mask = np.zeros((len(y[-1]), 1 + len(fields)), dtype=bool)
+                mask[:, [0, 1 + f]] = True
+                allowed.append(mask)
                 weights.append(1.0 / max(1, len(having)))
     return Examples.build(matrices, y, labels=[NONE, *fields], allowed=allowed, weights=weights)
 
