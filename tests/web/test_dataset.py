@@ -204,7 +204,7 @@ def test_choices_are_one_right_leaf_among_those_without_the_field():
 def test_decoding_never_breaks_the_constraints(toy, system):
     """Neither on pages like those learned from, nor on any others."""
     pages, words, examples = data(toy, "hierarchical")
-    model = estimator(system)
+    model = estimator(system, model="hierarchical")
     set_model(model, "hierarchical", examples.y.tolist(), 5.0, siblings=True, constraints=True)
     model.set_params(tol=0.1, max_passes=50).fit(examples)
     forbidden = set(forbidden_pairs(model.classes_.tolist()))
