@@ -47,8 +47,8 @@ def cards(rows: list[Row]) -> list[Card]:
 
 
 def draw(figure: Any, rows: list[Row]) -> None:
-    axes = figure.subplots(1, 2)
-    for axis, reading, column in zip(axes, READINGS, (0, 1)):
+    there = [(reading, column) for column, reading in enumerate(READINGS) if select(rows, reading=reading)]
+    for axis, (reading, column) in zip(np.atleast_1d(figure.subplots(1, max(1, len(there)))), there):
         part = select(rows, reading=reading)
         names = [s for s in SYSTEMS if select(part, system=s)]
         means, halves = figures.mean_and_interval([100 * values(select(part, system=s), "error") for s in names])

@@ -250,7 +250,7 @@ class Extractor(BaseEstimator):
                     [truth[k].made for k in train],
                     [truth[k].labels for k in train],
                     [sites[k] for k in train],
-                    tol=0.05,
+                    tol=0.1,
                 )
             held = [truth[k] for k in sorted(out)]
             margins = self._margins(
