@@ -249,3 +249,22 @@ def test_n_jobs(monkeypatch):
 def test_n_jobs_that_make_no_sense(n_jobs):
     with pytest.raises(ValueError, match="n_jobs must be None or a whole number other than 0, got"):
         Threads(n_jobs)
+
+
+def test_no_thread_is_at_work_any_more_when_an_interrupt_is_heard():
+    """While the main thread waits for the other one; else that one would be in a kernel when the interpreter ends."""
+    ended = []
+
+    def work(first, last, shard):
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(0.2)
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            time.sleep(0.3)
+            ended.append(shard)
+        else:
+            time.sleep(0.05)
+
+    with pytest.raises(KeyboardInterrupt):
+        Threads(2).run(work, [[(0, 1)], [(1, 2)]])
+        time.sleep(0.5)
+    assert len(ended) == 1

@@ -59,7 +59,7 @@ class Threads:
 
         # This thread works too, so that two threads cost the start of one; and it does not wait for the other to come
         # up, as threading.Thread.start would do: a tenth of the time of a sweep over 50,000 nodes.
-        others = []
+        others: list[_thread.LockType] = []
         try:
             for _ in range(min(self.n_jobs, len(shards)) - 1):
                 done = _thread.allocate_lock()
@@ -67,13 +67,27 @@ class Threads:
                 _thread.start_new_thread(work_beside, (done,))
                 others.append(done)
             work()
-            for done in others:
-                done.acquire()
+            while others:
+                others[-1].acquire()
+                others.pop()
         except BaseException as error:  # Ctrl-C outside of `work`, or no more threads to be had
             errors.append(error)
+            for done in others:
+                _wait(done)
             raise
         if errors:
             raise errors[0]
+
+
+def _wait(done: _thread.LockType) -> None:
+    """Until a thread has ended with its range, whatever keys are pressed: one that is still inside a kernel when the
+    interpreter ends would bring it down."""
+    while True:
+        try:
+            done.acquire(timeout=2.0)  # and not for ever: Ctrl-C may have come just when it had ended
+            return
+        except KeyboardInterrupt:
+            continue
 
 
 def _processors() -> int:
