@@ -13,15 +13,56 @@ import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from maxendnet.backends import Threads
+from maxendnet import L2CRF
+from maxendnet.backends import Threads, one_blas_thread
 from maxendnet.backends.threads import cut
 from maxendnet.losses import Hinge, Log
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
+from maxendnet.solvers import Monitor
 from maxendnet.structures import Forest
 
 N_JOBS = [1, 2, 3]
+
+# ------------------------------------------------------------------------------------------- linear algebra below numpy
+
+
+def blas_threads() -> list[int]:
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+
+def test_a_fit_holds_blas_to_one_thread_and_gives_it_back():
+    """Fits that overlap too: the last to end gives back what the first one found."""
+    seen, first_is_in, second_is_done = [], threading.Event(), threading.Event()
+
+    def look(*_):
+        seen.append(blas_threads())
+
+    def second():
+        first_is_in.wait()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Monitor, "row", look)
+            L2CRF().fit([[[0.0], [1.0]]], [["a", "b"]])
+        second_is_done.set()
+
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        assert set(before) == {2}
+        other = threading.Thread(target=second)
+        other.start()
+        with one_blas_thread:
+            first_is_in.set()
+            assert second_is_done.wait(60)
+            assert set(blas_threads()) == {1}  # the second has ended, the first has not
+        other.join()
+        assert blas_threads() == before
+        with pytest.raises(RuntimeError), one_blas_thread:
+            raise RuntimeError
+        assert blas_threads() == before
+    assert seen and all(set(some) == {1} for some in seen)
+
 
 # ------------------------------------------------------------------------------------------------------------ cut
 

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from maxendnet import solvers
-from maxendnet.backends import Threads
+from maxendnet.backends import Threads, one_blas_thread
 from maxendnet.data.batch import UNJOINED, Batch, encode, labels_by_node_type
 from maxendnet.data.choices import check_rest, rest_of
 from maxendnet.data.examples import Examples, as_examples, distinct_labels
@@ -162,10 +162,11 @@ class MarkovNetwork(BaseEstimator):
         type_allowed = labels_by_node_type(examples, classes) if examples.node_types is not None else None
         problem, default = self._pose(examples, classes, type_allowed)
         solver = self._solver(default, problem)
-        result = run(
-            solver, problem, tol=self.tol, max_passes=self.max_passes, warm=self._warm_state(solver, problem), seed=rng,
-            monitor=Monitor(self.verbose, type(self).__name__),
-        )  # fmt: skip
+        with one_blas_thread:
+            result = run(
+                solver, problem, tol=self.tol, max_passes=self.max_passes, warm=self._warm_state(solver, problem),
+                seed=rng, monitor=Monitor(self.verbose, type(self).__name__),
+            )  # fmt: skip
         # nothing is stored before this line: a fit that fails or is interrupted leaves the last one whole
         self.classes_, self._type_allowed = classes, type_allowed
         self.n_features_in_, self.feature_names_ = examples.shape[1], examples.feature_names

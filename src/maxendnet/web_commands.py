@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import sys
 from collections.abc import Iterable, Sequence
@@ -229,6 +227,7 @@ def extract(
       maxendnet web extract shop.medn pages/ -o out.csv --records auto --min-confidence 0.5
     """
     from maxendnet.web.extractor import Extractor
+    from maxendnet.web.record import as_csv, as_lines
 
     if out is not None and out.suffix not in (".jsonl", ".csv"):
         raise click.BadParameter(f"{out} ends in neither .jsonl nor .csv.", param_hint="--out")
@@ -240,7 +239,7 @@ def extract(
     if not found:
         raise click.ClickException("none of the pages could be read.")
     rows = extractor.extract(found, records=records, min_confidence=min_confidence, progress=progress)
-    text = _as_csv(rows, extractor.fields_) if out is not None and out.suffix == ".csv" else _as_lines(rows)
+    text = as_csv(rows, extractor.fields_) if out is not None and out.suffix == ".csv" else as_lines(rows)
     if out is None:
         click.echo(text, nl=False)
     else:
@@ -380,23 +379,3 @@ def _read(pages: Sequence[Path], site: str, extractor: Any) -> tuple[list[Any], 
         found, more = render_pages([(page, Path(page.name)) for page in found], progress=progress)
         problems += more
     return found, problems
-
-
-def _as_lines(rows: Sequence[Any]) -> str:
-    return "".join(json.dumps(row.to_json(), ensure_ascii=False) + "\n" for row in rows)
-
-
-def _as_csv(rows: Sequence[Any], fields: Sequence[str]) -> str:
-    out = io.StringIO(newline="")
-    writer = csv.writer(out)
-    head = ["page", "site", "record"]
-    for name in fields:
-        head += [name, f"{name}_confidence", f"{name}_node"]
-    writer.writerow(head)
-    for row in rows:
-        line: list[Any] = [row.page, row.site, row.record]
-        for name in fields:
-            cell = row.fields[name]
-            line += ["", "", ""] if cell is None else [cell.value, f"{cell.confidence:.4f}", cell.node]
-        writer.writerow(line)
-    return out.getvalue()

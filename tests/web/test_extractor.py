@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from maxendnet import M3N, LapMEDN
-from maxendnet.model_file import ModelFileError, load
+from maxendnet.model_file import ModelFileError, load, read, save
 from maxendnet.web.agreement import agree
 from maxendnet.web.calibrate import Calibration, fit_calibration
 from maxendnet.web.check import check
@@ -68,6 +68,35 @@ def test_a_saved_model_extracts_the_same(toy, fitted, tmp_path):
     load(tmp_path / "m.medn").save(tmp_path / "plain.medn")
     with pytest.raises(ModelFileError, match="not a model of web pages"):
         Extractor.load(tmp_path / "plain.medn")
+
+
+def forged(application):
+    """Every part of it left out, or something else in its place."""
+    for name in application:
+        if name not in ("kind", "version"):
+            yield name, {key: value for key, value in application.items() if key != name}
+            for other in (None, 7, "text", [], [None], {"a": 1}, [[0, 99]], 10**400):
+                yield name, application | {name: other}
+    for part in ("settings", "calibrations"):
+        for key in application[part]:
+            yield f"{part} {key}", application | {part: application[part] | {key: {"odd": "value"}}}
+
+
+def test_a_forged_file_is_refused_or_does_no_harm(toy, fitted, tmp_path):
+    fitted.save(tmp_path / "m.medn")
+    header, refused = read(tmp_path / "m.medn").header, 0
+    for what, application in forged(header["application"]):
+        save(fitted.estimator_, tmp_path / "f.medn", application)
+        try:
+            found = Extractor.load(tmp_path / "f.medn").extract(toy.pages[:1])
+        except ModelFileError as error:
+            assert "f.medn" in str(error) and "maxendnet web train" in str(error), what
+            refused += 1
+        except ValueError as error:  # a setting that is possible, and not so for these pages
+            assert "boxes of a browser" in str(error), what
+        else:
+            assert len(found) == 1, what
+    assert refused > 50
 
 
 def test_the_chosen_leaf_has_the_largest_margin_in_its_record(toy, fitted):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +13,6 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 
 from maxendnet.markov_network import MarkovNetwork
-from maxendnet.model_file import ModelFileError, load, read, save
 from maxendnet.web.agreement import agree
 from maxendnet.web.blocks import NONE, fields_of, leaf_labels
 from maxendnet.web.calibrate import Calibration, fit_calibration, held_out_parts
@@ -29,6 +27,7 @@ from maxendnet.web.dataset import (
     vocabulary,
 )
 from maxendnet.web.decode import Choice, choose, field_margins, fields_together, levels_of, scale_of
+from maxendnet.web.extractor_file import load_extractor, save_extractor
 from maxendnet.web.features import GROUPS, KNOWN_SITES, NEW_SITES
 from maxendnet.web.labels import LabelError, PageLabels, field_order, labels_images, labels_on_page
 from maxendnet.web.page import Page
@@ -40,8 +39,6 @@ from maxendnet.web.view import View, make_views, value_of
 
 SETS = {"known": KNOWN_SITES, "new": NEW_SITES}
 Progress = Callable[[Iterable[Any], str], Iterable[Any]]
-VERSION = 2
-"""Of what `save` adds to a model file; 1 had no scale and levels of scores."""
 
 
 def _quiet(items: Iterable[Any], _: str) -> Iterable[Any]:
@@ -144,7 +141,7 @@ class Extractor(BaseEstimator):
         """
         if len(labels) != len(pages):
             raise ValueError(f"{len(pages)} pages have {len(labels)} entries of labels; give one for each, or None.")
-        groups = self._groups()
+        groups = self.check_settings()
         self.fields_ = field_order([x for x in labels if x is not None], fields)
         if not self.fields_:
             raise LabelError('no page has a label; give at least one, such as {"page": "a.html", "values": {...}}.')
@@ -174,7 +171,8 @@ class Extractor(BaseEstimator):
         self.memory_ = self._remember(truth)
         return self
 
-    def _groups(self) -> list[str]:
+    def check_settings(self) -> list[str]:
+        """The feature groups that are asked for; an error if there is no such group, set of them or model."""
         chosen = SETS.get(self.features) if isinstance(self.features, str) else tuple(self.features)
         if chosen is None or self.model not in MODELS:
             what, given, choice = (
@@ -306,7 +304,7 @@ class Extractor(BaseEstimator):
                 else "the model was trained without boxes of a browser, and these pages have them; leave them out."
             )
         views = make_views(pages, self.images_)
-        groups = self._groups()
+        groups = self.check_settings()
         numbering = Numbering()
         made = [featurise(view, groups, self.model, numbering) for view in progress(views, "features")]
         return views, self._margins(views, made, self.estimator_, self.scale_)
@@ -371,51 +369,12 @@ class Extractor(BaseEstimator):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file that `Extractor.load` reads, and ``maxendnet info`` too."""
-        features = self.features if isinstance(self.features, str) else list(self.features)
-        application = {
-            "kind": "web",
-            "version": VERSION,
-            "settings": {
-                "model": self.model, "features": features, "min_sites": self.min_sites, "miss": self.miss,
-                "agreement": self.agreement, "calibrate": self.calibrate, "siblings": self.siblings,
-                "constraints": self.constraints,
-            },
-            "fields": self.fields_,
-            "sites": self.sites_,
-            "together": sorted(self.together_),
-            "scale": self.scale_,
-            "levels": self.levels_,
-            "layout": self.layout_,
-            "images": self.images_,
-            "calibrations": {kind: asdict(curve) for kind, curve in self.calibrations_.items()},
-            "memory": self.memory_,
-        }  # fmt: skip
-        save(self.estimator_, path, application)
+        save_extractor(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Extractor:
-        """Read a model that `save` wrote.
-
-        Raises
-        ------
-        ModelFileError
-            It is no model of web pages, or damaged.
-        """
-        found = read(path).header.get("application") or {}
-        if found.get("kind") != "web" or found.get("version") != VERSION:
-            raise ModelFileError(
-                f"{os.fspath(path)} is not a model of web pages that this version reads; maxendnet web train makes one."
-            )
-        extractor = cls(**found["settings"])
-        extractor.estimator_ = load(path)
-        extractor.fields_, extractor.sites_ = list(found["fields"]), list(found["sites"])
-        extractor.together_ = {(int(a), int(b)) for a, b in found["together"]}
-        extractor.scale_, extractor.levels_ = float(found["scale"]), [float(x) for x in found["levels"]]
-        extractor.layout_, extractor.images_ = bool(found["layout"]), bool(found["images"])
-        extractor.calibrations_ = {kind: Calibration(**curve) for kind, curve in found["calibrations"].items()}
-        extractor.memory_ = found["memory"]
-        extractor.problems_ = []
-        return extractor
+        """Read a model that `save` wrote; `maxendnet.ModelFileError` if it is none, or damaged."""
+        return load_extractor(cls, path)
 
 
 class _Fitted(NamedTuple):

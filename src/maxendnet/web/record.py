@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 
@@ -28,3 +32,33 @@ class Record(NamedTuple):
             for name, cell in self.fields.items()
         }
         return {"page": self.page, "site": self.site, "record": self.record, "fields": cells}
+
+
+def as_lines(records: Iterable[Record]) -> str:
+    """A line of JSON for each record."""
+    return "".join(json.dumps(record.to_json(), ensure_ascii=False) + "\n" for record in records)
+
+
+def as_csv(records: Iterable[Record], fields: Sequence[str]) -> str:
+    """A table: page, site and record, then value, confidence and node of every field, empty where it was not found.
+
+    Examples
+    --------
+    >>> print(as_csv([Record("a.html", "x.com", 0, {"price": Cell("$12", 0.93, 214), "name": None})], ["price"]))
+    page,site,record,price,price_confidence,price_node
+    a.html,x.com,0,$12,0.9300,214
+    <BLANKLINE>
+    """
+    out = io.StringIO(newline="")
+    writer = csv.writer(out)
+    head = ["page", "site", "record"]
+    for name in fields:
+        head += [name, f"{name}_confidence", f"{name}_node"]
+    writer.writerow(head)
+    for record in records:
+        line: list[Any] = [record.page, record.site, record.record]
+        for name in fields:
+            cell = record.fields[name]
+            line += ["", "", ""] if cell is None else [cell.value, f"{cell.confidence:.4f}", cell.node]
+        writer.writerow(line)
+    return out.getvalue()

@@ -55,7 +55,7 @@ class Learner:
 
     def features_of(self, images: bool) -> Callable[[int], Featurised]:
         """A function that gives the features of a page."""
-        views, groups = self.views(images), self.settings._groups()
+        views, groups = self.views(images), self.settings.check_settings()
         self._made = {key: made for key, made in self._made.items() if key[0] == images}  # the others take much space
 
         def one(i: int) -> Featurised:
