@@ -176,7 +176,7 @@ def train(
     from maxendnet.web.extractor import Extractor
     from maxendnet.web.folder import labelled_folder, project_fields
     from maxendnet.web.labels import read_labels
-    from maxendnet.web.systems import default_system, estimator
+    from maxendnet.web.systems import default_system, estimator, situation
 
     given = read_labels(labels)
     found, of_pages, problems = labelled_folder(pages, given, progress=progress)
@@ -185,7 +185,8 @@ def train(
         raise click.ClickException(f"{sorted(missing)[0]} could not be read: {problems[0]}")
     if layout == "on":
         found = _rendered(found, pages)
-    learner = estimator(system or default_system(model), strength, new_sites, model)
+    n_sites = len({page.site for page, x in zip(found, of_pages) if x is not None})
+    learner = estimator(system or default_system(model), strength, situation(new_sites, n_sites), model)
     extractor = Extractor(
         learner, model, "new" if new_sites else "known", calibrate=not no_confidence, siblings=siblings,
         constraints=constraints,

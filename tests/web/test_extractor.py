@@ -12,6 +12,7 @@ from maxendnet.web.extractor import Extractor
 from maxendnet.web.labels import LabelError, PageLabels
 from maxendnet.web.page import Page
 from maxendnet.web.records import choose_records, find_regions
+from maxendnet.web.systems import CONSTANTS, estimator
 from maxendnet.web.toy import FIELDS, toy_list, toy_pages
 from maxendnet.web.view import View, make_views
 
@@ -263,3 +264,14 @@ def test_check_sees_that_a_site_has_changed(toy, fitted):
         page.site = "shop0.example"
     (report,) = check(fitted, other)
     assert report.changed and report.known and "price" in report.gone and report.n_pages == 3
+
+
+def test_constants_for_new_sites_depend_on_how_many_are_labelled():
+    toy = toy_pages(n_sites=6, n_pages=1, random_state=0)
+    for n, where in ((2, "new"), (6, "many")):
+        model = Extractor(features="new", calibrate=False).fit(toy.pages[:n], toy.labels[:n]).estimator_
+        assert {"lam": model.lam, "C": model.C} == CONSTANTS["choice"][where]["lapmedn"]
+    known = Extractor(calibrate=False).fit(toy.pages, toy.labels).estimator_
+    assert CONSTANTS["choice"]["known"]["lapmedn"]["C"] == known.C
+    assert estimator("l2crf", 7.0, "many", "chain").lam == 7.0
+    assert estimator("l2crf", None, "many", "chain").lam == CONSTANTS["other models"]["new"]["l2crf"]["lam"]

@@ -12,7 +12,7 @@ from maxendnet.experiments.experiment import Experiment, Row, Settings
 from maxendnet.experiments.systems import SYSTEMS
 from maxendnet.experiments.web_cards import cards, draw
 from maxendnet.experiments.web_data import VERTICALS, WebPages, missing, web_pages
-from maxendnet.experiments.web_systems import GRIDS, KNOWN, METHOD, NEW, Protocol, chosen, measure
+from maxendnet.experiments.web_systems import GRIDS, KNOWN, MANY, METHOD, NEW, Protocol, chosen, measure
 from maxendnet.web.dataset import MODELS
 
 PERCENTS = (5, 10, 15, 20, 30, 40, 50)
@@ -26,8 +26,10 @@ SIZES: dict[str, dict[str, Any]] = {
              "model_draws": 1, "visual": (), "sets": (), "set_draws": 0},
 }  # fmt: skip
 MODEL_PERCENT = {"full": 10, "quick": 10, "tiny": 20}
-SET_PAGES = 40
-"""Pages to learn from, of as many sites, on products and recipes."""
+SET_PAGES = {"products": 40, "recipes": 20}
+"""Pages to learn from, of as many sites; a recipe has fifty texts to find, where a product has four."""
+PAGE_MODELS = {model: (model, False) for model in MODELS} | {"siblings": ("hierarchical", True)}
+"""Models of a page by name: the model of the library, and whether neighbouring blocks are scored together."""
 
 
 FIRST = VERTICALS[:3]
@@ -51,20 +53,21 @@ def cells(scale: str) -> list[Settings]:
     small, large = [p for p in percents if p <= 20], [p for p in percents if p > 20]
     rotations, seeds = range(s["rotations"]), list(s["seeds"])
     draws, early = range(s["draws"]), range(min(3, s["draws"]))
-    models = range(s["model_draws"])
+    models, every = range(s["model_draws"]), {"percents": at, "models": list(PAGE_MODELS)}
     found = some("few pages", first, draws, percents=small) + some("few pages", others, early[:1], percents=small)
-    found += some("new sites", first, rotations, seeds=seeds) + some("models", first, models[:1], percents=at)
+    found += some("new sites", first, rotations, seeds=seeds) + some("models", first, models[:1], **every)
     found += some("few pages", others, early[1:], percents=small)
     for name in s["visual"]:
         found += [row | {"set": "swde_visual"} for row in some("layout", [name], rotations, seeds=[1, 3, 5])]
     for name in s["sets"]:
-        found += [row | {"set": name} for row in some("other pages", [name], range(s["set_draws"]))]
+        more: dict[str, Any] = {"set": name, "pages": SET_PAGES[name], "constants": "many sites"}
+        found += [row | more for row in some("other pages", [name], range(s["set_draws"]))]
     if large:
         found += some("few pages", first, early, percents=large) + some("few pages", others, early, percents=large)
     found += some("new sites", others, rotations, seeds=seeds) + some("few pages", others, draws[3:], percents=small)
     if large:
         found += some("few pages", [*first, *others], draws[3:], percents=large)
-    return found + some("models", first, models[1:], percents=at) + some("models", others, models, percents=at)
+    return found + some("models", first, models[1:], **every) + some("models", others, models, **every)
 
 
 def run(settings: Settings, seed: int, data: Path | None) -> Row:
@@ -80,7 +83,7 @@ def run(settings: Settings, seed: int, data: Path | None) -> Row:
         for percent in settings["percents"]:
             n = max(1, int(len(train) * percent / 100 + 0.5))
             few = np.sort(order[:n])
-            for model in ("choice",) if kind == "few pages" else MODELS:
+            for model in settings.get("models", ["choice"]):
                 rows += _all_systems(pages, few, pages.rows("test"), KNOWN, {"pages": n, "model": model})
     elif kind in ("new sites", "layout"):
         drawn = [pages] if kind == "new sites" else [pages, web_pages(data, where, names, settings["sites"], True)]
@@ -95,21 +98,21 @@ def run(settings: Settings, seed: int, data: Path | None) -> Row:
     else:
         rng = np.random.default_rng([seed, settings["draw"]])
         first_of_site = {str(pages.site[i]): int(i) for i in rng.permutation(pages.rows("train"))}
-        train = np.sort(rng.permutation(sorted(first_of_site.values()))[:SET_PAGES])
+        train = np.sort(rng.permutation(sorted(first_of_site.values()))[: settings["pages"]])
         test = pages.rows("test")
         about = {"pages": len(train), "model": "choice"}
-        rows += _all_systems(pages, train, test, NEW, about, by_site=False)
+        rows += _all_systems(pages, train, test, MANY, about)
     return {"absent": False, "rows": rows}
 
 
 def _all_systems(
-    pages: WebPages, train: Any, test: Any, protocol: Protocol, about: Row, systems: Sequence[str] = SYSTEMS,
-    by_site: bool | None = None,
-) -> list[Row]:  # fmt: skip
-    model = about["model"]
-    by_site = protocol is NEW if by_site is None else by_site
+    pages: WebPages, train: Any, test: Any, protocol: Protocol, about: Row, systems: Sequence[str] = SYSTEMS
+) -> list[Row]:
+    model, siblings = PAGE_MODELS[about["model"]]
     return [
-        about | {"system": s} | measure(pages, train, test, s, chosen(s, model, protocol), model, protocol, by_site)
+        about
+        | {"system": s}
+        | measure(pages, train, test, s, chosen(s, model, protocol), model, protocol, protocol is NEW, siblings)
         for s in systems
     ]
 
@@ -127,10 +130,11 @@ EXPERIMENT = Experiment(
     "*Few pages*: 5, 10, 15, 20, 30, 40 and 50 % of a vertical's 35 training pages (2 to 18 pages), ten draws, tested "
     "on its 70 test pages; the leaves of a page compete for every field. *New sites*: the train and dev pages of 1, 3 "
     "or 5 sites, in rotation, tested on the other sites, with features that occur on two of the labelled sites. "
-    "*Models*: 10 % of the pages, five draws, leaves that compete, alone, in a row and in the vision tree. "
-    "*Layout*: new sites of auto and job, without "
-    f"and with the boxes of a browser. *Other pages*: products and recipes, {SET_PAGES} pages of as many sites, tested "
-    "on other sites, five draws. For every field the leaf with the largest max-marginal over none is the answer, and "
+    "*Models*: 10 % of the pages, five draws, leaves that compete, alone, in a row, in the vision tree, and in the "
+    "vision tree with neighbouring blocks scored together (siblings). *Layout*: new sites of auto and job, without and "
+    f"with the boxes of a browser. *Other pages*: {SET_PAGES['products']} pages of products and "
+    f"{SET_PAGES['recipes']} of recipes, each of another site, tested on other sites, five draws. For every field the "
+    "leaf with the largest max-marginal over none is the answer, and "
     "there is always one. F1 is averaged over fields (on new sites: over site and field); block instance accuracy is "
     "the share of pages with all fields right. Pairs of the tests are the sites of the test pages, each with its mean "
     "over draws and sizes. " + METHOD + " Candidates: "

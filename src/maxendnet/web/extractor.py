@@ -33,7 +33,7 @@ from maxendnet.web.labels import LabelError, PageLabels, field_order, labels_ima
 from maxendnet.web.page import Page
 from maxendnet.web.record import Cell, Record
 from maxendnet.web.records import choose_records, given_records
-from maxendnet.web.systems import default_system, set_model
+from maxendnet.web.systems import default_system, set_model, situation
 from maxendnet.web.systems import estimator as estimator_of
 from maxendnet.web.view import View, make_views, value_of
 
@@ -221,7 +221,9 @@ class Extractor(BaseEstimator):
         estimator: Any = (
             clone(self.estimator)
             if self.estimator is not None
-            else estimator_of(default_system(self.model), None, self.features == "new", self.model)
+            else estimator_of(
+                default_system(self.model), None, situation(self.features == "new", len(self.sites_)), self.model
+            )
         )
         examples = to_examples(made, words, self.model, of_leaves)
         miss = self.miss if self.miss is not None else 1.0 if self.model == "choice" else 5.0
