@@ -18,7 +18,7 @@ CONSTANTS: dict[str, dict[str, dict[str, dict[str, float]]]] = {
                   "l1crf": {"lam": 0.03}},
         "new": {"lapmedn": {"lam": 1e3, "C": 1.0}, "m3n": {"C": 0.0003}, "l1m3n": {"C": 3.0}, "l2crf": {"lam": 1.0},
                 "l1crf": {"lam": 0.1}},
-        "many": {"lapmedn": {"lam": 100.0, "C": 3.0}, "m3n": {"C": 0.1}, "l1m3n": {"C": 3.0}, "l2crf": {"lam": 3.0},
+        "many": {"lapmedn": {"lam": 100.0, "C": 3.0}, "m3n": {"C": 0.1}, "l1m3n": {"C": 1.0}, "l2crf": {"lam": 3.0},
                  "l1crf": {"lam": 0.1}},
     },
     "other models": {
