@@ -5,11 +5,12 @@
     python benchmarks/web_constants.py --data FOLDER --part many            # product pages
     python benchmarks/web_constants.py --data FOLDER --quick
 
-FOLDER has the files ``swde/<vertical>.jsonl.gz``, see `maxendnet.experiments.web_data`. Models learn from train pages
-and are tested on dev pages; test pages are not looked at. ``few``: 2, 4 and 7 of the 35 training pages, in draws of
-their own. ``new``: 1, 3 and 5 sites, in rotation, tested on the others. ``many``: a page of each of 40 sites of
-products, tested on the train pages of the other sites, 3 draws. A row is the mean over verticals and draws; the best of
-a system is marked. What the library uses is in `maxendnet.web.systems.CONSTANTS`.
+FOLDER has the files ``swde/<vertical>.jsonl.gz`` and for ``many`` ``products/train.jsonl.gz``, see
+`maxendnet.experiments.web_data`. Models learn from train pages and are tested on dev pages; test pages are not looked
+at. ``few``: 2, 4 and 7 of the 35 training pages, in draws of their own. ``new``: 1, 3 and 5 sites, in rotation, tested
+on the others. ``many``: a page of each of 40 sites of products, tested on the train pages of the other sites, 3 draws.
+A row is the mean over verticals and draws; the best of a system is marked. What the library uses is in
+`maxendnet.web.systems.CONSTANTS`.
 """
 
 from __future__ import annotations
@@ -68,7 +69,9 @@ UNITS = {"few": "pages", "new": "sites", "many": "sites"}
 
 def main() -> None:
     options = parser(__doc__, letters=False)
-    options.add_argument("--data", type=Path, required=True, help="folder with swde/<vertical>.jsonl.gz")
+    options.add_argument(
+        "--data", type=Path, required=True, help="folder with swde/<vertical>.jsonl.gz, products/train.jsonl.gz"
+    )
     options.add_argument("--part", choices=PROTOCOLS, default="few", help="what the constants are for")
     options.add_argument("--verticals", default=VERTICALS, help="for --part many always: products")
     options.add_argument("--systems", default=",".join(GRIDS["choice"]))

@@ -48,7 +48,8 @@ def main() -> None:
                 path = folder / f"{i}.html"
                 path.write_text(row["html"], encoding="utf-8")
                 files.append((path, row["site"]))
-                labels.append(PageLabels(path.name, row["site"], [(n, field) for n, field in row["labels"]]))
+                pairs = [(n, field) for n, field in row.get("labels", [])]
+                labels.append(PageLabels(path.name, row["site"], pairs, values=row.get("values", {})))
                 split.append(row["split"])
         train = [i for i, s in enumerate(split) if s == "train"][: 5 if given.quick else None]
         test = [i for i, s in enumerate(split) if s == "test"][: 5 if given.quick else None]

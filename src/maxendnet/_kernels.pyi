@@ -313,6 +313,37 @@ def hierarchy_log(
     costs: _F64 | None,
     gradient: _F64 | None,
 ) -> None: ...
+def hierarchy_block_frank_wolfe(
+    batch: _Batch,
+    model: HierarchyModel,
+    kind: str,
+    a: float,
+    b: float,
+    variance: _F64 | None,
+    mean: _F64 | None,
+    C: float,
+    weights: _F64,
+    eta: _F64,
+    cost: _F64,
+    picks: _I64,
+    inner: int,
+    sets: ActiveSets,
+    gaps: _F64,
+) -> float: ...
+def hierarchy_block_gaps(
+    batch: _Batch,
+    model: HierarchyModel,
+    cost: _F64,
+    C: float,
+    first: int,
+    last: int,
+    sets: ActiveSets,
+    values: _F64,
+    gaps: _F64,
+) -> None: ...
+def hierarchy_active_features(
+    batch: _Batch, model: HierarchyModel, sets: ActiveSets, first: int, last: int, eta: _F64
+) -> None: ...
 def hierarchy_impossible(batch: _Batch, model: HierarchyModel, first: int, last: int, nodes: _I64) -> None: ...
 def node_scores(batch: _Batch, shape: Shape, weights: _F64, first: int, last: int, scores: _F64) -> None: ...
 def add_features(batch: _Batch, shape: Shape, shares: _F64, first: int, last: int, gradient: _F64) -> None: ...

@@ -58,12 +58,12 @@ class MaxEnDNet(MarkovNetwork):
 
     def __init__(self, prior=None, loss=None, C=1.0, structure="chain", bias=False, ends=False, solver=None, tol=1e-3,
                  max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0, siblings=False,
-                 forbidden_pairs=None):  # fmt: skip
+                 forbidden_pairs=None, rest=None):  # fmt: skip
         self.prior = prior
         self.loss = loss
         self.C = C
         self._store(structure, bias, ends, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, siblings,
-                    forbidden_pairs)  # fmt: skip
+                    forbidden_pairs, rest)  # fmt: skip
 
     def _compose(self):
         prior = Gaussian() if self.prior is None else self.prior
@@ -104,11 +104,11 @@ class M3N(MarkovNetwork):
 
     def __init__(self, C=1.0, cost=None, structure="chain", bias=False, ends=False, solver=None, tol=1e-3,
                  max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0, siblings=False,
-                 forbidden_pairs=None):  # fmt: skip
+                 forbidden_pairs=None, rest=None):  # fmt: skip
         self.C = C
         self.cost = cost
         self._store(structure, bias, ends, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, siblings,
-                    forbidden_pairs)  # fmt: skip
+                    forbidden_pairs, rest)  # fmt: skip
 
     def _compose(self):
         return Gaussian(), Hinge(self.cost), positive("C", self.C, CLOSER), solvers.BlockFrankWolfe()
@@ -150,14 +150,14 @@ class LapMEDN(MarkovNetwork):
     def __init__(self, C=1.0, lam=1.0, method="exact", iterations=None, cost=None, structure="chain", bias=False,
                  ends=False, solver=None, tol=1e-3, max_passes=1000, n_jobs=None, warm_start=False, random_state=None,
                  verbose=0, siblings=False,
-                 forbidden_pairs=None):  # fmt: skip
+                 forbidden_pairs=None, rest=None):  # fmt: skip
         self.C = C
         self.lam = lam
         self.method = method
         self.iterations = iterations
         self.cost = cost
         self._store(structure, bias, ends, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, siblings,
-                    forbidden_pairs)  # fmt: skip
+                    forbidden_pairs, rest)  # fmt: skip
 
     def _compose(self):
         lam, C = positive("lam", self.lam, "a larger lam is a sparser prior."), positive("C", self.C, CLOSER)
@@ -231,12 +231,12 @@ class L1M3N(MarkovNetwork):
 
     def __init__(self, C=1.0, radius=None, cost=None, structure="chain", bias=False, ends=False, solver=None, tol=1e-3,
                  max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0, siblings=False,
-                 forbidden_pairs=None):  # fmt: skip
+                 forbidden_pairs=None, rest=None):  # fmt: skip
         self.C = C
         self.radius = radius
         self.cost = cost
         self._store(structure, bias, ends, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, siblings,
-                    forbidden_pairs)  # fmt: skip
+                    forbidden_pairs, rest)  # fmt: skip
 
     def _compose(self):
         ball = self.radius is not None
@@ -261,9 +261,9 @@ class CRF(MarkovNetwork):
 
     def __init__(self, structure="chain", bias=False, ends=False, solver=None, tol=1e-3, max_passes=1000, n_jobs=None,
                  warm_start=False, random_state=None, verbose=0, siblings=False,
-                 forbidden_pairs=None):  # fmt: skip
+                 forbidden_pairs=None, rest=None):  # fmt: skip
         self._store(structure, bias, ends, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, siblings,
-                    forbidden_pairs)  # fmt: skip
+                    forbidden_pairs, rest)  # fmt: skip
 
     def _compose(self):
         return Flat(), Log(), 1.0, solvers.LBFGS()
@@ -286,10 +286,10 @@ class L1CRF(MarkovNetwork):
 
     def __init__(self, lam=1.0, structure="chain", bias=False, ends=False, solver=None, tol=1e-3, max_passes=1000,
                  n_jobs=None, warm_start=False, random_state=None, verbose=0, siblings=False,
-                 forbidden_pairs=None):  # fmt: skip
+                 forbidden_pairs=None, rest=None):  # fmt: skip
         self.lam = lam
         self._store(structure, bias, ends, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, siblings,
-                    forbidden_pairs)  # fmt: skip
+                    forbidden_pairs, rest)  # fmt: skip
 
     def _compose(self):
         return L1(positive("lam", self.lam, UNPENALISED)), Log(), 1.0, solvers.OWLQN()
@@ -312,10 +312,10 @@ class L2CRF(MarkovNetwork):
 
     def __init__(self, lam=1.0, structure="chain", bias=False, ends=False, solver=None, tol=1e-3, max_passes=1000,
                  n_jobs=None, warm_start=False, random_state=None, verbose=0, siblings=False,
-                 forbidden_pairs=None):  # fmt: skip
+                 forbidden_pairs=None, rest=None):  # fmt: skip
         self.lam = lam
         self._store(structure, bias, ends, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, siblings,
-                    forbidden_pairs)  # fmt: skip
+                    forbidden_pairs, rest)  # fmt: skip
 
     def _compose(self):
         return Gaussian(1.0 / positive("lam", self.lam, UNPENALISED)), Log(), 1.0, solvers.LBFGS()

@@ -29,7 +29,7 @@ COMMON = """\
     structure : {"chain", "tree", "independent", "choice"}, default="chain"
         Which nodes are joined: each to the one before it, by the edges that come with the examples, or none. Edges that
         come with an example are used under "chain" too. With "choice" nodes compete: at most one node of an example has
-        another label than the most frequent one; see `Choice`.
+        another label than ``rest``; see `Choice`.
     bias : bool, default=False
         Add a weight for every label.
     ends : bool, default=False
@@ -40,6 +40,8 @@ COMMON = """\
     forbidden_pairs : list of (label, label) or None, default=None
         Labels that a parent and its child (in a chain, a node and the next) cannot have together, neither in learning
         nor in prediction.
+    rest : label or None, default=None
+        With structure="choice", the label of all nodes but the chosen one. None is the most frequent label that can be.
     solver : Solver or None, default=None
         None takes the one made for the model.
     tol : float, default=1e-3
@@ -96,7 +98,7 @@ class MarkovNetwork(BaseEstimator):
             cls.__doc__ = start.rstrip() + "\n" + heading + COMMON + "\n    Examples\n" + examples
 
     def _store(self, structure, bias, ends, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose,
-               siblings, forbidden_pairs):  # fmt: skip
+               siblings, forbidden_pairs, rest):  # fmt: skip
         self.structure = structure
         self.bias = bias
         self.ends = ends
@@ -109,6 +111,7 @@ class MarkovNetwork(BaseEstimator):
         self.verbose = verbose
         self.siblings = siblings
         self.forbidden_pairs = forbidden_pairs
+        self.rest = rest
 
     def _compose(self) -> tuple[Any, Any, float, Solver]:
         """Prior, loss, C and default solver."""
@@ -118,10 +121,7 @@ class MarkovNetwork(BaseEstimator):
         solver = self.solver
         if solver is None:  # what is best for the hinge depends on the examples
             by_blocks = isinstance(default, solvers.BlockFrankWolfe)
-            if isinstance(default, solvers.ProximalPoint) and not problem.structure.by_blocks:
-                solver = solvers.without_blocks(problem)
-            else:
-                solver = solvers.for_hinge(problem, self.tol) if by_blocks else default
+            solver = solvers.for_hinge(problem, self.tol) if by_blocks else default
         if not isinstance(solver, Solver):
             names = ", ".join(f"{kind.__name__}()" for kind in solvers.ALL)
             raise ValueError(f"solver must be None or a solver such as {names}, got {solver!r}.")
@@ -215,8 +215,7 @@ class MarkovNetwork(BaseEstimator):
             check_directions(batch, examples)
             check_pairs(batch, examples, classes, structure.forbidden_matrix)
         if self.structure == "choice":
-            structure = Choice(**asdict(structure), rest=rest_of(batch, examples, len(classes)))
-            check_rest(batch, examples, structure.rest)
+            structure = Choice(**asdict(structure), rest=rest_of(batch, examples, classes, self.rest))
         return Problem(batch, structure, loss, prior, C, Threads(self.n_jobs)), default
 
     def _triples_and_pairs(self, classes: NDArray) -> tuple[bool, tuple[tuple[int, int], ...]]:
@@ -285,6 +284,8 @@ class MarkovNetwork(BaseEstimator):
             raise ValueError("structure, bias or ends was changed after the fit; set it back, or fit again.")
         if self._triples_and_pairs(self.classes_) != (getattr(s, "siblings", False), getattr(s, "forbidden", ())):
             raise ValueError("siblings or forbidden_pairs was changed after the fit; set it back, or fit again.")
+        if isinstance(s, Choice) and self.rest is not None and not np.array_equal(self.classes_[s.rest], self.rest):
+            raise ValueError("rest was changed after the fit; set it back, or fit again.")
         batch = encode(
             replace(examples, y=None), self.classes_, self.structure, bias=self.bias, ends=self.ends,
             type_allowed=self._type_allowed, n_edge_types=s.n_edge_types, n_edge_features=s.n_edge_features,

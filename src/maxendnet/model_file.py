@@ -337,6 +337,9 @@ def _mismatch(estimator: Any, structure: Forest) -> str:
         same = False
     if not same:
         return "the settings siblings and forbidden_pairs are not those of the weights"
+    rest = estimator.rest
+    if isinstance(structure, Choice) and rest is not None and estimator.classes_.tolist()[structure.rest] != rest:
+        return "the setting rest is not that of the weights"
     if structure.n_edge_features and not structure.n_edge_types:
         return "there are weights for features of edges, and none for edges"
     types = estimator._type_allowed

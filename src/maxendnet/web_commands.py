@@ -178,6 +178,8 @@ def train(
     from maxendnet.web.labels import read_labels
     from maxendnet.web.systems import default_system, estimator, situation
 
+    if (siblings or constraints) and model != "hierarchical":
+        raise click.UsageError("--siblings and --constraints are for --model hierarchical.")
     given = read_labels(labels)
     found, of_pages, problems = labelled_folder(pages, given, progress=progress)
     missing = {x.page for x in given} - {page.name for page in found}
@@ -186,7 +188,9 @@ def train(
     if layout == "on":
         found = _rendered(found, pages)
     n_sites = len({page.site for page, x in zip(found, of_pages) if x is not None})
-    learner = estimator(system or default_system(model), strength, situation(new_sites, n_sites), model)
+    learner = None
+    if system is not None or strength is not None:
+        learner = estimator(system or default_system(model), strength, situation(new_sites, n_sites), model)
     extractor = Extractor(
         learner, model, "new" if new_sites else "known", calibrate=not no_confidence, siblings=siblings,
         constraints=constraints,

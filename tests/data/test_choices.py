@@ -45,8 +45,32 @@ def test_marginals_say_how_sure_the_choice_is():
 def test_the_rest_is_the_most_frequent_label():
     model = L2CRF(structure="choice").fit([[[1.0], [2.0], [0.5]]] * 2, [["z", "a", "z"], ["z", "z", "z"]])
     assert model._structure.rest == 1
-    equal = L2CRF(structure="choice").fit([[[1.0], [2.0]]] * 2, [["a", "b"], ["b", "a"]])
-    assert equal._structure.rest == 0  # of labels that are equally frequent the first
+    # more frequent, but then two nodes of the last example would be chosen
+    model = L2CRF(structure="choice").fit(
+        [[[1.0]]] * 4 + [[[1.0], [2.0], [0.0]]], [["best"]] * 4 + [["-", "best", "-"]]
+    )
+    assert model.classes_[model._structure.rest] == "-"
+
+
+def test_a_rest_that_nothing_tells_must_be_named(tmp_path):
+    pairs, y = [[[1.0], [3.0]], [[5.0], [2.0]], [[0.0], [4.0]]], [["none", "best"], ["best", "none"], ["none", "best"]]
+    with pytest.raises(ValueError, match=r"'best' and 'none' are equally frequent\. Say it, for instance rest='best'"):
+        M3N(structure="choice").fit(pairs, y)
+    model = M3N(structure="choice", C=10.0, rest="none").fit(pairs, y)
+    assert model.predict([[[1.0], [9.0], [2.0]]])[0].tolist() == ["none", "best", "none"]
+    model.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    assert again.rest == "none" and again.predict([[[1.0], [9.0], [2.0]]])[0].tolist() == ["none", "best", "none"]
+    with pytest.raises(ValueError, match="rest was changed after the fit"):
+        model.set_params(rest="best").predict(pairs)
+    with pytest.raises(ValueError, match="rest is 'other', and no node of y has this label"):
+        M3N(structure="choice", rest="other").fit(pairs, y)
+    with pytest.raises(ValueError, match=r"another label than 'a', but y\[0\] node 0 has the label 'b'"):
+        M3N(structure="choice", rest="a").fit([[[1.0], [2.0], [0.0]]], [["b", "a", "b"]])
+    data = Examples.build([np.ones((2, 1))] * 2, [["-", "a"], ["a", "-"]], labels=["-", "a"],
+                          allowed=[[["-"], ["a"]], [["a"], ["-", "a"]]])  # fmt: skip
+    with pytest.raises(ValueError, match="no label is allowed at every node"):
+        L2CRF(structure="choice").fit(data)
 
 
 def test_two_choices_in_an_example_are_refused():
@@ -60,7 +84,7 @@ def test_a_node_that_must_be_chosen_is_refused():
     data = Examples.build([np.ones((2, 1))] * 2, [["-", "a"], ["-", "-"]], labels=["-", "a"],
                           allowed=[[["-", "a"], ["a"]], [["-"], ["-", "a"]]])  # fmt: skip
     with pytest.raises(ValueError, match=r"X\[0\] node 1 may not have the label of nodes that are not chosen"):
-        L2CRF(structure="choice").fit(data)
+        L2CRF(structure="choice", rest="-").fit(data)
     model = L2CRF(structure="choice").fit(X, Y)
     data = Examples.build([X[0]], labels=["-", "best"], allowed=[[["best"]] * len(X[0])])
     with pytest.raises(ValueError, match="may not have the label of nodes that are not chosen"):

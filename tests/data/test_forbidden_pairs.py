@@ -18,10 +18,9 @@ from maxendnet.solvers import (
     SDCA,
     SMO,
     ActiveSetNewton,
-    BlockFrankWolfe,
     ConstraintGeneration,
     ExponentiatedGradient,
-    ProximalPoint,
+    Smoothing,
 )
 
 PAIRS = [("none", "price"), ("none", "offer")]
@@ -85,6 +84,7 @@ def test_siblings_are_learnt(system):
     examples = Examples.build(X, y, edges=edges)
     strong = {"C": 10.0} if "C" in system.get_params() else {"lam": 0.1} if "lam" in system.get_params() else {}
     strong |= {"radius": 40.0, "solver": ConstraintGeneration()} if getattr(system, "radius", None) else {}
+    strong |= {"solver": Smoothing()} if type(system) is L1M3N and system.radius is None else {}  # where C is large
     plain = clone(system).set_params(structure="tree", tol=0.02, **strong).fit(examples)
     model = clone(plain).set_params(siblings=True).fit(examples)
     assert plain.score(examples) < 0.85
@@ -200,15 +200,14 @@ def test_settings_changed_after_the_fit_are_named():
 @pytest.mark.parametrize(
     ("model", "solver"),
     [
-        (M3N(), BlockFrankWolfe()), (M3N(), SMO()), (M3N(), ExponentiatedGradient()), (L1M3N(), ProximalPoint()),
-        (L2CRF(), SDCA()), (L1CRF(), ActiveSetNewton()),
+        (M3N(), SMO()), (M3N(), ExponentiatedGradient()), (L2CRF(), SDCA()), (L1CRF(), ActiveSetNewton()),
     ],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_solvers_made_for_pairs_refuse_and_name_others(model, solver):
-    instead = {"M3N": "Smoothing", "L1M3N": "Smoothing", "L2CRF": "LBFGS", "L1CRF": "OWLQN"}[type(model).__name__]
+    instead = {"M3N": "BlockFrankWolfe", "L2CRF": "LBFGS", "L1CRF": "OWLQN"}[type(model).__name__]
     with pytest.raises(
-        ValueError, match=rf"needs structure.(pairwise|by_blocks), .* on a hierarchy .*Solvers that fit: .*{instead}"
+        ValueError, match=rf"needs structure.pairwise, .* on a hierarchy .*Solvers that fit: .*{instead}"
     ):
         clone(model).set_params(structure="tree", siblings=True, solver=solver).fit(pages())
 

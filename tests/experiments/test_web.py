@@ -8,7 +8,18 @@ from maxendnet.experiments.experiment import FAILS, HOLDS, OPEN
 from maxendnet.experiments.systems import SYSTEMS
 from maxendnet.experiments.web_cards import by_draw, cards
 from maxendnet.experiments.web_data import WebPages, convert_swde, missing, web_pages
-from maxendnet.experiments.web_systems import CHOSEN, GRIDS, KNOWN, NEW, chosen, fit, margins, measure, score
+from maxendnet.experiments.web_systems import (
+    CHOSEN,
+    GRIDS,
+    KNOWN,
+    NEW,
+    _like_columns,
+    chosen,
+    fit,
+    margins,
+    measure,
+    score,
+)
 from maxendnet.web import Extractor
 from maxendnet.web.dataset import examples_of
 from maxendnet.web.decode import field_margins
@@ -66,6 +77,25 @@ def test_like_columns_are_fitted_as_one_without_a_change(pages):
     assert whole.objective_ * (1 - 1e-4) <= fitted.estimator.objective_ <= whole.objective_ * 1.06
     penalty = 0.3 * np.abs(fitted.weights).sum()
     np.testing.assert_allclose(penalty, 0.3 * np.abs(fitted.estimator.coef_).sum(), rtol=1e-9)
+
+
+def test_columns_that_all_differ_keep_their_places(pages, monkeypatch):
+    """Weights of an L1 system belong to their columns, also when no two of them are alike."""
+    train, model = pages.rows("train"), "independent"
+    made, matrices = pages.made(model), pages.matrices(model)
+    columns = pages.columns(train, KNOWN.groups, KNOWN.min_sites, model)
+    columns = columns[np.sort(_like_columns([matrices[i][:, columns] for i in train])[0])]
+    monkeypatch.setattr(pages, "columns", lambda *_: columns)
+    fitted = fit(pages, train, "L1-CRF", {"lam": 0.3}, model, KNOWN)
+    labels = [pages.labels[i] for i in train]
+    examples = examples_of([made[i] for i in train], [matrices[i][:, columns] for i in train], model, labels)
+    right = np.mean(fitted.estimator.classes_[(examples.X @ fitted.weights[columns]).argmax(axis=1)] == examples.y)
+    assert right == fitted.estimator.score(examples_of(
+        [made[i] for i in train],
+        [matrices[i][:, columns[_like_columns([matrices[j][:, columns] for j in train])[0]]] for i in train],
+        model, labels,
+    ))  # fmt: skip
+    assert right > 0.9
 
 
 def test_the_default_extractor_gives_the_same_answers(pages):

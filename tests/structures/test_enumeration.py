@@ -13,6 +13,9 @@ from scipy.special import logsumexp
 
 from maxendnet.losses import Hinge, Log
 from maxendnet.losses.soft_hinge import SoftHinge
+from maxendnet.priors import Gaussian, Laplace
+from maxendnet.problem import Problem
+from maxendnet.solvers import BlockFrankWolfe
 from maxendnet.structures.differences import differences
 
 
@@ -138,6 +141,45 @@ def test_log_and_soft_hinge_are_enumeration(temperature, case):
     assert_allclose(slope, gradient, atol=tolerance)
     if temperature is not None:
         assert_allclose(problem.loss.expected_cost, total, atol=tolerance)
+
+
+@pytest.mark.parametrize("prior", [Gaussian(0.5), Laplace(4.0)], ids=["gaussian", "laplace"])
+@given(case=cases(max_nodes=4), seed=st.integers(0, 99), inner=st.integers(0, 2))
+@settings(deadline=None, max_examples=60)
+def test_block_by_block_is_enumeration(prior, case, seed, inner):
+    """After some steps: dual weights on possible labellings, eta is theirs, and gaps and hinges are those of all."""
+    C = 0.7
+    problem = Problem(case.batch, case.structure, Hinge(case.case.cost), prior, C)
+    solver = BlockFrankWolfe(ramp=0, inner=inner)
+    state = solver.start(problem, seed=seed, tol=1e-9)  # in double precision
+    for _ in range(3):
+        state = solver.step(problem, state)
+    along = case.structure.unpad(state.eta)
+    solver.refresh_eta(problem, state)
+    eta = case.structure.unpad(state.eta)
+    assert_allclose(along, eta, atol=1e-9 * (1 + np.abs(eta).max(initial=0.0)))
+    owner, alpha, price, labels = state.sets.labellings()
+    ends = np.cumsum([case.nodes[i][1] - case.nodes[i][0] for i in owner]).astype(int)
+    expected, dual_cost, mean = np.zeros_like(eta), 0.0, problem.prior.mean(eta)
+    hinges = solver.block_gaps(problem, state, mean)
+    for i, (begin, end) in enumerate(case.nodes):
+        every, u = case.labellings(i), case.batch.weights[i]
+        truth = case.features(i, [brute_force.example_truth(case.batch, i)])[0]
+        away, cost = truth - case.features(i, every), case.costs(i, every)
+        weight = np.zeros(len(every))
+        for k in np.flatnonzero(owner == i):
+            found = every.index(tuple(labels[ends[k] - (end - begin) : ends[k]].tolist()))
+            weight[found] += alpha[k]
+            assert_allclose(price[k], cost[found], atol=1e-9)
+        assert weight.min(initial=0.0) >= 0.0 and weight.sum() <= C * u * (1 + 1e-9)
+        expected += weight @ away
+        dual_cost += weight @ cost
+        violation = cost - away @ mean
+        scale = 1e-8 * (1 + np.abs(violation).max())
+        assert_allclose(hinges[i], max(violation.max(), 0.0), atol=scale)
+        assert_allclose(state.gaps[i], max(0.0, C * u * hinges[i] - weight @ violation), atol=scale * (1 + C * u))
+    assert_allclose(eta, expected, atol=1e-9 * (1 + np.abs(expected).max(initial=0.0)))
+    assert_allclose(state.sets.total_cost(), dual_cost, atol=1e-9 * (1 + abs(dual_cost)))
 
 
 @given(cases(min_nodes=3), st.integers(1, 5), st.integers(0, 2**32 - 1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import os
+import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
@@ -55,16 +56,20 @@ class Threads:
             try:
                 work()
             finally:
+                ended.append(None)
                 done.release()
 
         # This thread works too, so that two threads cost the start of one; and it does not wait for the other to come
         # up, as threading.Thread.start would do: a tenth of the time of a sweep over 50,000 nodes.
         others: list[_thread.LockType] = []
+        ended: list[None] = []  # one for every other thread that is done
+        n_started = 0
         try:
             for _ in range(min(self.n_jobs, len(shards)) - 1):
                 done = _thread.allocate_lock()
                 done.acquire()
                 _thread.start_new_thread(work_beside, (done,))
+                n_started += 1
                 others.append(done)
             work()
             while others:
@@ -72,20 +77,18 @@ class Threads:
                 others.pop()
         except BaseException as error:  # Ctrl-C outside of `work`, or no more threads to be had
             errors.append(error)
-            for done in others:
-                _wait(done)
+            _wait(ended, n_started)
             raise
         if errors:
             raise errors[0]
 
 
-def _wait(done: _thread.LockType) -> None:
-    """Until a thread has ended with its range, whatever keys are pressed: one that is still inside a kernel when the
-    interpreter ends would bring it down."""
-    while True:
+def _wait(ended: list[None], n_started: int) -> None:
+    """Until all threads have ended with their range, whatever keys are pressed: one that is still inside a kernel when
+    the interpreter ends would bring it down."""
+    while len(ended) < n_started:
         try:
-            done.acquire(timeout=2.0)  # and not for ever: Ctrl-C may have come just when it had ended
-            return
+            time.sleep(0.005)
         except KeyboardInterrupt:
             continue
 

@@ -2,23 +2,61 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from maxendnet.data.batch import Batch
 from maxendnet.data.examples import Examples
 from maxendnet.data.ragged import place
 
 
-def rest_of(batch: Batch, examples: Examples, n_labels: int) -> int:
-    """The label of all nodes but the chosen one: the most frequent of those allowed everywhere (of two, the first).
+def rest_of(batch: Batch, examples: Examples, classes: NDArray, given: Any = None) -> int:
+    """The label of all nodes but the chosen one, as a number.
+
+    If it is not given: the most frequent of the labels that are allowed everywhere, and with which no example has two
+    other labels.
 
     Raises
     ------
     ValueError
-        Two nodes of an example have other labels.
+        Two nodes of an example have other labels; it is not allowed everywhere; or two labels might be it alike.
     """
+    n_labels, n_examples = len(classes), len(batch.offsets) - 1
     everywhere = batch.allowed.all(axis=0) if batch.allowed.size else np.ones(n_labels, dtype=bool)
-    rest = int(np.where(everywhere, np.bincount(batch.y, minlength=n_labels), -1).argmax())
+    if given is not None:
+        found = [k for k, label in enumerate(classes.tolist()) if label == given]
+        if not found:
+            raise ValueError(
+                f"rest is {given!r}, and no node of y has this label; it is the one of all nodes but the chosen one."
+            )
+        check_rest(batch, examples, found[0])
+        _check_one_choice(batch, examples, classes, found[0])
+        return found[0]
+    if not everywhere.any():
+        raise ValueError(
+            "structure='choice' needs a label for all nodes but the chosen one, and no label is allowed at every node; "
+            "allow one, and name it with rest=."
+        )
+    owner = np.repeat(np.arange(n_examples), np.diff(batch.offsets))
+    of_example = np.zeros((n_examples, n_labels), dtype=np.int64)
+    np.add.at(of_example, (owner, batch.y), 1)
+    possible = everywhere & (np.diff(batch.offsets)[:, None] - of_example <= 1).all(axis=0)
+    counts = np.where(possible if possible.any() else everywhere, of_example.sum(axis=0), -1)
+    best = np.flatnonzero(counts == counts.max())
+    if len(best) > 1 and possible.any():
+        one, other = (classes.tolist()[k] for k in best[:2])
+        raise ValueError(
+            f"structure='choice' cannot tell which label is that of nodes that are not chosen: {one!r} and {other!r} "
+            f"are equally frequent. Say it, for instance rest={one!r}."
+        )
+    _check_one_choice(batch, examples, classes, int(best[0]))
+    return int(best[0])
+
+
+def _check_one_choice(batch: Batch, examples: Examples, classes: NDArray, rest: int) -> None:
+    """Refuse an example in which two nodes have another label than the rest."""
     chosen = np.flatnonzero(batch.y != rest)
     owner = np.searchsorted(batch.offsets, chosen, side="right") - 1
     twice = np.flatnonzero(np.diff(owner) == 0)
@@ -26,12 +64,11 @@ def rest_of(batch: Batch, examples: Examples, n_labels: int) -> int:
         labels = np.asarray(examples.y).tolist()
         one, other = (int(chosen[twice[0] + k]) for k in (0, 1))
         raise ValueError(
-            f"structure='choice' gives at most one node of an example another label than the most frequent one, but "
-            f"{place('y', examples.offsets, one, examples.flat)} has the label {labels[one]!r} and "
+            f"structure='choice' gives at most one node of an example another label than {classes.tolist()[rest]!r}, "
+            f"but {place('y', examples.offsets, one, examples.flat)} has the label {labels[one]!r} and "
             f"{place('y', examples.offsets, other, examples.flat)} {labels[other]!r}; make an example for each choice, "
-            "or use structure='independent'."
+            "name the label of the nodes that are not chosen with rest=, or use structure='independent'."
         )
-    return rest
 
 
 def check_rest(batch: Batch, examples: Examples, rest: int) -> None:

@@ -16,7 +16,7 @@ from maxendnet.experiments.systems import SYSTEMS, Constants, grid_of
 from maxendnet.experiments.web_data import IntArray, WebPages
 from maxendnet.solvers import OWLQN, SDCA
 from maxendnet.web.agreement import agree
-from maxendnet.web.blocks import fields_of, miss_cost
+from maxendnet.web.blocks import NONE, fields_of, miss_cost
 from maxendnet.web.dataset import LEAVES, examples_of
 from maxendnet.web.decode import choose, field_margins, scale_of
 from maxendnet.web.features import KNOWN_SITES, NEW_SITES
@@ -131,8 +131,7 @@ def fit(
     columns = pages.columns(rows, protocol.groups, protocol.min_sites, model)
     made, matrices = pages.made(model), pages.matrices(model)
     X = [matrices[i][:, columns] for i in rows]
-    times = np.ones(len(columns))
-    first = np.arange(len(columns))
+    inverse, times = np.arange(len(columns)), np.ones(len(columns))
     if system.startswith("L1") and model in LEAVES:
         first, inverse, times = _like_columns(X)
         X = [x[:, first] for x in X]
@@ -141,10 +140,10 @@ def fit(
     if "cost" in estimator.get_params():
         labels = sorted(set(np.asarray(examples.y).tolist()))
         estimator.set_params(cost=miss_cost(labels, 1.0 if model == "choice" else MISS))
+    if model == "choice":
+        estimator.set_params(rest=NONE)
     estimator.fit(examples)
-    coef = estimator.coef_
-    if len(first) < len(columns):
-        coef = (coef / times[:, None])[inverse]
+    coef = (estimator.coef_ / times[:, None])[inverse]
     weights = np.zeros((len(made[0].numbering), coef.shape[1]))
     weights[columns] = coef
     return Fit(estimator, columns, weights, time.process_time() - began)

@@ -7,44 +7,140 @@
 #include "active_sets.hpp"
 #include "direction.hpp"
 #include "forest.hpp"
+#include "hierarchy_recursions.hpp"
 #include "kernels.hpp"
 
 namespace maxendnet {
 namespace {
 
-// Augmented scores of the active labellings, and which of those with weight is worst.
+// ---- what the steps ask of a structure: to be scored with its costs added, its best labelling, differences of features
+
+// A forest, or a choice. R is the precision of the search.
 template <class R>
-INLINE size_t score_active(const BatchView& b, const R* shared, const R* own, int64_t begin, int64_t end, const R* scores,
-                           const Block& block, std::vector<double>& found) {
-  found.resize(block.alpha.size());
-  size_t worst = block.alpha.size();
-  for (size_t j = 0; j < block.alpha.size(); j++) {
-    found[j] = score_of(b, shared, own, begin, end, scores, block.labelling(j));
-    if (block.alpha[j] > 0 && (worst == block.alpha.size() || found[j] < found[worst])) worst = j;
-  }
-  return worst;
+struct ForestBlocks {
+  const BatchView& b;
+  Weights<R> w;
+  const R* cost;
+  Workspace<R> work;
+  std::vector<R> zeros, plain;  // plain: the scores, which the search changes
+  int64_t begin = 0, end = 0;
+
+  ForestBlocks(const BatchView& batch, const R* weights, const R* costs)
+      : b(batch), w(weights, batch), cost(costs), zeros(batch.lanes, 0) {}
+  size_t n_coordinates() const { return size_t(b.n_features * b.lanes + b.n_matrices() * b.matrix_size() + b.n_tied); }
+};
+
+// Turns to an example, at the weights of now.
+template <class R>
+INLINE void visit(ForestBlocks<R>& s, int64_t i) {
+  const BatchView& b = s.b;
+  const int lanes = b.lanes;
+  s.begin = b.offsets[i];
+  s.end = b.offsets[i + 1];
+  s.work.fit(s.end - s.begin, b);
+  R* scores = s.work.scores.data();
+  score_nodes(b, s.w, s.begin, s.end, scores);
+  forbid(b, s.begin, s.end, scores);
+  if (b.n_edge_features) build_matrices(b, s.w.matrix, s.begin, s.end, s.work.matrices.data());
+  for (int64_t t = s.begin; t < s.end; t++)
+    add_row(scores + (t - s.begin) * lanes, s.cost + int64_t(b.y[t]) * lanes, lanes);
+  s.plain.assign(scores, scores + (s.end - s.begin) * lanes);
 }
 
-// The labelling with the largest augmented score: along the edges or, for a choice, the best node of all. `scores` are
-// changed.
+template <class R, class Label>
+INLINE double augmented_score(ForestBlocks<R>& s, const Label* labels) {
+  return score_of(s.b, s.w.matrix, s.work.matrices.data(), s.begin, s.end, s.plain.data(), labels);
+}
+
+// The labelling with the largest augmented score: along the edges or, for a choice, the best node of all.
 template <class R>
-INLINE void most_violating(const BatchView& b, const R* shared, const R* own, int64_t begin, int64_t end, R* scores,
-                           const R* zeros, Workspace<R>& work) {
+INLINE void most_violating(ForestBlocks<R>& s, std::vector<uint16_t>& labels) {
+  const BatchView& b = s.b;
+  const int64_t n = s.end - s.begin;
+  R *scores = s.work.scores.data(), *own = s.work.matrices.data();
   if (b.rest < 0) {
-    max_up<R, false>(b, shared, own, begin, end, scores, work.messages.data());
-    max_down(b, shared, own, begin, end, scores, zeros, work.labels.data());
+    max_up<R, false>(b, s.w.matrix, own, s.begin, s.end, scores, s.work.messages.data());
+    max_down(b, s.w.matrix, own, s.begin, s.end, scores, s.zeros.data(), s.work.labels.data());
+    labels.assign(s.work.labels.begin(), s.work.labels.begin() + n);
     return;
   }
-  std::fill_n(work.labels.begin(), end - begin, b.rest);
+  labels.assign(n, uint16_t(b.rest));
   R best = 0;
   int64_t node = -1;
   int label = b.rest;
-  for (int64_t t = 0; t < end - begin; t++) {
+  for (int64_t t = 0; t < n; t++) {
     const R *row = scores + t * b.lanes, from = row[b.rest];
     for (int a = 0; a < b.n_labels; a++)
       if (a != b.rest && row[a] - from > best) best = row[a] - from, node = t, label = a;
   }
-  if (node >= 0) work.labels[node] = label;
+  if (node >= 0) labels[node] = uint16_t(label);
+}
+
+template <class R>
+INLINE void gather(ForestBlocks<R>& s, const uint16_t* from, const uint16_t* to, const double* eta, Direction& v) {
+  gather_difference(s.b, s.begin, s.end, from, to, eta, v);
+}
+
+template <class R, class Prior>
+INLINE void follow(ForestBlocks<R>& s, const Prior& prior, const Direction& v, double gamma, double* eta, R* weights) {
+  move(s.b, prior, v, gamma, eta, weights);
+}
+
+// A hierarchy: its recursions are in hierarchy.cpp, weights are laid out like eta.
+struct HierarchyBlocks {
+  const BatchView& b;
+  const HierarchyView& m;
+  const double* cost;
+  Example e;
+  std::vector<int32_t> best;
+
+  size_t n_coordinates() const { return size_t(m.tied_offset + b.n_tied); }
+};
+
+INLINE void visit(HierarchyBlocks& s, int64_t i) { hierarchy_prepare(s.b, s.m, s.cost, i, s.e); }
+
+template <class Label>
+INLINE double augmented_score(HierarchyBlocks& s, const Label* labels) {
+  return score_of(s.b, s.m, s.e, labels);
+}
+
+INLINE void most_violating(HierarchyBlocks& s, std::vector<uint16_t>& labels) {
+  s.best.resize(s.e.size);
+  hierarchy_best(s.b, s.m, s.e, s.best.data());
+  labels.assign(s.best.begin(), s.best.end());
+}
+
+INLINE void gather(HierarchyBlocks& s, const uint16_t* from, const uint16_t* to, const double* eta, Direction& v) {
+  const BatchView& b = s.b;
+  const int64_t begin = s.e.begin, n = s.e.size;
+  begin_gathering(v, 2 * size_t(b.indptr[begin + n] - b.indptr[begin] + n * (b.n_tied + 2 + b.n_edge_features)));
+  for_differences(b, s.m, s.e, from, to, [&](int64_t k, double value) INLINED { Direction::add(v, k, value); });
+  take_gathered(v, eta, 0, int64_t(v.sum.size()));
+  end_gathering(v);
+}
+
+template <class Prior>
+INLINE void follow(HierarchyBlocks&, const Prior& prior, const Direction& v, double gamma, double* eta,
+                   double* weights) {
+  for (size_t j = 0; j < v.n; j++) {
+    const int64_t k = v.index[j];
+    eta[k] = v.eta[j] + gamma * v.d[j];
+    weights[k] = Prior::moments(prior, eta[k], &k).mean;
+  }
+}
+
+// ---- steps ------------------------------------------------------------------------------------------------------------
+
+// Augmented scores of the active labellings, and which of those with weight is worst.
+template <class Blocks>
+INLINE size_t score_active(Blocks& s, const Block& block, std::vector<double>& found) {
+  found.resize(block.alpha.size());
+  size_t worst = block.alpha.size();
+  for (size_t j = 0; j < block.alpha.size(); j++) {
+    found[j] = augmented_score(s, block.labelling(j));
+    if (block.alpha[j] > 0 && (worst == block.alpha.size() || found[j] < found[worst])) worst = j;
+  }
+  return worst;
 }
 
 // Half as far again as the best step. Other blocks will pull the same way, so that over-relaxation takes about a fifth
@@ -57,14 +153,14 @@ INLINE double over_relaxed(double gamma, double limit) {
 
 // Moves dual weight from one active labelling to another, by the best step; returns how much, 0 when there is nothing to
 // gain.
-template <class R, class Prior>
-INLINE double step(const BatchView& b, const Prior& prior, int64_t begin, int64_t end, size_t from, size_t to, R* weights,
-                   double* eta, Block& block, Direction& v) {
-  gather_difference(b, begin, end, block.labelling(from), block.labelling(to), eta, v);
+template <class R, class Prior, class Blocks>
+INLINE double step(Blocks& s, const Prior& prior, size_t from, size_t to, R* weights, double* eta, Block& block,
+                   Direction& v) {
+  gather(s, block.labelling(from), block.labelling(to), eta, v);
   const double limit = block.alpha[from];
   const double gamma = over_relaxed<Prior>(line_search(prior, v, block.cost[to] - block.cost[from], limit), limit);
   if (gamma > 0) {
-    move(b, prior, v, gamma, eta, weights);
+    follow(s, prior, v, gamma, eta, weights);
     block.alpha[to] += gamma;
     block.alpha[from] = gamma < limit ? limit - gamma : 0;
   }
@@ -74,45 +170,33 @@ INLINE double step(const BatchView& b, const Prior& prior, int64_t begin, int64_
   return gamma;
 }
 
-template <class R, class Prior>
-INLINE double updates(const BatchView& b, const Prior& prior, double C, R* weights, double* eta, const R* cost,
-                    const double* cost64, const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets,
-                    double* gaps) {
-  const int lanes = b.lanes;
-  const std::vector<R> zeros(lanes, 0);
-  const Weights<R> w(weights, b);
-  std::vector<R> plain;
+// `cost64` has rows of `stride`.
+template <class R, class Prior, class Blocks>
+INLINE double updates(Blocks& s, const Prior& prior, double C, R* weights, double* eta, const double* cost64, int stride,
+                      const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets, double* gaps) {
+  const BatchView& b = s.b;
   std::vector<uint16_t> labels;
   std::vector<double> active;
-  Workspace<R> work;
   Direction v;
   double cost_change = 0;  // of sum alpha l
-  v.sum.assign(size_t(b.n_features * lanes + b.n_matrices() * b.matrix_size() + b.n_tied), 0);
+  v.sum.assign(s.n_coordinates(), 0);
   for (int64_t pick = 0; pick < n_picks; pick++) {
-    const int64_t i = picks[pick], begin = b.offsets[i], end = b.offsets[i + 1], n = end - begin;
+    const int64_t i = picks[pick], begin = b.offsets[i], n = b.offsets[i + 1] - begin;
     if (n == 0) continue;
     Block& block = sets.blocks[i];
-    work.fit(n, b);
-    R *scores = work.scores.data(), *own = work.matrices.data();
     for (int round = 0; round <= inner; round++) {
-      score_nodes(b, w, begin, end, scores);
-      forbid(b, begin, end, scores);
-      if (b.n_edge_features) build_matrices(b, w.matrix, begin, end, own);
-      for (int64_t t = begin; t < end; t++)
-        add_row(scores + (t - begin) * lanes, cost + int64_t(b.y[t]) * lanes, lanes);
-      const size_t worst = score_active(b, w.matrix, own, begin, end, scores, block, active);
+      visit(s, i);
+      const size_t worst = score_active(s, block, active);
       size_t target;
       if (round == 0) {  // the most violating of all labellings; later rounds make do with the active ones
-        plain.assign(scores, scores + n * lanes);
-        most_violating(b, w.matrix, own, begin, end, scores, zeros.data(), work);
-        labels.assign(work.labels.begin(), work.labels.begin() + n);
-        const double best = score_of(b, w.matrix, own, begin, end, plain.data(), labels.data());
+        most_violating(s, labels);
+        const double best = augmented_score(s, labels.data());
         double here = 0;
         for (size_t j = 0; j < active.size(); j++) here += block.alpha[j] * active[j];
         gaps[i] = std::max(0.0, C * b.weights[i] * best - here);
         if (worst == active.size() || best <= active[worst]) break;
         double price = 0;
-        for (int64_t t = 0; t < n; t++) price += cost64[int64_t(b.y[begin + t]) * lanes + labels[t]];
+        for (int64_t t = 0; t < n; t++) price += cost64[int64_t(b.y[begin + t]) * stride + labels[t]];
         target = block.find_or_add(labels.data(), price);
       } else {
         target = size_t(std::max_element(active.begin(), active.end()) - active.begin());
@@ -122,7 +206,7 @@ INLINE double updates(const BatchView& b, const Prior& prior, double C, R* weigh
         if (target == worst || C * b.weights[i] * active[target] - here < 0.3 * gaps[i]) break;
       }
       const double change = block.cost[target] - block.cost[worst];  // before the step may drop one of them
-      const double moved = step(b, prior, begin, end, worst, target, weights, eta, block, v);
+      const double moved = step(s, prior, worst, target, weights, eta, block, v);
       if (!(moved > 0)) break;
       cost_change += moved * change;
     }
@@ -134,11 +218,20 @@ INLINE double updates(const BatchView& b, const Prior& prior, double C, R* weigh
   CLONES double name(const BatchView& b, const PriorArgs& prior, double C, R* weights, double* eta, const R* cost,  \
                      const double* cost64, const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets,      \
                      double* gaps) {                                                                                \
-    return updates(b, Prior(prior), C, weights, eta, cost, cost64, picks, n_picks, inner, sets, gaps);                     \
+    ForestBlocks<R> s(b, weights, cost);                                                                            \
+    return updates(s, Prior(prior), C, weights, eta, cost64, b.lanes, picks, n_picks, inner, sets, gaps);           \
+  }
+#define ON_HIERARCHIES(name, Prior)                                                                                  \
+  CLONES double name(const BatchView& b, const PriorArgs& prior, double C, const HierarchyView& m, double* weights,  \
+                     double* eta, const double* cost, const int64_t* picks, int64_t n_picks, int inner,              \
+                     ActiveSets& sets, double* gaps) {                                                               \
+    HierarchyBlocks s{b, m, cost, {}, {}};                                                                           \
+    return updates(s, Prior(prior), C, weights, eta, cost, b.n_labels, picks, n_picks, inner, sets, gaps);           \
   }
 #define BOTH(name, Prior)             \
   UPDATES(name##_float, float, Prior)   \
-  UPDATES(name##_double, double, Prior)
+  UPDATES(name##_double, double, Prior) \
+  ON_HIERARCHIES(name##_on_hierarchies, Prior)
 BOTH(gaussian_updates, GaussianPrior)
 BOTH(diagonal_updates, DiagonalGaussianPrior)
 BOTH(normal_gamma_updates, NormalGammaPrior)
@@ -155,27 +248,37 @@ void means(const Prior& prior, const double* eta, int64_t n, double* mean) {
 
 }  // namespace
 
-#define CHOOSE(R, suffix)                                                                                              \
-  template <>                                                                                                          \
-  double block_frank_wolfe<R>(const BatchView& b, const PriorArgs& p, double C, R* w, double* eta, const R* cost,        \
-                            const double* cost64, const int64_t* picks, int64_t n, int inner, ActiveSets& sets,        \
-                            double* gaps) {                                                                            \
-    switch (p.kind) {                                                                                                  \
-      case gaussian:                                                                                                   \
-        if (p.variance) return diagonal_updates##suffix(b, p, C, w, eta, cost, cost64, picks, n, inner, sets, gaps);   \
-        return gaussian_updates##suffix(b, p, C, w, eta, cost, cost64, picks, n, inner, sets, gaps);                   \
-      case normal_gamma: return normal_gamma_updates##suffix(b, p, C, w, eta, cost, cost64, picks, n, inner, sets, gaps); \
-      case normal_inverse_gaussian:                                                                                    \
-        return normal_inverse_gaussian_updates##suffix(b, p, C, w, eta, cost, cost64, picks, n, inner, sets, gaps);    \
-      case spike_slab: return spike_slab_updates##suffix(b, p, C, w, eta, cost, cost64, picks, n, inner, sets, gaps);  \
-      case exponential: return exponential_updates##suffix(b, p, C, w, eta, cost, cost64, picks, n, inner, sets, gaps); \
-      case uniform: return uniform_updates##suffix(b, p, C, w, eta, cost, cost64, picks, n, inner, sets, gaps);        \
-      case proximal_l1: return proximal_l1_updates##suffix(b, p, C, w, eta, cost, cost64, picks, n, inner, sets, gaps); \
-    }                                                                                                                  \
-    return 0;                                                                                                          \
-  }
-CHOOSE(float, _float)
-CHOOSE(double, _double)
+#define CHOOSE(suffix, ...)                                                                                          \
+  switch (p.kind) {                                                                                                  \
+    case gaussian: return p.variance ? diagonal_updates##suffix(__VA_ARGS__) : gaussian_updates##suffix(__VA_ARGS__); \
+    case normal_gamma: return normal_gamma_updates##suffix(__VA_ARGS__);                                             \
+    case normal_inverse_gaussian: return normal_inverse_gaussian_updates##suffix(__VA_ARGS__);                       \
+    case spike_slab: return spike_slab_updates##suffix(__VA_ARGS__);                                                 \
+    case exponential: return exponential_updates##suffix(__VA_ARGS__);                                               \
+    case uniform: return uniform_updates##suffix(__VA_ARGS__);                                                       \
+    case proximal_l1: return proximal_l1_updates##suffix(__VA_ARGS__);                                               \
+  }                                                                                                                  \
+  return 0;
+
+template <>
+double block_frank_wolfe<float>(const BatchView& b, const PriorArgs& p, double C, float* w, double* eta,
+                                const float* cost, const double* cost64, const int64_t* picks, int64_t n, int inner,
+                                ActiveSets& sets, double* gaps) {
+  CHOOSE(_float, b, p, C, w, eta, cost, cost64, picks, n, inner, sets, gaps)
+}
+
+template <>
+double block_frank_wolfe<double>(const BatchView& b, const PriorArgs& p, double C, double* w, double* eta,
+                                 const double* cost, const double* cost64, const int64_t* picks, int64_t n, int inner,
+                                 ActiveSets& sets, double* gaps) {
+  CHOOSE(_double, b, p, C, w, eta, cost, cost64, picks, n, inner, sets, gaps)
+}
+
+double hierarchy_block_frank_wolfe(const BatchView& b, const PriorArgs& p, double C, const HierarchyView& m, double* w,
+                                   double* eta, const double* cost, const int64_t* picks, int64_t n, int inner,
+                                   ActiveSets& sets, double* gaps) {
+  CHOOSE(_on_hierarchies, b, p, C, m, w, eta, cost, picks, n, inner, sets, gaps)
+}
 
 void prior_mean(const PriorArgs& p, const double* eta, int64_t n, double* mean) {
   switch (p.kind) {
@@ -190,36 +293,54 @@ void prior_mean(const PriorArgs& p, const double* eta, int64_t n, double* mean) 
   }
 }
 
+namespace {
+
+template <class Blocks>
+INLINE void gaps_of(Blocks& s, double C, int64_t first, int64_t last, const ActiveSets& sets, double* values,
+                    double* gaps) {
+  const BatchView& b = s.b;
+  std::vector<uint16_t> labels;
+  std::vector<double> active;
+  for (int64_t i = first; i < last; i++) {
+    visit(s, i);
+    most_violating(s, labels);
+    const double truth = augmented_score(s, b.y + b.offsets[i]);
+    values[i] = std::max(augmented_score(s, labels.data()), truth) - truth;
+    score_active(s, sets.blocks[i], active);
+    double here = 0;
+    for (size_t j = 0; j < active.size(); j++) here += sets.blocks[i].alpha[j] * (active[j] - truth);
+    gaps[i] = std::max(0.0, C * b.weights[i] * values[i] - here);
+  }
+}
+
+}  // namespace
+
 // Hinge of every example and the gap of its block, g_i = C u_i max_y h(y) - sum_y alpha(y) h(y), where h(y) is the
 // augmented score l(y) + mu.f(y); their sum is primal - dual.
 CLONES void block_gaps(const BatchView& b, const double* weights, const double* cost, double C, int64_t first,
                        int64_t last, const ActiveSets& sets, double* values, double* gaps) {
-  using R = double;
-  const int lanes = b.lanes;
-  const Weights<R> w(weights, b);
-  const std::vector<R> zeros(lanes, 0);
-  std::vector<R> plain;
-  std::vector<double> active;
-  Workspace<R> work;
+  ForestBlocks<double> s(b, weights, cost);
+  gaps_of(s, C, first, last, sets, values, gaps);
+}
+
+CLONES void hierarchy_block_gaps(const BatchView& b, const HierarchyView& m, const double* cost, double C, int64_t first,
+                                 int64_t last, const ActiveSets& sets, double* values, double* gaps) {
+  HierarchyBlocks s{b, m, cost, {}, {}};
+  gaps_of(s, C, first, last, sets, values, gaps);
+}
+
+void hierarchy_active_features(const BatchView& b, const HierarchyView& m, const ActiveSets& sets, int64_t first,
+                               int64_t last, double* eta) {
+  Example e;
   for (int64_t i = first; i < last; i++) {
-    const int64_t begin = b.offsets[i], end = b.offsets[i + 1];
-    work.fit(end - begin, b);
-    R *scores = work.scores.data(), *own = work.matrices.data();
-    score_nodes(b, w, begin, end, scores);
-    forbid(b, begin, end, scores);
-    if (b.n_edge_features) build_matrices(b, w.matrix, begin, end, own);
-    for (int64_t t = begin; t < end; t++)
-      add_row(scores + (t - begin) * lanes, cost + int64_t(b.y[t]) * lanes, lanes);
-    plain.assign(scores, scores + (end - begin) * lanes);
-    most_violating(b, w.matrix, own, begin, end, scores, zeros.data(), work);
-    double best = score_of(b, w.matrix, own, begin, end, plain.data(), work.labels.data());
-    const double truth = score_of(b, w.matrix, own, begin, end, plain.data(), b.y + begin);
-    best = std::max(best, truth);
-    values[i] = best - truth;
-    score_active(b, w.matrix, own, begin, end, plain.data(), sets.blocks[i], active);
-    double here = 0;
-    for (size_t j = 0; j < active.size(); j++) here += sets.blocks[i].alpha[j] * (active[j] - truth);
-    gaps[i] = std::max(0.0, C * b.weights[i] * values[i] - here);
+    find_labels(b, i, e);
+    const Block& block = sets.blocks[i];
+    const std::vector<uint16_t> truth(b.y + e.begin, b.y + e.begin + e.size);
+    for (size_t j = 0; j < block.alpha.size(); j++) {
+      if (block.alpha[j] == 0) continue;
+      for_differences(b, m, e, truth.data(), block.labelling(j),
+                      [&](int64_t k, double value) INLINED { eta[k] += block.alpha[j] * value; });
+    }
   }
 }
 

@@ -25,13 +25,8 @@ struct Direction {
   }
 };
 
-// The change of eta when weight moves from one labelling to another: f(x_i, from) - f(x_i, to), which is zero where the
-// two agree.
-INLINE void gather_difference(const BatchView& b, int64_t begin, int64_t end, const uint16_t* from, const uint16_t* to,
-                              const double* eta, Direction& v) {
-  const int64_t size = b.matrix_size(), matrix_start = b.n_features * b.lanes;
-  const int64_t tied_start = matrix_start + b.n_matrices() * size;
-  const size_t most = 2 * size_t(b.indptr[end] - b.indptr[begin] + (end - begin) * (b.n_tied + 1 + b.n_edge_features));
+// Makes room for `most` additions.
+INLINE void begin_gathering(Direction& v, size_t most) {
   v.all = most > v.sum.size();
   const size_t room = std::min(most, v.sum.size()) + width<double>;
   if (v.touched.size() < room) {
@@ -41,6 +36,10 @@ INLINE void gather_difference(const BatchView& b, int64_t begin, int64_t end, co
     v.eta.resize(room);
   }
   v.n_touched = v.n = 0;
+}
+
+// Takes what has come for coordinates [first, last), where the others have none.
+INLINE void take_gathered(Direction& v, const double* eta, int64_t first, int64_t last) {
   // the first visit takes the sum of a coordinate, repeats find zero
   auto take_one = [&](int64_t k) INLINED {
     const double x = v.sum[k];
@@ -50,13 +49,28 @@ INLINE void gather_difference(const BatchView& b, int64_t begin, int64_t end, co
     v.eta[v.n] = eta[k];
     v.n += x != 0;
   };
-  auto take = [&](int64_t first, int64_t last) INLINED {
-    if (v.all)
-      for (int64_t k = first; k < last; k++) take_one(k);
-    else
-      for (size_t j = 0; j < v.n_touched; j++) take_one(v.touched[j]);
-    v.n_touched = 0;
-  };
+  if (v.all)
+    for (int64_t k = first; k < last; k++) take_one(k);
+  else
+    for (size_t j = 0; j < v.n_touched; j++) take_one(v.touched[j]);
+  v.n_touched = 0;
+}
+
+INLINE void end_gathering(Direction& v) {
+  for (int a = 0; a < width<double>; a++) {  // repeats of the first coordinate, without direction
+    v.d[v.n + a] = 0;
+    v.eta[v.n + a] = v.n ? v.eta[0] : 0;
+    v.index[v.n + a] = v.n ? v.index[0] : 0;
+  }
+}
+
+// The change of eta when weight moves from one labelling to another: f(x_i, from) - f(x_i, to), which is zero where the
+// two agree.
+INLINE void gather_difference(const BatchView& b, int64_t begin, int64_t end, const uint16_t* from, const uint16_t* to,
+                              const double* eta, Direction& v) {
+  const int64_t size = b.matrix_size(), matrix_start = b.n_features * b.lanes;
+  const int64_t tied_start = matrix_start + b.n_matrices() * size;
+  begin_gathering(v, 2 * size_t(b.indptr[end] - b.indptr[begin] + (end - begin) * (b.n_tied + 1 + b.n_edge_features)));
   for (int64_t t = begin; t < end; t++) {
     const int64_t a = from[t - begin], c = to[t - begin];
     if (a == c) continue;
@@ -66,7 +80,7 @@ INLINE void gather_difference(const BatchView& b, int64_t begin, int64_t end, co
       Direction::add(v, row + c, -b.data[k]);
     }
   }
-  take(0, matrix_start);
+  take_gathered(v, eta, 0, matrix_start);
   v.n_node = v.n;
   for (int64_t t = begin; t < end; t++) {
     const int64_t a = from[t - begin], c = to[t - begin];
@@ -89,12 +103,8 @@ INLINE void gather_difference(const BatchView& b, int64_t begin, int64_t end, co
       Direction::add(v, own + cell_to, -x);
     }
   }
-  take(matrix_start, int64_t(v.sum.size()));
-  for (int a = 0; a < width<double>; a++) {  // repeats of the first coordinate, without direction
-    v.d[v.n + a] = 0;
-    v.eta[v.n + a] = v.n ? v.eta[0] : 0;
-    v.index[v.n + a] = v.n ? v.index[0] : 0;
-  }
+  take_gathered(v, eta, matrix_start, int64_t(v.sum.size()));
+  end_gathering(v);
 }
 
 struct Slopes {

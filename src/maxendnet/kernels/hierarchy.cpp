@@ -3,6 +3,15 @@
 
 namespace maxendnet {
 
+CLONES void hierarchy_prepare(const BatchView& b, const HierarchyView& m, const double* cost, int64_t i, Example& e) {
+  prepare(b, m, cost, i, e);
+}
+
+CLONES void hierarchy_best(const BatchView& b, const HierarchyView& m, Example& e, int32_t* labels) {
+  up<Max>(b, m, e);
+  label_down<Max>(b, m, e, labels, [](int64_t, const double* x, int n) INLINED { return place_of_largest(x, n); });
+}
+
 CLONES void hierarchy_decode(const BatchView& b, const HierarchyView& m, const double* cost, int64_t first, int64_t last,
                              double* values, int32_t* labels) {
   Example e;

@@ -115,6 +115,40 @@ void bind_hierarchy(nb::module_& m) {
       "Log loss of every example, and the gradient of their weighted sum, added to `gradient`. With `cost` added to the "
       "scores, also the expected costs.");
   m.def(
+      "hierarchy_block_frank_wolfe",
+      [](nb::handle batch, const HierarchyModel& model, const std::string& kind, double a, double b2, nb::handle variance,
+         nb::handle mean, double C, Out<double> weights, Out<double> eta, In<double> cost, In<int64_t> picks, int inner,
+         ActiveSets& sets, Out<double> gaps) {
+        if (weights.data() != model.weights.data()) throw nb::value_error("weights are not those of the model");
+        const BatchView b = view(batch, model.shape);
+        const PriorArgs prior = prior_args(kind, a, b2, variance, mean);
+        nb::gil_scoped_release release;
+        return hierarchy_block_frank_wolfe(b, prior, C, model.view, weights.data(), eta.data(), cost.data(), picks.data(),
+                                           int64_t(picks.size()), inner, sets, gaps.data());
+      },
+      "batch"_a, "model"_a, "kind"_a, "a"_a, "b"_a, "variance"_a.none(), "mean"_a.none(), "C"_a, "weights"_a.noconvert(),
+      "eta"_a.noconvert(), "cost"_a.noconvert(), "picks"_a, "inner"_a, "sets"_a, "gaps"_a.noconvert(),
+      "As block_frank_wolfe; `weights` are those of the model, and change.");
+  m.def(
+      "hierarchy_block_gaps",
+      [](nb::handle batch, const HierarchyModel& model, In<double> cost, double C, int64_t first, int64_t last,
+         const ActiveSets& sets, Out<double> values, Out<double> gaps) {
+        const BatchView b = view(batch, model.shape);
+        nb::gil_scoped_release release;
+        hierarchy_block_gaps(b, model.view, cost.data(), C, first, last, sets, values.data(), gaps.data());
+      },
+      "batch"_a, "model"_a, "cost"_a.noconvert(), "C"_a, "first"_a, "last"_a, "sets"_a, "values"_a.noconvert(),
+      "gaps"_a.noconvert(), "Hinge of every example and duality gap of its block.");
+  m.def(
+      "hierarchy_active_features",
+      [](nb::handle batch, const HierarchyModel& model, const ActiveSets& sets, int64_t first, int64_t last,
+         Out<double> eta) {
+        const BatchView b = view(batch, model.shape);
+        nb::gil_scoped_release release;
+        hierarchy_active_features(b, model.view, sets, first, last, eta.data());
+      },
+      "batch"_a, "model"_a, "sets"_a, "first"_a, "last"_a, "eta"_a.noconvert(), "eta afresh from the active sets.");
+  m.def(
       "hierarchy_impossible",
       [](nb::handle batch, const HierarchyModel& model, int64_t first, int64_t last, Out<int64_t> nodes) {
         const BatchView b = view(batch, model.shape);

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from maxendnet.solvers.proximal_point import ProximalPoint
     from maxendnet.solvers.sdca import SDCA
     from maxendnet.solvers.smo import SMO
-    from maxendnet.solvers.smoothing import Smoothing, for_hinge, without_blocks
+    from maxendnet.solvers.smoothing import Smoothing, for_hinge
     from maxendnet.solvers.subgradient import Subgradient
     from maxendnet.solvers.variational import Variational
 
@@ -43,7 +43,6 @@ _HOMES = {
     "SMO": "maxendnet.solvers.smo",
     "Smoothing": "maxendnet.solvers.smoothing",
     "for_hinge": "maxendnet.solvers.smoothing",
-    "without_blocks": "maxendnet.solvers.smoothing",
     "Subgradient": "maxendnet.solvers.subgradient",
     "Variational": "maxendnet.solvers.variational",
 }
@@ -81,5 +80,4 @@ __all__ = [
     "for_hinge",
     "project_l1_ball",
     "run",
-    "without_blocks",
 ]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from maxendnet import _kernels
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
-from maxendnet.structures.forest import single_is_enough
+from maxendnet.structures.forest import KernelPrior, single_is_enough
 
 
 @dataclass
@@ -77,7 +77,7 @@ class BlockFrankWolfe(Solver):
     inner: int = 0
     average: bool = True
     sampling: str = "gap"
-    requires = ("not loss.smooth", "loss.linear_slack", "prior.kernel_args", "structure.by_blocks")
+    requires = ("not loss.smooth", "loss.linear_slack", "prior.kernel_args")
 
     def check(self) -> None:
         if self.sampling not in ("gap", "uniform"):
@@ -137,16 +137,15 @@ class BlockFrankWolfe(Solver):
 
     def _update(self, problem: Problem, state: DualState, picks: NDArray[np.int64]) -> None:
         structure = problem.structure
-        cost = structure.pad_cost(problem.cost)
         # at most some 50 ms a call, so that Ctrl-C is heard; a call also is a point of the average, whose cost is kept
         # to a twentieth of the work
         work = len(problem.batch.parent) * structure.work_per_node(problem.batch)
         n_calls = int(max(work / 2e7, min(16, 0.05 * work / problem.n_weights), 1))
-        total_cost = state.sets.total_cost()
+        total_cost, prior = state.sets.total_cost(), kernel_prior(problem)
         for part in np.array_split(picks, min(n_calls, len(picks))):
-            total_cost += _kernels.block_frank_wolfe(
-                problem.batch, structure.shape, *kernel_prior(problem), state.C, state.weights, state.eta,
-                cost.astype(state.weights.dtype), cost, part, self.inner, state.sets, state.gaps,
+            total_cost += structure.block_updates(
+                problem.batch, prior, state.C, state.weights, state.eta, problem.cost, part, self.inner, state.sets,
+                state.gaps,
             )  # fmt: skip
             if self.average and state.C == problem.C:
                 # the k-th point counts k times: the average forgets the beginning
@@ -181,15 +180,11 @@ class BlockFrankWolfe(Solver):
 
     def block_gaps(self, problem: Problem, state: DualState, mu: FloatArray) -> FloatArray:
         """Hinge of every example at mu; the gaps of all blocks (for the C they have reached) are computed afresh."""
-        structure = problem.structure
-        weights, cost = structure.for_search(mu), structure.pad_cost(problem.cost)
         hinge = np.zeros(problem.n_examples)
-        problem.backend.run(
-            lambda first, last, _: _kernels.block_gaps(
-                problem.batch, structure.shape, weights, cost, state.C, first, last, state.sets, hinge, state.gaps
-            ),
-            problem.shards,
-        )
+        look = problem.structure.block_gaps(
+            problem.batch, mu, problem.cost, state.C, state.sets, hinge, state.gaps
+        )  # fmt: skip
+        problem.backend.run(lambda first, last, _: look(first, last), problem.shards)
         problem.n_oracle += problem.n_examples
         return hinge
 
@@ -197,8 +192,8 @@ class BlockFrankWolfe(Solver):
         """eta afresh from the active sets: rounding does not pile up, the certificate is for this very dual point."""
         eta = problem.sum_over(
             problem.shards,
-            lambda first, last, buffer: _kernels.active_features(
-                problem.batch, problem.structure.shape, state.sets, first, last, buffer
+            lambda first, last, buffer: problem.structure.active_features(
+                problem.batch, state.sets, first, last, buffer
             ),
             gradient=True,
         )
@@ -209,8 +204,8 @@ class BlockFrankWolfe(Solver):
         state.weights = problem.structure.for_search(mu, state.weights.dtype.type)
 
 
-def kernel_prior(problem: Problem) -> tuple[str, float, float, FloatArray | None, FloatArray | None]:
-    """A prior as the kernels take it: kind, two scalars, and arrays of variances and means where weights differ."""
+def kernel_prior(problem: Problem) -> KernelPrior:
+    """The prior as the kernels take it."""
     kind, params = problem.prior.kernel_args()
     wide = lambda values: problem.structure.pad(np.broadcast_to(np.asarray(values, float), problem.n_weights))  # noqa: E731
     if kind == "gaussian" and any(np.ndim(p) > 0 for p in params):

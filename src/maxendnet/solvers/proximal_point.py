@@ -83,7 +83,7 @@ class ProximalPoint(Solver):
     tau: float | None = None
     passes: int = 3
     inner: BlockFrankWolfe = field(default_factory=lambda: BlockFrankWolfe(average=False, inner=2))
-    requires = ("not loss.smooth", "loss.linear_slack", "prior.rho or prior.radius", "structure.by_blocks")
+    requires = ("not loss.smooth", "loss.linear_slack", "prior.rho or prior.radius")
     accuracy = 1e-3
 
     def start(

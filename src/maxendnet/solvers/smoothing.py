@@ -15,8 +15,6 @@ from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
 from maxendnet.solvers.dual_mixture import DualPoint, best_mixture
 from maxendnet.solvers.lbfgs import LBFGS, Curvature, SmoothState
 from maxendnet.solvers.owlqn import OWLQN
-from maxendnet.solvers.projected_subgradient import ProjectedSubgradient
-from maxendnet.solvers.subgradient import Subgradient
 
 MOST_POINTS = 20
 STRONG, MANY_NODES = 2.0, 500
@@ -30,21 +28,12 @@ def for_hinge(problem: Problem, tol: float = 1e-3) -> Solver:
     more and more passes, and `Smoothing` does not (OCR letters, folds 1-9, to 1e-2: M3N(C=2), 24, in a half of the
     time; LapMEDN(C=5, lam=25), 5, in a quarter; below 2, and on few nodes, it takes up to three times as long).
     """
-    if not problem.structure.by_blocks:
-        return without_blocks(problem)
     nodes = len(problem.batch.parent)
     if nodes < MANY_NODES or tol < Smoothing.accuracy or missing(Smoothing, problem):
         return BlockFrankWolfe()
     variance = float(np.mean(problem.prior.variance(np.zeros(problem.n_weights))))
     strength = problem.C * nodes * variance / max(problem.n_weights, 1)
     return Smoothing() if strength > STRONG else BlockFrankWolfe()
-
-
-def without_blocks(problem: Problem) -> Solver:
-    """The default for the hinge on structures that solvers with kernels of their own do not take."""
-    if not missing(Smoothing, problem):
-        return Smoothing()
-    return ProjectedSubgradient() if hasattr(problem.prior, "radius") else Subgradient()
 
 
 class SmoothingState(NamedTuple):

@@ -12,7 +12,6 @@ from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver, check_requirements, run
 from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
 from maxendnet.solvers.cutting_plane import for_any_slack
-from maxendnet.solvers.smoothing import Smoothing
 
 # Variances stay above this share of the largest; a weight whose variance is there is 0. float64 has 16 digits, and the
 # Gaussian problems are solved to fewer than 10.
@@ -87,7 +86,7 @@ class Variational(Solver):
         return VariationalState(problem.prior.first_variance(problem.n_weights), rng, inner_tol)
 
     def _inner(self, problem: Problem) -> Solver:
-        block_by_block = BlockFrankWolfe() if problem.structure.by_blocks else Smoothing()
+        block_by_block = BlockFrankWolfe()
         default = block_by_block if problem.loss.linear_slack else for_any_slack()
         return default if self.inner is None else self.inner
 

@@ -46,7 +46,8 @@ class Choice(Forest):
     its nodes, as in `Forest`.
 
     Inference is exact and easy: an example has one labelling for every allowed pair of a node and a label, and the one
-    without a choice. Of the solvers with kernels of their own `BlockFrankWolfe` takes it alone.
+    without a choice. Of the solvers with kernels of their own `BlockFrankWolfe` alone takes it, and `ProximalPoint`
+    by it.
 
     Parameters
     ----------
@@ -67,7 +68,6 @@ class Choice(Forest):
 
     rest: int = 0
     pairwise = False
-    by_blocks = True
     described = "a choice among nodes"
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from maxendnet.problem import Problem
 
 FloatArray = NDArray[np.float64]
+KernelPrior = tuple[str, float, float, FloatArray | None, FloatArray | None]
+"""A prior as the kernels take it: kind, two scalars, and arrays of variances and means where weights differ."""
 SCALED, LOGARITHMIC = 0, 1
 LONGEST_IN_SINGLE = 8192
 """Nodes of an example up to which marginals in float32 are right to about 1e-6; at 100,000 nodes it would be 2e-4."""
@@ -65,7 +68,6 @@ class Forest:
     n_tied: int = 0
     described = "a forest"
     pairwise = True  # scores join two labels at most, and any two: what solvers with kernels of their own rely on
-    by_blocks = True  # `BlockFrankWolfe` finds the most violating labelling of an example
 
     # ---- weights: flat for everyone, padded for the kernels -----------------------------------------------------
 
@@ -141,6 +143,30 @@ class Forest:
         out: NDArray = np.zeros((self.n_labels, self.lanes), dtype=dtype)
         out[:, : self.n_labels] = cost
         return out
+
+    # ---- block by block, for `BlockFrankWolfe` ------------------------------------------------------------------
+
+    def block_updates(
+        self, batch: Batch, prior: KernelPrior, C: float, weights: NDArray, eta: FloatArray, cost: FloatArray,
+        picks: NDArray[np.int64], inner: int, sets: _kernels.ActiveSets, gaps: FloatArray,
+    ) -> float:  # fmt: skip
+        """A step for every picked example; ``weights``, ``eta``, ``sets`` and ``gaps`` change. The change of costs."""
+        wide = self.pad_cost(cost)
+        return _kernels.block_frank_wolfe(
+            batch, self.shape, *prior, C, weights, eta, wide.astype(weights.dtype), wide, picks, inner, sets, gaps
+        )
+
+    def block_gaps(
+        self, batch: Batch, w: FloatArray, cost: FloatArray, C: float, sets: _kernels.ActiveSets, hinges: FloatArray,
+        gaps: FloatArray,
+    ) -> Callable[[int, int], None]:  # fmt: skip
+        """What fills in hinges and gaps of examples from the first to before the last, at the weights ``w``."""
+        weights, wide = self.for_search(w), self.pad_cost(cost)
+        return lambda a, b: _kernels.block_gaps(batch, self.shape, weights, wide, C, a, b, sets, hinges, gaps)
+
+    def active_features(self, batch: Batch, sets: _kernels.ActiveSets, first: int, last: int, eta: FloatArray) -> None:
+        """Add up eta of active sets, padded."""
+        _kernels.active_features(batch, self.shape, sets, first, last, eta)
 
     # ---- aggregates over all labellings -------------------------------------------------------------------------
 

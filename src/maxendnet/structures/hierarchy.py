@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from maxendnet import _kernels
 from maxendnet.backends import Threads
 from maxendnet.data.batch import Batch
-from maxendnet.structures.forest import FloatArray, Forest
+from maxendnet.structures.forest import FloatArray, Forest, KernelPrior
 from maxendnet.structures.k_best import k_best
 
 if TYPE_CHECKING:
@@ -42,8 +43,9 @@ class Hierarchy(Forest):
     order of their numbers. A labelling in which a parent and a child have a forbidden pair of labels does not exist.
 
     Inference is exact: from the leaves to the roots, for each label of a parent, its children are a chain. The work is
-    the sum over nodes of the allowed labels of parent, node and left neighbour, multiplied. Solvers with kernels of
-    their own are made for pairs of labels and do not take it (`pairwise`).
+    the sum over nodes of the allowed labels of parent, node and left neighbour, multiplied. Of the
+    solvers with kernels of their own `BlockFrankWolfe` alone takes it, and `ProximalPoint` by it; the others are made
+    for pairs of labels (`pairwise`).
 
     Parameters
     ----------
@@ -66,7 +68,6 @@ class Hierarchy(Forest):
     siblings: bool = False
     forbidden: tuple[tuple[int, int], ...] = ()
     pairwise = False
-    by_blocks = False
     described = "a hierarchy (siblings or forbidden_pairs)"
 
     # ---- weights: flat for everyone, the kernels too ------------------------------------------------------------
@@ -95,7 +96,10 @@ class Hierarchy(Forest):
         return w.copy()
 
     def unpad(self, padded: FloatArray) -> FloatArray:
-        return padded
+        return padded.copy()
+
+    def for_search(self, w: FloatArray, dtype: type = np.float64) -> NDArray:
+        return np.array(w, dtype=np.float64)  # in double precision always
 
     @cached_property
     def forbidden_matrix(self) -> NDArray[np.uint8]:
@@ -105,17 +109,43 @@ class Hierarchy(Forest):
             matrix[tuple(np.array(self.forbidden).T)] = 1
         return matrix
 
-    def model(self, w: FloatArray) -> _kernels.HierarchyModel:
-        """What the kernels read."""
+    def model(self, w: FloatArray, sums: bool = True) -> _kernels.HierarchyModel:
+        """What the kernels read; the exponentials of ``siblings`` are for sums over labellings."""
         w = np.ascontiguousarray(w)
         table = shift = None
-        if self.n_siblings:
+        if self.n_siblings and sums:
             siblings = self.parts(w).siblings
             if np.all(siblings.max(axis=(2, 3)) - siblings.min(axis=(2, 3)) <= WIDEST):
                 shift = siblings.max(axis=(2, 3))
                 table = np.exp(siblings - shift[:, :, None, None])
         forbidden = self.forbidden_matrix if self.forbidden else None
         return _kernels.HierarchyModel(self.shape, self.siblings, w, table, shift, forbidden)
+
+    # ---- block by block -----------------------------------------------------------------------------------------
+
+    def block_updates(
+        self, batch: Batch, prior: KernelPrior, C: float, weights: NDArray, eta: FloatArray, cost: FloatArray,
+        picks: NDArray[np.int64], inner: int, sets: _kernels.ActiveSets, gaps: FloatArray,
+    ) -> float:  # fmt: skip
+        model = self.model(weights, sums=False)
+        return _kernels.hierarchy_block_frank_wolfe(
+            batch, model, *prior, C, weights, eta, cost, picks, inner, sets, gaps
+        )
+
+    def block_gaps(
+        self, batch: Batch, w: FloatArray, cost: FloatArray, C: float, sets: _kernels.ActiveSets, hinges: FloatArray,
+        gaps: FloatArray,
+    ) -> Callable[[int, int], None]:  # fmt: skip
+        model = self.model(w, sums=False)
+        return lambda a, b: _kernels.hierarchy_block_gaps(batch, model, cost, C, a, b, sets, hinges, gaps)
+
+    def active_features(self, batch: Batch, sets: _kernels.ActiveSets, first: int, last: int, eta: FloatArray) -> None:
+        # of the model only its sizes matter here
+        _kernels.hierarchy_active_features(batch, self._without_weights, sets, first, last, eta)
+
+    @cached_property
+    def _without_weights(self) -> _kernels.HierarchyModel:
+        return self.model(np.zeros(self.n_weights), sums=False)
 
     # ---- aggregates over all labellings -------------------------------------------------------------------------
 
@@ -168,7 +198,7 @@ class Hierarchy(Forest):
         """Of every example a node none of whose labels is possible with what lies below it, or -1."""
         nodes = np.full(len(batch.offsets) - 1, -1)
         if self.forbidden:
-            model = self.model(np.zeros(self.n_weights))
+            model = self._without_weights
             self._each(batch, backend, lambda a, b, _: _kernels.hierarchy_impossible(batch, model, a, b, nodes))
         return nodes
 
@@ -177,7 +207,7 @@ class Hierarchy(Forest):
     def hinges(
         self, problem: Problem, w: FloatArray, slack: Slack, gradient: bool, single: bool
     ) -> tuple[FloatArray, FloatArray]:
-        model, values = self.model(w), np.zeros(problem.n_examples)
+        model, values = self.model(w, sums=False), np.zeros(problem.n_examples)
 
         def part(first: int, last: int, buffer: FloatArray | None) -> None:
             _kernels.hierarchy_hinge(

@@ -62,10 +62,13 @@ def scale_of(margins: Sequence[FloatArray]) -> float:
     >>> scale_of([np.array([[1.0], [-1.0]]), np.array([[3.0], [-3.0]])])
     5.0
     """
-    known = [
-        column for m in margins if len(m) for column in m.T if np.isfinite(column[0])
-    ]  # else a field without labels
-    mean = float(np.mean([column.max() - column.mean() for column in known])) if known else 0.0
+    found = []
+    for m in margins:
+        for column in m.T:  # a field without labels is -inf everywhere, one that is forbidden at a leaf is so there
+            known = column[np.isfinite(column)]
+            if len(known):
+                found.append(known.max() - known.mean())
+    mean = float(np.mean(found)) if found else 0.0
     return TYPICAL / mean if mean > 0 else 1.0
 
 
@@ -87,8 +90,9 @@ def levels_of(
         found = []
         for m, some in zip(margins, labels):
             having = np.array([name in fields_of(label) for label in some], dtype=bool)
-            if having.any() and not having.all():
-                found.append(0.5 * (m[having, f].max() + m[~having, f].max()))
+            known = np.isfinite(m[:, f])
+            if (having & known).any() and (~having & known).any():
+                found.append(0.5 * (m[having & known, f].max() + m[~having & known, f].max()))
         out.append(float(np.mean(found)) if found else 0.0)
     return out
 

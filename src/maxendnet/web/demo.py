@@ -8,6 +8,7 @@ from pathlib import Path
 
 from maxendnet.web.evaluate import evaluate
 from maxendnet.web.extractor import Extractor
+from maxendnet.web.record import as_lines
 from maxendnet.web.toy import toy_pages
 
 LABELLED = 3
@@ -32,7 +33,7 @@ def demo(out: str | Path, seed: int = 0, echo: Callable[[str], object] = print) 
     extractor.save(out / "shop.medn")
     rest = [i for i, use in enumerate(first) if not use]
     records = extractor.extract([toy.pages[i] for i in rest], min_confidence=0.2)  # as `maxendnet web extract` does
-    text = "".join(json.dumps(record.to_json(), ensure_ascii=False) + "\n" for record in records)
+    text = as_lines(records)
     (out / "records.jsonl").write_text(text, encoding="utf-8")
     echo(f"\n{'page':<24}" + "".join(f"{name:<28}" for name in extractor.fields_))
     for record in records[:8]:

@@ -179,6 +179,8 @@ class Extractor(BaseEstimator):
                 ("model", self.model, MODELS) if self.model not in MODELS else ("features", self.features, tuple(SETS))
             )
             raise ValueError(f"{what} is {given!r}; choose one of {', '.join(map(repr, choice))}.")
+        if (self.siblings or self.constraints) and self.model != "hierarchical":
+            raise ValueError(f"siblings and constraints are for model='hierarchical', and model is {self.model!r}.")
         unknown = [name for name in chosen if name not in GROUPS]
         if unknown:
             raise ValueError(f"there is no feature group {unknown[0]!r}; choose among {', '.join(GROUPS)}.")

@@ -7,8 +7,11 @@ import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from sklearn.base import clone
+
 from maxendnet.model_file import ModelFileError, load, read, save
 from maxendnet.web.calibrate import Calibration
+from maxendnet.web.systems import STRUCTURES
 
 if TYPE_CHECKING:
     from maxendnet.web.extractor import Extractor
@@ -27,6 +30,7 @@ def save_extractor(extractor: Extractor, path: str | os.PathLike[str]) -> None:
         "kind": "web",
         "version": VERSION,
         "settings": settings,
+        "default_estimator": extractor.estimator is None,
         "fields": extractor.fields_,
         "sites": extractor.sites_,
         "together": sorted(extractor.together_),
@@ -56,9 +60,14 @@ def load_extractor(kind: type[Extractor], path: str | os.PathLike[str]) -> Extra
     estimator = load(path)
     try:
         extractor = kind(**found["settings"])
+        # the default one may change with the number of labelled sites, one that was given stays
+        extractor.estimator = None if found.get("default_estimator", False) else clone(estimator)
         extractor.estimator_ = estimator
         _restore(extractor, found)
         extractor.check_settings()
+        _number(extractor.agreement)
+        if STRUCTURES[extractor.model] != estimator.structure:
+            raise ValueError(f"its model is {extractor.model!r}, and its weights are of another")
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise ModelFileError(

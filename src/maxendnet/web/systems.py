@@ -8,7 +8,7 @@ from typing import Any
 from maxendnet.estimators import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN
 from maxendnet.markov_network import MarkovNetwork
 from maxendnet.solvers import SDCA, BlockFrankWolfe
-from maxendnet.web.blocks import forbidden_pairs, miss_cost
+from maxendnet.web.blocks import NONE, forbidden_pairs, miss_cost
 
 STRUCTURES = {"choice": "choice", "independent": "independent", "chain": "chain", "hierarchical": "tree"}
 
@@ -35,6 +35,7 @@ book, auto), with 1 to 5 labelled sites; ``many``, for new sites where many are 
 pages. Few sites say little about others, and what they have in common by chance must not count; many say more. Where
 leaves compete, a margin model is best and quick; where they do not, L2CRF is.
 """
+WHERE = tuple(CONSTANTS["choice"])
 MANY_SITES = 6
 """Labelled sites from which on they are many.
 
@@ -78,13 +79,16 @@ def estimator(system: str, strength: float | None = None, where: str = "known", 
     >>> estimator("lapmedn", where="new").C
     1.0
     """
-    if system not in SYSTEMS:
-        raise ValueError(f"there is no system {system!r}; choose one of {', '.join(SYSTEMS)}.")
+    for what, given, known in (("system", system, SYSTEMS), ("model", model, STRUCTURES), ("situation", where, WHERE)):
+        if given not in known:
+            raise ValueError(f"there is no {what} {given!r}; choose one of {', '.join(known)}.")
     if system == "crf":
+        if strength is not None:
+            raise ValueError(f"a CRF has no strength to set, got {strength!r}; l2crf and l1crf have one.")
         return CRF(tol=0.01)
     competing = model == "choice"
     by_use = CONSTANTS["choice" if competing else "other models"]
-    constants: dict[str, Any] = dict(by_use.get(where, by_use["new"])[system])
+    constants: dict[str, Any] = dict((by_use["new"] if where not in by_use else by_use[where])[system])
     if strength is not None:
         constants["lam" if system in ("l2crf", "l1crf") else "C"] = strength
     if system in ("l2crf", "l1crf"):
@@ -117,6 +121,7 @@ def set_model(
     estimator.set_params(
         structure=STRUCTURES[model],
         siblings=tree and siblings,
+        rest=NONE if model == "choice" and NONE in labels else None,
         forbidden_pairs=forbidden_pairs(labels) if tree and constraints else None,
     )
     if "cost" in estimator.get_params():

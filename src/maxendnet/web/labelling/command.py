@@ -8,8 +8,6 @@ import webbrowser
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from sklearn.base import clone
-
 from maxendnet.web.extractor import Extractor
 from maxendnet.web.folder import Progress, labelled_folder, project_fields
 from maxendnet.web.labelling.label_file import LabelFile
@@ -57,8 +55,6 @@ def prepare(
         notes.append(f"{file.path} has not made {model}, which is kept as {old.name}")
     if settings is not None and settings.layout_:
         settings = None  # it saw pages drawn by a browser, and here they are not
-    if settings is not None:
-        settings.estimator = clone(settings.estimator_)
     if new_sites:
         settings = Extractor(features="new")
     root = folder.resolve()
