@@ -29,8 +29,6 @@ TOL = {"choice": 0.005, "independent": 0.02, "chain": 0.02, "hierarchical": 0.02
 L1_TOL = 0.05
 PASSES = {"choice": 200, "independent": 400, "chain": 1500, "hierarchical": 1500}
 """Where a page is an example, a pass is a handful of updates."""
-WITH_SIBLINGS = 400
-"""No block-coordinate solver takes siblings: a pass is one of the whole gradient, and slow."""
 
 
 GRIDS: dict[str, dict[str, list[Constants]]] = {
@@ -98,8 +96,9 @@ def chosen(system: str, model: str, protocol: Protocol) -> Constants:
 def make(system: str, constants: Constants, model: str, siblings: bool = False) -> Any:
     """A system with its constants, for pages as ``model`` takes them; neighbouring blocks scored together, or not."""
     tol = L1_TOL if system.startswith("L1") else TOL[model]
-    passes = WITH_SIBLINGS if siblings else PASSES[model]
-    options: dict[str, Any] = {"tol": tol, "max_passes": passes, "structure": STRUCTURES[model], "siblings": siblings}
+    options: dict[str, Any] = {
+        "tol": tol, "max_passes": PASSES[model], "structure": STRUCTURES[model], "siblings": siblings,
+    }  # fmt: skip
     if system == "CRF":
         # nothing holds the weights back: it goes on until the gradient is a thousandth of the first one
         return CRF(**options | {"tol": 1e-3})
