@@ -7,7 +7,7 @@
 #include "active_sets.hpp"
 #include "direction.hpp"
 #include "forest.hpp"
-#include "hierarchy_recursions.hpp"
+#include "hierarchy_features.hpp"
 #include "kernels.hpp"
 
 namespace maxendnet {

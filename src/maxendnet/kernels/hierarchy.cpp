@@ -1,5 +1,5 @@
 // What is asked of a hierarchy: best labellings, marginals, draws, and the losses with their gradients.
-#include "hierarchy_recursions.hpp"
+#include "hierarchy_features.hpp"
 
 namespace maxendnet {
 
