@@ -4,7 +4,7 @@
 >>> X = [[{"word": "the"}, {"word": "dog"}], [{"word": "dogs"}]]
 >>> model = LapMEDN(C=10).fit(X, [["DET", "NOUN"], ["NOUN"]])
 >>> model.predict([[{"word": "the"}, {"word": "dogs"}]])
-[array(['DET', 'NOUN'], dtype='<U4')]
+[['DET', 'NOUN']]
 """
 
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ from maxendnet.priors import (
     StudentT,
     Uniform,
 )
+from maxendnet.structures import Chain, Choice, Independent, Tree
 
 if TYPE_CHECKING:
     from maxendnet.model_file import ModelFileError, load
@@ -53,11 +54,14 @@ __all__ = [
     "L1M3N",
     "L2CRF",
     "M3N",
+    "Chain",
+    "Choice",
     "Examples",
     "Exponential",
     "Flat",
     "Gaussian",
     "Hinge",
+    "Independent",
     "Jeffreys",
     "L1Ball",
     "LapMEDN",
@@ -71,6 +75,7 @@ __all__ = [
     "SpikeSlab",
     "SquaredL1",
     "StudentT",
+    "Tree",
     "Uniform",
     "load",
     "path",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -53,19 +54,17 @@ class MaxEnDNet(MarkovNetwork):
     >>> from maxendnet import MaxEnDNet, SpikeSlab
     >>> X, y = [[[0.0], [1.0]], [[1.0]]], [["a", "b"], ["b"]]
     >>> MaxEnDNet(prior=SpikeSlab(p=0.5, v=2.0)).fit(X, y).predict(X)
-    [array(['a', 'b'], dtype='<U1'), array(['b'], dtype='<U1')]
+    [['a', 'b'], ['b']]
     """
 
-    def __init__(self, prior=None, loss=None, C=1.0, structure="chain", bias=False, ends=False, solver=None, tol=1e-3,
-                 max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0, siblings=False,
-                 forbidden_pairs=None, rest=None):  # fmt: skip
+    def __init__(self, prior=None, loss=None, C=1.0, structure="chain", solver=None, tol=1e-3,
+                 max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self.prior = prior
         self.loss = loss
         self.C = C
-        self._store(structure, bias, ends, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, siblings,
-                    forbidden_pairs, rest)  # fmt: skip
+        self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
 
-    def _compose(self):
+    def compose(self):
         prior = Gaussian() if self.prior is None else self.prior
         loss = Hinge() if self.loss is None else self.loss
         if not (isinstance(prior, Piece) and hasattr(prior, "penalty")):
@@ -99,18 +98,16 @@ class M3N(MarkovNetwork):
     >>> from maxendnet import M3N
     >>> X, y = [[[0.0], [1.0]], [[1.0]]], [["a", "b"], ["b"]]
     >>> M3N(C=10).fit(X, y).predict(X)
-    [array(['a', 'b'], dtype='<U1'), array(['b'], dtype='<U1')]
+    [['a', 'b'], ['b']]
     """
 
-    def __init__(self, C=1.0, cost=None, structure="chain", bias=False, ends=False, solver=None, tol=1e-3,
-                 max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0, siblings=False,
-                 forbidden_pairs=None, rest=None):  # fmt: skip
+    def __init__(self, C=1.0, cost=None, structure="chain", solver=None, tol=1e-3,
+                 max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self.C = C
         self.cost = cost
-        self._store(structure, bias, ends, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, siblings,
-                    forbidden_pairs, rest)  # fmt: skip
+        self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
 
-    def _compose(self):
+    def compose(self):
         return Gaussian(), Hinge(self.cost), positive("C", self.C, CLOSER), solvers.BlockFrankWolfe()
 
 
@@ -142,24 +139,21 @@ class LapMEDN(MarkovNetwork):
     >>> X, y = [[[0.0], [1.0]], [[1.0]]], [["a", "b"], ["b"]]
     >>> model = LapMEDN(C=10, lam=4).fit(X, y)
     >>> model.predict(X)
-    [array(['a', 'b'], dtype='<U1'), array(['b'], dtype='<U1')]
+    [['a', 'b'], ['b']]
     >>> model.posterior_.kind
     'exact'
     """
 
-    def __init__(self, C=1.0, lam=1.0, method="exact", iterations=None, cost=None, structure="chain", bias=False,
-                 ends=False, solver=None, tol=1e-3, max_passes=1000, n_jobs=None, warm_start=False, random_state=None,
-                 verbose=0, siblings=False,
-                 forbidden_pairs=None, rest=None):  # fmt: skip
+    def __init__(self, C=1.0, lam=1.0, method="exact", iterations=None, cost=None, structure="chain", solver=None,
+                 tol=1e-3, max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self.C = C
         self.lam = lam
         self.method = method
         self.iterations = iterations
         self.cost = cost
-        self._store(structure, bias, ends, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, siblings,
-                    forbidden_pairs, rest)  # fmt: skip
+        self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
 
-    def _compose(self):
+    def compose(self):
         lam, C = positive("lam", self.lam, "a larger lam is a sparser prior."), positive("C", self.C, CLOSER)
         if self.method == "exact":
             return Laplace(lam), Hinge(self.cost), C, solvers.BlockFrankWolfe()
@@ -174,16 +168,18 @@ class LapMEDN(MarkovNetwork):
         if self.method == "exact" or self.solver is None:
             return super()._solver(default, problem)
         # under the variational method, solver= is the one for its Gaussian problems
-        inner = super()._solver(default, problem.with_prior(Gaussian()))
+        inner = super()._solver(default, problem.ask(prior=Gaussian()))
         return solvers.Variational(self.iterations, inner)
 
-    def _keep(self, problem, result: Result):
-        super()._keep(problem, result)
-        if self.method == "variational":
-            self.trace_ = [
-                row._replace(primal=self._halved(problem, row.primal), dual=self._halved(problem, row.dual))
-                for row in result.trace
-            ]
+    def _model(self, examples, classes, problem, result: Result):
+        model = super()._model(examples, classes, problem, result)
+        if self.method == "exact":
+            return model
+        trace = [
+            row._replace(primal=self._halved(problem, row.primal), dual=self._halved(problem, row.dual))
+            for row in result.trace
+        ]
+        return replace(model, report=model.report._replace(trace=trace))
 
     def _halved(self, problem, value: float) -> float:
         """A value of the exact problem with four times lam and twice C, in the terms of the algorithm's objective."""
@@ -226,19 +222,17 @@ class L1M3N(MarkovNetwork):
     >>> from maxendnet import L1M3N
     >>> X, y = [[[0.0], [1.0]], [[1.0]]], [["a", "b"], ["b"]]
     >>> L1M3N(C=10).fit(X, y).predict(X)
-    [array(['a', 'b'], dtype='<U1'), array(['b'], dtype='<U1')]
+    [['a', 'b'], ['b']]
     """
 
-    def __init__(self, C=1.0, radius=None, cost=None, structure="chain", bias=False, ends=False, solver=None, tol=1e-3,
-                 max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0, siblings=False,
-                 forbidden_pairs=None, rest=None):  # fmt: skip
+    def __init__(self, C=1.0, radius=None, cost=None, structure="chain", solver=None, tol=1e-3,
+                 max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self.C = C
         self.radius = radius
         self.cost = cost
-        self._store(structure, bias, ends, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, siblings,
-                    forbidden_pairs, rest)  # fmt: skip
+        self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
 
-    def _compose(self):
+    def compose(self):
         ball = self.radius is not None
         prior = L1Ball(positive("radius", self.radius, "None is the penalty form.")) if ball else L1(0.5)
         return prior, Hinge(self.cost), positive("C", self.C, CLOSER), solvers.ProximalPoint()
@@ -256,16 +250,14 @@ class CRF(MarkovNetwork):
     >>> from maxendnet import CRF
     >>> X, y = [[[0.0], [1.0]], [[1.0]]], [["a", "b"], ["b"]]
     >>> CRF().fit(X, y).predict(X)
-    [array(['a', 'b'], dtype='<U1'), array(['b'], dtype='<U1')]
+    [['a', 'b'], ['b']]
     """
 
-    def __init__(self, structure="chain", bias=False, ends=False, solver=None, tol=1e-3, max_passes=1000, n_jobs=None,
-                 warm_start=False, random_state=None, verbose=0, siblings=False,
-                 forbidden_pairs=None, rest=None):  # fmt: skip
-        self._store(structure, bias, ends, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, siblings,
-                    forbidden_pairs, rest)  # fmt: skip
+    def __init__(self, structure="chain", solver=None, tol=1e-3, max_passes=1000, n_jobs=None,
+                 warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+        self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
 
-    def _compose(self):
+    def compose(self):
         return Flat(), Log(), 1.0, solvers.LBFGS()
 
 
@@ -281,17 +273,15 @@ class L1CRF(MarkovNetwork):
     >>> from maxendnet import L1CRF
     >>> X, y = [[[0.0], [1.0]], [[1.0]]], [["a", "b"], ["b"]]
     >>> L1CRF(lam=0.1).fit(X, y).predict(X)
-    [array(['a', 'b'], dtype='<U1'), array(['b'], dtype='<U1')]
+    [['a', 'b'], ['b']]
     """
 
-    def __init__(self, lam=1.0, structure="chain", bias=False, ends=False, solver=None, tol=1e-3, max_passes=1000,
-                 n_jobs=None, warm_start=False, random_state=None, verbose=0, siblings=False,
-                 forbidden_pairs=None, rest=None):  # fmt: skip
+    def __init__(self, lam=1.0, structure="chain", solver=None, tol=1e-3, max_passes=1000,
+                 n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self.lam = lam
-        self._store(structure, bias, ends, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, siblings,
-                    forbidden_pairs, rest)  # fmt: skip
+        self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
 
-    def _compose(self):
+    def compose(self):
         return L1(positive("lam", self.lam, UNPENALISED)), Log(), 1.0, solvers.OWLQN()
 
 
@@ -307,17 +297,15 @@ class L2CRF(MarkovNetwork):
     >>> from maxendnet import L2CRF
     >>> X, y = [[[0.0], [1.0]], [[1.0]]], [["a", "b"], ["b"]]
     >>> L2CRF(lam=0.1).fit(X, y).predict(X)
-    [array(['a', 'b'], dtype='<U1'), array(['b'], dtype='<U1')]
+    [['a', 'b'], ['b']]
     """
 
-    def __init__(self, lam=1.0, structure="chain", bias=False, ends=False, solver=None, tol=1e-3, max_passes=1000,
-                 n_jobs=None, warm_start=False, random_state=None, verbose=0, siblings=False,
-                 forbidden_pairs=None, rest=None):  # fmt: skip
+    def __init__(self, lam=1.0, structure="chain", solver=None, tol=1e-3, max_passes=1000,
+                 n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self.lam = lam
-        self._store(structure, bias, ends, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, siblings,
-                    forbidden_pairs, rest)  # fmt: skip
+        self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
 
-    def _compose(self):
+    def compose(self):
         return Gaussian(1.0 / positive("lam", self.lam, UNPENALISED)), Log(), 1.0, solvers.LBFGS()
 
 

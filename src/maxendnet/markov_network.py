@@ -2,46 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from maxendnet import solvers
-from maxendnet.backends import Threads, one_blas_thread
-from maxendnet.data.batch import UNJOINED, Batch, encode, labels_by_node_type
-from maxendnet.data.choices import check_rest, rest_of
+from maxendnet.backends import Backend, Threads, one_blas_thread
 from maxendnet.data.examples import Examples, as_examples, distinct_labels
-from maxendnet.data.forbidden_pairs import check_directions, check_pairs, check_possible, pair_codes
 from maxendnet.losses import Hinge
+from maxendnet.models.fitted import FitReport, FittedModel
 from maxendnet.posterior import PointEstimate, Posterior
 from maxendnet.priors.base import is_number
 from maxendnet.problem import Problem
 from maxendnet.solvers import Monitor, Solver, run
 from maxendnet.solvers.base import Result, check_requirements
-from maxendnet.structures import Choice, Forest, Hierarchy
+from maxendnet.structures import as_structure
 
 COMMON = """\
-    structure : {"chain", "tree", "independent", "choice"}, default="chain"
-        Which nodes are joined: each to the one before it, by the edges that come with the examples, or none. Edges that
-        come with an example are used under "chain" too. With "choice" nodes compete: at most one node of an example has
-        another label than ``rest``; see `Choice`.
-    bias : bool, default=False
-        Add a weight for every label.
-    ends : bool, default=False
-        Add weights for every label at the first and at the last node (of a tree: at the root and at the leaves).
-    siblings : bool, default=False
-        Add weights for every pair of neighbouring children of a node given its label; see `Hierarchy`. Children stand
-        in the order of their numbers.
-    forbidden_pairs : list of (label, label) or None, default=None
-        Labels that a parent and its child (in a chain, a node and the next) cannot have together, neither in learning
-        nor in prediction.
-    rest : label or None, default=None
-        With structure="choice", the label of all nodes but the chosen one. None is the most frequent label that can be.
+    structure : a structure or its name, default="chain"
+        How the labels of one example depend on each other: `Chain`, `Tree`, `Independent` or `Choice`, with options such
+        as ``Chain(bias=True)``. A name in small letters is short for the default of one.
     solver : Solver or None, default=None
         None takes the one made for the model.
     tol : float, default=1e-3
@@ -57,6 +40,10 @@ COMMON = """\
         For the order in which examples are visited.
     verbose : int, default=0
         1 shows a progress line, 2 a line for every look at the gap.
+    backend : Backend or None, default=None
+        Where sums over all examples are computed. None is ``Threads(n_jobs)``.
+    callback : callable or None, default=None
+        Called with a `Progress` after every look at the gap. If it returns True the fit stops there.
 
     Attributes
     ----------
@@ -64,13 +51,15 @@ COMMON = """\
     transitions_ : ndarray of shape (n_labels, n_labels), or (n_edge_types, n_labels, n_labels) for several types
         Row: the left node, or the parent.
     siblings_ : ndarray of shape (n_labels, n_labels, n_labels), or (n_edge_types, n_labels, n_labels, n_labels)
-        With ``siblings``: label of the parent, of the left child, of the right one; its edge has the type. Otherwise
-        empty.
+        With ``Tree(siblings=True)``: label of the parent, of the left child, of the right one; its edge has the type.
+        Otherwise empty.
     intercept_, start_, end_ : ndarray of shape (n_labels,)
-        With ``bias`` and ``ends``; zero otherwise.
+        With the options ``bias`` and ``ends`` of the structure; zero otherwise.
     edge_coef_ : ndarray of shape (n_edge_features, n_labels, n_labels)
     tied_coef_ : ndarray of shape (n_tied,)
     classes_ : ndarray of shape (n_labels,)
+    model_ : FittedModel
+        Weights, structure, labels and posterior in one object.
     posterior_ : Posterior, VariationalPosterior or PointEstimate
     objective_, dual_, gap_ : float
         The objective at the weights returned, a lower bound of its minimum, and their relative difference.
@@ -84,9 +73,18 @@ COMMON = """\
     feature_names_ : tuple of str or None
 """
 
+MOVED = {
+    "bias": "structure=Chain(bias={})",
+    "ends": "structure=Chain(ends={})",
+    "siblings": "structure=Tree(siblings={})",
+    "forbidden_pairs": "structure=Tree(forbidden={})",
+    "rest": "structure=Choice(rest={})",
+}
+"""Settings of version 0.1.0 that are options of structures now."""
+
 
 class MarkovNetwork(BaseEstimator):
-    """Base of the estimators; a row of the table says only what `_compose` returns."""
+    """Base of the estimators; a row of the table says only what `compose` returns."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -97,11 +95,12 @@ class MarkovNetwork(BaseEstimator):
             heading = "" if "    Parameters\n" in doc else "\n    Parameters\n    ----------\n"
             cls.__doc__ = start.rstrip() + "\n" + heading + COMMON + "\n    Examples\n" + examples
 
-    def _store(self, structure, bias, ends, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose,
-               siblings, forbidden_pairs, rest):  # fmt: skip
+    def __new__(cls, *args: Any, **settings: Any) -> Any:
+        moved_setting(cls.__name__, settings)
+        return super().__new__(cls)
+
+    def _store(self, structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback):
         self.structure = structure
-        self.bias = bias
-        self.ends = ends
         self.solver = solver
         self.tol = tol
         self.max_passes = max_passes
@@ -109,11 +108,17 @@ class MarkovNetwork(BaseEstimator):
         self.warm_start = warm_start
         self.random_state = random_state
         self.verbose = verbose
-        self.siblings = siblings
-        self.forbidden_pairs = forbidden_pairs
-        self.rest = rest
+        self.backend = backend
+        self.callback = callback
 
-    def _compose(self) -> tuple[Any, Any, float, Solver]:
+    def set_params(self, **params: Any) -> MarkovNetwork:
+        """Change settings by name; ``structure__bias=True`` changes an option of the structure."""
+        moved_setting(type(self).__name__, params)
+        if isinstance(self.structure, str) and any(name.startswith("structure__") for name in params):
+            params.setdefault("structure", as_structure(self.structure))
+        return super().set_params(**params)
+
+    def compose(self) -> tuple[Any, Any, float, Solver]:
         """Prior, loss, C and default solver."""
         raise NotImplementedError
 
@@ -135,11 +140,9 @@ class MarkovNetwork(BaseEstimator):
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
-        # what kernels hold cannot be copied or pickled: a warm start begins afresh, the sizes make their caches anew
+        # what solvers hold cannot be copied or pickled: a warm start begins afresh
         state = super().__getstate__()
-        if "_structure" in state:
-            state = state | {"_state": None, "_structure": replace(state["_structure"])}
-        return state
+        return state | {"_state": None} if "_state" in state else state
 
     # ---- learning -----------------------------------------------------------------------------------------------
 
@@ -159,20 +162,18 @@ class MarkovNetwork(BaseEstimator):
         rng = self._check_settings()
         examples = self._read(X, y, sample_weight)
         classes = distinct_labels(np.asarray(examples.y))
-        type_allowed = labels_by_node_type(examples, classes) if examples.node_types is not None else None
-        problem, default = self._pose(examples, classes, type_allowed)
+        problem, default = self.pose(examples, classes)
         solver = self._solver(default, problem)
+        hooks = [Monitor(self.verbose, type(self).__name__), *([] if self.callback is None else [self.callback])]
         with one_blas_thread:
             result = run(
                 solver, problem, tol=self.tol, max_passes=self.max_passes, warm=self._warm_state(solver, problem),
-                seed=rng, monitor=Monitor(self.verbose, type(self).__name__),
+                seed=rng, hooks=hooks,
             )  # fmt: skip
+        model = self._model(examples, classes, problem, result)
         # nothing is stored before this line: a fit that fails or is interrupted leaves the last one whole
-        self.classes_, self._type_allowed = classes, type_allowed
-        self.n_features_in_, self.feature_names_ = examples.shape[1], examples.feature_names
-        self._structure = problem.structure
-        self._state = (type(solver), result.state, self._origin(problem)) if self.warm_start else None
-        self._keep(problem, result)
+        self._state = (type(solver), result.state, problem.fingerprint) if self.warm_start else None
+        self.set_model(model)
         return self
 
     def _check_settings(self) -> np.random.Generator:
@@ -181,9 +182,10 @@ class MarkovNetwork(BaseEstimator):
                 f"tol must be a positive number, got {self.tol!r}; it is the relative duality gap to reach."
             )
         require_count("max_passes", self.max_passes)
-        for name in ("bias", "ends", "warm_start", "siblings"):
-            if not isinstance(getattr(self, name), (bool, np.bool_)):
-                raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}.")
+        if not isinstance(self.warm_start, (bool, np.bool_)):
+            raise ValueError(f"warm_start must be True or False, got {self.warm_start!r}.")
+        if self.callback is not None and not callable(self.callback):
+            raise ValueError(f"callback must be None or a function of a Progress, got {self.callback!r}.")
         return generator(self.random_state)
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Examples:
@@ -192,35 +194,19 @@ class MarkovNetwork(BaseEstimator):
             raise ValueError(f"X has {len(examples)} examples but no node at all; there is nothing to learn from.")
         return examples
 
-    def _pose(self, examples: Examples, classes: NDArray, type_allowed: Any = None) -> tuple[Problem, Solver]:
+    def pose(self, examples: Examples, classes: NDArray) -> tuple[Problem, Solver]:
         """The learning problem, and the solver to take if none was asked for."""
-        prior, loss, C, default = self._compose()
-        batch = encode(examples, classes, self.structure, bias=self.bias, ends=self.ends, type_allowed=type_allowed)
-        joined = self.structure not in UNJOINED
-        structure = Forest(
-            n_features=examples.n_features + int(self.bias) + 2 * int(self.ends),
-            n_labels=len(classes),
-            n_edge_types=examples.n_edge_types if joined else 0,
-            n_edge_features=examples.n_edge_features if joined else 0,
-            n_tied=examples.n_tied,
-        )
-        siblings, forbidden = self._triples_and_pairs(classes)
-        if siblings or forbidden:
-            if not joined:
-                raise ValueError(
-                    f"siblings and forbidden_pairs are about nodes that are joined, and structure={self.structure!r} "
-                    "joins none; choose structure='tree' or 'chain'."
-                )
-            structure = Hierarchy(**asdict(structure), siblings=siblings, forbidden=forbidden)
-            check_directions(batch, examples)
-            check_pairs(batch, examples, classes, structure.forbidden_matrix)
-        if self.structure == "choice":
-            structure = Choice(**asdict(structure), rest=rest_of(batch, examples, classes, self.rest))
-        return Problem(batch, structure, loss, prior, C, Threads(self.n_jobs)), default
+        prior, loss, C, default = self.compose()
+        structure = as_structure(self.structure)
+        structure.check()
+        return Problem.pose(structure.bind(examples, classes), loss, prior, C, self._backend()), default
 
-    def _triples_and_pairs(self, classes: NDArray) -> tuple[bool, tuple[tuple[int, int], ...]]:
-        """Whether neighbouring children are scored together, and the pairs that are forbidden, as numbers."""
-        return bool(self.siblings), pair_codes(self.forbidden_pairs, classes)
+    def _backend(self) -> Backend:
+        if self.backend is None:
+            return Threads(self.n_jobs)
+        if not isinstance(self.backend, Backend):
+            raise ValueError(f"backend must be None or a backend such as Threads(2), got {self.backend!r}.")
+        return self.backend
 
     def _warm_state(self, solver: Solver, problem: Problem) -> Any:
         """The last state of the same solver, where it is of use: on a problem of the same shape.
@@ -228,18 +214,39 @@ class MarkovNetwork(BaseEstimator):
         Dual variables belong to labellings of certain examples, with their weights and costs. Taken for those of
         others they would certify what is not true.
         """
-        kind, state, origin = getattr(self, "_state", None) or (None, None, None)
-        if not self.warm_start or kind is not type(solver) or self._structure != problem.structure:
+        kind, state, fingerprint = self.warm_state or (None, None, None)
+        if not self.warm_start or kind is not type(solver) or self.model_.layout != problem.structure.layout:
             return None
-        return state if solver.warm_anywhere or origin == self._origin(problem) else None
+        return state if solver.warm_anywhere or fingerprint == problem.fingerprint else None
 
-    @staticmethod
-    def _origin(problem: Problem) -> str:
-        """What tells one set of examples, weights and costs from another."""
-        digest = hashlib.blake2b(problem.cost.tobytes())
-        for value in problem.batch:
-            digest.update(value.data if isinstance(value, np.ndarray) and value.size else repr(value).encode())
-        return digest.hexdigest()
+    @property
+    def warm_state(self) -> Any:
+        """What a warm start begins from: the solver's state at the end of the last fit, or None. It can be set."""
+        return getattr(self, "_state", None)
+
+    @warm_state.setter
+    def warm_state(self, state: Any) -> None:
+        self._state = state
+
+    def _model(self, examples: Examples, classes: NDArray, problem: Problem, result: Result) -> FittedModel:
+        *values, posterior = self._report(problem, result)
+        objective, dual, gap = map(float, values)
+        report = FitReport(
+            objective, dual, gap, result.converged and not gap > self.tol, result.which, result.n_pass, result.trace
+        )
+        return FittedModel(
+            clone(as_structure(self.structure)), problem.structure.layout, classes, result.w, posterior,
+            examples.n_features, examples.feature_names, report, type(self).__name__,
+        )  # fmt: skip
+
+    def set_model(self, model: FittedModel) -> None:
+        """Become an estimator with this fitted model: set the attributes that `fit` sets."""
+        self.model_ = model
+        self.classes_, self.posterior_ = model.classes, model.posterior
+        self.n_features_in_, self.feature_names_ = model.n_features_in, model.feature_names
+        self.objective_, self.dual_, self.gap_, self.converged_, self.which_, self.n_passes_, self.trace_ = model.report
+        for name, part in model.named_weights().items():
+            setattr(self, f"{name}_", part)
 
     def _report(self, problem: Problem, result: Result) -> tuple[float, float, float, Any]:
         """Objective, dual, gap and posterior, in the terms of this estimator."""
@@ -250,59 +257,23 @@ class MarkovNetwork(BaseEstimator):
             eta = prior.gradient(mu)  # a solver that works in the primal: the posterior is the one with this mean
         return result.primal, result.dual, result.gap, Posterior(prior, eta)
 
-    def _keep(self, problem: Problem, result: Result) -> None:
-        *values, self.posterior_ = self._report(problem, result)
-        self.objective_, self.dual_, self.gap_ = map(float, values)
-        self.converged_, self.which_ = result.converged and not self.gap_ > self.tol, result.which
-        self.trace_, self.n_passes_ = result.trace, result.n_pass
-        self._set_weights(result.w)
-
-    def _set_weights(self, w: NDArray[np.float64]) -> None:
-        self._w = w
-        parts = self._structure.parts(w)
-        n = self.n_features_in_
-        self.coef_ = parts.node[:n]
-        extra, zero = parts.node[n:], np.zeros(self._structure.n_labels)
-        self.intercept_ = extra[0] if self.bias else zero
-        self.start_ = extra[-2] if self.ends else zero
-        self.end_ = extra[-1] if self.ends else zero
-        self.transitions_ = parts.transitions[0] if len(parts.transitions) == 1 else parts.transitions
-        self.edge_coef_, self.tied_coef_ = parts.edge, parts.tied
-        siblings = getattr(parts, "siblings", np.zeros((0, *[len(zero)] * 3)))
-        self.siblings_ = siblings[0] if len(siblings) == 1 else siblings
-
     # ---- prediction ---------------------------------------------------------------------------------------------
 
-    def _prepare(self, X: Any) -> tuple[Examples, Batch, Threads]:
-        check_is_fitted(self, "coef_")
-        examples = as_examples(
-            X, feature_names=self.feature_names_, n_features=self.n_features_in_, estimator=type(self).__name__
-        )
-        s = self._structure
-        extra = int(self.bias) + 2 * int(self.ends)
-        if s.n_features != self.n_features_in_ + extra or not is_named(s, self.structure):
-            raise ValueError("structure, bias or ends was changed after the fit; set it back, or fit again.")
-        if self._triples_and_pairs(self.classes_) != (getattr(s, "siblings", False), getattr(s, "forbidden", ())):
-            raise ValueError("siblings or forbidden_pairs was changed after the fit; set it back, or fit again.")
-        if isinstance(s, Choice) and self.rest is not None and not np.array_equal(self.classes_[s.rest], self.rest):
-            raise ValueError("rest was changed after the fit; set it back, or fit again.")
-        batch = encode(
-            replace(examples, y=None), self.classes_, self.structure, bias=self.bias, ends=self.ends,
-            type_allowed=self._type_allowed, n_edge_types=s.n_edge_types, n_edge_features=s.n_edge_features,
-            n_tied=s.n_tied,
-        )  # fmt: skip
-        backend = Threads(self.n_jobs)
-        if isinstance(s, Hierarchy):
-            check_directions(batch, examples)
-            check_possible(s.impossible(batch, backend), examples)
-        if isinstance(s, Choice):
-            check_rest(batch, examples, s.rest)
-        return examples, batch, backend
+    def _prepare(self, X: Any) -> tuple[Examples, Any]:
+        """The examples, and the structure bound to them."""
+        check_is_fitted(self, "model_")
+        now, fitted = as_structure(self.structure), self.model_.structure
+        if type(now) is not type(fitted) or repr(now.get_params()) != repr(fitted.get_params()):
+            raise ValueError(
+                f"structure was changed after the fit, from {fitted!r} to {now!r}; set it back, or fit again."
+            )
+        examples = self.model_.read(X)
+        return examples, self.model_.bind(examples)
 
     def predict(self, X: Any) -> Any:
-        """The best labelling of every example: a list of label arrays (one array if X is a 2-D array)."""
-        examples, batch, backend = self._prepare(X)
-        return examples.split(self.classes_[self._structure.decode(self._w, batch, backend)])
+        """The best labelling of every example: a list of labels for each (one array if X is a 2-D array)."""
+        examples, bound = self._prepare(X)
+        return self.model_.labellings(examples, bound.decode(self.model_.weights, backend=self._backend()))
 
     def predict_marginals(self, X: Any) -> Any:
         """Probability of every label at every node: a list of arrays of shape (n_nodes, n_labels).
@@ -310,47 +281,45 @@ class MarkovNetwork(BaseEstimator):
         For likelihood models these are the model's probabilities. For margin models they are made from the scores in
         the same way, are not calibrated, and serve for ranking.
         """
-        examples, batch, backend = self._prepare(X)
-        return examples.split(self._structure.logsum(self._w, batch, backend=backend)[1])
+        examples, bound = self._prepare(X)
+        return examples.split(bound.logsum(self.model_.weights, backend=self._backend())[1].node)
 
     def predict_max_marginals(self, X: Any) -> Any:
         """Score of the best labelling with each label at each node: a list of arrays of shape (n_nodes, n_labels)."""
-        examples, batch, backend = self._prepare(X)
-        return examples.split(self._structure.max_marginals(self._w, batch, backend))
+        examples, bound = self._prepare(X)
+        return examples.split(bound.max_marginals(self.model_.weights, backend=self._backend()))
 
-    def predict_top(self, X: Any, k: int = 5) -> list[list[tuple[float, NDArray]]]:
+    def predict_top(self, X: Any, k: int = 5) -> list[list[tuple[float, list[Any]]]]:
         """The k best labellings of every example, best first, as pairs (score, labels); fewer where fewer exist."""
         require_count("k", k)
-        examples, batch, backend = self._prepare(X)
-        values, labels = self._structure.top(self._w, batch, int(k), backend)
+        examples, bound = self._prepare(X)
+        values, labels = bound.top(self.model_.weights, int(k), backend=self._backend())
         found = [np.split(row, examples.offsets[1:-1]) for row in labels]
         return [
-            [(float(v), self.classes_[found[rank][i]]) for rank, v in enumerate(row) if v > -np.inf]
+            [(float(v), self.classes_[found[rank][i]].tolist()) for rank, v in enumerate(row) if v > -np.inf]
             for i, row in enumerate(values)
         ]
 
     def sample(self, X: Any, n: int = 1, random_state: Any = None) -> list[Any]:
         """Draw n labellings of every example from p(y|x): a list of n predictions as `predict` gives them."""
         require_count("n", n)
-        examples, batch, backend = self._prepare(X)
-        drawn = self._structure.sample(self._w, batch, int(n), generator(random_state), backend)
-        return [examples.split(self.classes_[labels]) for labels in drawn]
+        examples, bound = self._prepare(X)
+        drawn = bound.sample(self.model_.weights, int(n), generator(random_state), backend=self._backend())
+        return [self.model_.labellings(examples, labels) for labels in drawn]
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Score of the best labelling, shape (n_examples,)."""
-        _, batch, backend = self._prepare(X)
-        return self._structure.maximum(self._w, batch, backend=backend)[0]
+        _, bound = self._prepare(X)
+        return bound.maximum(self.model_.weights, backend=self._backend())[0]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Share of nodes labelled right; with ``sample_weight``, nodes count as much as their example."""
-        truth = as_examples(
-            X, y, feature_names=getattr(self, "feature_names_", None), weights=sample_weight,
-            estimator=type(self).__name__,
-        )  # fmt: skip
+        check_is_fitted(self, "model_")
+        truth = self.model_.read(X, y, sample_weight)
         if truth.y is None:
             raise ValueError("score needs the true labels: give y.")
-        predicted = self.predict(truth)
-        predicted = predicted if truth.flat else np.concatenate([*predicted, self.classes_[:0]])
+        _, bound = self._prepare(truth)
+        predicted = self.classes_[bound.decode(self.model_.weights, backend=self._backend())]
         right = np.fromiter((p == t for p, t in zip(predicted, truth.y)), dtype=bool, count=len(truth.y))
         if truth.weights is None:
             return float(right.mean()) if len(right) else float("nan")
@@ -365,10 +334,12 @@ class MarkovNetwork(BaseEstimator):
         save(self, path)
 
 
-def is_named(structure: Forest, name: Any) -> bool:
-    """Whether a model with the setting ``structure=name`` can have weights of this structure."""
-    unjoined, choice = structure.n_edge_types == 0, isinstance(structure, Choice)
-    return (name in UNJOINED) == unjoined and (name == "choice") == choice
+def moved_setting(estimator: str, settings: dict[str, Any]) -> None:
+    """Raise ``TypeError`` for a setting that is an option of a structure now, and show the new form."""
+    for name in settings:
+        if name in MOVED:
+            new = MOVED[name].format(repr(settings[name]))
+            raise TypeError(f"{name} is an option of structures: {estimator}({new}).")
 
 
 def require_count(name: str, value: Any) -> None:

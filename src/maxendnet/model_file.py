@@ -8,12 +8,11 @@ A ``.medn`` file is
     the rest   safetensors: the arrays, and under ``__metadata__`` the text of one JSON header
 
 The header has ``format``, ``maxendnet`` (the version that wrote it), ``estimator`` (class and settings, with nested
-pieces), ``classes``, ``n_features_in``, ``feature_names``, ``structure`` (sizes; with ``siblings`` and
-``forbidden``, pairs of places in the classes, it is a hierarchy, with ``rest`` a choice), ``weights``,
-``type_allowed``,
-``fit`` (objective, dual, gap, converged, which, n_passes), ``trace`` and ``posterior``, and ``application`` where an
-application has added something of its own; its values are written as
-`maxendnet.model_values` says. Feature names are a tensor too (the bytes of a JSON list), since there may be millions
+pieces), ``classes``, ``n_features_in``, ``feature_names``, ``structure`` (the piece, as it was at the fit), ``layout``
+(sizes of the weights), ``weights``, ``fit`` (objective, dual, gap, converged, which, n_passes), ``trace`` and
+``posterior``, and ``application`` where an application has added something of its own; its values are written as
+`maxendnet.model_values` says. Format 1, of version 0.1.0, has the options of the structure among the settings of the
+estimator, and is read too. Feature names are a tensor too (the bytes of a JSON list), since there may be millions
 and safetensors limits its own header to 100 MB.
 """
 
@@ -22,7 +21,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import asdict
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,18 +29,20 @@ import numpy as np
 import safetensors.numpy
 from sklearn.utils.validation import check_is_fitted
 
-from maxendnet import estimators
-from maxendnet.data.batch import STRUCTURES
-from maxendnet.markov_network import MarkovNetwork, is_named
+from maxendnet import estimators, structures
+from maxendnet.markov_network import MarkovNetwork
 from maxendnet.model_values import FromPlain, ModelFileError, ToPlain, make
+from maxendnet.models.fitted import FitReport, FittedModel
+from maxendnet.models.format_1 import from_format_1
 from maxendnet.posterior import PointEstimate, Posterior, VariationalPosterior
 from maxendnet.solvers import TraceRow
-from maxendnet.structures import Choice, Forest, Hierarchy
+from maxendnet.structures import Layout
 
 __all__ = ["ModelFileError", "load", "read", "save"]
 
 MAGIC = b"\x89MEDN\r\n\x1a"
-FORMAT = 1
+FORMAT = 2
+READABLE = (1, FORMAT)
 PREFIX = len(MAGIC) + 4 + hashlib.sha256().digest_size
 METADATA = "maxendnet"
 
@@ -57,6 +58,10 @@ ESTIMATORS: dict[str, type[MarkovNetwork]] = {
         estimators.MaxEnDNet,
     )
 }
+
+
+UNSAVED = ("backend", "callback")
+"""Settings that belong to a process and not to a model."""
 
 
 class Content(NamedTuple):
@@ -97,11 +102,11 @@ def save(estimator: MarkovNetwork, path: str | os.PathLike[str], application: di
     ...     path = os.path.join(folder, "letters.medn")
     ...     model.save(path)
     ...     load(path).predict([[[0.0], [1.0]]])
-    [array(['a', 'b'], dtype='<U1')]
+    [['a', 'b']]
     """
     from maxendnet.whole_file import write_whole
 
-    check_is_fitted(estimator, "classes_")
+    check_is_fitted(estimator, "model_")
     name = type(estimator).__name__
     if ESTIMATORS.get(name) is not type(estimator):
         raise ModelFileError(
@@ -126,14 +131,8 @@ def _digest(version: bytes, body: bytes | memoryview) -> bytes:
 
 def _describe(estimator: Any) -> Content:
     """Header and arrays of a fitted estimator."""
-    plain = ToPlain()
-    structure: Forest = estimator._structure
-    problem = _mismatch(estimator, structure)
-    if problem:
-        raise ModelFileError(
-            f"{problem}: its settings were changed after the fit. Fit it again, or set them back, and then save it."
-        )
-    names = estimator.feature_names_
+    plain, model = ToPlain(), estimator.model_
+    names = model.feature_names
     if names is not None:
         encoded = json.dumps(list(names), separators=(",", ":")).encode()
         plain.arrays["feature_names"] = np.frombuffer(encoded, dtype=np.uint8)
@@ -144,27 +143,31 @@ def _describe(estimator: Any) -> Content:
         "maxendnet": __version__,
         "estimator": [
             type(estimator).__name__,
-            {key: plain(value, key) for key, value in estimator.get_params(deep=False).items()},
+            {key: plain(value, key) for key, value in estimator.get_params(deep=False).items() if key not in UNSAVED},
         ],
-        "classes": plain(estimator.classes_, "classes"),
-        "n_features_in": int(estimator.n_features_in_),
+        "classes": plain(model.classes, "classes"),
+        "n_features_in": int(model.n_features_in),
         "feature_names": names is not None,
-        "structure": asdict(structure),
-        "weights": plain(estimator._w, "weights"),
-        "type_allowed": plain(estimator._type_allowed, "type_allowed"),
+        "structure": plain(model.structure, "structure"),
+        "layout": _describe_layout(model.layout, plain),
+        "weights": plain(model.weights, "weights"),
         "fit": {
-            "objective": plain(float(estimator.objective_), "objective_"),
-            "dual": plain(float(estimator.dual_), "dual_"),
-            "gap": plain(float(estimator.gap_), "gap_"),
-            "converged": bool(estimator.converged_),
-            "which": str(estimator.which_),
-            "n_passes": int(estimator.n_passes_),
+            "objective": plain(float(model.report.objective), "objective_"),
+            "dual": plain(float(model.report.dual), "dual_"),
+            "gap": plain(float(model.report.gap), "gap_"),
+            "converged": bool(model.report.converged),
+            "which": str(model.report.which),
+            "n_passes": int(model.report.n_passes),
         },
         # counts are whole numbers far below 2^53, so float64 holds them
-        "trace": plain(np.array(estimator.trace_, dtype=np.float64).reshape(-1, len(TraceRow._fields)), "trace"),
-        "posterior": _describe_posterior(estimator.posterior_, plain),
+        "trace": plain(np.array(model.report.trace, dtype=np.float64).reshape(-1, len(TraceRow._fields)), "trace"),
+        "posterior": _describe_posterior(model.posterior, plain),
     }
     return Content(header, plain.arrays)
+
+
+def _describe_layout(layout: Layout, plain: ToPlain) -> dict[str, Any]:
+    return {field.name: plain(getattr(layout, field.name), field.name) for field in fields(layout)}
 
 
 def _describe_posterior(posterior: Any, plain: ToPlain) -> dict[str, Any]:
@@ -227,9 +230,9 @@ def read(path: str | os.PathLike[str]) -> Content:
             )
         found = prefix[len(MAGIC) : len(MAGIC) + 4]
         version = int.from_bytes(found, "little")
-        if version != FORMAT:
+        if version not in READABLE:
             raise ModelFileError(
-                f"{path} has format version {version}, and this maxendnet reads version {FORMAT}; "
+                f"{path} has format version {version}, and this maxendnet reads versions 1 to {FORMAT}; "
                 + ("update maxendnet, or copy the file again if it may be damaged." if version else "it is damaged.")
             )
         body = file.read()
@@ -242,7 +245,7 @@ def read(path: str | os.PathLike[str]) -> Content:
         arrays = {name: _own(array) for name, array in safetensors.numpy.load(body).items()}
         size = int.from_bytes(body[:8], "little")
         header = json.loads(json.loads(body[8 : 8 + size])["__metadata__"][METADATA])
-        if not isinstance(header, dict) or header["format"] != FORMAT:
+        if not isinstance(header, dict) or header["format"] != version:
             raise ModelFileError("the header does not say the format")
     except Exception as error:  # as in `load`
         raise ModelFileError(
@@ -260,92 +263,71 @@ def _own(array: np.ndarray) -> np.ndarray:
 
 
 def _build(content: Content) -> MarkovNetwork:
-    header, value = content.header, FromPlain(content.arrays)
+    header = content.header if content.header["format"] == FORMAT else from_format_1(content.header)
+    value = FromPlain(content.arrays)
     name, settings = header["estimator"]
     if name not in ESTIMATORS:
         raise ModelFileError(f"the unknown estimator {name!r}")
     estimator: Any = make(ESTIMATORS[name], {key: value(item) for key, item in settings.items()})
-
-    estimator.classes_ = _classes(value(header["classes"]))
-    estimator.n_features_in_ = _count(header["n_features_in"])
-    estimator.feature_names_ = None
+    classes = _classes(value(header["classes"]))
+    n_features_in, names = _count(header["n_features_in"]), None
     if header["feature_names"]:
-        estimator.feature_names_ = tuple(json.loads(value.array("feature_names").tobytes()))
-    structure = _structure(header["structure"])
-    weights = _vector(value(header["weights"]), structure.n_weights, "weights")
-    estimator._type_allowed = value(header["type_allowed"])
-    problem = _mismatch(estimator, structure)
+        names = tuple(json.loads(value.array("feature_names").tobytes()))
+        if not (len(names) == n_features_in and all(type(name) is str for name in names)):
+            raise ModelFileError(f"the model has {len(names)} feature names for {n_features_in} features")
+    layout = _layout(header["layout"], value)
+    if len(classes) != layout.n_labels or len(classes) < 1:
+        raise ModelFileError(f"the model has {len(classes)} labels, and weights for {layout.n_labels}")
+    structure = value(header["structure"])
+    if type(structure) not in structures.ALL:
+        raise ModelFileError(f"the structure is {structure!r}")
+    structure.check()
+    problem = structure.misfit(layout, n_features_in, classes)
     if problem:
         raise ModelFileError(problem)
-    estimator._structure, estimator._state = structure, None
-    estimator._set_weights(weights)
+    estimator.set_model(
+        FittedModel(
+            structure, layout, classes, _vector(value(header["weights"]), layout.n_weights, "weights"),
+            _posterior(header["posterior"], value, layout.n_weights), n_features_in, names,
+            _report(header, value), name,
+        )
+    )  # fmt: skip
+    return estimator
 
+
+def _layout(described: dict[str, Any], value: FromPlain) -> Layout:
+    """Sizes of the weights; kernels would read past an array if they were not what they seem."""
+    plain = {key: value(item) for key, item in described.items()}
+    siblings, rest, types = plain.pop("siblings"), plain.pop("rest"), plain.pop("type_allowed")
+    if not isinstance(siblings, bool):
+        raise ModelFileError(f"siblings is {siblings!r} and not a truth value")
+    layout = Layout(
+        **{key: _count(size) for key, size in plain.items()}, siblings=siblings, rest=-1 if rest == -1 else _count(rest),
+        type_allowed=types,
+    )  # fmt: skip
+    if types is not None and not (
+        isinstance(types, np.ndarray)
+        and types.dtype == bool
+        and types.ndim == 2
+        and types.shape[1] == layout.n_labels
+    ):
+        raise ModelFileError(f"labels by node type are not truth values for {layout.n_labels} labels")
+    return layout
+
+
+def _report(header: dict[str, Any], value: FromPlain) -> FitReport:
     fit = {key: value(item) for key, item in header["fit"].items()}
     for key in ("objective", "dual", "gap"):
         if not isinstance(fit[key], float):
             raise ModelFileError(f"{key} is {fit[key]!r} and not a float")
-    estimator.objective_, estimator.dual_, estimator.gap_ = fit["objective"], fit["dual"], fit["gap"]
-    estimator.converged_, estimator.which_ = bool(fit["converged"]), str(fit["which"])
-    estimator.n_passes_ = _count(fit["n_passes"])
-    estimator.trace_ = [
+    trace = [
         TraceRow(int(p), seconds, int(n), primal, dual, gap, int(nonzero))
         for p, seconds, n, primal, dual, gap, nonzero in value(header["trace"]).tolist()
     ]
-    estimator.posterior_ = _posterior(header["posterior"], value, structure.n_weights)
-    return estimator
-
-
-def _structure(described: dict[str, Any]) -> Forest:
-    """A forest by its sizes; with siblings or forbidden pairs among them a hierarchy, with a rest a choice."""
-    sizes = dict(described)
-    if "rest" in sizes:
-        choice = Choice(**{key: _count(size) for key, size in sizes.items()})
-        if choice.rest >= choice.n_labels:
-            raise ModelFileError(f"the rest is label {choice.rest} of the {choice.n_labels} of the model")
-        return choice
-    if not sizes.keys() & {"siblings", "forbidden"}:
-        return Forest(**{key: _count(size) for key, size in sizes.items()})
-    siblings, pairs = sizes.pop("siblings"), sizes.pop("forbidden")
-    if not isinstance(siblings, bool):
-        raise ModelFileError(f"siblings is {siblings!r} and not a truth value")
-    forbidden = tuple((_count(parent), _count(child)) for parent, child in pairs)
-    structure = Hierarchy(**{key: _count(size) for key, size in sizes.items()}, siblings=siblings, forbidden=forbidden)
-    if any(label >= structure.n_labels for pair in forbidden for label in pair):
-        raise ModelFileError(f"a forbidden pair of labels beyond the {structure.n_labels} of the model")
-    return structure
-
-
-def _mismatch(estimator: Any, structure: Forest) -> str:
-    """What of an estimator does not fit the sizes of its weights; kernels would read past an array."""
-    n_labels, labels = structure.n_labels, len(estimator.classes_)
-    if labels != n_labels or labels < 1:
-        return f"the model has {labels} labels, and weights for {n_labels}"
-    expected = estimator.n_features_in_ + int(estimator.bias) + 2 * int(estimator.ends)
-    if structure.n_features != expected:
-        return f"the model has {expected} features with bias and ends, and weights for {structure.n_features}"
-    names = estimator.feature_names_
-    if names is not None and not (len(names) == estimator.n_features_in_ and all(type(n) is str for n in names)):
-        return f"the model has {len(names)} feature names for {estimator.n_features_in_} features"
-    if estimator.structure not in STRUCTURES:
-        return f"the structure is {estimator.structure!r}"
-    if not is_named(structure, estimator.structure):
-        return f"the structure is {estimator.structure!r}, with weights for {structure.described}"
-    described = (getattr(structure, "siblings", False), getattr(structure, "forbidden", ()))
-    try:
-        same = estimator._triples_and_pairs(estimator.classes_) == described
-    except ValueError:  # labels that the model does not know
-        same = False
-    if not same:
-        return "the settings siblings and forbidden_pairs are not those of the weights"
-    rest = estimator.rest
-    if isinstance(structure, Choice) and rest is not None and estimator.classes_.tolist()[structure.rest] != rest:
-        return "the setting rest is not that of the weights"
-    if structure.n_edge_features and not structure.n_edge_types:
-        return "there are weights for features of edges, and none for edges"
-    types = estimator._type_allowed
-    if types is not None and not (types.dtype == bool and types.ndim == 2 and types.shape[1] == n_labels):
-        return f"labels by node type have shape {types.shape} for {n_labels} labels"
-    return ""
+    return FitReport(
+        fit["objective"], fit["dual"], fit["gap"], bool(fit["converged"]), str(fit["which"]), _count(fit["n_passes"]),
+        trace,
+    )  # fmt: skip
 
 
 def _posterior(plain: dict[str, Any], value: FromPlain, n_weights: int) -> Any:

@@ -28,9 +28,9 @@ def describe(path: str | os.PathLike[str], top: int = 5) -> dict[str, Any]:
     """
     header = read(path).header
     model = load(path)
-    structure = model._structure
+    layout = model.model_.layout
     labels = [_plain(label) for label in model.classes_.tolist()]
-    weights = model._w
+    weights = model.model_.weights
     return {
         "file": os.fspath(path),
         "bytes": os.path.getsize(path),
@@ -40,13 +40,13 @@ def describe(path: str | os.PathLike[str], top: int = 5) -> dict[str, Any]:
         "settings": {key: _plain(value) for key, value in model.get_params(deep=False).items()},
         "labels": labels,
         "sizes": {
-            "labels": structure.n_labels,
+            "labels": layout.n_labels,
             "features": model.n_features_in_,
-            "edge_types": structure.n_edge_types,
-            "edge_features": structure.n_edge_features,
-            "sibling_weights": structure.n_siblings,
-            "tied_weights": structure.n_tied,
-            "weights": structure.n_weights,
+            "edge_types": layout.n_edge_types,
+            "edge_features": layout.n_edge_features,
+            "sibling_weights": layout.n_siblings,
+            "tied_weights": layout.n_tied,
+            "weights": layout.n_weights,
         },
         "named_features": model.feature_names_ is not None,
         "fit": {
@@ -100,8 +100,9 @@ def _top_weights(model: Any, labels: list[Any], top: int) -> list[dict[str, Any]
     names = model.feature_names_
     rows = [*model.coef_]
     features = [*(names if names is not None else range(model.n_features_in_))]
-    for attribute, used in (("intercept_", model.bias), ("start_", model.ends), ("end_", model.ends)):
-        if used:
+    structure = model.model_.structure
+    for attribute, option in (("intercept_", "bias"), ("start_", "ends"), ("end_", "ends")):
+        if getattr(structure, option, False):
             rows.append(getattr(model, attribute))
             features.append(attribute)
     table = np.array(rows).reshape(len(rows), len(labels))

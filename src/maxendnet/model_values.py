@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from maxendnet import losses, priors, solvers
+from maxendnet import losses, priors, solvers, structures
 from maxendnet.piece import Piece
 
 
@@ -22,7 +22,7 @@ def _pieces() -> dict[str, type[Piece]]:
     protocols = ("Prior", "ExactPrior")
     classes = [getattr(priors, name) for name in priors.__all__ if name not in protocols]
     classes += [getattr(losses, name) for name in losses.__all__]
-    return {cls.__name__: cls for cls in (*classes, *solvers.ALL)}
+    return {cls.__name__: cls for cls in (*classes, *solvers.ALL, *structures.ALL)}
 
 
 PIECES = _pieces()

@@ -1,33 +1,23 @@
-"""One learning problem: examples, structure, loss, prior and C, and the sums a solver needs of them."""
+"""One learning problem: placed examples and the question that is asked of them, a loss, a prior and C."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maxendnet import _kernels
-from maxendnet.backends import Threads
-from maxendnet.backends.threads import Range, cut
+from maxendnet.backends import Backend, Partial, Threads
 from maxendnet.data.batch import Batch
-from maxendnet.losses import Hinge, Log
-from maxendnet.priors import Flat
-from maxendnet.structures import Forest
-from maxendnet.structures.forest import single_is_enough
+from maxendnet.data.placed import PlacedData
+from maxendnet.losses.base import Loss, LossQuestion, TableQuestion, loss_oracle, table_oracle
+from maxendnet.priors.base import Prior
+from maxendnet.structures.base import unpack
 
 FloatArray = NDArray[np.float64]
-
-
-class Blocks(NamedTuple):
-    """Groups of whole examples, some hundred nodes each: the unit in which gradients are gathered."""
-
-    examples: NDArray[np.int64]
-    shards: list[list[Range]]
 
 
 @dataclass
@@ -36,72 +26,84 @@ class Problem:
 
     Parameters
     ----------
-    batch : Batch
-    structure : Forest or Hierarchy
-    loss : Hinge or Log
-    prior : a prior
-    C : float
-    backend : Threads
+    data : PlacedData
+        The examples, bound to a structure.
+    loss : Loss
+    prior : Prior
+    C : float, default=1.0
     """
 
-    batch: Batch
-    structure: Forest
-    loss: Any
+    data: PlacedData
+    loss: Loss
     prior: Any
     C: float = 1.0
-    backend: Threads = field(default_factory=Threads)
 
     def __post_init__(self) -> None:
         if not (isinstance(self.C, (int, float, np.number)) and np.isfinite(self.C) and self.C > 0):
             raise ValueError(f"C must be a positive finite number, got {self.C!r}; larger C fits the examples closer.")
         self.prior.check()
         self.loss.check()
-        L = self.structure.n_labels
-        self.cost = self.loss.cost_matrix(L) if isinstance(self.loss, Hinge) else np.zeros((L, L))
+        self.cost = self.loss.cost_matrix(self.structure.n_labels)
         self.n_oracle = 0
+
+    @classmethod
+    def pose(
+        cls, structure: Any, loss: Loss, prior: Prior, C: float = 1.0, backend: Backend | None = None
+    ) -> Problem:
+        """A problem from a bound structure, on a backend (None is one thread)."""
+        return cls(PlacedData(structure, Threads() if backend is None else backend), loss, prior, C)
+
+    @property
+    def structure(self) -> Any:
+        """The bound structure of all examples."""
+        return self.data.structure
+
+    @property
+    def backend(self) -> Any:
+        return self.data.backend
+
+    @property
+    def batch(self) -> Batch:
+        """The arrays of all examples, for solvers with kernels of their own."""
+        return self.structure.batch
+
+    @property
+    def n_examples(self) -> int:
+        return len(self.structure.weights)
+
+    @property
+    def n_weights(self) -> int:
+        return self.structure.layout.n_weights
 
     @property
     def cost_is_small(self) -> bool:
         """Whether label costs fit a search in float32."""
         return float(self.cost.max(initial=0.0)) < 1e5
 
-    @property
-    def n_examples(self) -> int:
-        return len(self.batch.offsets) - 1
-
-    @property
-    def n_weights(self) -> int:
-        return self.structure.n_weights
-
-    def with_prior(self, prior: Any, C: float | None = None) -> Problem:
-        """The same examples under another prior; what is cached about them is kept."""
-        other = Problem(self.batch, self.structure, self.loss, prior, self.C if C is None else C, self.backend)
-        for name in ("shards", "blocks", "augmented", "fingerprint"):
-            if name in self.__dict__:
-                other.__dict__[name] = self.__dict__[name]
-        return other
+    def ask(self, **changes: Any) -> Problem:
+        """Another question (``loss``, ``prior``, ``C``) about the same examples, which stay where they are."""
+        return replace(self, **changes)
 
     @cached_property
     def fingerprint(self) -> str:
-        """The same for the same examples, structure and loss, whatever the prior and C.
+        """The same for the same examples, structure and loss, whatever the prior and C."""
+        digest = hashlib.blake2b(self.loss.described.encode() + self.cost.tobytes(), digest_size=16)
+        return f"{self.data.fingerprint} {digest.hexdigest()}"
 
-        Bounds on a sum of losses (cuts, dual points) hold for these examples alone: a solver that starts from an
-        earlier state asks whether they are the same.
-        """
-        what = f"{self.structure!r} {type(self.loss).__name__} {getattr(self.loss, 'slack', '')}"
-        digest = hashlib.blake2b(what.encode() + self.cost.tobytes(), digest_size=16)
-        for array in self.batch[:-2]:
-            digest.update(repr(array.shape).encode() + np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
+    def same_sum(self, other: Problem) -> bool:
+        """Whether the sum of losses is that of another problem: the same examples, loss and costs."""
+        if self.data is other.data:
+            return self.loss.described == other.loss.described and np.array_equal(self.cost, other.cost)
+        return self.fingerprint == other.fingerprint
 
     def loss_scales(self, C: float) -> bool:
         """Whether a bound on the sum of losses that was found under another C holds here too."""
-        return C == self.C or not getattr(self.loss, "depends_on_C", False)
+        return C == self.C or not self.loss.depends_on_C
 
     # ---- the sum over examples ----------------------------------------------------------------------------------
 
-    def losses(self, w: FloatArray, gradient: bool = True, single: bool = False) -> tuple[float, FloatArray]:
-        """``sum_i weight_i loss_i(w)`` and a (sub)gradient of it.
+    def look(self, w: FloatArray, gradient: bool = True, single: bool = False, values: bool = False) -> Partial:
+        """Sum of the losses, its (sub)gradient, expected costs, and if asked the loss of every example.
 
         Parameters
         ----------
@@ -109,11 +111,17 @@ class Problem:
         gradient : bool, default=True
         single : bool, default=False
             Search in float32 where the numbers allow it; what is reported should be computed with False.
+        values : bool, default=False
         """
         self.n_oracle += self.n_examples
-        single = single and self.cost_is_small and single_is_enough(w, self.batch)
-        values, slope = self.loss.evaluate(self, w, gradient, single)
-        return float(values @ self.batch.weights), slope
+        question = LossQuestion(self.loss, self.C, gradient, single, values)
+        found = self.backend.sum(loss_oracle, self.data.shards, w, question)
+        return found if found.gradient is None else found._replace(gradient=unpack(self.structure, found.gradient))
+
+    def losses(self, w: FloatArray, gradient: bool = True, single: bool = False) -> tuple[float, FloatArray]:
+        """``sum_i weight_i loss_i(w)`` and a (sub)gradient of it (empty if it was not asked for)."""
+        found = self.look(w, gradient, single)
+        return found.loss, np.zeros(0) if found.gradient is None else found.gradient
 
     def gibbs(self, A: float, W: FloatArray, B: float = 0.0) -> tuple[float, FloatArray, float]:
         """The dual point ``alpha_i(y) = C u_i p_i(y)``, p_i of the potentials ``A l_i(y) + W . f(x_i, y) + B r_i(y)``.
@@ -132,21 +140,17 @@ class Problem:
             ``sum alpha l``.
         """
         self.n_oracle += self.n_examples
-        value, slope = self.augmented.losses(np.concatenate([W, [A, B]]))
-        return value, -self.C * slope[:-2], self.C * float(slope[-2])
+        potentials = A * self.cost + B * np.eye(self.structure.n_labels)
+        found = self.backend.sum(table_oracle, self.data.shards, W, TableQuestion(potentials, self.cost))
+        return found.loss, -self.C * unpack(self.structure, found.gradient), self.C * found.cost
 
-    @cached_property
-    def augmented(self) -> Problem:
-        """The same examples under the log loss, with two more tied features: cost of a label, whether it is right."""
-        batch, s = self.batch, self.structure
-        extra = np.stack([self.cost[batch.y], np.eye(s.n_labels)[batch.y]], axis=2)
-        batch = batch._replace(
-            label_features=np.ascontiguousarray(
-                np.concatenate([batch.label_features, extra], axis=2) if s.n_tied else extra
-            ),
-            largest=max(batch.largest, float(self.cost.max(initial=1.0))),
-        )
-        return Problem(batch, replace(s, n_tied=s.n_tied + 2), Log(), Flat(), backend=self.backend)
+    def curvature(self) -> FloatArray:
+        """About the diagonal of the Hessian of C times a smooth loss at ``w = 0``, as a scale of the weights.
+
+        A structure that does not offer its own is taken to have the same curvature in all weights.
+        """
+        structure, scale = self.structure, self.C * self.loss.curvature  # type: ignore[attr-defined]
+        return scale * (structure.curvature() if hasattr(structure, "curvature") else np.ones(self.n_weights))
 
     def primal(self, w: FloatArray) -> float:
         """The objective at w."""
@@ -176,8 +180,8 @@ class Problem:
         The dual of a hinge model is ``max sum alpha l - phi(eta) - slack_price``; where the slack is linear the price
         is 0 up to ``C u_i`` and infinite beyond. An example of weight 0 has no dual weight.
         """
-        some = self.batch.weights > 0
-        u = self.batch.weights[some]
+        some = self.structure.weights > 0
+        u = self.structure.weights[some]
         return float(u @ self.loss.slack_function.conjugate(alpha[some] / u, self.C))
 
     @cached_property
@@ -190,41 +194,3 @@ class Problem:
     def relative(self, gap: float, primal: float, constant: float = 0.0) -> float:
         """A duality gap as a share of the objective (without ``constant``), guarded for objectives near zero."""
         return max(gap, 0.0) / max(abs(primal - constant), 1e-3 * abs(self.at_zero), np.finfo(float).tiny)
-
-    def sum_over(self, shards: list[list[Range]], part: Callable[[int, int, Any], None], gradient: bool) -> FloatArray:
-        """Run ``part(first, last, buffer)`` over shards, one buffer each; the sum of the buffers, added in order."""
-        buffers: list[Any] = [np.zeros(self.structure.padded_size) if gradient else None for _ in shards]
-        self.backend.run(lambda first, last, shard: part(first, last, buffers[shard]), shards)
-        if not gradient:
-            return np.zeros(0)
-        total = buffers[0] if buffers else np.zeros(self.structure.padded_size)
-        for buffer in buffers[1:]:
-            total += buffer
-        return self.structure.unpad(total)
-
-    @cached_property
-    def shards(self) -> list[list[Range]]:
-        return self.structure.shards(self.batch, self._n_shards)
-
-    @property
-    def _n_shards(self) -> int:
-        # Every shard has a gradient of its own, to be cleared and added: at most a quarter of the work, 16 at most.
-        work = self.structure.work_per_node(self.batch) * len(self.batch.parent)
-        return int(np.clip(work / (4 * self.structure.padded_size + 1e6), 1, 16))
-
-    @cached_property
-    def blocks(self) -> tuple[Blocks, _kernels.Groups]:
-        """Blocks of about 512 nodes (their marginals fit the second cache), with their features transposed."""
-        offsets = self.batch.offsets
-        n_blocks = max(1, int(offsets[-1]) // 512)
-        ranges = [r for shard in cut(offsets, n_blocks, 1 << 60) for r in shard]
-        examples = np.array([first for first, _ in ranges] + [self.n_examples], dtype=np.int64)
-        per_range = max(1, int(5e7 / (self.structure.work_per_node(self.batch) * 512)))
-        blocks = Blocks(examples, cut(np.arange(len(examples), dtype=np.int64), self._n_shards, per_range))
-        return blocks, self._groups(np.ascontiguousarray(offsets[examples]))
-
-    def _groups(self, node_offsets: NDArray[np.int64]) -> _kernels.Groups:
-        batch = self.batch
-        n_features = self.structure.n_features
-        arrays = _kernels.group_features(batch.indptr, batch.indices, batch.data, node_offsets, n_features)
-        return _kernels.Groups(node_offsets, *arrays)

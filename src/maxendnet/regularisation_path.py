@@ -159,7 +159,7 @@ def path(
             score = float("nan") if others is None else frozen.score(*others)
             found[number] = PathPoint(
                 points[number], frozen.objective_, frozen.dual_, frozen.gap_, frozen.converged_,
-                int(np.count_nonzero(frozen._w)), frozen.n_passes_, seconds, score, frozen,
+                int(np.count_nonzero(frozen.model_.weights)), frozen.n_passes_, seconds, score, frozen,
             )  # fmt: skip
             bar.set_postfix_str(", ".join(f"{name}={value}" for name, value in points[number].items()))
             bar.update()
@@ -191,7 +191,7 @@ def check_points(estimator: Any, points: Sequence[Point]) -> None:
         raise ValueError(f"estimator must be one of maxendnet's, such as M3N(), got {estimator!r}.")
     for point in points:
         try:
-            prior, *_ = clone(estimator).set_params(**point)._compose()
+            prior, *_ = clone(estimator).set_params(**point).compose()
             prior.check()
         except ValueError as error:
             raise ValueError(f"at the point {point} of the grid: {error}") from error
@@ -240,7 +240,7 @@ def follow(
     usual = {name: clone(usual[name], safe=False) for name in names if name in usual}
     head = None
     for row in visiting_order(points):
-        model._state = head
+        model.warm_state = head
         for place, number in enumerate(row):
             began, error = time.perf_counter(), None
             try:
@@ -249,4 +249,4 @@ def follow(
                 error = failure
             visit(number, model, time.perf_counter() - began, error)
             if place == 0:
-                head = model._state
+                head = model.warm_state

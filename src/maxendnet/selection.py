@@ -20,8 +20,8 @@ from maxendnet.estimators import L1CRF, L1M3N, L2CRF, M3N, LapMEDN
 from maxendnet.losses import Log
 from maxendnet.markov_network import MarkovNetwork, generator
 from maxendnet.priors.base import is_number
-from maxendnet.problem import Problem
 from maxendnet.regularisation_path import Point, expand, follow, visiting_order
+from maxendnet.structures import as_structure
 
 
 class Cell(NamedTuple):
@@ -43,7 +43,7 @@ def default_grid(estimator: MarkovNetwork, examples: Examples) -> list[Point]:
     largest entry of the gradient at zero, which is where the grid begins. LapMEDN with lam = 2 C / c tends to M3N with
     the constant c for small C, and to L1M3N for large: a band around good c.
     """
-    squares = examples.X.multiply(examples.X).sum() / max(examples.n_nodes, 1) + estimator.bias
+    squares = examples.X.multiply(examples.X).sum() / max(examples.n_nodes, 1) + getattr(as_structure(estimator.structure), "bias", False)
     R2 = float(squares) or 1.0
     if isinstance(estimator, LapMEDN):
         return [{"C": C, "lam": 2 * C * R2 / c} for C in (0.3, 1.0, 3.0, 10.0) for c in (1.0, 3.0, 10.0)]
@@ -52,8 +52,8 @@ def default_grid(estimator: MarkovNetwork, examples: Examples) -> list[Point]:
     if isinstance(estimator, L2CRF):
         return [{"lam": R2 / c} for c in np.geomspace(1, 1000, 7).tolist()]
     if isinstance(estimator, L1CRF) or (isinstance(estimator, L1M3N) and estimator.radius is None):
-        problem, _ = estimator._pose(examples, distinct_labels(np.asarray(examples.y)))
-        likelihood = Problem(problem.batch, problem.structure, Log(), problem.prior)
+        problem, _ = estimator.pose(examples, distinct_labels(np.asarray(examples.y)))
+        likelihood = problem.ask(loss=Log(), C=1.0)
         slope = float(np.abs(likelihood.losses(np.zeros(problem.n_weights))[1]).max(initial=0.0)) or 1.0
         if isinstance(estimator, L1CRF):
             return [{"lam": slope * c} for c in np.geomspace(0.3, 3e-4, 7).tolist()]

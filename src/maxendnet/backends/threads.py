@@ -1,17 +1,23 @@
-"""Threads over ranges of examples. The kernels release the GIL, so Python threads are enough."""
+"""Threads over shards of examples. The kernels release the GIL, so Python threads are enough."""
 
 from __future__ import annotations
 
 import _thread
 import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maxendnet.backends.partial import Partial, add_up
+
 Range = tuple[int, int]
+_running = threading.local()
+"""Of a thread: the errors of the call of `Threads.run` that it works for."""
 
 
 class Threads:
@@ -32,6 +38,37 @@ class Threads:
             raise ValueError(f"n_jobs must be None or a whole number other than 0, got {n_jobs!r}; -1 is all of them.")
         self.n_jobs = 1 if n_jobs is None else (n_jobs if n_jobs > 0 else max(1, _processors() + 1 + n_jobs))
 
+    local = True
+    """Shards are in this process: solvers with kernels of their own can go through all examples."""
+
+    def __sklearn_clone__(self) -> Threads:
+        return self
+
+    def place(self, structure: Any) -> list[Any]:
+        """Cut a bound structure into shards; one that does not say how much work it is stays whole."""
+        parts = structure.ranges(n_shards(structure)) if hasattr(structure, "ranges") else []
+        if len(parts) <= 1:
+            return [structure]
+        return [structure.take(part[0][0], part[-1][1]) for part in parts]
+
+    def sum(self, oracle: Callable[..., Partial], shards: Sequence[Any], *arguments: Any) -> Partial:
+        """``oracle(shard, *arguments)`` of all shards, added up along a fixed tree."""
+        parts: list[Any] = [None] * len(shards)
+
+        def work(shard: int, _: int, __: int) -> None:
+            parts[shard] = oracle(shards[shard], *arguments)
+
+        self.run(work, [[(k, k + 1)] for k in range(len(shards))])
+        return add_up(parts)
+
+    def sum_ranges(
+        self, function: Callable[[int, int, Any], None], shards: Sequence[Sequence[Range]], size: int
+    ) -> NDArray[np.float64]:
+        """Run ``function(first, last, buffer)`` over ranges, a buffer for each shard; the sum of the buffers."""
+        buffers = [np.zeros(size) for _ in shards]
+        self.run(lambda first, last, shard: function(first, last, buffers[shard]), shards)
+        return add_up([Partial(0.0, buffer) for buffer in buffers]).gradient if buffers else np.zeros(size)
+
     def run(self, function: Callable[[int, int, int], None], shards: Sequence[Sequence[Range]]) -> None:
         """Call ``function(first, last, shard)`` for every range of every shard."""
         if self.n_jobs == 1 or len(shards) <= 1:
@@ -44,13 +81,18 @@ class Threads:
 
         def work() -> None:
             try:
+                _running.errors = errors
                 for number in left:
                     for first, last in shards[number]:
                         if errors:  # what runs ends with its range, the rest is dropped
                             return
                         function(first, last, number)
+            except Stopped:
+                pass
             except BaseException as error:
                 errors.append(error)
+            finally:
+                _running.errors = None
 
         def work_beside(done: _thread.LockType) -> None:
             try:
@@ -81,6 +123,25 @@ class Threads:
             raise
         if errors:
             raise errors[0]
+
+
+class Stopped(BaseException):
+    """A thread gives up because another one has failed."""
+
+
+def each(function: Callable[[int, int], Any], ranges: Sequence[Range]) -> None:
+    """Call ``function(first, last)`` for every range, unless the work of this thread was given up in the meantime."""
+    errors = getattr(_running, "errors", None)
+    for first, last in ranges:
+        if errors:
+            raise Stopped
+        function(first, last)
+
+
+def n_shards(structure: Any) -> int:
+    """Every shard has a gradient of its own, to be cleared and added: at most a quarter of the work, 16 at most."""
+    work = structure.work_per_node * int(structure.offsets[-1])
+    return int(np.clip(work / (4 * structure.slope_size + 1e6), 1, 16))
 
 
 def _wait(ended: list[None], n_started: int) -> None:

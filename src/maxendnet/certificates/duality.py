@@ -9,7 +9,6 @@ from scipy.special import xlogy
 
 from maxendnet.data.batch import Batch
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.structures import Forest
 
 NODES_AT_A_TIME = 4096  # edge marginals of so many nodes are held at once
 
@@ -60,14 +59,14 @@ def marginals_in_parts(problem: Problem, w: FloatArray) -> Iterator[tuple[Batch,
         Some examples.
     node : ndarray of shape (n_nodes, n_labels)
     edge : ndarray of shape (n_nodes, n_labels, n_labels) or None
-        As `Forest.logsum` gives them; None if there are no weights of edges.
+        As `BoundForest.logsum` gives them; None if there are no weights of edges.
     """
-    structure: Forest = problem.structure
-    offsets, first = problem.batch.offsets, 0
+    structure = problem.structure
+    offsets, first = structure.offsets, 0
     while first < problem.n_examples:
         last = int(np.searchsorted(offsets, offsets[first] + NODES_AT_A_TIME, side="right")) - 1
         last = min(max(last, first + 1), problem.n_examples)
-        part = problem.batch.take(first, last)
-        _, node, edge = structure.logsum(w, part, edges=structure.n_matrices > 0, backend=problem.backend)
-        yield part, node, edge
+        part = structure.take(first, last)
+        _, q = part.logsum(w, cliques=structure.layout.n_matrices > 0, backend=problem.backend)
+        yield part.batch, q.node, q.edge
         first = last

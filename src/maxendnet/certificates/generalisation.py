@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxendnet.certificates.inequalities import clopper_pearson, margin_bound, mean_upper, pac_bayes_kl
 from maxendnet.certificates.report import BoundReport, BoundRow
-from maxendnet.data.examples import as_examples
 from maxendnet.posterior import NoPosteriorError, Posterior
 from maxendnet.priors import Gaussian
 from maxendnet.priors.base import is_number
@@ -178,7 +177,7 @@ def pac_bayes(
 def _held_out_rows(losses: _Losses, delta: float, whose: str) -> tuple[BoundRow, ...]:
     """Test-set bounds of the model that the losses belong to."""
     model = losses.estimator
-    share, wrong = losses(model._w)
+    share, wrong = losses(model.model_.weights)
     statement = f"risk of {whose}, from examples that it has not seen."
     bounds = mean_upper(share, delta), clopper_pearson(int(wrong.sum()), losses.n, delta)
     return tuple(
@@ -188,18 +187,17 @@ def _held_out_rows(losses: _Losses, delta: float, whose: str) -> tuple[BoundRow,
 
 
 def _theorem_8(estimator: Any, losses: _Losses, delta: float) -> BoundRow:
-    structure, batch, backend = estimator._structure, losses.batch, losses.backend
-    w = estimator._w
+    bound, w = losses.bound, estimator.model_.weights
     # The margin of a wrong prediction is never positive, which is all that the bound asks of it.
-    values, _ = structure.top(w, batch, 2, backend)
+    values, _ = bound.top(w, 2)
     wrong = losses(w)[1]
     with np.errstate(invalid="ignore"):
         margins = np.where(wrong > 0, 0.0, values[:, 0] - values[:, 1])
-    size = max(float(np.abs(structure.maximum(sign * w, batch, backend=backend)[0]).max()) for sign in (1.0, -1.0))
-    longest = int(np.diff(batch.offsets).max())
+    size = max(float(np.abs(bound.maximum(sign * w)[0]).max()) for sign in (1.0, -1.0))
+    longest = int(np.diff(bound.offsets).max())
     kl = float(estimator.posterior_.kl)
     c = max(size, np.finfo(float).tiny)
-    bound, gamma = margin_bound(margins, kl, longest * np.log(structure.n_labels), c, delta)
+    bound, gamma = margin_bound(margins, kl, longest * np.log(bound.n_labels), c, delta)
     statement = (
         f"risk of predict, if all scores of all weights were within {c:.3g} (the largest score seen) and all examples "
         f"had at most {longest} nodes; margin threshold {gamma:.3g}."
@@ -288,10 +286,10 @@ def _split_prior(start: FloatArray, end: FloatArray) -> list[Candidate]:
 
 def _in_the_labels_of(estimator: Any, learnt: Any) -> FloatArray:
     """Weights of a model of fewer examples as those of one that may know more labels and types of edges."""
-    full, small = estimator._structure, learnt._structure
+    full, small = estimator.model_.layout, learnt.model_.layout
     place = {label: k for k, label in enumerate(estimator.classes_.tolist())}
     at = np.array([place[label] for label in learnt.classes_.tolist()])
-    parts, out = small.parts(learnt._w), full.parts(np.zeros(full.n_weights))
+    parts, out = small.parts(learnt.model_.weights), full.parts(np.zeros(full.n_weights))
     out.node[:, at] = parts.node
     for source, target in ((parts.transitions, out.transitions), (parts.edge, out.edge)):
         target[np.ix_(np.arange(len(source)), at, at)] = source
@@ -308,15 +306,12 @@ class _Losses:
     """Losses of all examples as a function of the weights, shape (2, n_examples): share of wrong nodes, and 0/1."""
 
     def __init__(self, estimator: Any, X: Any, y: Any = None) -> None:
-        check_is_fitted(estimator, "coef_")
-        examples = as_examples(
-            X, y, feature_names=estimator.feature_names_, n_features=estimator.n_features_in_,
-            estimator=type(estimator).__name__, needs_y=True,
-        )  # fmt: skip
+        check_is_fitted(estimator, "model_")
+        examples = estimator.model_.read(X, y, needs_y=True)
         if len(examples) == 0:
             raise ValueError("X has no examples; a bound needs some.")
         self.estimator, self.examples = estimator, examples
-        _, self.batch, self.backend = estimator._prepare(examples)
+        self.bound = estimator.model_.bind(examples)
         place = {label: k for k, label in enumerate(estimator.classes_.tolist())}
         labels = np.asarray(examples.y).tolist()
         # a label that the model does not know is -1: always wrong
@@ -330,8 +325,8 @@ class _Losses:
         return _Losses(self.estimator, self.examples[rows])
 
     def __call__(self, w: FloatArray) -> FloatArray:
-        wrong = self.estimator._structure.decode(w, self.batch, self.backend) != self.truth
-        offsets = self.batch.offsets
+        wrong = self.bound.decode(w) != self.truth
+        offsets = self.bound.offsets
         count = np.diff(np.concatenate([[0], np.cumsum(wrong)])[offsets])
         return np.stack([count / np.maximum(np.diff(offsets), 1), count > 0])
 
@@ -339,7 +334,7 @@ class _Losses:
         """Mean losses over the examples, for each of ``n`` draws of the weights: shape (n, 2)."""
         risks: list[FloatArray] = []
         while len(risks) < n:
-            size = int(min(n - len(risks), max(1, 2e6 // self.estimator._structure.n_weights)))  # 16 MB at a time
+            size = int(min(n - len(risks), max(1, 2e6 // self.bound.layout.n_weights)))  # 16 MB at a time
             for w in posterior.sample(size, rng):
                 risks.append(self(w).mean(axis=1))
                 if bar is not None:

@@ -16,9 +16,8 @@ from maxendnet.data.ragged import Array, BoolArray, FloatArray, place
 
 __all__ = ["Batch", "encode", "forest_order", "labels_by_node_type"]
 
-STRUCTURES = ("chain", "tree", "independent", "choice")
-UNJOINED = ("independent", "choice")
-"""Structures without edges."""
+JOINED = ("chain", "tree", "independent")
+"""How nodes are joined: each to the one before it, by the edges of the examples, or not at all."""
 
 
 class Batch(NamedTuple):
@@ -65,7 +64,7 @@ class Batch(NamedTuple):
 def encode(
     examples: Examples,
     classes: Array | Sequence[Hashable],
-    structure: str,
+    joined: str,
     *,
     bias: bool = False,
     ends: bool = False,
@@ -83,9 +82,9 @@ def encode(
         something else, encode without it.
     classes : array of shape (n_labels,)
         Distinct labels in the order of the weights.
-    structure : {"chain", "tree", "independent", "choice"}
-        ``"tree"`` uses the edges of the examples and needs them (unless every example is one node). ``"chain"`` uses
-        them when there are any and otherwise joins every node to the one before. The others ignore edges.
+    joined : {"chain", "tree", "independent"}
+        ``"tree"`` uses the edges of the examples and needs them (unless every example is one node). ``"chain"`` joins
+        every node to the one before, ``"independent"`` none; both ignore edges.
     bias : bool
         Append a feature that is 1 at every node.
     ends : bool
@@ -114,21 +113,21 @@ def encode(
     >>> batch.y.tolist(), batch.parent.tolist(), batch.indices.tolist()
     ([0, 1, 1], [-1, 0, -1], [1, 2, 0, 2, 0, 2])
     """
-    if structure not in STRUCTURES:
-        raise ValueError(f"structure is {structure!r}; choose one of {', '.join(map(repr, STRUCTURES))}.")
+    if joined not in JOINED:
+        raise ValueError(f"joined is {joined!r}; choose one of {', '.join(map(repr, JOINED))}.")
     if not isinstance(classes, np.ndarray):
         classes = label_array(list(classes))
-    if structure not in UNJOINED:
+    if joined != "independent":
         _check_edge_weights(examples, n_edge_types, n_edge_features)
     if n_tied is not None and examples.n_tied != n_tied:
         raise ValueError(f"X has {examples.n_tied} label features, but the model is expecting {n_tied}.")
 
-    forest = _orient(examples, structure)
-    X = _with_bias_and_ends(examples, forest, structure, bias, ends)
+    forest = _orient(examples, joined)
+    X = _with_bias_and_ends(examples, forest, joined, bias, ends)
     y = np.zeros(0, dtype=np.int32)
     if examples.y is not None:
         y = label_codes(examples.y, classes, examples.offsets, examples.flat)
-    edge_type, edge_features = _along_edges(examples, forest, structure)
+    edge_type, edge_features = _along_edges(examples, forest, joined)
     weights = np.ones(len(examples)) if examples.weights is None else examples.weights
     label_features = _label_features(examples, classes)
     children = forest.parent[forest.parent >= 0]
@@ -196,28 +195,28 @@ def _check_edge_weights(examples: Examples, n_edge_types: int | None, n_edge_fea
         )
 
 
-def _orient(examples: Examples, structure: str) -> ForestOrder:
+def _orient(examples: Examples, joined: str) -> ForestOrder:
     """Parents and order of visit."""
     n_nodes = examples.n_nodes
-    if structure in UNJOINED:
+    if joined == "independent":
         return ForestOrder(
             np.arange(n_nodes, dtype=np.int32),
             np.full(n_nodes, -1, dtype=np.int32),
             np.full(n_nodes, -1, dtype=np.int64),
             np.zeros(n_nodes, dtype=np.uint8),
         )
-    if examples.edges is not None and examples.edge_offsets is not None:
+    if joined == "tree" and examples.edges is not None and examples.edge_offsets is not None:
         return forest_order(examples.edges, examples.edge_offsets, examples.offsets)
-    if structure == "tree" and np.diff(examples.offsets).max(initial=0) > 1:
+    if joined == "tree" and np.diff(examples.offsets).max(initial=0) > 1:
         raise ValueError(
-            "structure='tree' needs the edges of every example, and X has none; give items (node_features, edges) or "
-            "Examples.build(..., edges=...), or choose structure='chain'."
+            "Tree() needs the edges of every example, and X has none; give items (node_features, edges) or "
+            "Examples.build(..., edges=...), or choose structure=Chain()."
         )
     return chain_order(examples.offsets)
 
 
 def _with_bias_and_ends(
-    examples: Examples, forest: ForestOrder, structure: str, bias: bool, ends: bool
+    examples: Examples, forest: ForestOrder, joined: str, bias: bool, ends: bool
 ) -> sparse.csr_array:
     """X with the columns bias, start, end that were asked for."""
     columns: list[BoolArray] = []
@@ -226,7 +225,7 @@ def _with_bias_and_ends(
         columns.append(np.ones(n_nodes, dtype=bool))
     if ends:
         start, end = np.zeros(n_nodes, dtype=bool), np.ones(n_nodes, dtype=bool)
-        if structure in UNJOINED:  # the features of a chain, so that the two differ by their edges alone
+        if joined == "independent":  # the features of a chain, so that the two differ by their edges alone
             has_nodes = np.diff(examples.offsets) > 0
             start[examples.offsets[:-1][has_nodes]] = True
             end[:] = False
@@ -241,9 +240,9 @@ def _with_bias_and_ends(
     return sparse.csr_array(sparse.hstack([examples.X, extra], format="csr"))
 
 
-def _along_edges(examples: Examples, forest: ForestOrder, structure: str) -> tuple[npt.NDArray[np.int32], FloatArray]:
+def _along_edges(examples: Examples, forest: ForestOrder, joined: str) -> tuple[npt.NDArray[np.int32], FloatArray]:
     """Type and features of the edge to the parent, for every node."""
-    ignored = structure in UNJOINED
+    ignored = joined == "independent"
     child = forest.parent >= 0
     edge_type = np.zeros(examples.n_nodes, dtype=np.int32)
     if examples.edge_types is not None and not ignored:

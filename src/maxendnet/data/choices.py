@@ -36,8 +36,8 @@ def rest_of(batch: Batch, examples: Examples, classes: NDArray, given: Any = Non
         return found[0]
     if not everywhere.any():
         raise ValueError(
-            "structure='choice' needs a label for all nodes but the chosen one, and no label is allowed at every node; "
-            "allow one, and name it with rest=."
+            "Choice() needs a label for all nodes but the chosen one, and no label is allowed at every node; "
+            "allow one, and name it with Choice(rest=...)."
         )
     owner = np.repeat(np.arange(n_examples), np.diff(batch.offsets))
     of_example = np.zeros((n_examples, n_labels), dtype=np.int64)
@@ -48,8 +48,8 @@ def rest_of(batch: Batch, examples: Examples, classes: NDArray, given: Any = Non
     if len(best) > 1 and possible.any():
         one, other = (classes.tolist()[k] for k in best[:2])
         raise ValueError(
-            f"structure='choice' cannot tell which label is that of nodes that are not chosen: {one!r} and {other!r} "
-            f"are equally frequent. Say it, for instance rest={one!r}."
+            f"Choice() cannot tell which label is that of nodes that are not chosen: {one!r} and {other!r} "
+            f"are equally frequent. Say it, for instance Choice(rest={one!r})."
         )
     _check_one_choice(batch, examples, classes, int(best[0]))
     return int(best[0])
@@ -64,10 +64,10 @@ def _check_one_choice(batch: Batch, examples: Examples, classes: NDArray, rest: 
         labels = np.asarray(examples.y).tolist()
         one, other = (int(chosen[twice[0] + k]) for k in (0, 1))
         raise ValueError(
-            f"structure='choice' gives at most one node of an example another label than {classes.tolist()[rest]!r}, "
+            f"Choice() gives at most one node of an example another label than {classes.tolist()[rest]!r}, "
             f"but {place('y', examples.offsets, one, examples.flat)} has the label {labels[one]!r} and "
             f"{place('y', examples.offsets, other, examples.flat)} {labels[other]!r}; make an example for each choice, "
-            "name the label of the nodes that are not chosen with rest=, or use structure='independent'."
+            "name the label of the nodes that are not chosen with Choice(rest=...), or use structure=Independent()."
         )
 
 
@@ -77,5 +77,5 @@ def check_rest(batch: Batch, examples: Examples, rest: int) -> None:
         node = int(np.flatnonzero(batch.allowed[:, rest] == 0)[0])
         raise ValueError(
             f"{place('X', examples.offsets, node, examples.flat)} may not have the label of nodes that are not chosen; "
-            "with structure='choice' it must be allowed everywhere."
+            "with Choice() it must be allowed everywhere."
         )

@@ -31,18 +31,18 @@ def pair_codes(pairs: Any, classes: Array) -> Pairs:
     if pairs is None:
         return ()
     if isinstance(pairs, (str, bytes)) or not isinstance(pairs, Iterable):
-        raise ValueError(f"forbidden_pairs must be a list of pairs (label of parent, label of child), got {pairs!r}.")
+        raise ValueError(f"forbidden must be a list of pairs (label of parent, label of child), got {pairs!r}.")
     number = {label: k for k, label in enumerate(classes.tolist())}
     found = set()
     for k, pair in enumerate(pairs):
         if isinstance(pair, (str, bytes)) or not isinstance(pair, (tuple, list, np.ndarray)) or len(pair) != 2:
             raise ValueError(
-                f"forbidden_pairs[{k}] is {pair!r}; give a pair (label of the parent, label of the child)."
+                f"forbidden[{k}] is {pair!r}; give a pair (label of the parent, label of the child)."
             )
         for label in pair:
             if not _among(label, number):
                 raise ValueError(
-                    f"forbidden_pairs[{k}] is {tuple(pair)!r}, and no node of y has the label {label!r}; leave "
+                    f"forbidden[{k}] is {tuple(pair)!r}, and no node of y has the label {label!r}; leave "
                     "the pair out, or correct the label."
                 )
         found.add((number[pair[0]], number[pair[1]]))
@@ -63,7 +63,7 @@ def check_directions(batch: Batch, examples: Examples) -> None:
         i, _ = locate(examples.offsets, int(wrong[0]))
         raise ValueError(
             f"The edges of X[{i}] do not say who is whose parent: a node has two incoming edges. With siblings or "
-            "forbidden_pairs give edges (parent, child), at most one to every child."
+            "forbidden pairs give edges (parent, child), at most one to every child."
         )
 
 
@@ -78,7 +78,7 @@ def check_pairs(batch: Batch, examples: Examples, classes: Array, forbidden: npt
         raise ValueError(
             f"{place('y', examples.offsets, t, examples.flat)} has the label {names[batch.y[t]]!r} and its parent "
             f"{place('y', examples.offsets, p, examples.flat)} the label {names[batch.y[p]]!r}, a pair that "
-            "forbidden_pairs forbids; correct the labels, or leave the pair out."
+            "forbidden= lists; correct the labels, or leave the pair out."
         )
 
 
@@ -88,6 +88,6 @@ def check_possible(nodes: npt.NDArray[np.int64], examples: Examples) -> None:
     if len(wrong):
         raise ValueError(
             f"{place('X', examples.offsets, int(wrong[0]), examples.flat)} has no possible label: whichever of its "
-            "allowed labels it takes, some node below it is left without one that forbidden_pairs permits. Allow more "
+            "allowed labels it takes, some node below it is left without one that the forbidden pairs permit. Allow more "
             "labels there, or forbid fewer pairs."
         )

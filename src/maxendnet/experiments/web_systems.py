@@ -96,9 +96,10 @@ def chosen(system: str, model: str, protocol: Protocol) -> Constants:
 def make(system: str, constants: Constants, model: str, siblings: bool = False) -> Any:
     """A system with its constants, for pages as ``model`` takes them; neighbouring blocks scored together, or not."""
     tol = L1_TOL if system.startswith("L1") else TOL[model]
+    structure = STRUCTURES[model](siblings=siblings) if model == "hierarchical" else STRUCTURES[model]()
     options: dict[str, Any] = {
-        "tol": tol, "max_passes": PASSES[model], "structure": STRUCTURES[model], "siblings": siblings,
-    }  # fmt: skip
+        "tol": tol, "max_passes": PASSES[model], "structure": structure,
+    }
     if system == "CRF":
         # nothing holds the weights back: it goes on until the gradient is a thousandth of the first one
         return CRF(**options | {"tol": 1e-3})
@@ -140,7 +141,7 @@ def fit(
         labels = sorted(set(np.asarray(examples.y).tolist()))
         estimator.set_params(cost=miss_cost(labels, 1.0 if model == "choice" else MISS))
     if model == "choice":
-        estimator.set_params(rest=NONE)
+        estimator.set_params(structure__rest=NONE)
     estimator.fit(examples)
     coef = (estimator.coef_ / times[:, None])[inverse]
     weights = np.zeros((len(made[0].numbering), coef.shape[1]))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from maxendnet.losses.slack import SLACKS, Slack
+from maxendnet.backends.partial import Partial
+from maxendnet.losses.base import FloatArray, LossQuestion, total
+from maxendnet.losses.slack import SLACKS, Slack, SlackPrice
 from maxendnet.piece import Piece
-
-if TYPE_CHECKING:
-    from maxendnet.problem import FloatArray, Problem
+from maxendnet.structures.base import Table, excess
 
 
 @dataclass(eq=False, repr=False)
@@ -58,6 +58,10 @@ class Hinge(Piece):
         return self.slack == "kl"
 
     @property
+    def described(self) -> str:
+        return f"{type(self).__name__} {self.slack}"
+
+    @property
     def slack_function(self) -> Slack:
         """``U``, its derivative and its conjugate."""
         return SLACKS[self.slack]
@@ -82,8 +86,13 @@ class Hinge(Piece):
             )
         return cost
 
-    def evaluate(self, problem: Problem, w: FloatArray, gradient: bool, single: bool) -> tuple[FloatArray, FloatArray]:
+    def evaluate(self, structure: Any, w: FloatArray, question: LossQuestion) -> Partial:
         """``U(hinge) / C`` of every example and, if asked, a subgradient of their weighted sum."""
-        slack = self.slack_function
-        values, total = problem.structure.hinges(problem, w, slack, gradient, single)
-        return values if self.linear_slack else slack.value(values, problem.C) / problem.C, total
+        C = question.C
+        found = excess(
+            structure, "maximum", w, Table(self.cost_matrix(structure.n_labels), structure.y),
+            price=None if self.linear_slack else SlackPrice(self.slack, C),
+            gradient=question.gradient, single=question.single, packed=True,
+        )  # fmt: skip
+        values = found.values if self.linear_slack else self.slack_function.value(found.values, C) / C
+        return total(structure, values, found.slope, keep_values=question.values)

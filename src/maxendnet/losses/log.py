@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
+import numpy as np
+
+from maxendnet.backends.partial import Partial
+from maxendnet.losses.base import FloatArray, LossQuestion, total
 from maxendnet.piece import Piece
-
-if TYPE_CHECKING:
-    from maxendnet.problem import FloatArray, Problem
+from maxendnet.structures.base import excess
 
 
 @dataclass(eq=False, repr=False)
@@ -23,11 +25,19 @@ class Log(Piece):
 
     smooth = True
 
-    def evaluate(self, problem: Problem, w: FloatArray, gradient: bool, single: bool) -> tuple[FloatArray, FloatArray]:
-        """Log loss of every example and, if asked, the gradient of their weighted sum."""
-        values, _, slope = problem.structure.log_losses(problem, w, None, gradient, single)
-        return values, slope
+    depends_on_C = False
+    curvature = 1.0
+    """The Hessian of the sum of losses, in units of that of the log-partition."""
 
-    def curvature(self, problem: Problem) -> FloatArray:
-        """Diagonal of the Hessian of the weighted sum at ``w = 0``, where all labellings are alike."""
-        return problem.structure.curvature(problem.batch)
+    @property
+    def described(self) -> str:
+        return "Log"
+
+    def cost_matrix(self, n_labels: int) -> FloatArray:
+        """Zeros: wrong labels have no costs."""
+        return np.zeros((n_labels, n_labels))
+
+    def evaluate(self, structure: Any, w: FloatArray, question: LossQuestion) -> Partial:
+        """Log loss of every example and, if asked, the gradient of their weighted sum."""
+        found = excess(structure, "logsum", w, gradient=question.gradient, single=question.single, packed=True)
+        return total(structure, found.values, found.slope, keep_values=question.values)

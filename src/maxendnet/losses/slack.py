@@ -23,6 +23,20 @@ class Slack(NamedTuple):
     """The name under which kernels know it."""
 
 
+class SlackPrice(NamedTuple):
+    """``U'(h) / C``: what the subgradient of an example with hinge h is multiplied by."""
+
+    slack: str
+    C: float
+
+    @property
+    def code(self) -> int:
+        return SLACKS[self.slack].code
+
+    def __call__(self, values: FloatArray) -> FloatArray:
+        return SLACKS[self.slack].slope(values, self.C) / self.C
+
+
 def _kl(h: FloatArray, C: float) -> FloatArray:
     x = np.maximum(C * h - 1.0, 0.0)
     return x - np.log1p(x)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
-import numpy as np
-
+from maxendnet.backends.partial import Partial
+from maxendnet.losses.base import FloatArray, LossQuestion, total
 from maxendnet.losses.hinge import Hinge
-from maxendnet.losses.log import Log
-
-if TYPE_CHECKING:
-    from maxendnet.problem import FloatArray, Problem
+from maxendnet.structures.base import Table, excess
 
 
 @dataclass(eq=False, repr=False)
@@ -37,17 +34,21 @@ class SoftHinge(Hinge):
     temperature: float = 1.0
     exact: bool = False
     smooth = True
-    expected_cost = np.nan
-    """``sum_i weight_i sum_y p_i(y) cost(y_i, y)`` of the last evaluation with a gradient."""
 
-    def evaluate(self, problem: Problem, w: FloatArray, gradient: bool, single: bool) -> tuple[FloatArray, FloatArray]:
-        """Loss of every example and, if asked, the gradient of their weighted sum."""
-        T, single = self.temperature, single and not self.exact
-        values, costs, slope = problem.structure.log_losses(problem, w / T, problem.cost / T, gradient, single)
-        if gradient:
-            self.expected_cost = T * float(costs @ problem.batch.weights)
-        return T * values, slope
+    @property
+    def described(self) -> str:
+        return f"SoftHinge {self.slack} {self.temperature!r}"
 
-    def curvature(self, problem: Problem) -> FloatArray:
-        """Diagonal of the Hessian of the weighted sum where all labellings are alike, as a scale of the weights."""
-        return Log().curvature(problem) / self.temperature
+    @property
+    def curvature(self) -> float:
+        """The Hessian of the sum of losses, in units of that of the log-partition."""
+        return 1.0 / self.temperature
+
+    def evaluate(self, structure: Any, w: FloatArray, question: LossQuestion) -> Partial:
+        """Loss of every example and, if asked, the gradient of their weighted sum; its cost is the expected one."""
+        T, single = self.temperature, question.single and not self.exact
+        cost = Table(self.cost_matrix(structure.n_labels) / T, structure.y)
+        found = excess(
+            structure, "logsum", w / T, cost, counted=cost, gradient=question.gradient, single=single, packed=True
+        )
+        return total(structure, T * found.values, found.slope, T * found.counted, question.values)

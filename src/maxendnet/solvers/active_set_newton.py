@@ -116,8 +116,8 @@ class ActiveSetNewton(OWLQN):
         a direction of search needs. An exact product would not be cheaper than this one pass.
         """
         largest = problem.batch.largest
-        scales = (largest, 1.0, largest, largest)
-        parts = problem.structure.parts(v)
+        scales = (largest, 1.0, largest, 1.0, largest)
+        parts = problem.structure.layout.parts(v)
         change = max(scale * np.abs(part).max(initial=0.0) for scale, part in zip(scales, parts))
         step = 1e-6 / max(change, 1e-300)
         return problem.C * (problem.losses(state.w + step * v)[1] - state.loss_slope) / step
@@ -145,20 +145,20 @@ class ActiveSetNewton(OWLQN):
 
 def hessian_diagonal(problem: Problem, w: FloatArray) -> FloatArray:
     """The diagonal of the Hessian of the log loss, as if nodes and edges were independent; no entry is near 0."""
-    structure = problem.structure
+    layout = problem.structure.layout
     total = np.zeros(problem.n_weights)
-    parts = structure.parts(total)
+    parts = layout.parts(total)
     for batch, node, edge in marginals_in_parts(problem, w):
         weights = np.repeat(batch.weights, np.diff(batch.offsets))
-        squares = sparse.csr_array((batch.data**2, batch.indices, batch.indptr), (len(node), structure.n_features))
+        squares = sparse.csr_array((batch.data**2, batch.indices, batch.indptr), (len(node), layout.n_features))
         parts.node[:] += np.asarray(squares.T @ (weights[:, None] * node * (1 - node)))
-        if structure.n_tied:
+        if layout.n_tied:
             mean = np.einsum("ta,taj->tj", node, batch.label_features)
             parts.tied[:] += weights @ (np.einsum("ta,taj->tj", node, batch.label_features**2) - mean**2)
         if edge is None:
             continue
         spread = weights[:, None, None] * (edge - edge**2)
-        for kind in range(structure.n_edge_types):
+        for kind in range(layout.n_edge_types):
             parts.transitions[kind] += spread[batch.edge_type == kind].sum(axis=0)  # a root has no edge: zeros
         parts.edge[:] += np.einsum("tf,tab->fab", batch.edge_features**2, spread)
     # the floor is for weights that no example speaks of, or that all agree on

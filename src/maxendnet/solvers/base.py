@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -90,16 +91,32 @@ class Solver(Piece):
         return True
 
 
+class Progress(NamedTuple):
+    """What a hook sees after every look at a fit: all that is known, and all that a fit could go on from."""
+
+    row: TraceRow
+    evaluation: Evaluation
+    solver: Solver
+    problem: Problem
+    state: Any
+    tol: float
+
+
+Hook = Callable[[Progress], Any]
+"""Called after every look. If it returns True the fit stops there, and ``reason`` says "callback"."""
+
+
 class Monitor:
-    """Shows a fit in progress. Level 0 is silent, 1 a line that renews itself, 2 a line for every look."""
+    """A hook that shows a fit in progress. Level 0 is silent, 1 a line that renews itself, 2 a line for every look."""
 
     def __init__(self, verbose: int = 0, name: str = "fit") -> None:
         self.verbose, self.name = verbose, name
         self.bar: Any = None
 
-    def row(self, row: TraceRow, tol: float) -> None:
+    def __call__(self, progress: Progress) -> None:
         if not self.verbose:
             return
+        row, tol = progress.row, progress.tol
         text = f"primal {row.primal:.6g}  dual {row.dual:.6g}  gap {row.gap:.2e} (tol {tol:.0e})"
         if self.verbose >= 2:
             print(f"[{self.name}] pass {row.n_pass:4d}  {row.seconds:7.2f} s  {text}  nonzero {row.n_nonzero}")
@@ -126,8 +143,7 @@ def check_requirements(solver: Solver, problem: Problem) -> None:
         pieces = f"{type(problem.prior).__name__} prior and {type(problem.loss).__name__} loss"
         if not getattr(problem.loss, "linear_slack", True):
             pieces += f" with {problem.loss.slack} slack"
-        if not problem.structure.pairwise:
-            pieces += f" on {problem.structure.described}"
+        pieces += f" on {problem.structure.described}"
         raise ValueError(
             f"{type(solver).__name__} needs {' and '.join(lacking)}, which a problem with {pieces} does not offer. "
             f"Solvers that fit: {', '.join(fitting) or 'none'}."
@@ -159,11 +175,14 @@ def run(
     max_passes: int = 1000,
     warm: Any = None,
     seed: Any = None,
-    monitor: Monitor | None = None,
+    hooks: Sequence[Hook] = (),
     warn: bool = True,
 ) -> Result:
-    """Run a solver until its certificate is at most ``tol``, or for ``max_passes`` passes over the data."""
-    monitor = monitor or Monitor()
+    """Run a solver until its certificate is at most ``tol``, or for ``max_passes`` passes over the data.
+
+    After every look at the certificate all ``hooks`` are called: for progress, callbacks, early stopping, checkpoints.
+    One that returns True ends the fit. A hook that has a method ``close`` is closed in the end.
+    """
     began, oracles = time.perf_counter(), problem.n_oracle
     trace: list[TraceRow] = []
     state = solver.start(problem, warm, seed, tol)
@@ -179,19 +198,25 @@ def run(
                     int(np.count_nonzero(best.w)),
                 )  # fmt: skip
                 trace.append(row)
-                monitor.row(row, tol)
+                progress = Progress(row, best, solver, problem, state, tol)
+                stop = [hook(progress) for hook in hooks]
                 if best.measure <= tol:
                     reason = "tol"
                     break
                 if finished:
                     reason = finished if isinstance(finished, str) else "stalled"
                     break
+                if any(answer is True for answer in stop):
+                    reason = "callback"
+                    break
             if n_pass >= max_passes:
                 break
             state = solver.step(problem, state)
             n_pass += 1
     finally:
-        monitor.close()
+        for hook in hooks:
+            if hasattr(hook, "close"):
+                hook.close()
     result = Result(
         best.w, best.eta, best.primal, best.dual, best.gap, best.which, best.cost, n_pass, reason == "tol", reason,
         state, trace,

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet import _kernels
+from maxendnet.backends.threads import n_shards
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
-from maxendnet.structures.forest import KernelPrior, single_is_enough
+from maxendnet.structures.forest import single_is_enough
+from maxendnet.structures.padded_blocks import KernelPrior
 
 
 @dataclass
@@ -28,8 +30,8 @@ class DualState:
     C: float
     """Size of the dual simplices: grows to the C of the problem in the first passes."""
     rng: np.random.Generator
-    rules: tuple[NDArray, ...]
-    """What makes labellings dual points: label costs, example weights, allowed labels."""
+    problem: Problem
+    """The problem whose examples and costs make labellings dual points."""
     average: FloatArray
     """Weighted average of eta over the passes, and of sum alpha l."""
     average_cost: float = 0.0
@@ -77,7 +79,7 @@ class BlockFrankWolfe(Solver):
     inner: int = 0
     average: bool = True
     sampling: str = "gap"
-    requires = ("not loss.smooth", "loss.linear_slack", "prior.kernel_args")
+    requires = ("not loss.smooth", "loss.linear_slack", "prior.kernel_args", "structure.blocks", "backend.local")
 
     def check(self) -> None:
         if self.sampling not in ("gap", "uniform"):
@@ -89,7 +91,7 @@ class BlockFrankWolfe(Solver):
 
     def start(self, problem: Problem, warm: DualState | None = None, seed: Any = None, tol: float = 1e-3) -> DualState:
         self.check()
-        structure, batch = problem.structure, problem.batch
+        blocks, batch = problem.structure.blocks, problem.batch
         # float32 finds labellings well enough unless numbers are large or the last digits of the gap are wanted
         small = batch.largest <= 1e4 and single_is_enough(problem.prior.mean(np.zeros(problem.n_weights)), batch)
         single = small and problem.cost_is_small and tol >= 1e-6
@@ -97,16 +99,15 @@ class BlockFrankWolfe(Solver):
         C = problem.C / 2**self.ramp if gaussian else problem.C
         state = DualState(
             sets=_kernels.ActiveSets(batch.offsets, batch.y, batch.weights, C),
-            eta=np.zeros(structure.padded_size),
+            eta=np.zeros(blocks.size),
             weights=np.zeros(0, dtype=np.float32 if single else np.float64),
             gaps=np.full(problem.n_examples, np.inf),
             C=C,
             rng=seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed),
-            rules=(problem.cost.copy(), batch.weights.copy(), batch.allowed),
+            problem=problem,
             average=np.zeros(problem.n_weights if self.average else 0),
         )
-        same_rules = warm is not None and all(map(np.array_equal, warm.rules, state.rules))
-        if warm is not None and same_rules and warm.sets.fits(batch.offsets, batch.y):
+        if warm is not None and problem.same_sum(warm.problem):
             # an earlier dual point of the same examples, scaled to the new C and into the new domain
             state.sets, state.eta, state.C = warm.sets.copy(), warm.eta.copy(), warm.C
             self._rescale(problem, state, problem.C)
@@ -116,7 +117,7 @@ class BlockFrankWolfe(Solver):
     def _rescale(self, problem: Problem, state: DualState, C: float) -> None:
         """The same dual point for another C, moved along its ray to where the dual is largest."""
         factor = C / state.C
-        eta = factor * problem.structure.unpad(state.eta)
+        eta = factor * problem.structure.blocks.unpad(state.eta)
         state.sets.scale(factor, problem.dual(eta, factor * state.sets.total_cost())[1])
         state.C = C
         self.refresh_eta(problem, state)
@@ -136,22 +137,21 @@ class BlockFrankWolfe(Solver):
         return state
 
     def _update(self, problem: Problem, state: DualState, picks: NDArray[np.int64]) -> None:
-        structure = problem.structure
-        # at most some 50 ms a call, so that Ctrl-C is heard; a call also is a point of the average, whose cost is kept
+        structure, blocks = problem.structure, problem.structure.blocks
+        # at most about 50 ms a call, so that Ctrl-C is heard; a call also is a point of the average, whose cost is kept
         # to a twentieth of the work
-        work = len(problem.batch.parent) * structure.work_per_node(problem.batch)
+        work = len(problem.batch.parent) * structure.work_per_node
         n_calls = int(max(work / 2e7, min(16, 0.05 * work / problem.n_weights), 1))
         total_cost, prior = state.sets.total_cost(), kernel_prior(problem)
         for part in np.array_split(picks, min(n_calls, len(picks))):
-            total_cost += structure.block_updates(
-                problem.batch, prior, state.C, state.weights, state.eta, problem.cost, part, self.inner, state.sets,
-                state.gaps,
-            )  # fmt: skip
+            total_cost += blocks.update(
+                prior, state.C, state.weights, state.eta, problem.cost, part, self.inner, state.sets, state.gaps
+            )
             if self.average and state.C == problem.C:
                 # the k-th point counts k times: the average forgets the beginning
                 state.n_averaged += 1
                 share = 2 / (state.n_averaged + 1)
-                state.average += share * (structure.unpad(state.eta) - state.average)
+                state.average += share * (blocks.unpad(state.eta) - state.average)
                 state.average_cost += share * (total_cost - state.average_cost)
         problem.n_oracle += len(picks)
 
@@ -163,10 +163,10 @@ class BlockFrankWolfe(Solver):
         return n_pass > 0 and known <= tol * max(state.sets.total_cost(), 1e-3 * problem.at_zero)
 
     def evaluate(self, problem: Problem, state: DualState) -> Evaluation:
-        structure, prior = problem.structure, problem.prior
+        blocks, prior = problem.structure.blocks, problem.prior
         self.refresh_eta(problem, state)
         self.set_weights(problem, state)
-        eta, cost = structure.unpad(state.eta), state.sets.total_cost()
+        eta, cost = blocks.unpad(state.eta), state.sets.total_cost()
         mu = prior.mean(eta)
         hinge = self.block_gaps(problem, state, mu)
         dual = problem.dual(eta, cost)[0]
@@ -181,33 +181,30 @@ class BlockFrankWolfe(Solver):
     def block_gaps(self, problem: Problem, state: DualState, mu: FloatArray) -> FloatArray:
         """Hinge of every example at mu; the gaps of all blocks (for the C they have reached) are computed afresh."""
         hinge = np.zeros(problem.n_examples)
-        look = problem.structure.block_gaps(
-            problem.batch, mu, problem.cost, state.C, state.sets, hinge, state.gaps
-        )  # fmt: skip
-        problem.backend.run(lambda first, last, _: look(first, last), problem.shards)
+        look = problem.structure.blocks.look(mu, problem.cost, state.C, state.sets, hinge, state.gaps)
+        problem.backend.run(lambda first, last, _: look(first, last), problem.structure.ranges())
         problem.n_oracle += problem.n_examples
         return hinge
 
     def refresh_eta(self, problem: Problem, state: DualState) -> None:
         """eta afresh from the active sets: rounding does not pile up, the certificate is for this very dual point."""
-        eta = problem.sum_over(
-            problem.shards,
-            lambda first, last, buffer: problem.structure.active_features(
-                problem.batch, state.sets, first, last, buffer
-            ),
-            gradient=True,
+        blocks = problem.structure.blocks
+        state.eta[:] = problem.backend.sum_ranges(
+            lambda first, last, eta: blocks.add_features(state.sets, first, last, eta),
+            problem.structure.ranges(n_shards(problem.structure)),
+            blocks.size,
         )
-        state.eta[:] = problem.structure.pad(eta)
 
     def set_weights(self, problem: Problem, state: DualState) -> None:
-        mu = problem.prior.mean(problem.structure.unpad(state.eta))
-        state.weights = problem.structure.for_search(mu, state.weights.dtype.type)
+        blocks = problem.structure.blocks
+        mu = problem.prior.mean(blocks.unpad(state.eta))
+        state.weights = blocks.for_search(mu, state.weights.dtype.type)
 
 
 def kernel_prior(problem: Problem) -> KernelPrior:
     """The prior as the kernels take it."""
     kind, params = problem.prior.kernel_args()
-    wide = lambda values: problem.structure.pad(np.broadcast_to(np.asarray(values, float), problem.n_weights))  # noqa: E731
+    wide = lambda values: problem.structure.blocks.pad(np.broadcast_to(np.asarray(values, float), problem.n_weights))  # noqa: E731
     if kind == "gaussian" and any(np.ndim(p) > 0 for p in params):
         return kind, 0.0, 0.0, wide(params[0]), wide(params[1])
     if kind == "proximal_l1":

@@ -14,7 +14,7 @@ from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver, missing, run
 from maxendnet.solvers.proximal_point import ProximalPoint
 from maxendnet.solvers.violated import violated
-from maxendnet.structures.differences import differences
+from maxendnet.structures.base import differences
 
 
 class ProgrammeState(NamedTuple):
@@ -79,8 +79,8 @@ class ConstraintGeneration(Solver):
             # 300 passes: what is not known by then, rows and columns will find
             rough = run(self.first, problem, tol=max(tol, self.first_gap), max_passes=300, seed=seed, warn=False)
             examples, _, costs, labels = rough.state.dual_state.sets.labellings()
-            eta = np.abs(problem.structure.unpad(rough.state.dual_state.eta))
-            rows = differences(problem.structure, problem.batch, examples, labels)
+            eta = np.abs(problem.structure.blocks.unpad(rough.state.dual_state.eta))
+            rows = differences(problem.structure, examples, labels)
             state = self._add_rows(state, examples, rows, costs)._replace(
                 columns=(eta > 0.95 * rough.state.rho) | (rough.w != 0), w=rough.w, primal=rough.primal, dual=rough.dual
             )
@@ -97,7 +97,7 @@ class ConstraintGeneration(Solver):
     def _add_violated(self, problem: Problem, state: ProgrammeState, w: FloatArray) -> ProgrammeState:
         """Rows for the labellings most violated at w, where the rows at hand do not say so already."""
         found = violated(problem, w, state.examples, state.rows, state.costs)
-        primal = problem.prior.penalty(w) + problem.C * float(found.hinge @ problem.batch.weights)
+        primal = problem.prior.penalty(w) + problem.C * float(found.hinge @ problem.structure.weights)
         if primal < state.primal:
             state = state._replace(primal=primal, w=w)
         return self._add_rows(state, found.examples, found.rows, found.costs)
@@ -132,7 +132,6 @@ class ConstraintGeneration(Solver):
 
     def _solve(self, problem: Problem, state: ProgrammeState) -> tuple[FloatArray, FloatArray]:
         """The programme over the rows and columns at hand: weights and multipliers."""
-        batch = problem.batch
         columns, present = np.flatnonzero(state.columns), np.unique(state.examples)
         n, m = len(columns), len(present)
         sub = state.rows[:, columns]
@@ -144,7 +143,7 @@ class ConstraintGeneration(Solver):
         A, b = -sparse.hstack([sub, -sub, slack]), -state.costs
         radius = getattr(problem.prior, "radius", None)
         price = problem.prior.rho if radius is None else 0.0
-        objective = np.concatenate([np.full(2 * n, price), problem.C * batch.weights[present]])
+        objective = np.concatenate([np.full(2 * n, price), problem.C * problem.structure.weights[present]])
         if radius is not None:
             A = sparse.vstack([A, sparse.csr_array(np.concatenate([np.ones(2 * n), np.zeros(m)])[None, :])])
             b = np.append(b, radius)

@@ -102,7 +102,7 @@ class CuttingPlane(Solver):
         if self.slacks == "n":
             found = violated(problem, w, state.groups, state.rows, state.gains)
             groups, rows, gains = found.examples, found.rows, found.costs
-            risk = float(problem.batch.weights @ problem.loss.slack_function.value(found.hinge, problem.C))
+            risk = float(problem.structure.weights @ problem.loss.slack_function.value(found.hinge, problem.C))
         else:
             loss, slope = problem.losses(w)
             risk = problem.C * loss

@@ -13,7 +13,8 @@ from maxendnet.priors.base import is_number
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.block_frank_wolfe import kernel_prior
-from maxendnet.structures.expectations import features_of, true_marginals
+from maxendnet.structures.features import features_of, true_marginals
+from maxendnet.structures.padding import lanes, pad_rows
 
 # How far alpha may begin from uniform, towards the truth.
 STARTS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
@@ -110,7 +111,7 @@ class ExponentiatedGradient(Solver):
     @property
     def requires(self) -> tuple[str, ...]:  # type: ignore[override]  # depends on the version
         common = ("not loss.smooth", "loss.linear_slack")
-        return (*common, "prior.kernel_args", "structure.pairwise") if self.online else (*common, "prior.cumulant")
+        return (*common, "prior.kernel_args", "structure.pairwise", "backend.local") if self.online else (*common, "prior.cumulant")
 
     def check(self) -> None:
         if not (self.step_size is None or (is_number(self.step_size) and 0 < self.step_size < np.inf)):
@@ -137,7 +138,7 @@ class ExponentiatedGradient(Solver):
     def evaluate(self, problem: Problem, state: Any) -> Evaluation:
         if self.online:
             refresh(problem, state)
-            eta = problem.structure.unpad(state.eta)
+            eta = problem.structure.blocks.unpad(state.eta)
         else:
             eta = state.eta
         mu = problem.prior.mean(eta)
@@ -175,16 +176,16 @@ class ExponentiatedGradient(Solver):
     # ---- online: potentials for every example --------------------------------------------------------------------
 
     def _start_own(self, problem: Problem, warm: OwnState | None, size: float, rng: np.random.Generator) -> OwnState:
-        s, batch = problem.structure, problem.batch
-        node, matrix = (len(batch.parent), s.lanes), (problem.n_examples, s.n_matrices, s.n_labels, s.lanes)
+        s, batch, blocks = problem.structure.layout, problem.batch, problem.structure.blocks
+        node, matrix = (len(batch.parent), lanes(s)), (problem.n_examples, s.n_matrices, s.n_labels, lanes(s))
         state = OwnState(
             np.zeros(node), np.zeros(matrix), np.zeros(node), np.zeros(matrix), np.full(problem.n_examples, size),
-            rng, np.zeros(s.padded_size), np.zeros(0),
+            rng, np.zeros(blocks.size), np.zeros(0),
         )  # fmt: skip
 
         def dual() -> float:
             find_marginals(problem, state)
-            return state.cost - problem.prior.cumulant(s.unpad(state.eta))
+            return state.cost - problem.prior.cumulant(blocks.unpad(state.eta))
 
         def value(B: float) -> float:
             state.node_potentials[:] = B * truth
@@ -196,15 +197,15 @@ class ExponentiatedGradient(Solver):
                 state.steps = warm.steps.copy()
                 return state
             state.matrix_potentials[:] = 0.0
-        truth = s.pad_cost(np.eye(s.n_labels))[batch.y]
+        truth = pad_rows(s, np.eye(s.n_labels))[batch.y]
         value(best_start(value))
         return state
 
     def _step_own(self, problem: Problem, state: OwnState) -> OwnState:
         structure, batch = problem.structure, problem.batch
-        cost, picks = structure.pad_cost(problem.cost), state.rng.permutation(problem.n_examples).astype(np.int64)
+        cost, picks = pad_rows(structure.layout, problem.cost), state.rng.permutation(problem.n_examples).astype(np.int64)
         # a call takes some 50 ms at most, so that Ctrl-C is heard
-        n_calls = int(max(1, len(batch.parent) * structure.work_per_node(batch) / 5e6))
+        n_calls = int(max(1, len(batch.parent) * structure.work_per_node / 5e6))
         for part in np.array_split(picks, min(n_calls, len(picks))):
             _kernels.exponentiated_gradient(
                 batch, structure.shape, *kernel_prior(problem), problem.C, state.weights, state.eta, cost, part,
@@ -216,7 +217,7 @@ class ExponentiatedGradient(Solver):
 
 
 def most_spread(problem: Problem) -> float:
-    """The range of edge scores up to which sum-product may work with scaled probabilities, as in `Forest.mode`."""
+    """The range of edge scores up to which sum-product may work with scaled probabilities, as in `sum_mode`."""
     return 400.0 / (problem.batch.max_children + 1)
 
 
@@ -227,7 +228,7 @@ def find_marginals(problem: Problem, state: OwnState) -> None:
             problem.batch, problem.structure.shape, first, last, most_spread(problem), state.node_potentials,
             state.matrix_potentials, state.node_marginals, state.matrix_marginals,
         ),
-        problem.shards,
+        problem.structure.ranges(),
     )  # fmt: skip
     problem.n_oracle += problem.n_examples
     refresh(problem, state)
@@ -235,12 +236,12 @@ def find_marginals(problem: Problem, state: OwnState) -> None:
 
 def refresh(problem: Problem, state: OwnState) -> None:
     """eta and the cost afresh from the marginals: rounding does not pile up, the certificate is for this dual point."""
-    s, batch = problem.structure, problem.batch
+    s, batch, blocks = problem.structure.layout, problem.batch, problem.structure.blocks
     size = problem.C * batch.weights
     node = np.repeat(size, np.diff(batch.offsets))[:, None] * state.node_marginals[:, : s.n_labels]
     matrices = np.einsum("i,imab->mab", size, state.matrix_marginals[..., : s.n_labels])
     true_node, true_matrices = true_marginals(s, batch, size)
     eta = features_of(s, batch, true_node - node, true_matrices - matrices)
-    state.eta[:] = s.pad(eta)
+    state.eta[:] = blocks.pad(eta)
     state.cost = float(np.sum(node * problem.cost[batch.y]))
-    state.weights = s.for_search(problem.prior.mean(eta))
+    state.weights = blocks.for_search(problem.prior.mean(eta))

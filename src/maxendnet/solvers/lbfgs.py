@@ -33,7 +33,7 @@ class Curvature(NamedTuple):
     def of(cls, problem: Problem) -> Curvature:
         """Nothing seen yet. The diagonal of the Hessian at w = 0 knows how often a feature occurs: with it an L1-CRF
         takes two thirds of the passes (OCR letters: 130 instead of 209), an L2-CRF nine tenths."""
-        diagonal = problem.C * problem.loss.curvature(problem)
+        diagonal = problem.curvature()
         diagonal += 0.01 * diagonal.mean()  # a feature that hardly occurs need not move fast
         if hasattr(problem.prior, "variance"):
             diagonal += 1.0 / problem.prior.variance(np.zeros(problem.n_weights))
@@ -45,26 +45,28 @@ class Curvature(NamedTuple):
         Not under a flat prior: among all that fit the examples it would lead to weights of rare differences between
         features, and to larger errors on new examples.
         """
-        structure, batch = problem.structure, problem.batch
-        if not (1 < structure.n_features <= MOST_FEATURES_TOGETHER and hasattr(problem.prior, "variance")):
+        if not (hasattr(problem.structure, "batch") and hasattr(problem.prior, "variance")):
+            return self
+        layout, batch = problem.structure.layout, problem.batch
+        if not 1 < layout.n_features <= MOST_FEATURES_TOGETHER:
             return self
         nodes = np.linspace(0, len(batch.parent), min(len(batch.parent), NODES_LOOKED_AT), endpoint=False).astype(int)
-        shape = (len(batch.parent), structure.n_features)
+        shape = (len(batch.parent), layout.n_features)
         X = sparse.csr_array((batch.data, batch.indices, batch.indptr), shape=shape)[nodes].toarray()
         u = np.repeat(batch.weights, np.diff(batch.offsets))[nodes]
         together = X.T @ (X * u[:, None])
-        node = problem.C * structure.parts(problem.loss.curvature(problem)).node[:, 0]
+        node = layout.parts(problem.curvature()).node[:, 0]
         # curvature falls as the model grows sure of the labels: a fifth of that at w = 0
         hessian = 0.2 * together * (node.sum() / max(np.trace(together), np.finfo(float).tiny))
         hessian[np.diag_indices_from(hessian)] += 0.01 * node.mean()
-        variance = structure.parts(problem.prior.variance(np.zeros(problem.n_weights))).node
+        variance = layout.parts(problem.prior.variance(np.zeros(problem.n_weights))).node
         hessian[np.diag_indices_from(hessian)] += (1.0 / variance).mean(axis=1)
         size = np.sqrt(np.diag(hessian))
         if not (np.isfinite(hessian).all() and size.min() > 1e-100):
             return self
         # features may differ in size by any factor: what is inverted has ones on its diagonal, and no tiny eigenvalue
         unit = hessian / np.outer(size, size) + 1e-6 * np.eye(len(size))
-        return self._replace(between=np.linalg.inv(unit) / np.outer(size, size), n_labels=structure.n_labels)
+        return self._replace(between=np.linalg.inv(unit) / np.outer(size, size), n_labels=layout.n_labels)
 
     def add(self, s: FloatArray, y: FloatArray, memory: int) -> Curvature:
         if not s @ y > 1e-10 * np.linalg.norm(s) * np.linalg.norm(y):
@@ -131,8 +133,8 @@ class SmoothState(NamedTuple):
     first_norm: float = 1.0
     tol: float = 1e-3
     finished: bool = False
-    cost: float = np.nan
-    """Expected cost of labels, if the loss has one."""
+    cost: float = 0.0
+    """Expected cost of labels; 0 if the loss has none."""
 
 
 @dataclass(eq=False, repr=False)
@@ -174,9 +176,9 @@ class LBFGS(Solver):
         return state._replace(first_norm=float(np.linalg.norm(state.gradient)))
 
     def _at(self, problem: Problem, w: FloatArray, curvature: Curvature, single: bool = True) -> SmoothState:
-        loss, slope = problem.losses(w, single=single)
+        loss, slope, cost, _ = problem.look(w, single=single)
         value = problem.prior.penalty(w) + problem.C * loss
-        gradient, cost = problem.prior.gradient(w) + problem.C * slope, getattr(problem.loss, "expected_cost", np.nan)
+        gradient = problem.prior.gradient(w) + problem.C * slope
         return SmoothState(w, value, loss, slope, gradient, curvature, single, cost=cost)
 
     def step(self, problem: Problem, state: SmoothState) -> SmoothState:

@@ -43,9 +43,8 @@ class OWLQN(Solver):
         return self._at(problem, w, Curvature.of(problem))._replace(tol=tol)
 
     def _at(self, problem: Problem, w: FloatArray, curvature: Curvature, single: bool = True) -> SmoothState:
-        loss, slope = problem.losses(w, single=single)
+        loss, slope, cost, _ = problem.look(w, single=single)
         value = problem.prior.penalty(w) + problem.C * loss
-        cost = getattr(problem.loss, "expected_cost", np.nan)
         return SmoothState(w, value, loss, slope, problem.C * slope, curvature, single, cost=cost)
 
     def step(self, problem: Problem, state: SmoothState) -> SmoothState:
@@ -83,14 +82,14 @@ class OWLQN(Solver):
 
     def due(self, problem: Problem, state: SmoothState, n_pass: int, tol: float) -> bool:
         free, first_order, _ = self._gaps(problem, state)
-        return n_pass % 10 == 0 or (first_order if problem.structure.pairwise else free) <= 0.7 * tol * abs(state.value)
+        return n_pass % 10 == 0 or (first_order if pairwise(problem) else free) <= 0.7 * tol * abs(state.value)
 
     def evaluate(self, problem: Problem, state: SmoothState) -> Evaluation:
         exact = self._at(problem, state.w, state.curvature, single=False) if state.single else state
         free, first_order, share = self._gaps(problem, exact)
         gap = free
         # the free bound is looser by (1 - share) * loss; the exact one is computed only where that is what is missing
-        if problem.structure.pairwise and first_order <= state.tol * abs(exact.value) < free:
+        if pairwise(problem) and first_order <= state.tol * abs(exact.value) < free:
             gap = min(free, exact.value - problem.C * mixed_entropy(problem, state.w, share))
         relative = problem.relative(gap, exact.value)
         return Evaluation(state.w, None, exact.value, exact.value - gap, relative, relative)
@@ -103,6 +102,11 @@ class OWLQN(Solver):
         share = min(1.0, rho / largest) if largest > 0 else 1.0
         first_order = problem.prior.penalty(state.w) - share * (state.w @ eta)
         return first_order + (1.0 - share) * problem.C * state.loss, first_order, share
+
+
+def pairwise(problem: Problem) -> bool:
+    """Whether the entropy of mixed marginals is that of a forest."""
+    return getattr(problem.structure, "pairwise", False)
 
 
 def pseudo_gradient(w: FloatArray, gradient: FloatArray, rho: float) -> FloatArray:

@@ -83,7 +83,9 @@ class ProximalPoint(Solver):
     tau: float | None = None
     passes: int = 3
     inner: BlockFrankWolfe = field(default_factory=lambda: BlockFrankWolfe(average=False, inner=2))
-    requires = ("not loss.smooth", "loss.linear_slack", "prior.rho or prior.radius")
+    requires = (
+        "not loss.smooth", "loss.linear_slack", "prior.rho or prior.radius", "structure.blocks", "backend.local"
+    )  # fmt: skip
     accuracy = 1e-3
 
     def start(
@@ -99,20 +101,20 @@ class ProximalPoint(Solver):
             # (250 words, five C from 0.2 to 0.47: 1,044 passes cold, 1,071 with the last tau, 891 so)
             centre = warm.centre if warm.w is None else warm.w
         dual_state = self.inner.start(
-            problem.with_prior(ProximalL1(rho, tau, centre)), warm.dual_state if warm else None, seed, tol
+            problem.ask(prior=ProximalL1(rho, tau, centre)), warm.dual_state if warm else None, seed, tol
         )
         state = ProximalState(rho, tau, centre, dual_state)
         return self._fit_border(problem, state)
 
     def _easier(self, problem: Problem, state: ProximalState) -> Problem:
-        return problem.with_prior(ProximalL1(state.rho, state.tau, state.centre))
+        return problem.ask(prior=ProximalL1(state.rho, state.tau, state.centre))
 
     def _fit_border(self, problem: Problem, state: ProximalState) -> ProximalState:
         """In the ball form, the rho whose threshold brings the mean onto the ball."""
         radius = _radius(problem)
         if radius is None:
             return state
-        z = np.abs(state.centre + state.tau * problem.structure.unpad(state.dual_state.eta))
+        z = np.abs(state.centre + state.tau * problem.structure.blocks.unpad(state.dual_state.eta))
         excess = lambda threshold: np.maximum(z - threshold, 0.0).sum() - radius  # noqa: E731
         threshold = brentq(excess, 0.0, z.max()) if excess(0.0) > 0 else 0.0
         return state._replace(rho=threshold / state.tau)
@@ -120,7 +122,7 @@ class ProximalPoint(Solver):
     def step(self, problem: Problem, state: ProximalState) -> ProximalState:
         if state.n_pass and state.n_pass % self.passes == 0:
             state = self._certify(problem, state)
-            eta = problem.structure.unpad(state.dual_state.eta)
+            eta = problem.structure.blocks.unpad(state.dual_state.eta)
             centre = self._easier(problem, state).prior.mean(eta)
             share = float(state.dual_state.gaps.sum()) / max(state.here - state.dual, 1e-300)  # of the gap, by solving
             tau = state.tau * (1.3 if share < 0.3 else 1 / 1.3 if share > 0.7 else 1.0)
@@ -134,13 +136,13 @@ class ProximalPoint(Solver):
     def _certify(self, problem: Problem, state: ProximalState) -> ProximalState:
         easier, dual_state, radius = self._easier(problem, state), state.dual_state, _radius(problem)
         self.inner.refresh_eta(easier, dual_state)
-        eta = problem.structure.unpad(dual_state.eta)
+        eta = problem.structure.blocks.unpad(dual_state.eta)
         mu = easier.prior.mean(eta)
         if radius is not None:
             mu *= min(1.0, radius / max(np.abs(mu).sum(), 1e-300))
         hinge = self.inner.block_gaps(easier, dual_state, mu)
         problem.n_oracle += easier.n_oracle
-        primal = problem.prior.penalty(mu) + problem.C * float(hinge @ problem.batch.weights)
+        primal = problem.prior.penalty(mu) + problem.C * float(hinge @ problem.structure.weights)
         largest, cost = float(np.abs(eta).max(initial=0.0)), dual_state.sets.total_cost()
         if radius is None:
             dual = cost * min(1.0, problem.prior.rho / largest if largest > 0 else 1.0)

@@ -9,9 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet import _kernels
-from maxendnet.data.batch import Batch
+from maxendnet.backends.threads import n_shards
+from maxendnet.data.placed import PlacedData
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
+from maxendnet.structures import padding
+from maxendnet.structures.forest import sum_mode
 
 
 @dataclass
@@ -33,13 +36,8 @@ class MarginalState:
     variance: FloatArray
     mean: FloatArray
     rng: np.random.Generator
-    batch: Batch
-
-    def fits(self, batch: Batch) -> bool:
-        """Whether these are marginals of such examples: the same trees, the same allowed labels."""
-        return all(
-            np.array_equal(getattr(self.batch, name), getattr(batch, name)) for name in ("offsets", "parent", "allowed")
-        )
+    data: PlacedData
+    """The examples that these are marginals of."""
 
 
 @dataclass(eq=False, repr=False)
@@ -73,7 +71,7 @@ class SDCA(Solver):
 
     check_every: int = 5
     sampling: str = "gap"
-    requires = ("loss.smooth", "prior.quadratic", "prior.kernel_args", "structure.pairwise")
+    requires = ("loss.smooth", "prior.quadratic", "prior.kernel_args", "structure.pairwise", "backend.local")
 
     def check(self) -> None:
         if self.sampling not in ("gap", "uniform"):
@@ -85,27 +83,27 @@ class SDCA(Solver):
         self, problem: Problem, warm: MarginalState | None = None, seed: Any = None, tol: float = 1e-3
     ) -> MarginalState:
         self.check()
-        structure, batch = problem.structure, problem.batch
-        n, L, lanes = len(batch.parent), structure.n_labels, structure.lanes
-        wide = lambda values: structure.pad(np.broadcast_to(np.asarray(values, float), problem.n_weights))  # noqa: E731
+        structure, batch, blocks = problem.structure, problem.batch, problem.structure.blocks
+        n, L, lanes = len(batch.parent), structure.n_labels, padding.lanes(structure.layout)
+        wide = lambda values: blocks.pad(np.broadcast_to(np.asarray(values, float), problem.n_weights))  # noqa: E731
         variance, mean = (wide(values) for values in problem.prior.kernel_args()[1])
         state = MarginalState(
             node=np.zeros((n, lanes)),
-            edge=np.zeros((n if structure.n_matrices else 0, L, lanes)),
-            eta=np.zeros(structure.padded_size),
-            truth=np.zeros(structure.padded_size),
+            edge=np.zeros((n if structure.layout.n_matrices else 0, L, lanes)),
+            eta=np.zeros(blocks.size),
+            truth=np.zeros(blocks.size),
             weights=np.zeros(0),
             gaps=np.full(problem.n_examples, np.inf),
             variance=variance,
             mean=mean,
             rng=seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed),
-            batch=batch,
+            data=problem.data,
         )
         state.node[np.arange(n), batch.y] = 1.0
         child = np.flatnonzero(batch.parent >= 0)
         state.edge[child, batch.y[batch.parent[child]], batch.y[child]] = 1.0
         state.truth = self._features(problem, state)
-        if warm is not None and warm.fits(batch):
+        if warm is not None and problem.data.same_as(warm.data):
             state.node, state.edge = warm.node.copy(), warm.edge.copy()
         self._refresh(problem, state)
         return state
@@ -115,13 +113,14 @@ class SDCA(Solver):
         part = lambda first, last, buffer: _kernels.sdca_features(  # noqa: E731
             problem.batch, problem.structure.shape, first, last, state.node, state.edge, buffer
         )
-        return problem.structure.pad(problem.sum_over(problem.shards, part, gradient=True))
+        structure = problem.structure
+        return problem.backend.sum_ranges(part, structure.ranges(n_shards(structure)), structure.blocks.size)
 
     def _refresh(self, problem: Problem, state: MarginalState) -> None:
         """eta afresh from the marginals: rounding does not pile up, the certificate is for this very dual point."""
-        structure = problem.structure
+        blocks = problem.structure.blocks
         state.eta[:] = problem.C * (state.truth - self._features(problem, state))
-        state.weights = structure.for_search(problem.prior.mean(structure.unpad(state.eta)))
+        state.weights = blocks.for_search(problem.prior.mean(blocks.unpad(state.eta)))
 
     def step(self, problem: Problem, state: MarginalState) -> MarginalState:
         n = problem.n_examples
@@ -136,10 +135,10 @@ class SDCA(Solver):
     def _update(self, problem: Problem, state: MarginalState, picks: NDArray[np.int64]) -> None:
         structure, batch = problem.structure, problem.batch
         # some 50 ms a call, so that Ctrl-C is heard: a line search takes ten times as long as the recursions
-        work = np.diff(batch.offsets)[picks].sum() * structure.work_per_node(batch)
+        work = np.diff(batch.offsets)[picks].sum() * structure.work_per_node
         n_calls = int(max(1, work / 5e6))
         for part in np.array_split(picks, min(n_calls, len(picks))):
-            mode = structure.mode(problem.prior.mean(structure.unpad(state.eta)), batch, np.float64)
+            mode = sum_mode(structure.layout, batch, problem.prior.mean(structure.blocks.unpad(state.eta)), np.float64)
             _kernels.sdca(
                 batch, structure.shape, state.variance, state.mean, problem.C, mode, state.weights, state.eta, part,
                 state.node, state.edge, state.gaps,
@@ -152,10 +151,10 @@ class SDCA(Solver):
     def evaluate(self, problem: Problem, state: MarginalState) -> Evaluation:
         structure, batch, prior = problem.structure, problem.batch, problem.prior
         self._refresh(problem, state)
-        eta = structure.unpad(state.eta)
+        eta = structure.blocks.unpad(state.eta)
         w = prior.mean(eta)
         losses, entropies = np.zeros(problem.n_examples), np.zeros(problem.n_examples)
-        mode = structure.mode(w, batch, np.float64)
+        mode = sum_mode(structure.layout, batch, w, np.float64)
 
         def part(first: int, last: int, _: int) -> None:
             _kernels.sdca_look(
@@ -163,7 +162,7 @@ class SDCA(Solver):
                 entropies, state.gaps,
             )  # fmt: skip
 
-        problem.backend.run(part, problem.shards)
+        problem.backend.run(part, structure.ranges())
         problem.n_oracle += problem.n_examples
         primal = prior.penalty(w) + problem.C * float(losses @ batch.weights)
         dual = problem.C * float(entropies @ batch.weights) - prior.cumulant(eta)

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from maxendnet import _kernels
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.block_frank_wolfe import kernel_prior
-from maxendnet.structures.expectations import edge_sums, features_of, true_marginals
+from maxendnet.structures.features import edge_sums, features_of, true_marginals
+from maxendnet.structures.padding import pad_rows
 
 
 @dataclass
@@ -20,8 +20,8 @@ class MarginalState:
     """A dual point by its clique marginals; the arrays are changed in place."""
 
     marginals: _kernels.CliqueMarginals
-    offsets: NDArray[np.int64]
-    y: NDArray[np.int32]
+    problem: Problem
+    """The problem whose examples these marginals belong to."""
     eta: FloatArray
     """Padded."""
     weights: FloatArray
@@ -63,7 +63,7 @@ class SMO(Solver):
 
     rounds: int = 5
     check_every: int = 10
-    requires = ("not loss.smooth", "loss.linear_slack", "prior.kernel_args", "structure.pairwise")
+    requires = ("not loss.smooth", "loss.linear_slack", "prior.kernel_args", "structure.pairwise", "backend.local")
     accuracy = 1e-6
 
     def check(self) -> None:
@@ -77,14 +77,14 @@ class SMO(Solver):
         self.check()
         structure, batch = problem.structure, problem.batch
         state = MarginalState(
-            _kernels.CliqueMarginals(batch, structure.shape, problem.C), batch.offsets, batch.y,
-            np.zeros(structure.padded_size), np.zeros(0), np.full(problem.n_examples, np.inf), problem.C,
+            _kernels.CliqueMarginals(batch, structure.shape, problem.C), problem, np.zeros(structure.blocks.size),
+            np.zeros(0), np.full(problem.n_examples, np.inf), problem.C,
             seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed),
         )  # fmt: skip
-        if warm is not None and np.array_equal(warm.offsets, batch.offsets) and np.array_equal(warm.y, batch.y):
+        if warm is not None and problem.same_sum(warm.problem):
             # an earlier dual point of the same examples, scaled to the new C and into the new domain
             state.marginals, factor = warm.marginals.copy(), problem.C / warm.C
-            eta = factor * structure.unpad(warm.eta)
+            eta = factor * structure.blocks.unpad(warm.eta)
             share = problem.dual(eta, factor * warm.cost)[1]
             state.marginals.scale(batch, structure.shape, problem.C, factor, share)
         refresh(problem, state)
@@ -98,11 +98,11 @@ class SMO(Solver):
         else:
             picks = state.rng.permutation(n)
         # a call takes some 50 ms at most, so that Ctrl-C is heard
-        n_calls = int(max(1, len(batch.parent) * structure.work_per_node(batch) * self.rounds / 2e7))
+        n_calls = int(max(1, len(batch.parent) * structure.work_per_node * self.rounds / 2e7))
         for part in np.array_split(picks.astype(np.int64), min(n_calls, n)):
             _kernels.smo(
                 batch, structure.shape, *kernel_prior(problem), problem.C, state.weights, state.eta,
-                structure.pad_cost(problem.cost), part, self.rounds, state.marginals, state.gaps,
+                pad_rows(structure.layout, problem.cost), part, self.rounds, state.marginals, state.gaps,
             )  # fmt: skip
         problem.n_oracle += n
         return state
@@ -113,7 +113,7 @@ class SMO(Solver):
     def evaluate(self, problem: Problem, state: MarginalState) -> Evaluation:
         refresh(problem, state)
         state.gaps[:] = np.inf  # the next pass looks at every example: gaps that were small may have grown since
-        eta = problem.structure.unpad(state.eta)
+        eta = problem.structure.blocks.unpad(state.eta)
         mu = problem.prior.mean(eta)
         primal, dual = problem.primal(mu), problem.dual(eta, state.cost)[0]
         gap = problem.relative(primal - dual, primal)
@@ -122,11 +122,11 @@ class SMO(Solver):
 
 def refresh(problem: Problem, state: MarginalState) -> None:
     """eta and the cost afresh from the marginals: rounding does not pile up, the certificate is for this dual point."""
-    s, batch = problem.structure, problem.batch
+    s, batch, blocks = problem.structure.layout, problem.batch, problem.structure.blocks
     node = state.marginals.nodes().reshape(-1, s.n_labels)
     true_node, true_matrices = true_marginals(s, batch, problem.C * batch.weights)
     matrices = edge_sums(s, batch, *state.marginals.edges())
     eta = features_of(s, batch, true_node - node, true_matrices - matrices)
-    state.eta[:] = s.pad(eta)
+    state.eta[:] = blocks.pad(eta)
     state.cost = float(np.sum(node * problem.cost[batch.y]))
-    state.weights = s.for_search(problem.prior.mean(eta))
+    state.weights = blocks.for_search(problem.prior.mean(eta))

@@ -15,6 +15,7 @@ from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
 from maxendnet.solvers.dual_mixture import DualPoint, best_mixture
 from maxendnet.solvers.lbfgs import LBFGS, Curvature, SmoothState
 from maxendnet.solvers.owlqn import OWLQN
+from maxendnet.structures.base import Table
 
 MOST_POINTS = 20
 STRONG, MANY_NODES = 2.0, 500
@@ -28,7 +29,9 @@ def for_hinge(problem: Problem, tol: float = 1e-3) -> Solver:
     more and more passes, and `Smoothing` does not (OCR letters, folds 1-9, to 1e-2: M3N(C=2), 24, in a half of the
     time; LapMEDN(C=5, lam=25), 5, in a quarter; below 2, and on few nodes, it takes up to three times as long).
     """
-    nodes = len(problem.batch.parent)
+    nodes = int(problem.structure.offsets[-1])
+    if missing(BlockFrankWolfe, problem):
+        return Smoothing()
     if nodes < MANY_NODES or tol < Smoothing.accuracy or missing(Smoothing, problem):
         return BlockFrankWolfe()
     variance = float(np.mean(problem.prior.variance(np.zeros(problem.n_weights))))
@@ -190,10 +193,7 @@ def soft_problem(problem: Problem, temperature: float) -> Problem:
     """The same problem with a soft hinge."""
     # under L1 the dual is linear: at the optimum of a problem whose weights are 0, the bound has no slack at all
     loss = SoftHinge(problem.loss.cost, temperature=temperature, exact=hasattr(problem.prior, "rho"))
-    soft = Problem(problem.batch, problem.structure, loss, problem.prior, problem.C, problem.backend)
-    shared = "blocks" if problem.structure.pairwise else "shards"
-    soft.__dict__[shared] = getattr(problem, shared)
-    return soft
+    return problem.ask(loss=loss)
 
 
 def dual_point(soft: Problem, inner: SmoothState) -> DualPoint:
@@ -208,14 +208,15 @@ def hessian_diagonal(problem: Problem, soft: Problem, inner: SmoothState) -> Any
     joins nodes is taken to be as much less uncertain than at w = 0 as nodes are.
     """
     structure, T = problem.structure, soft.loss.temperature
-    at_zero = structure.parts(soft.loss.curvature(soft))
-    augmented = problem.augmented
-    potentials = np.concatenate([inner.w / T, [1 / T, 0.0]])
-    share = augmented.structure.logsum(potentials, augmented.batch, backend=problem.backend)[1]
-    node = node_sums(problem, share * (1 - share)) / T
-    less = node.sum() / max(at_zero.node.sum(), np.finfo(float).tiny)
-    joined = {name: less * part for name, part in at_zero._asdict().items() if name not in ("node", "tied")}
-    found = problem.C * structure.join(at_zero._replace(node=node, **joined))
+    found = soft.curvature()
+    if hasattr(structure, "batch"):
+        at_zero = structure.layout.parts(found)
+        cost = Table(problem.cost / T, structure.y)
+        share = structure.logsum(inner.w / T, cost, backend=problem.backend)[1].node
+        node = problem.C / T * node_sums(problem, share * (1 - share))
+        less = node.sum() / max(at_zero.node.sum(), np.finfo(float).tiny)
+        joined = {name: less * part for name, part in at_zero._asdict().items() if name not in ("node", "tied")}
+        found = structure.layout.join(at_zero._replace(node=node, **joined))
     if hasattr(problem.prior, "variance"):
         found += 1.0 / problem.prior.variance(problem.prior.gradient(inner.w))
     return found + 0.01 * found.mean()
@@ -228,6 +229,6 @@ def node_sums(problem: Problem, values: Any) -> Any:
     batch = problem.batch
     u = np.repeat(batch.weights, np.diff(batch.offsets))
     squares = sparse.csr_array(
-        (batch.data**2, batch.indices, batch.indptr), shape=(len(u), problem.structure.n_features)
+        (batch.data**2, batch.indices, batch.indptr), shape=(len(u), problem.structure.layout.n_features)
     )
     return squares.T @ (u[:, None] * values)

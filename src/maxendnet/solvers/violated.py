@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.structures.differences import differences
+from maxendnet.structures.base import Table, differences, sums
 
 
 class Violated(NamedTuple):
@@ -27,14 +27,13 @@ def violated(
 
     Examples of weight 0 have no rows.
     """
-    batch, structure = problem.batch, problem.structure
-    _, labels = structure.maximum(w, batch, cost=problem.cost, backend=problem.backend)
+    structure = problem.structure
+    _, labels = structure.maximum(w, Table(problem.cost, structure.y), backend=problem.backend)
     problem.n_oracle += problem.n_examples
-    cost = np.add.reduceat(np.append(problem.cost[batch.y, labels], 0.0), batch.offsets[:-1])
-    cost[np.diff(batch.offsets) == 0] = 0.0  # reduceat gives an empty slice the next entry
-    rows = differences(structure, batch, np.arange(problem.n_examples), labels)
+    cost = sums(problem.cost[structure.y, labels], structure.offsets)
+    rows = differences(structure, np.arange(problem.n_examples), labels)
     hinge = np.maximum(cost - rows @ w, 0.0)
     known = np.zeros(problem.n_examples)
     np.maximum.at(known, known_examples, known_costs - known_rows @ w)
-    new = np.flatnonzero((hinge > known + 1e-9 * (1 + hinge)) & (batch.weights > 0))
+    new = np.flatnonzero((hinge > known + 1e-9 * (1 + hinge)) & (structure.weights > 0))
     return Violated(hinge, new, rows[new], cost[new])

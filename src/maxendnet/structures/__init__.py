@@ -1,7 +1,48 @@
-"""How the labels of one example depend on each other."""
+"""How the labels of one example depend on each other. To add a structure, see docs/extend/structure.md."""
 
+from __future__ import annotations
+
+from typing import Any
+
+from maxendnet.piece import Piece
+from maxendnet.structures.base import BoundStructure, Excess, Marginals, Structure, Table
+from maxendnet.structures.chain import Chain
 from maxendnet.structures.choice import Choice
-from maxendnet.structures.forest import Forest
-from maxendnet.structures.hierarchy import Hierarchy
+from maxendnet.structures.independent import Independent
+from maxendnet.structures.layout import Layout
+from maxendnet.structures.tree import Tree
 
-__all__ = ["Choice", "Forest", "Hierarchy"]
+ALL = (Chain, Tree, Independent, Choice)
+"""The pieces; the name of each in small letters is short for its default."""
+
+__all__ = [
+    "ALL",
+    "BoundStructure",
+    "Chain",
+    "Choice",
+    "Excess",
+    "Independent",
+    "Layout",
+    "Marginals",
+    "Structure",
+    "Table",
+    "Tree",
+    "as_structure",
+]
+
+
+def as_structure(given: Any) -> Any:
+    """A structure from what a user gives: a piece, or a name that is short for its default.
+
+    Examples
+    --------
+    >>> as_structure("tree")
+    Tree()
+    """
+    names = {kind.__name__.lower(): kind for kind in ALL}
+    if isinstance(given, str) and given in names:
+        return names[given]()
+    if isinstance(given, Piece) and hasattr(given, "bind"):
+        return given
+    shown = ", ".join(f"{kind.__name__}()" for kind in ALL)
+    raise ValueError(f"structure must be one of {shown}, or the name of one in small letters, got {given!r}.")

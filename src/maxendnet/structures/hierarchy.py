@@ -1,105 +1,66 @@
-"""A forest whose neighbouring children are scored together, and in which pairs of labels may be forbidden."""
+"""Forests whose neighbouring children are scored together, and in which pairs of labels may be forbidden."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet import _kernels
-from maxendnet.backends import Threads
-from maxendnet.data.batch import Batch
-from maxendnet.structures.forest import FloatArray, Forest, KernelPrior
+from maxendnet.backends.threads import Threads, each
+from maxendnet.structures.base import Excess, IntArray, Marginals, Price, Table
+from maxendnet.structures.forest import uniform_curvature, with_table
 from maxendnet.structures.k_best import k_best
-
-if TYPE_CHECKING:
-    from maxendnet.losses.slack import Slack
-    from maxendnet.problem import Problem
+from maxendnet.structures.layout import FloatArray
+from maxendnet.structures.on_batch import OnBatch
+from maxendnet.structures.padded_blocks import KernelPrior
 
 WIDEST = 600.0
 """Range of sibling weights up to which they are multiplied as exponentials; float64 goes down to exp(-708)."""
 
 
-class HierarchyParts(NamedTuple):
-    """The parts of a weight vector, each in its own shape."""
-
-    node: FloatArray
-    transitions: FloatArray
-    edge: FloatArray
-    siblings: FloatArray
-    tied: FloatArray
-
-
-@dataclass(frozen=True)
-class Hierarchy(Forest):
-    """A `Forest` with weights for neighbouring children given their parent, and with forbidden pairs of labels.
+@dataclass(frozen=True, eq=False)
+class BoundHierarchy(OnBatch):
+    """A forest with weights for neighbouring children given their parent, and with forbidden pairs of labels.
 
     To the score of a labelling every pair of neighbouring children ``s, t`` of a node p adds
     ``siblings[type, y_p, y_s, y_t]``, the type being that of the edge from p to the right one; children stand in the
     order of their numbers. A labelling in which a parent and a child have a forbidden pair of labels does not exist.
 
     Inference is exact: from the leaves to the roots, for each label of a parent, its children are a chain. The work is
-    the sum over nodes of the allowed labels of parent, node and left neighbour, multiplied. Of the
-    solvers with kernels of their own `BlockFrankWolfe` alone takes it, and `ProximalPoint` by it; the others are made
-    for pairs of labels (`pairwise`).
+    the sum over nodes of the allowed labels of parent, node and left neighbour, multiplied. It is done in double
+    precision. Of the solvers with kernels of their own `BlockFrankWolfe` alone takes it, and `ProximalPoint` by it;
+    the others are made for pairs of labels (`pairwise`).
 
     Parameters
     ----------
-    n_features, n_labels, n_edge_types, n_edge_features, n_tied : int
-        As in `Forest`.
-    siblings : bool, default=False
-        Whether there are weights for neighbouring children.
+    layout : Layout
+    batch : Batch
     forbidden : tuple of (int, int), default=()
         Pairs (label of the parent, label of the child).
 
     Examples
     --------
-    >>> hierarchy = Hierarchy(n_features=3, n_labels=2, n_edge_types=1, siblings=True, forbidden=((0, 1),))
-    >>> hierarchy.n_weights
-    18
-    >>> hierarchy.parts(np.arange(18.0)).siblings.shape
+    >>> from maxendnet.data.examples import Examples
+    >>> from maxendnet.structures import Tree
+    >>> family = Examples.build([[[0.0]] * 3], [["a", "b", "b"]], edges=[[(0, 1), (0, 2)]])
+    >>> hierarchy = Tree(siblings=True).bind(family, np.array(["a", "b"]))
+    >>> hierarchy.layout.parts(np.arange(14.0)).siblings.shape
     (1, 2, 2, 2)
     """
 
-    siblings: bool = False
     forbidden: tuple[tuple[int, int], ...] = ()
+    described = "a forest with siblings or forbidden pairs"
     pairwise = False
-    described = "a hierarchy (siblings or forbidden_pairs)"
 
-    # ---- weights: flat for everyone, the kernels too ------------------------------------------------------------
-
-    @property
-    def n_siblings(self) -> int:
-        """Number of weights of neighbouring children."""
-        return self.n_edge_types * self.n_labels**3 if self.siblings else 0
-
-    @property
-    def n_weights(self) -> int:
-        return super().n_weights + self.n_siblings
-
-    def parts(self, w: FloatArray) -> HierarchyParts:  # type: ignore[override]
-        """Views of the parts of ``w``."""
-        L, end = self.n_labels, len(w) - self.n_tied
-        node, transitions, edge, _ = super().parts(w[: end - self.n_siblings])
-        siblings = w[end - self.n_siblings : end].reshape(-1, L, L, L)
-        return HierarchyParts(node, transitions, edge, siblings, w[end:])
-
-    @property
-    def padded_size(self) -> int:
-        return self.n_weights
-
-    def pad(self, w: FloatArray) -> FloatArray:
-        return w.copy()
-
-    def unpad(self, padded: FloatArray) -> FloatArray:
-        return padded.copy()
-
-    def for_search(self, w: FloatArray, dtype: type = np.float64) -> NDArray:
-        return np.array(w, dtype=np.float64)  # in double precision always
+    @cached_property
+    def blocks(self) -> HierarchyBlocks:
+        """What solvers that go from example to example need."""
+        return HierarchyBlocks(self)
 
     @cached_property
     def forbidden_matrix(self) -> NDArray[np.uint8]:
@@ -111,153 +72,172 @@ class Hierarchy(Forest):
 
     def model(self, w: FloatArray, sums: bool = True) -> _kernels.HierarchyModel:
         """What the kernels read; the exponentials of ``siblings`` are for sums over labellings."""
-        w = np.ascontiguousarray(w)
+        w, s = np.ascontiguousarray(w, dtype=np.float64), self.layout  # not copied: block by block, weights change
         table = shift = None
-        if self.n_siblings and sums:
-            siblings = self.parts(w).siblings
+        if s.n_siblings and sums:
+            siblings = s.parts(w).siblings
             if np.all(siblings.max(axis=(2, 3)) - siblings.min(axis=(2, 3)) <= WIDEST):
                 shift = siblings.max(axis=(2, 3))
                 table = np.exp(siblings - shift[:, :, None, None])
         forbidden = self.forbidden_matrix if self.forbidden else None
-        return _kernels.HierarchyModel(self.shape, self.siblings, w, table, shift, forbidden)
-
-    # ---- block by block -----------------------------------------------------------------------------------------
-
-    def block_updates(
-        self, batch: Batch, prior: KernelPrior, C: float, weights: NDArray, eta: FloatArray, cost: FloatArray,
-        picks: NDArray[np.int64], inner: int, sets: _kernels.ActiveSets, gaps: FloatArray,
-    ) -> float:  # fmt: skip
-        model = self.model(weights, sums=False)
-        return _kernels.hierarchy_block_frank_wolfe(
-            batch, model, *prior, C, weights, eta, cost, picks, inner, sets, gaps
-        )
-
-    def block_gaps(
-        self, batch: Batch, w: FloatArray, cost: FloatArray, C: float, sets: _kernels.ActiveSets, hinges: FloatArray,
-        gaps: FloatArray,
-    ) -> Callable[[int, int], None]:  # fmt: skip
-        model = self.model(w, sums=False)
-        return lambda a, b: _kernels.hierarchy_block_gaps(batch, model, cost, C, a, b, sets, hinges, gaps)
-
-    def active_features(self, batch: Batch, sets: _kernels.ActiveSets, first: int, last: int, eta: FloatArray) -> None:
-        # of the model only its sizes matter here
-        _kernels.hierarchy_active_features(batch, self._without_weights, sets, first, last, eta)
-
-    @cached_property
-    def _without_weights(self) -> _kernels.HierarchyModel:
-        return self.model(np.zeros(self.n_weights), sums=False)
+        return _kernels.HierarchyModel(self.shape, s.siblings, w, table, shift, forbidden)
 
     # ---- aggregates over all labellings -------------------------------------------------------------------------
 
     def maximum(
-        self, w: FloatArray, batch: Batch, cost: FloatArray | None = None, backend: Threads | None = None
-    ) -> tuple[FloatArray, NDArray[np.int32]]:
-        model = self.model(w)
-        cost = None if cost is None else np.ascontiguousarray(cost, dtype=np.float64)
-        values, labels = np.zeros(len(batch.offsets) - 1), np.zeros(len(batch.parent), dtype=np.int32)
-        self._each(batch, backend, lambda a, b, _: _kernels.hierarchy_decode(batch, model, cost, a, b, values, labels))
+        self, w: FloatArray, table: Table | None = None, backend: Threads | None = None
+    ) -> tuple[FloatArray, IntArray]:
+        """Best score of every example and a labelling that has it."""
+        model, batch, rows = self.model(w), self.batch, None
+        if table is not None:
+            rows, batch = np.ascontiguousarray(table.rows), batch._replace(y=table.row)
+        values, labels = np.zeros(len(self.weights)), np.zeros(len(batch.parent), dtype=np.int32)
+        self.for_each_range(backend, lambda a, b: _kernels.hierarchy_decode(batch, model, rows, a, b, values, labels))
         return values, labels
 
-    def decode(self, w: FloatArray, batch: Batch, backend: Threads | None = None) -> NDArray[np.int32]:
+    def decode(self, w: FloatArray, backend: Threads | None = None) -> IntArray:
         """Best labelling."""
-        return self.maximum(w, batch, backend=backend)[1]
+        return self.maximum(w, backend=backend)[1]
 
-    def max_marginals(self, w: FloatArray, batch: Batch, backend: Threads | None = None) -> FloatArray:
-        model, out = self.model(w), np.zeros((len(batch.parent), self.n_labels))
-        self._each(batch, backend, lambda a, b, _: _kernels.hierarchy_max_marginals(batch, model, a, b, out))
+    def max_marginals(self, w: FloatArray, backend: Threads | None = None) -> FloatArray:
+        """Score of the best labelling that has label a at node t, shape (n_nodes, n_labels)."""
+        model, out = self.model(w), np.zeros((len(self.batch.parent), self.n_labels))
+        self.for_each_range(backend, lambda a, b: _kernels.hierarchy_max_marginals(self.batch, model, a, b, out))
         return out
 
     def logsum(
-        self, w: FloatArray, batch: Batch, edges: bool = False, backend: Threads | None = None
-    ) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-        model, values = self.model(w), np.zeros(len(batch.offsets) - 1)
-        node = np.zeros((len(batch.parent), self.n_labels))
-        edge = np.zeros((len(batch.parent), self.n_labels, self.n_labels)) if edges else None
-        self._each(batch, backend, lambda a, b, _: _kernels.hierarchy_marginals(batch, model, a, b, values, node, edge))
-        return values, node, edge
+        self, w: FloatArray, table: Table | None = None, cliques: bool = False, backend: Threads | None = None
+    ) -> tuple[FloatArray, Marginals]:
+        """Log-partition of every example, and its gradient: the marginals."""
+        if table is not None:
+            layout, batch, w = with_table(self.layout, self.batch, w, table)
+            return replace(self, layout=layout, batch=batch).logsum(w, cliques=cliques, backend=backend)
+        model, values, n_nodes, L = self.model(w), np.zeros(len(self.weights)), len(self.batch.parent), self.n_labels
+        node = np.zeros((n_nodes, L))
+        edge = np.zeros((n_nodes, L, L)) if cliques else None
+        self.for_each_range(
+            backend, lambda a, b: _kernels.hierarchy_marginals(self.batch, model, a, b, values, node, edge)
+        )
+        return values, Marginals(node, edge)
 
     def sample(
-        self, w: FloatArray, batch: Batch, n_draws: int, rng: np.random.Generator, backend: Threads | None = None
-    ) -> NDArray[np.int32]:
-        model, uniforms = self.model(w), rng.random((n_draws, len(batch.parent)))
-        labels = np.zeros((n_draws, len(batch.parent)), dtype=np.int32)
-        self._each(
-            batch,
+        self, w: FloatArray, n_draws: int, rng: np.random.Generator, backend: Threads | None = None
+    ) -> IntArray:
+        """Labellings drawn from p(y|x), shape (n_draws, n_nodes)."""
+        model, uniforms = self.model(w), rng.random((n_draws, len(self.batch.parent)))
+        labels = np.zeros((n_draws, len(self.batch.parent)), dtype=np.int32)
+        self.for_each_range(
             backend,
-            lambda a, b, _: _kernels.hierarchy_sample(batch, model, uniforms, n_draws, a, b, labels),
+            lambda a, b: _kernels.hierarchy_sample(self.batch, model, uniforms, n_draws, a, b, labels),
             slow=1 + n_draws / self.n_labels,  # a draw goes through a chain for one label of the parent instead of all
         )
         return labels
 
-    def top(
-        self, w: FloatArray, batch: Batch, k: int, backend: Threads | None = None
-    ) -> tuple[FloatArray, NDArray[np.int32]]:
-        return k_best(self, w, batch, k)
+    def top(self, w: FloatArray, k: int, backend: Threads | None = None) -> tuple[FloatArray, IntArray]:
+        """The k best labellings, best first."""
+        return k_best(self, w, k)
 
-    def impossible(self, batch: Batch, backend: Threads | None = None) -> NDArray[np.int64]:
+    def impossible(self, backend: Threads | None = None) -> NDArray[np.int64]:
         """Of every example a node none of whose labels is possible with what lies below it, or -1."""
-        nodes = np.full(len(batch.offsets) - 1, -1)
+        nodes = np.full(len(self.weights), -1)
         if self.forbidden:
-            model = self._without_weights
-            self._each(batch, backend, lambda a, b, _: _kernels.hierarchy_impossible(batch, model, a, b, nodes))
+            model = self.without_weights
+            self.for_each_range(backend, lambda a, b: _kernels.hierarchy_impossible(self.batch, model, a, b, nodes))
         return nodes
+
+    @cached_property
+    def without_weights(self) -> _kernels.HierarchyModel:
+        """For what depends on sizes and forbidden pairs alone."""
+        return self.model(np.zeros(self.layout.n_weights), sums=False)
 
     # ---- sums over examples -------------------------------------------------------------------------------------
 
-    def hinges(
-        self, problem: Problem, w: FloatArray, slack: Slack, gradient: bool, single: bool
-    ) -> tuple[FloatArray, FloatArray]:
-        model, values = self.model(w, sums=False), np.zeros(problem.n_examples)
+    def excess(
+        self,
+        aggregate: str,
+        w: FloatArray,
+        table: Table | None = None,
+        *,
+        counted: Table | None = None,
+        price: Price | None = None,
+        gradient: bool = True,
+        single: bool = False,
+        packed: bool = False,
+    ) -> Excess:
+        """As `maxendnet.structures.base.excess`; the rows of both tables must go by the true labels."""
+        values, costs = np.zeros(len(self.weights)), np.zeros(len(self.weights))
+        slope = np.zeros(self.layout.n_weights) if gradient else None
+        model, batch = self.model(w, sums=aggregate == "logsum"), self.batch
+        rows, expected = (None if t is None else np.ascontiguousarray(t.rows) for t in (table, counted))
+        if aggregate == "logsum":
 
-        def part(first: int, last: int, buffer: FloatArray | None) -> None:
-            _kernels.hierarchy_hinge(
-                problem.batch, model, problem.cost, first, last, values, buffer, slack.code, problem.C
-            )
+            def part(a: int, b: int) -> None:
+                _kernels.hierarchy_log(batch, model, rows, expected, a, b, values, costs, slope)
 
-        return values, problem.sum_over(problem.shards, part, gradient)
+        else:
+            slack, C = (0, 1.0) if price is None else (price.code, price.C)
+            hinge_rows = np.zeros((self.n_labels, self.n_labels)) if rows is None else rows
 
-    def log_losses(
-        self, problem: Problem, w: FloatArray, cost: FloatArray | None, gradient: bool, single: bool
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        model, values, costs = self.model(w), np.zeros(problem.n_examples), np.zeros(problem.n_examples)
-        cost = None if cost is None else np.ascontiguousarray(cost)
+            def part(a: int, b: int) -> None:
+                _kernels.hierarchy_hinge(batch, model, hinge_rows, a, b, values, slope, slack, C)
 
-        def part(first: int, last: int, buffer: FloatArray | None) -> None:
-            _kernels.hierarchy_log(problem.batch, model, cost, first, last, values, costs, buffer)
+        each(part, self.one_after_the_other())
+        return Excess(values, slope, costs)
 
-        return values, costs, problem.sum_over(problem.shards, part, gradient)
+    def curvature(self) -> FloatArray:
+        """Diagonal of the Hessian of the weighted log losses at ``w = 0``, as if all labels were equally likely."""
+        return uniform_curvature(self.layout, self.batch)
 
-    def curvature(self, batch: Batch) -> FloatArray:
-        found, n_cells = super().curvature(batch), self.n_labels**3
-        if not self.n_siblings:
-            return found
-        u, right = np.repeat(batch.weights, np.diff(batch.offsets)), left_neighbours(batch) >= 0
-        pairs = np.bincount(batch.edge_type[right], u[right], minlength=self.n_edge_types)
-        return np.insert(found, len(found) - self.n_tied, np.repeat((1 - 1 / n_cells) / n_cells * pairs, n_cells))
+    # ---- how the work is shared out ------------------------------------------------------------------------------
 
-    def work_per_node(self, batch: Batch) -> float:
+    @cached_property
+    def work_per_node(self) -> float:
         """Multiplications for one node, on average; an exponential counts for ten."""
-        n_nodes = max(1, len(batch.parent))
-        labels = batch.allowed.sum() / n_nodes if batch.allowed.size else float(self.n_labels)
-        chain = labels**2 * (3 * labels + 10) if self.siblings else 20 * labels**2
+        n_nodes = max(1, len(self.batch.parent))
+        allowed = self.batch.allowed
+        labels = allowed.sum() / n_nodes if allowed.size else float(self.n_labels)
+        chain = labels**2 * (3 * labels + 10) if self.layout.siblings else 20 * labels**2
         # numbers are worked on one by one here, not eight at a time as in a forest
-        return 6 * (labels * len(batch.indices) / n_nodes + chain)
+        return 6 * (labels * len(self.batch.indices) / n_nodes + chain)
 
 
-def left_neighbours(batch: Batch) -> NDArray[np.int64]:
-    """Of every node the child of the same parent that comes before it, -1 for the first child and for a root.
+@dataclass(frozen=True, eq=False)
+class HierarchyBlocks:
+    """What `BlockFrankWolfe` asks of a structure, see `PaddedBlocks`; here the kernels keep eta in the order of the
+    weights, in double precision."""
 
-    Examples
-    --------
-    >>> from maxendnet.data.batch import encode
-    >>> from maxendnet.data.examples import Examples
-    >>> tree = Examples.build([[[0.0]] * 4], edges=[[(0, 1), (0, 2), (1, 3)]])
-    >>> left_neighbours(encode(tree, ["a"], "tree")).tolist()
-    [-1, -1, 1, -1]
-    """
-    found = np.full(len(batch.parent), -1)
-    by_parent = np.argsort(batch.parent, kind="stable")
-    same = np.flatnonzero(np.diff(batch.parent[by_parent]) == 0)
-    same = same[batch.parent[by_parent[same]] >= 0]
-    found[by_parent[same + 1]] = by_parent[same]
-    return found
+    structure: BoundHierarchy
+
+    @property
+    def size(self) -> int:
+        return self.structure.layout.n_weights
+
+    def pad(self, w: FloatArray) -> FloatArray:
+        return np.array(w, dtype=np.float64)
+
+    def unpad(self, padded: FloatArray) -> FloatArray:
+        return padded.copy()
+
+    def for_search(self, w: FloatArray, dtype: type = np.float64) -> NDArray:
+        return np.array(w, dtype=np.float64)
+
+    def update(
+        self, prior: KernelPrior, C: float, weights: NDArray, eta: FloatArray, cost: FloatArray,
+        picks: NDArray[np.int64], inner: int, sets: _kernels.ActiveSets, gaps: FloatArray,
+    ) -> float:  # fmt: skip
+        s = self.structure
+        return _kernels.hierarchy_block_frank_wolfe(
+            s.batch, s.model(weights, sums=False), *prior, C, weights, eta, cost, picks, inner, sets, gaps
+        )
+
+    def look(
+        self, w: FloatArray, cost: FloatArray, C: float, sets: _kernels.ActiveSets, hinges: FloatArray,
+        gaps: FloatArray,
+    ) -> Callable[[int, int], None]:  # fmt: skip
+        s = self.structure
+        model = s.model(w, sums=False)
+        return lambda a, b: _kernels.hierarchy_block_gaps(s.batch, model, cost, C, a, b, sets, hinges, gaps)
+
+    def add_features(self, sets: _kernels.ActiveSets, first: int, last: int, eta: FloatArray) -> None:
+        s = self.structure
+        _kernels.hierarchy_active_features(s.batch, s.without_weights, sets, first, last, eta)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet.data.batch import Batch
-from maxendnet.structures.forest import FloatArray, Forest
+from maxendnet.structures.layout import FloatArray
 
 
 class Share(NamedTuple):
@@ -23,31 +24,29 @@ class Share(NamedTuple):
     label: int
 
 
-def k_best(
-    structure: Forest, w: FloatArray, batch: Batch, k: int
-) -> tuple[FloatArray, NDArray[np.int32]]:  # fmt: skip
-    """The k best labellings of every example, best first; as `Forest.top`.
+def k_best(structure: Any, w: FloatArray, k: int) -> tuple[FloatArray, NDArray[np.int32]]:
+    """The k best labellings of every example of a structure on a batch, best first; as `BoundForest.top`.
 
     The best labelling but one has another label a at some node t, and its score is the max-marginal there. So the set
     of all labellings is split into those with a at t and the others: the best of both are known, and the next is the
     second best of one of them. Two sets are looked at for every labelling found. After Yanover & Weiss 2004.
     """
-    n_examples, n_nodes = len(batch.offsets) - 1, len(batch.parent)
-    values, labels = np.full((n_examples, k), -np.inf), np.full((k, n_nodes), -1, dtype=np.int32)
+    offsets = structure.offsets
+    n_examples = len(offsets) - 1
+    values, labels = np.full((n_examples, k), -np.inf), np.full((k, int(offsets[-1])), -1, dtype=np.int32)
     for i in range(n_examples):
-        one = batch.take(i, i + 1)
-        found = _of_example(structure, w, one, k)
+        found = _of_example(structure.take(i, i + 1), w, k)
         for rank, share in enumerate(sorted(found, key=lambda share: -share.value)):
             values[i, rank] = share.value
-            labels[rank, batch.offsets[i] : batch.offsets[i + 1]] = share.labels
+            labels[rank, offsets[i] : offsets[i + 1]] = share.labels
     return values, labels
 
 
-def _of_example(structure: Forest, w: FloatArray, one: Batch, k: int) -> list[Share]:
+def _of_example(one: Any, w: FloatArray, k: int) -> list[Share]:
     """The k best labellings, each the best of a share."""
-    n_nodes = len(one.parent)
-    allowed = one.allowed if one.allowed.size else np.ones((n_nodes, structure.n_labels), dtype=np.uint8)
-    shares = [_look(structure, w, one, allowed)]
+    batch: Batch = one.batch
+    allowed = batch.allowed if batch.allowed.size else np.ones((len(batch.parent), one.n_labels), dtype=np.uint8)
+    shares = [_look(one, w, allowed)]
     found = shares[:] if shares[0].value > -np.inf else []
     while found and len(found) < k:
         best = max(range(len(shares)), key=lambda s: shares[s].second)
@@ -58,17 +57,17 @@ def _of_example(structure: Forest, w: FloatArray, one: Batch, k: int) -> list[Sh
         inside[split.node] = 0
         inside[split.node, split.label] = 1
         outside[split.node, split.label] = 0
-        shares += [_look(structure, w, one, inside), _look(structure, w, one, outside)]
+        shares += [_look(one, w, inside), _look(one, w, outside)]
         found.append(shares[-2])
     return found
 
 
-def _look(structure: Forest, w: FloatArray, one: Batch, allowed: NDArray[np.uint8]) -> Share:
-    batch = one._replace(allowed=allowed)
-    values, labels = structure.maximum(w, batch)
-    others = structure.max_marginals(w, batch)
+def _look(one: Any, w: FloatArray, allowed: NDArray[np.uint8]) -> Share:
+    inside = replace(one, batch=one.batch._replace(allowed=allowed))
+    values, labels = inside.maximum(w)
+    others = inside.max_marginals(w)
     others[np.arange(len(labels)), labels] = -np.inf
     if not others.size:
         return Share(allowed, float(values[0]), labels, -np.inf, 0, 0)
-    node, label = divmod(int(np.argmax(others)), structure.n_labels)
+    node, label = divmod(int(np.argmax(others)), one.n_labels)
     return Share(allowed, float(values[0]), labels, float(others[node, label]), node, label)

@@ -52,7 +52,7 @@ class Extractor(BaseEstimator):
     ----------
     estimator : an estimator of maxendnet, optional
         None is a LapMEDN if leaves compete, and else an L2CRF, see `maxendnet.web.systems`. What depends on the labels
-        is set here: ``structure``, ``cost``, ``siblings`` and ``forbidden_pairs``.
+        is set here: ``structure`` (but for its ``bias`` and ``ends``) and ``cost``.
     model : {"choice", "independent", "chain", "hierarchical"}
         Leaves compete for every field; each leaf by itself; leaves in a row; or leaves of the vision tree, whose inner
         blocks are labelled too. With few labelled pages the first is best by far; the others are alike, since features

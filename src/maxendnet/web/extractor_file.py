@@ -66,7 +66,7 @@ def load_extractor(kind: type[Extractor], path: str | os.PathLike[str]) -> Extra
         _restore(extractor, found)
         extractor.check_settings()
         _number(extractor.agreement)
-        if STRUCTURES[extractor.model] != estimator.structure:
+        if STRUCTURES[extractor.model] is not type(estimator.model_.structure):
             raise ValueError(f"its model is {extractor.model!r}, and its weights are of another")
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else str(error)

@@ -8,9 +8,10 @@ from typing import Any
 from maxendnet.estimators import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN
 from maxendnet.markov_network import MarkovNetwork
 from maxendnet.solvers import SDCA, BlockFrankWolfe
+from maxendnet.structures import Chain, Choice, Independent, Tree, as_structure
 from maxendnet.web.blocks import NONE, forbidden_pairs, miss_cost
 
-STRUCTURES = {"choice": "choice", "independent": "independent", "chain": "chain", "hierarchical": "tree"}
+STRUCTURES: dict[str, type] = {"choice": Choice, "independent": Independent, "chain": Chain, "hierarchical": Tree}
 
 CONSTANTS: dict[str, dict[str, dict[str, dict[str, float]]]] = {
     "choice": {
@@ -117,13 +118,14 @@ def set_model(
         For the hierarchical model: weights for neighbouring blocks given their parent, and no labelling with a pair of
         `forbidden_pairs`.
     """
-    labels, tree = sorted(set(classes)), model == "hierarchical"
-    estimator.set_params(
-        structure=STRUCTURES[model],
-        siblings=tree and siblings,
-        rest=NONE if model == "choice" and NONE in labels else None,
-        forbidden_pairs=forbidden_pairs(labels) if tree and constraints else None,
-    )
+    labels = sorted(set(classes))
+    options: dict[str, Any] = {}
+    if model == "choice":
+        options["rest"] = NONE if NONE in labels else None
+    if model == "hierarchical":
+        options = {"siblings": siblings, "forbidden": forbidden_pairs(labels) if constraints else None}
+    own = as_structure(estimator.structure)
+    estimator.set_params(structure=STRUCTURES[model](bias=own.bias, ends=own.ends, **options))
     if "cost" in estimator.get_params():
         estimator.set_params(cost=miss_cost(labels, miss))
     if model == "independent" and isinstance(estimator, L2CRF) and estimator.solver is None:

@@ -1,0 +1,47 @@
+"""What a shard contributes to a sum over all examples, and how contributions are added."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+class Partial(NamedTuple):
+    """Sums over the examples of a shard, each example times its weight."""
+
+    loss: float
+    gradient: FloatArray | None = None
+    """As the kernels add it up, see `maxendnet.structures.base.unpack`; None if it was not asked for."""
+    cost: float = 0.0
+    """Expected cost of labels, where the loss has one."""
+    values: FloatArray | None = None
+    """Loss of every example, without its weight; None if it was not asked for."""
+
+    def plus(self, other: Partial) -> Partial:
+        """The sum with the next shard. The gradient of this one is overwritten."""
+        gradient = self.gradient
+        if gradient is not None and other.gradient is not None:
+            gradient += other.gradient
+        values = self.values
+        if values is not None and other.values is not None:
+            values = np.concatenate([values, other.values])
+        return Partial(self.loss + other.loss, gradient, self.cost + other.cost, values)
+
+
+def add_up(parts: Sequence[Partial]) -> Partial:
+    """The sum of all parts along a binary tree that depends on their number alone: the same bits every time.
+
+    Examples
+    --------
+    >>> add_up([Partial(1.0), Partial(2.0), Partial(4.0)]).loss
+    7.0
+    """
+    row = list(parts)
+    while len(row) > 1:
+        row = [row[k].plus(row[k + 1]) if k + 1 < len(row) else row[k] for k in range(0, len(row), 2)]
+    return row[0]

@@ -1,0 +1,63 @@
+"""Examples at the place where sums over them are computed: what belongs to the data and not to the question."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from maxendnet.backends import Backend
+
+
+@dataclass(eq=False)
+class PlacedData:
+    """A bound structure and its shards on a backend.
+
+    Parameters
+    ----------
+    structure : BoundStructure
+        All examples, with true labels.
+    backend : Backend
+    """
+
+    structure: Any
+    backend: Backend
+
+    @cached_property
+    def shards(self) -> Sequence[Any]:
+        """A handle for every shard."""
+        return self.backend.place(self.structure)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The same for the same examples, labels, weights of examples and structure.
+
+        Bounds on a sum of losses (cuts, dual points) hold for these examples alone: whatever starts from an earlier
+        state asks whether they are the same.
+        """
+        digest = hashlib.blake2b(type(self.structure).__qualname__.encode(), digest_size=16)
+        _add(digest, self.structure)
+        return digest.hexdigest()
+
+    def same_as(self, other: PlacedData) -> bool:
+        """Whether these are the same examples."""
+        return self is other or self.fingerprint == other.fingerprint
+
+
+def _add(digest: Any, value: Any) -> None:
+    """Add all that a value holds: arrays by their bytes, tuples and dataclasses by their fields."""
+    if isinstance(value, np.ndarray):
+        digest.update(f"{value.dtype} {value.shape}".encode())
+        digest.update(np.ascontiguousarray(value).data if value.size and value.dtype != object else repr(value).encode())
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            _add(digest, item)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for field in fields(value):
+            _add(digest, getattr(value, field.name))
+    else:
+        digest.update(repr(value).encode())

@@ -1,0 +1,88 @@
+"""What a loss offers, and the oracles by which shards of examples are asked for it.
+
+An oracle is a pure function of a shard (a bound structure), a weight vector and a question. Questions are small and can
+be pickled, so that a backend may send them anywhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxendnet.backends.partial import Partial
+from maxendnet.structures.base import Table, excess
+
+FloatArray = NDArray[np.float64]
+
+
+@runtime_checkable
+class Loss(Protocol):
+    """A loss of examples, written in terms of the maximum or the log-partition of any structure."""
+
+    smooth: bool
+    depends_on_C: bool
+    """Whether the loss itself, not only its weight, depends on C."""
+
+    @property
+    def described(self) -> str:
+        """What tells it from other losses, without its costs."""
+        ...
+
+    def check(self) -> None: ...
+
+    def cost_matrix(self, n_labels: int) -> FloatArray:
+        """Costs ``[true, predicted]`` of a node; zeros for a loss without costs."""
+        ...
+
+    def evaluate(self, structure: Any, w: FloatArray, question: LossQuestion) -> Partial:
+        """The loss of the examples of a bound structure."""
+        ...
+
+
+class LossQuestion(NamedTuple):
+    """What a solver asks of every shard."""
+
+    loss: Any
+    C: float
+    gradient: bool = True
+    single: bool = False
+    """Search in float32 where the numbers allow it."""
+    values: bool = False
+    """Report the loss of every example too."""
+
+
+def loss_oracle(shard: Any, w: FloatArray, question: LossQuestion) -> Partial:
+    """The loss of a shard's examples."""
+    return question.loss.evaluate(shard, w, question)
+
+
+class TableQuestion(NamedTuple):
+    """Tables by true label: ``added`` to the scores, and ``counted`` in expectation."""
+
+    added: FloatArray
+    counted: FloatArray
+
+
+def table_oracle(shard: Any, w: FloatArray, question: TableQuestion) -> Partial:
+    """``logsum(w, added) - score(truth)``, its gradient, and the expected value of ``counted``; sums over a shard.
+
+    What ``added`` has for the true labels is part of the score of the truth.
+    """
+    added, counted = (Table(rows, shard.y) for rows in question)
+    found = excess(shard, "logsum", w, added, counted=counted, packed=True)
+    return total(shard, found.values, found.slope, found.counted)
+
+
+def total(
+    structure: Any,
+    values: FloatArray,
+    slope: FloatArray | None,
+    costs: FloatArray | None = None,
+    keep_values: bool = False,
+) -> Partial:
+    """Values, costs and slope of the examples of a structure as a contribution to a sum."""
+    weights = structure.weights
+    cost = 0.0 if costs is None else float(costs @ weights)
+    return Partial(float(values @ weights), slope, cost, values if keep_values else None)

@@ -1,0 +1,239 @@
+"""What a structure offers: the piece that a user composes, and the same piece bound to examples.
+
+A *piece* (`Chain`, `Tree`, `Independent`, `Choice`) holds options and no data. `bind` gives a *bound structure*, which
+knows the sizes, the layout of the weight vector, and the examples; losses, solvers and estimators see examples only
+through its methods. docs/extend/structure.md shows how to write one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from maxendnet.structures.layout import FloatArray, Layout
+
+if TYPE_CHECKING:
+    from maxendnet.backends import Threads
+    from maxendnet.data.examples import Examples
+
+IntArray = NDArray[np.int32]
+
+
+class Table(NamedTuple):
+    """Numbers that are added to the score of a label at a node, such as the costs of wrong labels.
+
+    ``rows[row[t], a]`` is added for label a at node t: a small table of rows, and a row number for every node.
+    """
+
+    rows: FloatArray
+    """(n_rows, n_labels)"""
+    row: IntArray
+    """(n_nodes,)"""
+
+    def at_nodes(self) -> FloatArray:
+        """What is added at every node, shape (n_nodes, n_labels)."""
+        return self.rows[self.row]
+
+
+class Marginals(NamedTuple):
+    """A fractional labelling: the weight of every label at every node, and of the labels of every clique."""
+
+    node: FloatArray
+    """(n_nodes, n_labels)"""
+    edge: FloatArray | None = None
+    """(n_nodes, n_labels, n_labels) of the edge that joins a node to its parent, as the user wrote it (row: first
+    node); zero for a root. None where it was not asked for."""
+    siblings: FloatArray | None = None
+    """(n_nodes, n_labels, n_labels, n_labels) of a node with its left neighbour and its parent: label of the parent,
+    of the left neighbour, of the node; zero where there is none."""
+
+
+class Excess(NamedTuple):
+    """By how much a maximum over all labellings, hard or soft, is above the score of the truth."""
+
+    values: FloatArray
+    """(n_examples,)"""
+    slope: FloatArray | None
+    """Gradient with respect to the weights of the sum over examples, each times its weight and its price; (n_weights,).
+    None if it was not asked for."""
+    counted: FloatArray
+    """(n_examples,): expected value of the table ``counted``; zeros where none was given or there is no slope."""
+
+
+class Price(Protocol):
+    """From the values of examples to a factor for the gradient of each."""
+
+    C: float
+
+    @property
+    def code(self) -> int:
+        """The number by which kernels know it; see `maxendnet.losses.slack`."""
+        ...
+
+    def __call__(self, values: FloatArray) -> FloatArray: ...
+
+
+@runtime_checkable
+class BoundStructure(Protocol):
+    """A structure with examples. Labellings are int32 arrays over all nodes, fractional labellings are `Marginals`.
+
+    ``table`` is a `Table` or None. Methods that work on all examples take a ``backend`` for its threads, or None.
+    """
+
+    described: str
+    """What it is, for messages."""
+    layout: Any
+    """A `Layout`, or another object with ``n_weights``, ``parts`` and ``join``."""
+    n_labels: int
+    offsets: NDArray[np.int64]
+    """Example i owns nodes ``offsets[i]:offsets[i + 1]``."""
+    y: IntArray
+    """The true labels; empty if the examples have none."""
+    weights: FloatArray
+    """(n_examples,): the weight of each example."""
+
+    def take(self, first: int, last: int) -> BoundStructure:
+        """Examples [first, last) as a bound structure of their own."""
+        ...
+
+    def maximum(
+        self, w: FloatArray, table: Table | None = None, backend: Threads | None = None
+    ) -> tuple[FloatArray, IntArray]:
+        """Highest score of every example, and a labelling that has it."""
+        ...
+
+    def logsum(
+        self, w: FloatArray, table: Table | None = None, cliques: bool = False, backend: Threads | None = None
+    ) -> tuple[FloatArray, Marginals]:
+        """Log-partition of every example and its gradient with respect to scores: the marginals.
+
+        With ``cliques`` those of cliques too.
+        """
+        ...
+
+    def score(self, w: FloatArray, q: IntArray | Marginals) -> FloatArray:
+        """Score of a labelling or fractional labelling, for every example."""
+        ...
+
+    def features(self, q: IntArray | Marginals, weight: FloatArray | None = None) -> FloatArray:
+        """Features of a labelling or fractional labelling, summed over examples; the adjoint of `score`.
+
+        ``weight`` has a factor for every example; None is 1.
+        """
+        ...
+
+
+class Structure(Protocol):
+    """A structure without examples: options only. It is a dataclass on `maxendnet.piece.Piece`."""
+
+    def layout(self, examples: Examples, classes: NDArray) -> Any:
+        """The layout of weights for labelled examples."""
+        ...
+
+    def bind(self, examples: Examples, classes: NDArray, layout: Any = None) -> BoundStructure:
+        """The structure with these examples. With a layout, that of a fitted model, which the examples must fit."""
+        ...
+
+
+# ---- what follows from the methods above -----------------------------------------------------------------------------
+
+
+def excess(
+    structure: Any,
+    aggregate: str,
+    w: FloatArray,
+    table: Table | None = None,
+    *,
+    counted: Table | None = None,
+    price: Price | None = None,
+    gradient: bool = True,
+    single: bool = False,
+    packed: bool = False,
+) -> Excess:
+    """``aggregate(w, table) - score(w, truth)`` for every example, and a (sub)gradient.
+
+    The table must be 0 for the true labels, or is counted for them too.
+
+    Parameters
+    ----------
+    structure : BoundStructure
+        A structure that has a method of this name, with kernels that never hold all marginals at once, is asked itself.
+    aggregate : {"maximum", "logsum"}
+    w : ndarray of shape (n_weights,)
+    table : Table, optional
+        Added to the scores.
+    counted : Table, optional
+        Its expected value is reported.
+    price : Price, optional
+        From the values to a factor for the gradient of each example; None is 1.
+    gradient : bool, default=True
+    single : bool, default=False
+        The search may be made in float32.
+    packed : bool, default=False
+        The slope may stay in the order in which kernels add it up; `unpack` puts it in that of the weights.
+    """
+    own = getattr(structure, "excess", None)
+    if own is not None:
+        return own(
+            aggregate, w, table, counted=counted, price=price, gradient=gradient, single=single, packed=packed
+        )
+    values, q = getattr(structure, aggregate)(w, table)
+    truth = structure.score(w, structure.y)
+    if table is not None:
+        truth = truth + sums(table.rows[table.row, structure.y], structure.offsets)
+    values = np.maximum(values - truth, 0.0)  # the truth is among all labellings: what is below is rounding
+    expected = np.zeros(len(values))
+    if not gradient:
+        return Excess(values, None, expected)
+    if counted is not None:
+        node = q.node if isinstance(q, Marginals) else np.eye(structure.n_labels)[q]
+        expected = sums((node * counted.at_nodes()).sum(axis=1), structure.offsets)
+    factor = structure.weights * (1.0 if price is None else price(values))
+    return Excess(values, structure.features(q, factor) - structure.features(structure.y, factor), expected)
+
+
+def unpack(structure: Any, slope: FloatArray) -> FloatArray:
+    """A slope that `excess` left packed, in the order of the weights."""
+    return structure.unpack(slope) if hasattr(structure, "unpack") else slope
+
+
+def differences(structure: Any, examples: NDArray[np.int64], labels: IntArray) -> sparse.csr_array:
+    """``df_i(y) = f(x_i, y_i) - f(x_i, y)`` for several labellings, shape (n_rows, n_weights).
+
+    Parameters
+    ----------
+    structure : BoundStructure
+        With true labels.
+    examples : ndarray of shape (n_rows,)
+        The example of each labelling; one may occur several times.
+    labels : ndarray
+        All labellings, one behind the other.
+    """
+    own = getattr(structure, "differences", None)
+    if own is not None:
+        return own(examples, labels)
+    rows, begin = [], 0
+    for i in examples.tolist():
+        one = structure.take(i, i + 1)
+        found = labels[begin : begin + len(one.y)]
+        begin += len(one.y)
+        rows.append(sparse.csr_array((one.features(one.y) - one.features(found))[None, :]))
+    return sparse.csr_array(sparse.vstack([sparse.csr_array((0, structure.layout.n_weights)), *rows]))
+
+
+def sums(values: FloatArray, offsets: NDArray[np.int64]) -> FloatArray:
+    """Sum of the values of each example's nodes.
+
+    Examples
+    --------
+    >>> sums(np.array([1.0, 2.0, 3.0]), np.array([0, 2, 2, 3])).tolist()
+    [3.0, 0.0, 3.0]
+    """
+    some = np.diff(offsets) > 0
+    out = np.zeros(len(some))
+    if some.any():
+        out[some] = np.add.reduceat(values, offsets[:-1][some])
+    return out

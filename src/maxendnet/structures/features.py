@@ -1,0 +1,224 @@
+"""Features of labellings and of marginals on forests and hierarchies, and the scores that are adjoint to them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from maxendnet.data.batch import Batch
+from maxendnet.data.ragged import gather
+from maxendnet.structures.base import IntArray, Marginals, sums
+from maxendnet.structures.layout import FloatArray, Layout, Parts
+
+
+def left_neighbours(batch: Batch) -> NDArray[np.int64]:
+    """Of every node the child of the same parent that comes before it, -1 for the first child and for a root.
+
+    Examples
+    --------
+    >>> from maxendnet.data.batch import encode
+    >>> from maxendnet.data.examples import Examples
+    >>> tree = Examples.build([[[0.0]] * 4], edges=[[(0, 1), (0, 2), (1, 3)]])
+    >>> left_neighbours(encode(tree, ["a"], "tree")).tolist()
+    [-1, -1, 1, -1]
+    """
+    found = np.full(len(batch.parent), -1)
+    by_parent = np.argsort(batch.parent, kind="stable")
+    same = np.flatnonzero(np.diff(batch.parent[by_parent]) == 0)
+    same = same[batch.parent[by_parent[same]] >= 0]
+    found[by_parent[same + 1]] = by_parent[same]
+    return found
+
+
+# ---- labellings: a few features each ---------------------------------------------------------------------------------
+
+
+class _Nodes(NamedTuple):
+    """Nodes of some examples, which may repeat; ``parent`` and ``left`` are places among them, or -1."""
+
+    node: NDArray[np.int64]
+    row: NDArray[np.int64]
+    parent: NDArray[np.int64]
+    left: NDArray[np.int64]
+
+
+def _nodes_of(layout: Layout, batch: Batch, examples: NDArray[np.int64]) -> _Nodes:
+    node, offsets = gather(batch.offsets, examples)
+    shift = np.arange(len(node)) - node
+    parent, left = (
+        np.where(relative[node] < 0, -1, relative[node] + shift)
+        for relative in (batch.parent, left_neighbours(batch) if layout.siblings else batch.parent)
+    )
+    return _Nodes(node, np.repeat(np.arange(len(examples)), np.diff(offsets)), parent, left)
+
+
+def labelling_rows(
+    layout: Layout, batch: Batch, examples: NDArray[np.int64], labels: IntArray
+) -> sparse.csr_array:
+    """``f(x_i, y)`` for several labellings, one behind the other: sparse rows of shape (n_rows, n_weights)."""
+    nodes = _nodes_of(layout, batch, examples)
+    rows, columns, values = _entries(layout, batch, nodes, labels)
+    return sparse.csr_array((values, (rows, columns)), shape=(len(examples), layout.n_weights))
+
+
+def differences(layout: Layout, batch: Batch, examples: NDArray[np.int64], labels: IntArray) -> sparse.csr_array:
+    """``df_i(y) = f(x_i, y_i) - f(x_i, y)`` for several labellings; see `maxendnet.structures.base.differences`."""
+    truth = batch.y[gather(batch.offsets, examples)[0]]
+    right, wrong = (labelling_rows(layout, batch, examples, some) for some in (truth, labels))
+    result = sparse.csr_array(right - wrong)
+    result.eliminate_zeros()
+    return result
+
+
+def _entries(layout: Layout, batch: Batch, nodes: _Nodes, labels: IntArray):
+    """Rows, columns and values of the features of labellings."""
+    L = layout.n_labels
+    entries, offsets = gather(batch.indptr, nodes.node)
+    owner = np.repeat(np.arange(len(nodes.node)), np.diff(offsets))
+    rows, columns = [nodes.row[owner]], [batch.indices[entries].astype(np.int64) * L + labels[owner]]
+    values = [batch.data[entries]]
+    start = layout.n_features * L
+    child = np.flatnonzero(nodes.parent >= 0) if layout.n_matrices else np.zeros(0, dtype=np.int64)
+    cell = _cells(layout, batch, nodes.node[child], labels[nodes.parent[child]], labels[child])
+    rows.append(nodes.row[child])
+    columns.append(start + batch.edge_type[nodes.node[child]] * L * L + cell)
+    values.append(np.ones(len(child)))
+    for f in range(layout.n_edge_features):
+        rows.append(nodes.row[child])
+        columns.append(start + (layout.n_edge_types + f) * L * L + cell)
+        values.append(batch.edge_features[nodes.node[child], f])
+    if layout.siblings:
+        right = np.flatnonzero(nodes.left >= 0)
+        triple = (labels[nodes.parent[right]].astype(np.int64) * L + labels[nodes.left[right]]) * L + labels[right]
+        kind = batch.edge_type[nodes.node[right]].astype(np.int64)
+        rows.append(nodes.row[right])
+        columns.append(start + layout.n_matrices * L * L + kind * L**3 + triple)
+        values.append(np.ones(len(right)))
+    for j in range(layout.n_tied):
+        rows.append(nodes.row)
+        columns.append(np.full(len(nodes.row), layout.n_weights - layout.n_tied + j))
+        values.append(batch.label_features[nodes.node, labels, j])
+    return np.concatenate(rows), np.concatenate(columns), np.concatenate(values)
+
+
+def _cells(layout: Layout, batch: Batch, child, above, below) -> NDArray[np.int64]:
+    """Places of pairs (label of the parent, label of the child) in a matrix, whose row is the user's first node."""
+    flipped = batch.flipped[child].astype(bool)
+    first, second = np.where(flipped, below, above), np.where(flipped, above, below)
+    return first.astype(np.int64) * layout.n_labels + second
+
+
+# ---- marginals: all features of a node -------------------------------------------------------------------------------
+
+
+def features_of(
+    layout: Layout, batch: Batch, node: FloatArray, matrices: FloatArray, siblings: FloatArray | None = None
+) -> FloatArray:
+    """``sum_y alpha(y) f(x, y)`` over all examples, from the marginals of alpha.
+
+    Parameters
+    ----------
+    layout : Layout
+    batch : Batch
+    node : ndarray of shape (n_nodes, n_labels)
+    matrices : ndarray of shape (n_matrices, n_labels, n_labels)
+        Marginals of edges summed for every matrix of weights, see `edge_sums`.
+    siblings : ndarray of shape (n_edge_types, n_labels, n_labels, n_labels), optional
+        Those of neighbouring children, summed by the type of edge.
+
+    Returns
+    -------
+    ndarray of shape (n_weights,)
+    """
+    X = sparse.csr_array((batch.data, batch.indices, batch.indptr), shape=(len(node), layout.n_features))
+    tied = np.einsum("tl,tlj->j", node, batch.label_features) if layout.n_tied else np.zeros(0)
+    n_types = layout.n_edge_types
+    triples = np.zeros(layout.n_siblings) if siblings is None else siblings
+    return layout.join(Parts(np.asarray(X.T @ node), matrices[:n_types], matrices[n_types:], triples, tied))
+
+
+def edge_sums(
+    layout: Layout,
+    batch: Batch,
+    nodes: NDArray[np.int64],
+    above: IntArray,
+    below: IntArray,
+    weight: FloatArray,
+) -> FloatArray:
+    """Marginals of edges summed by type, and once more for every edge feature times its value.
+
+    Parameters
+    ----------
+    layout : Layout
+    batch : Batch
+    nodes : ndarray of shape (n,)
+        The child of an edge; one may occur several times.
+    above, below, weight : ndarray of shape (n,)
+        A label of the parent, one of the child, and the marginal of the two.
+
+    Returns
+    -------
+    ndarray of shape (n_matrices, n_labels, n_labels)
+        Row: label of the node that the user named first.
+    """
+    L = layout.n_labels
+    cell = _cells(layout, batch, nodes, above, below)
+    n_cells = layout.n_edge_types * L * L
+    found = [np.bincount(batch.edge_type[nodes] * (L * L) + cell, weight, n_cells)] if layout.n_edge_types else []
+    for f in range(layout.n_edge_features):
+        found.append(np.bincount(cell, weight * batch.edge_features[nodes, f], L * L))
+    return np.concatenate([np.zeros(0), *found]).reshape(layout.n_matrices, L, L)
+
+
+def true_marginals(layout: Layout, batch: Batch, size: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Marginals of the true labellings, each with the weight ``size`` of its example: of nodes, and summed of edges."""
+    weight = np.repeat(size, np.diff(batch.offsets))
+    node = np.zeros((len(weight), layout.n_labels))
+    node[np.arange(len(weight)), batch.y] = weight
+    child = np.flatnonzero(batch.parent >= 0)
+    return node, edge_sums(layout, batch, child, batch.y[batch.parent[child]], batch.y[child], weight[child])
+
+
+# ---- both, as a bound structure offers them --------------------------------------------------------------------------
+
+
+def features(layout: Layout, batch: Batch, q: IntArray | Marginals, weight: FloatArray | None = None) -> FloatArray:
+    """Features of a labelling or of marginals, summed over examples with their weights."""
+    size = np.ones(len(batch.offsets) - 1) if weight is None else weight
+    if not isinstance(q, Marginals):
+        return labelling_rows(layout, batch, np.arange(len(size)), q).T @ size
+    of_node = np.repeat(size, np.diff(batch.offsets))
+    matrices = np.zeros((layout.n_matrices, layout.n_labels, layout.n_labels))
+    if layout.n_matrices:
+        assert q.edge is not None, "features of marginals need those of edges: logsum(..., cliques=True)"
+        edge = of_node[:, None, None] * q.edge
+        np.add.at(matrices, batch.edge_type, edge)
+        matrices[layout.n_edge_types :] = np.einsum("tf,tab->fab", batch.edge_features, edge)
+    siblings = None
+    if layout.siblings:
+        assert q.siblings is not None, "features of marginals need those of siblings: logsum(..., cliques=True)"
+        siblings = np.zeros((layout.n_edge_types, *q.siblings.shape[1:]))
+        np.add.at(siblings, batch.edge_type, of_node[:, None, None, None] * q.siblings)
+    return features_of(layout, batch, of_node[:, None] * q.node, matrices, siblings)
+
+
+def score(layout: Layout, batch: Batch, w: FloatArray, q: IntArray | Marginals) -> FloatArray:
+    """Score of a labelling or of marginals, for every example: scores of cliques times their weights."""
+    if not isinstance(q, Marginals):
+        return labelling_rows(layout, batch, np.arange(len(batch.offsets) - 1), q) @ w
+    parts = layout.parts(w)
+    X = sparse.csr_array((batch.data, batch.indices, batch.indptr), shape=(len(q.node), layout.n_features))
+    scores = np.asarray(X @ parts.node)
+    if layout.n_tied:
+        scores = scores + batch.label_features @ parts.tied
+    # what is not allowed has weight 0, and a score of any size
+    total = np.sum(np.where(q.node != 0, scores, 0.0) * q.node, axis=1)
+    if layout.n_matrices and q.edge is not None:
+        of_edge = parts.transitions[batch.edge_type] + np.einsum("tf,fab->tab", batch.edge_features, parts.edge)
+        total += np.sum(of_edge * q.edge, axis=(1, 2))
+    if layout.siblings and q.siblings is not None:
+        total += np.sum(parts.siblings[batch.edge_type] * q.siblings, axis=(1, 2, 3))
+    return sums(total, batch.offsets)

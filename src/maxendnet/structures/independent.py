@@ -1,0 +1,55 @@
+"""Isolated nodes: the label of each depends on its own features alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from numpy.typing import NDArray
+
+from maxendnet.data.examples import Examples
+from maxendnet.piece import Piece
+from maxendnet.structures import options
+from maxendnet.structures.forest import BoundForest
+from maxendnet.structures.layout import FloatArray, Layout
+
+
+@dataclass(eq=False, repr=False)
+class Independent(Piece):
+    """Isolated nodes: the label of each depends on its own features alone. Edges of examples are not used.
+
+    Parameters
+    ----------
+    bias : bool, default=False
+        Add a weight for every label.
+    ends : bool, default=False
+        Add weights for every label at the first and at the last node of an example.
+
+    Examples
+    --------
+    >>> from maxendnet import M3N, Independent
+    >>> M3N(C=10, structure=Independent()).fit([[0.0], [1.0]], ["a", "b"]).predict([[1.0]])
+    array(['b'], dtype='<U1')
+    """
+
+    bias: bool = False
+    ends: bool = False
+
+    def check(self) -> None:
+        options.check_flags(self, "bias", "ends")
+
+    def layout(self, examples: Examples, classes: NDArray) -> Layout:
+        """The layout of weights for labelled examples."""
+        return options.layout_of(self, examples, classes, joined=False)
+
+    def bind(self, examples: Examples, classes: NDArray, layout: Layout | None = None) -> BoundForest:
+        """The nodes of these examples."""
+        layout = self.layout(examples, classes) if layout is None else layout
+        return BoundForest(layout, options.batch_of(self, examples, classes, layout, "independent"))
+
+    def misfit(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
+        """What of a layout read from a file does not fit these options; empty if all does."""
+        return options.check_layout(self, layout, n_features_in, joined=False)
+
+    def named_weights(self, layout: Layout, w: FloatArray) -> dict[str, FloatArray]:
+        """The parts of a weight vector by name."""
+        return options.named_weights(self, layout, w)

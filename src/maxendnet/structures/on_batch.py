@@ -1,0 +1,102 @@
+"""What bound structures on a `Batch` have in common: views of its arrays, features of labellings, shares of work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from maxendnet import _kernels
+from maxendnet.backends.threads import Range, Threads, cut
+from maxendnet.data.batch import Batch
+from maxendnet.structures import features as of_cliques
+from maxendnet.structures.base import IntArray, Marginals
+from maxendnet.structures.layout import FloatArray, Layout
+
+Self = TypeVar("Self", bound="OnBatch")
+
+
+@dataclass(frozen=True, eq=False)
+class OnBatch:
+    """A layout of weights and a batch; no structure by itself, for it has no recursion."""
+
+    layout: Layout
+    batch: Batch
+
+    def __getstate__(self) -> dict[str, Any]:
+        # what kernels hold cannot be pickled, and caches are made anew
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    def n_labels(self) -> int:
+        return self.layout.n_labels
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        return self.batch.offsets
+
+    @property
+    def y(self) -> IntArray:
+        return self.batch.y
+
+    @property
+    def weights(self) -> FloatArray:
+        return self.batch.weights
+
+    @cached_property
+    def shape(self) -> _kernels.Shape:
+        """The sizes as the kernels take them."""
+        s = self.layout
+        return _kernels.Shape(s.n_features, s.n_labels, s.n_edge_types, s.n_edge_features, s.n_tied)
+
+    def take(self: Self, first: int, last: int) -> Self:
+        """Examples [first, last) as a bound structure of their own."""
+        return replace(self, batch=self.batch.take(first, last))
+
+    # ---- features and scores -------------------------------------------------------------------------------------
+
+    def score(self, w: FloatArray, q: IntArray | Marginals) -> FloatArray:
+        """Score of a labelling or fractional labelling, for every example."""
+        return of_cliques.score(self.layout, self.batch, w, q)
+
+    def features(self, q: IntArray | Marginals, weight: FloatArray | None = None) -> FloatArray:
+        """Features of a labelling or fractional labelling, summed over examples times ``weight``."""
+        return of_cliques.features(self.layout, self.batch, q, weight)
+
+    def differences(self, examples: NDArray[np.int64], labels: IntArray) -> sparse.csr_array:
+        """Features of the truth minus those of other labellings, as sparse rows."""
+        return of_cliques.differences(self.layout, self.batch, examples, labels)
+
+    # ---- how the work is shared out ------------------------------------------------------------------------------
+
+    @property
+    def work_per_node(self) -> float:
+        """Multiplications for one node, about."""
+        raise NotImplementedError
+
+    @property
+    def slope_size(self) -> int:
+        """Numbers that a shard adds up for a gradient."""
+        return self.layout.n_weights
+
+    def ranges(self, n_shards: int = 16, slow: float = 1.0) -> list[list[Range]]:
+        """Examples in shards, and those in ranges of about ten milliseconds, between which Ctrl-C is heard."""
+        nodes = int(max(1, 5e7 / (self.work_per_node * slow)))
+        return cut(self.offsets, max(1, min(n_shards, len(self.weights))), nodes)
+
+    def one_after_the_other(self) -> list[Range]:
+        """All examples in ranges, for one thread."""
+        return [part for shard in self.ranges(1) for part in shard]
+
+    def for_each_range(
+        self, backend: Threads | None, function: Callable[[int, int], Any], slow: float = 1.0
+    ) -> None:
+        """Call ``function(first, last)`` on ranges that together are all examples, on the threads of the backend."""
+        # nothing is summed, so that shards are only there for the threads: few where there is little to do
+        n_shards = min(64, 1 + len(self.batch.parent) // 512)
+        (backend or Threads()).run(lambda a, b, _: function(a, b), self.ranges(n_shards, slow))

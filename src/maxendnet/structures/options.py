@@ -1,0 +1,86 @@
+"""What the pieces have in common: checks of their options, sizes from examples, and names for their weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxendnet.data.batch import Batch, encode, labels_by_node_type
+from maxendnet.data.examples import Examples
+from maxendnet.data.forbidden_pairs import pair_codes
+from maxendnet.structures.layout import FloatArray, Layout
+
+
+def check_flags(piece: Any, *names: str) -> None:
+    """Raise ``ValueError`` unless these options are True or False."""
+    for name in names:
+        value = getattr(piece, name)
+        if not isinstance(value, (bool, np.bool_)):
+            raise ValueError(f"{type(piece).__name__} needs {name} to be True or False, got {value!r}.")
+
+
+def n_columns_added(piece: Any) -> int:
+    """Columns that the options ``bias`` and ``ends`` add to the features of nodes."""
+    return int(piece.bias) + 2 * int(piece.ends)
+
+
+def layout_of(piece: Any, examples: Examples, classes: NDArray, joined: bool, siblings: bool = False) -> Layout:
+    """The layout of weights for labelled examples."""
+    return Layout(
+        n_features=examples.n_features + n_columns_added(piece),
+        n_labels=len(classes),
+        n_edge_types=examples.n_edge_types if joined else 0,
+        n_edge_features=examples.n_edge_features if joined else 0,
+        n_tied=examples.n_tied,
+        siblings=siblings,
+        type_allowed=labels_by_node_type(examples, classes) if examples.node_types is not None else None,
+    )
+
+
+def batch_of(piece: Any, examples: Examples, classes: NDArray, layout: Layout, joined: str) -> Batch:
+    """The examples as the kernels see them; they must fit the layout."""
+    return encode(
+        examples, classes, joined, bias=bool(piece.bias), ends=bool(piece.ends), type_allowed=layout.type_allowed,
+        n_edge_types=layout.n_edge_types, n_edge_features=layout.n_edge_features, n_tied=layout.n_tied,
+    )  # fmt: skip
+
+
+def check_layout(piece: Any, layout: Layout, n_features_in: int, joined: bool, siblings: bool = False) -> str:
+    """What of a layout that was read from a file does not fit the options; empty if all does."""
+    expected = n_features_in + n_columns_added(piece)
+    if layout.n_features != expected:
+        return f"the model has {expected} features with bias and ends, and weights for {layout.n_features}"
+    if joined != (layout.n_edge_types > 0) or layout.siblings != siblings:
+        return f"the structure is {piece!r}, and the weights are those of another one"
+    if layout.n_edge_features and not layout.n_edge_types:
+        return "there are weights for features of edges, and none for edges"
+    return ""
+
+
+def check_pairs(piece: Any, classes: NDArray) -> str:
+    """What of the forbidden pairs does not fit the labels of a model; empty if all does."""
+    try:
+        pair_codes(piece.forbidden, classes)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def named_weights(piece: Any, layout: Layout, w: FloatArray) -> dict[str, FloatArray]:
+    """The parts of a weight vector by the names of the attributes under which estimators show them."""
+    parts, zero = layout.parts(w), np.zeros(layout.n_labels)
+    n = layout.n_features - n_columns_added(piece)
+    added = parts.node[n:]
+    single = lambda part: part[0] if len(part) == 1 else part  # noqa: E731
+    return {
+        "coef": parts.node[:n],
+        "intercept": added[0] if piece.bias else zero,
+        "start": added[-2] if piece.ends else zero,
+        "end": added[-1] if piece.ends else zero,
+        "transitions": single(parts.transitions),
+        "edge_coef": parts.edge,
+        "siblings": single(parts.siblings),
+        "tied_coef": parts.tied,
+    }

@@ -1,0 +1,73 @@
+"""Trees and forests: nodes are joined by the edges that come with the examples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from maxendnet.data.examples import Examples
+from maxendnet.piece import Piece
+from maxendnet.structures import options
+from maxendnet.structures.forest import BoundForest
+from maxendnet.structures.hierarchy import BoundHierarchy
+from maxendnet.structures.joined import bind_joined
+from maxendnet.structures.layout import FloatArray, Layout
+
+
+@dataclass(eq=False, repr=False)
+class Tree(Piece):
+    """Trees and forests: nodes are joined by the edges that come with the examples.
+
+    The score of a labelling is the sum over nodes of ``x_t . coef[:, y_t]`` and over edges (s, t) of
+    ``transitions[y_s, y_t]``, with a matrix for every type of edge. Inference is exact.
+
+    Parameters
+    ----------
+    bias : bool, default=False
+        Add a weight for every label.
+    ends : bool, default=False
+        Add weights for every label at the roots and at the leaves.
+    siblings : bool, default=False
+        Add weights for every pair of neighbouring children of a node given its label. Children stand in the order of
+        their numbers; edges are (parent, child).
+    forbidden : list of (label, label) or None, default=None
+        Labels that a parent and its child cannot have together, neither in learning nor in prediction.
+
+    Examples
+    --------
+    >>> from maxendnet import M3N, Tree
+    >>> X, y = [([[0.0], [1.0], [1.0]], [(0, 1), (0, 2)])], [["a", "b", "b"]]
+    >>> M3N(C=10, structure=Tree(siblings=True)).fit(X, y).predict(X)
+    [['a', 'b', 'b']]
+    """
+
+    bias: bool = False
+    ends: bool = False
+    siblings: bool = False
+    forbidden: Any = None
+
+    def check(self) -> None:
+        options.check_flags(self, "bias", "ends", "siblings")
+
+    def layout(self, examples: Examples, classes: NDArray) -> Layout:
+        """The layout of weights for labelled examples."""
+        return options.layout_of(self, examples, classes, joined=True, siblings=bool(self.siblings))
+
+    def bind(
+        self, examples: Examples, classes: NDArray, layout: Layout | None = None
+    ) -> BoundForest | BoundHierarchy:
+        """The trees with these examples."""
+        layout = self.layout(examples, classes) if layout is None else layout
+        return bind_joined(self, examples, classes, layout, "tree")
+
+    def misfit(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
+        """What of a layout read from a file does not fit these options; empty if all does."""
+        siblings = bool(self.siblings)
+        problem = options.check_layout(self, layout, n_features_in, joined=True, siblings=siblings)
+        return problem or options.check_pairs(self, classes)
+
+    def named_weights(self, layout: Layout, w: FloatArray) -> dict[str, FloatArray]:
+        """The parts of a weight vector by name."""
+        return options.named_weights(self, layout, w)
