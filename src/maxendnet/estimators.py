@@ -13,7 +13,7 @@ from maxendnet.markov_network import MarkovNetwork, require_count
 from maxendnet.piece import Piece
 from maxendnet.posterior import VariationalPosterior
 from maxendnet.priors import L1, Flat, Gaussian, L1Ball, Laplace
-from maxendnet.priors.base import FloatArray, is_number
+from maxendnet.priors.base import FloatArray, is_number, offers
 from maxendnet.solvers import Solver
 from maxendnet.solvers.base import Result
 
@@ -24,17 +24,17 @@ UNPENALISED = "for no penalty use CRF()."
 def default_solver(prior: Any, loss: Any) -> Solver:
     """The solver we would take ourselves."""
     if loss.smooth:
-        return solvers.OWLQN() if hasattr(prior, "rho") else solvers.LBFGS()
+        return solvers.OWLQN() if offers(prior, "l1") else solvers.LBFGS()
     if not loss.linear_slack:
-        if hasattr(prior, "radius"):
+        if offers(prior, "l1_ball"):
             return solvers.ProjectedSubgradient()
-        if hasattr(prior, "next_variance"):
+        if offers(prior, "scale_mixture"):
             return solvers.Variational()
-        return solvers.for_any_slack() if hasattr(prior, "gram") else solvers.Subgradient()
-    if hasattr(prior, "rho") or hasattr(prior, "radius"):
+        return solvers.for_any_slack() if offers(prior, "gram") else solvers.Subgradient()
+    if offers(prior, "l1", "l1_ball"):
         return solvers.ProximalPoint()
     # scale mixtures that the kernels do not know
-    only_by_variances = hasattr(prior, "next_variance") and not hasattr(prior, "kernel_args")
+    only_by_variances = offers(prior, "scale_mixture") and not offers(prior, "kernel")
     return solvers.Variational() if only_by_variances else solvers.BlockFrankWolfe()
 
 
@@ -74,7 +74,7 @@ class MaxEnDNet(MarkovNetwork):
         return prior, loss, positive("C", self.C, CLOSER), default_solver(prior, loss)
 
     def _report(self, problem, result: Result):
-        if not hasattr(problem.prior, "bound"):
+        if not offers(problem.prior, "variational_bound"):
             return super()._report(problem, result)
         v = result.state.used_variance
         posterior = VariationalPosterior(result.w, v, problem.prior.bound(result.w, v))

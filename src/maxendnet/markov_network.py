@@ -202,7 +202,7 @@ class MarkovNetwork(BaseEstimator):
         structure.check()
         return Problem.pose(structure.bind(examples, classes), loss, prior, C, self._backend()), default
 
-    def _backend(self) -> Backend:
+    def _backend(self) -> Any:
         if self.backend is None:
             return Threads(self.n_jobs)
         if not isinstance(self.backend, Backend):

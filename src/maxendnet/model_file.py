@@ -306,10 +306,7 @@ def _layout(described: dict[str, Any], value: FromPlain) -> Layout:
         type_allowed=types,
     )  # fmt: skip
     if types is not None and not (
-        isinstance(types, np.ndarray)
-        and types.dtype == bool
-        and types.ndim == 2
-        and types.shape[1] == layout.n_labels
+        isinstance(types, np.ndarray) and types.dtype == bool and types.ndim == 2 and types.shape[1] == layout.n_labels
     ):
         raise ModelFileError(f"labels by node type are not truth values for {layout.n_labels} labels")
     return layout

@@ -36,9 +36,7 @@ def pair_codes(pairs: Any, classes: Array) -> Pairs:
     found = set()
     for k, pair in enumerate(pairs):
         if isinstance(pair, (str, bytes)) or not isinstance(pair, (tuple, list, np.ndarray)) or len(pair) != 2:
-            raise ValueError(
-                f"forbidden[{k}] is {pair!r}; give a pair (label of the parent, label of the child)."
-            )
+            raise ValueError(f"forbidden[{k}] is {pair!r}; give a pair (label of the parent, label of the child).")
         for label in pair:
             if not _among(label, number):
                 raise ValueError(

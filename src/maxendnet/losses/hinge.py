@@ -43,6 +43,7 @@ class Hinge(Piece):
     cost: Any = None
     slack: str = "linear"
     smooth = False
+    curvature = 0.0
 
     def check(self) -> None:
         if not (isinstance(self.slack, str) and self.slack in SLACKS):

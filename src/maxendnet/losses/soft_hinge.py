@@ -39,7 +39,7 @@ class SoftHinge(Hinge):
     def described(self) -> str:
         return f"SoftHinge {self.slack} {self.temperature!r}"
 
-    @property
+    @property  # type: ignore[override]
     def curvature(self) -> float:
         """The Hessian of the sum of losses, in units of that of the log-partition."""
         return 1.0 / self.temperature

@@ -51,9 +51,7 @@ class Chain(Piece):
         """The layout of weights for labelled examples."""
         return options.layout_of(self, examples, classes, joined=True)
 
-    def bind(
-        self, examples: Examples, classes: NDArray, layout: Layout | None = None
-    ) -> BoundForest | BoundHierarchy:
+    def bind(self, examples: Examples, classes: NDArray, layout: Layout | None = None) -> BoundForest | BoundHierarchy:
         """The chain with these examples."""
         if examples.edges is not None:
             raise ValueError(

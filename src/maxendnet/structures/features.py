@@ -55,9 +55,7 @@ def _nodes_of(layout: Layout, batch: Batch, examples: NDArray[np.int64]) -> _Nod
     return _Nodes(node, np.repeat(np.arange(len(examples)), np.diff(offsets)), parent, left)
 
 
-def labelling_rows(
-    layout: Layout, batch: Batch, examples: NDArray[np.int64], labels: IntArray
-) -> sparse.csr_array:
+def labelling_rows(layout: Layout, batch: Batch, examples: NDArray[np.int64], labels: IntArray) -> sparse.csr_array:
     """``f(x_i, y)`` for several labellings, one behind the other: sparse rows of shape (n_rows, n_weights)."""
     nodes = _nodes_of(layout, batch, examples)
     rows, columns, values = _entries(layout, batch, nodes, labels)

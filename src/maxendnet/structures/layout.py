@@ -80,7 +80,13 @@ class Layout:
         """Number of weights of each part."""
         L = self.n_labels
         pairs = L * L
-        return self.n_features * L, self.n_edge_types * pairs, self.n_edge_features * pairs, self.n_siblings, self.n_tied
+        return (
+            self.n_features * L,
+            self.n_edge_types * pairs,
+            self.n_edge_features * pairs,
+            self.n_siblings,
+            self.n_tied,
+        )
 
     @property
     def n_weights(self) -> int:

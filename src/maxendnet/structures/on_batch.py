@@ -95,9 +95,7 @@ class OnBatch:
         """All examples in ranges, for one thread."""
         return [part for shard in self.ranges(1) for part in shard]
 
-    def for_each_range(
-        self, backend: Threads | None, function: Callable[[int, int], Any], slow: float = 1.0
-    ) -> None:
+    def for_each_range(self, backend: Threads | None, function: Callable[[int, int], Any], slow: float = 1.0) -> None:
         """Call ``function(first, last)`` on ranges that together are all examples, on the threads of the backend."""
         # nothing is summed, so that shards are only there for the threads: few where there is little to do
         n_shards = min(64, 1 + len(self.batch.parent) // 512)

@@ -55,9 +55,7 @@ class Tree(Piece):
         """The layout of weights for labelled examples."""
         return options.layout_of(self, examples, classes, joined=True, siblings=bool(self.siblings))
 
-    def bind(
-        self, examples: Examples, classes: NDArray, layout: Layout | None = None
-    ) -> BoundForest | BoundHierarchy:
+    def bind(self, examples: Examples, classes: NDArray, layout: Layout | None = None) -> BoundForest | BoundHierarchy:
         """The trees with these examples."""
         layout = self.layout(examples, classes) if layout is None else layout
         return bind_joined(self, examples, classes, layout, "tree")
