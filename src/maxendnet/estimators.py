@@ -57,8 +57,8 @@ class MaxEnDNet(MarkovNetwork):
     [['a', 'b'], ['b']]
     """
 
-    def __init__(self, prior=None, loss=None, C=1.0, structure="chain", solver=None, tol=1e-3,
-                 max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+    def __init__(self, prior=None, loss=None, C=1.0, structure="chain", solver=None, tol=1e-3, max_passes=1000,
+                 n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self.prior = prior
         self.loss = loss
         self.C = C
@@ -101,8 +101,8 @@ class M3N(MarkovNetwork):
     [['a', 'b'], ['b']]
     """
 
-    def __init__(self, C=1.0, cost=None, structure="chain", solver=None, tol=1e-3,
-                 max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+    def __init__(self, C=1.0, cost=None, structure="chain", solver=None, tol=1e-3, max_passes=1000, n_jobs=None,
+                 warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self.C = C
         self.cost = cost
         self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
@@ -145,7 +145,8 @@ class LapMEDN(MarkovNetwork):
     """
 
     def __init__(self, C=1.0, lam=1.0, method="exact", iterations=None, cost=None, structure="chain", solver=None,
-                 tol=1e-3, max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+                 tol=1e-3, max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None,
+                 callback=None):  # fmt: skip
         self.C = C
         self.lam = lam
         self.method = method
@@ -225,8 +226,8 @@ class L1M3N(MarkovNetwork):
     [['a', 'b'], ['b']]
     """
 
-    def __init__(self, C=1.0, radius=None, cost=None, structure="chain", solver=None, tol=1e-3,
-                 max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+    def __init__(self, C=1.0, radius=None, cost=None, structure="chain", solver=None, tol=1e-3, max_passes=1000,
+                 n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self.C = C
         self.radius = radius
         self.cost = cost
@@ -253,8 +254,8 @@ class CRF(MarkovNetwork):
     [['a', 'b'], ['b']]
     """
 
-    def __init__(self, structure="chain", solver=None, tol=1e-3, max_passes=1000, n_jobs=None,
-                 warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+    def __init__(self, structure="chain", solver=None, tol=1e-3, max_passes=1000, n_jobs=None, warm_start=False,
+                 random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
 
     def compose(self):
@@ -276,8 +277,8 @@ class L1CRF(MarkovNetwork):
     [['a', 'b'], ['b']]
     """
 
-    def __init__(self, lam=1.0, structure="chain", solver=None, tol=1e-3, max_passes=1000,
-                 n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+    def __init__(self, lam=1.0, structure="chain", solver=None, tol=1e-3, max_passes=1000, n_jobs=None,
+                 warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self.lam = lam
         self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
 
@@ -300,8 +301,8 @@ class L2CRF(MarkovNetwork):
     [['a', 'b'], ['b']]
     """
 
-    def __init__(self, lam=1.0, structure="chain", solver=None, tol=1e-3, max_passes=1000,
-                 n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+    def __init__(self, lam=1.0, structure="chain", solver=None, tol=1e-3, max_passes=1000, n_jobs=None,
+                 warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self.lam = lam
         self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
 

@@ -24,8 +24,8 @@ from maxendnet.structures.base import decode
 
 COMMON = """\
     structure : a structure or its name, default="chain"
-        How the labels of one example depend on each other: `Chain`, `Tree`, `Independent` or `Choice`, with options such
-        as ``Chain(bias=True)``. A name in small letters is short for the default of one.
+        How the labels of one example depend on each other: `Chain`, `Tree`, `Independent` or `Choice`, with options
+        such as ``Chain(bias=True)``. A name in small letters is short for the default of one.
     solver : Solver or None, default=None
         None takes the one made for the model.
     tol : float, default=1e-3

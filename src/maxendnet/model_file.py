@@ -302,8 +302,8 @@ def _layout(described: dict[str, Any], value: FromPlain) -> Layout:
     if not isinstance(siblings, bool):
         raise ModelFileError(f"siblings is {siblings!r} and not a truth value")
     layout = Layout(
-        **{key: _count(size) for key, size in plain.items()}, siblings=siblings, rest=-1 if rest == -1 else _count(rest),
-        type_allowed=types,
+        **{key: _count(size) for key, size in plain.items()}, siblings=siblings,
+        rest=-1 if rest == -1 else _count(rest), type_allowed=types,
     )  # fmt: skip
     if types is not None and not (
         isinstance(types, np.ndarray) and types.dtype == bool and types.ndim == 2 and types.shape[1] == layout.n_labels

@@ -86,6 +86,6 @@ def check_possible(nodes: npt.NDArray[np.int64], examples: Examples) -> None:
     if len(wrong):
         raise ValueError(
             f"{place('X', examples.offsets, int(wrong[0]), examples.flat)} has no possible label: whichever of its "
-            "allowed labels it takes, some node below it is left without one that the forbidden pairs permit. Allow more "
-            "labels there, or forbid fewer pairs."
+            "allowed labels it takes, some node below it is left without one that the forbidden pairs permit. Allow "
+            "more labels there, or forbid fewer pairs."
         )
