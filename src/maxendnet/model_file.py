@@ -30,11 +30,13 @@ import numpy as np
 import safetensors.numpy
 from sklearn.utils.validation import check_is_fitted
 
-from maxendnet import estimators
+from maxendnet import estimators, model_checks
 from maxendnet.data.batch import STRUCTURES
 from maxendnet.markov_network import MarkovNetwork, is_named
-from maxendnet.model_values import FromPlain, ModelFileError, ToPlain, make
+from maxendnet.model_checks import ModelFileError, entry
+from maxendnet.model_values import FromPlain, ToPlain, make
 from maxendnet.posterior import PointEstimate, Posterior, VariationalPosterior
+from maxendnet.priors import ExactPrior
 from maxendnet.solvers import TraceRow
 from maxendnet.structures import Choice, Forest, Hierarchy
 
@@ -242,7 +244,7 @@ def read(path: str | os.PathLike[str]) -> Content:
         arrays = {name: _own(array) for name, array in safetensors.numpy.load(body).items()}
         size = int.from_bytes(body[:8], "little")
         header = json.loads(json.loads(body[8 : 8 + size])["__metadata__"][METADATA])
-        if not isinstance(header, dict) or header["format"] != FORMAT:
+        if not isinstance(header, dict) or header.get("format") != FORMAT:
             raise ModelFileError("the header does not say the format")
     except Exception as error:  # as in `load`
         raise ModelFileError(
@@ -260,43 +262,56 @@ def _own(array: np.ndarray) -> np.ndarray:
 
 
 def _build(content: Content) -> MarkovNetwork:
-    header, value = content.header, FromPlain(content.arrays)
-    name, settings = header["estimator"]
+    value = FromPlain(content.arrays)
+    part = lambda key: entry(content.header, key, "the header")  # noqa: E731
+    name, settings = model_checks.pair(part("estimator"), "the estimator")
     if name not in ESTIMATORS:
         raise ModelFileError(f"the unknown estimator {name!r}")
     estimator: Any = make(ESTIMATORS[name], {key: value(item) for key, item in settings.items()})
+    for key in ("bias", "ends", "siblings", "warm_start"):
+        model_checks.truth(getattr(estimator, key), f"the setting {key}")
 
-    estimator.classes_ = _classes(value(header["classes"]))
-    estimator.n_features_in_ = _count(header["n_features_in"])
+    estimator.classes_ = model_checks.labels(value(part("classes")))
+    estimator.n_features_in_ = model_checks.count(part("n_features_in"), "n_features_in")
     estimator.feature_names_ = None
-    if header["feature_names"]:
-        estimator.feature_names_ = tuple(json.loads(value.array("feature_names").tobytes()))
-    structure = _structure(header["structure"])
-    weights = _vector(value(header["weights"]), structure.n_weights, "weights")
-    estimator._type_allowed = value(header["type_allowed"])
+    if model_checks.truth(part("feature_names"), "feature_names"):
+        names = json.loads(value.array("feature_names").tobytes())
+        estimator.feature_names_ = model_checks.feature_names(names, estimator.n_features_in_)
+    structure = _structure(part("structure"))
+    weights = model_checks.vector(value(part("weights")), structure.n_weights, "weights")
+    estimator._type_allowed = value(part("type_allowed"))
     problem = _mismatch(estimator, structure)
     if problem:
         raise ModelFileError(problem)
     estimator._structure, estimator._state = structure, None
     estimator._set_weights(weights)
-
-    fit = {key: value(item) for key, item in header["fit"].items()}
-    for key in ("objective", "dual", "gap"):
-        if not isinstance(fit[key], float):
-            raise ModelFileError(f"{key} is {fit[key]!r} and not a float")
-    estimator.objective_, estimator.dual_, estimator.gap_ = fit["objective"], fit["dual"], fit["gap"]
-    estimator.converged_, estimator.which_ = bool(fit["converged"]), str(fit["which"])
-    estimator.n_passes_ = _count(fit["n_passes"])
+    _read_fit(estimator, part("fit"), value)
+    rows = model_checks.trace(value(part("trace")), len(TraceRow._fields), counts=(0, 2, 6), times=(1,))
     estimator.trace_ = [
         TraceRow(int(p), seconds, int(n), primal, dual, gap, int(nonzero))
-        for p, seconds, n, primal, dual, gap, nonzero in value(header["trace"]).tolist()
+        for p, seconds, n, primal, dual, gap, nonzero in rows.tolist()
     ]
-    estimator.posterior_ = _posterior(header["posterior"], value, structure.n_weights)
+    estimator.posterior_ = _posterior(part("posterior"), value, structure.n_weights)
     return estimator
 
 
-def _structure(described: dict[str, Any]) -> Forest:
+def _read_fit(estimator: Any, plain: Any, value: FromPlain) -> None:
+    """The numbers of the fit; without a certificate dual and gap are NaN."""
+    part = lambda key: value(entry(plain, key, "fit"))  # noqa: E731
+    estimator.objective_ = model_checks.number(part("objective"), "objective")
+    estimator.dual_ = model_checks.number(part("dual"), "dual", nan=True)
+    estimator.gap_ = model_checks.number(part("gap"), "gap", nan=True)
+    if estimator.gap_ < 0:
+        raise ModelFileError(f"gap is {estimator.gap_} and not at least 0")
+    estimator.converged_ = model_checks.truth(part("converged"), "converged")
+    estimator.which_ = model_checks.text(part("which"), "which")
+    estimator.n_passes_ = model_checks.count(part("n_passes"), "n_passes")
+
+
+def _structure(described: Any) -> Forest:
     """A forest by its sizes; with siblings or forbidden pairs among them a hierarchy, with a rest a choice."""
+    if not isinstance(described, dict):
+        raise ModelFileError(f"the structure is {described!r} and not a table of sizes")
     sizes = dict(described)
     if "rest" in sizes:
         choice = Choice(**{key: _count(size) for key, size in sizes.items()})
@@ -323,9 +338,6 @@ def _mismatch(estimator: Any, structure: Forest) -> str:
     expected = estimator.n_features_in_ + int(estimator.bias) + 2 * int(estimator.ends)
     if structure.n_features != expected:
         return f"the model has {expected} features with bias and ends, and weights for {structure.n_features}"
-    names = estimator.feature_names_
-    if names is not None and not (len(names) == estimator.n_features_in_ and all(type(n) is str for n in names)):
-        return f"the model has {len(names)} feature names for {estimator.n_features_in_} features"
     if estimator.structure not in STRUCTURES:
         return f"the structure is {estimator.structure!r}"
     if not is_named(structure, estimator.structure):
@@ -343,42 +355,36 @@ def _mismatch(estimator: Any, structure: Forest) -> str:
     if structure.n_edge_features and not structure.n_edge_types:
         return "there are weights for features of edges, and none for edges"
     types = estimator._type_allowed
-    if types is not None and not (types.dtype == bool and types.ndim == 2 and types.shape[1] == n_labels):
-        return f"labels by node type have shape {types.shape} for {n_labels} labels"
+    if types is None:
+        return ""
+    if not (isinstance(types, np.ndarray) and types.dtype == bool and types.ndim == 2 and types.shape[1] == n_labels):
+        return f"labels by node type are not truth values for {n_labels} labels"
     return ""
 
 
-def _posterior(plain: dict[str, Any], value: FromPlain, n_weights: int) -> Any:
-    kind = plain["kind"]
-    part = {key: value(item) for key, item in plain.items() if key != "kind"}
+def _posterior(plain: Any, value: FromPlain, n_weights: int) -> Any:
+    part = lambda key: value(entry(plain, key, "posterior"))  # noqa: E731
+    vector = lambda key, **more: model_checks.vector(part(key), n_weights, f"posterior {key}", **more)  # noqa: E731
+    kind = entry(plain, "kind", "posterior")
     if kind == "exact":
-        prior = part["prior"]
+        prior = part("prior")
+        if not isinstance(prior, ExactPrior):
+            raise ModelFileError(f"the prior of the posterior is {prior!r}, which has none")
         prior.check()
-        posterior = Posterior(prior, _vector(part["eta"], n_weights, "eta"))
-        _vector(posterior.mean, n_weights, "mean of the posterior")
+        posterior = Posterior(prior, vector("eta"))
+        model_checks.vector(posterior.mean, n_weights, "mean of the posterior")
+        if not np.all(posterior.variance >= 0):
+            raise ModelFileError("the posterior has a variance that is negative or NaN")
         return posterior
     if kind == "variational":
-        variance = _vector(part["variance"], n_weights, "variance")
-        return VariationalPosterior(_vector(part["mean"], n_weights, "mean"), variance, float(part["kl"]))
+        kl = part("kl")
+        if not (isinstance(kl, float) and kl == kl):
+            raise ModelFileError(f"kl of the posterior is {kl!r} and not a float")
+        return VariationalPosterior(vector("mean"), vector("variance", negative=False), kl)
     if kind == "point":
-        return PointEstimate(_vector(part["mean"], n_weights, "mean"))
+        return PointEstimate(vector("mean"))
     raise ModelFileError(f"a posterior of unknown kind {kind!r}")
 
 
-def _classes(labels: Any) -> np.ndarray:
-    if not (isinstance(labels, np.ndarray) and labels.ndim == 1 and len(set(labels.tolist())) == len(labels)):
-        raise ModelFileError("the labels are not a list of distinct values")
-    return labels
-
-
 def _count(size: Any) -> int:
-    if type(size) is not int or size < 0:
-        raise ModelFileError(f"a size of {size!r}")
-    return size
-
-
-def _vector(array: Any, size: int, name: str) -> np.ndarray:
-    if not (isinstance(array, np.ndarray) and array.dtype == np.float64 and array.shape == (size,)):
-        found = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else repr(array)
-        raise ModelFileError(f"{name} is {found}, where {size} float64 numbers are expected")
-    return array
+    return model_checks.count(size, "a size")
