@@ -43,7 +43,6 @@ class Hinge(Piece):
     cost: Any = None
     slack: str = "linear"
     smooth = False
-    curvature = 0.0
 
     def check(self) -> None:
         if not (isinstance(self.slack, str) and self.slack in SLACKS):
@@ -57,6 +56,11 @@ class Hinge(Piece):
     def depends_on_C(self) -> bool:
         """Whether ``U(h) / C`` does."""
         return self.slack == "kl"
+
+    @property
+    def curvature(self) -> float:
+        """Piecewise linear: none."""
+        return 0.0
 
     @property
     def described(self) -> str:

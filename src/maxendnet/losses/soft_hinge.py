@@ -23,7 +23,7 @@ class SoftHinge(Hinge):
     ----------
     temperature : float, default=1.0
     exact : bool, default=False
-        Never search in float32: for bounds so tight that its rounding would show.
+        Never in float32: a dual point that is to certify something must be computed in float64.
 
     Examples
     --------
@@ -39,7 +39,7 @@ class SoftHinge(Hinge):
     def described(self) -> str:
         return f"SoftHinge {self.slack} {self.temperature!r}"
 
-    @property  # type: ignore[override]
+    @property
     def curvature(self) -> float:
         """The Hessian of the sum of losses, in units of that of the log-partition."""
         return 1.0 / self.temperature
