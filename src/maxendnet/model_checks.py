@@ -94,6 +94,22 @@ def trace(array: Any, n_columns: int, counts: tuple[int, ...], times: tuple[int,
     return array
 
 
+def seen_pairs(pairs: Any, n_features: int, n_labels: int) -> Any:
+    """Rows of labels, as a sparse matrix has them: kernels read weights by them."""
+    offsets, labels = pairs
+    for array, dtype, name in ((offsets, np.int64, "offsets"), (labels, np.int32, "labels")):
+        if not (isinstance(array, np.ndarray) and array.dtype == dtype and array.ndim == 1):
+            raise ModelFileError(f"{name} of the seen pairs is {_shown(array)} and not a list of {np.dtype(dtype)}")
+    if len(offsets) != n_features + 1 or offsets[0] != 0 or offsets[-1] != len(labels) or np.any(np.diff(offsets) < 0):
+        raise ModelFileError(f"offsets of the seen pairs are not those of {n_features} rows with {len(labels)} labels")
+    first = np.zeros(len(labels), dtype=bool)
+    first[offsets[:-1][np.diff(offsets) > 0]] = True
+    ascending = np.diff(labels, prepend=-1) > 0
+    if np.any((labels < 0) | (labels >= n_labels)) or not np.all(first | ascending):
+        raise ModelFileError(f"labels of the seen pairs are not ascending numbers below {n_labels} in every row")
+    return pairs
+
+
 def labels(values: Any) -> np.ndarray:
     """Distinct labels; NaN is not equal to itself and cannot be one."""
     if not (isinstance(values, np.ndarray) and values.ndim == 1):

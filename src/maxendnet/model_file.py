@@ -38,7 +38,7 @@ from maxendnet.models.format_1 import from_format_1
 from maxendnet.posterior import PointEstimate, Posterior, VariationalPosterior
 from maxendnet.priors import ExactPrior
 from maxendnet.solvers import TraceRow
-from maxendnet.structures import Layout
+from maxendnet.structures.layout import Layout, SeenPairs
 
 __all__ = ["ModelFileError", "load", "read", "save"]
 
@@ -169,7 +169,12 @@ def _describe(estimator: Any) -> Content:
 
 
 def _describe_layout(layout: Layout, plain: ToPlain) -> dict[str, Any]:
-    return {field.name: plain(getattr(layout, field.name), field.name) for field in fields(layout)}
+    described = {
+        field.name: plain(getattr(layout, field.name), field.name) for field in fields(layout) if field.name != "seen"
+    }
+    seen = layout.seen
+    pairs = None if seen is None else {key: plain(array, f"seen_{key}") for key, array in seen._asdict().items()}
+    return described | {"seen": pairs}
 
 
 def _describe_posterior(posterior: Any, plain: ToPlain) -> dict[str, Any]:
@@ -302,12 +307,15 @@ def _layout(described: Any, value: FromPlain) -> Layout:
     part = lambda key: value(entry(described, key, "the layout"))  # noqa: E731
     sizes = ("n_features", "n_labels", "n_edge_types", "n_edge_features", "n_tied")
     rest, types = part("rest"), part("type_allowed")
+    n_features, n_labels, *others = (model_checks.count(part(key), key) for key in sizes)
+    seen = entry(described, "seen", "the layout")
+    if seen is not None:
+        pairs = SeenPairs(*(value(entry(seen, key, "the seen pairs")) for key in SeenPairs._fields))
+        seen = model_checks.seen_pairs(pairs, n_features, n_labels)
     layout = Layout(
-        **{key: model_checks.count(part(key), key) for key in sizes},
-        siblings=model_checks.truth(part("siblings"), "siblings"),
-        rest=-1 if rest == -1 else model_checks.count(rest, "rest"),
-        type_allowed=types,
-    )
+        n_features, n_labels, *others, siblings=model_checks.truth(part("siblings"), "siblings"),
+        rest=-1 if rest == -1 else model_checks.count(rest, "rest"), seen=seen, type_allowed=types,
+    )  # fmt: skip
     if types is not None and not (
         isinstance(types, np.ndarray) and types.dtype == bool and types.ndim == 2 and types.shape[1] == layout.n_labels
     ):

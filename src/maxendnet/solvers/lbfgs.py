@@ -49,7 +49,7 @@ class Curvature(NamedTuple):
         if not (getattr(problem.structure, "linear_nodes", False) and offers(problem.prior, "spread")):
             return self
         layout, batch = problem.structure.layout, problem.batch
-        if not 1 < layout.n_features <= MOST_FEATURES_TOGETHER:
+        if layout.seen is not None or not 1 < layout.n_features <= MOST_FEATURES_TOGETHER:
             return self
         nodes = np.linspace(0, len(batch.parent), min(len(batch.parent), NODES_LOOKED_AT), endpoint=False).astype(int)
         shape = (len(batch.parent), layout.n_features)

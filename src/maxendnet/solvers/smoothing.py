@@ -245,7 +245,7 @@ def hessian_diagonal(problem: Problem, soft: Problem, inner: SmoothState) -> Any
         at_zero = structure.layout.parts(found)
         cost = Table(problem.cost / T, structure.y)
         share = structure.logsum(inner.w / T, cost, backend=problem.backend)[1].node
-        node = problem.C / T * node_sums(problem, share * (1 - share))
+        node = problem.C / T * structure.layout.node_part(node_sums(problem, share * (1 - share)))
         less = node.sum() / max(at_zero.node.sum(), np.finfo(float).tiny)
         joined = {name: less * part for name, part in at_zero._asdict().items() if name not in ("node", "tied")}
         found = structure.layout.join(at_zero._replace(node=node, **joined))

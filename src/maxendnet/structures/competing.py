@@ -14,7 +14,7 @@ from maxendnet.backends.threads import Threads, each
 from maxendnet.data.batch import Batch
 from maxendnet.structures.base import Excess, IntArray, Marginals, Price, Table, sums
 from maxendnet.structures.layout import FloatArray
-from maxendnet.structures.on_batch import OnBatch
+from maxendnet.structures.on_batch import OnBatch, kernel_shape
 from maxendnet.structures.padded_blocks import PaddedBlocks
 from maxendnet.structures.padding import for_search, padded_size, unpad
 
@@ -68,8 +68,7 @@ class BoundChoice(OnBatch):
 
     @cached_property
     def shape(self) -> _kernels.Shape:
-        s = self.layout
-        return _kernels.Shape(s.n_features, s.n_labels, 0, 0, s.n_tied, self.rest)
+        return kernel_shape(self.layout, self.rest)
 
     @cached_property
     def blocks(self) -> PaddedBlocks:

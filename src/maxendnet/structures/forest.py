@@ -289,7 +289,8 @@ def uniform_curvature(layout: Layout, batch: Batch) -> FloatArray:
     def share(counts: NDArray, n_cells: int) -> FloatArray:
         return np.repeat((1 - 1 / n_cells) / n_cells * counts, n_cells)
 
-    return np.concatenate([share(node, L), share(matrices, L * L), share(triples, L**3), tied])
+    of_node = (1 - 1 / L) / L * (np.repeat(node, L) if layout.seen is None else node[layout.seen.features])
+    return np.concatenate([of_node, share(matrices, L * L), share(triples, L**3), tied])
 
 
 def sum_mode(layout: Layout, batch: Batch, w: FloatArray, dtype: type, centred: bool = False) -> int:
