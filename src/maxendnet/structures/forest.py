@@ -306,8 +306,8 @@ class Forest:
 
         def part(first: int, last: int, buffer: FloatArray | None) -> None:
             _kernels.log_oracle(
-                batch, self.shape, groups, blocks.examples, weights, padded_cost, mode, first, last, values, costs,
-                buffer,
+                batch, self.shape, groups, blocks.examples, weights, padded_cost, None, mode, first, last, values,
+                costs, buffer,
             )  # fmt: skip
 
         return values, costs, problem.sum_over(blocks.shards, part, gradient)

@@ -223,7 +223,7 @@ class Hierarchy(Forest):
         cost = None if cost is None else np.ascontiguousarray(cost)
 
         def part(first: int, last: int, buffer: FloatArray | None) -> None:
-            _kernels.hierarchy_log(problem.batch, model, cost, first, last, values, costs, buffer)
+            _kernels.hierarchy_log(problem.batch, model, cost, None, first, last, values, costs, buffer)
 
         return values, costs, problem.sum_over(problem.shards, part, gradient)
 
