@@ -23,7 +23,8 @@ from maxendnet.losses import Hinge, Log
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
 from maxendnet.solvers import Monitor
-from maxendnet.structures import Forest
+from maxendnet.structures import Layout
+from maxendnet.structures.forest import BoundForest
 
 N_JOBS = [1, 2, 3]
 
@@ -46,7 +47,7 @@ def test_a_fit_holds_blas_to_one_thread_and_gives_it_back():
     def second():
         first_is_in.wait()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Monitor, "row", look)
+            patch.setattr(Monitor, "__call__", look)
             L2CRF().fit([[[0.0], [1.0]]], [["a", "b"]])
         second_is_done.set()
 
@@ -137,25 +138,30 @@ def words(n_examples=300, n_labels=11, n_features=30):
         largest=10.0,
         max_children=int(np.bincount(parent[child]).max()),
     )
-    forest = Forest(n_features, n_labels, 2)
-    return forest, rng.normal(size=forest.n_weights), batch
+    layout = Layout(n_features, n_labels, 2)
+    return BoundForest(layout, batch), rng.normal(size=layout.n_weights)
+
+
+def flat(values_and_marginals):
+    values, marginals = values_and_marginals
+    return values, marginals.node, marginals.edge
 
 
 AGGREGATES = {
-    "maximum": lambda forest, w, batch, backend: forest.maximum(w, batch, backend=backend),
-    "decode": lambda forest, w, batch, backend: [forest.decode(w, batch, backend)],
-    "max_marginals": lambda forest, w, batch, backend: [forest.max_marginals(w, batch, backend)],
-    "logsum": lambda forest, w, batch, backend: forest.logsum(w, batch, edges=True, backend=backend),
-    "sample": lambda forest, w, batch, backend: [forest.sample(w, batch, 3, np.random.default_rng(1), backend)],
-    "top": lambda forest, w, batch, backend: forest.top(w, batch, 2, backend),
+    "maximum": lambda forest, w, backend: forest.maximum(w, backend=backend),
+    "decode": lambda forest, w, backend: [forest.decode(w, backend)],
+    "max_marginals": lambda forest, w, backend: [forest.max_marginals(w, backend)],
+    "logsum": lambda forest, w, backend: flat(forest.logsum(w, cliques=True, backend=backend)),
+    "sample": lambda forest, w, backend: [forest.sample(w, 3, np.random.default_rng(1), backend)],
+    "top": lambda forest, w, backend: forest.top(w, 2, backend),
 }
 
 
 @pytest.mark.parametrize("name", AGGREGATES)
 def test_aggregates_are_the_same_bits_for_any_number_of_threads(name):
-    forest, w, batch = words()
-    assert len(forest.shards(batch)) > 3
-    one, two, three = (AGGREGATES[name](forest, w, batch, Threads(n_jobs)) for n_jobs in N_JOBS)
+    forest, w = words()
+    assert len(forest.ranges()) > 3
+    one, two, three = (AGGREGATES[name](forest, w, Threads(n_jobs)) for n_jobs in N_JOBS)
     for a, b, c in zip(one, two, three):
         assert_array_equal(a, b)
         assert_array_equal(a, c)
@@ -164,12 +170,11 @@ def test_aggregates_are_the_same_bits_for_any_number_of_threads(name):
 @pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("loss", [Hinge(), Log()], ids=["hinge", "log"])
 def test_losses_are_the_same_bits_for_any_number_of_threads(loss, single):
-    forest, w, batch = words(n_examples=600, n_labels=27)
+    forest, w = words(n_examples=600, n_labels=27)
     results = []
     for n_jobs in N_JOBS:
-        problem = Problem(batch, forest, loss, Gaussian(), backend=Threads(n_jobs))
-        shards = problem.shards if isinstance(loss, Hinge) else problem.blocks[0].shards
-        assert len(shards) > 1
+        problem = Problem.pose(forest, loss, Gaussian(), backend=Threads(n_jobs))
+        assert len(problem.data.shards) > 1
         results.append(problem.losses(w, single=single))
     for value, gradient in results[1:]:
         assert value == results[0][0]
@@ -180,9 +185,9 @@ def test_losses_are_the_same_bits_for_any_number_of_threads(loss, single):
 @settings(deadline=None, max_examples=20)
 def test_small_batches_are_the_same_bits_for_any_number_of_threads(data):
     case = data.draw(strategies.forest_cases(max_examples=20))
-    forest = Forest(case.n_features, case.n_labels, case.n_edge_types, case.n_edge_features, case.n_tied)
+    forest = BoundForest(case.layout, case.batch._replace(largest=5.0))
     for function in AGGREGATES.values():
-        one, three = (function(forest, case.w, case.batch._replace(largest=5.0), Threads(k)) for k in (1, 3))
+        one, three = (function(forest, case.w, Threads(k)) for k in (1, 3))
         for a, b in zip(one, three):
             assert_array_equal(a, b)
 
@@ -206,8 +211,8 @@ def test_nothing_to_do(n_jobs):
 
 @pytest.mark.parametrize("n_jobs", N_JOBS)
 def test_no_examples(n_jobs):
-    forest, w, batch = words(n_examples=1)
-    assert forest.decode(w, batch.take(0, 0), Threads(n_jobs)).shape == (0,)
+    forest, w = words(n_examples=1)
+    assert forest.take(0, 0).decode(w, Threads(n_jobs)).shape == (0,)
 
 
 def test_threads_really_run_side_by_side():
@@ -271,14 +276,14 @@ def test_ctrl_c_is_heard_between_two_ranges(n_jobs):
 
 def test_ctrl_c_stops_a_kernel():
     # more work than anyone would wait for, and an interrupt soon after its beginning
-    forest, w, batch = words(n_examples=600)
+    forest, w = words(n_examples=600)
     timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         timer.start()
         for _ in range(10_000):
-            forest.logsum(w, batch, backend=Threads(2))
+            forest.logsum(w, backend=Threads(2))
     timer.join()
-    assert forest.logsum(w, batch, backend=Threads(2))[0].shape == (600,)  # and all still works
+    assert forest.logsum(w, backend=Threads(2))[0].shape == (600,)  # and all still works
 
 
 # --------------------------------------------------------------------------------------------------------- n_jobs
