@@ -15,6 +15,7 @@ from maxendnet.posterior import NoPosteriorError, Posterior
 from maxendnet.priors import Gaussian
 from maxendnet.priors.base import is_number
 from maxendnet.problem import FloatArray
+from maxendnet.structures.base import decode
 
 LOSSES = ("share", "0/1")
 """Loss of an example: its share of wrong nodes; or 1 unless all nodes are right."""
@@ -325,7 +326,7 @@ class _Losses:
         return _Losses(self.estimator, self.examples[rows])
 
     def __call__(self, w: FloatArray) -> FloatArray:
-        wrong = self.bound.decode(w) != self.truth
+        wrong = decode(self.bound, w) != self.truth
         offsets = self.bound.offsets
         count = np.diff(np.concatenate([[0], np.cumsum(wrong)])[offsets])
         return np.stack([count / np.maximum(np.diff(offsets), 1), count > 0])

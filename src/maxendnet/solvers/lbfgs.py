@@ -45,7 +45,7 @@ class Curvature(NamedTuple):
         Not under a flat prior: among all that fit the examples it would lead to weights of rare differences between
         features, and to larger errors on new examples.
         """
-        if not (hasattr(problem.structure, "batch") and hasattr(problem.prior, "variance")):
+        if not (getattr(problem.structure, "linear_nodes", False) and hasattr(problem.prior, "variance")):
             return self
         layout, batch = problem.structure.layout, problem.batch
         if not 1 < layout.n_features <= MOST_FEATURES_TOGETHER:

@@ -209,7 +209,7 @@ def hessian_diagonal(problem: Problem, soft: Problem, inner: SmoothState) -> Any
     """
     structure, T = problem.structure, soft.loss.temperature
     found = soft.curvature()
-    if hasattr(structure, "batch"):
+    if getattr(structure, "linear_nodes", False):
         at_zero = structure.layout.parts(found)
         cost = Table(problem.cost / T, structure.y)
         share = structure.logsum(inner.w / T, cost, backend=problem.backend)[1].node

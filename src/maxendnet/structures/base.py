@@ -78,9 +78,16 @@ class Price(Protocol):
 
 @runtime_checkable
 class BoundStructure(Protocol):
-    """A structure with examples. Labellings are int32 arrays over all nodes, fractional labellings are `Marginals`.
+    """A structure with examples: what losses, solvers and estimators need of it.
 
-    ``table`` is a `Table` or None. Methods that work on all examples take a ``backend`` for its threads, or None.
+    Labellings are int32 arrays over all nodes. Fractional labellings are `Marginals`, or another object with an array
+    ``node``. ``table`` is a `Table` or None. Methods that work on all examples take a ``backend`` for its threads, or
+    None.
+
+    What a structure may offer beyond this, each by the method of that name: ``excess`` (losses without holding all
+    marginals), ``decode``, ``max_marginals``, ``top`` and ``sample`` (predictions), ``differences`` (sparse features of
+    labellings), ``curvature`` (a scale of the weights), ``ranges``, ``work_per_node`` and ``slope_size`` (shares of
+    work for threads), ``blocks`` (kernels for `BlockFrankWolfe`), ``pairwise`` (kernels for forests).
     """
 
     described: str
@@ -189,10 +196,17 @@ def excess(
     if not gradient:
         return Excess(values, None, expected)
     if counted is not None:
-        node = q.node if isinstance(q, Marginals) else np.eye(structure.n_labels)[q]
+        node = np.eye(structure.n_labels)[q] if isinstance(q, np.ndarray) else q.node
         expected = sums((node * counted.at_nodes()).sum(axis=1), structure.offsets)
     factor = structure.weights * (1.0 if price is None else price(values))
     return Excess(values, structure.features(q, factor) - structure.features(structure.y, factor), expected)
+
+
+def decode(structure: Any, w: FloatArray, backend: Threads | None = None) -> IntArray:
+    """A best labelling of every example."""
+    if hasattr(structure, "decode"):
+        return structure.decode(w, backend=backend)
+    return structure.maximum(w, backend=backend)[1]
 
 
 def unpack(structure: Any, slope: FloatArray) -> FloatArray:

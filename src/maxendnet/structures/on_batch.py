@@ -27,6 +27,8 @@ class OnBatch:
 
     layout: Layout
     batch: Batch
+    linear_nodes = True
+    """Nodes have the features of ``batch`` and weights ``layout.parts(w).node``: for solvers that scale them."""
 
     def __getstate__(self) -> dict[str, Any]:
         # what kernels hold cannot be pickled, and caches are made anew
