@@ -149,13 +149,14 @@ def test_bias_and_ends(lists, with_edges, joined):
     assert_array_equal(dense(encode(examples, classes, joined, bias=True), 4), columns[:, :4])
 
 
-@given(trees())
-def test_independent_ignores_edges(lists):
+@given(trees(), st.sampled_from(["independent", "chain"]))
+def test_independent_and_chain_ignore_edges(lists, joined):
+    """Types and features of edges too; `Chain` refuses such examples."""
     examples = Examples.build(**lists)
-    with_edges = encode(examples, np.array(["L0", "L1", "L2"]), "independent", n_edge_types=1, n_edge_features=0)
+    with_edges = encode(examples, np.array(["L0", "L1", "L2"]), joined, n_edge_types=1, n_edge_features=0)
     assert_contiguous(with_edges)
-    without = encode(as_examples(lists["X"], lists["y"]), np.array(["L0", "L1", "L2"]), "independent")
-    assert (with_edges.parent == -1).all()
+    without = encode(as_examples(lists["X"], lists["y"]), np.array(["L0", "L1", "L2"]), joined)
+    assert joined == "chain" or (with_edges.parent == -1).all()
     for name in Batch._fields:
         assert_array_equal(getattr(with_edges, name), getattr(without, name))
 
