@@ -18,7 +18,7 @@ import structure_laws
 import test_prior_laws
 from sklearn.base import clone
 
-from maxendnet import Gaussian, L2CRF, LapMEDN, M3N, MaxEnDNet, SpikeSlab, solvers
+from maxendnet import L2CRF, M3N, Gaussian, LapMEDN, MaxEnDNet, SpikeSlab, solvers
 from maxendnet.solvers.base import missing
 
 PAGES = Path(__file__).parents[1] / "docs" / "extend"

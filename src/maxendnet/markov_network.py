@@ -24,8 +24,8 @@ from maxendnet.structures.base import decode
 
 COMMON = """\
     structure : a structure or its name, default="chain"
-        How the labels of one example depend on each other: `Chain`, `Tree`, `Independent` or `Choice`, with options such
-        as ``Chain(bias=True)``. A name in small letters is short for the default of one.
+        How the labels of one example depend on each other: `Chain`, `Tree`, `Independent` or `Choice`, with options
+        such as ``Chain(bias=True)``. A name in small letters is short for the default of one.
     solver : Solver or None, default=None
         None takes the one made for the model.
     tol : float, default=1e-3
@@ -202,7 +202,7 @@ class MarkovNetwork(BaseEstimator):
         structure.check()
         return Problem.pose(structure.bind(examples, classes), loss, prior, C, self._backend()), default
 
-    def _backend(self) -> Backend:
+    def _backend(self) -> Any:
         if self.backend is None:
             return Threads(self.n_jobs)
         if not isinstance(self.backend, Backend):

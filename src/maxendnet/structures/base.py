@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from maxendnet.structures.layout import FloatArray, Layout
+from maxendnet.structures.layout import FloatArray
 
 if TYPE_CHECKING:
     from maxendnet.backends import Threads
@@ -56,9 +56,9 @@ class Excess(NamedTuple):
 
     values: FloatArray
     """(n_examples,)"""
-    slope: FloatArray | None
+    slope: FloatArray
     """Gradient with respect to the weights of the sum over examples, each times its weight and its price; (n_weights,).
-    None if it was not asked for."""
+    Empty if it was not asked for."""
     counted: FloatArray
     """(n_examples,): expected value of the table ``counted``; zeros where none was given or there is no slope."""
 
@@ -66,7 +66,8 @@ class Excess(NamedTuple):
 class Price(Protocol):
     """From the values of examples to a factor for the gradient of each."""
 
-    C: float
+    @property
+    def C(self) -> float: ...
 
     @property
     def code(self) -> int:
@@ -184,9 +185,7 @@ def excess(
     """
     own = getattr(structure, "excess", None)
     if own is not None:
-        return own(
-            aggregate, w, table, counted=counted, price=price, gradient=gradient, single=single, packed=packed
-        )
+        return own(aggregate, w, table, counted=counted, price=price, gradient=gradient, single=single, packed=packed)
     return composed_excess(structure, aggregate, w, table, counted=counted, price=price, gradient=gradient)
 
 
@@ -211,7 +210,7 @@ def composed_excess(
     values = np.maximum(values - truth, 0.0)  # the truth is among all labellings: what is below is rounding
     expected = np.zeros(len(values))
     if not gradient:
-        return Excess(values, None, expected)
+        return Excess(values, np.zeros(0), expected)
     if counted is not None:
         node = np.eye(structure.n_labels)[q] if isinstance(q, np.ndarray) else q.node
         expected = sums((node * counted.at_nodes()).sum(axis=1), structure.offsets)

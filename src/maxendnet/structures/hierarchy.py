@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,15 +136,12 @@ class BoundHierarchy(OnBatch):
             ),
         )
         slope = apart.excess("logsum", layout.join(of_node)).slope
-        assert slope is not None
         found, left = layout.parts(slope).siblings, left_neighbours(batch)
         right = np.flatnonzero(left >= 0)
         found[right, labels[batch.parent[right]], labels[left[right]], labels[right]] += 1.0
         return np.maximum(found, 0.0)
 
-    def sample(
-        self, w: FloatArray, n_draws: int, rng: np.random.Generator, backend: Threads | None = None
-    ) -> IntArray:
+    def sample(self, w: FloatArray, n_draws: int, rng: np.random.Generator, backend: Threads | None = None) -> IntArray:
         """Labellings drawn from p(y|x), shape (n_draws, n_nodes)."""
         model, uniforms = self.model(w), rng.random((n_draws, len(self.batch.parent)))
         labels = np.zeros((n_draws, len(self.batch.parent)), dtype=np.int32)
@@ -191,20 +187,21 @@ class BoundHierarchy(OnBatch):
         if (counted if aggregate == "maximum" else price) is not None:  # which no kernel takes
             return composed_excess(self, aggregate, w, table, counted=counted, price=price, gradient=gradient)
         values, costs = np.zeros(len(self.weights)), np.zeros(len(self.weights))
-        slope = np.zeros(self.layout.n_weights) if gradient else None
+        slope = np.zeros(self.layout.n_weights if gradient else 0)
+        added = slope if gradient else None
         model, batch = self.model(w, sums=aggregate == "logsum"), self.batch
         rows, expected = (None if t is None else np.ascontiguousarray(t.rows) for t in (table, counted))
         if aggregate == "logsum":
 
             def part(a: int, b: int) -> None:
-                _kernels.hierarchy_log(batch, model, rows, expected, a, b, values, costs, slope)
+                _kernels.hierarchy_log(batch, model, rows, expected, a, b, values, costs, added)
 
         else:
             slack, C = (0, 1.0) if price is None else (price.code, price.C)
             hinge_rows = np.zeros((self.n_labels, self.n_labels)) if rows is None else rows
 
             def part(a: int, b: int) -> None:
-                _kernels.hierarchy_hinge(batch, model, hinge_rows, a, b, values, slope, slack, C)
+                _kernels.hierarchy_hinge(batch, model, hinge_rows, a, b, values, added, slack, C)
 
         each(part, self.one_after_the_other())
         return Excess(values, slope, np.zeros(len(values)) if counted is None or not gradient else costs)
