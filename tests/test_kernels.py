@@ -21,6 +21,8 @@ from maxendnet.priors import Exponential, Gaussian, Laplace, NormalGamma, Normal
 from maxendnet.structures import Layout, padding
 from maxendnet.structures.forest import BoundForest
 
+pytestmark = pytest.mark.usefixtures("every_level")
+
 # --------------------------------------------------------------------------------------------------------- lanes
 
 

@@ -21,6 +21,8 @@ from maxendnet.structures import Layout, Table
 from maxendnet.structures.forest import LONGEST_IN_SINGLE, BoundForest
 from maxendnet.structures.layout import Parts
 
+pytestmark = pytest.mark.usefixtures("every_level")
+
 
 def problem_of(case, loss):
     return Problem.pose(case.forest, loss, Gaussian())

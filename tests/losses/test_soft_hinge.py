@@ -16,6 +16,8 @@ from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
 
+pytestmark = pytest.mark.usefixtures("every_level")
+
 # at the lowest, edge scores are so far apart that sums are in logarithms
 TEMPERATURES = [3.0, 0.3, 1e-3]
 

@@ -15,6 +15,8 @@ from maxendnet.problem import Problem
 from maxendnet.structures import Choice, Layout
 from maxendnet.structures.competing import BoundChoice
 
+pytestmark = pytest.mark.usefixtures("every_level")
+
 
 def large():
     rng = np.random.default_rng(1)

@@ -20,6 +20,8 @@ from maxendnet.problem import Problem
 from maxendnet.solvers import BlockFrankWolfe
 from maxendnet.structures.base import Marginals, Table, differences, excess, unpack
 
+pytestmark = pytest.mark.usefixtures("every_level")
+
 
 @given(cases())
 @settings(deadline=None, max_examples=300)

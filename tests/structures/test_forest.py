@@ -27,6 +27,8 @@ from maxendnet.structures.forest import LOGARITHMIC, SCALED, BoundForest, single
 from maxendnet.structures.layout import Layout, Parts
 from maxendnet.structures.padding import for_search, lanes, pad, pad_rows, padded_size, unpad
 
+pytestmark = pytest.mark.usefixtures("every_level")
+
 # lanes come in blocks of 32 and a rest of 24, 16 or 8: full blocks, every rest, and one label more or less
 N_LABELS = [1, 2, 8, 9, 16, 17, 25, 31, 33, 40, 70]
 

@@ -25,6 +25,8 @@ from maxendnet.structures.forest import BoundForest
 from maxendnet.structures.hierarchy import BoundHierarchy
 from maxendnet.structures.layout import Layout
 
+pytestmark = pytest.mark.usefixtures("every_level")
+
 
 @given(hierarchy_cases(siblings=False, forbidden=False))
 @settings(deadline=None)

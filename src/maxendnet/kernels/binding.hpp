@@ -29,6 +29,10 @@ const T* data_of(nb::handle value, const std::string& name) {
   return array.size() ? array.data() : nullptr;
 }
 template <class T>
+const T* optional(nb::handle value, const std::string& name) {
+  return value.is_none() ? nullptr : data_of<T>(value, name);
+}
+template <class T>
 T* writable(nb::handle value, const std::string& name) {
   if (value.is_none()) return nullptr;
   Out<T> array;
@@ -98,11 +102,12 @@ inline PriorArgs prior_args(const std::string& kind, double a, double b, nb::han
   else if (kind == "uniform") p.kind = uniform;
   else if (kind == "proximal_l1") p.kind = proximal_l1;
   else throw std::invalid_argument("the kernels know no prior of kind '" + kind + "'");
-  if (!variance.is_none()) p.variance = data_of<double>(variance, "variance");
-  if (!mean.is_none()) p.mean = data_of<double>(mean, "mean");
+  p.variance = optional<double>(variance, "variance");
+  p.mean = optional<double>(mean, "mean");
   return p;
 }
 
+void bind_kernels(nb::module_& m);           // module.cpp, calls the others
 void bind_clique_marginals(nb::module_& m);  // clique_marginals_module.cpp
 void bind_hierarchy(nb::module_& m);         // hierarchy_module.cpp
 void bind_choice(nb::module_& m);            // choice_module.cpp

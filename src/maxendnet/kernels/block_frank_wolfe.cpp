@@ -215,14 +215,14 @@ INLINE double updates(Blocks& s, const Prior& prior, double C, R* weights, doubl
 }
 
 #define UPDATES(name, R, Prior)                                                                                     \
-  CLONES double name(const BatchView& b, const PriorArgs& prior, double C, R* weights, double* eta, const R* cost,  \
+  double name(const BatchView& b, const PriorArgs& prior, double C, R* weights, double* eta, const R* cost,  \
                      const double* cost64, const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets,      \
                      double* gaps) {                                                                                \
     ForestBlocks<R> s(b, weights, cost);                                                                            \
     return updates(s, Prior(prior), C, weights, eta, cost64, b.lanes, picks, n_picks, inner, sets, gaps);           \
   }
 #define ON_HIERARCHIES(name, Prior)                                                                                  \
-  CLONES double name(const BatchView& b, const PriorArgs& prior, double C, const HierarchyView& m, double* weights,  \
+  double name(const BatchView& b, const PriorArgs& prior, double C, const HierarchyView& m, double* weights,  \
                      double* eta, const double* cost, const int64_t* picks, int64_t n_picks, int inner,              \
                      ActiveSets& sets, double* gaps) {                                                               \
     HierarchyBlocks s{b, m, cost, {}, {}};                                                                           \
@@ -317,14 +317,14 @@ INLINE void gaps_of(Blocks& s, double C, int64_t first, int64_t last, const Acti
 
 // Hinge of every example and the gap of its block, g_i = C u_i max_y h(y) - sum_y alpha(y) h(y), where h(y) is the
 // augmented score l(y) + mu.f(y); their sum is primal - dual.
-CLONES void block_gaps(const BatchView& b, const double* weights, const double* cost, double C, int64_t first,
-                       int64_t last, const ActiveSets& sets, double* values, double* gaps) {
+void block_gaps(const BatchView& b, const double* weights, const double* cost, double C, int64_t first,
+                int64_t last, const ActiveSets& sets, double* values, double* gaps) {
   ForestBlocks<double> s(b, weights, cost);
   gaps_of(s, C, first, last, sets, values, gaps);
 }
 
-CLONES void hierarchy_block_gaps(const BatchView& b, const HierarchyView& m, const double* cost, double C, int64_t first,
-                                 int64_t last, const ActiveSets& sets, double* values, double* gaps) {
+void hierarchy_block_gaps(const BatchView& b, const HierarchyView& m, const double* cost, double C, int64_t first,
+                          int64_t last, const ActiveSets& sets, double* values, double* gaps) {
   HierarchyBlocks s{b, m, cost, {}, {}};
   gaps_of(s, C, first, last, sets, values, gaps);
 }

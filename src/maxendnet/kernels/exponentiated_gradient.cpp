@@ -54,7 +54,7 @@ INLINE double range_of(const double* matrix, int n, int lanes) {
 }
 
 // Scores with costs: the slope of the dual along the marginals of the nodes. Along those of edges it is the weights.
-CLONES void find_gradient(const BatchView& b, const double* weights, const double* cost, int64_t i, Candidate& c) {
+void find_gradient(const BatchView& b, const double* weights, const double* cost, int64_t i, Candidate& c) {
   const int64_t begin = b.offsets[i], end = b.offsets[i + 1];
   const Weights<double> w(weights, b);
   c.gradient.resize(size_t(end - begin) * b.lanes);
@@ -64,7 +64,7 @@ CLONES void find_gradient(const BatchView& b, const double* weights, const doubl
 }
 
 // Marginals of the potentials in c.node and c.matrix. Scores too far apart for scaled probabilities take logarithms.
-CLONES void find_marginals(const BatchView& b, int64_t i, double most_spread, Candidate& c) {
+void find_marginals(const BatchView& b, int64_t i, double most_spread, Candidate& c) {
   const int64_t begin = b.offsets[i], end = b.offsets[i + 1], size = b.matrix_size();
   const int n = b.n_labels, lanes = b.lanes, n_matrices = b.n_matrices();
   c.work.fit(end - begin, b);
@@ -146,8 +146,8 @@ CLONES void find_marginals(const BatchView& b, int64_t i, double most_spread, Ca
 }
 
 // What the move from the old marginals to the new ones does to eta and to sum alpha l, for an example of weight `scale`.
-CLONES void find_direction(const BatchView& b, const double* cost, int64_t i, double scale, const double* old_node,
-                           const double* old_matrix, Candidate& c) {
+void find_direction(const BatchView& b, const double* cost, int64_t i, double scale, const double* old_node,
+                    const double* old_matrix, Candidate& c) {
   const int64_t begin = b.offsets[i], end = b.offsets[i + 1], size = b.matrix_size();
   const int lanes = b.lanes;
   std::vector<double> change(lanes);
@@ -244,10 +244,10 @@ struct PriorFunctions {
 };
 
 #define FUNCTIONS(name, Prior)                                                                             \
-  CLONES Ends name##_ends(const PriorArgs& p, const Rows& rows, const double* eta) {                       \
+  Ends name##_ends(const PriorArgs& p, const Rows& rows, const double* eta) {                       \
     return ends_of(Prior(p), rows, eta);                                                                   \
   }                                                                                                        \
-  CLONES void name##_move(const BatchView& b, const PriorArgs& p, const Rows& rows, double* eta, double* weights) { \
+  void name##_move(const BatchView& b, const PriorArgs& p, const Rows& rows, double* eta, double* weights) { \
     move_rows(b, Prior(p), rows, eta, weights);                                                            \
   }                                                                                                        \
   const PriorFunctions name##_functions = {name##_ends, name##_move, Prior::quadratic};

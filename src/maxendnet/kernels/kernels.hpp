@@ -37,11 +37,12 @@ struct Slack {
 template <class R>
 void hinge_oracle(const BatchView& b, const R* weights, const R* cost, Slack slack, int64_t first, int64_t last,
                   double* values, double* gradient);
-// With `cost`, which is added to the scores, also the expected cost of every example, where there is a gradient.
+// `cost` is added to the scores. With it or with `counted`, where there is a gradient, `costs` gets the expected value of
+// `counted`, or else of `cost`, for every example.
 template <class R>
 void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* group_examples, const R* weights,
-                const R* cost, Mode mode, int64_t first_group, int64_t last_group, double* values, double* costs,
-                double* gradient);
+                const R* cost, const R* counted, Mode mode, int64_t first_group, int64_t last_group, double* values,
+                double* costs, double* gradient);
 
 // block_frank_wolfe.cpp
 enum PriorKind { gaussian = 0, normal_gamma, normal_inverse_gaussian, spike_slab, exponential, uniform, proximal_l1 };

@@ -23,8 +23,8 @@ struct Visit {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // The most violating labelling, the least deserving one in the support, and the score of the marginals themselves.
-CLONES void look(const BatchView& b, const double* weights, const double* cost, int64_t i, const CliqueMarginals& q,
-                 Visit& c) {
+void look(const BatchView& b, const double* weights, const double* cost, int64_t i, const CliqueMarginals& q,
+          Visit& c) {
   const int64_t begin = b.offsets[i], end = b.offsets[i + 1], n = end - begin;
   const int lanes = b.lanes;
   const Weights<double> w(weights, b);
@@ -132,7 +132,7 @@ INLINE double step_of(const BatchView& b, const Prior& prior, int64_t begin, int
 
 using Step = double (*)(const BatchView&, const PriorArgs&, int64_t, int64_t, double, double, double*, double*, Visit&);
 #define STEP(name, Prior)                                                                                          \
-  CLONES double name(const BatchView& b, const PriorArgs& p, int64_t begin, int64_t end, double gain, double limit, \
+  double name(const BatchView& b, const PriorArgs& p, int64_t begin, int64_t end, double gain, double limit, \
                      double* eta, double* weights, Visit& c) {                                                     \
     return step_of(b, Prior(p), begin, end, gain, limit, eta, weights, c);                                         \
   }
