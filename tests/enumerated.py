@@ -1,7 +1,8 @@
-"""Structures whose labellings can be enumerated in a test: hierarchies and choices."""
+"""Bound structures whose labellings can be enumerated in a test: forests, hierarchies and choices."""
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import brute_force
@@ -11,15 +12,18 @@ from hypothesis import strategies as st
 
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
-from maxendnet.structures import Choice, Hierarchy
+from maxendnet.structures.competing import BoundChoice
+from maxendnet.structures.forest import BoundForest
+from maxendnet.structures.hierarchy import BoundHierarchy
+from maxendnet.structures.layout import Layout
 
 
 @dataclass(frozen=True)
 class EnumeratedCase:
-    """A structure with a batch and weights; the true labels are one of its labellings."""
+    """A bound structure and weights; the true labels are one of its labellings."""
 
     case: strategies.Case
-    structure: Hierarchy | Choice
+    structure: BoundForest | BoundHierarchy | BoundChoice
     w: np.ndarray
 
     @property
@@ -27,14 +31,15 @@ class EnumeratedCase:
         return self.case.batch
 
     def labellings(self, i):
-        if isinstance(self.structure, Choice):
+        if isinstance(self.structure, BoundChoice):
             return brute_force.choice_labellings(self.batch, i, self.case.n_labels, self.structure.rest)
-        return brute_force.hierarchy_labellings(self.batch, i, self.case.n_labels, self.structure.forbidden)
+        forbidden = getattr(self.structure, "forbidden", ())
+        return brute_force.hierarchy_labellings(self.batch, i, self.case.n_labels, forbidden)
 
     def features(self, i, labellings):
-        options = self.case.kwargs | {"siblings": self.structure.n_siblings > 0}
+        options = self.case.kwargs | {"siblings": self.structure.layout.siblings}
         found = [brute_force.hierarchy_feature_vector(self.batch, i, y, **options) for y in labellings]
-        return np.array(found).reshape(-1, self.structure.n_weights)
+        return np.array(found).reshape(-1, self.structure.layout.n_weights)
 
     def costs(self, i, labellings):
         truth = brute_force.example_truth(self.batch, i)
@@ -68,14 +73,12 @@ def hierarchy_cases(draw, siblings=None, forbidden=None, **options):
         true = set(zip(batch.y[batch.parent[child]].tolist(), batch.y[child].tolist()))
         pairs = tuple(draw(st.lists(st.sampled_from(every), unique=True, max_size=6)))
         pairs = tuple(sorted(set(pairs) - true))
-    structure = Hierarchy(
-        case.n_features, case.n_labels, case.n_edge_types, case.n_edge_features, case.n_tied, siblings, pairs
-    )
+    layout = dataclasses.replace(case.layout, siblings=siblings)
     scale = draw(st.sampled_from([1.0, 0.0, 30.0]))
-    w = scale * np.random.default_rng(case.seed).normal(size=structure.n_weights)
+    w = scale * np.random.default_rng(case.seed).normal(size=layout.n_weights)
     if siblings and draw(st.booleans()):  # so far apart that they are not multiplied as exponentials
-        structure.parts(w).siblings[:] *= 400.0
-    return EnumeratedCase(case, structure, w)
+        layout.parts(w).siblings[:] *= 400.0
+    return EnumeratedCase(case, BoundHierarchy(layout, batch, pairs), w)
 
 
 @st.composite
@@ -93,15 +96,27 @@ def choice_cases(draw, **options):
         allowed[:, rest] = allowed[np.arange(len(y)), y] = 1
     batch = batch._replace(y=y, allowed=allowed, edge_features=np.zeros((len(y), 0)))
     case = strategies.replace(case, batch=batch, n_edge_types=0)
-    structure = Choice(case.n_features, case.n_labels, 0, 0, case.n_tied, rest)
+    layout = Layout(case.n_features, case.n_labels, 0, 0, case.n_tied)
     scale = draw(st.sampled_from([1.0, 0.0, 30.0]))
-    return EnumeratedCase(case, structure, scale * rng.normal(size=structure.n_weights))
+    return EnumeratedCase(case, BoundChoice(layout, batch, rest), scale * rng.normal(size=layout.n_weights))
+
+
+@st.composite
+def forest_cases(draw, **options):
+    """Edges in both directions, of chains, trees and forests."""
+    case = draw(strategies.any_case(**options))
+    return EnumeratedCase(case, case.forest, case.w)
 
 
 def cases(**options):
-    """Cases of all structures."""
+    """Cases of hierarchies and choices; `test_forest` has the aggregates of forests."""
     return st.one_of(hierarchy_cases(**options), choice_cases(**options))
 
 
+def all_cases(**options):
+    """Cases of all structures."""
+    return st.one_of(forest_cases(**options), cases(**options))
+
+
 def problem_of(case, loss):
-    return Problem(case.batch, case.structure, loss, Gaussian())
+    return Problem.pose(case.structure, loss, Gaussian())

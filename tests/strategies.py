@@ -13,6 +13,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from maxendnet.data.batch import Batch
+from maxendnet.structures.forest import BoundForest
+from maxendnet.structures.layout import Layout
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,14 @@ class Case:
     @property
     def kwargs(self):
         return {"n_labels": self.n_labels, "n_features": self.n_features, "n_edge_types": self.n_edge_types}
+
+    @property
+    def layout(self):
+        return Layout(self.n_features, self.n_labels, self.n_edge_types, self.n_edge_features, self.n_tied)
+
+    @property
+    def forest(self):
+        return BoundForest(self.layout, self.batch)
 
     def __repr__(self):
         b = self.batch

@@ -41,7 +41,8 @@ from maxendnet import (
 )
 from maxendnet.data.labels import distinct_labels
 from maxendnet.solvers.base import missing
-from maxendnet.structures import Choice
+from maxendnet.structures import Chain, Choice, Independent, Tree
+from maxendnet.structures.competing import BoundChoice
 
 TOL = 1e-6
 MAX_PASSES = 5000
@@ -136,10 +137,10 @@ def choices():
 CASES = {
     "chains": (chains(), {}),
     "trees": (trees(), {"structure": "tree", "cost": [[0.0, 2.0], [0.5, 0.0]]}),
-    "isolated": (isolated(), {"structure": "independent", "bias": True, "cost": [[0, 1, 2], [1, 0, 0.5], [3, 1, 0]]}),
-    "restricted": (restricted(), {"ends": True}),
-    "choices": (choices(), {"structure": "choice", "bias": True}),
-    "hierarchy": (hierarchy(), {"structure": "tree", "siblings": True, "forbidden_pairs": [(0, 1)]}),
+    "isolated": (isolated(), {"structure": Independent(bias=True), "cost": [[0, 1, 2], [1, 0, 0.5], [3, 1, 0]]}),
+    "restricted": (restricted(), {"structure": Chain(ends=True)}),
+    "choices": (choices(), {"structure": Choice(bias=True)}),
+    "hierarchy": (hierarchy(), {"structure": Tree(siblings=True, forbidden=[(0, 1)])}),
 }
 
 SYSTEMS = {
@@ -173,12 +174,12 @@ PRIORS = [
 
 def differences(problem):
     """For every example ``(df of all labellings, their costs, weight of the example)``; the truth is among them."""
-    batch, s = problem.batch, problem.structure
-    sizes = {"n_labels": s.n_labels, "n_features": s.n_features, "n_edge_types": s.n_edge_types}
-    siblings, forbidden = getattr(s, "siblings", False), getattr(s, "forbidden", ())
+    batch, s, layout = problem.batch, problem.structure, problem.structure.layout
+    sizes = {"n_labels": s.n_labels, "n_features": layout.n_features, "n_edge_types": layout.n_edge_types}
+    siblings, forbidden = layout.siblings, getattr(s, "forbidden", ())
     for i in range(problem.n_examples):
         truth = brute_force.example_truth(batch, i)
-        if isinstance(s, Choice):
+        if isinstance(s, BoundChoice):
             found = brute_force.choice_labellings(batch, i, s.n_labels, s.rest)
         else:
             found = brute_force.hierarchy_labellings(batch, i, s.n_labels, forbidden)
@@ -284,7 +285,7 @@ def model_of(case, system):
     examples, settings = CASES[case]
     model = clone((SYSTEMS | OTHERS | SLACKS)[system])
     model.set_params(**{name: value for name, value in settings.items() if name in model.get_params()})
-    problem, _ = model._pose(examples, distinct_labels(examples.y))
+    problem, _ = model.pose(examples, distinct_labels(examples.y))
     return model, problem
 
 
@@ -334,7 +335,7 @@ def combinations():
         for system in [*SYSTEMS, *further.get(case, ())]:
             _, problem = model_of(case, system)
             if system == "LapMEDN variational":  # its solver= is the one for the Gaussian problems
-                problem = problem.with_prior(Gaussian())
+                problem = problem.ask(prior=Gaussian())
             for kind in solvers.ALL:
                 if not missing(kind, problem):
                     yield pytest.param(case, system, kind, id=f"{case}-{system}-{kind.__name__}".replace(" ", "_"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import pickle
 import re
 import signal
 import threading
@@ -13,17 +15,23 @@ import pytest
 import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from maxendnet import L2CRF
 from maxendnet.backends import Threads, one_blas_thread
+from maxendnet.backends.partial import Partial, add_up
 from maxendnet.backends.threads import cut
 from maxendnet.losses import Hinge, Log
+from maxendnet.losses.base import LossQuestion, TableQuestion, loss_oracle, table_oracle
+from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
 from maxendnet.solvers import Monitor
-from maxendnet.structures import Forest
+from maxendnet.structures import Layout
+from maxendnet.structures.competing import BoundChoice
+from maxendnet.structures.forest import BoundForest
+from maxendnet.structures.hierarchy import BoundHierarchy
 
 N_JOBS = [1, 2, 3]
 
@@ -46,7 +54,7 @@ def test_a_fit_holds_blas_to_one_thread_and_gives_it_back():
     def second():
         first_is_in.wait()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Monitor, "row", look)
+            patch.setattr(Monitor, "__call__", look)
             L2CRF().fit([[[0.0], [1.0]]], [["a", "b"]])
         second_is_done.set()
 
@@ -137,25 +145,30 @@ def words(n_examples=300, n_labels=11, n_features=30):
         largest=10.0,
         max_children=int(np.bincount(parent[child]).max()),
     )
-    forest = Forest(n_features, n_labels, 2)
-    return forest, rng.normal(size=forest.n_weights), batch
+    layout = Layout(n_features, n_labels, 2)
+    return BoundForest(layout, batch), rng.normal(size=layout.n_weights)
+
+
+def flat(values_and_marginals):
+    values, marginals = values_and_marginals
+    return values, marginals.node, marginals.edge
 
 
 AGGREGATES = {
-    "maximum": lambda forest, w, batch, backend: forest.maximum(w, batch, backend=backend),
-    "decode": lambda forest, w, batch, backend: [forest.decode(w, batch, backend)],
-    "max_marginals": lambda forest, w, batch, backend: [forest.max_marginals(w, batch, backend)],
-    "logsum": lambda forest, w, batch, backend: forest.logsum(w, batch, edges=True, backend=backend),
-    "sample": lambda forest, w, batch, backend: [forest.sample(w, batch, 3, np.random.default_rng(1), backend)],
-    "top": lambda forest, w, batch, backend: forest.top(w, batch, 2, backend),
+    "maximum": lambda forest, w, backend: forest.maximum(w, backend=backend),
+    "decode": lambda forest, w, backend: [forest.decode(w, backend)],
+    "max_marginals": lambda forest, w, backend: [forest.max_marginals(w, backend)],
+    "logsum": lambda forest, w, backend: flat(forest.logsum(w, cliques=True, backend=backend)),
+    "sample": lambda forest, w, backend: [forest.sample(w, 3, np.random.default_rng(1), backend)],
+    "top": lambda forest, w, backend: forest.top(w, 2, backend),
 }
 
 
 @pytest.mark.parametrize("name", AGGREGATES)
 def test_aggregates_are_the_same_bits_for_any_number_of_threads(name):
-    forest, w, batch = words()
-    assert len(forest.shards(batch)) > 3
-    one, two, three = (AGGREGATES[name](forest, w, batch, Threads(n_jobs)) for n_jobs in N_JOBS)
+    forest, w = words()
+    assert len(forest.ranges()) > 3
+    one, two, three = (AGGREGATES[name](forest, w, Threads(n_jobs)) for n_jobs in N_JOBS)
     for a, b, c in zip(one, two, three):
         assert_array_equal(a, b)
         assert_array_equal(a, c)
@@ -164,12 +177,11 @@ def test_aggregates_are_the_same_bits_for_any_number_of_threads(name):
 @pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("loss", [Hinge(), Log()], ids=["hinge", "log"])
 def test_losses_are_the_same_bits_for_any_number_of_threads(loss, single):
-    forest, w, batch = words(n_examples=600, n_labels=27)
+    forest, w = words(n_examples=600, n_labels=27)
     results = []
     for n_jobs in N_JOBS:
-        problem = Problem(batch, forest, loss, Gaussian(), backend=Threads(n_jobs))
-        shards = problem.shards if isinstance(loss, Hinge) else problem.blocks[0].shards
-        assert len(shards) > 1
+        problem = Problem.pose(forest, loss, Gaussian(), backend=Threads(n_jobs))
+        assert len(problem.data.shards) > 1
         results.append(problem.losses(w, single=single))
     for value, gradient in results[1:]:
         assert value == results[0][0]
@@ -180,11 +192,98 @@ def test_losses_are_the_same_bits_for_any_number_of_threads(loss, single):
 @settings(deadline=None, max_examples=20)
 def test_small_batches_are_the_same_bits_for_any_number_of_threads(data):
     case = data.draw(strategies.forest_cases(max_examples=20))
-    forest = Forest(case.n_features, case.n_labels, case.n_edge_types, case.n_edge_features, case.n_tied)
+    forest = BoundForest(case.layout, case.batch._replace(largest=5.0))
     for function in AGGREGATES.values():
-        one, three = (function(forest, case.w, case.batch._replace(largest=5.0), Threads(k)) for k in (1, 3))
+        one, three = (function(forest, case.w, Threads(k)) for k in (1, 3))
         for a, b in zip(one, three):
             assert_array_equal(a, b)
+
+
+# ------------------------------------------------------------------------------------------------ sums over shards
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 16, 17])
+def test_parts_are_added_up(n):
+    rng = np.random.default_rng(n)
+    parts = [Partial(rng.normal(), rng.normal(size=4), rng.normal(), rng.normal(size=k % 3)) for k in range(n)]
+    kept = [part._replace(gradient=part.gradient.copy()) for part in parts]
+    found = add_up(parts)
+    assert found.loss == pytest.approx(math.fsum(part.loss for part in kept), abs=1e-12)
+    assert found.cost == pytest.approx(math.fsum(part.cost for part in kept), abs=1e-12)
+    assert_allclose(found.gradient, np.sum([part.gradient for part in kept], axis=0), atol=1e-12)
+    assert_array_equal(found.values, np.concatenate([part.values for part in kept]))  # in the order of the examples
+    again = add_up(kept)
+    assert (found.loss, found.cost) == (again.loss, again.cost)
+    assert_array_equal(found.gradient, again.gradient)
+
+
+def test_neighbours_are_added_first():
+    """One tree for a number of parts: numbers of which the order of additions can be read."""
+    large = 2.0**60  # 1 + large is large
+    assert add_up([Partial(x) for x in (1.0, large, -large, 1.0)]).loss == (1.0 + large) + (-large + 1.0)
+    assert add_up([Partial(x) for x in (large, -large, 1.0, 1.0, 1.0)]).loss == 3.0
+    assert add_up([Partial(x) for x in (1.0, 1.0, large, 1.0, -large)]).loss == (2.0 + large) - large
+
+
+QUESTIONS = {
+    "hinge": (loss_oracle, LossQuestion(Hinge(), 0.7, values=True)),
+    "squared slack": (loss_oracle, LossQuestion(Hinge(slack="squared"), 0.7, values=True)),
+    "log": (loss_oracle, LossQuestion(Log(), 0.7, values=True)),
+    "log, in float32": (loss_oracle, LossQuestion(Log(), 0.7, single=True)),
+    "soft hinge": (loss_oracle, LossQuestion(SoftHinge(temperature=0.3), 0.7)),
+    "value alone": (loss_oracle, LossQuestion(Log(), 0.7, gradient=False)),
+    "tables": (table_oracle, TableQuestion(0.5 * np.eye(5), 1.0 - np.eye(5))),
+}
+
+
+def bound_structures():
+    """One of each kind, with labels that it allows."""
+    forest, _ = words(n_examples=80, n_labels=5, n_features=10)
+    batch = forest.batch._replace(allowed=np.zeros((0, 0), np.uint8), flipped=np.zeros_like(forest.batch.flipped))
+    first = np.zeros_like(batch.y)
+    first[batch.offsets[:-1][np.diff(batch.offsets) > 0]] = 1
+    apart = batch._replace(parent=np.full_like(batch.parent, -1), edge_type=np.zeros_like(batch.edge_type), y=first)
+    return {
+        "forest": forest,
+        "hierarchy": BoundHierarchy(Layout(10, 5, 2, siblings=True), batch._replace(y=first), ((1, 1), (2, 3))),
+        "choice": BoundChoice(Layout(10, 5), apart, 0),
+    }
+
+
+def assert_same_bits(one, other):
+    assert (one.loss, one.cost) == (other.loss, other.cost)
+    assert_array_equal(one.gradient, other.gradient)
+    assert_array_equal(one.values, other.values)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("kind", bound_structures())
+def test_sums_are_the_same_bits_for_any_number_of_threads_and_after_a_journey(kind, question):
+    """Shards, weights and questions can be pickled, as a backend on other machines would do."""
+    structure, (oracle, asked) = bound_structures()[kind], QUESTIONS[question]
+    w = np.random.default_rng(2).normal(size=structure.layout.n_weights)
+    shards = [structure.take(a, b) for a, b in ((0, 11), (11, 12), (12, 50), (50, 50), (50, 80))]
+    whole = oracle(structure, w, asked)
+    results = [Threads(n).sum(oracle, shards, w, asked) for n in N_JOBS]
+    for other in results[1:]:
+        assert_same_bits(results[0], other)
+    assert results[0].loss == pytest.approx(whole.loss, rel=1e-5 if "32" in question else 1e-12)
+    # after the oracle was asked: what kernels hold stays behind
+    for shard in (structure, *shards):
+        there = pickle.loads(pickle.dumps(shard))
+        sent = pickle.loads(pickle.dumps((w, asked)))
+        assert_same_bits(oracle(there, *sent), oracle(shard, w, asked))
+    sent = pickle.loads(pickle.dumps((shards, w, asked)))
+    assert_same_bits(Threads(2).sum(oracle, *sent), results[0])
+
+
+def test_shards_do_not_depend_on_the_number_of_threads():
+    forest, _ = words(n_examples=600, n_labels=27)
+    places = [Threads(n).place(forest) for n in N_JOBS]
+    assert len(places[0]) > 1
+    for other in places[1:]:
+        assert [len(shard.weights) for shard in other] == [len(shard.weights) for shard in places[0]]
+    assert_array_equal(np.concatenate([shard.y for shard in places[0]]), forest.y)
 
 
 # -------------------------------------------------------------------------------------------------------- running
@@ -206,8 +305,8 @@ def test_nothing_to_do(n_jobs):
 
 @pytest.mark.parametrize("n_jobs", N_JOBS)
 def test_no_examples(n_jobs):
-    forest, w, batch = words(n_examples=1)
-    assert forest.decode(w, batch.take(0, 0), Threads(n_jobs)).shape == (0,)
+    forest, w = words(n_examples=1)
+    assert forest.take(0, 0).decode(w, Threads(n_jobs)).shape == (0,)
 
 
 def test_threads_really_run_side_by_side():
@@ -271,14 +370,14 @@ def test_ctrl_c_is_heard_between_two_ranges(n_jobs):
 
 def test_ctrl_c_stops_a_kernel():
     # more work than anyone would wait for, and an interrupt soon after its beginning
-    forest, w, batch = words(n_examples=600)
+    forest, w = words(n_examples=600)
     timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         timer.start()
         for _ in range(10_000):
-            forest.logsum(w, batch, backend=Threads(2))
+            forest.logsum(w, backend=Threads(2))
     timer.join()
-    assert forest.logsum(w, batch, backend=Threads(2))[0].shape == (600,)  # and all still works
+    assert forest.logsum(w, backend=Threads(2))[0].shape == (600,)  # and all still works
 
 
 # --------------------------------------------------------------------------------------------------------- n_jobs

@@ -18,7 +18,8 @@ from scipy import sparse
 
 from maxendnet import _kernels, priors
 from maxendnet.priors import Exponential, Gaussian, Laplace, NormalGamma, NormalInverseGaussian, SpikeSlab, Uniform
-from maxendnet.structures import Forest
+from maxendnet.structures import Layout, padding
+from maxendnet.structures.forest import BoundForest
 
 pytestmark = pytest.mark.usefixtures("every_level")
 
@@ -198,16 +199,21 @@ class Ascent:
 
     def __init__(self, case, prior, C=1.0):
         self.case, self.prior, self.C, self.batch = case, prior, C, case.batch
-        self.forest = Forest(case.n_features, case.n_labels, case.n_edge_types, case.n_edge_features, case.n_tied)
+        self.forest = case.forest
+        self.layout = case.layout
         cost = 1.0 - np.eye(case.n_labels) if case.cost is None else case.cost
-        self.cost = self.forest.pad_cost(cost)
+        self.cost = padding.pad_rows(self.layout, cost)
         self.sets = _kernels.ActiveSets(self.batch.offsets, self.batch.y, self.batch.weights, C)
-        self.eta = np.zeros(self.forest.padded_size)
+        self.eta = np.zeros(padding.padded_size(self.layout))
         self.gaps = np.full(case.n_examples, np.inf)
         self.set_weights()
 
+    @property
+    def unpadded_eta(self):
+        return padding.unpad(self.layout, self.eta)
+
     def set_weights(self, dtype=np.float64):
-        self.weights = self.forest.for_search(self.prior.mean(self.forest.unpad(self.eta)), dtype)
+        self.weights = padding.for_search(self.layout, self.prior.mean(self.unpadded_eta), dtype)
 
     def step(self, picks, inner=0):
         kind, params = self.prior.kernel_args()
@@ -219,10 +225,10 @@ class Ascent:
 
     @property
     def dual(self):
-        return self.sets.total_cost() - self.prior.cumulant(self.forest.unpad(self.eta))
+        return self.sets.total_cost() - self.prior.cumulant(self.unpadded_eta)
 
     def primal(self):
-        mu = self.prior.mean(self.forest.unpad(self.eta))
+        mu = self.prior.mean(self.unpadded_eta)
         hinge, _ = brute_force.hinge_sum(mu, self.batch, **self.case.kwargs, cost=self.case.cost)
         return self.prior.penalty(mu) + self.C * hinge
 
@@ -234,7 +240,7 @@ class Ascent:
 
     def block_gaps(self):
         values, gaps = np.zeros((2, self.case.n_examples))
-        mu = self.forest.for_search(self.prior.mean(self.forest.unpad(self.eta)))
+        mu = padding.for_search(self.layout, self.prior.mean(self.unpadded_eta))
         arguments = (self.C, 0, self.case.n_examples, self.sets, values, gaps)
         _kernels.block_gaps(self.batch, self.forest.shape, mu, self.cost, *arguments)
         return values, gaps
@@ -257,15 +263,16 @@ def test_steps_climb_the_dual(prior, C, inner):
             assert np.isfinite(ascent.dual)
             assert ascent.dual >= before - 1e-9 * (1 + abs(before))
             before = ascent.dual
-            eta = ascent.forest.unpad(ascent.eta)
+            eta = ascent.unpadded_eta
             # the weights follow eta, in both orientations of every matrix
-            assert_allclose(ascent.weights, ascent.forest.for_search(prior.mean(eta)), rtol=1e-9, atol=1e-12)
+            expected = padding.for_search(case.layout, prior.mean(eta))
+            assert_allclose(ascent.weights, expected, rtol=1e-9, atol=1e-12)
         # eta and sum alpha l are those of the active sets
         assert_allclose(ascent.features(), ascent.eta, rtol=0, atol=1e-11)
-        assert not (ascent.eta != ascent.forest.pad(ascent.forest.unpad(ascent.eta))).any()  # nothing in the padding
+        assert not (ascent.eta != padding.pad(case.layout, ascent.unpadded_eta)).any()  # nothing in the padding
 
         values, gaps = ascent.block_gaps()
-        mu = prior.mean(ascent.forest.unpad(ascent.eta))
+        mu = prior.mean(ascent.unpadded_eta)
         expected = brute_force.hinge_values(mu, case.batch, **case.kwargs, cost=case.cost)
         assert_allclose(values, expected, rtol=1e-9, atol=1e-9)
         # a sum over blocks: primal minus dual
@@ -325,7 +332,7 @@ def test_active_labellings_written_out(prior, C):
         ends = np.cumsum(np.diff(case.batch.offsets)[examples])
         found = [tuple(y.tolist()) for y in np.split(labels, ends[:-1])] if len(ends) else []
         assert len({*zip(examples.tolist(), found)}) == len(found)  # none twice
-        eta, held = np.zeros(ascent.forest.n_weights), np.zeros(case.n_examples)
+        eta, held = np.zeros(case.layout.n_weights), np.zeros(case.n_examples)
         for i, u, price, y in zip(examples.tolist(), alpha, cost, found):
             truth = brute_force.example_truth(case.batch, i)
             assert y != truth
@@ -334,7 +341,7 @@ def test_active_labellings_written_out(prior, C):
             for sign, labelling in ((1, truth), (-1, y)):
                 eta += sign * u * brute_force.feature_vector(case.batch, i, labelling, **case.kwargs)
             held[i] += u
-        assert_allclose(ascent.forest.unpad(ascent.eta), eta, rtol=0, atol=1e-11)
+        assert_allclose(ascent.unpadded_eta, eta, rtol=0, atol=1e-11)
         assert (held <= C * case.batch.weights * (1 + 1e-12)).all()  # the truth has the rest
 
     check()
@@ -440,10 +447,11 @@ def test_a_batch_of_other_arrays_is_refused(name):
         label_features=np.zeros((0, 0, 0)),
         weights=np.ones(2),
     )
-    forest = Forest(1, 2, 1, 2)
+    layout = Layout(1, 2, 1, 2)
+    shape = BoundForest(layout, batch).shape
     wrong = batch._replace(**{name: WRONG[name](getattr(batch, name))})
-    weights, labels = forest.for_search(np.ones(forest.n_weights)), np.zeros(3, np.int32)
+    weights, labels = padding.for_search(layout, np.ones(layout.n_weights)), np.zeros(3, np.int32)
     # no example is asked for, so that nothing is read
-    _kernels.decode(batch, forest.shape, weights, None, 0, 0, None, labels)
+    _kernels.decode(batch, shape, weights, None, 0, 0, None, labels)
     with pytest.raises(ValueError, match=rf"batch\.{name} has the wrong dtype or is not C-contiguous"):
-        _kernels.decode(wrong, forest.shape, weights, None, 0, 0, None, labels)
+        _kernels.decode(wrong, shape, weights, None, 0, 0, None, labels)

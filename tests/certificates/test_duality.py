@@ -17,12 +17,12 @@ from maxendnet.certificates import duality, mixed_entropy
 from maxendnet.losses import Log
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
-from maxendnet.structures import Forest
+from maxendnet.structures import Layout
+from maxendnet.structures.forest import BoundForest
 
 
 def problem_of(case, n_jobs=1):
-    forest = Forest(case.n_features, case.n_labels, case.n_edge_types, case.n_edge_features, case.n_tied)
-    return Problem(case.batch, forest, Log(), Gaussian(), backend=Threads(n_jobs))
+    return Problem.pose(case.forest, Log(), Gaussian(), backend=Threads(n_jobs))
 
 
 def tree_distribution(scores, truth, share):
@@ -126,5 +126,5 @@ def test_isolated_nodes_without_transitions():
         p = np.exp(x * case_w)
         p = 0.5 * p / p.sum() + 0.5 * (np.arange(3) == y)
         expected -= u * (p * np.log(p)).sum()
-    problem = Problem(batch, Forest(1, 3, n_edge_types=0), Log(), Gaussian())
+    problem = Problem.pose(BoundForest(Layout(1, 3), batch), Log(), Gaussian())
     assert_allclose(mixed_entropy(problem, case_w, 0.5), expected)

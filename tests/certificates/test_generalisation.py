@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom
 from systems import labelled_chains, roughly
 
-from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, Examples, Gaussian, LapMEDN, Log, MaxEnDNet, SpikeSlab, Uniform
+from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, Chain, Examples, Gaussian, LapMEDN, Log, MaxEnDNet, SpikeSlab, Uniform
 from maxendnet.certificates import generalisation, held_out_bound, pac_bayes
 from maxendnet.certificates.generalisation import Candidate, _in_the_labels_of, _Losses, _own_prior, _split_prior
 from maxendnet.posterior import NoPosteriorError, Posterior
@@ -45,7 +45,7 @@ def violations(n_trials, n_examples, delta):
             if row.name.startswith("PAC-Bayes"):
                 risk = _Losses(model, everyone).gibbs(row.predictor, 50, rng)[:, k].mean()
             else:
-                risk = _Losses(row.predictor, everyone)(row.predictor._w)[k].mean()
+                risk = _Losses(row.predictor, everyone)(row.predictor.model_.weights)[k].mean()
             failed[row.name, row.loss] = failed.get((row.name, row.loss), 0) + int(risk > row.bound)
     return failed
 
@@ -68,12 +68,12 @@ def test_bounds_hold_as_often_as_promised(monkeypatch):
 def test_losses_are_those_of_predict(data):
     X, y = data
     model = roughly(M3N()).fit(X, y)
-    share, wrong = _Losses(model, X, y)(model._w)
+    share, wrong = _Losses(model, X, y)(model.model_.weights)
     for i, labels in enumerate(model.predict(X)):
         errors = np.array(labels) != np.array(y[i])
         assert share[i] == pytest.approx(errors.mean()) and wrong[i] == errors.any()
     # a label the model does not know is wrong; an example without nodes is right
-    unknown = _Losses(model, [X[0], np.zeros((0, 4))], [["q"] * len(X[0]), []])(model._w)
+    unknown = _Losses(model, [X[0], np.zeros((0, 4))], [["q"] * len(X[0]), []])(model.model_.weights)
     assert unknown.tolist() == [[1.0, 0.0], [1.0, 0.0]]
 
 
@@ -121,10 +121,10 @@ def test_candidates_of_a_split_prior_pay_for_the_choice_of_a_prior():
 
 def test_weights_of_a_part_that_lacks_labels():
     X = [np.eye(3), np.eye(3)[:2]]
-    full = M3N(bias=True, tol=0.1).fit(X, [["a", "b", "c"], ["b", "c"]])
-    part = M3N(bias=True, tol=0.1).fit(X, [["a", "c", "c"], ["c", "a"]])
-    w = full._structure.parts(_in_the_labels_of(full, part))
-    np.testing.assert_array_equal(w.node[:, [0, 2]], part._structure.parts(part._w).node)
+    full = M3N(structure=Chain(bias=True), tol=0.1).fit(X, [["a", "b", "c"], ["b", "c"]])
+    part = M3N(structure=Chain(bias=True), tol=0.1).fit(X, [["a", "c", "c"], ["c", "a"]])
+    w = full.model_.layout.parts(_in_the_labels_of(full, part))
+    np.testing.assert_array_equal(w.node[:, [0, 2]], part.model_.layout.parts(part.model_.weights).node)
     np.testing.assert_array_equal(w.transitions[0][np.ix_([0, 2], [0, 2])], part.transitions_)
     assert not w.node[:, 1].any() and not w.transitions[0, 1].any()
 

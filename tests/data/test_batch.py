@@ -76,9 +76,9 @@ def test_without_labels_or_weights():
     assert batch.weights.tolist() == [1.0]
 
 
-@pytest.mark.parametrize("structure", ["chain", "tree", "independent"])
-def test_without_nodes(structure):
-    batch = encode(Examples.build([[], []], [[], []]), CLASSES, structure, bias=True, ends=True)
+@pytest.mark.parametrize("joined", ["chain", "tree", "independent"])
+def test_without_nodes(joined):
+    batch = encode(Examples.build([[], []], [[], []]), CLASSES, joined, bias=True, ends=True)
     assert_contiguous(batch)
     assert len(batch.indptr) == 1 and len(batch.order) == 0
 
@@ -102,10 +102,10 @@ def trees(draw):
     }
 
 
-@given(trees(), st.sampled_from(["chain", "tree"]))
-def test_every_edge_is_found_again_at_its_child(lists, structure):
+@given(trees())
+def test_every_edge_is_found_again_at_its_child(lists):
     examples = Examples.build(**lists)
-    batch = encode(examples, np.array(["L0", "L1", "L2"]), structure)
+    batch = encode(examples, np.array(["L0", "L1", "L2"]), "tree")
     assert_contiguous(batch)
     position = np.argsort(batch.order)
     for i, edges in enumerate(lists["edges"]):
@@ -125,19 +125,19 @@ def test_every_edge_is_found_again_at_its_child(lists, structure):
 
 
 @given(trees(), st.booleans(), st.sampled_from(["chain", "tree", "independent"]))
-def test_bias_and_ends(lists, with_edges, structure):
+def test_bias_and_ends(lists, with_edges, joined):
     if not with_edges:
-        structure = "chain" if structure == "tree" else structure
+        joined = "chain" if joined == "tree" else joined
         lists = {name: lists[name] for name in ("X", "y")}
     examples = Examples.build(**lists)
     classes = distinct_labels(examples.y)
-    plain = encode(examples, classes, structure)
-    batch = encode(examples, classes, structure, bias=True, ends=True)
+    plain = encode(examples, classes, joined)
+    batch = encode(examples, classes, joined, bias=True, ends=True)
     n = examples.n_nodes
     columns = dense(batch, 6)
     assert_array_equal(columns[:, :3], dense(plain, 3))
     assert_array_equal(columns[:, 3], np.ones(n))
-    if structure == "independent" or not with_edges:
+    if joined != "tree":
         has_nodes = np.diff(examples.offsets) > 0
         start, end = examples.offsets[:-1][has_nodes], examples.offsets[1:][has_nodes] - 1
     else:
@@ -145,17 +145,18 @@ def test_bias_and_ends(lists, with_edges, structure):
         end = np.setdiff1d(np.arange(n), batch.parent)
     assert_array_equal(np.flatnonzero(columns[:, 4]), start)
     assert_array_equal(np.flatnonzero(columns[:, 5]), end)
-    assert_array_equal(dense(encode(examples, classes, structure, ends=True), 5)[:, 3:], columns[:, 4:])
-    assert_array_equal(dense(encode(examples, classes, structure, bias=True), 4), columns[:, :4])
+    assert_array_equal(dense(encode(examples, classes, joined, ends=True), 5)[:, 3:], columns[:, 4:])
+    assert_array_equal(dense(encode(examples, classes, joined, bias=True), 4), columns[:, :4])
 
 
-@given(trees())
-def test_independent_ignores_edges(lists):
+@given(trees(), st.sampled_from(["independent", "chain"]))
+def test_independent_and_chain_ignore_edges(lists, joined):
+    """Types and features of edges too; `Chain` refuses such examples."""
     examples = Examples.build(**lists)
-    with_edges = encode(examples, np.array(["L0", "L1", "L2"]), "independent", n_edge_types=1, n_edge_features=0)
+    with_edges = encode(examples, np.array(["L0", "L1", "L2"]), joined, n_edge_types=1, n_edge_features=0)
     assert_contiguous(with_edges)
-    without = encode(as_examples(lists["X"], lists["y"]), np.array(["L0", "L1", "L2"]), "independent")
-    assert (with_edges.parent == -1).all()
+    without = encode(as_examples(lists["X"], lists["y"]), np.array(["L0", "L1", "L2"]), joined)
+    assert joined == "chain" or (with_edges.parent == -1).all()
     for name in Batch._fields:
         assert_array_equal(getattr(with_edges, name), getattr(without, name))
 
@@ -238,14 +239,14 @@ SEEN = np.array([[False, True, True], [False, False, False], [True, False, False
 
 
 @pytest.mark.parametrize(
-    ("examples", "structure", "options", "message"),
+    ("examples", "joined", "options", "message"),
     [
-        (chains(), "grid", {}, "structure is 'grid'; choose one of 'chain', 'tree', 'independent'"),
+        (chains(), "grid", {}, "joined is 'grid'; choose one of 'chain', 'tree', 'independent'"),
         (
             chains(),
             "tree",
             {},
-            r"structure='tree' needs the edges of every example, and X has none; give items \(node_f",
+            r"Tree\(\) needs the edges of every example, and X has none; give items \(node_f",
         ),
         (
             as_examples([np.eye(2)], [["D", "X"]]),
@@ -319,9 +320,9 @@ SEEN = np.array([[False, True, True], [False, False, False], [True, False, False
         ),
     ],
 )
-def test_messages(examples, structure, options, message):
+def test_messages(examples, joined, options, message):
     with pytest.raises(ValueError, match=message):
-        encode(examples, CLASSES, structure, **options)
+        encode(examples, CLASSES, joined, **options)
 
 
 def test_what_a_model_has_weights_for():

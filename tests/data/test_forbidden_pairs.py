@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 
-from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, Examples, LapMEDN, load
+from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, Chain, Examples, Independent, LapMEDN, Tree, load
 from maxendnet.certificates import pac_bayes
 from maxendnet.data.forbidden_pairs import pair_codes
 from maxendnet.solvers import (
@@ -63,7 +63,7 @@ def test_no_prediction_has_a_forbidden_pair(system):
     without = clone(system).set_params(structure="tree").fit(train)
     if not isinstance(system, CRF):  # whose weights go as far down as it takes
         assert broken(test, without.predict(test)) > 0
-    model = clone(system).set_params(structure="tree", forbidden_pairs=PAIRS).fit(train)
+    model = clone(system).set_params(structure=Tree(forbidden=PAIRS)).fit(train)
     assert broken(test, model.predict(test)) == 0
     for drawn in model.sample(test, 3, random_state=0):
         assert broken(test, drawn) == 0
@@ -86,7 +86,7 @@ def test_siblings_are_learnt(system):
     strong |= {"radius": 40.0, "solver": ConstraintGeneration()} if getattr(system, "radius", None) else {}
     strong |= {"solver": Smoothing()} if type(system) is L1M3N and system.radius is None else {}  # where C is large
     plain = clone(system).set_params(structure="tree", tol=0.02, **strong).fit(examples)
-    model = clone(plain).set_params(siblings=True).fit(examples)
+    model = clone(plain).set_params(structure__siblings=True).fit(examples)
     assert plain.score(examples) < 0.85
     assert model.score(examples) > 0.93
     a, b, top = (model.classes_.tolist().index(label) for label in ("a", "b", "top"))
@@ -96,12 +96,13 @@ def test_siblings_are_learnt(system):
 
 
 def test_settings_are_kept_by_clone_and_files(tmp_path):
-    model = M3N(structure="tree", siblings=True, forbidden_pairs=PAIRS, tol=0.05).fit(pages())
+    model = M3N(structure=Tree(siblings=True, forbidden=PAIRS), tol=0.05).fit(pages())
     again = clone(model)
-    assert again.siblings is True and again.forbidden_pairs == PAIRS
+    assert again.structure.siblings is True and again.structure.forbidden == PAIRS
     model.save(tmp_path / "m")
     loaded = load(tmp_path / "m")
-    assert loaded._structure == model._structure and loaded.forbidden_pairs == PAIRS
+    assert loaded.model_.layout == model.model_.layout and loaded.structure.forbidden == PAIRS
+    assert loaded.structure.siblings is True
     assert_array_equal(loaded.siblings_, model.siblings_)
     test = pages(5, seed=3)
     for one, other in zip(model.predict_max_marginals(test), loaded.predict_max_marginals(test)):
@@ -110,8 +111,8 @@ def test_settings_are_kept_by_clone_and_files(tmp_path):
 
 def test_a_chain_has_pairs_too():
     X = [[[1.0], [0.2], [-1.0]], [[-1.0], [1.0]]]
-    model = L2CRF(forbidden_pairs=[("O", "I")]).fit(X, [["B", "I", "O"], ["O", "B"]])
-    labels = model.predict([np.random.default_rng(0).normal(size=(50, 1))])[0].tolist()
+    model = L2CRF(structure=Chain(forbidden=[("O", "I")])).fit(X, [["B", "I", "O"], ["O", "B"]])
+    labels = model.predict([np.random.default_rng(0).normal(size=(50, 1))])[0]
     assert "I" in labels and ("O", "I") not in pairwise(labels)
     marginals = model.predict_marginals([[[-3.0], [0.3]]])[0]
     assert_allclose(marginals.sum(axis=1), 1.0)
@@ -126,7 +127,7 @@ def test_one_edge_type_more_is_one_cube_more():
         edges=[examples.edges[a:b] for a, b in zip(examples.edge_offsets, examples.edge_offsets[1:])],
         edge_types=kinds,
     )
-    assert L2CRF(structure="tree", siblings=True).fit(typed).siblings_.shape == (2, 3, 3, 3)
+    assert L2CRF(structure=Tree(siblings=True)).fit(typed).siblings_.shape == (2, 3, 3, 3)
 
 
 # ---- what is refused -------------------------------------------------------------------------------------------------
@@ -135,23 +136,23 @@ def test_one_edge_type_more_is_one_cube_more():
 def test_a_true_labelling_with_a_forbidden_pair_is_named():
     X, y = [([[0.0], [1.0]], [(0, 1)]), ([[0.0], [1.0], [1.0]], [(0, 1), (1, 2)])], [["a", "a"], ["a", "b", "a"]]
     with pytest.raises(ValueError, match=r"y\[1\] node 2 has the label 'a' and its parent y\[1\] node 1 the label 'b'"):
-        M3N(structure="tree", forbidden_pairs=[("b", "a")]).fit(X, y)
+        M3N(structure=Tree(forbidden=[("b", "a")])).fit(X, y)
 
 
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        ([("a", "c")], r"forbidden_pairs\[0\] is \('a', 'c'\), and no node of y has the label 'c'"),
-        ([("a", "b"), ["a", ["b"]]], r"forbidden_pairs\[1\] is .* no node of y has the label \['b'\]"),
-        (["ab"], r"forbidden_pairs\[0\] is 'ab'; give a pair"),
-        ([("a", "b", "a")], r"forbidden_pairs\[0\] is .*; give a pair"),
-        ("ab", "forbidden_pairs must be a list of pairs"),
-        (3, "forbidden_pairs must be a list of pairs"),
+        ([("a", "c")], r"forbidden\[0\] is \('a', 'c'\), and no node of y has the label 'c'"),
+        ([("a", "b"), ["a", ["b"]]], r"forbidden\[1\] is .* no node of y has the label \['b'\]"),
+        (["ab"], r"forbidden\[0\] is 'ab'; give a pair"),
+        ([("a", "b", "a")], r"forbidden\[0\] is .*; give a pair"),
+        ("ab", "forbidden must be a list of pairs"),
+        (3, "forbidden must be a list of pairs"),
     ],
 )
 def test_pairs_that_are_none_are_named(pairs, message):
     with pytest.raises(ValueError, match=message):
-        L2CRF(forbidden_pairs=pairs).fit([[[0.0], [1.0]]], [["a", "b"]])
+        L2CRF(structure=Chain(forbidden=pairs)).fit([[[0.0], [1.0]]], [["a", "b"]])
 
 
 def test_pairs_of_any_kind_of_label():
@@ -164,23 +165,35 @@ def test_pairs_of_any_kind_of_label():
 def test_edges_that_do_not_say_who_is_the_parent():
     X = [([[0.0]] * 3, [(0, 1), (2, 1)])]
     with pytest.raises(ValueError, match=r"The edges of X\[0\] do not say who is whose parent"):
-        L2CRF(structure="tree", siblings=True).fit(X, [["a", "b", "a"]])
-    model = L2CRF(structure="tree", siblings=True).fit([([[0.0]] * 3, [(1, 0), (1, 2)])], [["a", "b", "a"]])
+        L2CRF(structure=Tree(siblings=True)).fit(X, [["a", "b", "a"]])
+    model = L2CRF(structure=Tree(siblings=True)).fit([([[0.0]] * 3, [(1, 0), (1, 2)])], [["a", "b", "a"]])
     with pytest.raises(ValueError, match="who is whose parent"):
         model.predict(X)
 
 
 def test_independent_nodes_have_neither():
-    for setting in ({"siblings": True}, {"forbidden_pairs": [("a", "b")]}):
-        with pytest.raises(ValueError, match="structure='independent' joins none"):
-            M3N(structure="independent", **setting).fit([[[0.0]], [[1.0]]], [["a"], ["b"]])
-    with pytest.raises(ValueError, match="siblings must be True or False, got 'yes'"):
-        M3N(siblings="yes").fit([[[0.0], [1.0]]], [["a", "b"]])
+    for option in ({"siblings": True}, {"forbidden": [("a", "b")]}):
+        with pytest.raises(TypeError, match=next(iter(option))):
+            Independent(**option)
+    with pytest.raises(ValueError, match="Tree needs siblings to be True or False, got 'yes'"):
+        M3N(structure=Tree(siblings="yes")).fit([([[0.0], [1.0]], [(0, 1)])], [["a", "b"]])
+
+
+@pytest.mark.parametrize(
+    ("setting", "form"),
+    [
+        ({"siblings": True}, r"M3N\(structure=Tree\(siblings=True\)\)"),
+        ({"forbidden_pairs": [("a", "b")]}, r"M3N\(structure=Tree\(forbidden=\[\('a', 'b'\)\]\)\)"),
+    ],
+)
+def test_settings_that_are_options_of_structures_are_named(setting, form):
+    with pytest.raises(TypeError, match=f"{next(iter(setting))} is an option of structures: {form}"):
+        M3N(**setting)
 
 
 def test_a_node_without_a_possible_label_is_named():
     build = {"edges": [[(0, 1), (1, 2)]], "labels": ["a", "b"]}
-    model = L2CRF(structure="tree", forbidden_pairs=[("b", "a")]).fit(
+    model = L2CRF(structure=Tree(forbidden=[("b", "a")])).fit(
         Examples.build([[[0.0], [1.0], [1.0]]], [["a", "a", "b"]], allowed=[[None] * 3], **build)
     )
     test = Examples.build([[[0.0], [1.0], [1.0]]], allowed=[[None, {"b"}, {"a"}]], **build)
@@ -190,11 +203,11 @@ def test_a_node_without_a_possible_label_is_named():
 
 
 def test_settings_changed_after_the_fit_are_named():
-    model = L2CRF(structure="tree", siblings=True).fit(pages())
-    with pytest.raises(ValueError, match="siblings or forbidden_pairs was changed after the fit"):
-        model.set_params(siblings=False).predict(pages())
-    with pytest.raises(ValueError, match="siblings or forbidden_pairs was changed after the fit"):
-        model.set_params(siblings=True, forbidden_pairs=PAIRS).predict(pages())
+    model = L2CRF(structure=Tree(siblings=True)).fit(pages())
+    with pytest.raises(ValueError, match=r"structure was changed after the fit, from Tree\(siblings=True\)"):
+        model.set_params(structure__siblings=False).predict(pages())
+    with pytest.raises(ValueError, match=r"structure was changed after the fit, from Tree\(siblings=True\)"):
+        model.set_params(structure__siblings=True, structure__forbidden=PAIRS).predict(pages())
 
 
 @pytest.mark.parametrize(
@@ -207,13 +220,13 @@ def test_settings_changed_after_the_fit_are_named():
 def test_solvers_made_for_pairs_refuse_and_name_others(model, solver):
     instead = {"M3N": "BlockFrankWolfe", "L2CRF": "LBFGS", "L1CRF": "OWLQN"}[type(model).__name__]
     with pytest.raises(
-        ValueError, match=rf"needs structure.pairwise, .* on a hierarchy .*Solvers that fit: .*{instead}"
+        ValueError, match=rf"needs structure.pairwise, .* on a forest with siblings or forbidden pairs .*Solvers that fit: .*{instead}"
     ):
-        clone(model).set_params(structure="tree", siblings=True, solver=solver).fit(pages())
+        clone(model).set_params(structure=Tree(siblings=True), solver=solver).fit(pages())
 
 
 def test_the_k_best_and_the_bounds_know_of_pairs():
-    model = M3N(structure="tree", siblings=True, forbidden_pairs=PAIRS, tol=0.1).fit(pages())
+    model = M3N(structure=Tree(siblings=True, forbidden=PAIRS), tol=0.1).fit(pages())
     test = pages(3)
     for best, ranked in zip(model.predict(test), model.predict_top(test, 3)):
         assert len(ranked) == 3 and ranked[0][0] >= ranked[1][0] >= ranked[2][0]

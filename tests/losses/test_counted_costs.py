@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from scipy.special import logsumexp
 
 from maxendnet import _kernels
-from maxendnet.structures import Forest
+from maxendnet.structures import padding
 
 pytestmark = pytest.mark.usefixtures("every_level")
 
@@ -41,7 +41,7 @@ def enumerated(case, scores, labellings, cost, counted):
 @given(case=strategies.any_case(max_nodes=4, scales=(1.0,)))
 @settings(max_examples=30)
 def test_forests(mode, dtype, with_cost, case):
-    forest = Forest(case.n_features, case.n_labels, case.n_edge_types, case.n_edge_features, case.n_tied)
+    layout = case.layout
     cost, counted = tables(case, with_cost)
     every = [brute_force.labelling_scores(*s) for s in brute_force.scores_of_weights(case.w, case.batch, **case.kwargs)]
     scores, labellings = [list(found.values()) for found in every], [list(found) for found in every]
@@ -49,11 +49,11 @@ def test_forests(mode, dtype, with_cost, case):
     nodes = np.array([0, case.n_nodes])
     arrays = _kernels.group_features(batch.indptr, batch.indices, batch.data, nodes, case.n_features)
     groups, examples = _kernels.Groups(nodes, *arrays), np.array([0, n])
-    values, costs, gradient = np.zeros(n), np.full(n, np.nan), np.zeros(forest.padded_size)
+    values, costs, gradient = np.zeros(n), np.full(n, np.nan), np.zeros(padding.padded_size(layout))
     _kernels.log_oracle(
-        batch, forest.shape, groups, examples, forest.for_search(case.w, dtype),
-        forest.pad_cost(cost, dtype) if with_cost else None, forest.pad_cost(counted, dtype), mode, 0, 1, values, costs,
-        gradient,
+        batch, case.forest.shape, groups, examples, padding.for_search(layout, case.w, dtype),
+        padding.pad_rows(layout, cost, dtype) if with_cost else None, padding.pad_rows(layout, counted, dtype), mode,
+        0, 1, values, costs, gradient,
     )  # fmt: skip
     expected = enumerated(case, scores, labellings, cost, counted)
     size = 1 + max((np.abs(found).max(initial=0.0) for found in scores), default=0.0)
@@ -68,7 +68,7 @@ def test_hierarchies(with_cost, found):
     cost, counted = tables(case, with_cost)
     labellings = [found.labellings(i) for i in range(n)]
     scores = [found.features(i, labellings[i]) @ found.w for i in range(n)]
-    values, costs, gradient = np.zeros(n), np.full(n, np.nan), np.zeros(found.structure.n_weights)
+    values, costs, gradient = np.zeros(n), np.full(n, np.nan), np.zeros(found.structure.layout.n_weights)
     model = found.structure.model(found.w)
     _kernels.hierarchy_log(batch, model, cost if with_cost else None, counted, 0, n, values, costs, gradient)
     tolerance = 10 * found.tolerance

@@ -17,15 +17,15 @@ from maxendnet.backends import Threads
 from maxendnet.losses import Hinge, Log
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
-from maxendnet.structures import Forest
-from maxendnet.structures.forest import LONGEST_IN_SINGLE, Parts
+from maxendnet.structures import Layout, Table
+from maxendnet.structures.forest import LONGEST_IN_SINGLE, BoundForest
+from maxendnet.structures.layout import Parts
 
 pytestmark = pytest.mark.usefixtures("every_level")
 
 
 def problem_of(case, loss):
-    forest = Forest(case.n_features, case.n_labels, case.n_edge_types, case.n_edge_features, case.n_tied)
-    return Problem(case.batch, forest, loss, Gaussian())
+    return Problem.pose(case.forest, loss, Gaussian())
 
 
 def magnitude(case):
@@ -220,12 +220,14 @@ def every_score(scores, cost=None):
 def test_log_whatever_the_ranges_of_edges_and_nodes(single, case, spread, size):
     # beliefs are scaled probabilities up to some range of the scores, and logarithms beyond: neither may lose a label
     batch = strategies.sized(case.batch)
-    forest = problem_of(case, Log()).structure
-    parts = forest.parts(case.w)
+    layout = case.layout
+    parts = layout.parts(case.w)
     ranges = [np.ptp(matrix) for matrix in parts.transitions]
     ranges[0] += sum(np.abs(x).max(initial=0.0) * np.ptp(m) for x, m in zip(batch.edge_features.T, parts.edge))
     stretch = spread / max(1e-3, max(ranges) * batch.max_children)
-    w = forest.join(Parts(size * parts.node, stretch * parts.transitions, stretch * parts.edge, size * parts.tied))
+    w = layout.join(
+        Parts(size * parts.node, stretch * parts.transitions, stretch * parts.edge, parts.siblings, size * parts.tied)
+    )
     case = replace(case, batch=batch, w=w)
     value, gradient = problem_of(case, Log()).losses(case.w, single=single)
     expected, expected_gradient = brute_force.log_loss_sum(case.w, case.batch, **case.kwargs)
@@ -238,7 +240,7 @@ def test_log_in_single_precision_when_child_and_parent_overrule_a_node():
     # label 1 of the middle node is 87.5 behind, where float32 ends, and each of its two edges gives it 40
     X = np.array([[0.0, 300.0], [87.5, 0.0], [0.0, 300.0]])
     w = np.array([1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 40.0])
-    problem = Problem(chains([X], [[1, 0, 1]]), Forest(2, 2, 1), Log(), Gaussian())
+    problem = Problem.pose(forest_of(chains([X], [[1, 0, 1]]), 2, 2, 1), Log(), Gaussian())
     value, gradient = problem.losses(w)
     assert_allclose(value, np.log1p(np.exp(80 - 87.5)), rtol=1e-10)
     rough, rough_gradient = problem.losses(w, single=True)
@@ -268,7 +270,7 @@ def test_large_weights(scale, data):
 def test_large_costs_in_single_precision():
     cost = np.array([[0.0, 1e40], [1e40, 0.0]])
     # float32 ends at 3e38
-    problem = Problem(chains([np.eye(2)], [[0, 0]]), Forest(2, 2, 1), Hinge(cost), Gaussian())
+    problem = Problem.pose(forest_of(chains([np.eye(2)], [[0, 0]]), 2, 2, 1), Hinge(cost), Gaussian())
     w = np.array([1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0])
     for one, other in zip(problem.losses(w), problem.losses(w, single=True)):
         assert_allclose(one, other)
@@ -278,38 +280,42 @@ def test_large_costs_in_single_precision():
 def test_a_long_chain(n):
     rng, L = np.random.default_rng(0), 3
     X, y, w = rng.normal(size=(n, L)), rng.integers(L, size=n), rng.normal(size=2 * L * L)
-    batch, forest = chains([X], [y]), Forest(L, L, 1)
-    log_partition, node, _ = forest.logsum(w, batch)
+    forest = forest_of(chains([X], [y]), L, L, 1)
+    log_partition, (node, _, _) = forest.logsum(w)
     right = (X @ w[: L * L].reshape(L, L))[np.arange(n), y].sum() + w[L * L :].reshape(L, L)[y[:-1], y[1:]].sum()
     for single, precision in ((False, 1e-11), (True, 1e-5)):
-        value, gradient = Problem(batch, forest, Log(), Gaussian()).losses(w, single=single)
+        value, gradient = Problem.pose(forest, Log(), Gaussian()).losses(w, single=single)
         assert_allclose(value, log_partition[0] - right, rtol=precision)
         expected = X.T @ (node - np.eye(L)[y])
-        assert_allclose(forest.parts(gradient).node, expected, atol=precision * n)
-        in_double = np.array_equal(gradient, Problem(batch, forest, Log(), Gaussian()).losses(w)[1])
+        assert_allclose(forest.layout.parts(gradient).node, expected, atol=precision * n)
+        in_double = np.array_equal(gradient, Problem.pose(forest, Log(), Gaussian()).losses(w)[1])
         assert in_double == (not single or n > LONGEST_IN_SINGLE)
-        value, gradient = Problem(batch, forest, Hinge(), Gaussian()).losses(w, single=single)
-        best, labels = forest.maximum(w, batch, cost=1 - np.eye(L))
+        value, gradient = Problem.pose(forest, Hinge(), Gaussian()).losses(w, single=single)
+        best, labels = forest.maximum(w, Table(1 - np.eye(L), forest.y))
         assert_allclose(value, best[0] - right, rtol=precision)
         if not single:
-            assert_allclose(forest.parts(gradient).node, X.T @ (np.eye(L)[labels] - np.eye(L)[y]), atol=1e-8)
+            assert_allclose(forest.layout.parts(gradient).node, X.T @ (np.eye(L)[labels] - np.eye(L)[y]), atol=1e-8)
 
 
 @pytest.mark.parametrize("n_labels", [1, 3, 8, 26, 32, 40])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_scores_that_are_no_numbers_still_give_labels(n_labels, bad):
     # a label beyond the last would be a place outside of the arrays
-    batch, forest = chains([np.ones((6, 2))], [np.zeros(6, dtype=int)]), Forest(2, n_labels, 1)
-    w = np.full(forest.n_weights, bad)
-    cost = 1 - np.eye(n_labels)
-    for labels in (forest.decode(w, batch), forest.maximum(w, batch)[1], forest.maximum(w, batch, cost=cost)[1]):
+    forest = forest_of(chains([np.ones((6, 2))], [np.zeros(6, dtype=int)]), 2, n_labels, 1)
+    w = np.full(forest.layout.n_weights, bad)
+    costs = Table(1 - np.eye(n_labels), forest.y)
+    for labels in (forest.decode(w), forest.maximum(w)[1], forest.maximum(w, costs)[1]):
         assert labels.min() >= 0
         assert labels.max() < n_labels
     for loss in (Hinge(), Log()):
-        Problem(batch, forest, loss, Gaussian()).losses(w)
+        Problem.pose(forest, loss, Gaussian()).losses(w)
 
 
 # ------------------------------------------------------------------------ blocks of examples, threads, empty batches
+
+
+def forest_of(batch, *sizes):
+    return BoundForest(Layout(*sizes), batch)
 
 
 def chains(X, y):
@@ -347,15 +353,15 @@ def test_a_batch_of_many_blocks_is_the_sum_of_its_examples(loss, n_jobs):
     X = [rng.normal(size=(n, n_features)) * (rng.random((n, n_features)) < 0.5) for n in lengths]
     y = [rng.integers(n_labels, size=n) for n in lengths]
     batch = chains(X, y)._replace(weights=rng.uniform(0.5, 2.0, size=len(lengths)))
-    forest = Forest(n_features, n_labels, 1)
-    w = rng.normal(size=forest.n_weights)
-    problem = Problem(batch, forest, loss, Gaussian(), backend=Threads(n_jobs))
+    forest = forest_of(batch, n_features, n_labels, 1)
+    w = rng.normal(size=forest.layout.n_weights)
+    problem = Problem.pose(forest, loss, Gaussian(), backend=Threads(n_jobs))
     if isinstance(loss, Log):
-        assert len(problem.blocks[0].examples) > 3
+        assert max(len(shard.groups.examples) for shard in problem.data.shards) > 3
     value, gradient = problem.losses(w)
     expected, slope = 0.0, np.zeros_like(w)
     for i in range(len(lengths)):
-        one = Problem(batch.take(i, i + 1), forest, loss, Gaussian()).losses(w)
+        one = Problem.pose(forest.take(i, i + 1), loss, Gaussian()).losses(w)
         expected, slope = expected + one[0], slope + one[1]
     assert_allclose(value, expected, rtol=1e-12)
     assert_allclose(gradient, slope, rtol=1e-9, atol=1e-9)
@@ -367,7 +373,7 @@ def test_a_batch_of_many_blocks_is_the_sum_of_its_examples(loss, n_jobs):
 @pytest.mark.parametrize("loss", [Hinge(), Log()], ids=["hinge", "log"])
 def test_examples_without_nodes(loss):
     batch = chains([np.zeros((0, 2))] * 3, [np.zeros(0)] * 3)
-    value, gradient = Problem(batch, Forest(2, 3, 1), loss, Gaussian()).losses(np.ones(15))
+    value, gradient = Problem.pose(forest_of(batch, 2, 3, 1), loss, Gaussian()).losses(np.ones(15))
     assert value == 0 and not gradient.any() and gradient.shape == (15,)
 
 
@@ -376,7 +382,7 @@ def test_nodes_without_features(loss):
     batch = chains([np.zeros((2, 1))], [[0, 1]])
     batch = batch._replace(indptr=np.zeros(3, np.int64), indices=batch.indices[:0], data=batch.data[:0])
     w = np.array([5.0, 7.0, 1.0, 2.0, 3.0, 4.0])
-    value, gradient = Problem(batch, Forest(1, 2, 1), loss, Gaussian()).losses(w)
+    value, gradient = Problem.pose(forest_of(batch, 1, 2, 1), loss, Gaussian()).losses(w)
     transitions = w[2:].reshape(2, 2)
     if isinstance(loss, Log):
         p = np.exp(transitions - logsumexp(transitions))
@@ -421,7 +427,7 @@ def test_messages(cost, message):
     with pytest.raises(ValueError, match=message):
         Hinge(cost).cost_matrix(2)
     with pytest.raises(ValueError, match=message):
-        Problem(chains([np.eye(2)], [[0, 1]]), Forest(2, 2, 1), Hinge(cost), Gaussian())
+        Problem.pose(forest_of(chains([np.eye(2)], [[0, 1]]), 2, 2, 1), Hinge(cost), Gaussian())
 
 
 @given(strategies.any_case(scales=(1.0,), max_nodes=2))
@@ -429,9 +435,9 @@ def test_messages(cost, message):
 def test_curvature_is_the_second_derivative_at_zero(case):
     """Where no two edges share a node."""
     batch = case.batch._replace(allowed=np.zeros((0, 0), dtype=np.uint8))
-    problem = Problem(batch, problem_of(case, Log()).structure, Log(), Gaussian())
+    problem = Problem.pose(BoundForest(case.layout, batch), Log(), Gaussian())
     step, found = 1e-4, []
     for unit in np.eye(problem.n_weights):
         above, below = (problem.losses(sign * step * unit)[1] @ unit for sign in (1, -1))
         found.append((above - below) / (2 * step))
-    assert_allclose(Log().curvature(problem), found, rtol=1e-5, atol=1e-7 * magnitude(case))
+    assert_allclose(problem.curvature(), found, rtol=1e-5, atol=1e-7 * magnitude(case))

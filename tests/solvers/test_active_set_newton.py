@@ -15,12 +15,11 @@ from maxendnet.priors import L1
 from maxendnet.problem import Problem
 from maxendnet.solvers import OWLQN, ActiveSetNewton, run
 from maxendnet.solvers.active_set_newton import hessian_diagonal
-from maxendnet.structures import Forest
+from maxendnet.structures.forest import BoundForest
 
 
 def problem_of(case, prior):
-    forest = Forest(case.n_features, case.n_labels, case.n_edge_types, case.n_edge_features, case.n_tied)
-    return Problem(case.batch, forest, Log(), prior, C=1.5)
+    return Problem.pose(case.forest, Log(), prior, C=1.5)
 
 
 def hessian(problem, w):
@@ -35,8 +34,8 @@ def hessian(problem, w):
 @settings(deadline=None, max_examples=30)
 @given(strategies.tree_cases(max_nodes=4, max_labels=3, scales=(1.0,)))
 def test_product_with_the_hessian(case):
-    problem, solver = problem_of(case, L1(0.1)), ActiveSetNewton()
-    problem.batch = problem.batch._replace(largest=5.0)
+    forest = BoundForest(case.layout, case.batch._replace(largest=5.0))
+    problem, solver = Problem.pose(forest, Log(), L1(0.1), C=1.5), ActiveSetNewton()
     state = solver._at(problem, case.w, solver.start(problem).curvature, single=False)
     v = np.random.default_rng(0).normal(size=len(case.w)) * 10.0**3
     expected = hessian(problem, case.w)
@@ -58,7 +57,8 @@ def test_diagonal_is_exact_for_the_edge_of_two_nodes():
     rng = np.random.default_rng(3)
     case = chain_problem(n_examples=5, lengths=(2, 2), seed=3)
     w = rng.normal(size=case.n_weights)
-    found, expected = case.structure.parts(hessian_diagonal(case, w)), case.structure.parts(np.diag(hessian(case, w)))
+    parts = case.structure.layout.parts
+    found, expected = parts(hessian_diagonal(case, w)), parts(np.diag(hessian(case, w)))
     assert_allclose(found.transitions, expected.transitions, rtol=1e-4)
     assert_allclose(found.edge, expected.edge, rtol=1e-4)
 
@@ -69,7 +69,7 @@ def chain_problem(n_examples=30, lengths=(1, 6), n_features=8, n_labels=4, lam=0
     X = [rng.normal(size=(rng.integers(*lengths, endpoint=True), n_features)) for _ in range(n_examples)]
     y = [(x @ true + rng.gumbel(size=(len(x), n_labels))).argmax(axis=1) for x in X]
     examples = Examples.build(X, y, edge_features=[rng.normal(size=(len(x) - 1, 1)) for x in X])
-    return L1CRF(lam=lam)._pose(examples, distinct_labels(examples.y))[0]
+    return L1CRF(lam=lam).pose(examples, distinct_labels(examples.y))[0]
 
 
 @pytest.mark.parametrize("lam", [0.05, 0.5, 5.0])

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
-from maxendnet import M3N, Examples, Gaussian, Hinge, Laplace, LapMEDN, MaxEnDNet
+from maxendnet import M3N, Chain, Examples, Gaussian, Hinge, Laplace, LapMEDN, MaxEnDNet
 from maxendnet.backends import Threads
 from maxendnet.problem import Problem
 from maxendnet.solvers import SMO, BlockFrankWolfe, ExponentiatedGradient, Extragradient, run
-from maxendnet.structures import Forest
+from maxendnet.structures.forest import BoundForest
 
 ONLINE, BATCH = ExponentiatedGradient(), ExponentiatedGradient(online=False)
 SOLVERS = [
@@ -29,9 +29,8 @@ every_solver = pytest.mark.parametrize("solver", SOLVERS)
 
 def problem_of(case, prior, C=0.7, n_jobs=1):
     """Sum-product works with scaled probabilities where the tree is small, or in logarithms: both occur."""
-    forest = Forest(case.n_features, case.n_labels, case.n_edge_types, case.n_edge_features, case.n_tied)
     batch = case.batch._replace(largest=5.0, max_children=4 if case.seed % 2 else 1 << 30)
-    return Problem(batch, forest, Hinge(case.cost), prior, C, Threads(n_jobs))
+    return Problem.pose(BoundForest(case.layout, batch), Hinge(case.cost), prior, C, Threads(n_jobs))
 
 
 def words(n=12, n_labels=3, separable=False, scale=1.0, seed=0):
@@ -43,7 +42,7 @@ def words(n=12, n_labels=3, separable=False, scale=1.0, seed=0):
 
 def dual_point(problem, probabilities):
     """``(eta, cost)`` of ``alpha_i = C u_i p_i``, p_i given as ``{labelling: probability}`` for every example."""
-    s, batch = problem.structure, problem.batch
+    s, batch = problem.structure.layout, problem.batch
     sizes = {"n_labels": s.n_labels, "n_features": s.n_features, "n_edge_types": s.n_edge_types}
     eta, cost = np.zeros(s.n_weights), 0.0
     for i, chances in enumerate(probabilities):
@@ -84,7 +83,7 @@ def test_own_potentials_are_enumeration(case):
     """After some steps of the online version: eta and the cost are those of alpha, made anew from its potentials."""
     problem = problem_of(case, Gaussian(variance=0.5, mean=0.1))
     result = run(ONLINE, problem, tol=0.0, max_passes=4, seed=0, warn=False)
-    state, s = result.state, problem.structure
+    state, s = result.state, problem.structure.layout
     chances = []
     for i in range(problem.n_examples):
         nodes = brute_force.example_nodes(problem.batch, i)
@@ -246,9 +245,8 @@ def test_empty_examples_and_examples_without_weight(solver):
 
 
 def small_problem(prior=None, C=0.7, n_jobs=1, n=60):
-    model = M3N()
-    problem, _ = model._pose(Examples.build(*words(n)), np.arange(3))
-    return Problem(problem.batch, problem.structure, Hinge(), prior or Gaussian(), C, Threads(n_jobs))
+    forest = Chain().bind(Examples.build(*words(n)), np.arange(3))
+    return Problem.pose(forest, Hinge(), prior or Gaussian(), C, Threads(n_jobs))
 
 
 @every_solver

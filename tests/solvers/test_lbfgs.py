@@ -9,19 +9,16 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from maxendnet import L2CRF
-from maxendnet.data.batch import encode
 from maxendnet.data.examples import as_examples
 from maxendnet.losses import Log
 from maxendnet.priors import Flat, Gaussian
 from maxendnet.problem import Problem
 from maxendnet.solvers.lbfgs import MOST_FEATURES_TOGETHER, Curvature
-from maxendnet.structures import Forest
+from maxendnet.structures import Chain
 
 
 def problem_of(X, y, prior, n_labels):
-    examples = as_examples(X, y)
-    batch = encode(examples, np.arange(n_labels), "chain")
-    return Problem(batch, Forest(examples.shape[1], n_labels, 1), Log(), prior)
+    return Problem.pose(Chain().bind(as_examples(X, y), np.arange(n_labels)), Log(), prior)
 
 
 def overlapping(n, n_features, seed=0):
@@ -73,4 +70,4 @@ def test_ends_in_rounding_with_a_tiny_gradient():
     rng = np.random.default_rng(42)
     model = L2CRF(lam=1.0, tol=1e-30, warm_start=True).fit(rng.normal(size=(45, 10)), rng.integers(3, size=45))
     assert model.n_passes_ < 100
-    assert np.linalg.norm(model._state[1].gradient) < 1e-7
+    assert np.linalg.norm(model.warm_state[1].gradient) < 1e-7

@@ -14,7 +14,7 @@ CHAINS = CASES["chains"][0]
 def test_agrees_with_the_linear_programme(radius):
     exact = L1M3N(C=0.7, radius=radius, solver=ConstraintGeneration(), tol=1e-9, random_state=0).fit(CHAINS)
     model = L1M3N(C=0.7, radius=radius, solver=ProjectedSubgradient(), tol=0.01, max_passes=20000).fit(CHAINS)
-    assert np.abs(model._w).sum() <= radius * (1 + 1e-12)
+    assert np.abs(model.model_.weights).sum() <= radius * (1 + 1e-12)
     assert exact.dual_ * (1 - 1e-9) <= model.objective_ <= exact.objective_ * 1.01
     assert model.dual_ <= exact.objective_ * (1 + 1e-9)
     assert model.which_ in ("average", "best")

@@ -14,15 +14,13 @@ from scipy.special import logsumexp
 from maxendnet import L1CRF, L2CRF, M3N, Gaussian, Log, MaxEnDNet
 from maxendnet.problem import Problem
 from maxendnet.solvers import LBFGS, SDCA, run
-from maxendnet.structures import Forest
 
 
 def problem_of(case, prior=None, C=0.8):
-    forest = Forest(case.n_features, case.n_labels, case.n_edge_types, case.n_edge_features, case.n_tied)
     if prior is None:  # another variance and mean for every weight
         rng = np.random.default_rng(case.seed)
-        prior = Gaussian(rng.uniform(0.5, 2.0, forest.n_weights), rng.normal(size=forest.n_weights))
-    return Problem(case.batch, forest, Log(), prior, C)
+        prior = Gaussian(rng.uniform(0.5, 2.0, case.layout.n_weights), rng.normal(size=case.layout.n_weights))
+    return Problem.pose(case.forest, Log(), prior, C)
 
 
 def distributions(problem, case, state):

@@ -126,7 +126,7 @@ def test_another_C_with_another_slack(solver, slack):
 def test_the_result_is_the_same_for_any_number_of_threads(solver):
     X, y = data(4)
     one, two = (quiet_fit(model_for(solver, max_passes=20, tol=1e-9, n_jobs=n), X, y) for n in (1, 2))
-    assert np.array_equal(one._w, two._w) and one.dual_ == two.dual_
+    assert np.array_equal(one.model_.weights, two.model_.weights) and one.dual_ == two.dual_
 
 
 @pytest.mark.parametrize("solver", GAUSSIAN + BALL, ids=name)
@@ -141,7 +141,7 @@ def test_empty_examples_and_examples_of_weight_zero_change_nothing(solver):
 
 def test_the_fingerprint_tells_examples_apart():
     X, y = data(6)
-    pose = lambda X, prior=None, **kw: MaxEnDNet(prior, **kw)._pose(*examples(X, y))[0].fingerprint  # noqa: E731
+    pose = lambda X, prior=None, **kw: MaxEnDNet(prior, **kw).pose(*examples(X, y))[0].fingerprint  # noqa: E731
     first = pose(X)
     assert pose(X) == first == pose(X, L1Ball(3.0), C=7.0)
     changed = [x.copy() for x in X]
@@ -159,7 +159,7 @@ def examples(X, y):
 
 def test_a_state_of_another_problem_is_not_used():
     X, y = data(7)
-    problem = MaxEnDNet()._pose(*examples(X, y))[0]
+    problem = MaxEnDNet().pose(*examples(X, y))[0]
     warm = run(CuttingPlane("one"), problem, tol=1e-3).state
     fresh = CuttingPlane("n").start(problem, warm)
     assert len(np.unique(fresh.groups)) > 1

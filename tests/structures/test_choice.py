@@ -12,7 +12,8 @@ from maxendnet.losses import Hinge, Log
 from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
-from maxendnet.structures import Choice
+from maxendnet.structures import Choice, Layout
+from maxendnet.structures.competing import BoundChoice
 
 pytestmark = pytest.mark.usefixtures("every_level")
 
@@ -21,15 +22,15 @@ def large():
     rng = np.random.default_rng(1)
     sizes = rng.integers(0, 300, size=20)
     y = [np.where(np.arange(n) == rng.integers(max(n, 1)), rng.integers(1, 4), 0) for n in sizes]
-    batch = encode(Examples.build([rng.normal(size=(n, 5)) for n in sizes], y), np.arange(4), "choice")
-    structure = Choice(5, 4, 0)
-    return batch, structure, rng.normal(size=structure.n_weights)
+    batch = encode(Examples.build([rng.normal(size=(n, 5)) for n in sizes], y), np.arange(4), "independent")
+    structure = BoundChoice(Layout(5, 4), batch)
+    return structure, rng.normal(size=structure.layout.n_weights)
 
 
 def test_threads_give_the_same_bits():
-    batch, structure, w = large()
+    structure, w = large()
     for loss in (Hinge(), Log()):
-        found = [Problem(batch, structure, loss, Gaussian(), backend=Threads(n)).losses(w) for n in (1, 2, 3)]
+        found = [Problem.pose(structure, loss, Gaussian(), backend=Threads(n)).losses(w) for n in (1, 2, 3)]
         for value, slope in found[1:]:
             assert value == found[0][0]
             assert_array_equal(slope, found[0][1])
@@ -37,17 +38,17 @@ def test_threads_give_the_same_bits():
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e308])
 def test_labels_stay_within_bounds_where_scores_are_no_numbers(value):
-    batch, structure, w = large()
+    structure, w = large()
     w[::3] = value
     with np.errstate(all="ignore"):
         found = [
-            structure.decode(w, batch),
-            structure.sample(w, batch, 2, np.random.default_rng(0)),
-            structure.top(w, batch, 2)[1],
+            structure.decode(w),
+            structure.sample(w, 2, np.random.default_rng(0)),
+            structure.top(w, 2)[1],
         ]
-        structure.logsum(w, batch)
+        structure.logsum(w)
         for loss in (Hinge(), Log(), SoftHinge()):
-            Problem(batch, structure, loss, Gaussian()).losses(w)
+            Problem.pose(structure, loss, Gaussian()).losses(w)
     for labels in found:
         assert labels.min() >= -1 and labels.max() < structure.n_labels
 
@@ -60,11 +61,11 @@ def test_curvature_is_the_diagonal_of_the_hessian_at_zero():
     examples = Examples.build(
         X, [[0, 0, 2], [0, 0]], labels=[0, 1, 2], allowed=[np.array(a, bool) for a in allowed], weights=[1.0, 0.5]
     )
-    batch, structure = encode(examples, np.arange(3), "choice"), Choice(3, 3, 0)
-    problem = Problem(batch, structure, Log(), Gaussian())
+    structure = Choice(rest=0).bind(examples, np.arange(3))
+    problem = Problem.pose(structure, Log(), Gaussian())
 
     def slope(w):
         return problem.losses(w)[1]
 
-    hessian = approx_fprime(np.zeros(structure.n_weights), slope, 1e-6)
-    assert_allclose(structure.curvature(batch), np.diag(hessian), atol=1e-5)
+    hessian = approx_fprime(np.zeros(structure.layout.n_weights), slope, 1e-6)
+    assert_allclose(structure.curvature(), np.diag(hessian), atol=1e-5)

@@ -1,22 +1,24 @@
-"""Every aggregate of hierarchies and choices against enumeration."""
+"""Every aggregate of hierarchies and choices against enumeration; features, scores and excess of all structures."""
 
 from __future__ import annotations
 
 import brute_force
 import numpy as np
 import pytest
-from enumerated import cases, problem_of
+from enumerated import all_cases, cases, problem_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from plain_structure import BoundPlain
 from scipy.special import logsumexp
 
 from maxendnet.losses import Hinge, Log
+from maxendnet.losses.slack import SlackPrice
 from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors import Gaussian, Laplace
 from maxendnet.problem import Problem
 from maxendnet.solvers import BlockFrankWolfe
-from maxendnet.structures.differences import differences
+from maxendnet.structures.base import Marginals, Table, differences, excess, unpack
 
 pytestmark = pytest.mark.usefixtures("every_level")
 
@@ -24,9 +26,9 @@ pytestmark = pytest.mark.usefixtures("every_level")
 @given(cases())
 @settings(deadline=None, max_examples=300)
 def test_maximum_is_enumeration(case):
-    values, labels = case.structure.maximum(case.w, case.batch)
+    values, labels = case.structure.maximum(case.w)
     assert labels.dtype == np.int32
-    assert_array_equal(case.structure.decode(case.w, case.batch), labels)
+    assert_array_equal(case.structure.decode(case.w), labels)
     for i, (begin, end) in enumerate(case.nodes):
         every = case.labellings(i)
         scores = case.features(i, every) @ case.w
@@ -39,7 +41,7 @@ def test_maximum_is_enumeration(case):
 @given(cases())
 @settings(deadline=None, max_examples=300)
 def test_logsum_is_enumeration(case):
-    values, node, edge = case.structure.logsum(case.w, case.batch, edges=True)
+    values, (node, edge, _) = case.structure.logsum(case.w, cliques=True)
     n_labels = case.case.n_labels
     for i, (begin, end) in enumerate(case.nodes):
         every = case.labellings(i)
@@ -60,7 +62,7 @@ def test_logsum_is_enumeration(case):
 @given(cases())
 @settings(deadline=None, max_examples=300)
 def test_max_marginals_are_enumeration(case):
-    found = case.structure.max_marginals(case.w, case.batch)
+    found = case.structure.max_marginals(case.w)
     for i, (begin, end) in enumerate(case.nodes):
         every = case.labellings(i)
         scores = case.features(i, every) @ case.w
@@ -75,7 +77,7 @@ def test_max_marginals_are_enumeration(case):
 @settings(deadline=None, max_examples=60)
 def test_samples_have_the_frequencies_of_enumeration(case):
     n_draws = 3000
-    drawn = case.structure.sample(case.w, case.batch, n_draws, np.random.default_rng(case.case.seed))
+    drawn = case.structure.sample(case.w, n_draws, np.random.default_rng(case.case.seed))
     every = case.labellings(0)
     scores = case.features(0, every) @ case.w
     p = np.clip(np.exp(scores - logsumexp(scores)), 0.0, 1.0)
@@ -110,7 +112,7 @@ def test_hinge_is_enumeration(case):
 def test_hinge_subgradient_is_that_of_the_worst_labelling(case):
     slope = problem_of(case, Hinge(case.case.cost)).losses(case.w)[1]
     cost = 1.0 - np.eye(case.case.n_labels) if case.case.cost is None else case.case.cost
-    labels = case.structure.maximum(case.w, case.batch, cost)[1]
+    labels = case.structure.maximum(case.w, Table(cost, case.batch.y))[1]
     expected = np.zeros_like(case.w)
     for i, (begin, end) in enumerate(case.nodes):
         truth, worst = case.features(i, [brute_force.example_truth(case.batch, i), tuple(labels[begin:end].tolist())])
@@ -126,7 +128,7 @@ def test_log_and_soft_hinge_are_enumeration(temperature, case):
     loss = Log() if temperature is None else SoftHinge(case.case.cost, temperature=temperature)
     T = temperature or 1.0
     problem = problem_of(case, loss)
-    value, slope = problem.losses(case.w)
+    value, slope, expected_cost, _ = problem.look(case.w)
     expected, gradient, total = 0.0, np.zeros_like(case.w), 0.0
     for i in range(case.case.n_examples):
         every, u = case.labellings(i), case.batch.weights[i]
@@ -142,7 +144,7 @@ def test_log_and_soft_hinge_are_enumeration(temperature, case):
     assert_allclose(value, expected, atol=tolerance)
     assert_allclose(slope, gradient, atol=tolerance)
     if temperature is not None:
-        assert_allclose(problem.loss.expected_cost, total, atol=tolerance)
+        assert_allclose(expected_cost, total, atol=tolerance)
 
 
 @pytest.mark.parametrize("prior", [Gaussian(0.5), Laplace(4.0)], ids=["gaussian", "laplace"])
@@ -151,14 +153,14 @@ def test_log_and_soft_hinge_are_enumeration(temperature, case):
 def test_block_by_block_is_enumeration(prior, case, seed, inner):
     """After some steps: dual weights on possible labellings, eta is theirs, and gaps and hinges are those of all."""
     C = 0.7
-    problem = Problem(case.batch, case.structure, Hinge(case.case.cost), prior, C)
+    problem = Problem.pose(case.structure, Hinge(case.case.cost), prior, C)
     solver = BlockFrankWolfe(ramp=0, inner=inner)
     state = solver.start(problem, seed=seed, tol=1e-9)  # in double precision
     for _ in range(3):
         state = solver.step(problem, state)
-    along = case.structure.unpad(state.eta)
+    along = case.structure.blocks.unpad(state.eta)
     solver.refresh_eta(problem, state)
-    eta = case.structure.unpad(state.eta)
+    eta = case.structure.blocks.unpad(state.eta)
     assert_allclose(along, eta, atol=1e-9 * (1 + np.abs(eta).max(initial=0.0)))
     owner, alpha, price, labels = state.sets.labellings()
     ends = np.cumsum([case.nodes[i][1] - case.nodes[i][0] for i in owner]).astype(int)
@@ -190,7 +192,7 @@ def test_differences_are_those_of_the_features(case, n_rows, seed):
     rng = np.random.default_rng(seed)
     examples = rng.integers(case.case.n_examples, size=n_rows)
     chosen = [case.labellings(i)[rng.integers(len(case.labellings(i)))] for i in examples]
-    rows = differences(case.structure, case.batch, examples, np.array(sum(chosen, ()), dtype=np.int32))
+    rows = differences(case.structure, examples, np.array(sum(chosen, ()), dtype=np.int32))
     for i, y, row in zip(examples, chosen, rows.toarray()):
         truth, other = case.features(i, [brute_force.example_truth(case.batch, i), y])
         assert_allclose(row, truth - other, atol=1e-12)
@@ -199,7 +201,7 @@ def test_differences_are_those_of_the_features(case, n_rows, seed):
 @given(cases(max_nodes=4), st.integers(1, 9))
 @settings(deadline=None, max_examples=100)
 def test_the_k_best_are_enumeration(case, k):
-    values, labels = case.structure.top(case.w, case.batch, k)
+    values, labels = case.structure.top(case.w, k)
     assert values.shape == (case.case.n_examples, k) and labels.shape == (k, case.case.n_nodes)
     for i, (begin, end) in enumerate(case.nodes):
         every = case.labellings(i)
@@ -210,3 +212,114 @@ def test_the_k_best_are_enumeration(case, k):
         assert len(set(found)) == len(ranked)
         assert_allclose([scores[every.index(y)] for y in found], ranked, atol=case.tolerance)
         assert np.isneginf(values[i, len(ranked) :]).all() and (labels[len(ranked) :, begin:end] == -1).all()
+
+
+# ---- features and scores ---------------------------------------------------------------------------------------------
+
+
+def random_labelling(case, rng):
+    """A labelling of all examples, and its features for each."""
+    chosen = [every[rng.integers(len(every))] for every in map(case.labellings, range(case.case.n_examples))]
+    features = [case.features(i, [y])[0] for i, y in enumerate(chosen)]
+    return np.array(sum(chosen, ()), dtype=np.int32), np.array(features)
+
+
+def mixture(case, rng, n_labellings=3):
+    """Some labellings of every example in random shares, as marginals; and the features of each mixture."""
+    n, L, batch = case.case.n_nodes, case.case.n_labels, case.batch
+    q = Marginals(np.zeros((n, L)), np.zeros((n, L, L)), np.zeros((n, L, L, L)))
+    features = np.zeros((case.case.n_examples, case.structure.layout.n_weights))
+    share = rng.dirichlet(np.ones(n_labellings), size=case.case.n_examples)
+    for k in range(n_labellings):
+        labels, rows = random_labelling(case, rng)
+        features += share[:, k, None] * rows
+        for i, (begin, end) in enumerate(case.nodes):
+            for t in range(begin, end):
+                u, a, parent = share[i, k], labels[t], batch.parent[t]
+                q.node[t, a] += u
+                if parent >= 0:  # rows are labels of the node that the user wrote first
+                    q.edge[t][(a, labels[parent]) if batch.flipped[t] else (labels[parent], a)] += u
+                    left = brute_force.left_sibling(batch, t)
+                    if left is not None:
+                        q.siblings[t, labels[parent], labels[left], a] += u
+    return q, features
+
+
+@pytest.mark.parametrize("draw", [random_labelling, mixture])
+@given(case=all_cases(), seed=st.integers(0, 2**32 - 1))
+@settings(deadline=None, max_examples=150)
+def test_features_and_scores_are_adjoint_and_those_of_the_labellings(draw, case, seed):
+    rng = np.random.default_rng(seed)
+    w, weight = rng.normal(size=len(case.w)), rng.normal(size=case.case.n_examples)
+    q, features = draw(case, rng)
+    tolerance = 1e-12 * (1 + np.abs(w).max(initial=0) * sum(np.abs(x).sum() for x in case.values) + case.case.n_nodes)
+    scores = case.structure.score(w, q)
+    assert scores.shape == weight.shape
+    assert_allclose(scores, features @ w, atol=tolerance)
+    found = case.structure.features(q, weight)
+    assert_allclose(found, weight @ features, atol=tolerance * (1 + np.abs(weight).max()))
+    assert_allclose(weight @ scores, w @ found, atol=10 * tolerance * (1 + np.abs(weight).sum()))
+    assert_allclose(case.structure.features(q), features.sum(axis=0), atol=tolerance * case.case.n_examples)
+
+
+# ---- the excess over the truth ---------------------------------------------------------------------------------------
+
+
+def has_a_tie(case, table):
+    """Whether two labellings of an example might both be taken for the best."""
+    for i, (begin, _) in enumerate(case.nodes):
+        every = case.labellings(i)
+        scores = case.features(i, every) @ case.w
+        if table is not None:
+            added = table.at_nodes()
+            scores = scores + [sum(added[begin + t, a] for t, a in enumerate(y)) for y in every]
+        best = np.sort(scores)[::-1]
+        if len(best) > 1 and best[0] - best[1] <= 10 * case.tolerance:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("gradient", [True, False])
+@pytest.mark.parametrize("aggregate", ["maximum", "logsum"])
+@given(case=all_cases(max_nodes=4), data=st.data())
+@settings(deadline=None, max_examples=150)
+def test_the_excess_of_a_structure_is_that_of_its_aggregates(aggregate, gradient, case, data):
+    """What kernels compute in one go is ``aggregate(w, table) - score(truth)`` and the features of both."""
+    rng, L = np.random.default_rng(case.case.seed), case.case.n_labels
+    table, counted = (Table(rng.normal(size=(L, L)), case.batch.y) if data.draw(st.booleans()) else None for _ in "ab")
+    if table is not None and data.draw(st.booleans()):
+        np.fill_diagonal(table.rows, 0.0)
+    price = data.draw(st.sampled_from([None, SlackPrice("squared", 0.7), SlackPrice("kl", 0.7)]))
+    options = {"counted": counted, "price": price, "gradient": gradient}
+    own = excess(case.structure, aggregate, case.w, table, **options)
+    plain = BoundPlain(case.structure)
+    composed = excess(plain, aggregate, case.w, table, **options)
+    assert set(plain.calls) >= {aggregate, "score"}
+    scale = 1 + case.batch.weights.max() + max(np.abs(x).sum() for x in case.values)
+    tolerance = 10 * case.tolerance * scale
+    assert_allclose(own.values, composed.values, atol=tolerance)
+    packed = excess(case.structure, aggregate, case.w, table, **options, packed=True)
+    assert_array_equal(packed.values, own.values)
+    if not gradient:
+        assert own.slope.size == composed.slope.size == packed.slope.size == 0
+        return
+    assert_array_equal(unpack(case.structure, packed.slope), own.slope)
+    if aggregate == "maximum" and has_a_tie(case, table):
+        return
+    if price is not None:  # the price of a value may change as fast as 1 / C
+        tolerance *= 10 * (1 + own.values.max())
+    assert_allclose(own.slope, composed.slope, atol=tolerance)
+    assert_allclose(own.counted, composed.counted, atol=tolerance)
+    if counted is None:
+        assert not own.counted.any()
+
+
+@given(cases(min_nodes=1, max_nodes=4), st.integers(1, 4), st.integers(0, 2**32 - 1))
+@settings(deadline=None, max_examples=50)
+def test_differences_from_features_alone(case, n_rows, seed):
+    rng = np.random.default_rng(seed)
+    examples = rng.integers(case.case.n_examples, size=n_rows)
+    chosen = [case.labellings(i)[rng.integers(len(case.labellings(i)))] for i in examples]
+    labels = np.array(sum(chosen, ()), dtype=np.int32)
+    composed = differences(BoundPlain(case.structure), examples, labels)
+    assert_allclose(composed.toarray(), differences(case.structure, examples, labels).toarray(), atol=1e-12)

@@ -1,4 +1,4 @@
-"""Every aggregate of Forest against enumeration: by labellings where there are few, by one big array where not.
+"""Every aggregate of forests against enumeration: by labellings where there are few, by one big array where not.
 
 A batch tells how large its numbers are and how many children a node has (``largest``, ``max_children``). Without them
 everything is searched in double and summed in logarithms; so cases come with and without (`sized`), and both paths
@@ -22,8 +22,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 
 from maxendnet import _kernels
-from maxendnet.structures import Forest
-from maxendnet.structures.forest import LOGARITHMIC, SCALED, Parts, single_is_enough
+from maxendnet.structures.base import Table
+from maxendnet.structures.forest import LOGARITHMIC, SCALED, BoundForest, single_is_enough, sum_mode
+from maxendnet.structures.layout import Layout, Parts
+from maxendnet.structures.padding import for_search, lanes, pad, pad_rows, padded_size, unpad
 
 pytestmark = pytest.mark.usefixtures("every_level")
 
@@ -31,8 +33,8 @@ pytestmark = pytest.mark.usefixtures("every_level")
 N_LABELS = [1, 2, 8, 9, 16, 17, 25, 31, 33, 40, 70]
 
 
-def forest_of(case):
-    return Forest(case.n_features, case.n_labels, case.n_edge_types, case.n_edge_features, case.n_tied)
+def forest_of(batch, *sizes):
+    return BoundForest(Layout(*sizes), batch)
 
 
 # ------------------------------------------------------------------------------------------------ what is expected
@@ -109,7 +111,7 @@ def assert_exists(scores, labels):
 
 
 def check_maximum(case, expect=by_labellings):
-    values, labels = forest_of(case).maximum(case.w, case.batch)
+    values, labels = case.forest.maximum(case.w)
     assert values.shape == (case.n_examples,) and labels.shape == (case.n_nodes,) and labels.dtype == np.int32
     for i, scores in enumerate(example_scores(case)):
         tolerance = 1e-13 * magnitude(scores)
@@ -120,7 +122,7 @@ def check_maximum(case, expect=by_labellings):
 
 
 def check_decode(case, expect=by_labellings):
-    labels = forest_of(case).decode(case.w, case.batch)
+    labels = case.forest.decode(case.w)
     assert labels.shape == (case.n_nodes,) and labels.dtype == np.int32
     # 2^-24 is the rounding of a float32 and there is one for every addition, of which there are few
     precision = 1e-6 if single_is_enough(case.w, case.batch) else 1e-13
@@ -132,7 +134,7 @@ def check_decode(case, expect=by_labellings):
 
 
 def check_max_marginals(case, expect=by_labellings):
-    found = forest_of(case).max_marginals(case.w, case.batch)
+    found = case.forest.max_marginals(case.w)
     assert found.shape == (case.n_nodes, case.n_labels)
     for i, scores in enumerate(example_scores(case)):
         assert_allclose(
@@ -141,8 +143,8 @@ def check_max_marginals(case, expect=by_labellings):
 
 
 def check_logsum(case, expect=by_labellings):
-    forest = forest_of(case)
-    values, node, edge = forest.logsum(case.w, case.batch, edges=True)
+    forest = case.forest
+    values, (node, edge, _) = forest.logsum(case.w, cliques=True)
     assert values.shape == (case.n_examples,) and node.shape == (case.n_nodes, case.n_labels)
     assert edge.shape == (case.n_nodes, case.n_labels, case.n_labels)
     for i, scores in enumerate(example_scores(case)):
@@ -160,14 +162,14 @@ def check_logsum(case, expect=by_labellings):
             atol=tolerance,
         )
     assert not edge[case.batch.parent < 0].any()
-    again, same, nothing = forest.logsum(case.w, case.batch)
+    again, (same, nothing, _) = forest.logsum(case.w)
     assert nothing is None
     assert_allclose(again, values, rtol=1e-15)
     assert_allclose(same, node, rtol=1e-12, atol=1e-15)
 
 
 def check_top(case, k, expect=by_labellings):
-    values, labels = forest_of(case).top(case.w, case.batch, k)
+    values, labels = case.forest.top(case.w, k)
     assert values.shape == (case.n_examples, k) and labels.shape == (k, case.n_nodes)
     for i, scores in enumerate(example_scores(case)):
         ranked = expect(scores).ranked[:k]
@@ -190,7 +192,7 @@ def assert_frequencies(frequency, probability, n_draws):
 
 
 def check_sample(case, expect=by_labellings, n_draws=4000):
-    labels = forest_of(case).sample(case.w, case.batch, n_draws, np.random.default_rng(case.seed))
+    labels = case.forest.sample(case.w, n_draws, np.random.default_rng(case.seed))
     assert labels.shape == (n_draws, case.n_nodes) and labels.dtype == np.int32
     for i, scores in enumerate(example_scores(case)):
         found, expected = labels[:, example_slice(case.batch, i)], expect(scores)
@@ -226,7 +228,7 @@ def test_maximum_is_enumeration(case):
 @settings(deadline=None)
 def test_maximum_with_costs_is_enumeration(case):
     cost = 1.0 - np.eye(case.n_labels) if case.cost is None else case.cost
-    values, labels = forest_of(case).maximum(case.w, case.batch, cost)
+    values, labels = case.forest.maximum(case.w, Table(cost, case.batch.y))
     for i, scores in enumerate(example_scores(case)):
         truth, tolerance = brute_force.example_truth(case.batch, i), 1e-13 * magnitude(scores)
         found = labels[example_slice(case.batch, i)]
@@ -311,29 +313,29 @@ def test_isolated_nodes_need_no_transitions(n_labels):
     w = rng.normal(size=2 * n_labels)
     batch = chain_of(rng.normal(size=(4, 2)))
     batch = batch._replace(parent=np.full(4, -1, np.int32))
-    forest = Forest(2, n_labels, n_edge_types=0)
+    forest = forest_of(batch, 2, n_labels, 0)
     node_scores = batch.data.reshape(4, 2) @ w.reshape(2, n_labels)
-    values, node, edge = forest.logsum(w, batch, edges=True)
+    values, (node, edge, _) = forest.logsum(w, cliques=True)
     assert_allclose(values, [logsumexp(node_scores, axis=1).sum()])
     assert_allclose(node, np.exp(node_scores - logsumexp(node_scores, axis=1, keepdims=True)))
     assert not edge.any()
-    assert_allclose(forest.maximum(w, batch)[0], [node_scores.max(axis=1).sum()])
-    assert_array_equal(forest.decode(w, batch), node_scores.argmax(axis=1))
+    assert_allclose(forest.maximum(w)[0], [node_scores.max(axis=1).sum()])
+    assert_array_equal(forest.decode(w), node_scores.argmax(axis=1))
 
 
 def test_a_single_label_leaves_no_choice():
     w = np.array([1.0, -2.0, 0.5])  # two features, one transition
     batch = chain_of(np.array([[1.0, 1.0], [2.0, 0.0], [0.0, 3.0]]))
-    forest, score = Forest(2, 1, 1), -1.0 + 2.0 - 6.0 + 2 * 0.5
-    values, node, edge = forest.logsum(w, batch, edges=True)
+    forest, score = forest_of(batch, 2, 1, 1), -1.0 + 2.0 - 6.0 + 2 * 0.5
+    values, (node, edge, _) = forest.logsum(w, cliques=True)
     assert values == pytest.approx([score], abs=1e-14)
     assert node.tolist() == [[1.0]] * 3 and edge.ravel().tolist() == [0.0, 1.0, 1.0]
-    assert forest.maximum(w, batch)[0] == pytest.approx([score], abs=1e-14)
-    assert forest.max_marginals(w, batch) == pytest.approx(np.full((3, 1), score), abs=1e-14)
-    values, labels = forest.top(w, batch, 2)
+    assert forest.maximum(w)[0] == pytest.approx([score], abs=1e-14)
+    assert forest.max_marginals(w) == pytest.approx(np.full((3, 1), score), abs=1e-14)
+    values, labels = forest.top(w, 2)
     assert values[0, 0] == pytest.approx(score, abs=1e-14) and values[0, 1] == -np.inf
     assert labels.tolist() == [[0, 0, 0], [-1, -1, -1]]
-    assert not forest.sample(w, batch, 5, np.random.default_rng(0)).any()
+    assert not forest.sample(w, 5, np.random.default_rng(0)).any()
 
 
 # ------------------------------------------------------------------------------------------- empty and without labels
@@ -342,41 +344,43 @@ def test_a_single_label_leaves_no_choice():
 def test_examples_without_nodes():
     w = np.arange(6.0)
     batch = empty_batch()._replace(offsets=np.zeros(3, np.int64), weights=np.ones(2))
-    forest = Forest(1, 2, 1)
-    values, node, edge = forest.logsum(w, batch, edges=True)
+    forest = forest_of(batch, 1, 2, 1)
+    values, (node, edge, _) = forest.logsum(w, cliques=True)
     assert values.tolist() == [0.0, 0.0] and node.shape == (0, 2) and edge.shape == (0, 2, 2)
-    values, labels = forest.maximum(w, batch)
+    values, labels = forest.maximum(w)
     assert values.tolist() == [0.0, 0.0] and labels.shape == (0,)
-    assert forest.max_marginals(w, batch).shape == (0, 2)
-    assert forest.sample(w, batch, 3, np.random.default_rng(0)).shape == (3, 0)
-    values, labels = forest.top(w, batch, 2)  # there is one labelling, the empty one
+    assert forest.max_marginals(w).shape == (0, 2)
+    assert forest.sample(w, 3, np.random.default_rng(0)).shape == (3, 0)
+    values, labels = forest.top(w, 2)  # there is one labelling, the empty one
     assert values.tolist() == [[0.0, -np.inf]] * 2 and labels.shape == (2, 0)
 
 
 def test_no_examples():
-    w, batch, forest = np.arange(6.0), empty_batch(), Forest(1, 2, 1)
-    assert forest.logsum(w, batch)[0].shape == forest.maximum(w, batch)[0].shape == (0,)
-    assert forest.decode(w, batch).shape == (0,)
-    assert forest.top(w, batch, 2)[0].shape == (0, 2)
-    assert forest.sample(w, batch, 2, np.random.default_rng(0)).shape == (2, 0)
+    w, forest = np.arange(6.0), forest_of(empty_batch(), 1, 2, 1)
+    assert forest.logsum(w)[0].shape == forest.maximum(w)[0].shape == (0,)
+    assert forest.decode(w).shape == (0,)
+    assert forest.top(w, 2)[0].shape == (0, 2)
+    assert forest.sample(w, 2, np.random.default_rng(0)).shape == (2, 0)
 
 
 @given(strategies.any_case(max_nodes=3))
 @settings(deadline=None, max_examples=20)
 def test_true_labels_are_not_looked_at(case):
-    forest, unknown = forest_of(case), case.batch._replace(y=np.zeros(0, np.int32))
-    assert_array_equal(forest.decode(case.w, unknown), forest.decode(case.w, case.batch))
-    for one, other in zip(forest.maximum(case.w, unknown), forest.maximum(case.w, case.batch)):
+    forest, unknown = case.forest, BoundForest(case.layout, case.batch._replace(y=np.zeros(0, np.int32)))
+    assert_array_equal(unknown.decode(case.w), forest.decode(case.w))
+    for one, other in zip(unknown.maximum(case.w), forest.maximum(case.w)):
         assert_array_equal(one, other)
-    for one, other in zip(forest.logsum(case.w, unknown), forest.logsum(case.w, case.batch)):
-        assert_array_equal(one, other)
+    (values, marginals), (other_values, other_marginals) = unknown.logsum(case.w), forest.logsum(case.w)
+    assert_array_equal(values, other_values)
+    assert_array_equal(marginals.node, other_marginals.node)
+    assert marginals.edge is None and other_marginals.edge is None
 
 
 @given(strategies.any_case())
 @settings(deadline=None, max_examples=20)
 def test_draws_follow_the_seed(case):
-    forest = forest_of(case)
-    draws = [forest.sample(case.w, case.batch, 4, np.random.default_rng(seed)) for seed in (1, 1)]
+    forest = case.forest
+    draws = [forest.sample(case.w, 4, np.random.default_rng(seed)) for seed in (1, 1)]
     assert_array_equal(*draws)
 
 
@@ -400,9 +404,9 @@ def check_huge(case):
     check_decode(case)
     check_max_marginals(case)
     check_top(case, 3)
-    forest = forest_of(case)
-    values, node, edge = forest.logsum(case.w, case.batch, edges=True)
-    labels = forest.sample(case.w, case.batch, 20, np.random.default_rng(case.seed))
+    forest = case.forest
+    values, (node, edge, _) = forest.logsum(case.w, cliques=True)
+    labels = forest.sample(case.w, 20, np.random.default_rng(case.seed))
     assert np.isfinite(values).all() and np.isfinite(node).all() and np.isfinite(edge).all()
     assert_allclose(node.sum(axis=1), 1.0)
     for i, scores in enumerate(example_scores(case)):
@@ -437,7 +441,7 @@ def test_features_of_1e100(case):
 def test_marginals_of_a_tie_far_from_zero():
     # log 2 is invisible beside 1e17, and yet there are two labels
     batch = chain_of([[1e17]])
-    _, node, _ = Forest(1, 2, 1).logsum(np.array([1.0, 1.0, 0.0, 0.0, 0.0, 1000.0]), batch)
+    _, (node, _, _) = forest_of(batch, 1, 2, 1).logsum(np.array([1.0, 1.0, 0.0, 0.0, 0.0, 1000.0]))
     assert_allclose(node, [[0.5, 0.5]])
 
 
@@ -451,12 +455,14 @@ def test_marginals_of_a_tie_far_from_zero():
 )
 @settings(deadline=None, max_examples=200)
 def test_logsum_whatever_the_ranges_of_edges_and_nodes(case, spread, size):
-    forest, batch = forest_of(case), strategies.sized(case.batch)
-    parts = forest.parts(case.w)
+    layout, batch = case.layout, strategies.sized(case.batch)
+    parts = layout.parts(case.w)
     ranges = [np.ptp(matrix) for matrix in parts.transitions]
     ranges[0] += sum(np.abs(x).max(initial=0.0) * np.ptp(m) for x, m in zip(batch.edge_features.T, parts.edge))
     stretch = spread / max(1e-3, max(ranges) * batch.max_children)
-    w = forest.join(Parts(size * parts.node, stretch * parts.transitions, stretch * parts.edge, size * parts.tied))
+    w = layout.join(
+        Parts(size * parts.node, stretch * parts.transitions, stretch * parts.edge, parts.siblings, size * parts.tied)
+    )
     check_logsum(replace(case, batch=batch, w=w))
 
 
@@ -464,7 +470,7 @@ def test_logsum_when_every_edge_scales_by_exp_minus_400():
     # the best path never uses the transition of 400, so that every message is exp(-400) times what it is shifted by
     batch = chain_of([[750.0, 0.0]] * 3)
     w = np.array([1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 400.0])
-    values, node, _ = Forest(2, 2, 1).logsum(w, batch)
+    values, (node, _, _) = forest_of(batch, 2, 2, 1).logsum(w)
     assert_allclose(values, [2250.0])
     assert_allclose(node, [[1.0, 0.0]] * 3, atol=1e-12)
 
@@ -473,25 +479,27 @@ def test_logsum_when_child_and_parent_overrule_a_node():
     # label 1 of the middle node is 750 behind, and each of its two edges gives it 400
     batch = chain_of([[0.0, 1000.0], [750.0, 0.0], [0.0, 1000.0]])
     w = np.array([1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 400.0])
-    forest = Forest(2, 2, 1)
-    values, node, _ = forest.logsum(w, batch)
+    forest = forest_of(batch, 2, 2, 1)
+    values, (node, _, _) = forest.logsum(w)
     assert_allclose(values, [2800.0])
     assert_allclose(node, [[0.0, 1.0]] * 3, atol=1e-12)
-    assert (forest.sample(w, batch, 10, np.random.default_rng(0)) == 1).all()
+    assert (forest.sample(w, 10, np.random.default_rng(0)) == 1).all()
 
 
-def test_mode():
-    batch, forest = chain_of([[1.0]] * 2), Forest(1, 2, 1)
-    assert forest.mode(np.array([1e6, 0, 0, 0, 0, 0.0]), batch, np.float64) == SCALED  # node scores do not matter
-    assert forest.mode(np.array([0, 0, 7, 7, 7, 7.0]), batch, np.float64) == SCALED
-    assert forest.mode(np.array([0, 0, 0, 0, 0, 1e4]), batch, np.float64) == LOGARITHMIC
-    assert forest.mode(np.array([0, 0, 0, 0, 0, 100.0]), batch, np.float64) == SCALED
-    assert forest.mode(np.array([0, 0, 0, 0, 0, 100.0]), batch, np.float32) == LOGARITHMIC
-    assert forest.mode(np.array([0, 0, 0, 0, 0, 100.0]), batch._replace(max_children=50), np.float64) == LOGARITHMIC
-    with_features, features = Forest(1, 2, 1, n_edge_features=1), batch._replace(edge_features=np.array([[0], [-3.0]]))
+def test_sum_mode():
+    batch, layout = chain_of([[1.0]] * 2), Layout(1, 2, 1)
+    mode = lambda w, batch, dtype: sum_mode(layout, batch, np.array(w, dtype=float), dtype)  # noqa: E731
+    assert mode([1e6, 0, 0, 0, 0, 0], batch, np.float64) == SCALED  # node scores do not matter
+    assert mode([0, 0, 7, 7, 7, 7], batch, np.float64) == SCALED
+    assert mode([0, 0, 0, 0, 0, 1e4], batch, np.float64) == LOGARITHMIC
+    assert mode([0, 0, 0, 0, 0, 100], batch, np.float64) == SCALED
+    assert mode([0, 0, 0, 0, 0, 100], batch, np.float32) == LOGARITHMIC
+    assert mode([0, 0, 0, 0, 0, 100], batch._replace(max_children=50), np.float64) == LOGARITHMIC
+    with_features, features = Layout(1, 2, 1, n_edge_features=1), batch._replace(edge_features=np.array([[0], [-3.0]]))
     w = np.array([0, 0, 0, 0, 0, 0, 0, 0, 0, 300.0])
-    assert with_features.mode(w, features, np.float64) == LOGARITHMIC
-    assert with_features.mode(w, features._replace(edge_features=np.array([[0], [0.1]])), np.float64) == SCALED
+    assert sum_mode(with_features, features, w, np.float64) == LOGARITHMIC
+    features = features._replace(edge_features=np.array([[0], [0.1]]))
+    assert sum_mode(with_features, features, w, np.float64) == SCALED
 
 
 def test_single_is_enough_for_numbers_of_everyday_size():
@@ -504,7 +512,7 @@ def test_single_is_enough_for_numbers_of_everyday_size():
 
 def test_decode_of_a_batch_that_does_not_tell_its_size():
     batch = chain_of([[1.0, 0.5]] * 2)._replace(largest=np.inf)
-    assert Forest(2, 2, 1).decode(np.zeros(8), batch).shape == (2,)
+    assert forest_of(batch, 2, 2, 1).decode(np.zeros(8)).shape == (2,)
 
 
 # --------------------------------------------------------------------------------------------------- many nodes
@@ -519,12 +527,12 @@ def test_a_node_of_many_children():
     parent[0] = -1
     batch = chain_of(X)._replace(parent=parent, max_children=n)
     w = np.concatenate([np.eye(L).ravel(), transitions.ravel()])
-    forest = Forest(L, L, 1)
+    forest = forest_of(batch, L, L, 1)
     by_centre = X[0] + logsumexp(transitions[None] + X[1:, None], axis=2).sum(axis=0)
-    values, node, _ = forest.logsum(w, batch)
+    values, (node, _, _) = forest.logsum(w)
     assert_allclose(values, [logsumexp(by_centre)])
     assert_allclose(node[0], np.exp(by_centre - logsumexp(by_centre)), atol=1e-12)
-    assert_allclose(forest.maximum(w, batch)[0], [(X[0] + (transitions[None] + X[1:, None]).max(axis=2).sum(0)).max()])
+    assert_allclose(forest.maximum(w)[0], [(X[0] + (transitions[None] + X[1:, None]).max(axis=2).sum(0)).max()])
 
 
 def long_chain(n=100_000, L=3):
@@ -536,7 +544,7 @@ def long_chain(n=100_000, L=3):
 def test_a_chain_of_100_000_nodes():
     X, transitions, batch, w = long_chain()
     n, L = X.shape
-    forest = Forest(L, L, 1)
+    forest = forest_of(batch, L, L, 1)
     # forward and backward, scaled at every node and the logarithms of the scales added exactly; forward of the best
     ahead, behind, highest, scales = np.ones((n, L)), np.ones((n, L)), np.zeros(L), np.ones(n)
     exp_node, exp_transitions = np.exp(X), np.exp(transitions)
@@ -554,37 +562,38 @@ def test_a_chain_of_100_000_nodes():
     expected = ahead * behind
     expected /= expected.sum(axis=1, keepdims=True)
 
-    values, node, _ = forest.logsum(w, batch)
+    values, (node, _, _) = forest.logsum(w)
     assert_allclose(values, [math.fsum(np.log(scales))], rtol=1e-11)
     assert_allclose(node, expected, atol=1e-10)
-    values, node, _ = forest.logsum(w, batch._replace(max_children=1 << 30))  # in logarithms
+    in_logarithms = forest_of(batch._replace(max_children=1 << 30), L, L, 1)
+    values, (node, _, _) = in_logarithms.logsum(w)
     assert_allclose(values, [math.fsum(np.log(scales))], rtol=1e-11)
     assert_allclose(node, expected, atol=1e-9)
-    values, labels = forest.maximum(w, batch)
+    values, labels = forest.maximum(w)
     assert_allclose(values, [highest.max()], rtol=1e-11)
     assert_allclose(X[np.arange(n), labels].sum() + transitions[labels[:-1], labels[1:]].sum(), values[0], rtol=1e-11)
-    decoded = forest.decode(w, batch)
+    decoded = forest.decode(w)
     score = X[np.arange(n), decoded].sum() + transitions[decoded[:-1], decoded[1:]].sum()
     assert values[0] - score <= 1e-6 * n  # float32 rounds by that at a node, and a long chain is no excuse for more
-    assert_allclose(forest.max_marginals(w, batch).max(axis=1), values[0], rtol=1e-11)
-    best, _ = forest.top(w, batch, 2)
+    assert_allclose(forest.max_marginals(w).max(axis=1), values[0], rtol=1e-11)
+    best, _ = forest.top(w, 2)
     assert_allclose(best[0, 0], values[0], rtol=1e-11)
     assert best[0, 1] < best[0, 0]
-    draws = forest.sample(w, batch, 2, np.random.default_rng(0))
+    draws = forest.sample(w, 2, np.random.default_rng(0))
     assert_frequencies(np.bincount(draws.ravel(), minlength=L) / draws.size, node.mean(axis=0), draws.size / 20)
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e4, 1e100])
 def test_a_chain_of_100_000_nodes_is_finite_at_any_scale(scale):
     X, _, batch, w = long_chain()
-    forest = Forest(3, 3, 1)
-    values, node, _ = forest.logsum(scale * w, batch)
+    forest = forest_of(batch, 3, 3, 1)
+    values, (node, _, _) = forest.logsum(scale * w)
     assert np.isfinite(values).all() and np.isfinite(node).all()
     assert_allclose(node.sum(axis=1), 1.0, rtol=1e-9)
-    best, _ = forest.maximum(scale * w, batch)
+    best, _ = forest.maximum(scale * w)
     # at most log(3) a node above the best
     assert best[0] * (1 - 1e-12) <= values[0] <= (best[0] + len(X) * np.log(3)) * (1 + 1e-12)
-    assert np.isfinite(forest.max_marginals(scale * w, batch)).all()
+    assert np.isfinite(forest.max_marginals(scale * w)).all()
 
 
 def reversed_chain(batch):
@@ -600,80 +609,82 @@ def reversed_chain(batch):
 def test_the_root_does_not_matter(n_labels, spread):
     rng = np.random.default_rng(n_labels)
     X, transitions = rng.normal(size=(50, n_labels)), rng.normal(size=(n_labels, n_labels)) * spread
-    w, forest = np.concatenate([np.eye(n_labels).ravel(), transitions.ravel()]), Forest(n_labels, n_labels, 1)
-    batch = chain_of(X)
-    turned = reversed_chain(batch)
-    (values, node, edge), (other_values, other_node, other_edge) = (
-        forest.logsum(w, b, edges=True) for b in (batch, turned)
-    )
+    w, batch = np.concatenate([np.eye(n_labels).ravel(), transitions.ravel()]), chain_of(X)
+    forest, turned = (forest_of(b, n_labels, n_labels, 1) for b in (batch, reversed_chain(batch)))
+    values, (node, edge, _) = forest.logsum(w, cliques=True)
+    other_values, (other_node, other_edge, _) = turned.logsum(w, cliques=True)
     assert_allclose(values, other_values)
     assert_allclose(node, other_node, atol=1e-11)
     # the edge (t, t + 1) belongs to t + 1 in one and to t in the other; its rows are labels of t in both
     assert_allclose(edge[1:], other_edge[:-1], atol=1e-11)
     assert_allclose(edge[1:].sum(axis=2), node[:-1], atol=1e-11)
-    assert_allclose(forest.maximum(w, batch)[0], forest.maximum(w, turned)[0])
-    assert_array_equal(forest.maximum(w, batch)[1], forest.maximum(w, turned)[1])
-    assert_allclose(forest.max_marginals(w, batch), forest.max_marginals(w, turned))
-    assert_allclose(forest.top(w, batch, 3)[0], forest.top(w, turned, 3)[0])
+    assert_allclose(forest.maximum(w)[0], turned.maximum(w)[0])
+    assert_array_equal(forest.maximum(w)[1], turned.maximum(w)[1])
+    assert_allclose(forest.max_marginals(w), turned.max_marginals(w))
+    assert_allclose(forest.top(w, 3)[0], turned.top(w, 3)[0])
 
 
 # ------------------------------------------------------------------------------------------------------- layouts
 
 SHAPES = [
-    Forest(n_features, n_labels, n_edge_types, n_edge_features, n_tied)
+    Layout(n_features, n_labels, n_edge_types, n_edge_features, n_tied)
     for n_labels in N_LABELS
     for n_features, n_edge_types, n_edge_features, n_tied in [(3, 1, 0, 0), (1, 2, 1, 9), (4, 0, 0, 2), (2, 0, 0, 0)]
 ]
 
 
-@pytest.mark.parametrize("forest", SHAPES, ids=str)
-def test_layouts(forest):
-    L, lanes, w = forest.n_labels, forest.lanes, np.arange(1.0, forest.n_weights + 1)
-    assert lanes == _kernels.padded(L) and lanes % 8 == 0 and 0 <= lanes - L < 8
+@pytest.mark.parametrize("layout", SHAPES, ids=str)
+def test_layouts(layout):
+    L, width, w = layout.n_labels, lanes(layout), np.arange(1.0, layout.n_weights + 1)
+    assert width == _kernels.padded(L) and width % 8 == 0 and 0 <= width - L < 8
 
-    sizes = brute_force.Sizes(forest.n_features, L, forest.n_edge_types, forest.n_edge_features, forest.n_tied)
-    assert forest.n_weights == sizes.n_weights
-    parts = forest.parts(w)
-    for part, expected in zip(parts, sizes.split(w)):
+    sizes = brute_force.Sizes(layout.n_features, L, layout.n_edge_types, layout.n_edge_features, layout.n_tied)
+    assert layout.n_weights == sizes.n_weights
+    parts = layout.parts(w)
+    assert parts.siblings.size == 0
+    node, transitions, edge, _, tied = parts
+    for part, expected in zip((node, transitions, edge, tied), sizes.split(w)):
         assert_array_equal(part, expected)
         assert part.size == 0 or np.shares_memory(part, w)
-    assert_array_equal(forest.join(parts), w)
+    assert_array_equal(layout.join(parts), w)
 
-    padded = forest.pad(w)
-    assert padded.shape == (forest.padded_size,) and padded.dtype == np.float64
-    assert_array_equal(forest.unpad(padded), w)
+    padded = pad(layout, w)
+    assert padded.shape == (padded_size(layout),) and padded.dtype == np.float64
+    assert_array_equal(unpad(layout, padded), w)
     assert_array_equal(padded[padded != 0], w)  # in the same order, zeros between
-    node = padded[: forest.n_features * lanes].reshape(forest.n_features, lanes)
+    node = padded[: layout.n_features * width].reshape(layout.n_features, width)
     assert_array_equal(node[:, :L], parts.node)
-    matrices = padded[node.size :][: forest.n_matrices * L * lanes].reshape(-1, L, lanes)
-    assert_array_equal(matrices[: forest.n_edge_types, :, :L], parts.transitions)
-    assert_array_equal(matrices[forest.n_edge_types :, :, :L], parts.edge)
-    assert_array_equal(padded[node.size + matrices.size :][: forest.n_tied], parts.tied)
+    matrices = padded[node.size :][: layout.n_matrices * L * width].reshape(-1, L, width)
+    assert_array_equal(matrices[: layout.n_edge_types, :, :L], parts.transitions)
+    assert_array_equal(matrices[layout.n_edge_types :, :, :L], parts.edge)
+    assert_array_equal(padded[node.size + matrices.size :][: layout.n_tied], parts.tied)
 
     for dtype in (np.float64, np.float32):
-        search = forest.for_search(w, dtype)
+        search = for_search(layout, w, dtype)
         assert search.dtype == dtype and search.flags.c_contiguous
-        assert search.size == node.size + 2 * matrices.size + forest.n_tied
+        assert search.size == node.size + 2 * matrices.size + layout.n_tied
         assert_array_equal(search[: node.size], padded[: node.size])
-        both = search[node.size :][: 2 * matrices.size].reshape(-1, 2, L, lanes)
+        both = search[node.size :][: 2 * matrices.size].reshape(-1, 2, L, width)
         assert_array_equal(both[:, 0], matrices)
         assert_array_equal(both[:, 1, :, :L], matrices[:, :, :L].transpose(0, 2, 1))
         assert not both[..., L:].any()
         assert_array_equal(search[node.size + 2 * matrices.size :], parts.tied)
 
     cost = np.random.default_rng(0).random((L, L))
-    padded_cost = forest.pad_cost(cost, np.float32)
-    assert padded_cost.shape == (L, lanes) and padded_cost.dtype == np.float32
+    padded_cost = pad_rows(layout, cost, np.float32)
+    assert padded_cost.shape == (L, width) and padded_cost.dtype == np.float32
     assert_array_equal(padded_cost[:, :L], cost.astype(np.float32))
     assert not padded_cost[:, L:].any()
 
 
 def test_a_forest_can_be_pickled_after_use():
-    forest, batch = Forest(2, 2, 1), chain_of(np.eye(2))
-    labels = forest.decode(np.arange(8.0), batch)
+    w, forest = np.arange(8.0), forest_of(chain_of(np.eye(2)), 2, 2, 1)
+    labels = forest.decode(w)
+    values = forest.excess("logsum", w).values  # leaves groups behind, which kernels hold
     again = pickle.loads(pickle.dumps(forest))
-    assert again == forest
-    assert_array_equal(again.decode(np.arange(8.0), batch), labels)
+    assert again.layout == forest.layout
+    assert_array_equal(again.decode(w), labels)
+    assert_array_equal(again.excess("logsum", w).values, values)
 
 
 # --------------------------------------------------------------------------------------------------- batches by hand

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import asdict
+from dataclasses import replace
 
 import brute_force
 import numpy as np
@@ -20,8 +20,10 @@ from maxendnet.losses import Hinge, Log
 from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
-from maxendnet.structures import Forest, Hierarchy
-from maxendnet.structures.hierarchy import left_neighbours
+from maxendnet.structures.features import left_neighbours
+from maxendnet.structures.forest import BoundForest
+from maxendnet.structures.hierarchy import BoundHierarchy
+from maxendnet.structures.layout import Layout
 
 pytestmark = pytest.mark.usefixtures("every_level")
 
@@ -29,18 +31,17 @@ pytestmark = pytest.mark.usefixtures("every_level")
 @given(hierarchy_cases(siblings=False, forbidden=False))
 @settings(deadline=None)
 def test_without_siblings_and_forbidden_pairs_it_is_a_forest(case):
-    sizes = asdict(case.structure)
-    forest = Forest(*(sizes[name] for name in asdict(Forest(1, 1, 1))))
+    forest = BoundForest(case.structure.layout, case.batch)
     for loss in (Hinge(case.case.cost), Log(), SoftHinge(case.case.cost, temperature=0.5)):
         value, slope = problem_of(case, loss).losses(case.w)
-        other = Problem(case.batch, forest, loss, Gaussian()).losses(case.w)
+        other = Problem.pose(forest, loss, Gaussian()).losses(case.w)
         assert_allclose(value, other[0], rtol=1e-9, atol=1e-9)
         if not isinstance(loss, Hinge) or isinstance(loss, SoftHinge):
             assert_allclose(slope, other[1], rtol=1e-7, atol=1e-7)
     assert_allclose(
-        case.structure.max_marginals(case.w, case.batch), forest.max_marginals(case.w, case.batch), atol=1e-9
+        case.structure.max_marginals(case.w), forest.max_marginals(case.w), atol=1e-9
     )
-    assert_allclose(case.structure.maximum(case.w, case.batch)[0], forest.maximum(case.w, case.batch)[0], atol=1e-9)
+    assert_allclose(case.structure.maximum(case.w)[0], forest.maximum(case.w)[0], atol=1e-9)
 
 
 @given(hierarchy_cases(min_nodes=2, forbidden=True), st.integers(0, 2**32 - 1))
@@ -50,13 +51,14 @@ def test_impossible_examples_are_found(case, seed):
     allowed = (np.random.default_rng(seed).random((case.case.n_nodes, L)) < 0.4).astype(np.uint8)
     allowed[np.arange(len(allowed)), np.random.default_rng(seed).integers(L, size=len(allowed))] = 1
     batch = case.batch._replace(allowed=allowed)
-    found = case.structure.impossible(batch)
+    structure = replace(case.structure, batch=batch)
+    found = structure.impossible()
     for i, (begin, end) in enumerate(case.nodes):
         possible = len(brute_force.hierarchy_labellings(batch, i, L, case.structure.forbidden)) > 0
         assert (found[i] < 0) == possible
         assert found[i] < 0 or begin <= found[i] < end
-    values, node, _ = case.structure.logsum(case.w, batch)  # nothing breaks where nothing is possible
-    labels = case.structure.decode(case.w, batch)
+    values, (node, _, _) = structure.logsum(case.w)  # nothing breaks where nothing is possible
+    labels = structure.decode(case.w)
     assert_array_equal(np.isneginf(values), found >= 0)
     assert np.isfinite(node).all() and labels.min() >= 0 and labels.max() < L
 
@@ -74,14 +76,14 @@ def star(n_children):
         edges=[[(0, t) for t in range(1, n_children + 1)]] * 6,
     )
     batch = encode(examples, np.arange(L), "tree")
-    structure = Hierarchy(2, L, 1, siblings=True)
-    return batch, structure, rng.normal(size=structure.n_weights)
+    layout = Layout(2, L, 1, siblings=True)
+    return BoundHierarchy(layout, batch), rng.normal(size=layout.n_weights)
 
 
 def test_threads_give_the_same_bits():
-    batch, structure, w = star(40)
+    structure, w = star(40)
     for loss in (Hinge(), Log()):
-        problems = [Problem(batch, structure, loss, Gaussian(), backend=Threads(n)) for n in (1, 2, 3)]
+        problems = [Problem.pose(structure, loss, Gaussian(), backend=Threads(n)) for n in (1, 2, 3)]
         values = [problem.losses(w) for problem in problems]
         for value, slope in values[1:]:
             assert value == values[0][0]
@@ -90,10 +92,10 @@ def test_threads_give_the_same_bits():
 
 def test_a_long_row_of_children_is_a_chain():
     """Given the label of the root, its children are a chain: the same as a forest of chains with these transitions."""
-    batch, structure, w = star(40)
-    parts = structure.parts(w)
+    structure, w = star(40)
+    batch, parts = structure.batch, structure.layout.parts(w)
     L = structure.n_labels
-    found = structure.logsum(w, batch)[0]
+    found = structure.logsum(w)[0]
     X = np.zeros((len(batch.parent), 2))
     X[np.repeat(np.arange(len(X)), np.diff(batch.indptr)), batch.indices] = batch.data
     for i in range(6):
@@ -109,18 +111,18 @@ def test_a_long_row_of_children_is_a_chain():
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e308])
 def test_labels_stay_within_bounds_where_scores_are_no_numbers(value):
-    batch, structure, w = star(5)
-    for part in structure.parts(w)[:4]:
+    structure, w = star(5)
+    for part in structure.layout.parts(w)[:4]:
         part.flat[::3] = value
     with np.errstate(all="ignore"):
         found = [
-            structure.decode(w, batch),
-            structure.sample(w, batch, 2, np.random.default_rng(0)),
-            structure.top(w, batch, 2)[1],
+            structure.decode(w),
+            structure.sample(w, 2, np.random.default_rng(0)),
+            structure.top(w, 2)[1],
         ]
-        structure.logsum(w, batch, edges=True)
+        structure.logsum(w, cliques=True)
         for loss in (Hinge(), Log(), SoftHinge()):
-            Problem(batch, structure, loss, Gaussian()).losses(w)
+            Problem.pose(structure, loss, Gaussian()).losses(w)
     for labels in found:
         assert labels.min() >= -1 and labels.max() < structure.n_labels
 
@@ -140,13 +142,23 @@ def test_left_neighbours_are_siblings_in_the_order_of_their_numbers():
 
 
 def test_parts_and_join_undo_each_other():
-    structure = Hierarchy(3, 2, 2, 1, 2, siblings=True, forbidden=((0, 1),))
-    w = np.arange(float(structure.n_weights))
-    parts = structure.parts(w)
+    layout = Layout(3, 2, 2, 1, 2, siblings=True)
+    w = np.arange(float(layout.n_weights))
+    parts = layout.parts(w)
     assert [part.shape for part in parts] == [(3, 2), (2, 2, 2), (1, 2, 2), (2, 2, 2, 2), (2,)]
-    assert_array_equal(structure.join(parts), w)
-    assert structure.n_weights == 6 + 8 + 4 + 16 + 2
-    assert pickle.loads(pickle.dumps(structure)) == structure
+    assert_array_equal(layout.join(parts), w)
+    assert layout.n_weights == 6 + 8 + 4 + 16 + 2
+    assert pickle.loads(pickle.dumps(layout)) == layout
+
+
+def test_a_hierarchy_can_be_pickled_after_use():
+    structure, w = star(3)
+    structure = replace(structure, forbidden=((0, 1),))
+    labels, impossible = structure.decode(w), structure.impossible()
+    again = pickle.loads(pickle.dumps(structure))
+    assert again.layout == structure.layout and again.forbidden == ((0, 1),)
+    assert_array_equal(again.decode(w), labels)
+    assert_array_equal(again.impossible(), impossible)
 
 
 @pytest.mark.parametrize("wrong", ["weights", "table", "shift", "forbidden"])

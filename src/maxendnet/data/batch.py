@@ -117,7 +117,7 @@ def encode(
         raise ValueError(f"joined is {joined!r}; choose one of {', '.join(map(repr, JOINED))}.")
     if not isinstance(classes, np.ndarray):
         classes = label_array(list(classes))
-    if joined != "independent":
+    if not _ignores_edges(examples, joined):
         _check_edge_weights(examples, n_edge_types, n_edge_features)
     if n_tied is not None and examples.n_tied != n_tied:
         raise ValueError(f"X has {examples.n_tied} label features, but the model is expecting {n_tied}.")
@@ -183,6 +183,11 @@ def labels_by_node_type(examples: Examples, classes: Array) -> BoolArray:
     return seen
 
 
+def _ignores_edges(examples: Examples, joined: str) -> bool:
+    """Whether types and features of edges are left out: there are none, or they belong to other edges than a chain's."""
+    return joined == "independent" or (joined == "chain" and examples.edges is not None)
+
+
 def _check_edge_weights(examples: Examples, n_edge_types: int | None, n_edge_features: int | None) -> None:
     if n_edge_types is not None and examples.n_edge_types > n_edge_types:
         raise ValueError(
@@ -242,7 +247,7 @@ def _with_bias_and_ends(
 
 def _along_edges(examples: Examples, forest: ForestOrder, joined: str) -> tuple[npt.NDArray[np.int32], FloatArray]:
     """Type and features of the edge to the parent, for every node."""
-    ignored = joined == "independent"
+    ignored = _ignores_edges(examples, joined)
     child = forest.parent >= 0
     edge_type = np.zeros(examples.n_nodes, dtype=np.int32)
     if examples.edge_types is not None and not ignored:

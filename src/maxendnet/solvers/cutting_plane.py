@@ -153,7 +153,7 @@ class CuttingPlane(Solver):
         if self.slacks == "one":  # the slack is inside the cuts
             return solve_master(state.gram, gains, state.groups, np.ones(1), problem.C, "linear"), 0.0, problem.C
         present, groups = np.unique(state.groups, return_inverse=True)
-        weights = problem.batch.weights[present]
+        weights = problem.structure.weights[present]
         alpha = solve_master(state.gram, gains, groups, weights, problem.C, problem.hinge.slack)
         if problem.hinge.linear_slack:
             return alpha, 0.0, problem.C * weights[groups]

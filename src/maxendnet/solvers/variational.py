@@ -10,7 +10,7 @@ import numpy as np
 from maxendnet.priors import Gaussian
 from maxendnet.priors.base import offers
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.solvers.base import Evaluation, Solver, check_requirements, run
+from maxendnet.solvers.base import Evaluation, Solver, check_requirements, missing, run
 from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
 from maxendnet.solvers.cutting_plane import for_any_slack
 
@@ -87,9 +87,10 @@ class Variational(Solver):
         return VariationalState(problem.prior.first_variance(problem.n_weights), rng, inner_tol)
 
     def _inner(self, problem: Problem) -> Solver:
-        block_by_block = BlockFrankWolfe()
-        default = block_by_block if problem.hinge.linear_slack else for_any_slack()
-        return default if self.inner is None else self.inner
+        if self.inner is not None:
+            return self.inner
+        # a slack that is not linear, or a structure without kernels for blocks, leaves the others
+        return for_any_slack() if missing(BlockFrankWolfe, problem.ask(prior=Gaussian())) else BlockFrankWolfe()
 
     def step(self, problem: Problem, state: VariationalState) -> VariationalState:
         prior, variance = problem.prior, state.variance

@@ -186,7 +186,24 @@ def excess(
     own = getattr(structure, "excess", None)
     if own is not None:
         return own(aggregate, w, table, counted=counted, price=price, gradient=gradient, single=single, packed=packed)
-    values, q = getattr(structure, aggregate)(w, table)
+    return composed_excess(structure, aggregate, w, table, counted=counted, price=price, gradient=gradient)
+
+
+def composed_excess(
+    structure: Any,
+    aggregate: str,
+    w: FloatArray,
+    table: Table | None = None,
+    *,
+    counted: Table | None = None,
+    price: Price | None = None,
+    gradient: bool = True,
+) -> Excess:
+    """`excess` from the methods that every structure has: an aggregate, its features, and the score of the truth."""
+    if aggregate == "maximum":
+        values, q = structure.maximum(w, table)
+    else:
+        values, q = structure.logsum(w, table, cliques=gradient)
     truth = structure.score(w, structure.y)
     if table is not None:
         truth = truth + sums(table.rows[table.row, structure.y], structure.offsets)

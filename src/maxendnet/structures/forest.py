@@ -13,11 +13,11 @@ from maxendnet import _kernels
 from maxendnet.backends.threads import Range, Threads, cut, each
 from maxendnet.data.batch import Batch
 from maxendnet.structures import features as of_cliques
-from maxendnet.structures.base import Excess, IntArray, Marginals, Price, Table
+from maxendnet.structures.base import Excess, IntArray, Marginals, Price, Table, composed_excess
 from maxendnet.structures.layout import FloatArray, Layout
 from maxendnet.structures.on_batch import OnBatch
 from maxendnet.structures.padded_blocks import PaddedBlocks
-from maxendnet.structures.padding import for_search, lanes, pad_rows, padded_size, unpad
+from maxendnet.structures.padding import for_search, lanes, pad, pad_rows, padded_size, unpad
 
 SCALED, LOGARITHMIC = 0, 1
 LONGEST_IN_SINGLE = 8192
@@ -175,6 +175,9 @@ class BoundForest(OnBatch):
         The rows of both tables must go by the true labels. With ``packed`` the slope stays as the kernels leave it,
         see `unpack`.
         """
+        if (counted if aggregate == "maximum" else price) is not None:  # which no kernel takes
+            found = composed_excess(self, aggregate, w, table, counted=counted, price=price, gradient=gradient)
+            return found._replace(slope=pad(self.layout, found.slope)) if packed and gradient else found
         evaluate = self._hardest if aggregate == "maximum" else self._softly
         single = (
             single and single_is_enough(w, self.batch) and (table is None or np.abs(table.rows).max(initial=0) < 1e5)
@@ -221,7 +224,7 @@ class BoundForest(OnBatch):
             ),
             groups.ranges,
         )  # fmt: skip
-        return Excess(values, slope, costs)
+        return Excess(values, slope, np.zeros(len(values)) if counted is None or not gradient else costs)
 
     @cached_property
     def groups(self) -> Groups:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from maxendnet import _kernels
 from maxendnet.backends.threads import Threads, each
-from maxendnet.structures.base import Excess, IntArray, Marginals, Price, Table
+from maxendnet.structures.base import Excess, IntArray, Marginals, Price, Table, composed_excess
+from maxendnet.structures.features import left_neighbours
 from maxendnet.structures.forest import uniform_curvature, with_table
 from maxendnet.structures.k_best import k_best
 from maxendnet.structures.layout import FloatArray
@@ -117,7 +118,28 @@ class BoundHierarchy(OnBatch):
         self.for_each_range(
             backend, lambda a, b: _kernels.hierarchy_marginals(self.batch, model, a, b, values, node, edge)
         )
-        return values, Marginals(node, edge)
+        return values, Marginals(node, edge, self._siblings(w, backend) if cliques and self.layout.siblings else None)
+
+    def _siblings(self, w: FloatArray, backend: Threads | None) -> FloatArray:
+        """Marginals of neighbouring children with their parent: the gradient by sibling weights, were those of every
+        node its own."""
+        s, batch, n_nodes = self.layout, self.batch, len(self.batch.parent)
+        labels = self.maximum(w, backend=backend)[1]  # any labelling would do that is possible
+        of_type, kinds = s.parts(w), batch.edge_type
+        of_node = of_type._replace(transitions=of_type.transitions[kinds], siblings=of_type.siblings[kinds])
+        layout = replace(s, n_edge_types=n_nodes)
+        apart = replace(
+            self,
+            layout=layout,
+            batch=batch._replace(
+                y=labels, edge_type=np.arange(n_nodes, dtype=np.int32), weights=np.ones(len(batch.weights))
+            ),
+        )
+        slope = apart.excess("logsum", layout.join(of_node)).slope
+        found, left = layout.parts(slope).siblings, left_neighbours(batch)
+        right = np.flatnonzero(left >= 0)
+        found[right, labels[batch.parent[right]], labels[left[right]], labels[right]] += 1.0
+        return np.maximum(found, 0.0)
 
     def sample(self, w: FloatArray, n_draws: int, rng: np.random.Generator, backend: Threads | None = None) -> IntArray:
         """Labellings drawn from p(y|x), shape (n_draws, n_nodes)."""
@@ -162,6 +184,8 @@ class BoundHierarchy(OnBatch):
         packed: bool = False,
     ) -> Excess:
         """As `maxendnet.structures.base.excess`; the rows of both tables must go by the true labels."""
+        if (counted if aggregate == "maximum" else price) is not None:  # which no kernel takes
+            return composed_excess(self, aggregate, w, table, counted=counted, price=price, gradient=gradient)
         values, costs = np.zeros(len(self.weights)), np.zeros(len(self.weights))
         slope = np.zeros(self.layout.n_weights if gradient else 0)
         added = slope if gradient else None
@@ -180,7 +204,7 @@ class BoundHierarchy(OnBatch):
                 _kernels.hierarchy_hinge(batch, model, hinge_rows, a, b, values, added, slack, C)
 
         each(part, self.one_after_the_other())
-        return Excess(values, slope, costs)
+        return Excess(values, slope, np.zeros(len(values)) if counted is None or not gradient else costs)
 
     def curvature(self) -> FloatArray:
         """Diagonal of the Hessian of the weighted log losses at ``w = 0``, as if all labels were equally likely."""
