@@ -284,7 +284,7 @@ def _fold(
                 score = model.score(held_out)
             else:
                 score = float(scoring(model, held_out, held_out.split(np.asarray(held_out.y))))
-            n_nonzero = int(np.count_nonzero(model._w))
+            n_nonzero = int(np.count_nonzero(model.model_.weights))
             cells[number] = Cell(score, seconds, time.perf_counter() - began, model.gap_, n_nonzero)
         tick()
 
