@@ -113,6 +113,9 @@ def save(estimator: MarkovNetwork, path: str | os.PathLike[str], application: di
             f"{type(estimator).__module__}.{type(estimator).__qualname__} is not an estimator of maxendnet; a model "
             f"file holds no code and knows only {', '.join(sorted(ESTIMATORS))}."
         )
+    changed = estimator.changed_structure()
+    if changed:
+        raise ModelFileError(changed)
     header, arrays = _describe(estimator)
     if application is not None:
         header["application"] = application
@@ -268,6 +271,9 @@ def _build(content: Content) -> MarkovNetwork:
     name, settings = header["estimator"]
     if name not in ESTIMATORS:
         raise ModelFileError(f"the unknown estimator {name!r}")
+    for key in UNSAVED:
+        if key in settings:
+            raise ModelFileError(f"the setting {key!r}, which belongs to a process and not to a model")
     estimator: Any = make(ESTIMATORS[name], {key: value(item) for key, item in settings.items()})
     classes = _classes(value(header["classes"]))
     n_features_in, names = _count(header["n_features_in"]), None
@@ -292,6 +298,9 @@ def _build(content: Content) -> MarkovNetwork:
             _report(header, value), name,
         )
     )  # fmt: skip
+    changed = estimator.changed_structure()
+    if changed:
+        raise ModelFileError(changed)
     return estimator
 
 
