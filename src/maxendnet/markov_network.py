@@ -23,8 +23,8 @@ from maxendnet.structures import as_structure
 
 COMMON = """\
     structure : a structure or its name, default="chain"
-        How the labels of one example depend on each other: `Chain`, `Tree`, `Independent` or `Choice`, with options such
-        as ``Chain(bias=True)``. A name in small letters is short for the default of one.
+        How the labels of one example depend on each other: `Chain`, `Tree`, `Independent` or `Choice`, with options
+        such as ``Chain(bias=True)``. A name in small letters is short for the default of one.
     solver : Solver or None, default=None
         None takes the one made for the model.
     tol : float, default=1e-3
@@ -114,8 +114,9 @@ class MarkovNetwork(BaseEstimator):
     def set_params(self, **params: Any) -> MarkovNetwork:
         """Change settings by name; ``structure__bias=True`` changes an option of the structure."""
         moved_setting(type(self).__name__, params)
-        if isinstance(self.structure, str) and any(name.startswith("structure__") for name in params):
-            params.setdefault("structure", as_structure(self.structure))
+        structure = params.get("structure", self.structure)
+        if isinstance(structure, str) and any(name.startswith("structure__") for name in params):
+            params["structure"] = as_structure(structure)
         return super().set_params(**params)
 
     def compose(self) -> tuple[Any, Any, float, Solver]:
