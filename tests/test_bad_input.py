@@ -223,18 +223,18 @@ def test_score_needs_labels():
         *(pytest.param(M3N(random_state=bad), "random_state must be", id=f"random_state={bad}")
           for bad in (-1, "x", 1.5)),
         pytest.param(M3N(warm_start="yes"), "warm_start must be True or False, got 'yes'", id="warm_start"),
-        *(pytest.param(M3N(structure=kind(**{name: "yes"})), f"{kind.__name__} needs {name} to be True or False, got 'yes'",
+        *(pytest.param(M3N(structure=kind(**{name: "yes"})), f"{kind.__name__} needs {name} to be True or False, got",
                        id=f"{kind.__name__} {name}")
           for kind, names in ((Chain, ("bias", "ends")), (Tree, ("bias", "ends", "siblings")),
                               (Independent, ("bias", "ends")), (Choice, ("bias", "ends")))
           for name in names),
         pytest.param(M3N(structure=Chain(forbidden=[("a", "?")])), r"forbidden.*'\?'", id="forbidden, unknown label"),
-        pytest.param(M3N(structure=Chain(forbidden=[("a", "b")])), "'b' and its parent .* 'a', a pair that forbidden= lists",
+        pytest.param(M3N(structure=Chain(forbidden=[("a", "b")])), "'b' and its parent .* 'a', a pair that forbidden=",
                      id="forbidden truth"),
         *(pytest.param(M3N(structure=Chain(forbidden=bad)), "forbidden", id=f"forbidden={bad}")
           for bad in (7, "ab", [("a",)], [("a", "b", "a")])),
         pytest.param(M3N(structure=Choice(rest="?")), r"rest.*'\?'", id="unknown rest"),
-        *(pytest.param(M3N(backend=bad), r"backend must be None or a backend such as Threads\(2\)", id=f"backend={bad}")
+        *(pytest.param(M3N(backend=bad), r"backend must be None or a backend such as Threads\(2\)", id=f"on {bad}")
           for bad in (2, "threads", Threads)),
         *(pytest.param(M3N(callback=bad), "callback must be None or a function of a Progress", id=f"callback={bad}")
           for bad in (1, "stop")),
@@ -284,7 +284,7 @@ def test_a_solver_that_does_not_fit_names_those_that_do(model, needs, fitting):
 
 def test_a_problem_without_any_solver_says_so():
     correlated = Gaussian(variance=np.eye(8) + 0.1)
-    with pytest.raises(ValueError, match="BlockFrankWolfe needs prior.kernel_args.*Solvers that fit: .*Smoothing"):
+    with pytest.raises(ValueError, match=r"BlockFrankWolfe needs prior\.kernel_args.*that fit: .*Smoothing"):
         MaxEnDNet(correlated, Hinge(), solver=BlockFrankWolfe()).fit(X, Y)
     assert MaxEnDNet(correlated, Hinge()).fit(X, Y).converged_  # the default is one that fits
     with pytest.raises(ValueError, match="L1Ball prior and Log loss"):
