@@ -20,6 +20,8 @@ from maxendnet import _kernels, priors
 from maxendnet.priors import Exponential, Gaussian, Laplace, NormalGamma, NormalInverseGaussian, SpikeSlab, Uniform
 from maxendnet.structures import Forest
 
+pytestmark = pytest.mark.usefixtures("every_level")
+
 # --------------------------------------------------------------------------------------------------------- lanes
 
 

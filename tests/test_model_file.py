@@ -600,6 +600,96 @@ def test_a_forged_file_is_refused(whole, refused, what):
     refused(edited(whole, FORGED[what]), "right checksum|is whole but not a model")
 
 
+def state_of(name, **changes):
+    """A file whose random state says something that a fresh one could not."""
+    legacy = name == "RandomState"
+    generator = np.random.RandomState(1) if legacy else np.random.Generator(getattr(np.random, name)(1))
+
+    def change(header, arrays):
+        plain = ToPlain()
+        kind, (bit_generator, old, state) = next(iter(plain(generator, "random_state").items()))
+        for key, value in changes.items():
+            (state["state"] if key in state["state"] else state)[key] = value
+        arrays |= plain.arrays
+        header["estimator"][1]["random_state"] = {kind: [bit_generator, old, state]}
+
+    return change
+
+
+def negative_variance(header, arrays):
+    arrays["v"] = -np.ones(len(arrays["weights"]))
+    mean, variance = header["weights"], {"array": "v"}
+    header["posterior"] = {"kind": "variational", "mean": mean, "variance": variance, "kl": 1.0}
+
+
+# what, and the words by which the message names it
+FORGED_VALUES = {
+    "bias and ends that add up": (
+        lambda h, a: h["estimator"][1].update(bias=-4, ends=h["estimator"][1]["ends"] + 2), "the setting bias is -4"
+    ),
+    "ends as a number": (put("header", "estimator", 1, "ends", value=3), "the setting ends is 3"),
+    "pos beyond the key": (state_of("MT19937", pos=10**9), "pos of the random state is 1000000000"),
+    "pos of an old generator": (state_of("RandomState", pos=10**9), "pos of the random state is 1000000000"),
+    "negative pos": (state_of("MT19937", pos=-1), "pos of the random state is -1"),
+    "pos of a buffer": (state_of("Philox", buffer_pos=10**9), "buffer_pos of the random state"),
+    "a flag": (state_of("PCG64", has_uint32=7), "has_uint32 of the random state is 7"),
+    "an even increment": (state_of("PCG64", inc=4), "inc of the random state is even"),
+    "129 bits": (state_of("PCG64", state=2**128), "state of the random state"),
+    "another generator's state": (state_of("SFC64", bit_generator="PCG64"), "bit_generator of the random state"),
+    "a key that is none": (state_of("MT19937", key=3), "key of the random state is 3"),
+    "gauss that is not finite": (state_of("RandomState", gauss={"float": "nan"}), "gauss of the random state"),
+    "a weight of NaN": (lambda h, a: a["weights"].__setitem__(2, np.nan), r"weights\[2\] is nan"),
+    "a weight of infinity": (lambda h, a: a["weights"].__setitem__(0, np.inf), r"weights\[0\] is inf"),
+    "eta of NaN": (lambda h, a: a["posterior__eta"].__setitem__(1, np.nan), r"posterior eta\[1\] is nan"),
+    "a negative variance": (
+        negative_variance,
+        r"posterior variance\[0\] is -1.0, where a finite number of at least 0",
+    ),
+    "a posterior that lacks a part": (drop("header", "posterior", "eta"), "posterior has no 'eta'"),
+    "a posterior that is a list": (put("header", "posterior", value=[1]), r"posterior is \[1\]"),
+    "an infinite objective": (put("header", "fit", "objective", value={"float": "inf"}), "objective is inf"),
+    "a negative gap": (put("header", "fit", "gap", value=-0.5), "gap is -0.5"),
+    "converged as text": (put("header", "fit", "converged", value="no"), "converged is 'no'"),
+    "which as a number": (put("header", "fit", "which", value=3), "which is 3"),
+    "negative passes": (put("header", "fit", "n_passes", value=-1), "n_passes is -1"),
+    "a trace of floats for counts": (lambda h, a: a["trace"].__setitem__((0, 0), 0.5), "trace has a count"),
+    "a trace of NaN counts": (lambda h, a: a["trace"].__setitem__((0, 6), np.nan), "trace has a count"),
+    "a negative time": (lambda h, a: a["trace"].__setitem__((0, 1), -1.0), "trace has a time"),
+    "a trace that is flat": (lambda h, a: a.update(trace=a["trace"].ravel()), "trace is an array of shape"),
+    "a float that is none": (put("header", "fit", "gap", value={"float": "many"}), "a float 'many'"),
+    "a label of NaN": (
+        put("header", "classes", value={"objects": ["a", "b", {"float": "nan"}]}), "not a list of distinct values"
+    ),
+    "the structure as a list": (put("header", "structure", value=[4, 3]), "the structure is"),
+    "the estimator alone": (put("header", "estimator", value="M3N"), "the estimator is 'M3N'"),
+    "feature_names as text": (put("header", "feature_names", value="yes"), "feature_names is 'yes'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", FORGED_VALUES)
+def test_a_forged_value_is_named(whole, refused, what):
+    change, message = FORGED_VALUES[what]
+    refused(edited(whole, change), message)
+
+
+@pytest.mark.parametrize("name", ["MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64", "RandomState"])
+def test_a_random_state_that_is_right_is_read(whole, tmp_path, name):
+    (tmp_path / "model").write_bytes(edited(whole, state_of(name)))
+    made = mx.load(tmp_path / "model").random_state
+    expected = np.random.RandomState(1) if name == "RandomState" else np.random.Generator(getattr(np.random, name)(1))
+    assert_array_equal(made.normal(size=9), expected.normal(size=9))
+
+
+def test_each_missing_part_is_named(whole, refused):
+    body = whole[model_file.PREFIX :]
+    header = json.loads(json.loads(body[8 : 8 + int.from_bytes(body[:8], "little")])["__metadata__"]["maxendnet"])
+    for key in header.keys() - {"format", "maxendnet"}:
+        refused(edited(whole, drop("header", key)), f"the header has no '{key}'")
+    for key in header["fit"]:
+        refused(edited(whole, drop("header", "fit", key)), f"fit has no '{key}'")
+    refused(edited(whole, drop("header", "format")), "format")
+
+
 FORGED_HIERARCHY = {
     "siblings as a number": put("header", "layout", "siblings", value=1),
     "no siblings": put("header", "layout", "siblings", value=False),

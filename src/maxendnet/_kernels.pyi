@@ -1,5 +1,9 @@
-"""The compiled module, as `kernels/module.cpp` binds it. Outputs are arrays of the caller."""
+"""Types of `_kernels.py` and of the compiled functions that it offers, as `kernels/module.cpp` binds them.
 
+Outputs are arrays of the caller.
+"""
+
+from contextlib import AbstractContextManager
 from typing import Protocol, final
 
 import numpy as np
@@ -40,6 +44,10 @@ class _Batch(Protocol):
     def label_features(self) -> _F64: ...
     @property
     def weights(self) -> _F64: ...
+
+def levels() -> tuple[str, ...]: ...
+def level() -> str: ...
+def at_level(name: str) -> AbstractContextManager[None]: ...
 
 @final
 class Shape:
@@ -122,6 +130,7 @@ def log_oracle(
     group_examples: _I64,
     weights: _Real,
     cost: _Real | None,
+    counted: _Real | None,
     mode: int,
     first: int,
     last: int,
@@ -307,6 +316,7 @@ def hierarchy_log(
     batch: _Batch,
     model: HierarchyModel,
     cost: _F64 | None,
+    counted: _F64 | None,
     first: int,
     last: int,
     values: _F64,

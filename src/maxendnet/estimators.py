@@ -13,7 +13,7 @@ from maxendnet.markov_network import MarkovNetwork, require_count
 from maxendnet.piece import Piece
 from maxendnet.posterior import VariationalPosterior
 from maxendnet.priors import L1, Flat, Gaussian, L1Ball, Laplace
-from maxendnet.priors.base import FloatArray, is_number
+from maxendnet.priors.base import FloatArray, is_number, offers
 from maxendnet.solvers import Solver
 from maxendnet.solvers.base import Result
 
@@ -24,17 +24,17 @@ UNPENALISED = "for no penalty use CRF()."
 def default_solver(prior: Any, loss: Any) -> Solver:
     """The solver we would take ourselves."""
     if loss.smooth:
-        return solvers.OWLQN() if hasattr(prior, "rho") else solvers.LBFGS()
+        return solvers.OWLQN() if offers(prior, "l1") else solvers.LBFGS()
     if not loss.linear_slack:
-        if hasattr(prior, "radius"):
+        if offers(prior, "l1_ball"):
             return solvers.ProjectedSubgradient()
-        if hasattr(prior, "next_variance"):
+        if offers(prior, "scale_mixture"):
             return solvers.Variational()
-        return solvers.for_any_slack() if hasattr(prior, "gram") else solvers.Subgradient()
-    if hasattr(prior, "rho") or hasattr(prior, "radius"):
+        return solvers.for_any_slack() if offers(prior, "gram") else solvers.Subgradient()
+    if offers(prior, "l1", "l1_ball"):
         return solvers.ProximalPoint()
     # scale mixtures that the kernels do not know
-    only_by_variances = hasattr(prior, "next_variance") and not hasattr(prior, "kernel_args")
+    only_by_variances = offers(prior, "scale_mixture") and not offers(prior, "kernel")
     return solvers.Variational() if only_by_variances else solvers.BlockFrankWolfe()
 
 
@@ -57,8 +57,8 @@ class MaxEnDNet(MarkovNetwork):
     [['a', 'b'], ['b']]
     """
 
-    def __init__(self, prior=None, loss=None, C=1.0, structure="chain", solver=None, tol=1e-3,
-                 max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+    def __init__(self, prior=None, loss=None, C=1.0, structure="chain", solver=None, tol=1e-3, max_passes=1000,
+                 n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self.prior = prior
         self.loss = loss
         self.C = C
@@ -74,7 +74,7 @@ class MaxEnDNet(MarkovNetwork):
         return prior, loss, positive("C", self.C, CLOSER), default_solver(prior, loss)
 
     def _report(self, problem, result: Result):
-        if not hasattr(problem.prior, "bound"):
+        if not offers(problem.prior, "variational_bound"):
             return super()._report(problem, result)
         v = result.state.used_variance
         posterior = VariationalPosterior(result.w, v, problem.prior.bound(result.w, v))
@@ -101,8 +101,8 @@ class M3N(MarkovNetwork):
     [['a', 'b'], ['b']]
     """
 
-    def __init__(self, C=1.0, cost=None, structure="chain", solver=None, tol=1e-3,
-                 max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+    def __init__(self, C=1.0, cost=None, structure="chain", solver=None, tol=1e-3, max_passes=1000, n_jobs=None,
+                 warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self.C = C
         self.cost = cost
         self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
@@ -145,7 +145,8 @@ class LapMEDN(MarkovNetwork):
     """
 
     def __init__(self, C=1.0, lam=1.0, method="exact", iterations=None, cost=None, structure="chain", solver=None,
-                 tol=1e-3, max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+                 tol=1e-3, max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None,
+                 callback=None):  # fmt: skip
         self.C = C
         self.lam = lam
         self.method = method
@@ -225,8 +226,8 @@ class L1M3N(MarkovNetwork):
     [['a', 'b'], ['b']]
     """
 
-    def __init__(self, C=1.0, radius=None, cost=None, structure="chain", solver=None, tol=1e-3,
-                 max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+    def __init__(self, C=1.0, radius=None, cost=None, structure="chain", solver=None, tol=1e-3, max_passes=1000,
+                 n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self.C = C
         self.radius = radius
         self.cost = cost
@@ -253,8 +254,8 @@ class CRF(MarkovNetwork):
     [['a', 'b'], ['b']]
     """
 
-    def __init__(self, structure="chain", solver=None, tol=1e-3, max_passes=1000, n_jobs=None,
-                 warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+    def __init__(self, structure="chain", solver=None, tol=1e-3, max_passes=1000, n_jobs=None, warm_start=False,
+                 random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
 
     def compose(self):
@@ -276,8 +277,8 @@ class L1CRF(MarkovNetwork):
     [['a', 'b'], ['b']]
     """
 
-    def __init__(self, lam=1.0, structure="chain", solver=None, tol=1e-3, max_passes=1000,
-                 n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+    def __init__(self, lam=1.0, structure="chain", solver=None, tol=1e-3, max_passes=1000, n_jobs=None,
+                 warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self.lam = lam
         self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
 
@@ -300,8 +301,8 @@ class L2CRF(MarkovNetwork):
     [['a', 'b'], ['b']]
     """
 
-    def __init__(self, lam=1.0, structure="chain", solver=None, tol=1e-3, max_passes=1000,
-                 n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+    def __init__(self, lam=1.0, structure="chain", solver=None, tol=1e-3, max_passes=1000, n_jobs=None,
+                 warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self.lam = lam
         self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
 

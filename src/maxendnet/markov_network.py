@@ -20,6 +20,7 @@ from maxendnet.problem import Problem
 from maxendnet.solvers import Monitor, Solver, run
 from maxendnet.solvers.base import Result, check_requirements
 from maxendnet.structures import as_structure
+from maxendnet.structures.base import decode
 
 COMMON = """\
     structure : a structure or its name, default="chain"
@@ -202,7 +203,7 @@ class MarkovNetwork(BaseEstimator):
         structure.check()
         return Problem.pose(structure.bind(examples, classes), loss, prior, C, self._backend()), default
 
-    def _backend(self) -> Backend:
+    def _backend(self) -> Any:
         if self.backend is None:
             return Threads(self.n_jobs)
         if not isinstance(self.backend, Backend) or isinstance(self.backend, type):
@@ -279,7 +280,7 @@ class MarkovNetwork(BaseEstimator):
     def predict(self, X: Any) -> Any:
         """The best labelling of every example: a list of labels for each (one array if X is a 2-D array)."""
         examples, bound = self._prepare(X)
-        return self.model_.labellings(examples, bound.decode(self.model_.weights, backend=self._backend()))
+        return self.model_.labellings(examples, decode(bound, self.model_.weights, self._backend()))
 
     def predict_marginals(self, X: Any) -> Any:
         """Probability of every label at every node: a list of arrays of shape (n_nodes, n_labels).
@@ -293,13 +294,13 @@ class MarkovNetwork(BaseEstimator):
     def predict_max_marginals(self, X: Any) -> Any:
         """Score of the best labelling with each label at each node: a list of arrays of shape (n_nodes, n_labels)."""
         examples, bound = self._prepare(X)
-        return examples.split(bound.max_marginals(self.model_.weights, backend=self._backend()))
+        return examples.split(offered(bound, "max_marginals")(self.model_.weights, backend=self._backend()))
 
     def predict_top(self, X: Any, k: int = 5) -> list[list[tuple[float, list[Any]]]]:
         """The k best labellings of every example, best first, as pairs (score, labels); fewer where fewer exist."""
         require_count("k", k)
         examples, bound = self._prepare(X)
-        values, labels = bound.top(self.model_.weights, int(k), backend=self._backend())
+        values, labels = offered(bound, "top")(self.model_.weights, int(k), backend=self._backend())
         found = [np.split(row, examples.offsets[1:-1]) for row in labels]
         return [
             [(float(v), self.classes_[found[rank][i]].tolist()) for rank, v in enumerate(row) if v > -np.inf]
@@ -310,7 +311,7 @@ class MarkovNetwork(BaseEstimator):
         """Draw n labellings of every example from p(y|x): a list of n predictions as `predict` gives them."""
         require_count("n", n)
         examples, bound = self._prepare(X)
-        drawn = bound.sample(self.model_.weights, int(n), generator(random_state), backend=self._backend())
+        drawn = offered(bound, "sample")(self.model_.weights, int(n), generator(random_state), backend=self._backend())
         return [self.model_.labellings(examples, labels) for labels in drawn]
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -325,7 +326,7 @@ class MarkovNetwork(BaseEstimator):
         if truth.y is None:
             raise ValueError("score needs the true labels: give y.")
         _, bound = self._prepare(truth)
-        predicted = self.classes_[bound.decode(self.model_.weights, backend=self._backend())]
+        predicted = self.classes_[decode(bound, self.model_.weights, self._backend())]
         right = np.fromiter((p == t for p, t in zip(predicted, truth.y)), dtype=bool, count=len(truth.y))
         if truth.weights is None:
             return float(right.mean()) if len(right) else float("nan")
@@ -346,6 +347,13 @@ def moved_setting(estimator: str, settings: dict[str, Any]) -> None:
         if name in MOVED:
             new = MOVED[name].format(repr(settings[name]))
             raise TypeError(f"{name} is an option of structures: {estimator}({new}).")
+
+
+def offered(bound: Any, method: str) -> Any:
+    """A method of a bound structure; ``ValueError`` if it has none of that name."""
+    if not hasattr(bound, method):
+        raise ValueError(f"{bound.described} offers no {method}; see docs/extend/structure.md for what it may offer.")
+    return getattr(bound, method)
 
 
 def require_count(name: str, value: Any) -> None:

@@ -29,14 +29,16 @@ import numpy as np
 import safetensors.numpy
 from sklearn.utils.validation import check_is_fitted
 
-from maxendnet import estimators, structures
+from maxendnet import estimators, model_checks, structures
 from maxendnet.markov_network import MarkovNetwork
-from maxendnet.model_values import FromPlain, ModelFileError, ToPlain, make
+from maxendnet.model_checks import ModelFileError, entry
+from maxendnet.model_values import FromPlain, ToPlain, make
 from maxendnet.models.fitted import FitReport, FittedModel
 from maxendnet.models.format_1 import from_format_1
 from maxendnet.posterior import PointEstimate, Posterior, VariationalPosterior
+from maxendnet.priors import ExactPrior
 from maxendnet.solvers import TraceRow
-from maxendnet.structures import Layout
+from maxendnet.structures.layout import Layout, SeenPairs
 
 __all__ = ["ModelFileError", "load", "read", "save"]
 
@@ -170,7 +172,11 @@ def _describe(estimator: Any) -> Content:
 
 
 def _describe_layout(layout: Layout, plain: ToPlain) -> dict[str, Any]:
-    return {field.name: plain(getattr(layout, field.name), field.name) for field in fields(layout)}
+    names = [field.name for field in fields(layout) if field.name != "seen"]
+    described = {name: plain(getattr(layout, name), name) for name in names}
+    seen = layout.seen
+    pairs = None if seen is None else {key: plain(array, f"seen_{key}") for key, array in seen._asdict().items()}
+    return described | {"seen": pairs}
 
 
 def _describe_posterior(posterior: Any, plain: ToPlain) -> dict[str, Any]:
@@ -248,7 +254,7 @@ def read(path: str | os.PathLike[str]) -> Content:
         arrays = {name: _own(array) for name, array in safetensors.numpy.load(body).items()}
         size = int.from_bytes(body[:8], "little")
         header = json.loads(json.loads(body[8 : 8 + size])["__metadata__"][METADATA])
-        if not isinstance(header, dict) or header["format"] != version:
+        if not isinstance(header, dict) or header.get("format") != version:
             raise ModelFileError("the header does not say the format")
     except Exception as error:  # as in `load`
         raise ModelFileError(
@@ -268,23 +274,23 @@ def _own(array: np.ndarray) -> np.ndarray:
 def _build(content: Content) -> MarkovNetwork:
     header = content.header if content.header["format"] == FORMAT else from_format_1(content.header)
     value = FromPlain(content.arrays)
-    name, settings = header["estimator"]
+    part = lambda key: entry(header, key, "the header")  # noqa: E731
+    name, settings = model_checks.pair(part("estimator"), "the estimator")
     if name not in ESTIMATORS:
         raise ModelFileError(f"the unknown estimator {name!r}")
     for key in UNSAVED:
         if key in settings:
             raise ModelFileError(f"the setting {key!r}, which belongs to a process and not to a model")
     estimator: Any = make(ESTIMATORS[name], {key: value(item) for key, item in settings.items()})
-    classes = _classes(value(header["classes"]))
-    n_features_in, names = _count(header["n_features_in"]), None
-    if header["feature_names"]:
-        names = tuple(json.loads(value.array("feature_names").tobytes()))
-        if not (len(names) == n_features_in and all(type(name) is str for name in names)):
-            raise ModelFileError(f"the model has {len(names)} feature names for {n_features_in} features")
-    layout = _layout(header["layout"], value)
+    model_checks.truth(estimator.warm_start, "the setting warm_start")
+    classes = model_checks.labels(value(part("classes")))
+    n_features_in, names = model_checks.count(part("n_features_in"), "n_features_in"), None
+    if model_checks.truth(part("feature_names"), "feature_names"):
+        names = model_checks.feature_names(json.loads(value.array("feature_names").tobytes()), n_features_in)
+    layout = _layout(part("layout"), value)
     if len(classes) != layout.n_labels or len(classes) < 1:
         raise ModelFileError(f"the model has {len(classes)} labels, and weights for {layout.n_labels}")
-    structure = value(header["structure"])
+    structure = value(part("structure"))
     if type(structure) not in structures.ALL:
         raise ModelFileError(f"the structure is {structure!r}")
     structure.check()
@@ -293,9 +299,9 @@ def _build(content: Content) -> MarkovNetwork:
         raise ModelFileError(problem)
     estimator.set_model(
         FittedModel(
-            structure, layout, classes, _vector(value(header["weights"]), layout.n_weights, "weights"),
-            _posterior(header["posterior"], value, layout.n_weights), n_features_in, names,
-            _report(header, value), name,
+            structure, layout, classes, model_checks.vector(value(part("weights")), layout.n_weights, "weights"),
+            _posterior(part("posterior"), value, layout.n_weights), n_features_in, names,
+            _report(part("fit"), value(part("trace")), value), name,
         )
     )  # fmt: skip
     changed = estimator.changed_structure()
@@ -304,72 +310,64 @@ def _build(content: Content) -> MarkovNetwork:
     return estimator
 
 
-def _layout(described: dict[str, Any], value: FromPlain) -> Layout:
+def _layout(described: Any, value: FromPlain) -> Layout:
     """Sizes of the weights; kernels would read past an array if they were not what they seem."""
-    plain = {key: value(item) for key, item in described.items()}
-    siblings, rest, types = plain.pop("siblings"), plain.pop("rest"), plain.pop("type_allowed")
-    if not isinstance(siblings, bool):
-        raise ModelFileError(f"siblings is {siblings!r} and not a truth value")
+    part = lambda key: value(entry(described, key, "the layout"))  # noqa: E731
+    size = lambda key: model_checks.count(part(key), key)  # noqa: E731
+    rest, types, seen = part("rest"), part("type_allowed"), entry(described, "seen", "the layout")
+    if seen is not None:
+        pairs = SeenPairs(*(value(entry(seen, key, "the seen pairs")) for key in SeenPairs._fields))
+        seen = model_checks.seen_pairs(pairs, size("n_features"), size("n_labels"))
     layout = Layout(
-        **{key: _count(size) for key, size in plain.items()}, siblings=siblings, rest=-1 if rest == -1 else _count(rest),
-        type_allowed=types,
+        n_features=size("n_features"), n_labels=size("n_labels"), n_edge_types=size("n_edge_types"),
+        n_edge_features=size("n_edge_features"), n_tied=size("n_tied"),
+        siblings=model_checks.truth(part("siblings"), "siblings"),
+        rest=-1 if rest == -1 else model_checks.count(rest, "rest"), seen=seen, type_allowed=types,
     )  # fmt: skip
     if types is not None and not (
-        isinstance(types, np.ndarray)
-        and types.dtype == bool
-        and types.ndim == 2
-        and types.shape[1] == layout.n_labels
+        isinstance(types, np.ndarray) and types.dtype == bool and types.ndim == 2 and types.shape[1] == layout.n_labels
     ):
         raise ModelFileError(f"labels by node type are not truth values for {layout.n_labels} labels")
     return layout
 
 
-def _report(header: dict[str, Any], value: FromPlain) -> FitReport:
-    fit = {key: value(item) for key, item in header["fit"].items()}
-    for key in ("objective", "dual", "gap"):
-        if not isinstance(fit[key], float):
-            raise ModelFileError(f"{key} is {fit[key]!r} and not a float")
-    trace = [
+def _report(plain: Any, trace: Any, value: FromPlain) -> FitReport:
+    """The numbers of the fit; without a certificate dual and gap are NaN."""
+    part = lambda key: value(entry(plain, key, "fit"))  # noqa: E731
+    gap = model_checks.number(part("gap"), "gap", nan=True)
+    if gap < 0:
+        raise ModelFileError(f"gap is {gap} and not at least 0")
+    rows = model_checks.trace(trace, len(TraceRow._fields), counts=(0, 2, 6), times=(1,))
+    found = [
         TraceRow(int(p), seconds, int(n), primal, dual, gap, int(nonzero))
-        for p, seconds, n, primal, dual, gap, nonzero in value(header["trace"]).tolist()
+        for p, seconds, n, primal, dual, gap, nonzero in rows.tolist()
     ]
     return FitReport(
-        fit["objective"], fit["dual"], fit["gap"], bool(fit["converged"]), str(fit["which"]), _count(fit["n_passes"]),
-        trace,
+        model_checks.number(part("objective"), "objective"), model_checks.number(part("dual"), "dual", nan=True), gap,
+        model_checks.truth(part("converged"), "converged"), model_checks.text(part("which"), "which"),
+        model_checks.count(part("n_passes"), "n_passes"), found,
     )  # fmt: skip
 
 
-def _posterior(plain: dict[str, Any], value: FromPlain, n_weights: int) -> Any:
-    kind = plain["kind"]
-    part = {key: value(item) for key, item in plain.items() if key != "kind"}
+def _posterior(plain: Any, value: FromPlain, n_weights: int) -> Any:
+    part = lambda key: value(entry(plain, key, "posterior"))  # noqa: E731
+    vector = lambda key, **more: model_checks.vector(part(key), n_weights, f"posterior {key}", **more)  # noqa: E731
+    kind = entry(plain, "kind", "posterior")
     if kind == "exact":
-        prior = part["prior"]
+        prior = part("prior")
+        if not isinstance(prior, ExactPrior):
+            raise ModelFileError(f"the prior of the posterior is {prior!r}, which has none")
         prior.check()
-        posterior = Posterior(prior, _vector(part["eta"], n_weights, "eta"))
-        _vector(posterior.mean, n_weights, "mean of the posterior")
+        posterior = Posterior(prior, vector("eta"))
+        model_checks.vector(posterior.mean, n_weights, "mean of the posterior")
+        if not np.all(posterior.variance >= 0):
+            raise ModelFileError("the posterior has a variance that is negative or NaN")
         return posterior
     if kind == "variational":
-        variance = _vector(part["variance"], n_weights, "variance")
-        return VariationalPosterior(_vector(part["mean"], n_weights, "mean"), variance, float(part["kl"]))
+        kl = part("kl")
+        if not (isinstance(kl, float) and kl == kl):
+            raise ModelFileError(f"kl of the posterior is {kl!r} and not a float")
+        return VariationalPosterior(vector("mean"), vector("variance", negative=False), kl)
     if kind == "point":
-        return PointEstimate(_vector(part["mean"], n_weights, "mean"))
+        return PointEstimate(vector("mean"))
     raise ModelFileError(f"a posterior of unknown kind {kind!r}")
-
-
-def _classes(labels: Any) -> np.ndarray:
-    if not (isinstance(labels, np.ndarray) and labels.ndim == 1 and len(set(labels.tolist())) == len(labels)):
-        raise ModelFileError("the labels are not a list of distinct values")
-    return labels
-
-
-def _count(size: Any) -> int:
-    if type(size) is not int or size < 0:
-        raise ModelFileError(f"a size of {size!r}")
-    return size
-
-
-def _vector(array: Any, size: int, name: str) -> np.ndarray:
-    if not (isinstance(array, np.ndarray) and array.dtype == np.float64 and array.shape == (size,)):
-        found = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else repr(array)
-        raise ModelFileError(f"{name} is {found}, where {size} float64 numbers are expected")
-    return array

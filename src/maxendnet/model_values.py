@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from maxendnet import losses, priors, solvers, structures
+from maxendnet.model_checks import ModelFileError, pair, random_state, truth
 from maxendnet.piece import Piece
 
 
@@ -33,12 +34,6 @@ GENERATORS = {name: getattr(np.random, name) for name in ("MT19937", "PCG64", "P
 
 # Python refuses to read integers of more than 4,300 digits from text
 LARGEST_INTEGER = 10**4000
-
-
-class ModelFileError(ValueError):
-    """A model cannot be written to a file, or a file is not a whole model file that this version can read."""
-
-    __module__ = "maxendnet.model_file"  # where users find it
 
 
 class ToPlain:
@@ -157,7 +152,7 @@ class FromPlain:
     def __init__(self, arrays: dict[str, np.ndarray]) -> None:
         self.arrays = arrays
         self._makers: dict[str, Callable[[Any], Any]] = {
-            "float": lambda text: {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[text],
+            "float": self._float,
             "tuple": lambda items: tuple(map(self, items)),
             "bytes": bytes.fromhex,
             "scalar": self._scalar,
@@ -187,6 +182,13 @@ class FromPlain:
         return self.arrays[name]
 
     @staticmethod
+    def _float(text: Any) -> float:
+        known = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+        if not (isinstance(text, str) and text in known):
+            raise ModelFileError(f"a float {text!r}")
+        return known[text]
+
+    @staticmethod
     def _texts(items: Any) -> list[str]:
         if not (isinstance(items, list) and all(isinstance(item, str) for item in items)):
             raise ModelFileError("something that is not text among texts")
@@ -203,19 +205,25 @@ class FromPlain:
         return np.dtype(name).type(self(value))
 
     def _piece(self, content: Any) -> Piece:
-        name, parameters = content
+        name, parameters = pair(content, "a piece")
         if name not in PIECES:
             raise ModelFileError(f"the unknown piece {name!r}")
         return make(PIECES[name], {key: self(value) for key, value in parameters.items()})
 
     def _random(self, content: Any) -> Any:
+        if not (isinstance(content, list) and len(content) == 3):
+            raise ModelFileError("a random generator that is not a name, a truth value and a state")
         name, legacy, plain = content
+        if not (isinstance(name, str) and name in GENERATORS):
+            raise ModelFileError(f"the unknown random generator {name!r}")
         generator = GENERATORS[name]()
         state = self._state(plain)
-        if legacy:
+        if truth(legacy, "legacy of a random generator"):
             result = np.random.RandomState(generator)
+            random_state(state, result.get_state(legacy=False))
             result.set_state(state)
             return result
+        random_state(state, generator.state)
         generator.state = state
         return np.random.Generator(generator)
 

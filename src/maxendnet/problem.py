@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from maxendnet.backends import Backend, Partial, Threads
 from maxendnet.data.batch import Batch
 from maxendnet.data.placed import PlacedData
+from maxendnet.losses import Hinge
 from maxendnet.losses.base import Loss, LossQuestion, TableQuestion, loss_oracle, table_oracle
-from maxendnet.priors.base import Prior
+from maxendnet.priors.base import Prior, offers
 from maxendnet.structures.base import unpack
 
 FloatArray = NDArray[np.float64]
@@ -47,9 +48,7 @@ class Problem:
         self.n_oracle = 0
 
     @classmethod
-    def pose(
-        cls, structure: Any, loss: Loss, prior: Prior, C: float = 1.0, backend: Backend | None = None
-    ) -> Problem:
+    def pose(cls, structure: Any, loss: Loss, prior: Prior, C: float = 1.0, backend: Backend | None = None) -> Problem:
         """A problem from a bound structure, on a backend (None is one thread)."""
         return cls(PlacedData(structure, Threads() if backend is None else backend), loss, prior, C)
 
@@ -79,6 +78,13 @@ class Problem:
     def cost_is_small(self) -> bool:
         """Whether label costs fit a search in float32."""
         return float(self.cost.max(initial=0.0)) < 1e5
+
+    @property
+    def hinge(self) -> Hinge:
+        """The loss, where it is a hinge."""
+        if not isinstance(self.loss, Hinge):
+            raise TypeError(f"the loss is {self.loss!r} and not a hinge")
+        return self.loss
 
     def ask(self, **changes: Any) -> Problem:
         """Another question (``loss``, ``prior``, ``C``) about the same examples, which stay where they are."""
@@ -116,12 +122,12 @@ class Problem:
         self.n_oracle += self.n_examples
         question = LossQuestion(self.loss, self.C, gradient, single, values)
         found = self.backend.sum(loss_oracle, self.data.shards, w, question)
-        return found if found.gradient is None else found._replace(gradient=unpack(self.structure, found.gradient))
+        return found._replace(gradient=unpack(self.structure, found.gradient)) if gradient else found
 
     def losses(self, w: FloatArray, gradient: bool = True, single: bool = False) -> tuple[float, FloatArray]:
         """``sum_i weight_i loss_i(w)`` and a (sub)gradient of it (empty if it was not asked for)."""
         found = self.look(w, gradient, single)
-        return found.loss, np.zeros(0) if found.gradient is None else found.gradient
+        return found.loss, found.gradient
 
     def gibbs(self, A: float, W: FloatArray, B: float = 0.0) -> tuple[float, FloatArray, float]:
         """The dual point ``alpha_i(y) = C u_i p_i(y)``, p_i of the potentials ``A l_i(y) + W . f(x_i, y) + B r_i(y)``.
@@ -149,7 +155,7 @@ class Problem:
 
         A structure that does not offer its own is taken to have the same curvature in all weights.
         """
-        structure, scale = self.structure, self.C * self.loss.curvature  # type: ignore[attr-defined]
+        structure, scale = self.structure, self.C * self.loss.curvature
         return scale * (structure.curvature() if hasattr(structure, "curvature") else np.ones(self.n_weights))
 
     def primal(self, w: FloatArray) -> float:
@@ -165,7 +171,7 @@ class Problem:
         """
         prior = self.prior
         # a convex penalty that belongs to no density has a conjugate too, and a subgradient in the place of the mean
-        density = hasattr(prior, "cumulant")
+        density = offers(prior, "exact")
         phi, slope = (prior.cumulant, prior.mean) if density else (prior.conjugate, prior.conjugate_slope)
         rising = lambda s: np.isfinite(phi(s * eta)) and cost >= eta @ slope(s * eta)  # noqa: E731
         low, high = (1.0, 1.0) if rising(1.0) else (0.0, 1.0)
@@ -182,7 +188,7 @@ class Problem:
         """
         some = self.structure.weights > 0
         u = self.structure.weights[some]
-        return float(u @ self.loss.slack_function.conjugate(alpha[some] / u, self.C))
+        return float(u @ self.hinge.slack_function.conjugate(alpha[some] / u, self.C))
 
     @cached_property
     def at_zero(self) -> float:

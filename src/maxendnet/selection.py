@@ -43,7 +43,9 @@ def default_grid(estimator: MarkovNetwork, examples: Examples) -> list[Point]:
     largest entry of the gradient at zero, which is where the grid begins. LapMEDN with lam = 2 C / c tends to M3N with
     the constant c for small C, and to L1M3N for large: a band around good c.
     """
-    squares = examples.X.multiply(examples.X).sum() / max(examples.n_nodes, 1) + getattr(as_structure(estimator.structure), "bias", False)
+    squares = examples.X.multiply(examples.X).sum() / max(examples.n_nodes, 1) + getattr(
+        as_structure(estimator.structure), "bias", False
+    )
     R2 = float(squares) or 1.0
     if isinstance(estimator, LapMEDN):
         return [{"C": C, "lam": 2 * C * R2 / c} for C in (0.3, 1.0, 3.0, 10.0) for c in (1.0, 3.0, 10.0)]

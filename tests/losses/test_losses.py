@@ -20,6 +20,8 @@ from maxendnet.problem import Problem
 from maxendnet.structures import Forest
 from maxendnet.structures.forest import LONGEST_IN_SINGLE, Parts
 
+pytestmark = pytest.mark.usefixtures("every_level")
+
 
 def problem_of(case, loss):
     forest = Forest(case.n_features, case.n_labels, case.n_edge_types, case.n_edge_features, case.n_tied)

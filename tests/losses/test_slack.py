@@ -24,6 +24,8 @@ from maxendnet.solvers import (
     run,
 )
 
+pytestmark = pytest.mark.usefixtures("every_level")
+
 CHAINS = CASES["chains"][0]
 sizes = st.floats(0.0, 1e3)
 rates = st.floats(1e-3, 1e3)

@@ -17,6 +17,8 @@ from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
 from maxendnet.structures import Forest
 
+pytestmark = pytest.mark.usefixtures("every_level")
+
 # at the lowest, edge scores are so far apart that sums are in logarithms
 TEMPERATURES = [3.0, 0.3, 1e-3]
 

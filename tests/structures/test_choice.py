@@ -14,6 +14,8 @@ from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
 from maxendnet.structures import Choice
 
+pytestmark = pytest.mark.usefixtures("every_level")
+
 
 def large():
     rng = np.random.default_rng(1)

@@ -18,6 +18,8 @@ from maxendnet.problem import Problem
 from maxendnet.solvers import BlockFrankWolfe
 from maxendnet.structures.differences import differences
 
+pytestmark = pytest.mark.usefixtures("every_level")
+
 
 @given(cases())
 @settings(deadline=None, max_examples=300)

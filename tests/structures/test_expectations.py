@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import brute_force
 import numpy as np
+import pytest
 import strategies
 from hypothesis import given, settings
 from numpy.testing import assert_allclose
 
 from maxendnet.structures import Forest
 from maxendnet.structures.expectations import edge_sums, features_of, true_marginals
+
+pytestmark = pytest.mark.usefixtures("every_level")
 
 
 def forest_of(case):

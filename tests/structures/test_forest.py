@@ -25,6 +25,8 @@ from maxendnet import _kernels
 from maxendnet.structures import Forest
 from maxendnet.structures.forest import LOGARITHMIC, SCALED, Parts, single_is_enough
 
+pytestmark = pytest.mark.usefixtures("every_level")
+
 # lanes come in blocks of 32 and a rest of 24, 16 or 8: full blocks, every rest, and one label more or less
 N_LABELS = [1, 2, 8, 9, 16, 17, 25, 31, 33, 40, 70]
 

@@ -23,6 +23,8 @@ from maxendnet.problem import Problem
 from maxendnet.structures import Forest, Hierarchy
 from maxendnet.structures.hierarchy import left_neighbours
 
+pytestmark = pytest.mark.usefixtures("every_level")
+
 
 @given(hierarchy_cases(siblings=False, forbidden=False))
 @settings(deadline=None)

@@ -9,27 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
+EMPTY: FloatArray = np.zeros(0)
 
 
 class Partial(NamedTuple):
     """Sums over the examples of a shard, each example times its weight."""
 
     loss: float
-    gradient: FloatArray | None = None
-    """As the kernels add it up, see `maxendnet.structures.base.unpack`; None if it was not asked for."""
+    gradient: FloatArray = EMPTY
+    """As the kernels add it up, see `maxendnet.structures.base.unpack`; empty if it was not asked for."""
     cost: float = 0.0
     """Expected cost of labels, where the loss has one."""
-    values: FloatArray | None = None
-    """Loss of every example, without its weight; None if it was not asked for."""
+    values: FloatArray = EMPTY
+    """Loss of every example, without its weight; empty if it was not asked for."""
 
     def plus(self, other: Partial) -> Partial:
         """The sum with the next shard. The gradient of this one is overwritten."""
-        gradient = self.gradient
-        if gradient is not None and other.gradient is not None:
-            gradient += other.gradient
-        values = self.values
-        if values is not None and other.values is not None:
-            values = np.concatenate([values, other.values])
+        gradient = np.add(self.gradient, other.gradient, out=self.gradient) if self.gradient.size else EMPTY
+        values = np.concatenate([self.values, other.values])
         return Partial(self.loss + other.loss, gradient, self.cost + other.cost, values)
 
 

@@ -15,6 +15,8 @@ from maxendnet.posterior import NoPosteriorError, Posterior
 from maxendnet.priors import Gaussian
 from maxendnet.priors.base import is_number
 from maxendnet.problem import FloatArray
+from maxendnet.structures.base import decode
+from maxendnet.structures.layout import Layout
 
 LOSSES = ("share", "0/1")
 """Loss of an example: its share of wrong nodes; or 1 unless all nodes are right."""
@@ -290,13 +292,25 @@ def _in_the_labels_of(estimator: Any, learnt: Any) -> FloatArray:
     place = {label: k for k, label in enumerate(estimator.classes_.tolist())}
     at = np.array([place[label] for label in learnt.classes_.tolist()])
     parts, out = small.parts(learnt.model_.weights), full.parts(np.zeros(full.n_weights))
-    out.node[:, at] = parts.node
+    out.node[:] = _moved(small, full, parts.node, at)
     for source, target in ((parts.transitions, out.transitions), (parts.edge, out.edge)):
         target[np.ix_(np.arange(len(source)), at, at)] = source
     if small.n_siblings:
         out.siblings[np.ix_(np.arange(len(parts.siblings)), at, at, at)] = parts.siblings
     out.tied[:] = parts.tied
     return full.join(out)
+
+
+def _moved(small: Layout, full: Layout, node: FloatArray, at: NDArray) -> FloatArray:
+    """Weights of nodes in another layout: label k becomes ``at[k]``."""
+    if small.seen is None:
+        out = np.zeros((full.n_features, full.n_labels))
+        out[:, at] = node
+        return out
+    moved = np.zeros(full.n_node_weights)
+    # all pairs that some examples have, all examples have
+    moved[full.node_places(small.seen.features, at[small.seen.labels])] = node
+    return moved
 
 
 # ---- the losses of examples ------------------------------------------------------------------------------------------
@@ -325,7 +339,7 @@ class _Losses:
         return _Losses(self.estimator, self.examples[rows])
 
     def __call__(self, w: FloatArray) -> FloatArray:
-        wrong = self.bound.decode(w) != self.truth
+        wrong = decode(self.bound, w) != self.truth
         offsets = self.bound.offsets
         count = np.diff(np.concatenate([[0], np.cumsum(wrong)])[offsets])
         return np.stack([count / np.maximum(np.diff(offsets), 1), count > 0])

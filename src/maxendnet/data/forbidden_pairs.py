@@ -36,9 +36,7 @@ def pair_codes(pairs: Any, classes: Array) -> Pairs:
     found = set()
     for k, pair in enumerate(pairs):
         if isinstance(pair, (str, bytes)) or not isinstance(pair, (tuple, list, np.ndarray)) or len(pair) != 2:
-            raise ValueError(
-                f"forbidden[{k}] is {pair!r}; give a pair (label of the parent, label of the child)."
-            )
+            raise ValueError(f"forbidden[{k}] is {pair!r}; give a pair (label of the parent, label of the child).")
         for label in pair:
             if not _among(label, number):
                 raise ValueError(
@@ -88,6 +86,6 @@ def check_possible(nodes: npt.NDArray[np.int64], examples: Examples) -> None:
     if len(wrong):
         raise ValueError(
             f"{place('X', examples.offsets, int(wrong[0]), examples.flat)} has no possible label: whichever of its "
-            "allowed labels it takes, some node below it is left without one that the forbidden pairs permit. Allow more "
-            "labels there, or forbid fewer pairs."
+            "allowed labels it takes, some node below it is left without one that the forbidden pairs permit. Allow "
+            "more labels there, or forbid fewer pairs."
         )

@@ -52,7 +52,9 @@ def _add(digest: Any, value: Any) -> None:
     """Add all that a value holds: arrays by their bytes, tuples and dataclasses by their fields."""
     if isinstance(value, np.ndarray):
         digest.update(f"{value.dtype} {value.shape}".encode())
-        digest.update(np.ascontiguousarray(value).data if value.size and value.dtype != object else repr(value).encode())
+        digest.update(
+            np.ascontiguousarray(value).data if value.size and value.dtype != object else repr(value).encode()
+        )
     elif isinstance(value, (tuple, list)):
         for item in value:
             _add(digest, item)

@@ -98,7 +98,9 @@ def make(system: str, constants: Constants, model: str, siblings: bool = False) 
     tol = L1_TOL if system.startswith("L1") else TOL[model]
     structure = STRUCTURES[model](siblings=siblings) if model == "hierarchical" else STRUCTURES[model]()
     options: dict[str, Any] = {
-        "tol": tol, "max_passes": PASSES[model], "structure": structure,
+        "tol": tol,
+        "max_passes": PASSES[model],
+        "structure": structure,
     }
     if system == "CRF":
         # nothing holds the weights back: it goes on until the gradient is a thousandth of the first one

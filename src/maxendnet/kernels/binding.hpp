@@ -29,6 +29,10 @@ const T* data_of(nb::handle value, const std::string& name) {
   return array.size() ? array.data() : nullptr;
 }
 template <class T>
+const T* optional(nb::handle value, const std::string& name) {
+  return value.is_none() ? nullptr : data_of<T>(value, name);
+}
+template <class T>
 T* writable(nb::handle value, const std::string& name) {
   if (value.is_none()) return nullptr;
   Out<T> array;
@@ -86,23 +90,11 @@ nb::ndarray<nb::numpy, T> to_numpy(std::vector<T>&& values) {
   return nb::ndarray<nb::numpy, T>(kept->data(), {kept->size()}, owner);
 }
 
-inline PriorArgs prior_args(const std::string& kind, double a, double b, nb::handle variance, nb::handle mean) {
-  PriorArgs p{};
-  p.a = a;
-  p.b = b;
-  if (kind == "gaussian") p.kind = gaussian;
-  else if (kind == "normal_gamma") p.kind = normal_gamma;
-  else if (kind == "normal_inverse_gaussian") p.kind = normal_inverse_gaussian;
-  else if (kind == "spike_slab") p.kind = spike_slab;
-  else if (kind == "exponential") p.kind = exponential;
-  else if (kind == "uniform") p.kind = uniform;
-  else if (kind == "proximal_l1") p.kind = proximal_l1;
-  else throw std::invalid_argument("the kernels know no prior of kind '" + kind + "'");
-  if (!variance.is_none()) p.variance = data_of<double>(variance, "variance");
-  if (!mean.is_none()) p.mean = data_of<double>(mean, "mean");
-  return p;
+inline KernelPrior prior_of(const std::string& kind, double a, double b, nb::handle variance, nb::handle mean) {
+  return find_prior(kind, {a, b, optional<double>(variance, "variance"), optional<double>(mean, "mean")});
 }
 
+void bind_kernels(nb::module_& m);           // module.cpp, calls the others
 void bind_clique_marginals(nb::module_& m);  // clique_marginals_module.cpp
 void bind_hierarchy(nb::module_& m);         // hierarchy_module.cpp
 void bind_choice(nb::module_& m);            // choice_module.cpp

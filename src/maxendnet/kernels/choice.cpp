@@ -5,7 +5,7 @@
 
 namespace maxendnet {
 
-CLONES void node_scores(const BatchView& b, const double* weights, int64_t first, int64_t last, double* scores) {
+void node_scores(const BatchView& b, const double* weights, int64_t first, int64_t last, double* scores) {
   const int64_t L = b.n_labels;
   const double* tied = weights + b.n_features * b.lanes;
   std::vector<int> labels;
@@ -30,7 +30,7 @@ CLONES void node_scores(const BatchView& b, const double* weights, int64_t first
   }
 }
 
-CLONES void add_features(const BatchView& b, const double* shares, int64_t first, int64_t last, double* gradient) {
+void add_features(const BatchView& b, const double* shares, int64_t first, int64_t last, double* gradient) {
   const int64_t L = b.n_labels;
   double* tied = gradient + b.n_features * b.lanes;
   std::vector<int> labels;

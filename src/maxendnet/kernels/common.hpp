@@ -8,14 +8,9 @@
 #include <limits>
 #include <vector>
 
-// One binary serves every machine: the loader picks the clone. Everything a clone calls must be inlined into it,
-// otherwise it would be compiled for the baseline only; hence INLINE on all helpers.
-#if defined(MAXENDNET_NO_CLONES) || !defined(__x86_64__)
-#define CLONES
-#else
-#define CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#endif
+// Everything on the way of a hot loop has to be inlined into it, lambdas too (INLINED, behind their parameters).
 #define INLINE static inline __attribute__((always_inline))
+#define INLINED __attribute__((always_inline))
 
 namespace maxendnet {
 
@@ -119,8 +114,7 @@ INLINE V<R> spread(R x) {
 }
 
 // out = sum over k of value(k) * row(k), for W lanes. Two sums per register, because one alone would wait for the
-// multiply-add before it. `INLINED` goes behind the parameters of the lambdas.
-#define INLINED __attribute__((always_inline))
+// multiply-add before it.
 template <class R, int W, class Value, class Row>
 INLINE void weighted_sum(int64_t k, int64_t end, Value value, Row row, V<R>* out) {
   constexpr int n = width<R>;
@@ -244,6 +238,21 @@ INLINE V<double> exp_negative(V<double> x) {
   typedef Vector<double>::words Bits;
   const V<double> result = (V<double>)((Bits)p + ((Bits)shifted << 52));
   return keep ? result : V<double>{};
+}
+
+// A place drawn with probabilities proportional to `shares`, by a number in [0, 1); 0 where no share is positive.
+inline int draw_place(const double* shares, int n, double uniform) {
+  double total = 0;
+  for (int a = 0; a < n; a++) total += shares[a];
+  double left = uniform * total;
+  int place = 0;
+  for (int a = 0; a < n; a++) {
+    if (!(shares[a] > 0)) continue;
+    place = a;  // the last possible one catches what rounding leaves over
+    left -= shares[a];
+    if (left < 0) break;
+  }
+  return place;
 }
 
 }  // namespace maxendnet

@@ -2,11 +2,10 @@
 #include "sum_product.hpp"
 
 namespace maxendnet {
-namespace {
 
 template <class R>
-INLINE void decode_range(const BatchView& b, const R* weights, const R* cost, int64_t first, int64_t last,
-                         double* values, int32_t* labels) {
+void decode(const BatchView& b, const R* weights, const R* cost, int64_t first, int64_t last, double* values,
+            int32_t* labels) {
   Workspace<R> work;
   const Weights<R> w(weights, b);
   const std::vector<R> zeros(b.lanes, 0);
@@ -28,30 +27,11 @@ INLINE void decode_range(const BatchView& b, const R* weights, const R* cost, in
   }
 }
 
-CLONES void decode_float(const BatchView& b, const float* w, const float* cost, int64_t first, int64_t last,
-                         double* values, int32_t* labels) {
-  decode_range(b, w, cost, first, last, values, labels);
-}
-CLONES void decode_double(const BatchView& b, const double* w, const double* cost, int64_t first, int64_t last,
-                          double* values, int32_t* labels) {
-  decode_range(b, w, cost, first, last, values, labels);
-}
-
-}  // namespace
-
-template <>
-void decode<float>(const BatchView& b, const float* w, const float* cost, int64_t first, int64_t last, double* values,
-                   int32_t* labels) {
-  decode_float(b, w, cost, first, last, values, labels);
-}
-template <>
-void decode<double>(const BatchView& b, const double* w, const double* cost, int64_t first, int64_t last,
-                    double* values, int32_t* labels) {
-  decode_double(b, w, cost, first, last, values, labels);
-}
+template void decode<float>(const BatchView&, const float*, const float*, int64_t, int64_t, double*, int32_t*);
+template void decode<double>(const BatchView&, const double*, const double*, int64_t, int64_t, double*, int32_t*);
 
 // Best score of a labelling with label a at node t: belief of the node plus the best of all that lies beyond its parent.
-CLONES void max_marginals(const BatchView& b, const double* weights, int64_t first, int64_t last, double* out) {
+void max_marginals(const BatchView& b, const double* weights, int64_t first, int64_t last, double* out) {
   using R = double;
   Workspace<R> work;
   const Weights<R> w(weights, b);
@@ -86,8 +66,8 @@ CLONES void max_marginals(const BatchView& b, const double* weights, int64_t fir
   }
 }
 
-CLONES void marginals(const BatchView& b, const double* weights, Mode mode, int64_t first, int64_t last, double* values,
-                      double* node_marginals, double* edge_marginals) {
+void marginals(const BatchView& b, const double* weights, Mode mode, int64_t first, int64_t last, double* values,
+               double* node_marginals, double* edge_marginals) {
   using R = double;
   Workspace<R> work;
   Exponentials exps;
@@ -133,8 +113,8 @@ CLONES void marginals(const BatchView& b, const double* weights, Mode mode, int6
 }
 
 // Labels drawn from the roots down; `uniforms` holds one number in [0, 1) for every draw and node.
-CLONES void sample(const BatchView& b, const double* weights, Mode mode, const double* uniforms, int64_t n_draws,
-                   int64_t first, int64_t last, int32_t* labels) {
+void sample(const BatchView& b, const double* weights, Mode mode, const double* uniforms, int64_t n_draws,
+            int64_t first, int64_t last, int32_t* labels) {
   using R = double;
   Workspace<R> work;
   Exponentials exps;
@@ -146,33 +126,20 @@ CLONES void sample(const BatchView& b, const double* weights, Mode mode, const d
   for (int64_t i = first; i < last; i++) {
     const int64_t begin = b.offsets[i], end = b.offsets[i + 1];
     beliefs_up(b, w, mode, zeros.data(), begin, end, work, exps);
+    const R* shared = mode == scaled ? exps.shared.data() : w.matrix;
+    const R* own = mode == scaled ? exps.own.data() : work.matrices.data();
     for (int64_t draw = 0; draw < n_draws; draw++) {
       int32_t* drawn = labels + draw * b.n_nodes;
       for (int64_t k = begin; k < end; k++) {
         const int64_t t = b.order[k], p = b.parent[t], local = t - begin;
         const R* belief = work.scores.data() + local * b.lanes;
         const R* row = mode == scaled ? ones.data() : zeros.data();
-        if (p >= 0) {
-          const EdgeMatrix<R> matrix = mode == scaled
-                                           ? edge_matrix<R>(b, exps.shared.data(), exps.own.data(), t, local)
-                                           : edge_matrix<R>(b, w.matrix, work.matrices.data(), t, local);
-          row = matrix.by_parent + int64_t(drawn[p]) * b.lanes;
-        }
+        if (p >= 0) row = edge_matrix(b, shared, own, t, local).by_parent + int64_t(drawn[p]) * b.lanes;
         if (mode == logarithmic)
           conditional(row, belief, n, chance.data());
         else
           for (int a = 0; a < n; a++) chance[a] = row[a] * belief[a];
-        double total = 0;
-        for (int a = 0; a < n; a++) total += chance[a];
-        double left = uniforms[draw * b.n_nodes + t] * total;
-        int32_t label = -1;
-        for (int a = 0; a < n; a++) {
-          if (!(chance[a] > 0)) continue;
-          label = a;  // the last possible label catches what rounding leaves over
-          left -= chance[a];
-          if (left < 0) break;
-        }
-        drawn[t] = std::max(label, 0);
+        drawn[t] = draw_place(chance.data(), n, uniforms[draw * b.n_nodes + t]);
       }
     }
   }

@@ -3,17 +3,17 @@
 
 namespace maxendnet {
 
-CLONES void hierarchy_prepare(const BatchView& b, const HierarchyView& m, const double* cost, int64_t i, Example& e) {
+void hierarchy_prepare(const BatchView& b, const HierarchyView& m, const double* cost, int64_t i, Example& e) {
   prepare(b, m, cost, i, e);
 }
 
-CLONES void hierarchy_best(const BatchView& b, const HierarchyView& m, Example& e, int32_t* labels) {
+void hierarchy_best(const BatchView& b, const HierarchyView& m, Example& e, int32_t* labels) {
   up<Max>(b, m, e);
   label_down<Max>(b, m, e, labels, [](int64_t, const double* x, int n) INLINED { return place_of_largest(x, n); });
 }
 
-CLONES void hierarchy_decode(const BatchView& b, const HierarchyView& m, const double* cost, int64_t first, int64_t last,
-                             double* values, int32_t* labels) {
+void hierarchy_decode(const BatchView& b, const HierarchyView& m, const double* cost, int64_t first, int64_t last,
+                      double* values, int32_t* labels) {
   Example e;
   for (int64_t i = first; i < last; i++) {
     prepare(b, m, cost, i, e);
@@ -24,8 +24,8 @@ CLONES void hierarchy_decode(const BatchView& b, const HierarchyView& m, const d
   }
 }
 
-CLONES void hierarchy_max_marginals(const BatchView& b, const HierarchyView& m, int64_t first, int64_t last,
-                                    double* out) {
+void hierarchy_max_marginals(const BatchView& b, const HierarchyView& m, int64_t first, int64_t last,
+                             double* out) {
   Example e;
   for (int64_t i = first; i < last; i++) {
     prepare(b, m, nullptr, i, e);
@@ -62,8 +62,8 @@ CLONES void hierarchy_max_marginals(const BatchView& b, const HierarchyView& m, 
   }
 }
 
-CLONES void hierarchy_marginals(const BatchView& b, const HierarchyView& m, int64_t first, int64_t last, double* values,
-                                double* node_marginals, double* edge_marginals) {
+void hierarchy_marginals(const BatchView& b, const HierarchyView& m, int64_t first, int64_t last, double* values,
+                         double* node_marginals, double* edge_marginals) {
   Example e;
   const int64_t L = b.n_labels;
   for (int64_t i = first; i < last; i++) {
@@ -83,8 +83,8 @@ CLONES void hierarchy_marginals(const BatchView& b, const HierarchyView& m, int6
 }
 
 // `uniforms` holds one number in [0, 1) for every draw and node.
-CLONES void hierarchy_sample(const BatchView& b, const HierarchyView& m, const double* uniforms, int64_t n_draws,
-                             int64_t first, int64_t last, int32_t* labels) {
+void hierarchy_sample(const BatchView& b, const HierarchyView& m, const double* uniforms, int64_t n_draws,
+                      int64_t first, int64_t last, int32_t* labels) {
   Example e;
   for (int64_t i = first; i < last; i++) {
     prepare(b, m, nullptr, i, e);
@@ -96,24 +96,14 @@ CLONES void hierarchy_sample(const BatchView& b, const HierarchyView& m, const d
         if (!(best > nothing)) return 0;
         double* share = e.scratch.data();
         exp_row(x, best, n, share);
-        double total = 0;
-        for (int j = 0; j < n; j++) total += share[j];
-        double left = uniform[t] * total;
-        int chosen = 0;
-        for (int j = 0; j < n; j++) {
-          if (!(share[j] > 0)) continue;
-          chosen = j;  // the last possible label catches what rounding leaves over
-          left -= share[j];
-          if (left < 0) break;
-        }
-        return chosen;
+        return draw_place(share, n, uniform[t]);
       });
     }
   }
 }
 
-CLONES void hierarchy_hinge(const BatchView& b, const HierarchyView& m, const double* cost, Slack slack, int64_t first,
-                            int64_t last, double* values, double* gradient) {
+void hierarchy_hinge(const BatchView& b, const HierarchyView& m, const double* cost, Slack slack, int64_t first,
+                     int64_t last, double* values, double* gradient) {
   Example e;
   const Gradient g(gradient, b, m);
   std::vector<int32_t> found;
@@ -131,9 +121,10 @@ CLONES void hierarchy_hinge(const BatchView& b, const HierarchyView& m, const do
   }
 }
 
-CLONES void hierarchy_log(const BatchView& b, const HierarchyView& m, const double* cost, int64_t first, int64_t last,
-                          double* values, double* costs, double* gradient) {
+void hierarchy_log(const BatchView& b, const HierarchyView& m, const double* cost, const double* counted, int64_t first,
+                   int64_t last, double* values, double* costs, double* gradient) {
   Example e;
+  const double* reported = counted ? counted : cost;
   const Gradient g(gradient, b, m);
   for (int64_t i = first; i < last; i++) {
     prepare(b, m, cost, i, e);
@@ -151,7 +142,7 @@ CLONES void hierarchy_log(const BatchView& b, const HierarchyView& m, const doub
       const double* marginal = row_of(e.results, e, k);
       for (int j = 0; j < e.n_labels[k]; j++) {
         const int label = labels_of(e, k)[j];
-        if (cost) expected += marginal[j] * cost[int64_t(b.y[t]) * b.n_labels + label];
+        if (reported) expected += marginal[j] * reported[int64_t(b.y[t]) * b.n_labels + label];
         const double residual = marginal[j] - (label == b.y[t] ? 1 : 0);
         if (std::fabs(residual) > negligible) add_node(b, g, t, label, u * residual);
       }
@@ -160,8 +151,8 @@ CLONES void hierarchy_log(const BatchView& b, const HierarchyView& m, const doub
   }
 }
 
-CLONES void hierarchy_impossible(const BatchView& b, const HierarchyView& m, int64_t first, int64_t last,
-                                 int64_t* nodes) {
+void hierarchy_impossible(const BatchView& b, const HierarchyView& m, int64_t first, int64_t last,
+                          int64_t* nodes) {
   Example e;
   std::vector<uint8_t> possible;
   for (int64_t i = first; i < last; i++) {

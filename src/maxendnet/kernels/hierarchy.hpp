@@ -27,8 +27,8 @@ void hierarchy_sample(const BatchView& b, const HierarchyView& m, const double* 
 // as hinge_oracle and log_oracle; the gradient is laid out as the weights
 void hierarchy_hinge(const BatchView& b, const HierarchyView& m, const double* cost, Slack slack, int64_t first,
                      int64_t last, double* values, double* gradient);
-void hierarchy_log(const BatchView& b, const HierarchyView& m, const double* cost, int64_t first, int64_t last,
-                   double* values, double* costs, double* gradient);
+void hierarchy_log(const BatchView& b, const HierarchyView& m, const double* cost, const double* counted, int64_t first,
+                   int64_t last, double* values, double* costs, double* gradient);
 // Of every example a node none of whose labels is possible with what lies below it, or -1.
 void hierarchy_impossible(const BatchView& b, const HierarchyView& m, int64_t first, int64_t last, int64_t* nodes);
 // The steps of an example apart: its scores with costs added, then the labelling with the largest score.
@@ -37,7 +37,7 @@ void hierarchy_prepare(const BatchView& b, const HierarchyView& m, const double*
 void hierarchy_best(const BatchView& b, const HierarchyView& m, Example& e, int32_t* labels);
 
 // block_frank_wolfe.cpp -- as for forests; `weights` are those that the view shows, and change
-double hierarchy_block_frank_wolfe(const BatchView& b, const PriorArgs& prior, double C, const HierarchyView& m,
+double hierarchy_block_frank_wolfe(const BatchView& b, const KernelPrior& prior, double C, const HierarchyView& m,
                                    double* weights, double* eta, const double* cost, const int64_t* picks,
                                    int64_t n_picks, int inner, ActiveSets& sets, double* gaps);
 void hierarchy_block_gaps(const BatchView& b, const HierarchyView& m, const double* cost, double C, int64_t first,

@@ -52,7 +52,7 @@ void bind_hierarchy(nb::module_& m) {
       [](nb::handle batch, const HierarchyModel& model, nb::handle cost, int64_t first, int64_t last, nb::handle values,
          Out<int32_t> labels) {
         const BatchView b = view(batch, model.shape);
-        const double* costs = cost.is_none() ? nullptr : data_of<double>(cost, "cost");
+        const double* costs = optional<double>(cost, "cost");
         double* v = writable<double>(values, "values");
         nb::gil_scoped_release release;
         hierarchy_decode(b, model.view, costs, first, last, v, labels.data());
@@ -102,18 +102,18 @@ void bind_hierarchy(nb::module_& m) {
       "Hinge h of every example, and a subgradient of the weighted sum of their U(h)/C, added to `gradient`.");
   m.def(
       "hierarchy_log",
-      [](nb::handle batch, const HierarchyModel& model, nb::handle cost, int64_t first, int64_t last,
-         Out<double> values, nb::handle costs, nb::handle gradient) {
+      [](nb::handle batch, const HierarchyModel& model, nb::handle cost, nb::handle counted, int64_t first,
+         int64_t last, Out<double> values, nb::handle costs, nb::handle gradient) {
         const BatchView b = view(batch, model.shape);
-        const double* added = cost.is_none() ? nullptr : data_of<double>(cost, "cost");
+        const double *added = optional<double>(cost, "cost"), *reported = optional<double>(counted, "counted");
         double *expected = writable<double>(costs, "costs"), *g = writable<double>(gradient, "gradient");
         nb::gil_scoped_release release;
-        hierarchy_log(b, model.view, added, first, last, values.data(), expected, g);
+        hierarchy_log(b, model.view, added, reported, first, last, values.data(), expected, g);
       },
-      "batch"_a, "model"_a, "cost"_a.none(), "first"_a, "last"_a, "values"_a.noconvert(), "costs"_a.none(),
-      "gradient"_a.none(),
-      "Log loss of every example, and the gradient of their weighted sum, added to `gradient`. With `cost` added to the "
-      "scores, also the expected costs.");
+      "batch"_a, "model"_a, "cost"_a.none(), "counted"_a.none(), "first"_a, "last"_a, "values"_a.noconvert(),
+      "costs"_a.none(), "gradient"_a.none(),
+      "Log loss of every example, and the gradient of their weighted sum, added to `gradient`. `cost` is added to the "
+      "scores; `costs` gets the expected value of `counted`, or else of `cost`.");
   m.def(
       "hierarchy_block_frank_wolfe",
       [](nb::handle batch, const HierarchyModel& model, const std::string& kind, double a, double b2, nb::handle variance,
@@ -121,7 +121,7 @@ void bind_hierarchy(nb::module_& m) {
          ActiveSets& sets, Out<double> gaps) {
         if (weights.data() != model.weights.data()) throw nb::value_error("weights are not those of the model");
         const BatchView b = view(batch, model.shape);
-        const PriorArgs prior = prior_args(kind, a, b2, variance, mean);
+        const KernelPrior prior = prior_of(kind, a, b2, variance, mean);
         nb::gil_scoped_release release;
         return hierarchy_block_frank_wolfe(b, prior, C, model.view, weights.data(), eta.data(), cost.data(), picks.data(),
                                            int64_t(picks.size()), inner, sets, gaps.data());

@@ -4,8 +4,7 @@
 
 #include "binding.hpp"
 
-using namespace maxendnet;
-
+namespace maxendnet {
 namespace {
 
 struct Groups {
@@ -75,7 +74,7 @@ void bind_precision(nb::module_& m) {
       [](nb::handle batch, const Shape& shape, In<R> weights, nb::handle cost, int64_t first, int64_t last,
          nb::handle values, Out<int32_t> labels) {
         const BatchView b = view(batch, shape);
-        const R* costs = cost.is_none() ? nullptr : data_of<R>(cost, "cost");
+        const R* costs = optional<R>(cost, "cost");
         double* v = writable<double>(values, "values");
         nb::gil_scoped_release release;
         decode<R>(b, weights.data(), costs, first, last, v, labels.data());
@@ -97,27 +96,28 @@ void bind_precision(nb::module_& m) {
   m.def(
       "log_oracle",
       [](nb::handle batch, const Shape& shape, const Groups& groups, In<int64_t> group_examples, In<R> weights,
-         nb::handle cost, int mode, int64_t first, int64_t last, Out<double> values, nb::handle costs,
-         nb::handle gradient) {
+         nb::handle cost, nb::handle counted, int mode, int64_t first, int64_t last, Out<double> values,
+         nb::handle costs, nb::handle gradient) {
         const BatchView b = view(batch, shape);
-        const R* added = cost.is_none() ? nullptr : data_of<R>(cost, "cost");
+        const R *added = optional<R>(cost, "cost"), *reported = optional<R>(counted, "counted");
         double *expected = writable<double>(costs, "costs"), *g = writable<double>(gradient, "gradient");
-        if (added && g && !expected) throw nb::value_error("with cost and gradient there must be an array of costs too");
+        if ((added || reported) && g && !expected)
+          throw nb::value_error("with cost or counted, and gradient, there must be an array of costs too");
         nb::gil_scoped_release release;
-        log_oracle<R>(b, groups.view(), group_examples.data(), weights.data(), added, Mode(mode), first, last,
-                      values.data(), expected, g);
+        log_oracle<R>(b, groups.view(), group_examples.data(), weights.data(), added, reported, Mode(mode), first,
+                      last, values.data(), expected, g);
       },
-      "batch"_a, "shape"_a, "groups"_a, "group_examples"_a, "weights"_a.noconvert(), "cost"_a.none(), "mode"_a, "first"_a,
-      "last"_a, "values"_a, "costs"_a.none(), "gradient"_a.none(),
+      "batch"_a, "shape"_a, "groups"_a, "group_examples"_a, "weights"_a.noconvert(), "cost"_a.none(),
+      "counted"_a.none(), "mode"_a, "first"_a, "last"_a, "values"_a, "costs"_a.none(), "gradient"_a.none(),
       "Log loss of every example in groups [first, last), and the gradient of their weighted sum, added to `gradient`. "
-      "With `cost` added to the scores, also the expected costs.");
+      "`cost` is added to the scores; `costs` gets the expected value of `counted`, or else of `cost`.");
   m.def(
       "block_frank_wolfe",
       [](nb::handle batch, const Shape& shape, const std::string& kind, double a, double b2, nb::handle variance,
          nb::handle mean, double C, Out<R> weights, Out<double> eta, In<R> cost, In<double> cost64, In<int64_t> picks,
          int inner, ActiveSets& sets, Out<double> gaps) {
         const BatchView b = view(batch, shape);
-        const PriorArgs prior = prior_args(kind, a, b2, variance, mean);
+        const KernelPrior prior = prior_of(kind, a, b2, variance, mean);
         nb::gil_scoped_release release;
         return block_frank_wolfe<R>(b, prior, C, weights.data(), eta.data(), cost.data(), cost64.data(), picks.data(),
                                     int64_t(picks.size()), inner, sets, gaps.data());
@@ -130,7 +130,7 @@ void bind_precision(nb::module_& m) {
 
 }  // namespace
 
-NB_MODULE(_kernels, m) {
+void bind_kernels(nb::module_& m) {
   m.doc() = "The hot loops of maxendnet: flat arrays in, flat arrays out.";
   nb::class_<Shape>(m, "Shape")
       .def(nb::init<int64_t, int, int, int, int, int>(), "n_features"_a, "n_labels"_a, "n_edge_types"_a,
@@ -275,7 +275,7 @@ NB_MODULE(_kernels, m) {
       "prior_mean",
       [](const std::string& kind, double a, double b, nb::handle variance, nb::handle mean, In<double> eta,
          Out<double> out) {
-        prior_mean(prior_args(kind, a, b, variance, mean), eta.data(), int64_t(eta.size()), out.data());
+        prior_mean(prior_of(kind, a, b, variance, mean), eta.data(), int64_t(eta.size()), out.data());
       },
       "kind"_a, "a"_a, "b"_a, "variance"_a.none(), "mean"_a.none(), "eta"_a, "out"_a,
       "Posterior mean as the kernels compute it, to be compared with the Python class.");
@@ -283,3 +283,5 @@ NB_MODULE(_kernels, m) {
   bind_hierarchy(m);
   bind_choice(m);
 }
+
+}  // namespace maxendnet

@@ -25,9 +25,42 @@ INLINE void add_labelling(const BatchView& b, int64_t begin, int64_t end, const 
   }
 }
 
+// out[p, :] += sum over edges of ratio[p] * belief[:], for one row p: a matrix product kept in registers.
+template <class R, int W>
+INLINE void outer_block(int a0, const R* ratios, const R* beliefs, const int64_t* edges, int64_t n_edges, int n_labels,
+                        int lanes, R* out) {
+  constexpr int n = width<R>;
+  for (int p = 0; p < n_labels; p++) {
+    R* row = out + int64_t(p) * lanes + a0;
+    V<R> sum[W / n];
+    for (int a = 0; a < W / n; a++) sum[a] = load(row + a * n);
+    for (int64_t e = 0; e < n_edges; e++) {
+      const R r = ratios[edges[e] + p];
+      const R* belief = beliefs + edges[e] + a0;
+      for (int a = 0; a < W / n; a++) sum[a] += r * load(belief + a * n);
+    }
+    for (int a = 0; a < W / n; a++) store(row + a * n, sum[a]);
+  }
+}
+
+// gradient row += sum over the nodes that have the feature of value * residual
+template <class R, int W>
+INLINE void gather_block(int a0, const GroupsView& groups, int64_t distinct, const R* residuals, int lanes,
+                         double* out) {
+  constexpr int n = width<R>;
+  V<R> sum[W / n];
+  weighted_sum<R, W>(
+      groups.entry_offsets[distinct], groups.entry_offsets[distinct + 1],
+      [&](int64_t k) INLINED { return R(groups.entry_values[k]); },
+      [&](int64_t k) INLINED { return residuals + int64_t(groups.entry_nodes[k]) * lanes + a0; }, sum);
+  for (int a = 0; a < W; a++) out[a0 + a] += double(sum[a / n][a % n]);
+}
+
+}  // namespace
+
 template <class R>
-INLINE void hinge_range(const BatchView& b, const R* weights, const R* cost, Slack slack, int64_t first, int64_t last,
-                        double* values, double* gradient) {
+void hinge_oracle(const BatchView& b, const R* weights, const R* cost, Slack slack, int64_t first, int64_t last,
+                  double* values, double* gradient) {
   Workspace<R> work;
   const Weights<R> w(weights, b);
   const Gradient g(gradient, b);
@@ -77,50 +110,10 @@ INLINE void hinge_range(const BatchView& b, const R* weights, const R* cost, Sla
   }
 }
 
-CLONES void hinge_float(const BatchView& b, const float* w, const float* cost, Slack slack, int64_t first, int64_t last,
-                        double* values, double* gradient) {
-  hinge_range(b, w, cost, slack, first, last, values, gradient);
-}
-CLONES void hinge_double(const BatchView& b, const double* w, const double* cost, Slack slack, int64_t first, int64_t last,
-                         double* values, double* gradient) {
-  hinge_range(b, w, cost, slack, first, last, values, gradient);
-}
-
-// out[p, :] += sum over edges of ratio[p] * belief[:], for one row p: a matrix product kept in registers.
-template <class R, int W>
-INLINE void outer_block(int a0, const R* ratios, const R* beliefs, const int64_t* edges, int64_t n_edges, int n_labels,
-                        int lanes, R* out) {
-  constexpr int n = width<R>;
-  for (int p = 0; p < n_labels; p++) {
-    R* row = out + int64_t(p) * lanes + a0;
-    V<R> sum[W / n];
-    for (int a = 0; a < W / n; a++) sum[a] = load(row + a * n);
-    for (int64_t e = 0; e < n_edges; e++) {
-      const R r = ratios[edges[e] + p];
-      const R* belief = beliefs + edges[e] + a0;
-      for (int a = 0; a < W / n; a++) sum[a] += r * load(belief + a * n);
-    }
-    for (int a = 0; a < W / n; a++) store(row + a * n, sum[a]);
-  }
-}
-
-// gradient row += sum over the nodes that have the feature of value * residual
-template <class R, int W>
-INLINE void gather_block(int a0, const GroupsView& groups, int64_t distinct, const R* residuals, int lanes,
-                         double* out) {
-  constexpr int n = width<R>;
-  V<R> sum[W / n];
-  weighted_sum<R, W>(
-      groups.entry_offsets[distinct], groups.entry_offsets[distinct + 1],
-      [&](int64_t k) INLINED { return R(groups.entry_values[k]); },
-      [&](int64_t k) INLINED { return residuals + int64_t(groups.entry_nodes[k]) * lanes + a0; }, sum);
-  for (int a = 0; a < W; a++) out[a0 + a] += double(sum[a / n][a % n]);
-}
-
 template <class R>
-INLINE void log_range(const BatchView& b, const GroupsView& groups, const int64_t* group_examples, const R* weights,
-                      const R* cost, Mode mode, int64_t first_group, int64_t last_group, double* values, double* costs,
-                      double* gradient) {
+void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* group_examples, const R* weights,
+                const R* cost, const R* counted, Mode mode, int64_t first_group, int64_t last_group, double* values,
+                double* costs, double* gradient) {
   Workspace<R> work;
   const Weights<R> w(weights, b);
   const Gradient g(gradient, b);
@@ -243,11 +236,11 @@ INLINE void log_range(const BatchView& b, const GroupsView& groups, const int64_
         }
       }
       add_labelling(b, begin, end, b.y + begin, -u, g);
-      if (cost) {
+      if (const R* reported = counted ? counted : cost) {
         V<R> sum = {};
         double total = 0;
         for (int64_t t = begin; t < end; t++) {
-          const R *marginal = found + (t - begin) * lanes, *row = cost + int64_t(b.y[t]) * lanes;
+          const R *marginal = found + (t - begin) * lanes, *row = reported + int64_t(b.y[t]) * lanes;
           for (int a = 0; a < lanes; a += width<R>) sum += load(marginal + a) * load(row + a);
           if ((t - begin) % 64 == 63) total += double(lane_sum(sum)), sum = V<R>{};  // float32 forgets in a long sum
         }
@@ -280,41 +273,13 @@ INLINE void log_range(const BatchView& b, const GroupsView& groups, const int64_
         }
   }
 }
-
-CLONES void log_float(const BatchView& b, const GroupsView& groups, const int64_t* group_examples, const float* w,
-                     const float* cost, Mode mode, int64_t first, int64_t last, double* values, double* costs,
-                     double* gradient) {
-  log_range(b, groups, group_examples, w, cost, mode, first, last, values, costs, gradient);
-}
-CLONES void log_double(const BatchView& b, const GroupsView& groups, const int64_t* group_examples, const double* w,
-                      const double* cost, Mode mode, int64_t first, int64_t last, double* values, double* costs,
-                      double* gradient) {
-  log_range(b, groups, group_examples, w, cost, mode, first, last, values, costs, gradient);
-}
-
-}  // namespace
-
-template <>
-void hinge_oracle<float>(const BatchView& b, const float* w, const float* cost, Slack slack, int64_t first,
-                         int64_t last, double* values, double* gradient) {
-  hinge_float(b, w, cost, slack, first, last, values, gradient);
-}
-template <>
-void hinge_oracle<double>(const BatchView& b, const double* w, const double* cost, Slack slack, int64_t first,
-                          int64_t last, double* values, double* gradient) {
-  hinge_double(b, w, cost, slack, first, last, values, gradient);
-}
-template <>
-void log_oracle<float>(const BatchView& b, const GroupsView& groups, const int64_t* group_examples, const float* w,
-                     const float* cost, Mode mode, int64_t first, int64_t last, double* values, double* costs,
-                     double* gradient) {
-  log_float(b, groups, group_examples, w, cost, mode, first, last, values, costs, gradient);
-}
-template <>
-void log_oracle<double>(const BatchView& b, const GroupsView& groups, const int64_t* group_examples, const double* w,
-                      const double* cost, Mode mode, int64_t first, int64_t last, double* values, double* costs,
-                      double* gradient) {
-  log_double(b, groups, group_examples, w, cost, mode, first, last, values, costs, gradient);
-}
+template void hinge_oracle<float>(const BatchView&, const float*, const float*, Slack, int64_t, int64_t, double*,
+                                  double*);
+template void hinge_oracle<double>(const BatchView&, const double*, const double*, Slack, int64_t, int64_t, double*,
+                                   double*);
+template void log_oracle<float>(const BatchView&, const GroupsView&, const int64_t*, const float*, const float*,
+                                const float*, Mode, int64_t, int64_t, double*, double*, double*);
+template void log_oracle<double>(const BatchView&, const GroupsView&, const int64_t*, const double*, const double*,
+                                 const double*, Mode, int64_t, int64_t, double*, double*, double*);
 
 }  // namespace maxendnet

@@ -248,8 +248,8 @@ INLINE double line_search(const BatchView& b, int64_t begin, int64_t end, const 
 
 }  // namespace
 
-CLONES void sdca(const BatchView& b, const double* variance, const double* mean, double C, Mode mode, double* weights,
-                 double* eta, const int64_t* picks, int64_t n_picks, double* node, double* edge, double* gaps) {
+void sdca(const BatchView& b, const double* variance, const double* mean, double C, Mode mode, double* weights,
+          double* eta, const int64_t* picks, int64_t n_picks, double* node, double* edge, double* gaps) {
   const Weights<double> w(weights, b);
   const int lanes = b.lanes;
   const int64_t size = b.matrix_size(), matrix_start = b.n_features * lanes;
@@ -313,8 +313,8 @@ CLONES void sdca(const BatchView& b, const double* variance, const double* mean,
   }
 }
 
-CLONES void sdca_look(const BatchView& b, const double* weights, double C, Mode mode, int64_t first, int64_t last,
-                      double* node, double* edge, double* losses, double* entropies, double* gaps) {
+void sdca_look(const BatchView& b, const double* weights, double C, Mode mode, int64_t first, int64_t last,
+               double* node, double* edge, double* losses, double* entropies, double* gaps) {
   const Weights<double> w(weights, b);
   Model model(b);
   std::vector<double> shares;
@@ -332,7 +332,7 @@ CLONES void sdca_look(const BatchView& b, const double* weights, double C, Mode 
   }
 }
 
-CLONES void sdca_features(const BatchView& b, int64_t first, int64_t last, double* node, double* edge, double* total) {
+void sdca_features(const BatchView& b, int64_t first, int64_t last, double* node, double* edge, double* total) {
   Features found(b);
   for (int64_t i = first; i < last; i++) {
     const int64_t begin = b.offsets[i], end = b.offsets[i + 1];

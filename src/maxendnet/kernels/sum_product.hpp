@@ -241,8 +241,8 @@ struct Exponentials {
 };
 
 // Beliefs after the up pass, in the chosen mode; log Z. With mode `scaled` the beliefs are probabilities up to scale,
-// with `logarithmic` they are logarithms.
-INLINE double beliefs_up(const BatchView& b, const Weights<double>& w, Mode mode, const double* zeros, int64_t begin,
+// with `logarithmic` they are logarithms. A function of its own: inlined into its callers it breaks GCC 12 (for x86-64-v4).
+inline double beliefs_up(const BatchView& b, const Weights<double>& w, Mode mode, const double* zeros, int64_t begin,
                          int64_t end, Workspace<double>& work, Exponentials& exps) {
   prepare(b, w, begin, end, work);
   if (mode == logarithmic)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from maxendnet.backends.partial import Partial
+from maxendnet.backends.partial import EMPTY, Partial
 from maxendnet.structures.base import Table, excess
 
 FloatArray = NDArray[np.float64]
@@ -22,8 +22,11 @@ class Loss(Protocol):
     """A loss of examples, written in terms of the maximum or the log-partition of any structure."""
 
     smooth: bool
-    depends_on_C: bool
-    """Whether the loss itself, not only its weight, depends on C."""
+
+    @property
+    def depends_on_C(self) -> bool:
+        """Whether the loss itself, not only its weight, depends on C."""
+        ...
 
     @property
     def described(self) -> str:
@@ -31,6 +34,11 @@ class Loss(Protocol):
         ...
 
     def check(self) -> None: ...
+
+    @property
+    def curvature(self) -> float:
+        """Of a smooth loss: its Hessian, in units of that of the log-partition."""
+        ...
 
     def cost_matrix(self, n_labels: int) -> FloatArray:
         """Costs ``[true, predicted]`` of a node; zeros for a loss without costs."""
@@ -78,11 +86,11 @@ def table_oracle(shard: Any, w: FloatArray, question: TableQuestion) -> Partial:
 def total(
     structure: Any,
     values: FloatArray,
-    slope: FloatArray | None,
+    slope: FloatArray,
     costs: FloatArray | None = None,
     keep_values: bool = False,
 ) -> Partial:
     """Values, costs and slope of the examples of a structure as a contribution to a sum."""
     weights = structure.weights
     cost = 0.0 if costs is None else float(costs @ weights)
-    return Partial(float(values @ weights), slope, cost, values if keep_values else None)
+    return Partial(float(values @ weights), slope, cost, values if keep_values else EMPTY)

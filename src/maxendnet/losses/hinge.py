@@ -58,6 +58,11 @@ class Hinge(Piece):
         return self.slack == "kl"
 
     @property
+    def curvature(self) -> float:
+        """Piecewise linear: none."""
+        return 0.0
+
+    @property
     def described(self) -> str:
         return f"{type(self).__name__} {self.slack}"
 

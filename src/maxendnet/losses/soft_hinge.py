@@ -23,7 +23,7 @@ class SoftHinge(Hinge):
     ----------
     temperature : float, default=1.0
     exact : bool, default=False
-        Never search in float32: for bounds so tight that its rounding would show.
+        Never in float32: a dual point that is to certify something must be computed in float64.
 
     Examples
     --------

@@ -66,6 +66,33 @@ class ExactPrior(Prior, Protocol):
     def sign(self, eta: FloatArray) -> FloatArray: ...
 
 
+CAPABILITIES = {
+    "exact": "cumulant",  # a cumulant: dual values, and an exact posterior
+    "conjugate": "conjugate",  # dual values without a posterior
+    "smooth": "gradient",  # a derivative of the penalty
+    "spread": "variance",  # variances of the posterior
+    "kernel": "kernel_args",  # the compiled solvers know it
+    "l1": "rho",  # the penalty rho |w|_1
+    "l1_ball": "radius",  # |w|_1 at most radius
+    "scale_mixture": "next_variance",  # Gaussians of random variance, for `Variational`
+    "variational_bound": "bound",  # a bound on the divergence of a variational posterior
+    "gram": "gram",  # inner products of directions, for quadratic programmes
+}
+"""What a prior may offer, and the method or parameter by which it does."""
+
+
+def offers(prior: object, *capabilities: str) -> bool:
+    """Whether a prior offers one of these capabilities.
+
+    Examples
+    --------
+    >>> from maxendnet.priors import L1, Laplace
+    >>> offers(Laplace(), "exact"), offers(L1(), "exact"), offers(L1(), "l1", "l1_ball")
+    (True, False, True)
+    """
+    return any(hasattr(prior, CAPABILITIES[capability]) for capability in capabilities)
+
+
 def total(terms: FloatArray, outside: NDArray[np.bool_]) -> float:
     """Sum over the weights; ``+inf`` as soon as one of them is outside the domain."""
     return float("inf") if np.any(outside) else float(np.sum(terms))

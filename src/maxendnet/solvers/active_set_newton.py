@@ -151,7 +151,7 @@ def hessian_diagonal(problem: Problem, w: FloatArray) -> FloatArray:
     for batch, node, edge in marginals_in_parts(problem, w):
         weights = np.repeat(batch.weights, np.diff(batch.offsets))
         squares = sparse.csr_array((batch.data**2, batch.indices, batch.indptr), (len(node), layout.n_features))
-        parts.node[:] += np.asarray(squares.T @ (weights[:, None] * node * (1 - node)))
+        parts.node[:] += layout.node_part(squares.T @ (weights[:, None] * node * (1 - node)))
         if layout.n_tied:
             mean = np.einsum("ta,taj->tj", node, batch.label_features)
             parts.tied[:] += weights @ (np.einsum("ta,taj->tj", node, batch.label_features**2) - mean**2)

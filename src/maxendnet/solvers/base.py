@@ -142,7 +142,7 @@ def check_requirements(solver: Solver, problem: Problem) -> None:
         fitting = [kind.__name__ for kind in solvers.ALL if not missing(kind, problem)]
         pieces = f"{type(problem.prior).__name__} prior and {type(problem.loss).__name__} loss"
         if not getattr(problem.loss, "linear_slack", True):
-            pieces += f" with {problem.loss.slack} slack"
+            pieces += f" with {problem.hinge.slack} slack"
         pieces += f" on {problem.structure.described}"
         raise ValueError(
             f"{type(solver).__name__} needs {' and '.join(lacking)}, which a problem with {pieces} does not offer. "

@@ -102,7 +102,7 @@ class CuttingPlane(Solver):
         if self.slacks == "n":
             found = violated(problem, w, state.groups, state.rows, state.gains)
             groups, rows, gains = found.examples, found.rows, found.costs
-            risk = float(problem.structure.weights @ problem.loss.slack_function.value(found.hinge, problem.C))
+            risk = float(problem.structure.weights @ problem.hinge.slack_function.value(found.hinge, problem.C))
         else:
             loss, slope = problem.losses(w)
             risk = problem.C * loss
@@ -154,8 +154,8 @@ class CuttingPlane(Solver):
             return solve_master(state.gram, gains, state.groups, np.ones(1), problem.C, "linear"), 0.0, problem.C
         present, groups = np.unique(state.groups, return_inverse=True)
         weights = problem.batch.weights[present]
-        alpha = solve_master(state.gram, gains, groups, weights, problem.C, problem.loss.slack)
-        if problem.loss.linear_slack:
+        alpha = solve_master(state.gram, gains, groups, weights, problem.C, problem.hinge.slack)
+        if problem.hinge.linear_slack:
             return alpha, 0.0, problem.C * weights[groups]
         total = np.bincount(state.groups, alpha, problem.n_examples).astype(np.float64)
         return alpha, problem.slack_price(total), total[state.groups]

@@ -111,7 +111,11 @@ class ExponentiatedGradient(Solver):
     @property
     def requires(self) -> tuple[str, ...]:  # type: ignore[override]  # depends on the version
         common = ("not loss.smooth", "loss.linear_slack")
-        return (*common, "prior.kernel_args", "structure.pairwise", "backend.local") if self.online else (*common, "prior.cumulant")
+        return (
+            (*common, "prior.kernel_args", "structure.pairwise", "backend.local")
+            if self.online
+            else (*common, "prior.cumulant")
+        )
 
     def check(self) -> None:
         if not (self.step_size is None or (is_number(self.step_size) and 0 < self.step_size < np.inf)):
@@ -203,7 +207,10 @@ class ExponentiatedGradient(Solver):
 
     def _step_own(self, problem: Problem, state: OwnState) -> OwnState:
         structure, batch = problem.structure, problem.batch
-        cost, picks = pad_rows(structure.layout, problem.cost), state.rng.permutation(problem.n_examples).astype(np.int64)
+        cost, picks = (
+            pad_rows(structure.layout, problem.cost),
+            state.rng.permutation(problem.n_examples).astype(np.int64),
+        )
         # a call takes some 50 ms at most, so that Ctrl-C is heard
         n_calls = int(max(1, len(batch.parent) * structure.work_per_node / 5e6))
         for part in np.array_split(picks, min(n_calls, len(picks))):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import blas
 
+from maxendnet.priors.base import offers
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
 
@@ -35,7 +36,7 @@ class Curvature(NamedTuple):
         takes two thirds of the passes (OCR letters: 130 instead of 209), an L2-CRF nine tenths."""
         diagonal = problem.curvature()
         diagonal += 0.01 * diagonal.mean()  # a feature that hardly occurs need not move fast
-        if hasattr(problem.prior, "variance"):
+        if offers(problem.prior, "spread"):
             diagonal += 1.0 / problem.prior.variance(np.zeros(problem.n_weights))
         return cls(1.0 / np.maximum(diagonal, np.finfo(float).tiny))
 
@@ -45,10 +46,10 @@ class Curvature(NamedTuple):
         Not under a flat prior: among all that fit the examples it would lead to weights of rare differences between
         features, and to larger errors on new examples.
         """
-        if not (hasattr(problem.structure, "batch") and hasattr(problem.prior, "variance")):
+        if not (getattr(problem.structure, "linear_nodes", False) and offers(problem.prior, "spread")):
             return self
         layout, batch = problem.structure.layout, problem.batch
-        if not 1 < layout.n_features <= MOST_FEATURES_TOGETHER:
+        if layout.seen is not None or not 1 < layout.n_features <= MOST_FEATURES_TOGETHER:
             return self
         nodes = np.linspace(0, len(batch.parent), min(len(batch.parent), NODES_LOOKED_AT), endpoint=False).astype(int)
         shape = (len(batch.parent), layout.n_features)
@@ -244,14 +245,14 @@ class LBFGS(Solver):
         exact = exact._replace(first_norm=state.first_norm)
         gap, measure = self._measure(problem, exact)
         eta = -problem.C * exact.loss_slope
-        has_dual = hasattr(problem.prior, "cumulant")
+        has_dual = offers(problem.prior, "exact")
         dual = exact.value - gap if has_dual else np.nan
         relative = problem.relative(gap, exact.value) if has_dual else np.nan
         return Evaluation(state.w, eta if has_dual else None, exact.value, dual, relative, measure)
 
     def _measure(self, problem: Problem, state: SmoothState) -> tuple[float, float]:
         """Duality gap, and what ``tol`` is compared with."""
-        if not hasattr(problem.prior, "cumulant"):
+        if not offers(problem.prior, "exact"):
             return np.nan, float(np.linalg.norm(state.gradient)) / max(state.first_norm, np.finfo(float).tiny)
         eta = -problem.C * state.loss_slope
         gap = problem.prior.penalty(state.w) + problem.prior.cumulant(eta) - state.w @ eta

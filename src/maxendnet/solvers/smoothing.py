@@ -9,6 +9,7 @@ import numpy as np
 
 from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors import Laplace
+from maxendnet.priors.base import offers
 from maxendnet.problem import Problem
 from maxendnet.solvers.base import Evaluation, Solver, missing
 from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
@@ -46,7 +47,7 @@ class SmoothingState(NamedTuple):
     """The problem at its present temperature."""
     inner: SmoothState
     points: tuple[DualPoint, ...]
-    """The best mixture so far, the point 0, and the dual points of the last passes."""
+    """The best mixture so far, the point 0, and the dual points of the last passes in float64."""
     dual: float
     """Dual value of the mixture."""
     tol: float
@@ -58,7 +59,7 @@ class SmoothingState(NamedTuple):
     @property
     def blur(self) -> float:
         """Temperature times entropy: how far the dual value of the last point is below what the soft one would be."""
-        point = self.points[-1]
+        point = dual_point(self.soft, self.inner)
         return self.soft.C * self.inner.loss + float(self.inner.w @ point.eta) - point.cost
 
 
@@ -70,6 +71,9 @@ class Smoothing(Solver):
     T times the entropy of the labellings' shares p. Those shares are a dual point of the hinge itself, so that every
     pass gives a bound, and the best mixture of the last twenty gives a better one. When the soft problem is nearly
     solved, or its entropy is most of what is missing, the temperature falls; the curvature learnt so far is kept.
+
+    Passes are made in float32 until the bound is nearly tight enough, and in float64 from there on. Only dual points in
+    float64 enter a bound: C multiplies their rounding, and in float32 a bound could end above the minimum.
 
     The number of passes hardly grows with C, where block-coordinate solvers need more and more. On the other hand a
     pass costs more at low temperature: to a gap below 1e-3 those are faster unless C is large.
@@ -115,21 +119,21 @@ class Smoothing(Solver):
     def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> SmoothingState:
         self.check()
         scale = float(problem.cost.max(initial=0.0)) or 1.0
-        soft = soft_problem(problem, self.first_temperature * scale)
+        # under L1 the dual is linear: at the optimum of a problem whose weights are 0, the bound has no slack at all
+        soft = soft_problem(problem, self.first_temperature * scale, exact=offers(problem.prior, "l1"))
         inner = self._inner(problem).start(soft, None if warm is None else warm.inner, tol=tol)
         nothing = DualPoint(np.zeros(problem.n_weights), 0.0)
         problem.n_oracle += soft.n_oracle
-        return SmoothingState(soft, inner, (nothing, nothing, dual_point(soft, inner)), 0.0, tol)
+        return SmoothingState(soft, inner, with_last((nothing, nothing), soft, inner), 0.0, tol)
 
     def _inner(self, problem: Problem) -> Any:
-        return OWLQN(self.memory) if hasattr(problem.prior, "rho") else LBFGS(self.memory)
+        return OWLQN(self.memory) if offers(problem.prior, "l1") else LBFGS(self.memory)
 
     def step(self, problem: Problem, state: SmoothingState) -> SmoothingState:
         soft, before = state.soft, state.soft.n_oracle
         inner = self._inner(problem).step(soft, state.inner)
         problem.n_oracle += soft.n_oracle - before
-        most = int(np.clip(64e6 / (8 * max(problem.n_weights, 1)), 2, MOST_POINTS))
-        points = (*state.points[:2], *state.points[2:][1 - most :], dual_point(soft, inner))
+        points = with_last(state.points, soft, inner)
         state = state._replace(inner=inner, points=points, n_steps=state.n_steps + 1)
         return self._look(problem, state) if state.n_steps % self.look_every == 0 or inner.finished else state
 
@@ -142,16 +146,28 @@ class Smoothing(Solver):
         if settled and blur > wanted:
             return self._cool(problem, state, float(np.clip(0.8 * wanted / blur, 0.3, 0.9)))
         if blur <= 2 * wanted:
-            mixture, dual = best_bound(problem, state)
+            state = self._in_float64(problem, state)
+            mixture, dual = best_bound(problem, state, state.points)
             state = state._replace(points=(mixture, *state.points[1:]), dual=dual)
         if not inner.finished:
             return state
         # no step helps at this temperature any more, and the bound still lags
-        coldest = state.soft.loss.temperature < 1e-9 * max(problem.cost.max(initial=0.0), 1e-300)
+        coldest = soft_hinge(state.soft).temperature < 1e-9 * max(problem.cost.max(initial=0.0), 1e-300)
         return state._replace(finished=True) if coldest else self._cool(problem, state, 0.3)
 
+    def _in_float64(self, problem: Problem, state: SmoothingState) -> SmoothingState:
+        """The same point of the same soft problem, with passes in float64 from here on."""
+        if soft_hinge(state.soft).exact:
+            return state
+        soft = soft_problem(problem, soft_hinge(state.soft).temperature, exact=True)
+        inner = self._inner(problem)._at(soft, state.inner.w, state.inner.curvature)
+        problem.n_oracle += soft.n_oracle
+        inner = inner._replace(first_norm=state.inner.first_norm, tol=state.inner.tol, finished=state.inner.finished)
+        points = with_last(state.points, soft, inner)
+        return state._replace(soft=soft, inner=inner, points=points, value_before=inner.value)
+
     def _cool(self, problem: Problem, state: SmoothingState, factor: float) -> SmoothingState:
-        soft = soft_problem(problem, state.soft.loss.temperature * factor)
+        soft = soft_problem(problem, soft_hinge(state.soft).temperature * factor, soft_hinge(state.soft).exact)
         first = 1.0 / np.maximum(hessian_diagonal(problem, soft, state.inner), np.finfo(float).tiny)
         learnt = state.inner.curvature
         inner = self._inner(problem)._at(soft, state.inner.w, Curvature(first, learnt.s, learnt.y))
@@ -164,18 +180,22 @@ class Smoothing(Solver):
         return n_pass % (4 * self.look_every) == 0 or (near and n_pass % self.look_every == 0)
 
     def evaluate(self, problem: Problem, state: SmoothingState) -> Evaluation:
-        w = state.inner.w
+        w, points = state.inner.w, state.points
         primal = problem.primal(w)
-        point, dual = best_bound(problem, state)
+        if not soft_hinge(state.soft).exact:
+            soft = soft_problem(problem, soft_hinge(state.soft).temperature, exact=True)
+            points = with_last(points, soft, self._inner(problem)._at(soft, w, state.inner.curvature))
+            problem.n_oracle += soft.n_oracle
+        point, dual = best_bound(problem, state, points)
         gap = problem.relative(primal - dual, primal)
-        eta = point.eta if hasattr(problem.prior, "cumulant") else None
+        eta = point.eta if offers(problem.prior, "exact") else None
         return Evaluation(w, eta, primal, dual, gap, gap, "last", point.cost)
 
 
-def best_bound(problem: Problem, state: SmoothingState) -> tuple[DualPoint, float]:
-    """The best mixture of the dual points at hand, and its dual value."""
-    prior, points = problem.prior, state.points
-    if not hasattr(prior, "rho"):
+def best_bound(problem: Problem, state: SmoothingState, points: tuple[DualPoint, ...]) -> tuple[DualPoint, float]:
+    """The best mixture of the dual points, and its dual value."""
+    prior = problem.prior
+    if not offers(prior, "l1"):
         mixture = best_mixture(prior, points)
         return mixture, problem.dual(*mixture)[0]
     # The logarithmic barrier of |eta_k| < rho is the cumulant of a Laplace prior. It costs about as many parts of
@@ -189,16 +209,28 @@ def best_bound(problem: Problem, state: SmoothingState) -> tuple[DualPoint, floa
     return mixture, max(mixture.cost, share * last.cost)
 
 
-def soft_problem(problem: Problem, temperature: float) -> Problem:
-    """The same problem with a soft hinge."""
-    # under L1 the dual is linear: at the optimum of a problem whose weights are 0, the bound has no slack at all
-    loss = SoftHinge(problem.loss.cost, temperature=temperature, exact=hasattr(problem.prior, "rho"))
-    return problem.ask(loss=loss)
+def soft_problem(problem: Problem, temperature: float, exact: bool) -> Problem:
+    """The same problem with a soft hinge; ``exact`` in float64."""
+    return problem.ask(loss=SoftHinge(problem.hinge.cost, temperature=temperature, exact=exact))
+
+
+def soft_hinge(soft: Problem) -> SoftHinge:
+    """The loss of a soft problem."""
+    assert isinstance(soft.loss, SoftHinge)
+    return soft.loss
 
 
 def dual_point(soft: Problem, inner: SmoothState) -> DualPoint:
     """``alpha_i(y) = C u_i p_i(y)``, p the shares of the soft maximum."""
     return DualPoint(-soft.C * inner.loss_slope, soft.C * inner.cost)
+
+
+def with_last(points: tuple[DualPoint, ...], soft: Problem, inner: SmoothState) -> tuple[DualPoint, ...]:
+    """The points with that of the last pass in the place of the oldest, if it was computed in float64."""
+    if not soft_hinge(soft).exact:
+        return points
+    most = int(np.clip(64e6 / (8 * max(soft.n_weights, 1)), 2, MOST_POINTS))
+    return (*points[:2], *points[2:][1 - most :], dual_point(soft, inner))
 
 
 def hessian_diagonal(problem: Problem, soft: Problem, inner: SmoothState) -> Any:
@@ -207,17 +239,17 @@ def hessian_diagonal(problem: Problem, soft: Problem, inner: SmoothState) -> Any
     That of a node's weight is ``C/T x^2 p (1 - p)`` summed over nodes, p the node's share of the label. What
     joins nodes is taken to be as much less uncertain than at w = 0 as nodes are.
     """
-    structure, T = problem.structure, soft.loss.temperature
+    structure, T = problem.structure, soft_hinge(soft).temperature
     found = soft.curvature()
-    if hasattr(structure, "batch"):
+    if getattr(structure, "linear_nodes", False):
         at_zero = structure.layout.parts(found)
         cost = Table(problem.cost / T, structure.y)
         share = structure.logsum(inner.w / T, cost, backend=problem.backend)[1].node
-        node = problem.C / T * node_sums(problem, share * (1 - share))
+        node = problem.C / T * structure.layout.node_part(node_sums(problem, share * (1 - share)))
         less = node.sum() / max(at_zero.node.sum(), np.finfo(float).tiny)
         joined = {name: less * part for name, part in at_zero._asdict().items() if name not in ("node", "tied")}
         found = structure.layout.join(at_zero._replace(node=node, **joined))
-    if hasattr(problem.prior, "variance"):
+    if offers(problem.prior, "spread"):
         found += 1.0 / problem.prior.variance(problem.prior.gradient(inner.w))
     return found + 0.01 * found.mean()
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxendnet.priors import Gaussian
+from maxendnet.priors.base import offers
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver, check_requirements, run
 from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
@@ -87,7 +88,7 @@ class Variational(Solver):
 
     def _inner(self, problem: Problem) -> Solver:
         block_by_block = BlockFrankWolfe()
-        default = block_by_block if problem.loss.linear_slack else for_any_slack()
+        default = block_by_block if problem.hinge.linear_slack else for_any_slack()
         return default if self.inner is None else self.inner
 
     def step(self, problem: Problem, state: VariationalState) -> VariationalState:
@@ -102,7 +103,7 @@ class Variational(Solver):
         problem.n_oracle += gaussian.n_oracle
         n_done = state.n_done + 1
         new = prior.next_variance(result.w, variance)
-        price = prior.bound(result.w, variance) if hasattr(prior, "bound") else prior.penalty(result.w)
+        price = prior.bound(result.w, variance) if offers(prior, "variational_bound") else prior.penalty(result.w)
         return state._replace(
             variance=np.maximum(new, SMALLEST * new.max(initial=0.0)),
             used_variance=variance,
@@ -120,7 +121,7 @@ class Variational(Solver):
 
     def evaluate(self, problem: Problem, state: VariationalState) -> Evaluation:
         inner, prior = state.inner, problem.prior
-        if not (hasattr(prior, "cumulant") or hasattr(prior, "conjugate")):
+        if not (offers(prior, "exact", "conjugate")):
             change = problem.relative(abs(state.last_objective - state.objective), state.objective)
             return Evaluation(inner.w, None, state.objective, np.nan, np.nan, change, inner.which)
         variance = state.used_variance
@@ -129,5 +130,5 @@ class Variational(Solver):
         primal = problem.primal(mu)
         dual, share = problem.dual(inner.eta, inner.cost)
         gap = problem.relative(primal - dual, primal)
-        eta = share * inner.eta if hasattr(prior, "cumulant") else None
+        eta = share * inner.eta if offers(prior, "exact") else None
         return Evaluation(mu, eta, primal, dual, gap, gap, inner.which, share * inner.cost)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from maxendnet.structures.layout import FloatArray, Layout
+from maxendnet.structures.layout import FloatArray
 
 if TYPE_CHECKING:
     from maxendnet.backends import Threads
@@ -56,9 +56,9 @@ class Excess(NamedTuple):
 
     values: FloatArray
     """(n_examples,)"""
-    slope: FloatArray | None
+    slope: FloatArray
     """Gradient with respect to the weights of the sum over examples, each times its weight and its price; (n_weights,).
-    None if it was not asked for."""
+    Empty if it was not asked for."""
     counted: FloatArray
     """(n_examples,): expected value of the table ``counted``; zeros where none was given or there is no slope."""
 
@@ -66,7 +66,8 @@ class Excess(NamedTuple):
 class Price(Protocol):
     """From the values of examples to a factor for the gradient of each."""
 
-    C: float
+    @property
+    def C(self) -> float: ...
 
     @property
     def code(self) -> int:
@@ -78,9 +79,16 @@ class Price(Protocol):
 
 @runtime_checkable
 class BoundStructure(Protocol):
-    """A structure with examples. Labellings are int32 arrays over all nodes, fractional labellings are `Marginals`.
+    """A structure with examples: what losses, solvers and estimators need of it.
 
-    ``table`` is a `Table` or None. Methods that work on all examples take a ``backend`` for its threads, or None.
+    Labellings are int32 arrays over all nodes. Fractional labellings are `Marginals`, or another object with an array
+    ``node``. ``table`` is a `Table` or None. Methods that work on all examples take a ``backend`` for its threads, or
+    None.
+
+    What a structure may offer beyond this, each by the method of that name: ``excess`` (losses without holding all
+    marginals), ``decode``, ``max_marginals``, ``top`` and ``sample`` (predictions), ``differences`` (sparse features of
+    labellings), ``curvature`` (a scale of the weights), ``ranges``, ``work_per_node`` and ``slope_size`` (shares of
+    work for threads), ``blocks`` (kernels for `BlockFrankWolfe`), ``pairwise`` (kernels for forests).
     """
 
     described: str
@@ -177,9 +185,7 @@ def excess(
     """
     own = getattr(structure, "excess", None)
     if own is not None:
-        return own(
-            aggregate, w, table, counted=counted, price=price, gradient=gradient, single=single, packed=packed
-        )
+        return own(aggregate, w, table, counted=counted, price=price, gradient=gradient, single=single, packed=packed)
     values, q = getattr(structure, aggregate)(w, table)
     truth = structure.score(w, structure.y)
     if table is not None:
@@ -187,12 +193,19 @@ def excess(
     values = np.maximum(values - truth, 0.0)  # the truth is among all labellings: what is below is rounding
     expected = np.zeros(len(values))
     if not gradient:
-        return Excess(values, None, expected)
+        return Excess(values, np.zeros(0), expected)
     if counted is not None:
-        node = q.node if isinstance(q, Marginals) else np.eye(structure.n_labels)[q]
+        node = np.eye(structure.n_labels)[q] if isinstance(q, np.ndarray) else q.node
         expected = sums((node * counted.at_nodes()).sum(axis=1), structure.offsets)
     factor = structure.weights * (1.0 if price is None else price(values))
     return Excess(values, structure.features(q, factor) - structure.features(structure.y, factor), expected)
+
+
+def decode(structure: Any, w: FloatArray, backend: Threads | None = None) -> IntArray:
+    """A best labelling of every example."""
+    if hasattr(structure, "decode"):
+        return structure.decode(w, backend=backend)
+    return structure.maximum(w, backend=backend)[1]
 
 
 def unpack(structure: Any, slope: FloatArray) -> FloatArray:

@@ -31,6 +31,9 @@ class Chain(Piece):
         Add weights for every label at the first and at the last node.
     forbidden : list of (label, label) or None, default=None
         Labels that a node and the next one cannot have together, neither in learning nor in prediction.
+    pairs : {"all", "seen"}, default="all"
+        Which pairs of a feature and a label have a weight: all, or those that occur in the examples of the fit. With
+        many features and labels seen pairs are few, and take less memory and time; ``coef_`` is sparse then.
 
     Examples
     --------
@@ -43,17 +46,16 @@ class Chain(Piece):
     bias: bool = False
     ends: bool = False
     forbidden: Any = None
+    pairs: str = "all"
 
     def check(self) -> None:
-        options.check_flags(self, "bias", "ends")
+        options.check_options(self, "bias", "ends")
 
     def layout(self, examples: Examples, classes: NDArray) -> Layout:
         """The layout of weights for labelled examples."""
-        return options.layout_of(self, examples, classes, joined=True)
+        return options.layout_of(self, examples, classes, "chain")
 
-    def bind(
-        self, examples: Examples, classes: NDArray, layout: Layout | None = None
-    ) -> BoundForest | BoundHierarchy:
+    def bind(self, examples: Examples, classes: NDArray, layout: Layout | None = None) -> BoundForest | BoundHierarchy:
         """The chain with these examples."""
         if examples.edges is not None:
             raise ValueError(

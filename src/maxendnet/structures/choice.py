@@ -32,6 +32,9 @@ class Choice(Piece):
         Add weights for every label at the first and at the last node of an example.
     rest : label or None, default=None
         The label of all nodes but the chosen one. None is the most frequent label that can be.
+    pairs : {"all", "seen"}, default="all"
+        Which pairs of a feature and a label have a weight: all, or those that occur in the examples of the fit. With
+        many features and labels seen pairs are few, and take less memory and time; ``coef_`` is sparse then.
 
     Examples
     --------
@@ -44,13 +47,14 @@ class Choice(Piece):
     bias: bool = False
     ends: bool = False
     rest: Any = None
+    pairs: str = "all"
 
     def check(self) -> None:
-        options.check_flags(self, "bias", "ends")
+        options.check_options(self, "bias", "ends")
 
     def layout(self, examples: Examples, classes: NDArray) -> Layout:
         """The layout of weights for labelled examples, and which label is the rest."""
-        layout = options.layout_of(self, examples, classes, joined=False)
+        layout = options.layout_of(self, examples, classes, "independent")
         batch = options.batch_of(self, examples, classes, layout, "independent")
         return replace(layout, rest=rest_of(batch, examples, classes, self.rest))
 

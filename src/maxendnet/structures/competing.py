@@ -14,7 +14,7 @@ from maxendnet.backends.threads import Threads, each
 from maxendnet.data.batch import Batch
 from maxendnet.structures.base import Excess, IntArray, Marginals, Price, Table, sums
 from maxendnet.structures.layout import FloatArray
-from maxendnet.structures.on_batch import OnBatch
+from maxendnet.structures.on_batch import OnBatch, kernel_shape
 from maxendnet.structures.padded_blocks import PaddedBlocks
 from maxendnet.structures.padding import for_search, padded_size, unpad
 
@@ -68,8 +68,7 @@ class BoundChoice(OnBatch):
 
     @cached_property
     def shape(self) -> _kernels.Shape:
-        s = self.layout
-        return _kernels.Shape(s.n_features, s.n_labels, 0, 0, s.n_tied, self.rest)
+        return kernel_shape(self.layout, self.rest)
 
     @cached_property
     def blocks(self) -> PaddedBlocks:
@@ -81,9 +80,7 @@ class BoundChoice(OnBatch):
     def gains(self, w: FloatArray, table: Table | None = None, backend: Threads | None = None) -> Gains:
         """Scores of all labellings."""
         weights, scores = for_search(self.layout, w), np.zeros((len(self.batch.parent), self.n_labels))
-        self.for_each_range(
-            backend, lambda a, b: _kernels.node_scores(self.batch, self.shape, weights, a, b, scores)
-        )
+        self.for_each_range(backend, lambda a, b: _kernels.node_scores(self.batch, self.shape, weights, a, b, scores))
         if table is not None:
             scores += table.at_nodes()
         of_rest = scores[:, self.rest].copy()
@@ -126,9 +123,7 @@ class BoundChoice(OnBatch):
         shares[:, self.rest] = 1.0 - shares.sum(axis=1)
         return of_rest + values, Marginals(shares, np.zeros((*shares.shape, self.n_labels)) if cliques else None)
 
-    def sample(
-        self, w: FloatArray, n_draws: int, rng: np.random.Generator, backend: Threads | None = None
-    ) -> IntArray:
+    def sample(self, w: FloatArray, n_draws: int, rng: np.random.Generator, backend: Threads | None = None) -> IntArray:
         """Labellings drawn from p(y|x), shape (n_draws, n_nodes)."""
         shares = softly_largest(self.gains(w, backend=backend).of_choice, self.batch)[1]
         uniforms = rng.random((n_draws, len(self.weights)))
@@ -181,7 +176,7 @@ class BoundChoice(OnBatch):
         values = np.maximum(values - sums(truth, self.offsets), 0.0)
         expected = np.zeros(len(values))
         if not gradient:
-            return Excess(values, None, expected)
+            return Excess(values, np.zeros(0), expected)
         if counted is not None:
             rows = counted.at_nodes()
             of_rest = rows[:, self.rest]
@@ -199,9 +194,7 @@ class BoundChoice(OnBatch):
 
     def _add_features(self, batch: Batch, shares: FloatArray) -> FloatArray:
         slope = np.zeros(self.slope_size)
-        each(
-            lambda a, b: _kernels.add_features(batch, self.shape, shares, a, b, slope), self.one_after_the_other()
-        )
+        each(lambda a, b: _kernels.add_features(batch, self.shape, shares, a, b, slope), self.one_after_the_other())
         return slope
 
     def curvature(self) -> FloatArray:

@@ -55,9 +55,7 @@ def _nodes_of(layout: Layout, batch: Batch, examples: NDArray[np.int64]) -> _Nod
     return _Nodes(node, np.repeat(np.arange(len(examples)), np.diff(offsets)), parent, left)
 
 
-def labelling_rows(
-    layout: Layout, batch: Batch, examples: NDArray[np.int64], labels: IntArray
-) -> sparse.csr_array:
+def labelling_rows(layout: Layout, batch: Batch, examples: NDArray[np.int64], labels: IntArray) -> sparse.csr_array:
     """``f(x_i, y)`` for several labellings, one behind the other: sparse rows of shape (n_rows, n_weights)."""
     nodes = _nodes_of(layout, batch, examples)
     rows, columns, values = _entries(layout, batch, nodes, labels)
@@ -78,9 +76,10 @@ def _entries(layout: Layout, batch: Batch, nodes: _Nodes, labels: IntArray):
     L = layout.n_labels
     entries, offsets = gather(batch.indptr, nodes.node)
     owner = np.repeat(np.arange(len(nodes.node)), np.diff(offsets))
-    rows, columns = [nodes.row[owner]], [batch.indices[entries].astype(np.int64) * L + labels[owner]]
-    values = [batch.data[entries]]
-    start = layout.n_features * L
+    places = layout.node_places(batch.indices[entries], labels[owner])
+    known = slice(None) if layout.seen is None else places >= 0
+    rows, columns, values = [nodes.row[owner][known]], [places[known]], [batch.data[entries][known]]
+    start = layout.n_node_weights
     child = np.flatnonzero(nodes.parent >= 0) if layout.n_matrices else np.zeros(0, dtype=np.int64)
     cell = _cells(layout, batch, nodes.node[child], labels[nodes.parent[child]], labels[child])
     rows.append(nodes.row[child])
@@ -137,7 +136,8 @@ def features_of(
     tied = np.einsum("tl,tlj->j", node, batch.label_features) if layout.n_tied else np.zeros(0)
     n_types = layout.n_edge_types
     triples = np.zeros(layout.n_siblings) if siblings is None else siblings
-    return layout.join(Parts(np.asarray(X.T @ node), matrices[:n_types], matrices[n_types:], triples, tied))
+    node_part = layout.node_part(X.T @ node)
+    return layout.join(Parts(node_part, matrices[:n_types], matrices[n_types:], triples, tied))
 
 
 def edge_sums(
@@ -182,6 +182,10 @@ def true_marginals(layout: Layout, batch: Batch, size: FloatArray) -> tuple[Floa
     return node, edge_sums(layout, batch, child, batch.y[batch.parent[child]], batch.y[child], weight[child])
 
 
+def _dense(matrix) -> FloatArray:
+    return np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix)
+
+
 # ---- both, as a bound structure offers them --------------------------------------------------------------------------
 
 
@@ -211,7 +215,7 @@ def score(layout: Layout, batch: Batch, w: FloatArray, q: IntArray | Marginals) 
         return labelling_rows(layout, batch, np.arange(len(batch.offsets) - 1), q) @ w
     parts = layout.parts(w)
     X = sparse.csr_array((batch.data, batch.indices, batch.indptr), shape=(len(q.node), layout.n_features))
-    scores = np.asarray(X @ parts.node)
+    scores = _dense(X @ layout.node_rows(w))
     if layout.n_tied:
         scores = scores + batch.label_features @ parts.tied
     # what is not allowed has weight 0, and a score of any size

@@ -89,7 +89,9 @@ class BoundForest(OnBatch):
         if table is not None:
             rows, batch = pad_rows(self.layout, table.rows), batch._replace(y=table.row)
         values, labels = np.zeros(len(self.weights)), np.zeros(len(batch.parent), dtype=np.int32)
-        self.for_each_range(backend, lambda a, b: _kernels.decode(batch, self.shape, weights, rows, a, b, values, labels))
+        self.for_each_range(
+            backend, lambda a, b: _kernels.decode(batch, self.shape, weights, rows, a, b, values, labels)
+        )
         return values, labels
 
     def decode(self, w: FloatArray, backend: Threads | None = None) -> IntArray:
@@ -124,9 +126,7 @@ class BoundForest(OnBatch):
         )
         return values, Marginals(node, edge)
 
-    def sample(
-        self, w: FloatArray, n_draws: int, rng: np.random.Generator, backend: Threads | None = None
-    ) -> IntArray:
+    def sample(self, w: FloatArray, n_draws: int, rng: np.random.Generator, backend: Threads | None = None) -> IntArray:
         """Labellings drawn from p(y|x), shape (n_draws, n_nodes)."""
         weights, uniforms = for_search(self.layout, w), rng.random((n_draws, len(self.batch.parent)))
         labels = np.zeros((n_draws, len(self.batch.parent)), dtype=np.int32)
@@ -176,9 +176,11 @@ class BoundForest(OnBatch):
         see `unpack`.
         """
         evaluate = self._hardest if aggregate == "maximum" else self._softly
-        single = single and single_is_enough(w, self.batch) and (table is None or np.abs(table.rows).max(initial=0) < 1e5)
+        single = (
+            single and single_is_enough(w, self.batch) and (table is None or np.abs(table.rows).max(initial=0) < 1e5)
+        )
         found = evaluate(w, table, counted, price, gradient, single)
-        return found if packed or found.slope is None else found._replace(slope=self.unpack(found.slope))
+        return found if packed or not gradient else found._replace(slope=self.unpack(found.slope))
 
     def unpack(self, slope: FloatArray) -> FloatArray:
         """A vector that kernels have added up, in the order of the weights."""
@@ -191,11 +193,11 @@ class BoundForest(OnBatch):
         rows = np.zeros((self.n_labels, self.n_labels)) if table is None else table.rows
         weights, padded = for_search(self.layout, w, dtype), pad_rows(self.layout, rows, dtype)
         values = np.zeros(len(self.weights))
-        slope = np.zeros(padded_size(self.layout)) if gradient else None
+        slope = np.zeros(padded_size(self.layout) if gradient else 0)
         slack, C = (0, 1.0) if price is None else (price.code, price.C)
         each(
             lambda a, b: _kernels.hinge_oracle(
-                self.batch, self.shape, weights, padded, a, b, values, slope, slack, C
+                self.batch, self.shape, weights, padded, a, b, values, slope if gradient else None, slack, C
             ),
             self.one_after_the_other(),
         )
@@ -210,12 +212,12 @@ class BoundForest(OnBatch):
         weights = for_search(layout, w, dtype)
         added, expected = (None if t is None else pad_rows(layout, t.rows, dtype) for t in (table, counted))
         values, costs = np.zeros(len(self.weights)), np.zeros(len(self.weights))
-        slope = np.zeros(padded_size(layout)) if gradient else None
+        slope = np.zeros(padded_size(layout) if gradient else 0)
         groups = self.groups
         each(
             lambda a, b: _kernels.log_oracle(
                 batch, self.shape, groups.transposed, groups.examples, weights, added, expected, mode, a, b, values,
-                costs, slope,
+                costs, slope if gradient else None,
             ),
             groups.ranges,
         )  # fmt: skip
@@ -229,9 +231,7 @@ class BoundForest(OnBatch):
         cuts = [r for shard in cut(batch.offsets, n_groups, 1 << 60) for r in shard]
         examples = np.array([first for first, _ in cuts] + [len(self.weights)], dtype=np.int64)
         node_offsets = np.ascontiguousarray(batch.offsets[examples])
-        arrays = _kernels.group_features(
-            batch.indptr, batch.indices, batch.data, node_offsets, self.layout.n_features
-        )
+        arrays = _kernels.group_features(batch.indptr, batch.indices, batch.data, node_offsets, self.layout.n_features)
         per_range = max(1, int(5e7 / (self.work_per_node * 512)))
         in_ranges = cut(np.arange(len(examples), dtype=np.int64), 1, per_range)
         return Groups(examples, in_ranges[0] if in_ranges else [], _kernels.Groups(node_offsets, *arrays))
@@ -282,15 +282,15 @@ def uniform_curvature(layout: Layout, batch: Batch) -> FloatArray:
     edge = u[joined] @ batch.edge_features[joined] ** 2
     tied = u @ batch.label_features.var(axis=1) if layout.n_tied else np.zeros(0)
     matrices = np.concatenate([kinds, edge])[: layout.n_matrices]
-    triples = np.zeros(0)
-    if layout.siblings:
-        right = of_cliques.left_neighbours(batch) >= 0
-        triples = np.bincount(batch.edge_type[right], u[right], minlength=layout.n_edge_types)
+    right = of_cliques.left_neighbours(batch) >= 0 if layout.siblings else np.zeros(len(u), dtype=bool)
+    n_sibling_types = layout.n_edge_types if layout.siblings else 0
+    triples = np.bincount(batch.edge_type[right], u[right], minlength=n_sibling_types)[:n_sibling_types]
 
-    def share(counts: FloatArray, n_cells: int) -> FloatArray:
+    def share(counts: NDArray, n_cells: int) -> FloatArray:
         return np.repeat((1 - 1 / n_cells) / n_cells * counts, n_cells)
 
-    return np.concatenate([share(node, L), share(matrices, L * L), share(triples, L**3), tied])
+    of_node = (1 - 1 / L) / L * (np.repeat(node, L) if layout.seen is None else node[layout.seen.features])
+    return np.concatenate([of_node, share(matrices, L * L), share(triples, L**3), tied])
 
 
 def sum_mode(layout: Layout, batch: Batch, w: FloatArray, dtype: type, centred: bool = False) -> int:

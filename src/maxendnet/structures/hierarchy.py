@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,9 +119,7 @@ class BoundHierarchy(OnBatch):
         )
         return values, Marginals(node, edge)
 
-    def sample(
-        self, w: FloatArray, n_draws: int, rng: np.random.Generator, backend: Threads | None = None
-    ) -> IntArray:
+    def sample(self, w: FloatArray, n_draws: int, rng: np.random.Generator, backend: Threads | None = None) -> IntArray:
         """Labellings drawn from p(y|x), shape (n_draws, n_nodes)."""
         model, uniforms = self.model(w), rng.random((n_draws, len(self.batch.parent)))
         labels = np.zeros((n_draws, len(self.batch.parent)), dtype=np.int32)
@@ -166,20 +163,21 @@ class BoundHierarchy(OnBatch):
     ) -> Excess:
         """As `maxendnet.structures.base.excess`; the rows of both tables must go by the true labels."""
         values, costs = np.zeros(len(self.weights)), np.zeros(len(self.weights))
-        slope = np.zeros(self.layout.n_weights) if gradient else None
+        slope = np.zeros(self.layout.n_weights if gradient else 0)
+        added = slope if gradient else None
         model, batch = self.model(w, sums=aggregate == "logsum"), self.batch
         rows, expected = (None if t is None else np.ascontiguousarray(t.rows) for t in (table, counted))
         if aggregate == "logsum":
 
             def part(a: int, b: int) -> None:
-                _kernels.hierarchy_log(batch, model, rows, expected, a, b, values, costs, slope)
+                _kernels.hierarchy_log(batch, model, rows, expected, a, b, values, costs, added)
 
         else:
             slack, C = (0, 1.0) if price is None else (price.code, price.C)
             hinge_rows = np.zeros((self.n_labels, self.n_labels)) if rows is None else rows
 
             def part(a: int, b: int) -> None:
-                _kernels.hierarchy_hinge(batch, model, hinge_rows, a, b, values, slope, slack, C)
+                _kernels.hierarchy_hinge(batch, model, hinge_rows, a, b, values, added, slack, C)
 
         each(part, self.one_after_the_other())
         return Excess(values, slope, costs)

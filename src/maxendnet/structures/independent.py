@@ -23,6 +23,9 @@ class Independent(Piece):
         Add a weight for every label.
     ends : bool, default=False
         Add weights for every label at the first and at the last node of an example.
+    pairs : {"all", "seen"}, default="all"
+        Which pairs of a feature and a label have a weight: all, or those that occur in the examples of the fit. With
+        many features and labels seen pairs are few, and take less memory and time; ``coef_`` is sparse then.
 
     Examples
     --------
@@ -33,13 +36,14 @@ class Independent(Piece):
 
     bias: bool = False
     ends: bool = False
+    pairs: str = "all"
 
     def check(self) -> None:
-        options.check_flags(self, "bias", "ends")
+        options.check_options(self, "bias", "ends")
 
     def layout(self, examples: Examples, classes: NDArray) -> Layout:
         """The layout of weights for labelled examples."""
-        return options.layout_of(self, examples, classes, joined=False)
+        return options.layout_of(self, examples, classes, "independent")
 
     def bind(self, examples: Examples, classes: NDArray, layout: Layout | None = None) -> BoundForest:
         """The nodes of these examples."""

@@ -4,19 +4,42 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 FloatArray = NDArray[np.float64]
+
+
+class SeenPairs(NamedTuple):
+    """Pairs of a feature and a label that have a weight, as rows of a sparse matrix."""
+
+    offsets: NDArray[np.int64]
+    """(n_features + 1,): feature f has the pairs from ``offsets[f]`` to before ``offsets[f + 1]``."""
+    labels: NDArray[np.int32]
+    """(n_pairs,): ascending within a row."""
+
+    @classmethod
+    def of(cls, features: NDArray, labels: NDArray, n_features: int, n_labels: int) -> SeenPairs:
+        """The distinct pairs among these, which may repeat."""
+        keys = np.unique(features.astype(np.int64) * n_labels + labels)
+        rows, columns = np.divmod(keys, n_labels)
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n_features))])
+        return cls(offsets.astype(np.int64), columns.astype(np.int32))
+
+    @property
+    def features(self) -> NDArray[np.int64]:
+        """(n_pairs,): the feature of each pair."""
+        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
 
 class Parts(NamedTuple):
     """The parts of a weight vector, each in its own shape."""
 
     node: FloatArray
-    """(n_features, n_labels)"""
+    """(n_features, n_labels), or (n_pairs,) where only pairs that were seen have weights"""
     transitions: FloatArray
     """(n_edge_types, n_labels, n_labels)"""
     edge: FloatArray
@@ -27,7 +50,7 @@ class Parts(NamedTuple):
     """(n_tied,)"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Layout:
     """Sizes of the parts of a weight vector. The vector is flat, its parts in the order of `Parts`, each row-major.
 
@@ -43,6 +66,8 @@ class Layout:
         Whether there are weights for neighbouring children given their parent.
     rest : int, default=-1
         Of a choice: the label of all nodes but the chosen one, as a number.
+    seen : SeenPairs or None, default=None
+        The pairs of a feature and a label that have a weight; None is all.
     type_allowed : bool ndarray of shape (n_node_types, n_labels) or None, default=None
         Which labels occur with which type of node, where nodes have types.
 
@@ -63,7 +88,23 @@ class Layout:
     n_tied: int = 0
     siblings: bool = False
     rest: int = -1
-    type_allowed: NDArray[np.bool_] | None = field(default=None, compare=False, repr=False)
+    seen: SeenPairs | None = field(default=None, repr=False)
+    type_allowed: NDArray[np.bool_] | None = field(default=None, repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether a weight vector of one is a weight vector of the other."""
+        if not isinstance(other, Layout) or (self.seen is None) != (other.seen is None):
+            return False
+        if self.seen is not None and other.seen is not None:
+            same_rows = np.array_equal(self.seen.offsets, other.seen.offsets)
+            if not (same_rows and np.array_equal(self.seen.labels, other.seen.labels)):
+                return False
+        return (self.n_features, self.n_labels, self.sizes, self.rest) == (
+            other.n_features, other.n_labels, other.sizes, other.rest
+        )  # fmt: skip
+
+    def __hash__(self) -> int:
+        return hash((self.n_features, self.n_labels, self.sizes, self.rest))
 
     @property
     def n_matrices(self) -> int:
@@ -75,12 +116,18 @@ class Layout:
         """Number of weights of neighbouring children."""
         return self.n_edge_types * self.n_labels**3 if self.siblings else 0
 
+    @property
+    def n_node_weights(self) -> int:
+        """Number of weights of pairs of a feature and a label."""
+        return self.n_features * self.n_labels if self.seen is None else len(self.seen.labels)
+
     @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Number of weights of each part."""
-        L = self.n_labels
-        pairs = L * L
-        return self.n_features * L, self.n_edge_types * pairs, self.n_edge_features * pairs, self.n_siblings, self.n_tied
+        pairs = self.n_labels**2
+        return (
+            self.n_node_weights, self.n_edge_types * pairs, self.n_edge_features * pairs, self.n_siblings, self.n_tied
+        )  # fmt: skip
 
     @property
     def n_weights(self) -> int:
@@ -91,7 +138,7 @@ class Layout:
         L = self.n_labels
         node, transitions, edge, siblings, tied = np.split(w, np.cumsum(self.sizes[:-1]))
         return Parts(
-            node.reshape(-1, L),
+            node.reshape(-1, L) if self.seen is None else node,
             transitions.reshape(-1, L, L),
             edge.reshape(-1, L, L),
             siblings.reshape(-1, L, L, L),
@@ -101,3 +148,30 @@ class Layout:
     def join(self, parts: Parts) -> FloatArray:
         """The flat vector of some parts; undoes `parts`."""
         return np.concatenate([np.ravel(part) for part in parts])
+
+    # ---- weights of nodes, whichever pairs have them ---------------------------------------------------------------
+
+    def node_rows(self, w: FloatArray, first: int = 0, last: int | None = None) -> Any:
+        """Weights of the features [first, last): an array (n, n_labels), sparse where only seen pairs have weights."""
+        node, last = self.parts(w).node, self.n_features if last is None else last
+        if self.seen is None:
+            return node[first:last]
+        offsets, labels = self.seen
+        cut = slice(int(offsets[first]), int(offsets[last]))
+        shape = (last - first, self.n_labels)
+        return sparse.csr_array((node[cut], labels[cut], offsets[first : last + 1] - offsets[first]), shape=shape)
+
+    def node_part(self, matrix: Any) -> FloatArray:
+        """The part of a weight vector that has these numbers, given for all pairs as (n_features, n_labels)."""
+        return np.asarray(matrix) if self.seen is None else np.asarray(matrix)[self.seen.features, self.seen.labels]
+
+    def node_places(self, features: NDArray, labels: NDArray) -> NDArray[np.int64]:
+        """Places of pairs in a weight vector, -1 for pairs that have no weight."""
+        keys = features.astype(np.int64) * self.n_labels + labels
+        if self.seen is None:
+            return keys
+        known = self.seen.features * self.n_labels + self.seen.labels
+        places = np.searchsorted(known, keys)
+        hit = places < len(known)
+        hit[hit] = known[places[hit]] == keys[hit]
+        return np.where(hit, places, -1)

@@ -18,6 +18,13 @@ from maxendnet.structures import features as of_cliques
 from maxendnet.structures.base import IntArray, Marginals
 from maxendnet.structures.layout import FloatArray, Layout
 
+
+def kernel_shape(layout: Layout, rest: int = -1) -> _kernels.Shape:
+    """The sizes of a layout as the kernels take them."""
+    sizes = (layout.n_features, layout.n_labels, layout.n_edge_types, layout.n_edge_features, layout.n_tied, rest)
+    return _kernels.Shape(*sizes) if layout.seen is None else _kernels.Shape(*sizes, *layout.seen)
+
+
 Self = TypeVar("Self", bound="OnBatch")
 
 
@@ -27,6 +34,8 @@ class OnBatch:
 
     layout: Layout
     batch: Batch
+    linear_nodes = True
+    """Nodes have the features of ``batch`` and weights ``layout.parts(w).node``: for solvers that scale them."""
 
     def __getstate__(self) -> dict[str, Any]:
         # what kernels hold cannot be pickled, and caches are made anew
@@ -51,8 +60,7 @@ class OnBatch:
     @cached_property
     def shape(self) -> _kernels.Shape:
         """The sizes as the kernels take them."""
-        s = self.layout
-        return _kernels.Shape(s.n_features, s.n_labels, s.n_edge_types, s.n_edge_features, s.n_tied)
+        return kernel_shape(self.layout)
 
     def take(self: Self, first: int, last: int) -> Self:
         """Examples [first, last) as a bound structure of their own."""
@@ -93,9 +101,7 @@ class OnBatch:
         """All examples in ranges, for one thread."""
         return [part for shard in self.ranges(1) for part in shard]
 
-    def for_each_range(
-        self, backend: Threads | None, function: Callable[[int, int], Any], slow: float = 1.0
-    ) -> None:
+    def for_each_range(self, backend: Threads | None, function: Callable[[int, int], Any], slow: float = 1.0) -> None:
         """Call ``function(first, last)`` on ranges that together are all examples, on the threads of the backend."""
         # nothing is summed, so that shards are only there for the threads: few where there is little to do
         n_shards = min(64, 1 + len(self.batch.parent) // 512)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,17 @@ from numpy.typing import NDArray
 from maxendnet.data.batch import Batch, encode, labels_by_node_type
 from maxendnet.data.examples import Examples
 from maxendnet.data.forbidden_pairs import pair_codes
-from maxendnet.structures.layout import FloatArray, Layout
+from maxendnet.structures.layout import FloatArray, Layout, SeenPairs
 
 
-def check_flags(piece: Any, *names: str) -> None:
-    """Raise ``ValueError`` unless these options are True or False."""
+def check_options(piece: Any, *names: str) -> None:
+    """Raise ``ValueError`` unless these options are True or False, and ``pairs`` is one of its two values."""
     for name in names:
         value = getattr(piece, name)
         if not isinstance(value, (bool, np.bool_)):
             raise ValueError(f"{type(piece).__name__} needs {name} to be True or False, got {value!r}.")
+    if not (isinstance(piece.pairs, str) and piece.pairs in ("all", "seen")):
+        raise ValueError(f"{type(piece).__name__} needs pairs to be 'all' or 'seen', got {piece.pairs!r}.")
 
 
 def n_columns_added(piece: Any) -> int:
@@ -26,17 +29,22 @@ def n_columns_added(piece: Any) -> int:
     return int(piece.bias) + 2 * int(piece.ends)
 
 
-def layout_of(piece: Any, examples: Examples, classes: NDArray, joined: bool, siblings: bool = False) -> Layout:
+def layout_of(piece: Any, examples: Examples, classes: NDArray, joined: str, siblings: bool = False) -> Layout:
     """The layout of weights for labelled examples."""
-    return Layout(
+    layout = Layout(
         n_features=examples.n_features + n_columns_added(piece),
         n_labels=len(classes),
-        n_edge_types=examples.n_edge_types if joined else 0,
-        n_edge_features=examples.n_edge_features if joined else 0,
+        n_edge_types=0 if joined == "independent" else examples.n_edge_types,
+        n_edge_features=0 if joined == "independent" else examples.n_edge_features,
         n_tied=examples.n_tied,
         siblings=siblings,
         type_allowed=labels_by_node_type(examples, classes) if examples.node_types is not None else None,
     )
+    if piece.pairs == "all":
+        return layout
+    batch = batch_of(piece, examples, classes, layout, joined)
+    of_entry = np.repeat(batch.y, np.diff(batch.indptr))
+    return replace(layout, seen=SeenPairs.of(batch.indices, of_entry, layout.n_features, layout.n_labels))
 
 
 def batch_of(piece: Any, examples: Examples, classes: NDArray, layout: Layout, joined: str) -> Batch:
@@ -50,6 +58,8 @@ def batch_of(piece: Any, examples: Examples, classes: NDArray, layout: Layout, j
 def check_layout(piece: Any, layout: Layout, n_features_in: int, joined: bool, siblings: bool = False) -> str:
     """What of a layout that was read from a file does not fit the options; empty if all does."""
     expected = n_features_in + n_columns_added(piece)
+    if (layout.seen is not None) != (piece.pairs == "seen"):
+        return f"pairs is {piece.pairs!r}, and the weights are laid out otherwise"
     if layout.n_features != expected:
         return f"the model has {expected} features with bias and ends, and weights for {layout.n_features}"
     if joined != (layout.n_edge_types > 0) or layout.siblings != siblings:
@@ -72,10 +82,11 @@ def named_weights(piece: Any, layout: Layout, w: FloatArray) -> dict[str, FloatA
     """The parts of a weight vector by the names of the attributes under which estimators show them."""
     parts, zero = layout.parts(w), np.zeros(layout.n_labels)
     n = layout.n_features - n_columns_added(piece)
-    added = parts.node[n:]
+    added = layout.node_rows(w, n)
+    added = added.toarray() if layout.seen is not None else added
     single = lambda part: part[0] if len(part) == 1 else part  # noqa: E731
     return {
-        "coef": parts.node[:n],
+        "coef": layout.node_rows(w, 0, n),
         "intercept": added[0] if piece.bias else zero,
         "start": added[-2] if piece.ends else zero,
         "end": added[-1] if piece.ends else zero,

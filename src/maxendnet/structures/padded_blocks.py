@@ -19,7 +19,7 @@ KernelPrior = tuple[str, float, float, FloatArray | None, FloatArray | None]
 
 @dataclass(frozen=True, eq=False)
 class PaddedBlocks:
-    """What `BlockFrankWolfe` asks of a structure. The block of an example is the set of its labellings with dual weight.
+    """What `BlockFrankWolfe` asks of a structure. The block of an example are its labellings with dual weight.
 
     ``pad`` and ``unpad`` translate between weight vectors and the layout in which the kernels keep eta; ``size`` is its
     length.

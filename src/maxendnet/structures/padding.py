@@ -14,35 +14,56 @@ def lanes(layout: Layout) -> int:
     return _kernels.padded(layout.n_labels)
 
 
+def node_size(layout: Layout) -> int:
+    """Length of the padded weights of nodes: rows of labels, or the pairs that were seen in one row."""
+    return layout.n_features * lanes(layout) if layout.seen is None else _kernels.padded(layout.n_node_weights)
+
+
 def padded_size(layout: Layout) -> int:
     """Length of a padded vector with one orientation of each matrix; tied weights are padded as labels are."""
-    rows = layout.n_features + layout.n_matrices * layout.n_labels
-    return rows * lanes(layout) + _kernels.padded(layout.n_tied)
+    rows = layout.n_matrices * layout.n_labels
+    return node_size(layout) + rows * lanes(layout) + _kernels.padded(layout.n_tied)
 
 
 def pad(layout: Layout, w: FloatArray) -> FloatArray:
     """The layout in which kernels accumulate."""
-    L, width, rows = layout.n_labels, lanes(layout), layout.n_features + layout.n_matrices * layout.n_labels
     out = np.zeros(padded_size(layout))
-    out[: rows * width].reshape(rows, width)[:, :L] = w[: rows * L].reshape(rows, L)
-    out[rows * width :][: layout.n_tied] = w[rows * L :]
+    for wide, narrow in _rows(layout, out, w):
+        wide[:] = narrow
     return out
 
 
 def unpad(layout: Layout, padded: FloatArray) -> FloatArray:
     """Undo `pad`."""
-    L, width, rows = layout.n_labels, lanes(layout), layout.n_features + layout.n_matrices * layout.n_labels
-    body = padded[: rows * width].reshape(rows, width)[:, :L]
-    return np.concatenate([body.ravel(), padded[rows * width :][: layout.n_tied]])
+    out = np.empty(layout.n_weights)
+    for wide, narrow in _rows(layout, padded, out):
+        narrow[:] = wide
+    return out
+
+
+def _rows(layout: Layout, padded: FloatArray, w: FloatArray):
+    """Views of the same weights in a padded vector and in a plain one."""
+    L, width, n_pairs = layout.n_labels, lanes(layout), layout.n_node_weights
+    wide, narrow = node_size(layout), n_pairs
+    if layout.seen is None:
+        yield padded[:wide].reshape(-1, width)[:, :L], w[:narrow].reshape(-1, L)
+    else:
+        yield padded[:n_pairs], w[:n_pairs]
+    rows = layout.n_matrices * L
+    yield padded[wide : wide + rows * width].reshape(-1, width)[:, :L], w[narrow : narrow + rows * L].reshape(-1, L)
+    yield padded[wide + rows * width :][: layout.n_tied], w[layout.n_weights - layout.n_tied :]
 
 
 def for_search(layout: Layout, w: FloatArray, dtype: type = np.float64) -> NDArray:
     """Weights as the recursions read them: padded, and every matrix in both orientations."""
     L, width = layout.n_labels, lanes(layout)
-    n_node, n_matrix = layout.n_features * width, layout.n_matrices * 2 * L * width
+    n_node, n_matrix = node_size(layout), layout.n_matrices * 2 * L * width
     out: NDArray = np.zeros(n_node + n_matrix + layout.n_tied, dtype=dtype)
     parts = layout.parts(w)
-    out[:n_node].reshape(layout.n_features, width)[:, :L] = parts.node
+    if layout.seen is None:
+        out[:n_node].reshape(layout.n_features, width)[:, :L] = parts.node
+    else:
+        out[: layout.n_node_weights] = parts.node
     both = out[n_node : n_node + n_matrix].reshape(layout.n_matrices, 2, L, width)
     matrices = np.concatenate([parts.transitions, parts.edge])
     both[:, 0, :, :L] = matrices

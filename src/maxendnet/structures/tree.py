@@ -34,6 +34,9 @@ class Tree(Piece):
         their numbers; edges are (parent, child).
     forbidden : list of (label, label) or None, default=None
         Labels that a parent and its child cannot have together, neither in learning nor in prediction.
+    pairs : {"all", "seen"}, default="all"
+        Which pairs of a feature and a label have a weight: all, or those that occur in the examples of the fit. With
+        many features and labels seen pairs are few, and take less memory and time; ``coef_`` is sparse then.
 
     Examples
     --------
@@ -47,17 +50,16 @@ class Tree(Piece):
     ends: bool = False
     siblings: bool = False
     forbidden: Any = None
+    pairs: str = "all"
 
     def check(self) -> None:
-        options.check_flags(self, "bias", "ends", "siblings")
+        options.check_options(self, "bias", "ends", "siblings")
 
     def layout(self, examples: Examples, classes: NDArray) -> Layout:
         """The layout of weights for labelled examples."""
-        return options.layout_of(self, examples, classes, joined=True, siblings=bool(self.siblings))
+        return options.layout_of(self, examples, classes, "tree", siblings=bool(self.siblings))
 
-    def bind(
-        self, examples: Examples, classes: NDArray, layout: Layout | None = None
-    ) -> BoundForest | BoundHierarchy:
+    def bind(self, examples: Examples, classes: NDArray, layout: Layout | None = None) -> BoundForest | BoundHierarchy:
         """The trees with these examples."""
         layout = self.layout(examples, classes) if layout is None else layout
         return bind_joined(self, examples, classes, layout, "tree")

@@ -1,0 +1,75 @@
+"""Expected values of a table other than that which is added to the scores, from the kernels of the log loss."""
+
+import brute_force
+import numpy as np
+import pytest
+import strategies
+from enumerated import hierarchy_cases
+from hypothesis import given, settings
+from numpy.testing import assert_allclose
+from scipy.special import logsumexp
+
+from maxendnet import _kernels
+from maxendnet.structures import Forest
+
+pytestmark = pytest.mark.usefixtures("every_level")
+
+
+def tables(case, with_cost):
+    """The table that is added to the scores, if any, and the one that is counted, of both signs."""
+    rng = np.random.default_rng(case.seed)
+    cost = np.zeros((case.n_labels, case.n_labels))
+    if with_cost:
+        cost = rng.uniform(0.1, 2.0, cost.shape) * (1 - np.eye(case.n_labels))
+    return cost, rng.normal(size=cost.shape)
+
+
+def enumerated(case, scores, labellings, cost, counted):
+    """Expected value of `counted` in every example; where nothing is possible, 0."""
+    found = []
+    for i in range(case.n_examples):
+        truth = brute_force.example_truth(case.batch, i)
+        exponents = np.array(scores[i]) + [brute_force.labelling_cost(truth, y, cost) for y in labellings[i]]
+        p = np.exp(exponents - logsumexp(exponents))
+        found.append(p @ [sum(counted[a, c] for a, c in zip(truth, y)) for y in labellings[i]])
+    return found
+
+
+@pytest.mark.parametrize("with_cost", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("mode", [0, 1])
+@given(case=strategies.any_case(max_nodes=4, scales=(1.0,)))
+@settings(max_examples=30)
+def test_forests(mode, dtype, with_cost, case):
+    forest = Forest(case.n_features, case.n_labels, case.n_edge_types, case.n_edge_features, case.n_tied)
+    cost, counted = tables(case, with_cost)
+    every = [brute_force.labelling_scores(*s) for s in brute_force.scores_of_weights(case.w, case.batch, **case.kwargs)]
+    scores, labellings = [list(found.values()) for found in every], [list(found) for found in every]
+    batch, n = case.batch, case.n_examples
+    nodes = np.array([0, case.n_nodes])
+    arrays = _kernels.group_features(batch.indptr, batch.indices, batch.data, nodes, case.n_features)
+    groups, examples = _kernels.Groups(nodes, *arrays), np.array([0, n])
+    values, costs, gradient = np.zeros(n), np.full(n, np.nan), np.zeros(forest.padded_size)
+    _kernels.log_oracle(
+        batch, forest.shape, groups, examples, forest.for_search(case.w, dtype),
+        forest.pad_cost(cost, dtype) if with_cost else None, forest.pad_cost(counted, dtype), mode, 0, 1, values, costs,
+        gradient,
+    )  # fmt: skip
+    expected = enumerated(case, scores, labellings, cost, counted)
+    size = 1 + max((np.abs(found).max(initial=0.0) for found in scores), default=0.0)
+    assert_allclose(costs, expected, atol=size * (1e-4 if dtype is np.float32 else 1e-12))
+
+
+@pytest.mark.parametrize("with_cost", [False, True])
+@given(found=hierarchy_cases(max_nodes=4))
+@settings(max_examples=60)
+def test_hierarchies(with_cost, found):
+    case, batch, n = found.case, found.batch, found.case.n_examples
+    cost, counted = tables(case, with_cost)
+    labellings = [found.labellings(i) for i in range(n)]
+    scores = [found.features(i, labellings[i]) @ found.w for i in range(n)]
+    values, costs, gradient = np.zeros(n), np.full(n, np.nan), np.zeros(found.structure.n_weights)
+    model = found.structure.model(found.w)
+    _kernels.hierarchy_log(batch, model, cost if with_cost else None, counted, 0, n, values, costs, gradient)
+    tolerance = 10 * found.tolerance
+    assert_allclose(costs, enumerated(case, scores, labellings, cost, counted), atol=tolerance)

@@ -1,0 +1,164 @@
+"""The law of certificates: dual <= minimum <= primal, and the gap is what it says.
+
+Every solver, with every prior and every loss that it accepts, on tiny random problems whose losses are enumerated; C
+and the features range over many orders of magnitude, where rounding shows first. A solver, a prior or a slack is tested
+here from the day it is exported.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import brute_force
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from maxendnet import M3N, Examples, priors, solvers
+from maxendnet.data.batch import encode
+from maxendnet.losses import Hinge, Log
+from maxendnet.losses.slack import SLACKS
+from maxendnet.problem import Problem
+from maxendnet.solvers import run
+from maxendnet.solvers.base import missing
+from maxendnet.structures import Forest
+
+EPS = np.finfo(float).eps
+MAX_PASSES = 15  # the law holds at every look, not only at the end
+PROTOCOLS = {"Prior", "ExactPrior"}
+PRIORS = [name for name in priors.__all__ if name not in PROTOCOLS]
+LOSSES = {"Log": Log()} | {f"Hinge {slack}": Hinge(slack=slack) for slack in SLACKS}
+
+
+@cache
+def problem_of(seed, prior, loss):
+    """One to three chains of one to three nodes, two or three labels; C from 1e-2 to 1e6, features from .1 to 1e3."""
+    rng = np.random.default_rng(seed)
+    n_labels, n_features = int(rng.integers(2, 4)), int(rng.integers(1, 3))
+    size, C = 10.0 ** rng.uniform(-1, 3), 10.0 ** rng.uniform(-2, 6)
+    X = [size * rng.normal(size=(rng.integers(1, 4), n_features)) for _ in range(rng.integers(1, 4))]
+    y = [rng.integers(n_labels, size=len(x)) for x in X]
+    examples = Examples.build(X, y, weights=rng.uniform(0.2, 2.0, size=len(X)))
+    batch = encode(examples, np.arange(n_labels), "chain")
+    return Problem(batch, Forest(n_features, n_labels, 1), LOSSES[loss], getattr(priors, prior)(), C)
+
+
+def differences(problem):
+    """For every example ``(df of all labellings, their costs, weight of the example)``."""
+    batch, s = problem.batch, problem.structure
+    for i in range(problem.n_examples):
+        truth = brute_force.example_truth(batch, i)
+        f = {
+            y: brute_force.feature_vector(batch, i, y, s.n_labels, s.n_features)
+            for y in brute_force.labellings(len(truth), s.n_labels)
+        }
+        cost = np.array([brute_force.labelling_cost(truth, y, problem.cost) for y in f])
+        yield np.array([f[truth] - found for found in f.values()]), cost, batch.weights[i]
+
+
+def primal(problem, mu):
+    """The objective by enumeration, and what its rounding may be: scores are as large as ``|df| . |mu|``."""
+    total, rounding = float(problem.prior.penalty(mu)), 0.0
+    for df, cost, weight in differences(problem):
+        rounding += 64 * EPS * problem.C * weight * float((np.abs(df) @ np.abs(mu) + cost).max())
+        if problem.loss.smooth:
+            total += problem.C * weight * float(logsumexp(-df @ mu))
+        else:
+            h = max(float(np.max(cost - df @ mu)), 0.0)
+            slope = {"linear": 1.0, "squared": h, "kl": 1.0}[problem.loss.slack]
+            rounding *= max(slope, 1.0)
+            total += weight * float(problem.loss.slack_function.value(np.array([h]), problem.C)[0])
+    return total, rounding
+
+
+@cache
+def minimiser(seed, prior, loss):
+    """A point near the minimum that no solver of ours has found, where cvxpy can write the problem down."""
+    problem = problem_of(seed, prior, loss)
+    penalty = {"Gaussian": lambda mu: cp.sum_squares(mu) / 2, "L1": lambda mu: problem.prior.rho * cp.norm1(mu)}
+    if prior not in penalty or loss not in ("Hinge linear", "Log"):
+        return None
+    mu = cp.Variable(problem.n_weights)
+    losses = [
+        weight * (cp.log_sum_exp(-df @ mu) if loss == "Log" else cp.max(cost - df @ mu))
+        for df, cost, weight in differences(problem)
+    ]
+    try:
+        cp.Problem(cp.Minimize(penalty[prior](mu) / problem.C + sum(losses))).solve(solver=cp.CLARABEL)
+    except cp.error.SolverError:  # C and features together may span too much for it; the solvers judge each other
+        return None
+    return mu.value
+
+
+def check_law(seed, prior, loss):
+    """The law for all solvers that accept this problem. Any point bounds the minimum from above, whoever found it."""
+    problem = problem_of(seed, prior, loss)
+    results = {}
+    for kind in solvers.ALL:
+        if not missing(kind, problem):
+            with np.errstate(all="ignore"):
+                results[kind.__name__] = run(
+                    kind(), problem, tol=kind.accuracy, max_passes=MAX_PASSES, seed=0, warn=False
+                )
+    if not results:
+        return 0
+    # 1e-9 of the scale to which a gap is relative: some 1e6 roundings of the numbers that are added up
+    found = {name: primal(problem, result.w) for name, result in results.items()}
+    reference = minimiser(seed, prior, loss)
+    points = [value for value, _ in found.values()] + ([] if reference is None else [primal(problem, reference)[0]])
+    highest = min(points)
+    least = max(1e-3 * abs(problem.at_zero), np.finfo(float).tiny)
+    for name, result in results.items():
+        value, rounding = found[name]
+        scale = max(abs(value), least)
+        assert result.primal >= value - (1e-9 * scale + rounding), (name, result.primal, value)
+        if not hasattr(problem.prior, "bound"):  # where there is one, the objective is at this mean and a variance
+            assert result.primal <= value + (1e-9 * scale + rounding), (name, result.primal, value)
+        for row in result.trace:
+            if np.isnan(row.dual):
+                assert np.isnan(row.gap), name
+                continue
+            scale = max(abs(row.primal), least)
+            allowed = 1e-9 * max(abs(highest), least) + rounding
+            assert row.dual <= highest + allowed, (name, row.dual, highest)
+            assert row.gap >= 0, name
+            assert row.gap == pytest.approx((row.primal - row.dual) / scale, rel=1e-6, abs=1e-9 + rounding / scale)
+    return len(results)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("seed", range(3))
+def test_certificates(seed, prior, loss):
+    check_law(seed, prior, loss)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(3, 40))
+def test_certificates_of_many_problems(seed):
+    for prior in PRIORS:
+        for loss in LOSSES:
+            check_law(seed, prior, loss)
+
+
+def test_every_solver_is_judged():
+    accepted = {
+        kind for kind in solvers.ALL for prior in PRIORS for loss in LOSSES
+        if not missing(kind, problem_of(0, prior, loss))
+    }  # fmt: skip
+    assert accepted == set(solvers.ALL)
+
+
+@pytest.mark.parametrize("kind", solvers.ALL)
+def test_separated_far_and_a_large_C(kind):
+    """The minimum is 1 / (4 * 28^2): both weights at 1 / (2 * 28), no loss; C times a rounding in float32 is larger."""
+    model = M3N(C=1000.0, solver=kind(), tol=1e-5, max_passes=500)
+    problem, _ = model._pose(Examples.build([[28.0], [-28.0]], [1, 0]), np.array([0, 1]))
+    if missing(kind, problem):
+        return
+    result = run(kind(), problem, tol=1e-5, max_passes=500, seed=0, warn=False)
+    minimum = 1 / (4 * 28.0**2)
+    for row in result.trace:
+        assert row.dual <= minimum * (1 + 1e-9)
+        assert row.primal >= minimum * (1 - 1e-9)

@@ -1,0 +1,61 @@
+"""The laws of structures on every piece of the library; a structure is tested the day it is in `structures.ALL`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import structure_laws
+from structure_laws import LABELS, Subject, make_examples
+
+from maxendnet import structures
+
+
+def at_most_one_choice(bound, labels):
+    return np.count_nonzero(labels != bound.layout.rest) <= 1
+
+
+def without_pair(first, second):
+    """No node labelled ``second`` whose parent (or the node before it) is labelled ``first``."""
+
+    def possible(bound, labels):
+        parent = bound.batch.parent
+        return not any(
+            p >= 0 and LABELS[labels[p]] == first and LABELS[labels[t]] == second for t, p in enumerate(parent)
+        )
+
+    return possible
+
+
+CHOICES = [["p", "q", "p"], ["r"], [], ["p", "p", "p", "p"]]
+ORDERED = [["p", "q", "r"], ["r"], [], ["p", "p", "q", "q"]]  # no r before p
+# Subjects worth a visit; a piece that is not listed is tested with its default on plain sequences.
+SUBJECTS = {
+    "Chain": [
+        Subject(structures.Chain(), make_examples(0)),
+        Subject(structures.Chain(bias=True, ends=True), make_examples(1, allowed=True)),
+        Subject(structures.Chain(forbidden=[("r", "p")]), make_examples(2, y=ORDERED), without_pair("r", "p")),
+    ],
+    "Tree": [
+        Subject(structures.Tree(), make_examples(3, edges=True)),
+        Subject(structures.Tree(siblings=True), make_examples(4, edges=True)),
+        Subject(
+            structures.Tree(bias=True, siblings=True, forbidden=[("r", "p")]),
+            make_examples(5, edges=True, y=[["p", "q", "r"], ["r"], [], ["p", "p", "q", "q"]]),
+            without_pair("r", "p"),
+        ),
+    ],
+    "Independent": [Subject(structures.Independent(ends=True), make_examples(6, edges=True, allowed=True))],
+    "Choice": [Subject(structures.Choice(rest="p"), make_examples(7, y=CHOICES), at_most_one_choice)],
+}
+
+
+def subjects():
+    for kind in structures.ALL:
+        for number, subject in enumerate(SUBJECTS.get(kind.__name__, [Subject(kind(), make_examples(0))])):
+            yield pytest.param(subject, id=f"{kind.__name__}-{number}")
+
+
+@pytest.mark.parametrize("law", structure_laws.LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize("subject", subjects())
+def test_law(subject, law):
+    law(subject)
