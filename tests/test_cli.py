@@ -24,7 +24,7 @@ def run(*arguments, code=0):
 @pytest.fixture
 def saved(tmp_path):
     path = tmp_path / "model.medn"
-    mx.LapMEDN(C=2, lam=4, bias=True, ends=True, random_state=0).fit(X, Y).save(path)
+    mx.LapMEDN(C=2, lam=4, structure=mx.Chain(bias=True, ends=True), random_state=0).fit(X, Y).save(path)
     return path
 
 
@@ -59,6 +59,7 @@ def test_info_says_what_is_in_a_file(saved):
         "LapMEDN",
         "C=2",
         "lam=4",
+        "structure=Chain(bias=True, ends=True)",
         "2 labels",
         "3 features",
         "DET, NOUN",

@@ -115,8 +115,9 @@ class MarkovNetwork(BaseEstimator):
     def set_params(self, **params: Any) -> MarkovNetwork:
         """Change settings by name; ``structure__bias=True`` changes an option of the structure."""
         moved_setting(type(self).__name__, params)
-        if isinstance(self.structure, str) and any(name.startswith("structure__") for name in params):
-            params.setdefault("structure", as_structure(self.structure))
+        structure = params.get("structure", self.structure)
+        if isinstance(structure, str) and any(name.startswith("structure__") for name in params):
+            params["structure"] = as_structure(structure)
         return super().set_params(**params)
 
     def compose(self) -> tuple[Any, Any, float, Solver]:
@@ -205,7 +206,7 @@ class MarkovNetwork(BaseEstimator):
     def _backend(self) -> Any:
         if self.backend is None:
             return Threads(self.n_jobs)
-        if not isinstance(self.backend, Backend):
+        if not isinstance(self.backend, Backend) or isinstance(self.backend, type):
             raise ValueError(f"backend must be None or a backend such as Threads(2), got {self.backend!r}.")
         return self.backend
 
@@ -258,16 +259,21 @@ class MarkovNetwork(BaseEstimator):
             eta = prior.gradient(mu)  # a solver that works in the primal: the posterior is the one with this mean
         return result.primal, result.dual, result.gap, Posterior(prior, eta)
 
+    def changed_structure(self) -> str:
+        """What to say if the structure was changed after the fit; empty if it was not."""
+        now, fitted = as_structure(self.structure), self.model_.structure
+        if type(now) is type(fitted) and repr(now.get_params()) == repr(fitted.get_params()):
+            return ""
+        return f"structure was changed after the fit, from {fitted!r} to {now!r}; set it back, or fit again."
+
     # ---- prediction ---------------------------------------------------------------------------------------------
 
     def _prepare(self, X: Any) -> tuple[Examples, Any]:
         """The examples, and the structure bound to them."""
         check_is_fitted(self, "model_")
-        now, fitted = as_structure(self.structure), self.model_.structure
-        if type(now) is not type(fitted) or repr(now.get_params()) != repr(fitted.get_params()):
-            raise ValueError(
-                f"structure was changed after the fit, from {fitted!r} to {now!r}; set it back, or fit again."
-            )
+        changed = self.changed_structure()
+        if changed:
+            raise ValueError(changed)
         examples = self.model_.read(X)
         return examples, self.model_.bind(examples)
 

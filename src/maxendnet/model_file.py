@@ -115,6 +115,9 @@ def save(estimator: MarkovNetwork, path: str | os.PathLike[str], application: di
             f"{type(estimator).__module__}.{type(estimator).__qualname__} is not an estimator of maxendnet; a model "
             f"file holds no code and knows only {', '.join(sorted(ESTIMATORS))}."
         )
+    changed = estimator.changed_structure()
+    if changed:
+        raise ModelFileError(changed)
     header, arrays = _describe(estimator)
     if application is not None:
         header["application"] = application
@@ -275,6 +278,9 @@ def _build(content: Content) -> MarkovNetwork:
     name, settings = model_checks.pair(part("estimator"), "the estimator")
     if name not in ESTIMATORS:
         raise ModelFileError(f"the unknown estimator {name!r}")
+    for key in UNSAVED:
+        if key in settings:
+            raise ModelFileError(f"the setting {key!r}, which belongs to a process and not to a model")
     estimator: Any = make(ESTIMATORS[name], {key: value(item) for key, item in settings.items()})
     model_checks.truth(estimator.warm_start, "the setting warm_start")
     classes = model_checks.labels(value(part("classes")))
@@ -298,6 +304,9 @@ def _build(content: Content) -> MarkovNetwork:
             _report(part("fit"), value(part("trace")), value), name,
         )
     )  # fmt: skip
+    changed = estimator.changed_structure()
+    if changed:
+        raise ModelFileError(changed)
     return estimator
 
 
