@@ -49,7 +49,7 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, c
     assert path.read_bytes() == b"old" and os.listdir(tmp_path) == ["model"]
 
 
-@pytest.mark.skipif(os.name == "nt", reason="there are no such signals on Windows")
+@pytest.mark.skipif(os.name == "nt", reason="needs signals, which Windows lacks")
 @pytest.mark.parametrize("call", ["os.fsync", "os.replace"])
 def test_a_kill_leaves_the_old_file(tmp_path, call):
     path = tmp_path / "model"
@@ -79,7 +79,7 @@ KILLED = """
             os.kill(os.getpid(), signal.SIGKILL)
     write_whole(sys.argv[1], write)
 """
-needs_locks = pytest.mark.skipif(os.name == "nt", reason="there are no such signals and locks on Windows")
+needs_locks = pytest.mark.skipif(os.name == "nt", reason="needs signals and locks, which Windows lacks")
 
 
 def killed_save(path):
@@ -171,7 +171,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path, path, kind, message):
         write_whole(tmp_path / path, lambda file: file.write(b"new"))
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes, which Windows lacks")
 def test_a_device_is_not_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, match="no ordinary file"):
