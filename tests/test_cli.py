@@ -49,7 +49,7 @@ def test_python_m_is_the_command(saved):
 def test_the_installed_command(saved):
     script = os.path.join(os.path.dirname(sys.executable), "maxendnet")
     if not os.path.exists(script):
-        pytest.skip("the package is not installed as a command here")
+        pytest.skip("needs the installed command (pip install -e .)")
     assert "LapMEDN" in subprocess.run([script, "info", saved], capture_output=True, text=True, check=True).stdout
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from maxendnet.regularisation_path import path
     from maxendnet.selection import PathSearchCV
 
-__getattr__ = lazily(
+__getattr__, __dir__ = lazily(
     __name__,
     {
         "ModelFileError": "maxendnet.model_file",

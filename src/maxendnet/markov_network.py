@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -90,11 +92,11 @@ class MarkovNetwork(BaseEstimator):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         # the parameters and attributes that all share are documented once, and appear in the help of each
-        doc = cls.__doc__ or ""
-        if "    Examples\n" in doc:
-            start, examples = doc.split("    Examples\n", 1)
-            heading = "" if "    Parameters\n" in doc else "\n    Parameters\n    ----------\n"
-            cls.__doc__ = start.rstrip() + "\n" + heading + COMMON + "\n    Examples\n" + examples
+        # (from Python 3.13 on the compiler takes the indentation out of docstrings; here it is out for all)
+        start, title, examples = inspect.cleandoc(cls.__doc__ or "").partition("\nExamples\n--------\n")
+        if title:
+            heading = "\n" if "\nParameters\n----------\n" in start else "\n\nParameters\n----------\n"
+            cls.__doc__ = start.rstrip() + heading + textwrap.dedent(COMMON) + title + examples
 
     def __new__(cls, *args: Any, **settings: Any) -> Any:
         moved_setting(cls.__name__, settings)

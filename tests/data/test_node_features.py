@@ -265,7 +265,9 @@ def test_column_indices_out_of_range():
         read_node_features(X)
 
 
-@pytest.mark.skipif(np.finfo(np.longdouble).max <= np.finfo(np.float64).max, reason="no extended precision here")
+@pytest.mark.skipif(
+    np.finfo(np.longdouble).max <= np.finfo(np.float64).max, reason="needs long double wider than double"
+)
 def test_extended_precision_beyond_float64():
     with pytest.raises(ValueError, match="infinity or a value too large"):
         read_node_features(np.array([[np.longdouble(10) ** 400]]))

@@ -46,7 +46,7 @@ _HOMES = {
     "Subgradient": "maxendnet.solvers.subgradient",
     "Variational": "maxendnet.solvers.variational",
 }
-_other = lazily(__name__, _HOMES)
+_other, __dir__ = lazily(__name__, _HOMES)
 
 
 def __getattr__(name: str) -> Any:
