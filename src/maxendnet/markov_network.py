@@ -74,6 +74,9 @@ COMMON = """\
     n_passes_ : int
     n_features_in_ : int
     feature_names_ : tuple of str or None
+        Of feature dicts, or the columns of DataFrames; a DataFrame at prediction must have the same in the same order.
+    feature_names_in_ : ndarray of str
+        The same, where features have names; as in scikit-learn.
 """
 
 MOVED = {
@@ -333,6 +336,13 @@ class MarkovNetwork(BaseEstimator):
         if truth.weights is None:
             return float(right.mean()) if len(right) else float("nan")
         return float(np.average(right, weights=np.repeat(truth.weights, np.diff(truth.offsets))))
+
+    @property
+    def feature_names_in_(self) -> NDArray:
+        """Names of the features as scikit-learn has them; there is no such attribute where they have no names."""
+        if getattr(self, "feature_names_", None) is None:
+            raise AttributeError(f"{type(self).__name__} was not fitted on features with names")
+        return np.array(self.feature_names_, dtype=object)
 
     # ---- files --------------------------------------------------------------------------------------------------
 
