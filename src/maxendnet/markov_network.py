@@ -348,7 +348,7 @@ class MarkovNetwork(BaseEstimator):
 
     def save(self, path: Any) -> None:
         """Write the fitted model to a file, whole or not at all; `maxendnet.load` reads it."""
-        from maxendnet.model_file import save
+        from maxendnet.models.file import save
 
         save(self, path)
 

@@ -8,7 +8,7 @@ import pytest
 import safetensors.numpy
 
 import maxendnet as mx
-from maxendnet import model_file
+from maxendnet.models import file as model_file
 
 FLAT = [[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
 CHAINS = [np.array(FLAT[:2]), np.array(FLAT[2:]), np.array(FLAT)], [["a", "b"], ["b"], ["a", "b", "b"]]

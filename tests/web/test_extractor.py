@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from maxendnet import M3N, LapMEDN
-from maxendnet.model_file import ModelFileError, load, read, save
+from maxendnet.models.file import ModelFileError, load, read, save
 from maxendnet.web.agreement import agree
 from maxendnet.web.calibrate import Calibration, fit_calibration
 from maxendnet.web.check import check

@@ -25,7 +25,7 @@ def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any]
 
     Examples
     --------
-    >>> get, names = lazily("maxendnet.lazy", {"Mapping": "collections.abc"})
+    >>> get, names = lazily("maxendnet.utils.lazy", {"Mapping": "collections.abc"})
     >>> "Mapping" in names() and "lazily" in names()
     True
     >>> get("Mapping").__name__

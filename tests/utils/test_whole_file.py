@@ -8,8 +8,8 @@ import textwrap
 
 import pytest
 
-from maxendnet import whole_file
-from maxendnet.whole_file import write_whole
+from maxendnet.utils import whole_file
+from maxendnet.utils.whole_file import write_whole
 
 try:
     import fcntl

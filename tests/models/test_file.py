@@ -18,10 +18,10 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import maxendnet as mx
-from maxendnet import model_file
 from maxendnet.backends import Threads
-from maxendnet.model_values import PIECES, FromPlain, ToPlain
 from maxendnet.models import FittedModel
+from maxendnet.models import file as model_file
+from maxendnet.models.values import PIECES, FromPlain, ToPlain
 from maxendnet.solvers import LBFGS, OWLQN, BlockFrankWolfe, ProximalPoint, Variational
 from maxendnet.structures import Layout
 
