@@ -193,6 +193,80 @@ def test_score_needs_labels():
         fitted().score(X)
 
 
+def one_label(**more):
+    return Examples.build([[[1.0], [1.0]]], [["a", "a"]], edges=[[(0, 1)]], **more)
+
+
+@each_of_six
+def test_one_label_and_what_rounding_leaves_of_its_gradient(model):
+    for size in (0.13, 0.7, 1e-3, 1e3):
+        model = clone(model).fit(one_label(edge_features=[[[size]]], weights=[0.56]))
+        assert model.converged_ and np.isfinite(model.objective_) and np.all(np.isfinite(model._w))
+
+
+@pytest.mark.parametrize("kind", ["edge_types", "node_types"])
+@pytest.mark.parametrize("bad", [2**16, 10**6, 2**31 - 1, 2**40])
+def test_a_type_beyond_the_limit(kind, bad):
+    with pytest.raises(
+        ValueError, match=rf"{kind}\[0\] holds {bad} at place 0, beyond the limit of 65535.*without holes"
+    ):
+        Examples.build(X, **{kind: [[bad] if kind == "edge_types" else [bad, 0], [] if kind == "edge_types" else [0]]})
+
+
+def test_more_labellings_than_there_are():
+    model = fitted()
+    some, every = model.predict_top(X, 4), model.predict_top(X, 10**9)
+    assert [[score for score, _ in row] for row in some] == [[score for score, _ in row] for row in every]
+    assert [len(row) for row in every] == [4, 2]
+
+
+def test_more_results_than_there_is_room_for():
+    model, long = fitted(), [np.zeros((1000, 2))]
+    for ask in (
+        lambda: model.predict_top(long, 10**9),
+        lambda: model.sample(long, 10**9),
+        lambda: model.sample(X, 10**400),
+    ):
+        with pytest.raises(
+            ValueError, match=r"[kn]=1000+ needs \d+ numbers .*, beyond the limit of 1073741824 \(8 GiB\)"
+        ):
+            ask()
+
+
+@pytest.mark.parametrize("bad", [1e308, 1e21])
+def test_weights_and_C_beyond_the_limit(bad):
+    with pytest.raises(ValueError, match=r"sample weight of example 1 is .*, beyond the limit of 1e\+20"):
+        M3N().fit(X, Y, sample_weight=[1.0, bad])
+    for model in (M3N(C=bad), LapMEDN(C=bad), L1M3N(C=bad), MaxEnDNet(C=bad)):
+        with pytest.raises(ValueError, match=r"C is .*, beyond the limit of 1e\+20"):
+            model.fit(X, Y)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@each_of_six
+def test_weights_and_C_at_the_limit_give_finite_answers(model):
+    model = clone(model).set_params(max_passes=20, random_state=0)
+    if "C" in model.get_params():
+        model.set_params(C=1e20)
+    model.fit(X, Y, sample_weight=[1e20, 1.0])
+    assert np.isfinite(model.objective_) and np.all(np.isfinite(model._w))
+    assert isinstance(model, CRF) or model.objective_ - model.dual_ <= model.gap_ * 3e40
+
+
+@pytest.mark.parametrize(
+    ("ragged", "message"),
+    [
+        ([[[1.0, [2.0]], [1.0, 2.0]]], r"X\[0\] row 0 holds a list where a number is expected"),
+        ([[[1.0, 2.0], [1.0, [2.0, 3.0]]]], r"X\[0\] row 1 holds a list where a number is expected"),
+        ([[1.0, [2.0]], [1.0, 2.0]], "X row 0 holds a list where a number is expected"),
+        ([[[[1.0], 2.0]], [[1.0, 2.0]]], r"X\[0\] row 0 holds a list|X\[0\] has shape"),
+    ],
+)
+def test_ragged_nested_lists(ragged, message):
+    with pytest.raises(ValueError, match=message):
+        M3N().fit(ragged, [["a", "b"]] * len(ragged))
+
+
 # ---- wrong settings --------------------------------------------------------------------------------------------------
 
 
@@ -218,6 +292,12 @@ def test_score_needs_labels():
           for bad in ("lbfgs", BlockFrankWolfe, 3)),
         *(pytest.param(M3N(n_jobs=bad), "n_jobs must be None or a whole number", id=f"n_jobs={bad}")
           for bad in (0, 1.5, "x")),
+        *(pytest.param(M3N(verbose=bad), "verbose must be 0, 1 or 2", id=f"verbose={bad}")
+          for bad in ("x", 1.5, None, -1)),
+        pytest.param(M3N(tol=10**400), "tol must be a positive number", id="tol beyond float"),
+        pytest.param(M3N(C=10**400), "C must be a positive finite number", id="C beyond float"),
+        pytest.param(L2CRF(lam=10**400), "lam must be a positive finite number", id="lam beyond float"),
+        pytest.param(MaxEnDNet(Laplace(lam=10**400)), "Laplace needs lam > 0 and finite", id="prior beyond float"),
         *(pytest.param(M3N(random_state=bad), "random_state must be", id=f"random_state={bad}")
           for bad in (-1, "x", 1.5)),
         pytest.param(M3N(warm_start="yes"), "warm_start must be True or False, got 'yes'", id="warm_start"),
