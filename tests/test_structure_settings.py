@@ -111,7 +111,7 @@ def test_a_piece_can_be_cloned_pickled_and_shown(kind):
     piece = kind(**OPTIONS[kind])
     for again in (clone(piece), pickle.loads(pickle.dumps(piece))):
         assert again is not piece and type(again) is kind
-        assert again.get_params() == piece.get_params() == OPTIONS[kind]
+        assert again.get_params() == piece.get_params() == kind().get_params() | OPTIONS[kind]
     assert repr(kind()) == f"{kind.__name__}()"
     shown = eval(repr(piece), {kind.__name__: kind})
     assert shown.get_params() == piece.get_params()

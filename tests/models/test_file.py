@@ -625,9 +625,12 @@ def negative_variance(header, arrays):
 # what, and the words by which the message names it
 FORGED_VALUES = {
     "bias and ends that add up": (
-        lambda h, a: h["estimator"][1].update(bias=-4, ends=h["estimator"][1]["ends"] + 2), "the setting bias is -4"
+        lambda h, a: h["structure"]["piece"][1].update(bias=-4, ends=2), "Tree needs bias to be True or False, got -4"
     ),
-    "ends as a number": (put("header", "estimator", 1, "ends", value=3), "the setting ends is 3"),
+    "ends as a number": (
+        put("header", "structure", "piece", 1, "ends", value=3), "Tree needs ends to be True or False, got 3"
+    ),
+    "the old flags": (put("header", "estimator", 1, "bias", value=True), "the unknown setting 'bias' of LapMEDN"),
     "pos beyond the key": (state_of("MT19937", pos=10**9), "pos of the random state is 1000000000"),
     "pos of an old generator": (state_of("RandomState", pos=10**9), "pos of the random state is 1000000000"),
     "negative pos": (state_of("MT19937", pos=-1), "pos of the random state is -1"),

@@ -314,6 +314,9 @@ def _build(content: Content) -> MarkovNetwork:
 def _layout(described: Any, value: FromPlain) -> Layout:
     """Sizes of the weights; kernels would read past an array if they were not what they seem."""
     part = lambda key: value(entry(described, key, "the layout"))  # noqa: E731
+    known = {field.name for field in fields(Layout)}
+    if isinstance(described, dict) and described.keys() - known:
+        raise ModelFileError(f"the layout has the unknown part {min(described.keys() - known)!r}")
     size = lambda key: checks.count(part(key), key)  # noqa: E731
     rest, types, seen = part("rest"), part("type_allowed"), entry(described, "seen", "the layout")
     if seen is not None:
