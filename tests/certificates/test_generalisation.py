@@ -9,7 +9,21 @@ import pytest
 from scipy.stats import binom
 from systems import labelled_chains, roughly
 
-from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, Chain, Examples, Gaussian, LapMEDN, Log, MaxEnDNet, SpikeSlab, Uniform
+from maxendnet import (
+    CRF,
+    L1CRF,
+    L1M3N,
+    L2CRF,
+    M3N,
+    Chain,
+    Examples,
+    Gaussian,
+    LapMEDN,
+    Log,
+    MaxEnDNet,
+    SpikeSlab,
+    Uniform,
+)
 from maxendnet.certificates import generalisation, held_out_bound, pac_bayes
 from maxendnet.certificates.generalisation import Candidate, _in_the_labels_of, _Losses, _own_prior, _split_prior
 from maxendnet.posterior import NoPosteriorError, Posterior

@@ -47,7 +47,9 @@ def test_default_by_how_much_is_left_to_the_prior():
     X, y = words(300)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        kinds = {C: type(M3N(C=C, warm_start=True, max_passes=1).fit(X, y).warm_state[1]).__name__ for C in (0.01, 10.0)}
+        kinds = {
+            C: type(M3N(C=C, warm_start=True, max_passes=1).fit(X, y).warm_state[1]).__name__ for C in (0.01, 10.0)
+        }
         tight = M3N(C=10.0, warm_start=True, tol=1e-7, max_passes=1).fit(X, y)
         few = M3N(C=10.0, warm_start=True, max_passes=1).fit(X[:60], y[:60])
     assert kinds == {0.01: "DualState", 10.0: "SmoothingState"}

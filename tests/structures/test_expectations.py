@@ -9,8 +9,8 @@ import strategies
 from hypothesis import given, settings
 from numpy.testing import assert_allclose
 
-from maxendnet.structures.forest import BoundForest
 from maxendnet.structures.features import edge_sums, features_of, true_marginals
+from maxendnet.structures.forest import BoundForest
 
 pytestmark = pytest.mark.usefixtures("every_level")
 

@@ -38,9 +38,7 @@ def test_without_siblings_and_forbidden_pairs_it_is_a_forest(case):
         assert_allclose(value, other[0], rtol=1e-9, atol=1e-9)
         if not isinstance(loss, Hinge) or isinstance(loss, SoftHinge):
             assert_allclose(slope, other[1], rtol=1e-7, atol=1e-7)
-    assert_allclose(
-        case.structure.max_marginals(case.w), forest.max_marginals(case.w), atol=1e-9
-    )
+    assert_allclose(case.structure.max_marginals(case.w), forest.max_marginals(case.w), atol=1e-9)
     assert_allclose(case.structure.maximum(case.w)[0], forest.maximum(case.w)[0], atol=1e-9)
 
 
