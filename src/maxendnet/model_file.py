@@ -169,9 +169,8 @@ def _describe(estimator: Any) -> Content:
 
 
 def _describe_layout(layout: Layout, plain: ToPlain) -> dict[str, Any]:
-    described = {
-        field.name: plain(getattr(layout, field.name), field.name) for field in fields(layout) if field.name != "seen"
-    }
+    names = [field.name for field in fields(layout) if field.name != "seen"]
+    described = {name: plain(getattr(layout, name), name) for name in names}
     seen = layout.seen
     pairs = None if seen is None else {key: plain(array, f"seen_{key}") for key, array in seen._asdict().items()}
     return described | {"seen": pairs}
@@ -305,15 +304,15 @@ def _build(content: Content) -> MarkovNetwork:
 def _layout(described: Any, value: FromPlain) -> Layout:
     """Sizes of the weights; kernels would read past an array if they were not what they seem."""
     part = lambda key: value(entry(described, key, "the layout"))  # noqa: E731
-    sizes = ("n_features", "n_labels", "n_edge_types", "n_edge_features", "n_tied")
-    rest, types = part("rest"), part("type_allowed")
-    n_features, n_labels, *others = (model_checks.count(part(key), key) for key in sizes)
-    seen = entry(described, "seen", "the layout")
+    size = lambda key: model_checks.count(part(key), key)  # noqa: E731
+    rest, types, seen = part("rest"), part("type_allowed"), entry(described, "seen", "the layout")
     if seen is not None:
         pairs = SeenPairs(*(value(entry(seen, key, "the seen pairs")) for key in SeenPairs._fields))
-        seen = model_checks.seen_pairs(pairs, n_features, n_labels)
+        seen = model_checks.seen_pairs(pairs, size("n_features"), size("n_labels"))
     layout = Layout(
-        n_features, n_labels, *others, siblings=model_checks.truth(part("siblings"), "siblings"),
+        n_features=size("n_features"), n_labels=size("n_labels"), n_edge_types=size("n_edge_types"),
+        n_edge_features=size("n_edge_features"), n_tied=size("n_tied"),
+        siblings=model_checks.truth(part("siblings"), "siblings"),
         rest=-1 if rest == -1 else model_checks.count(rest, "rest"), seen=seen, type_allowed=types,
     )  # fmt: skip
     if types is not None and not (

@@ -90,21 +90,8 @@ nb::ndarray<nb::numpy, T> to_numpy(std::vector<T>&& values) {
   return nb::ndarray<nb::numpy, T>(kept->data(), {kept->size()}, owner);
 }
 
-inline PriorArgs prior_args(const std::string& kind, double a, double b, nb::handle variance, nb::handle mean) {
-  PriorArgs p{};
-  p.a = a;
-  p.b = b;
-  if (kind == "gaussian") p.kind = gaussian;
-  else if (kind == "normal_gamma") p.kind = normal_gamma;
-  else if (kind == "normal_inverse_gaussian") p.kind = normal_inverse_gaussian;
-  else if (kind == "spike_slab") p.kind = spike_slab;
-  else if (kind == "exponential") p.kind = exponential;
-  else if (kind == "uniform") p.kind = uniform;
-  else if (kind == "proximal_l1") p.kind = proximal_l1;
-  else throw std::invalid_argument("the kernels know no prior of kind '" + kind + "'");
-  p.variance = optional<double>(variance, "variance");
-  p.mean = optional<double>(mean, "mean");
-  return p;
+inline KernelPrior prior_of(const std::string& kind, double a, double b, nb::handle variance, nb::handle mean) {
+  return find_prior(kind, {a, b, optional<double>(variance, "variance"), optional<double>(mean, "mean")});
 }
 
 void bind_kernels(nb::module_& m);           // module.cpp, calls the others

@@ -214,83 +214,37 @@ INLINE double updates(Blocks& s, const Prior& prior, double C, R* weights, doubl
   return cost_change;
 }
 
-#define UPDATES(name, R, Prior)                                                                                     \
-  double name(const BatchView& b, const PriorArgs& prior, double C, R* weights, double* eta, const R* cost,  \
-                     const double* cost64, const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets,      \
-                     double* gaps) {                                                                                \
-    ForestBlocks<R> s(b, weights, cost);                                                                            \
-    return updates(s, Prior(prior), C, weights, eta, cost64, b.lanes, picks, n_picks, inner, sets, gaps);           \
-  }
-#define ON_HIERARCHIES(name, Prior)                                                                                  \
-  double name(const BatchView& b, const PriorArgs& prior, double C, const HierarchyView& m, double* weights,  \
-                     double* eta, const double* cost, const int64_t* picks, int64_t n_picks, int inner,              \
-                     ActiveSets& sets, double* gaps) {                                                               \
-    HierarchyBlocks s{b, m, cost, {}, {}};                                                                           \
-    return updates(s, Prior(prior), C, weights, eta, cost, b.n_labels, picks, n_picks, inner, sets, gaps);           \
-  }
-#define BOTH(name, Prior)             \
-  UPDATES(name##_float, float, Prior)   \
-  UPDATES(name##_double, double, Prior) \
-  ON_HIERARCHIES(name##_on_hierarchies, Prior)
-BOTH(gaussian_updates, GaussianPrior)
-BOTH(diagonal_updates, DiagonalGaussianPrior)
-BOTH(normal_gamma_updates, NormalGammaPrior)
-BOTH(normal_inverse_gaussian_updates, NormalInverseGaussianPrior)
-BOTH(spike_slab_updates, SpikeSlabPrior)
-BOTH(exponential_updates, ExponentialPrior)
-BOTH(uniform_updates, UniformPrior)
-BOTH(proximal_l1_updates, ProximalL1)
-
-template <class Prior>
-void means(const Prior& prior, const double* eta, int64_t n, double* mean) {
-  for (int64_t k = 0; k < n; k++) mean[k] = Prior::moments(prior, eta[k], &k).mean;
-}
-
 }  // namespace
 
-#define CHOOSE(suffix, ...)                                                                                          \
-  switch (p.kind) {                                                                                                  \
-    case gaussian: return p.variance ? diagonal_updates##suffix(__VA_ARGS__) : gaussian_updates##suffix(__VA_ARGS__); \
-    case normal_gamma: return normal_gamma_updates##suffix(__VA_ARGS__);                                             \
-    case normal_inverse_gaussian: return normal_inverse_gaussian_updates##suffix(__VA_ARGS__);                       \
-    case spike_slab: return spike_slab_updates##suffix(__VA_ARGS__);                                                 \
-    case exponential: return exponential_updates##suffix(__VA_ARGS__);                                               \
-    case uniform: return uniform_updates##suffix(__VA_ARGS__);                                                       \
-    case proximal_l1: return proximal_l1_updates##suffix(__VA_ARGS__);                                               \
-  }                                                                                                                  \
-  return 0;
+template <class R>
+double block_frank_wolfe(const BatchView& b, const KernelPrior& prior, double C, R* weights, double* eta,
+                         const R* cost, const double* cost64, const int64_t* picks, int64_t n_picks, int inner,
+                         ActiveSets& sets, double* gaps) {
+  ForestBlocks<R> s(b, weights, cost);
+  return std::visit(
+      [&](auto one) { return updates(s, one, C, weights, eta, cost64, b.lanes, picks, n_picks, inner, sets, gaps); },
+      prior);
+}
+template double block_frank_wolfe<float>(const BatchView&, const KernelPrior&, double, float*, double*, const float*,
+                                         const double*, const int64_t*, int64_t, int, ActiveSets&, double*);
+template double block_frank_wolfe<double>(const BatchView&, const KernelPrior&, double, double*, double*, const double*,
+                                          const double*, const int64_t*, int64_t, int, ActiveSets&, double*);
 
-template <>
-double block_frank_wolfe<float>(const BatchView& b, const PriorArgs& p, double C, float* w, double* eta,
-                                const float* cost, const double* cost64, const int64_t* picks, int64_t n, int inner,
-                                ActiveSets& sets, double* gaps) {
-  CHOOSE(_float, b, p, C, w, eta, cost, cost64, picks, n, inner, sets, gaps)
+double hierarchy_block_frank_wolfe(const BatchView& b, const KernelPrior& prior, double C, const HierarchyView& m,
+                                   double* weights, double* eta, const double* cost, const int64_t* picks,
+                                   int64_t n_picks, int inner, ActiveSets& sets, double* gaps) {
+  HierarchyBlocks s{b, m, cost, {}, {}};
+  return std::visit(
+      [&](auto one) { return updates(s, one, C, weights, eta, cost, b.n_labels, picks, n_picks, inner, sets, gaps); },
+      prior);
 }
 
-template <>
-double block_frank_wolfe<double>(const BatchView& b, const PriorArgs& p, double C, double* w, double* eta,
-                                 const double* cost, const double* cost64, const int64_t* picks, int64_t n, int inner,
-                                 ActiveSets& sets, double* gaps) {
-  CHOOSE(_double, b, p, C, w, eta, cost, cost64, picks, n, inner, sets, gaps)
-}
-
-double hierarchy_block_frank_wolfe(const BatchView& b, const PriorArgs& p, double C, const HierarchyView& m, double* w,
-                                   double* eta, const double* cost, const int64_t* picks, int64_t n, int inner,
-                                   ActiveSets& sets, double* gaps) {
-  CHOOSE(_on_hierarchies, b, p, C, m, w, eta, cost, picks, n, inner, sets, gaps)
-}
-
-void prior_mean(const PriorArgs& p, const double* eta, int64_t n, double* mean) {
-  switch (p.kind) {
-    case gaussian:
-      return p.variance ? means(DiagonalGaussianPrior(p), eta, n, mean) : means(GaussianPrior(p), eta, n, mean);
-    case normal_gamma: return means(NormalGammaPrior(p), eta, n, mean);
-    case normal_inverse_gaussian: return means(NormalInverseGaussianPrior(p), eta, n, mean);
-    case spike_slab: return means(SpikeSlabPrior(p), eta, n, mean);
-    case exponential: return means(ExponentialPrior(p), eta, n, mean);
-    case uniform: return means(UniformPrior(p), eta, n, mean);
-    case proximal_l1: return means(ProximalL1(p), eta, n, mean);
-  }
+void prior_mean(const KernelPrior& prior, const double* eta, int64_t n, double* mean) {
+  std::visit(
+      [&](auto one) {
+        for (int64_t k = 0; k < n; k++) mean[k] = one.moments(one, eta[k], &k).mean;
+      },
+      prior);
 }
 
 namespace {

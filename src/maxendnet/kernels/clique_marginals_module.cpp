@@ -11,7 +11,7 @@ void bind_clique_marginals(nb::module_& m) {
          double most_spread, double grow, Out<double> steps, Out<double> node_potentials, Out<double> matrix_potentials,
          Out<double> node_marginals, Out<double> matrix_marginals) {
         const BatchView b = view(batch, shape);
-        const PriorArgs prior = prior_args(kind, a, b2, variance, mean);
+        const KernelPrior prior = prior_of(kind, a, b2, variance, mean);
         nb::gil_scoped_release release;
         exponentiated_gradient(b, prior, C, weights.data(), eta.data(), cost.data(), picks.data(),
                                int64_t(picks.size()), most_spread, grow, steps.data(), node_potentials.data(),
@@ -70,7 +70,7 @@ void bind_clique_marginals(nb::module_& m) {
          nb::handle mean, double C, Out<double> weights, Out<double> eta, In<double> cost, In<int64_t> picks, int rounds,
          CliqueMarginals& marginals, Out<double> gaps) {
         const BatchView b = view(batch, shape);
-        const PriorArgs prior = prior_args(kind, a, b2, variance, mean);
+        const KernelPrior prior = prior_of(kind, a, b2, variance, mean);
         nb::gil_scoped_release release;
         smo(b, prior, C, weights.data(), eta.data(), cost.data(), picks.data(), int64_t(picks.size()), rounds,
             marginals, gaps.data());

@@ -237,48 +237,13 @@ INLINE void move_rows(const BatchView& b, const Prior& prior, const Rows& rows, 
   }
 }
 
-struct PriorFunctions {
-  Ends (*ends)(const PriorArgs&, const Rows&, const double*);
-  void (*move)(const BatchView&, const PriorArgs&, const Rows&, double*, double*);
-  bool quadratic;
-};
-
-#define FUNCTIONS(name, Prior)                                                                             \
-  Ends name##_ends(const PriorArgs& p, const Rows& rows, const double* eta) {                       \
-    return ends_of(Prior(p), rows, eta);                                                                   \
-  }                                                                                                        \
-  void name##_move(const BatchView& b, const PriorArgs& p, const Rows& rows, double* eta, double* weights) { \
-    move_rows(b, Prior(p), rows, eta, weights);                                                            \
-  }                                                                                                        \
-  const PriorFunctions name##_functions = {name##_ends, name##_move, Prior::quadratic};
-FUNCTIONS(same_gaussian, GaussianPrior)
-FUNCTIONS(diagonal_gaussian, DiagonalGaussianPrior)
-FUNCTIONS(gamma_mixture, NormalGammaPrior)
-FUNCTIONS(inverse_gaussian_mixture, NormalInverseGaussianPrior)
-FUNCTIONS(spike_and_slab, SpikeSlabPrior)
-FUNCTIONS(positive, ExponentialPrior)
-FUNCTIONS(bounded, UniformPrior)
-FUNCTIONS(elastic, ProximalL1)
-
-const PriorFunctions& functions_of(const PriorArgs& p) {
-  switch (p.kind) {
-    case gaussian: return p.variance ? diagonal_gaussian_functions : same_gaussian_functions;
-    case normal_gamma: return gamma_mixture_functions;
-    case normal_inverse_gaussian: return inverse_gaussian_mixture_functions;
-    case spike_slab: return spike_and_slab_functions;
-    case exponential: return positive_functions;
-    case uniform: return bounded_functions;
-    default: return elastic_functions;
-  }
-}
-
 }  // namespace
 
-void exponentiated_gradient(const BatchView& b, const PriorArgs& prior, double C, double* weights, double* eta,
+void exponentiated_gradient(const BatchView& b, const KernelPrior& prior, double C, double* weights, double* eta,
                             const double* cost, const int64_t* picks, int64_t n_picks, double most_spread, double grow,
                             double* steps, double* node_potentials, double* matrix_potentials, double* node_marginals,
                             double* matrix_marginals) {
-  const PriorFunctions& functions = functions_of(prior);
+  const bool quadratic = std::visit([](auto one) { return one.quadratic; }, prior);
   const int64_t size = b.matrix_size(), matrices = b.n_matrices() * size;
   Candidate c;
   c.rows.slot.assign(b.n_features, -1);
@@ -300,14 +265,14 @@ void exponentiated_gradient(const BatchView& b, const PriorArgs& prior, double C
         for (int64_t k = 0; k < size; k++) c.matrix[m * size + k] += step * w.matrix[2 * m * size + k];
       find_marginals(b, i, most_spread, c);
       find_direction(b, cost, i, scale, old_node, old_matrix, c);
-      const Ends ends = functions.ends(prior, c.rows, eta);
+      const Ends ends = std::visit([&](auto one) { return ends_of(one, c.rows, eta); }, prior);
       // Along the line from the old marginals to the new the dual is concave. It has not fallen if it still rises at the
       // end; a parabola, if on average over both ends it rises.
       const double rise = c.gain - ends.first, end = c.gain - ends.last;
       const bool inside = ends.slack > 0 && std::isfinite(end);
       if (!(rise > 0)) break;  // nothing to gain, to rounding
-      if (inside && (functions.quadratic ? end + rise >= 0 : end >= 0)) {
-        functions.move(b, prior, c.rows, eta, weights);
+      if (inside && (quadratic ? end + rise >= 0 : end >= 0)) {
+        std::visit([&](auto one) { move_rows(b, one, c.rows, eta, weights); }, prior);
         std::copy(c.node.begin(), c.node.end(), node);
         std::copy(c.matrix.begin(), c.matrix.end(), matrix);
         std::copy(c.node_marginals.begin(), c.node_marginals.end(), old_node);

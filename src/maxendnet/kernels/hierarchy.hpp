@@ -37,7 +37,7 @@ void hierarchy_prepare(const BatchView& b, const HierarchyView& m, const double*
 void hierarchy_best(const BatchView& b, const HierarchyView& m, Example& e, int32_t* labels);
 
 // block_frank_wolfe.cpp -- as for forests; `weights` are those that the view shows, and change
-double hierarchy_block_frank_wolfe(const BatchView& b, const PriorArgs& prior, double C, const HierarchyView& m,
+double hierarchy_block_frank_wolfe(const BatchView& b, const KernelPrior& prior, double C, const HierarchyView& m,
                                    double* weights, double* eta, const double* cost, const int64_t* picks,
                                    int64_t n_picks, int inner, ActiveSets& sets, double* gaps);
 void hierarchy_block_gaps(const BatchView& b, const HierarchyView& m, const double* cost, double C, int64_t first,

@@ -121,7 +121,7 @@ void bind_hierarchy(nb::module_& m) {
          ActiveSets& sets, Out<double> gaps) {
         if (weights.data() != model.weights.data()) throw nb::value_error("weights are not those of the model");
         const BatchView b = view(batch, model.shape);
-        const PriorArgs prior = prior_args(kind, a, b2, variance, mean);
+        const KernelPrior prior = prior_of(kind, a, b2, variance, mean);
         nb::gil_scoped_release release;
         return hierarchy_block_frank_wolfe(b, prior, C, model.view, weights.data(), eta.data(), cost.data(), picks.data(),
                                            int64_t(picks.size()), inner, sets, gaps.data());

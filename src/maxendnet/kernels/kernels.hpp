@@ -4,6 +4,7 @@
 #include "active_sets.hpp"
 #include "clique_marginals.hpp"
 #include "common.hpp"
+#include "prior.hpp"
 
 namespace maxendnet {
 
@@ -45,27 +46,18 @@ void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* gro
                 double* costs, double* gradient);
 
 // block_frank_wolfe.cpp
-enum PriorKind { gaussian = 0, normal_gamma, normal_inverse_gaussian, spike_slab, exponential, uniform, proximal_l1 };
-
-struct PriorArgs {
-  PriorKind kind;
-  double a, b;             // the scalar hyper-parameters
-  const double* variance;  // gaussian: per weight, laid out like eta
-  const double* mean;      // gaussian and proximal_l1, likewise
-};
-
 template <class R>
-double block_frank_wolfe(const BatchView& b, const PriorArgs& prior, double C, R* weights, double* eta, const R* cost,
-                         const double* cost64, const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets,
-                         double* gaps);  // returns the change of sum alpha l
+double block_frank_wolfe(const BatchView& b, const KernelPrior& prior, double C, R* weights, double* eta,
+                         const R* cost, const double* cost64, const int64_t* picks, int64_t n_picks, int inner,
+                         ActiveSets& sets, double* gaps);  // returns the change of sum alpha l
 void block_gaps(const BatchView& b, const double* weights, const double* cost, double C, int64_t first, int64_t last,
                 const ActiveSets& sets, double* values, double* gaps);
 void active_features(const BatchView& b, const ActiveSets& sets, int64_t first, int64_t last, double* eta);
-void prior_mean(const PriorArgs& prior, const double* eta, int64_t n, double* mean);
+void prior_mean(const KernelPrior& prior, const double* eta, int64_t n, double* mean);
 
 // exponentiated_gradient.cpp -- potentials and marginals of nodes (n_nodes, lanes), and of an example's matrices of weights
 // (n_examples, n_matrices, n_labels, lanes)
-void exponentiated_gradient(const BatchView& b, const PriorArgs& prior, double C, double* weights, double* eta,
+void exponentiated_gradient(const BatchView& b, const KernelPrior& prior, double C, double* weights, double* eta,
                             const double* cost, const int64_t* picks, int64_t n_picks, double most_spread, double grow,
                             double* steps, double* node_potentials, double* matrix_potentials, double* node_marginals,
                             double* matrix_marginals);
@@ -74,7 +66,7 @@ void potential_marginals(const BatchView& b, int64_t first, int64_t last, double
                          double* matrix_marginals);
 
 // smo.cpp
-void smo(const BatchView& b, const PriorArgs& prior, double C, double* weights, double* eta, const double* cost,
+void smo(const BatchView& b, const KernelPrior& prior, double C, double* weights, double* eta, const double* cost,
          const int64_t* picks, int64_t n_picks, int rounds, CliqueMarginals& q, double* gaps);
 // sdca.cpp -- marginals of nodes have shape (n_nodes, lanes), those of edges (n_nodes, n_labels, lanes), row the parent
 void sdca(const BatchView& b, const double* variance, const double* mean, double C, Mode mode, double* weights,

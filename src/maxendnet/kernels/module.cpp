@@ -117,7 +117,7 @@ void bind_precision(nb::module_& m) {
          nb::handle mean, double C, Out<R> weights, Out<double> eta, In<R> cost, In<double> cost64, In<int64_t> picks,
          int inner, ActiveSets& sets, Out<double> gaps) {
         const BatchView b = view(batch, shape);
-        const PriorArgs prior = prior_args(kind, a, b2, variance, mean);
+        const KernelPrior prior = prior_of(kind, a, b2, variance, mean);
         nb::gil_scoped_release release;
         return block_frank_wolfe<R>(b, prior, C, weights.data(), eta.data(), cost.data(), cost64.data(), picks.data(),
                                     int64_t(picks.size()), inner, sets, gaps.data());
@@ -275,7 +275,7 @@ void bind_kernels(nb::module_& m) {
       "prior_mean",
       [](const std::string& kind, double a, double b, nb::handle variance, nb::handle mean, In<double> eta,
          Out<double> out) {
-        prior_mean(prior_args(kind, a, b, variance, mean), eta.data(), int64_t(eta.size()), out.data());
+        prior_mean(prior_of(kind, a, b, variance, mean), eta.data(), int64_t(eta.size()), out.data());
       },
       "kind"_a, "a"_a, "b"_a, "variance"_a.none(), "mean"_a.none(), "eta"_a, "out"_a,
       "Posterior mean as the kernels compute it, to be compared with the Python class.");

@@ -130,38 +130,10 @@ INLINE double step_of(const BatchView& b, const Prior& prior, int64_t begin, int
   return gamma;
 }
 
-using Step = double (*)(const BatchView&, const PriorArgs&, int64_t, int64_t, double, double, double*, double*, Visit&);
-#define STEP(name, Prior)                                                                                          \
-  double name(const BatchView& b, const PriorArgs& p, int64_t begin, int64_t end, double gain, double limit, \
-                     double* eta, double* weights, Visit& c) {                                                     \
-    return step_of(b, Prior(p), begin, end, gain, limit, eta, weights, c);                                         \
-  }
-STEP(gaussian_step, GaussianPrior)
-STEP(diagonal_step, DiagonalGaussianPrior)
-STEP(normal_gamma_step, NormalGammaPrior)
-STEP(normal_inverse_gaussian_step, NormalInverseGaussianPrior)
-STEP(spike_slab_step, SpikeSlabPrior)
-STEP(exponential_step, ExponentialPrior)
-STEP(uniform_step, UniformPrior)
-STEP(proximal_l1_step, ProximalL1)
-
-Step step_for(const PriorArgs& p) {
-  switch (p.kind) {
-    case gaussian: return p.variance ? diagonal_step : gaussian_step;
-    case normal_gamma: return normal_gamma_step;
-    case normal_inverse_gaussian: return normal_inverse_gaussian_step;
-    case spike_slab: return spike_slab_step;
-    case exponential: return exponential_step;
-    case uniform: return uniform_step;
-    default: return proximal_l1_step;
-  }
-}
-
 }  // namespace
 
-void smo(const BatchView& b, const PriorArgs& prior, double C, double* weights, double* eta, const double* cost,
+void smo(const BatchView& b, const KernelPrior& prior, double C, double* weights, double* eta, const double* cost,
          const int64_t* picks, int64_t n_picks, int rounds, CliqueMarginals& q, double* gaps) {
-  const Step step = step_for(prior);
   Visit c;
   c.v.sum.assign(size_t(b.n_features * b.lanes + b.n_matrices() * b.matrix_size() + b.n_tied), 0);
   for (int64_t pick = 0; pick < n_picks; pick++) {
@@ -180,7 +152,8 @@ void smo(const BatchView& b, const PriorArgs& prior, double C, double* weights, 
       for (int64_t t = begin; t < end; t++)
         gain += cost[int64_t(b.y[t]) * b.lanes + c.best[t - begin]] - cost[int64_t(b.y[t]) * b.lanes + c.worst[t - begin]];
       const double limit = movable(b, begin, end, q, c);
-      const double gamma = limit > 0 ? step(b, prior, begin, end, gain, limit, eta, weights, c) : 0;
+      const auto step = [&](auto one) { return step_of(b, one, begin, end, gain, limit, eta, weights, c); };
+      const double gamma = limit > 0 ? std::visit(step, prior) : 0;
       if (!(gamma > 0)) break;
       move_marginals(b, begin, end, gamma, 1e-15 * size, c, q);
     }

@@ -95,8 +95,10 @@ class Layout:
         """Whether a weight vector of one is a weight vector of the other."""
         if not isinstance(other, Layout) or (self.seen is None) != (other.seen is None):
             return False
-        if self.seen is not None and not all(map(np.array_equal, self.seen, other.seen or ())):
-            return False
+        if self.seen is not None and other.seen is not None:
+            same_rows = np.array_equal(self.seen.offsets, other.seen.offsets)
+            if not (same_rows and np.array_equal(self.seen.labels, other.seen.labels)):
+                return False
         return (self.n_features, self.n_labels, self.sizes, self.rest) == (
             other.n_features, other.n_labels, other.sizes, other.rest
         )  # fmt: skip
@@ -150,7 +152,7 @@ class Layout:
     # ---- weights of nodes, whichever pairs have them ---------------------------------------------------------------
 
     def node_rows(self, w: FloatArray, first: int = 0, last: int | None = None) -> Any:
-        """Weights of the features [first, last): an array (n, n_labels), or a sparse one of the pairs that were seen."""
+        """Weights of the features [first, last): an array (n, n_labels), sparse where only seen pairs have weights."""
         node, last = self.parts(w).node, self.n_features if last is None else last
         if self.seen is None:
             return node[first:last]
