@@ -18,12 +18,19 @@ KERNEL_TESTS := $(wildcard tests/test_kernels.py tests/structures tests/losses t
 # numpy's own threads would compete with those of the tests
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help setup demo test check bench reproduction sanitize clean
+# what runs without the packages that only develop the project
+OLDEST := build/oldest
+CORE_TESTS := $(filter-out tests/web/ tests/experiments/ tests/test_demo.py tests/test_docs.py tests/test_readme.py, \
+  $(wildcard tests/*/ tests/test_*.py))
+
+.PHONY: help setup demo test test-long test-oldest lint check bench reproduction sanitize clean
 
 help:
 	@echo "make demo      the six systems on two data sets: tables, and a figure in build/demo"
-	@echo "make test      all tests, also the examples in the documentation"
+	@echo "make test      the tests, also the examples in the documentation"
 	@echo "make check     ruff, mypy and the tests; run it before a push"
+	@echo "make test-long  also the tests that take long and cases drawn at random, at every vector width, and make sanitize"
+	@echo "make test-oldest  the tests of the core with the oldest packages that pyproject.toml allows"
 	@echo "make bench     benchmarks, written to benchmarks/RESULTS.md (about an hour)"
 	@echo "make reproduction  the paper's experiments at full size (about a working day, resumes), then docs/reproduction"
 	@echo "make sanitize  the kernels under the address and undefined-behaviour sanitizers"
@@ -51,11 +58,30 @@ demo: $(READY)
 test: $(READY)
 	$(RUN) -m pytest -n $(JOBS) $(ARGS)
 
-check: $(READY)
+lint: $(READY)
 	$(RUN) -m ruff check
 	$(RUN) -m ruff format --check
 	$(RUN) -m mypy
-	$(RUN) -m pytest -n $(JOBS) $(ARGS)
+
+check: lint test
+
+# Every level of the kernels that this processor has: a wider vector adds up in another order.
+test-long: $(READY)
+	set -e; levels="$$($(RUN) -c 'from maxendnet import _kernels; print(*_kernels.levels())')"; \
+	for level in $$levels; do \
+	  echo "the tests at level $$level"; \
+	  MAXENDNET_LEVEL=$$level $(RUN) -m pytest -n $(JOBS) -m "long or not long" --hypothesis-profile=random $(ARGS); \
+	done
+	$(MAKE) sanitize
+
+# An environment of its own, with the package installed as users do and not as a link to the sources.
+test-oldest:
+	$(PYTHON) -m venv $(OLDEST)/venv
+	$(PYTHON) .ci/oldest.py > $(OLDEST)/constraints.txt
+	$(OLDEST)/venv/bin/python -m pip install --quiet -c $(OLDEST)/constraints.txt scikit-build-core nanobind cmake ninja
+	$(OLDEST)/venv/bin/python -m pip install --quiet -c $(OLDEST)/constraints.txt --no-build-isolation \
+	  -C build-dir=$(OLDEST)/cmake ".[test]"
+	$(OLDEST)/venv/bin/python -m pytest -p no:cacheprovider -n $(JOBS) $(CORE_TESTS) $(ARGS)
 
 bench: $(READY)
 	$(RUN) benchmarks/run_all.py $(ARGS)

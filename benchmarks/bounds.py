@@ -41,7 +41,7 @@ def simulate(model: M3N | LapMEDN, n_trials: int, n_examples: int = 100, delta: 
             if row.name.startswith("PAC-Bayes"):
                 risk = _Losses(model, everyone).gibbs(row.predictor, 100, rng)[:, k].mean()
             else:
-                risk = _Losses(row.predictor, everyone)(row.predictor._w)[k].mean()
+                risk = _Losses(row.predictor, everyone)(row.predictor.model_.weights)[k].mean()
             key = row.name, row.loss
             failed[key] = failed.get(key, 0) + int(risk > row.bound)
             bounds.setdefault(key, []).append((row.bound, float(risk)))

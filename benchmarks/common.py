@@ -28,11 +28,10 @@ import threadpoolctl
 
 import maxendnet
 from maxendnet.backends import Threads
-from maxendnet.data.batch import encode
 from maxendnet.data.examples import Examples, as_examples, distinct_labels
 from maxendnet.datasets import fetch_ocr_letters
 from maxendnet.problem import Problem
-from maxendnet.structures import Forest
+from maxendnet.structures import Chain, Layout
 
 threadpoolctl.threadpool_limits(1)
 
@@ -148,9 +147,8 @@ def repeated(examples: Examples, times: int) -> Examples:
 
 def problem_of(examples: Examples, loss: Any, prior: Any, C: float = 1.0, n_jobs: int = 1) -> Problem:
     """The problem that an estimator makes of a chain: what kernels are timed on."""
-    classes = distinct_labels(examples.y)
-    batch = encode(examples, classes, "chain")
-    return Problem(batch, Forest(examples.shape[1], len(classes), 1), loss, prior, C, Threads(n_jobs))
+    bound = Chain().bind(examples, distinct_labels(examples.y))
+    return Problem.pose(bound, loss, prior, C, Threads(n_jobs))
 
 
 # ---------------------------------------------------------------------------------------------------------- CRFsuite
@@ -201,11 +199,11 @@ class CRFsuite:
             tagger.close()
         return seconds
 
-    def weights(self, structure: Forest, classes: Any) -> np.ndarray:
+    def weights(self, layout: Layout, classes: Any) -> np.ndarray:
         """The weights it ended with, as a vector of ours. It writes six decimals."""
         place = {str(label): k for k, label in enumerate(classes)}
-        w = np.zeros(structure.n_weights)
-        parts = structure.parts(w)
+        w = np.zeros(layout.n_weights)
+        parts = layout.parts(w)
         for (feature, label), weight in self.info.state_features.items():
             parts.node[int(feature), place[label]] = weight
         for (left, right), weight in self.info.transitions.items():

@@ -39,18 +39,18 @@ def sweeps(train: Examples, w: np.ndarray, repeat: int) -> tuple[list[tuple[str,
     n = len(train.y)
     hinge = {jobs: common.problem_of(train, Hinge(), Gaussian(), n_jobs=jobs) for jobs in (1, 2)}
     log = {jobs: common.problem_of(train, Log(), Gaussian(), n_jobs=jobs) for jobs in (1, 2)}
-    batch, forest = hinge[1].batch, hinge[1].structure
+    forest = hinge[1].structure
     backends = {jobs: problem.backend for jobs, problem in hinge.items()}
     calls: dict[str, Callable[[int], Any]] = {
-        "decode": lambda jobs: forest.decode(w, batch, backends[jobs]),
-        "decode, float64, with scores": lambda jobs: forest.maximum(w, batch, backend=backends[jobs]),
+        "decode": lambda jobs: forest.decode(w, backend=backends[jobs]),
+        "decode, float64, with scores": lambda jobs: forest.maximum(w, backend=backends[jobs]),
         "loss-augmented sweep": lambda jobs: hinge[jobs].losses(w, gradient=False, single=True),
         "loss-augmented sweep, float64": lambda jobs: hinge[jobs].losses(w, gradient=False),
         "loss-augmented sweep with subgradient": lambda jobs: hinge[jobs].losses(w, single=True),
         "loss-augmented sweep with subgradient, float64": lambda jobs: hinge[jobs].losses(w),
         "gradient of the log loss": lambda jobs: log[jobs].losses(w, single=True),
         "gradient of the log loss, float64": lambda jobs: log[jobs].losses(w),
-        "node marginals, float64": lambda jobs: forest.logsum(w, batch, backend=backends[jobs]),
+        "node marginals, float64": lambda jobs: forest.logsum(w, backend=backends[jobs]),
     }
     least: dict[str, dict[int, float]] = {}
     rows, asked = [], []
@@ -138,7 +138,7 @@ def main() -> None:
     train = common.subset(examples[raw.folds != 0], 500 if given.quick else None)
     repeat = 2 if given.quick else given.repeat
 
-    w = L2CRF(lam=2.0, tol=1e-1).fit(train)._w
+    w = L2CRF(lam=2.0, tol=1e-1).fit(train).model_.weights
     rows, asked = sweeps(train, w, repeat)
     speed.append(common.dependent_addition())
     sklearn, ours = import_seconds(repeat)

@@ -71,7 +71,7 @@ def main() -> None:
         theirs, ours, default = [crfsuite.train()], [], []
         target = crfsuite.loss
         problem = common.problem_of(train, Log(), prior)
-        at_theirs = problem.primal(crfsuite.weights(problem.structure, np.unique(train.y)))
+        at_theirs = problem.primal(crfsuite.weights(problem.structure.layout, np.unique(train.y)))
         checks.append((name, f"{target:.3f}", f"{at_theirs:.3f}", f"{at_theirs / target - 1:+.1e}"))
         if abs(at_theirs / target - 1) > 1e-5:  # its weights have six decimals
             raise SystemExit(

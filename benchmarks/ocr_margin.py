@@ -56,7 +56,8 @@ def main() -> None:
             seconds.setdefault(passes, []).append(peer.train())
             if peer.n_passes != passes:
                 raise SystemExit(f"CRFsuite made {peer.n_passes} passes where {passes} were asked for.")
-            wrong = check.structure.decode(peer.weights(check.structure, classes), check.batch) != check.batch.y
+            w = peer.weights(check.structure.layout, classes)
+            wrong = check.structure.decode(w) != check.structure.y
             errors[passes] = 100 * float(wrong.mean())
             common.say(f"averaged perceptron, {passes} passes: {seconds[passes][-1]:.2f} CPU s")
         for name, model in models.items():

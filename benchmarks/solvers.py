@@ -25,8 +25,8 @@ from maxendnet import L1M3N, LapMEDN, solvers
 from maxendnet.losses import Hinge, Log
 from maxendnet.priors import L1, Flat, Gaussian, L1Ball, Laplace
 from maxendnet.problem import Problem
-from maxendnet.solvers import Monitor, Solver, TraceRow
-from maxendnet.solvers.base import missing
+from maxendnet.solvers import Solver
+from maxendnet.solvers.base import Progress, missing
 
 # name, loss, prior, C: constants near the cross-validated ones
 SYSTEMS = (
@@ -53,25 +53,24 @@ class OutOfTimeError(BaseException):
     """Like KeyboardInterrupt, and unlike an error that somebody on the way may handle."""
 
 
-class Course(Monitor):
+class Course:
     """Keeps CPU seconds and what `tol` is compared with, at every look."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.began = time.process_time()
         self.points: list[tuple[float, float]] = []
 
-    def row(self, row: TraceRow, tol: float) -> None:
-        self.points.append((time.process_time() - self.began, row.gap))
+    def __call__(self, progress: Progress) -> None:
+        self.points.append((time.process_time() - self.began, progress.row.gap))
 
 
 def course(solver: Solver, problem: Problem, budget: float, tol: float) -> list[tuple[float, float]]:
     """CPU seconds and gap, until the gap is ``tol`` or the budget is spent."""
-    monitor = Course()
-    fit = lambda: solvers.run(solver, problem, tol=tol, max_passes=10**6, seed=0, monitor=monitor, warn=False)  # noqa: E731
+    seen = Course()
+    fit = lambda: solvers.run(solver, problem, tol=tol, max_passes=10**6, seed=0, hooks=[seen], warn=False)  # noqa: E731
     with contextlib.suppress(OutOfTimeError):
         within(budget, fit)
-    return monitor.points
+    return seen.points
 
 
 def within(budget: float, function: Callable[[], Any]) -> Any:
@@ -112,7 +111,7 @@ def gaps_against_seconds(words: Any, budget: float, tol: float) -> tuple[dict[st
                     rows.append([system, f"`{name}`", "-", "-", "-", "-", "not tried: takes minutes"])
                     continue
                 common.say(f"{system} by {name}")
-                points = course(solver, problem.with_prior(prior), budget, tol)
+                points = course(solver, problem.ask(prior=prior), budget, tol)
                 courses[system][name] = points
                 last = f"{points[-1][1]:.1e}" if points else "none in time"
                 rows.append([system, f"`{name}`", *(reached(points, gap) for gap in (1e-1, 1e-2, 1e-3, 1e-4)), last])

@@ -11,7 +11,7 @@ from maxendnet.structures import Chain
 
 @dataclass(eq=False)
 class BoundPlain:
-    """Another bound structure, of which the methods of the protocol are left; ``calls`` has those that were used."""
+    """Another bound structure with the methods of the protocol alone; ``calls`` has those that were used."""
 
     inner: Any
     calls: list[str] = field(default_factory=list, repr=False)

@@ -41,5 +41,10 @@ def roughly(model, **more):
     return clone(model).set_params(tol=0.2, random_state=0, **more)
 
 
+def flat(labellings):
+    """The labels of all examples, one behind the other."""
+    return [label for labels in labellings for label in labels]
+
+
 def weights_of(model):
     return np.concatenate([np.ravel(part) for part in (model.coef_, model.transitions_, model.intercept_)])

@@ -24,7 +24,7 @@ def run(*arguments, code=0):
 @pytest.fixture
 def saved(tmp_path):
     path = tmp_path / "model.medn"
-    mx.LapMEDN(C=2, lam=4, bias=True, ends=True, random_state=0).fit(X, Y).save(path)
+    mx.LapMEDN(C=2, lam=4, structure=mx.Chain(bias=True, ends=True), random_state=0).fit(X, Y).save(path)
     return path
 
 
@@ -49,7 +49,7 @@ def test_python_m_is_the_command(saved):
 def test_the_installed_command(saved):
     script = os.path.join(os.path.dirname(sys.executable), "maxendnet")
     if not os.path.exists(script):
-        pytest.skip("the package is not installed as a command here")
+        pytest.skip("needs the installed command (pip install -e .)")
     assert "LapMEDN" in subprocess.run([script, "info", saved], capture_output=True, text=True, check=True).stdout
 
 
@@ -59,6 +59,7 @@ def test_info_says_what_is_in_a_file(saved):
         "LapMEDN",
         "C=2",
         "lam=4",
+        "structure=Chain(bias=True, ends=True)",
         "2 labels",
         "3 features",
         "DET, NOUN",

@@ -117,6 +117,17 @@ def test_fenchel_young_inequality(prior):
         assert prior.cumulant(eta) + prior.penalty(mu) > eta @ mu
 
 
+@pytest.mark.parametrize("variance", [2.0, np.array([0.5, 2.0, 1e-3]), np.diag([1.0, 2.0, 3.0]) + 0.5])
+def test_the_gap_of_fenchel_and_young_as_one_square(variance):
+    prior, rng = priors.Gaussian(variance, np.array([0.1, -1.0, 3.0])), np.random.default_rng(0)
+    eta, mu = rng.normal(size=(2, 3))
+    gap = prior.fenchel_gap(mu, eta)
+    assert_allclose(gap, prior.penalty(mu) + prior.cumulant(eta) - mu @ eta, rtol=1e-10)
+    # near equality too, where the three terms would leave nothing but rounding
+    near = prior.mean(eta) + 1e-9 * (mu - prior.mean(eta))
+    assert_allclose(prior.fenchel_gap(near, eta), 1e-18 * gap, rtol=1e-5)
+
+
 @every_prior
 def test_prior_costs_nothing_at_its_own_mean(prior):
     nothing = np.zeros(K)

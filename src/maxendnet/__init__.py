@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from maxendnet.data.examples import Examples
 from maxendnet.estimators import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN, MaxEnDNet
-from maxendnet.lazy import lazily
 from maxendnet.losses import Hinge, Log
 from maxendnet.priors import (
     L1,
@@ -29,19 +28,20 @@ from maxendnet.priors import (
     Uniform,
 )
 from maxendnet.structures import Chain, Choice, Independent, Tree
+from maxendnet.utils.lazy import lazily
 
 if TYPE_CHECKING:
-    from maxendnet.model_file import ModelFileError, load
-    from maxendnet.regularisation_path import path
-    from maxendnet.selection import PathSearchCV
+    from maxendnet.models.file import ModelFileError, load
+    from maxendnet.selection.regularisation_path import path
+    from maxendnet.selection.search import PathSearchCV
 
-__getattr__ = lazily(
+__getattr__, __dir__ = lazily(
     __name__,
     {
-        "ModelFileError": "maxendnet.model_file",
-        "PathSearchCV": "maxendnet.selection",
-        "load": "maxendnet.model_file",
-        "path": "maxendnet.regularisation_path",
+        "ModelFileError": "maxendnet.models.file",
+        "PathSearchCV": "maxendnet.selection.search",
+        "load": "maxendnet.models.file",
+        "path": "maxendnet.selection.regularisation_path",
     },
 )
 

@@ -15,7 +15,7 @@ import click
 class Main(click.Group):
     """The commands here, and those of applications, which are imported when they are asked for."""
 
-    applications = {"web": "maxendnet.web_commands"}
+    applications = {"web": "maxendnet.web.commands"}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted([*super().list_commands(ctx), *self.applications])
@@ -88,8 +88,8 @@ def info(file: Path, as_json: bool, top: int, labels: int) -> None:
       maxendnet info model.medn
       maxendnet info model.medn --json | python -m json.tool
     """
-    from maxendnet.model_file import ModelFileError
-    from maxendnet.model_info import describe, render
+    from maxendnet.models.file import ModelFileError
+    from maxendnet.models.info import describe, render
 
     try:
         found = describe(file, top)

@@ -18,7 +18,7 @@ from tqdm import tqdm
 from maxendnet.datasets import SyntheticChains, fetch_ocr_letters, make_synthetic_chains
 from maxendnet.estimators import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN
 from maxendnet.markov_network import MarkovNetwork
-from maxendnet.whole_file import write_whole
+from maxendnet.utils.whole_file import write_whole
 
 # Constants by a little trying: a grid with factors of about two, on five seeds of the synthetic chains (one of them is
 # shown), and for the letters on the very split that is shown. A demonstration, not a comparison of the systems.

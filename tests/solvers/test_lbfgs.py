@@ -70,4 +70,16 @@ def test_ends_in_rounding_with_a_tiny_gradient():
     rng = np.random.default_rng(42)
     model = L2CRF(lam=1.0, tol=1e-30, warm_start=True).fit(rng.normal(size=(45, 10)), rng.integers(3, size=45))
     assert model.n_passes_ < 100
-    assert np.linalg.norm(model.warm_state[1].gradient) < 1e-7
+    assert np.linalg.norm(model.warm_state[1].gradient) < 1e-12
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_reaches_a_gap_far_below_what_the_objective_can_show(seed):
+    """The objective is known to 1e-16 of itself; the gap under a Gaussian prior is a square, known to its own 1e-16."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.random((30, 30)), rng.integers(3, size=30)
+    model = L2CRF(lam=1.0, tol=1e-20, warm_start=True).fit(X, y)
+    assert model.converged_ and model.gap_ <= 1e-20
+    # half the squared gradient: the objective is quadratic with curvature lam = 1 at least
+    gradient = model.warm_state[1].gradient
+    assert_allclose(model.gap_ * model.objective_, 0.5 * gradient @ gradient, rtol=1e-6)

@@ -54,7 +54,7 @@ class Browser(Chromium):
             raise AssertionError(found["exceptionDetails"])
         return found["result"].get("value")
 
-    def wait(self, script: str, seconds: float = 15.0):
+    def wait(self, script: str, seconds: float = 300.0):
         """Until a script gives something true."""
         stop = time.monotonic() + seconds
         while not (found := self.run(script)):

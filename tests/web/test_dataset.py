@@ -217,7 +217,7 @@ def test_decoding_never_breaks_the_constraints(toy, system):
     views = [view for view in make_views(strange) if len(view)]
     made = [*pages, *(featurise(view, NEW_SITES, "hierarchical", pages[0].numbering) for view in views)]
     for page, labels in zip(made, model.predict(to_examples(made, words, "hierarchical"))):
-        assert not set(pairs_of(page.tree, labels.tolist())) & forbidden
+        assert not set(pairs_of(page.tree, labels)) & forbidden
 
 
 @pytest.mark.parametrize("system", [L2CRF(lam=0.1), M3N(C=1.0, tol=0.02)])
@@ -252,5 +252,4 @@ def test_all_six_systems_train_on_each_model(toy, system, model):
     if "cost" in system.get_params():
         system.set_params(cost=miss_cost(sorted(set(examples.y.tolist())), 5.0))
     system.fit(examples)
-    right = np.concatenate([system.predict(examples)] if model == "independent" else system.predict(examples))
-    assert np.mean(right == examples.y) > 0.95
+    assert system.score(examples) > 0.95

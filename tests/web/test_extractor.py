@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from maxendnet import M3N, LapMEDN
-from maxendnet.model_file import ModelFileError, load, read, save
+from maxendnet.models.file import ModelFileError, load, read, save
 from maxendnet.web.agreement import agree
 from maxendnet.web.calibrate import Calibration, fit_calibration
 from maxendnet.web.check import check
@@ -163,7 +163,7 @@ def test_siblings_and_constraints_are_the_models_own_and_are_kept(toy, tmp_path)
     known = [0, 1, 2, 6, 7, 8]
     extractor = Extractor(model="hierarchical", calibrate=False, siblings=True, constraints=True)
     extractor.fit([toy.pages[i] for i in known], [toy.labels[i] for i in known])
-    structure = extractor.estimator_._structure
+    structure = extractor.estimator_.model_.structure
     assert structure.siblings and len(structure.forbidden) > 20
     pages, labels = [toy.pages[i] for i in (4, 10)], [toy.labels[i] for i in (4, 10)]
     assert evaluate(pages, labels, extractor.extract(pages), extractor.fields_, True).average_f1 > 0.8

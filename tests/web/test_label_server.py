@@ -36,7 +36,7 @@ def site(tmp_path_factory):
 
 
 def ask(server, method, path, body=None, headers=None, host=None):
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=300)
     connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
     for name, value in {"Host": host if host is not None else server.host, **(headers or {})}.items():
         connection.putheader(name, value)
@@ -127,7 +127,7 @@ def test_another_host_is_refused(site, host):
 def test_two_hosts_or_none_are_refused(site):
     server, _ = site
     for hosts in ("", f"Host: {server.host}\r\nHost: evil.example\r\n"):
-        with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as raw:
+        with socket.create_connection(("127.0.0.1", server.server_port), timeout=300) as raw:
             raw.sendall(f"GET /{server.key}/ HTTP/1.1\r\n{hosts}\r\n".encode())
             assert b" 421 " in raw.recv(100)
 
@@ -251,7 +251,7 @@ def test_rubbish_instead_of_requests(site):
         b"\xff\xfe /\r\n\r\n",
         b"\x16\x03\x01\x02\r\n",
     ):
-        with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as raw:
+        with socket.create_connection(("127.0.0.1", server.server_port), timeout=300) as raw:
             raw.sendall(data)
             raw.shutdown(socket.SHUT_WR)
             while raw.recv(1000):

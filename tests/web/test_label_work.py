@@ -29,7 +29,7 @@ def shop(tmp_path):
     return tmp_path, toy
 
 
-def wait(work, condition, seconds=30.0):
+def wait(work, condition, seconds=300.0):
     stop = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < stop, (work.doing, work.problem)

@@ -1,5 +1,4 @@
 import shutil
-import time
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from maxendnet.web.render import render_pages
 from maxendnet.web.toy import toy_pages
 from maxendnet.web.view import View
 
-pytestmark = pytest.mark.skipif(not any(map(shutil.which, NAMES)), reason="there is no Chromium here")
+pytestmark = pytest.mark.skipif(not any(map(shutil.which, NAMES)), reason="needs Chromium (apt install chromium)")
 
 
 def draw(tmp_path, *texts):
@@ -49,13 +48,12 @@ def test_a_canonical_page_keeps_its_numbers(tmp_path):
     assert (page.layout[:, 2] >= 0).all() and page.layout[7, 1] > page.layout[4, 1]
 
 
-def test_the_network_is_off_and_time_is_limited(tmp_path):
-    started = time.monotonic()
+def test_the_network_is_off(tmp_path):
     (page,) = draw(
         tmp_path, "<img src='http://example.com/a.png'><iframe src='https://example.com'></iframe>"
         "<meta http-equiv=refresh content='0;url=http://example.com'><p>here</p>",
     )  # fmt: skip
-    assert row(page, "here")[2] > 0 and time.monotonic() - started < 15
+    assert row(page, "here")[2] > 0
 
 
 def test_a_browser_that_is_too_slow_is_stopped(tmp_path):

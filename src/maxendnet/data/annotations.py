@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from maxendnet.data.forest_order import check_edges
-from maxendnet.data.node_features import LARGEST_VALUE, is_sparse
-from maxendnet.data.ragged import Array, BoolArray, FloatArray, IntArray, locate, offsets_of
+from maxendnet.data.node_features import LARGEST_VALUE
+from maxendnet.data.ragged import Array, BoolArray, FloatArray, IntArray, locate, offsets_of, refuse_masked
+from maxendnet.data.sparse_matrices import check_sparse, is_sparse
 
 
 def read_edges(edges: Any, offsets: IntArray) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
@@ -27,6 +28,7 @@ def read_edges(edges: Any, offsets: IntArray) -> tuple[npt.NDArray[np.int32], np
     """
     rows = _per_example("edges", edges, len(offsets) - 1)
     for i, given in enumerate(rows):
+        refuse_masked(given, f"edges[{i}]")
         try:
             row = np.asarray(given)
         except ValueError:
@@ -147,6 +149,7 @@ def read_allowed(values: Any, labels: tuple[Hashable, ...], offsets: IntArray, f
         if entry is None:
             here[:] = True
         elif isinstance(entry, np.ndarray) and entry.dtype == bool:
+            refuse_masked(entry, where)
             if entry.shape != here.shape:
                 raise ValueError(
                     f"{where} has shape {entry.shape}; give a bool array of shape (n_nodes, n_labels) = {here.shape}."
@@ -165,10 +168,16 @@ def read_weights(weights: Any, n_examples: int) -> FloatArray:
     >>> read_weights([1, 2], 2).tolist()
     [1.0, 2.0]
     """
+    refuse_masked(weights, "sample_weight")
     try:
-        array = np.array(weights, dtype=np.float64)
+        given = np.asarray(weights)
+        if given.dtype.kind not in "biufO":
+            raise TypeError
+        array = np.array(given, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError("Sample weights must be numbers, one per example.") from None
+        raise ValueError("Sample weights must be numbers, real and one per example.") from None
+    except OverflowError:
+        raise ValueError("A sample weight is too large for float64; divide all by the largest.") from None
     if array.shape != (n_examples,):
         raise ValueError(
             f"Sample weights have shape {array.shape} but X has {n_examples} examples; give one per example."
@@ -202,6 +211,9 @@ def _stack(name: str, values: Any, offsets: IntArray, unit: str, kinds: str, ndi
     tail: tuple[int, ...] | None = None
     for i, (row, length) in enumerate(zip(rows, lengths, strict=True)):
         where = name if flat else f"{name}[{i}]"
+        if is_sparse(row):
+            check_sparse(row, where)
+        refuse_masked(row, where)
         try:
             array = row.toarray() if is_sparse(row) else np.asarray(row)
         except ValueError:

@@ -184,7 +184,7 @@ def labels_by_node_type(examples: Examples, classes: Array) -> BoolArray:
 
 
 def _ignores_edges(examples: Examples, joined: str) -> bool:
-    """Whether types and features of edges are left out: nodes have no edges, or not those of the examples."""
+    """Whether types and features of edges are left out: there are none, or they belong to edges that are not used."""
     return joined == "independent" or (joined == "chain" and examples.edges is not None)
 
 

@@ -30,6 +30,8 @@ Node: TypeAlias = Mapping[str, Any] | Iterable[str]
 PLAIN_NUMBERS = frozenset(
     (bool, int, float, np.bool_, np.float64, np.float32, np.int64, np.int32, np.int16, np.int8, np.uint8)
 )
+# What numpy counts among the numbers and is no value of a feature.
+NOT_NUMBERS = (np.complexfloating, np.timedelta64)
 # Entries held as Python objects before they become arrays: some tens of MB.
 BLOCK_ENTRIES = 1 << 20
 
@@ -155,7 +157,7 @@ def _append(node: Node, column_of: Mapping[str, int], columns: list[int], values
             elif isinstance(value, str):
                 columns.append(column_of[name + "=" + str(value)])
                 values.append(1.0)
-            elif isinstance(value, (Real, np.number)) and not isinstance(value, np.complexfloating):
+            elif isinstance(value, (Real, np.number)) and not isinstance(value, NOT_NUMBERS):
                 columns.append(column_of[name])
                 values.append(value)
             else:
@@ -196,7 +198,7 @@ def _complaint(i: int, t: int, node: Any) -> str:
             return f"{where} has the feature name {name!r} of type {type(name).__name__}; feature names are strings."
     if isinstance(node, Mapping):
         for name, value in node.items():
-            if not isinstance(value, (str, Real, np.number, np.bool_)) or isinstance(value, np.complexfloating):
+            if not isinstance(value, (str, Real, np.number, np.bool_)) or isinstance(value, NOT_NUMBERS):
                 return (
                     f"{where} feature {name!r} has a value of type {type(value).__name__}; give a bool, a number or "
                     f"a string, and flatten what is nested: one entry for each part."

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import DataConversionWarning
 
-from maxendnet.data.ragged import Array, IntArray, place
+from maxendnet.data.ragged import Array, IntArray, place, plain_array
 
 # Kinds of arrays kept as they are; dates, records and the like become Python objects.
 PLAIN_KINDS = frozenset("biufUS")
@@ -63,7 +63,8 @@ def label_array(labels: Sequence[Any]) -> Array:
     """
     kinds = set(map(type, labels))
     kind = kinds.pop() if len(kinds) == 1 else object
-    if kind in (bool, int, float) or issubclass(kind, (np.number, np.bool_)):  # not an IntEnum
+    number = issubclass(kind, (np.number, np.bool_)) and not issubclass(kind, np.timedelta64)
+    if kind in (bool, int, float) or number:  # not an IntEnum
         array = np.array(labels)
         # integers beyond 64 bits would become floats or objects, and floats are not the user's labels
         if array.dtype.kind in "biu" or issubclass(kind, (float, np.floating)):
@@ -134,7 +135,7 @@ def _as_list(y: Any) -> list[Any]:
 
 def _read_flat(y: Any, n_examples: int) -> Array:
     if hasattr(y, "__array__"):
-        y = np.asarray(y)
+        y = plain_array(y, "y")
         if y.ndim == 2 and y.shape[1] == 1:
             warnings.warn(
                 "A column-vector y was passed when a 1d array was expected; reshape it with y.ravel().",
@@ -144,7 +145,7 @@ def _read_flat(y: Any, n_examples: int) -> Array:
             y = y.ravel()
         if y.ndim != 1:
             raise ValueError(f"y should be a 1d array with a label per row of X, got an array of shape {y.shape}.")
-        labels = y if y.dtype.kind in PLAIN_KINDS else label_array(y.tolist())
+        labels = y if y.dtype.kind in PLAIN_KINDS else label_array(_objects(y, "y"))
     else:
         labels = label_array(_as_list(y))
     if len(labels) != n_examples:
@@ -163,7 +164,7 @@ def _read_nested(y: Any, offsets: IntArray) -> Array:
         if isinstance(row, (str, bytes)):
             raise ValueError(f"y[{i}] is the string {row!r}; give a list of labels per example, one for each node.")
         if hasattr(row, "__array__"):
-            rows[i] = row = np.asarray(row)
+            rows[i] = row = plain_array(row, f"y[{i}]")
             if row.ndim != 1:
                 raise ValueError(
                     f"y[{i}] has shape {row.shape}; give a list of labels per example: 1-D, one label per node."
@@ -185,7 +186,22 @@ def _read_nested(y: Any, offsets: IntArray) -> Array:
     kinds = {row.dtype.kind if isinstance(row, np.ndarray) else "O" for row in rows if len(row)}
     if len(kinds) == 1 and kinds <= PLAIN_KINDS:
         return np.concatenate([row for row in rows if len(row)])
-    return label_array(list(chain.from_iterable(row.tolist() if isinstance(row, np.ndarray) else row for row in rows)))
+    lists = (_objects(row, f"y[{i}]") if isinstance(row, np.ndarray) else row for i, row in enumerate(rows))
+    return label_array(list(chain.from_iterable(lists)))
+
+
+def _objects(row: Array, name: str) -> list[Any]:
+    """Labels as Python objects: numpy makes numbers of times in nanoseconds, and None of a time that is missing."""
+    if row.dtype.kind in "mM":
+        missing = np.flatnonzero(np.isnat(row))
+        if len(missing):
+            raise ValueError(f"Input y contains NaT: {name}[{missing[0]}]; drop the node or give it a label.")
+        if any(isinstance(label, int) for label in row[:1].tolist()):
+            raise ValueError(
+                f"{name} has dtype {row.dtype}, which Python has no type for; give strings, or days or microseconds: "
+                "y.astype('datetime64[us]')."
+            )
+    return row.tolist()
 
 
 def _check_labels(labels: Array, offsets: IntArray, flat: bool) -> None:
@@ -221,11 +237,19 @@ def _check_labels(labels: Array, offsets: IntArray, flat: bool) -> None:
                 ) from None
         raise
     for label in distinct:
-        if label != label:
+        if _is_missing(label):
             k = next(k for k, other in enumerate(labels.tolist()) if other is label)
             raise ValueError(
                 f"Input y contains NaN: the label of {place('y', offsets, k, flat)}; drop the node or give it a label."
             )
+
+
+def _is_missing(label: Any) -> bool:
+    """NaN, NaT, pandas' NA, and the constant of masked arrays."""
+    try:
+        return bool(label != label)
+    except (TypeError, ValueError):  # NA has no answer
+        return True
 
 
 def _shorten(labels: list[Any]) -> str:

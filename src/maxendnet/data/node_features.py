@@ -11,7 +11,8 @@ import numpy.typing as npt
 from scipy import sparse
 
 from maxendnet.data.feature_dicts import encode_feature_dicts
-from maxendnet.data.ragged import Array, FloatArray, IntArray, csr, offsets_of, place
+from maxendnet.data.ragged import Array, FloatArray, IntArray, csr, offsets_of, place, plain_array, refuse_masked
+from maxendnet.data.sparse_matrices import check_sparse, is_sparse
 
 # Squares and sums of such values are still finite in float64.
 LARGEST_VALUE = 1e100
@@ -54,14 +55,16 @@ def read_node_features(
     """
     if n_features is None and feature_names is not None:
         n_features = len(feature_names)
+    columns = _column_names(X, "X", feature_names, estimator)
     table, items = _open(X)
     if table is not None:
         _check_table(table)
-        data, names = _stack_numbers([table]), None
+        data, names = _stack_numbers([table]), columns
         offsets = np.arange(table.shape[0] + 1, dtype=np.int64)
         edges = None
     else:
         items, edges = _split_edges(items)
+        columns = _common_column_names(items, feature_names, estimator)
         items, named = _read_items(items)
         offsets = offsets_of(item.shape[0] if hasattr(item, "shape") else len(item) for item in items)
         if named:
@@ -72,7 +75,7 @@ def read_node_features(
                 )
             data, names = encode_feature_dicts(items, feature_names)
         else:
-            data, names = _stack_numbers(items, n_features if n_features is not None else 0), None
+            data, names = _stack_numbers(items, n_features if n_features is not None else 0), columns
     flat = table is not None
     _check_values(data, offsets, names, flat)
     if n_features is not None and data.shape[1] != n_features:
@@ -84,11 +87,64 @@ def read_node_features(
     return NodeFeatures(data, offsets, edges, names, flat)
 
 
+def _column_names(
+    X: Any, name: str, expected: Sequence[str] | None, estimator: str = "the model"
+) -> tuple[str, ...] | None:
+    """Names of the columns of a DataFrame, where they are strings; they must be those that were fitted."""
+    if is_sparse(X) or not (hasattr(X, "columns") and hasattr(X, "__array__")):
+        return None
+    columns = list(X.columns)
+    texts = [isinstance(column, str) for column in columns]
+    if not any(texts):
+        return None
+    if not all(texts):  # the words of scikit-learn, here and below
+        kinds = sorted({type(column).__qualname__ for column in columns})
+        raise TypeError(
+            f"Feature names are only supported if all input features have string names, but {name} has {kinds} as "
+            "feature name / column name types. Convert them with X.columns = X.columns.astype(str)."
+        )
+    names = tuple(map(str, columns))
+    if len(set(names)) != len(names):
+        twice = next(column for k, column in enumerate(names) if column in names[:k])
+        raise ValueError(f"{name} has the column {twice!r} twice; give each feature its own name.")
+    if expected is not None and names != tuple(expected):
+        raise ValueError(_names_message(name, names, tuple(expected), estimator))
+    return names
+
+
+def _names_message(name: str, names: tuple[str, ...], expected: tuple[str, ...], estimator: str) -> str:
+    unseen, missing = sorted(set(names) - set(expected)), sorted(set(expected) - set(names))
+    message = "The feature names should match those that were passed during fit.\n"
+    for title, some in (("Feature names unseen at fit time:", unseen),
+                        ("Feature names seen at fit time, yet now missing:", missing)):  # fmt: skip
+        if some:
+            message += f"{title}\n" + "".join(f"- {feature}\n" for feature in some[:5])
+            message += "- ...\n" * (len(some) > 5)
+    if not unseen and not missing:
+        message += "Feature names must be in the same order as they were in fit.\n"
+    return message + f"Give {name} the columns that {estimator} was fitted with: X[list(model.feature_names_)]."
+
+
+def _common_column_names(items: list[Any], expected: Sequence[str] | None, estimator: str) -> tuple[str, ...] | None:
+    """Names of the columns of all DataFrames among the examples; the first one says what the others must have."""
+    found: tuple[str, ...] | None = None
+    for i, item in enumerate(items):
+        names = _column_names(item, f"X[{i}]", expected, estimator)
+        if names is not None and found is not None and names != found:
+            raise ValueError(
+                f"X[{i}] has other columns than the examples before it, or in another order: {list(names)[:5]} where "
+                f"{list(found)[:5]} came first; give all examples the same columns in one order."
+            )
+        found = found if names is None else names
+    return found
+
+
 def _open(X: Any) -> tuple[Any, list[Any]]:
     """One table (2-D array or sparse matrix), or a list of examples; the other is None or empty."""
     if is_sparse(X):  # before the test for dicts: a matrix in DOK format is one
         if X.ndim != 2:
             raise ValueError(_reshape_message(X.shape))
+        check_sparse(X, "X")
         return X, []
     if isinstance(X, (str, bytes, Mapping)):
         raise ValueError(
@@ -96,7 +152,7 @@ def _open(X: Any) -> tuple[Any, list[Any]]:
             f"a list with a feature dict for every node."
         )
     if hasattr(X, "__array__"):
-        X = np.asarray(X)
+        X = plain_array(X, "X")
         if X.dtype.kind != "O" or X.ndim != 1:
             return _open_array(X)
     elif not isinstance(X, Iterable):
@@ -146,11 +202,6 @@ def _reshape_message(shape: tuple[int, ...]) -> str:
     )
 
 
-def is_sparse(value: Any) -> bool:
-    """Whether this is a sparse matrix or array of any format; for the type checker it stays Any."""
-    return bool(sparse.issparse(value))
-
-
 def _is_number(value: Any) -> bool:
     return isinstance(value, (Number, np.bool_))
 
@@ -194,9 +245,10 @@ def _read_item(i: int, item: Any) -> tuple[Any, str]:
     if is_sparse(item):
         if item.ndim != 2:
             raise ValueError(_dimension_message(i, item.shape))
+        check_sparse(item, f"X[{i}]")
         return item, "numbers"
     if hasattr(item, "__array__"):
-        item = np.asarray(item)
+        item = plain_array(item, f"X[{i}]")
         if item.dtype.kind != "O" or item.ndim != 1:
             return _read_array(i, item)
     if isinstance(item, (str, bytes, Mapping)) or not isinstance(item, Iterable):
@@ -240,6 +292,8 @@ def _dimension_message(i: int, shape: tuple[int, ...]) -> str:
 
 def _array_of(rows: list[Any], name: str) -> Array:
     """An array of a list of rows of numbers."""
+    for t, row in enumerate(rows):
+        refuse_masked(row, f"{name}[{t}]")
     try:
         return np.array(rows)
     except ValueError:
@@ -261,12 +315,19 @@ def _as_numbers(array: Array, name: str) -> Array:
     if kind == "c":
         raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}; give real numbers.")
     if kind == "O":
-        if any(issubclass(found, (str, bytes)) for found in set(map(type, array.ravel().tolist()))):
+        kinds = set(map(type, array.ravel().tolist()))
+        if any(issubclass(found, (str, bytes)) for found in kinds):
             raise ValueError(f"{name} holds strings where numbers are expected; give feature dicts or encode them.")
-        if any(issubclass(found, complex) for found in set(map(type, array.ravel().tolist()))):
+        if any(issubclass(found, (complex, np.complexfloating)) for found in kinds):
             raise ValueError(f"Complex data not supported: {name} holds complex numbers; give real numbers.")
+        if any(issubclass(found, (np.datetime64, np.timedelta64)) for found in kinds):
+            raise ValueError(f"{name} holds dates or times where numbers are expected; give numbers, such as days.")
+        if any(issubclass(found, np.ma.MaskedArray) for found in kinds):
+            raise ValueError(f"{name} holds masked values; fill them in or leave them out.")
         try:
             return array.astype(np.float64)
+        except ValueError as error:  # an array as a cell
+            raise ValueError(f"{name} is nested deeper in some places than in others: {error}.") from None
         except TypeError as error:
             raise TypeError(
                 f"{name} is an array of objects that are not all numbers: {error}. Give feature dicts as lists."

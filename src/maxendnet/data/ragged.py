@@ -88,3 +88,31 @@ def place(name: str, offsets: IntArray, position: int, flat: bool = False) -> st
     """How an error message names one node: ``X[2] node 5``, or ``X[7]`` where every example is one node."""
     row, t = locate(offsets, position)
     return f"{name}[{row}]" if flat else f"{name}[{row}] node {t}"
+
+
+def refuse_masked(value: Any, name: str) -> None:
+    """Raise for a masked array with masked values: numpy would use what is behind the mask.
+
+    Examples
+    --------
+    >>> refuse_masked(np.ma.masked_array([1.0, 2.0], mask=[False, False]), "X")
+    >>> refuse_masked(np.ma.masked_array([1.0, 2.0], mask=[False, True]), "X")
+    Traceback (most recent call last):
+    ValueError: X is a masked array with 1 masked values; fill them in with X.filled(...), or leave them out.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        n_masked = int(np.ma.getmaskarray(value).sum())
+        if n_masked:
+            raise ValueError(
+                f"{name} is a masked array with {n_masked} masked values; fill them in with {name}.filled(...), or "
+                "leave them out."
+            )
+
+
+def plain_array(value: Any, name: str) -> Array:
+    """``np.asarray``, without dropping a mask: of the value, or of the rows of a list."""
+    refuse_masked(value, name)
+    if isinstance(value, (list, tuple)):
+        for k, row in enumerate(value):
+            refuse_masked(row, f"{name}[{k}]")
+    return np.asarray(value)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from maxendnet.whole_file import write_whole
+from maxendnet.utils.whole_file import write_whole
 
 # Okabe and Ito's colours, which people with any kind of colour vision tell apart; markers and dashes differ as well
 BLUE, VERMILION, GREEN, ORANGE, SKY, PURPLE, BLACK, GREY = (

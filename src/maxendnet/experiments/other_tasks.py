@@ -55,7 +55,7 @@ def run(settings: Settings, seed: int, data: Path | None) -> Row:
     if settings.get("decode") == "by node":
         predicted = model.classes_[np.concatenate(model.predict_marginals(task.test)).argmax(axis=1)]
     else:
-        predicted = np.concatenate(model.predict(task.test))
+        predicted = np.array([label for labels in model.predict(task.test) for label in labels])
     right = predicted == np.asarray(task.test.y)
     counted = np.ones(len(right), bool) if task.scored is None else task.scored
     group = np.repeat(np.arange(len(task.test)) % GROUPS, np.diff(task.test.offsets))

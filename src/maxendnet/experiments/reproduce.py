@@ -18,7 +18,7 @@ from maxendnet.experiments import figures
 from maxendnet.experiments.engine import Outcome, plain, run_cells, workers
 from maxendnet.experiments.experiment import Experiment, Row
 from maxendnet.experiments.table import as_csv
-from maxendnet.whole_file import write_whole
+from maxendnet.utils.whole_file import write_whole
 
 
 def write_text(path: Path, text: str) -> None:

@@ -76,9 +76,14 @@ class Hinge(Piece):
         if self.cost is None:
             return 1.0 - np.eye(n_labels)
         try:
-            cost = np.asarray(self.cost, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"cost must be a matrix of numbers, or None for Hamming, got {self.cost!r}.") from error
+            given = np.asarray(self.cost)
+            if given.dtype.kind not in "biufO" or np.ma.is_masked(self.cost):
+                raise TypeError("complex numbers, text, dates and masked values are no costs")
+            cost = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ValueError(
+                f"cost must be a matrix of real numbers, or None for Hamming, got {self.cost!r}."
+            ) from error
         if cost.shape != (n_labels, n_labels):
             raise ValueError(
                 f"cost has shape {cost.shape}, but there are {n_labels} labels; give a ({n_labels}, {n_labels}) matrix "

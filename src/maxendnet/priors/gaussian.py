@@ -96,10 +96,12 @@ class Gaussian(Piece):
 
     @quiet
     def penalty(self, mu: FloatArray) -> float:
-        away = self._vector(mu) - self.prior_mean
-        if self._full:
-            return 0.5 * float(np.sum(solve_triangular(self._cholesky(), away, lower=True, check_finite=False) ** 2))
-        return 0.5 * float(np.sum(away * (away / self.prior_variance)))
+        return self._half_square(self._vector(mu) - self.prior_mean)
+
+    @quiet
+    def fenchel_gap(self, mu: FloatArray, eta: FloatArray) -> float:
+        """``penalty(mu) + cumulant(eta) - mu . eta`` as one square: the three terms would cancel near the optimum."""
+        return self._half_square(self._vector(mu) - self.mean(eta))
 
     @quiet
     def gradient(self, mu: FloatArray) -> FloatArray:
@@ -135,6 +137,12 @@ class Gaussian(Piece):
 
     def _times(self, eta: FloatArray) -> FloatArray:
         return self.prior_variance @ eta if self._full else self.prior_variance * eta
+
+    def _half_square(self, away: FloatArray) -> float:
+        """``away' S^-1 away / 2``."""
+        if self._full:
+            return 0.5 * float(np.sum(solve_triangular(self._cholesky(), away, lower=True, check_finite=False) ** 2))
+        return 0.5 * float(np.sum(away * (away / self.prior_variance)))
 
     def _cholesky(self) -> FloatArray:
         """Lower factor of the covariance, kept as long as ``prior_variance`` is the same array."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from maxendnet.lazy import lazily
 from maxendnet.solvers.base import Monitor, Result, Solver, TraceRow, run
+from maxendnet.utils.lazy import lazily
 
 if TYPE_CHECKING:
     ALL: list[type[Solver]]
@@ -46,7 +46,7 @@ _HOMES = {
     "Subgradient": "maxendnet.solvers.subgradient",
     "Variational": "maxendnet.solvers.variational",
 }
-_other = lazily(__name__, _HOMES)
+_other, __dir__ = lazily(__name__, _HOMES)
 
 
 def __getattr__(name: str) -> Any:

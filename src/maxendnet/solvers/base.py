@@ -206,7 +206,7 @@ def run(
                 if finished:
                     reason = finished if isinstance(finished, str) else "stalled"
                     break
-                if any(answer is True for answer in stop):
+                if any(isinstance(answer, (bool, np.bool_)) and answer for answer in stop):
                     reason = "callback"
                     break
             if n_pass >= max_passes:

@@ -17,6 +17,9 @@ from maxendnet.solvers.base import Evaluation, Solver
 MOST_FEATURES_TOGETHER = 512
 NODES_LOOKED_AT = 4096
 """More features or nodes would take longer than they save."""
+PATIENCE = 5
+"""Near the optimum gradients go up and down on their way to zero. Without patience 14 of 60 fits (15 random examples,
+tol = 1e-20) ended at a gradient of 1e-7; with it all of them come to 1e-10."""
 
 
 class Curvature(NamedTuple):
@@ -134,6 +137,10 @@ class SmoothState(NamedTuple):
     first_norm: float = 1.0
     tol: float = 1e-3
     finished: bool = False
+    least_norm: float = np.inf
+    """Of the gradients since rounding hides what a step gains."""
+    idle: int = 0
+    """Steps since then that found no smaller gradient."""
     cost: float = 0.0
     """Expected cost of labels; 0 if the loss has none."""
 
@@ -194,12 +201,30 @@ class LBFGS(Solver):
             if state.single:  # float32 sees no further decrease: go on in float64
                 exact = self._at(problem, state.w if new is None else new.w, state.curvature.forget(), single=False)
                 return exact._replace(first_norm=state.first_norm)
-            drowned = new is not None and np.linalg.norm(new.gradient) >= np.linalg.norm(state.gradient)
-            if new is None or drowned:  # what was learnt far away may mislead here: once more without it
-                return state._replace(curvature=state.curvature.forget(), finished=not state.curvature.s)
+            state = self._in_rounding(state, new)
+            if new is None or state.finished or state.idle == PATIENCE:
+                return state
         memory = memory_for(self.memory, problem.n_weights)
         curvature = state.curvature.add(new.w - state.w, new.gradient - state.gradient, memory)
-        return new._replace(curvature=curvature, first_norm=state.first_norm)
+        return new._replace(
+            curvature=curvature, first_norm=state.first_norm, least_norm=state.least_norm, idle=state.idle
+        )
+
+    @staticmethod
+    def _in_rounding(state: SmoothState, new: SmoothState | None) -> SmoothState:
+        """The state before a step whose gain drowns in rounding, with what was learnt of the end from ``new``.
+
+        After some steps without a smaller gradient the curvature is forgotten, since what was learnt far away may
+        mislead here; after some more it is the end.
+        """
+        norm = np.inf if new is None else float(np.linalg.norm(new.gradient))
+        idle = 0 if norm < state.least_norm else state.idle + 1
+        if new is None:  # there is no step at all: no more of the same
+            idle = PATIENCE if state.idle < PATIENCE and state.curvature.s else 2 * PATIENCE
+        curvature = state.curvature.forget() if idle == PATIENCE else state.curvature
+        return state._replace(
+            least_norm=min(norm, state.least_norm), idle=idle, curvature=curvature, finished=idle >= 2 * PATIENCE
+        )
 
     def _line_search(
         self, problem: Problem, state: SmoothState, direction: FloatArray, slope: float, length: float
@@ -254,6 +279,9 @@ class LBFGS(Solver):
         """Duality gap, and what ``tol`` is compared with."""
         if not offers(problem.prior, "exact"):
             return np.nan, float(np.linalg.norm(state.gradient)) / max(state.first_norm, np.finfo(float).tiny)
-        eta = -problem.C * state.loss_slope
-        gap = problem.prior.penalty(state.w) + problem.prior.cumulant(eta) - state.w @ eta
+        prior, eta = problem.prior, -problem.C * state.loss_slope
+        if hasattr(prior, "fenchel_gap"):
+            gap = prior.fenchel_gap(state.w, eta)
+        else:  # a difference of large numbers, which ends in rounding at about 1e-16 of them
+            gap = prior.penalty(state.w) + prior.cumulant(eta) - state.w @ eta
         return gap, problem.relative(gap, state.value)

@@ -90,7 +90,7 @@ def _clarabel(P: Any, q: FloatArray, A: Any, b: FloatArray, cones: list[tuple[st
         kinds = [getattr(clarabel, name)(*([size] if size else [])) for name, size in cones]
         try:
             solver = clarabel.DefaultSolver(
-                sparse.csc_matrix(sparse.triu(P)), q, sparse.csc_matrix(A), b, kinds, settings
+                sparse.csc_matrix(sparse.triu(sparse.csc_array(P))), q, sparse.csc_matrix(A), b, kinds, settings
             )
             solver.set_termination_callback(lambda info: stop.is_set())
             solution = solver.solve()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.base import clone
 
-from maxendnet.model_file import ModelFileError, load, read, save
+from maxendnet.models.file import ModelFileError, load, read, save
 from maxendnet.web.calibrate import Calibration
 from maxendnet.web.systems import STRUCTURES
 

@@ -7,8 +7,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from maxendnet.utils.whole_file import write_whole
 from maxendnet.web.labels import LabelError, PageLabels, parse_line
-from maxendnet.whole_file import write_whole
 
 
 class LabelFile:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 from tqdm import tqdm
 
-from maxendnet.whole_file import write_whole
+from maxendnet.utils.whole_file import write_whole
 
 SYSTEMS = ("l2crf", "lapmedn", "m3n", "l1m3n", "crf", "l1crf")
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -34,7 +34,7 @@ class Errors(click.Command):
     """A command whose expected errors are messages, not tracebacks."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        from maxendnet.model_file import ModelFileError
+        from maxendnet.models.file import ModelFileError
         from maxendnet.web import LabelError, PageError, RenderError
 
         try:

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from systems import labelled_chains, roughly, weights_of
 
 from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, Examples, Laplace, LapMEDN, MaxEnDNet, path
-from maxendnet.regularisation_path import expand, visiting_order
+from maxendnet.selection.regularisation_path import expand, visiting_order
 from maxendnet.solvers import ConstraintGeneration
 
 CASES = {

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
-def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a package.
+def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The ``__getattr__`` and the ``__dir__`` of a package.
 
     Parameters
     ----------
@@ -18,9 +18,17 @@ def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     homes : mapping
         In which module a name is at home.
 
+    Returns
+    -------
+    get, names : callable
+        ``names`` also lists what is in ``__all__``: a package may have a ``__getattr__`` of its own around this one.
+
     Examples
     --------
-    >>> lazily("collections", {"Mapping": "collections.abc"})("Mapping").__name__
+    >>> get, names = lazily("maxendnet.utils.lazy", {"Mapping": "collections.abc"})
+    >>> "Mapping" in names() and "lazily" in names()
+    True
+    >>> get("Mapping").__name__
     'Mapping'
     """
 
@@ -31,4 +39,8 @@ def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
         setattr(sys.modules[package], name, value)  # from now on found without this function
         return value
 
-    return __getattr__
+    def __dir__() -> list[str]:
+        present = vars(sys.modules[package])
+        return sorted({*present, *present.get("__all__", ()), *homes})
+
+    return __getattr__, __dir__

@@ -15,7 +15,7 @@ import numpy as np
 class ModelFileError(ValueError):
     """A model cannot be written to a file, or a file is not a whole model file that this version can read."""
 
-    __module__ = "maxendnet.model_file"  # where users find it
+    __module__ = "maxendnet"  # where users find it
 
 
 def entry(mapping: Any, key: str, owner: str) -> Any:
@@ -152,7 +152,7 @@ def random_state(state: Any, example: Any, name: str = "the random state") -> No
     >>> fresh["state"]["pos"] = 625
     >>> random_state(fresh, np.random.MT19937().state)
     Traceback (most recent call last):
-    maxendnet.model_file.ModelFileError: pos of the random state is 625 and not a whole number from 0 to 624
+    maxendnet.ModelFileError: pos of the random state is 625 and not a whole number from 0 to 624
     """
     if not (isinstance(state, dict) and state.keys() == example.keys()):
         found = sorted(map(str, state)) if isinstance(state, dict) else _shown(state)

@@ -20,7 +20,7 @@ from maxendnet.estimators import L1CRF, L1M3N, L2CRF, M3N, LapMEDN
 from maxendnet.losses import Log
 from maxendnet.markov_network import MarkovNetwork, generator
 from maxendnet.priors.base import is_number
-from maxendnet.regularisation_path import Point, expand, follow, visiting_order
+from maxendnet.selection.regularisation_path import Point, expand, follow, visiting_order
 from maxendnet.structures import as_structure
 
 

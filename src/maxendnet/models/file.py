@@ -11,7 +11,7 @@ The header has ``format``, ``maxendnet`` (the version that wrote it), ``estimato
 pieces), ``classes``, ``n_features_in``, ``feature_names``, ``structure`` (the piece, as it was at the fit), ``layout``
 (sizes of the weights), ``weights``, ``fit`` (objective, dual, gap, converged, which, n_passes), ``trace`` and
 ``posterior``, and ``application`` where an application has added something of its own; its values are written as
-`maxendnet.model_values` says. Format 1, of version 0.1.0, has the options of the structure among the settings of the
+`maxendnet.models.values` says. Format 1, of version 0.1.0, has the options of the structure among the settings of the
 estimator, and is read too. Feature names are a tensor too (the bytes of a JSON list), since there may be millions
 and safetensors limits its own header to 100 MB.
 """
@@ -29,12 +29,13 @@ import numpy as np
 import safetensors.numpy
 from sklearn.utils.validation import check_is_fitted
 
-from maxendnet import estimators, model_checks, structures
+from maxendnet import estimators, structures
 from maxendnet.markov_network import MarkovNetwork
-from maxendnet.model_checks import ModelFileError, entry
-from maxendnet.model_values import FromPlain, ToPlain, make
+from maxendnet.models import checks
+from maxendnet.models.checks import ModelFileError, entry
 from maxendnet.models.fitted import FitReport, FittedModel
 from maxendnet.models.format_1 import from_format_1
+from maxendnet.models.values import FromPlain, ToPlain, make
 from maxendnet.posterior import PointEstimate, Posterior, VariationalPosterior
 from maxendnet.priors import ExactPrior
 from maxendnet.solvers import TraceRow
@@ -106,7 +107,7 @@ def save(estimator: MarkovNetwork, path: str | os.PathLike[str], application: di
     ...     load(path).predict([[[0.0], [1.0]]])
     [['a', 'b']]
     """
-    from maxendnet.whole_file import write_whole
+    from maxendnet.utils.whole_file import write_whole
 
     check_is_fitted(estimator, "model_")
     name = type(estimator).__name__
@@ -115,6 +116,9 @@ def save(estimator: MarkovNetwork, path: str | os.PathLike[str], application: di
             f"{type(estimator).__module__}.{type(estimator).__qualname__} is not an estimator of maxendnet; a model "
             f"file holds no code and knows only {', '.join(sorted(ESTIMATORS))}."
         )
+    changed = estimator.changed_structure()
+    if changed:
+        raise ModelFileError(changed)
     header, arrays = _describe(estimator)
     if application is not None:
         header["application"] = application
@@ -272,15 +276,18 @@ def _build(content: Content) -> MarkovNetwork:
     header = content.header if content.header["format"] == FORMAT else from_format_1(content.header)
     value = FromPlain(content.arrays)
     part = lambda key: entry(header, key, "the header")  # noqa: E731
-    name, settings = model_checks.pair(part("estimator"), "the estimator")
+    name, settings = checks.pair(part("estimator"), "the estimator")
     if name not in ESTIMATORS:
         raise ModelFileError(f"the unknown estimator {name!r}")
+    for key in UNSAVED:
+        if key in settings:
+            raise ModelFileError(f"the setting {key!r}, which belongs to a process and not to a model")
     estimator: Any = make(ESTIMATORS[name], {key: value(item) for key, item in settings.items()})
-    model_checks.truth(estimator.warm_start, "the setting warm_start")
-    classes = model_checks.labels(value(part("classes")))
-    n_features_in, names = model_checks.count(part("n_features_in"), "n_features_in"), None
-    if model_checks.truth(part("feature_names"), "feature_names"):
-        names = model_checks.feature_names(json.loads(value.array("feature_names").tobytes()), n_features_in)
+    checks.truth(estimator.warm_start, "the setting warm_start")
+    classes = checks.labels(value(part("classes")))
+    n_features_in, names = checks.count(part("n_features_in"), "n_features_in"), None
+    if checks.truth(part("feature_names"), "feature_names"):
+        names = checks.feature_names(json.loads(value.array("feature_names").tobytes()), n_features_in)
     layout = _layout(part("layout"), value)
     if len(classes) != layout.n_labels or len(classes) < 1:
         raise ModelFileError(f"the model has {len(classes)} labels, and weights for {layout.n_labels}")
@@ -293,27 +300,30 @@ def _build(content: Content) -> MarkovNetwork:
         raise ModelFileError(problem)
     estimator.set_model(
         FittedModel(
-            structure, layout, classes, model_checks.vector(value(part("weights")), layout.n_weights, "weights"),
+            structure, layout, classes, checks.vector(value(part("weights")), layout.n_weights, "weights"),
             _posterior(part("posterior"), value, layout.n_weights), n_features_in, names,
             _report(part("fit"), value(part("trace")), value), name,
         )
     )  # fmt: skip
+    changed = estimator.changed_structure()
+    if changed:
+        raise ModelFileError(changed)
     return estimator
 
 
 def _layout(described: Any, value: FromPlain) -> Layout:
     """Sizes of the weights; kernels would read past an array if they were not what they seem."""
     part = lambda key: value(entry(described, key, "the layout"))  # noqa: E731
-    size = lambda key: model_checks.count(part(key), key)  # noqa: E731
+    size = lambda key: checks.count(part(key), key)  # noqa: E731
     rest, types, seen = part("rest"), part("type_allowed"), entry(described, "seen", "the layout")
     if seen is not None:
         pairs = SeenPairs(*(value(entry(seen, key, "the seen pairs")) for key in SeenPairs._fields))
-        seen = model_checks.seen_pairs(pairs, size("n_features"), size("n_labels"))
+        seen = checks.seen_pairs(pairs, size("n_features"), size("n_labels"))
     layout = Layout(
         n_features=size("n_features"), n_labels=size("n_labels"), n_edge_types=size("n_edge_types"),
         n_edge_features=size("n_edge_features"), n_tied=size("n_tied"),
-        siblings=model_checks.truth(part("siblings"), "siblings"),
-        rest=-1 if rest == -1 else model_checks.count(rest, "rest"), seen=seen, type_allowed=types,
+        siblings=checks.truth(part("siblings"), "siblings"),
+        rest=-1 if rest == -1 else checks.count(rest, "rest"), seen=seen, type_allowed=types,
     )  # fmt: skip
     if types is not None and not (
         isinstance(types, np.ndarray) and types.dtype == bool and types.ndim == 2 and types.shape[1] == layout.n_labels
@@ -325,24 +335,24 @@ def _layout(described: Any, value: FromPlain) -> Layout:
 def _report(plain: Any, trace: Any, value: FromPlain) -> FitReport:
     """The numbers of the fit; without a certificate dual and gap are NaN."""
     part = lambda key: value(entry(plain, key, "fit"))  # noqa: E731
-    gap = model_checks.number(part("gap"), "gap", nan=True)
+    gap = checks.number(part("gap"), "gap", nan=True)
     if gap < 0:
         raise ModelFileError(f"gap is {gap} and not at least 0")
-    rows = model_checks.trace(trace, len(TraceRow._fields), counts=(0, 2, 6), times=(1,))
+    rows = checks.trace(trace, len(TraceRow._fields), counts=(0, 2, 6), times=(1,))
     found = [
         TraceRow(int(p), seconds, int(n), primal, dual, gap, int(nonzero))
         for p, seconds, n, primal, dual, gap, nonzero in rows.tolist()
     ]
     return FitReport(
-        model_checks.number(part("objective"), "objective"), model_checks.number(part("dual"), "dual", nan=True), gap,
-        model_checks.truth(part("converged"), "converged"), model_checks.text(part("which"), "which"),
-        model_checks.count(part("n_passes"), "n_passes"), found,
+        checks.number(part("objective"), "objective"), checks.number(part("dual"), "dual", nan=True), gap,
+        checks.truth(part("converged"), "converged"), checks.text(part("which"), "which"),
+        checks.count(part("n_passes"), "n_passes"), found,
     )  # fmt: skip
 
 
 def _posterior(plain: Any, value: FromPlain, n_weights: int) -> Any:
     part = lambda key: value(entry(plain, key, "posterior"))  # noqa: E731
-    vector = lambda key, **more: model_checks.vector(part(key), n_weights, f"posterior {key}", **more)  # noqa: E731
+    vector = lambda key, **more: checks.vector(part(key), n_weights, f"posterior {key}", **more)  # noqa: E731
     kind = entry(plain, "kind", "posterior")
     if kind == "exact":
         prior = part("prior")
@@ -350,7 +360,7 @@ def _posterior(plain: Any, value: FromPlain, n_weights: int) -> Any:
             raise ModelFileError(f"the prior of the posterior is {prior!r}, which has none")
         prior.check()
         posterior = Posterior(prior, vector("eta"))
-        model_checks.vector(posterior.mean, n_weights, "mean of the posterior")
+        checks.vector(posterior.mean, n_weights, "mean of the posterior")
         if not np.all(posterior.variance >= 0):
             raise ModelFileError("the posterior has a variance that is negative or NaN")
         return posterior

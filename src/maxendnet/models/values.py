@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from maxendnet import losses, priors, solvers, structures
-from maxendnet.model_checks import ModelFileError, pair, random_state, truth
+from maxendnet.models.checks import ModelFileError, pair, random_state, truth
 from maxendnet.piece import Piece
 
 

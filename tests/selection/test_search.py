@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from systems import labelled_chains, weights_of
 
 from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, Examples, LapMEDN, MaxEnDNet, PathSearchCV
-from maxendnet.selection import default_grid
+from maxendnet.selection.search import default_grid
 
 ESTIMATORS = [M3N(), LapMEDN(), L1M3N(), L1CRF(), L2CRF()]
 of_each = pytest.mark.parametrize("model", ESTIMATORS, ids=lambda model: type(model).__name__)

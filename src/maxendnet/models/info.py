@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from maxendnet.model_file import load, read
+from maxendnet.models.file import load, read
 
 
 def describe(path: str | os.PathLike[str], top: int = 5) -> dict[str, Any]:

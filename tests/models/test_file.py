@@ -18,9 +18,12 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import maxendnet as mx
-from maxendnet import model_file
-from maxendnet.model_values import PIECES, FromPlain, ToPlain
+from maxendnet.backends import Threads
+from maxendnet.models import FittedModel
+from maxendnet.models import file as model_file
+from maxendnet.models.values import PIECES, FromPlain, ToPlain
 from maxendnet.solvers import LBFGS, OWLQN, BlockFrankWolfe, ProximalPoint, Variational
+from maxendnet.structures import Layout
 
 # A file keeps any model; how far its fit came is the matter of other tests.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -56,12 +59,12 @@ def tree_examples():
 
 
 def hierarchy():
-    """Settings with which nothing that the trees show is forbidden."""
+    """Options with which nothing that the trees show is forbidden."""
     examples = tree_examples()
     parents = [(examples.y[a + p], examples.y[a + t]) for a, p, t in
                ((examples.offsets[i], *edge) for i in range(len(examples))
                 for edge in examples.edges[examples.edge_offsets[i] : examples.edge_offsets[i + 1]])]  # fmt: skip
-    return {"siblings": True, "forbidden_pairs": [(a, b) for a in "abc" for b in "abc" if (a, b) not in parents]}
+    return {"siblings": True, "forbidden": [(a, b) for a in "abc" for b in "abc" if (a, b) not in parents]}
 
 
 def choice_examples():
@@ -87,19 +90,23 @@ MODELS = {
     "LapMEDN": lambda: mx.LapMEDN(C=2.0, lam=3.0, random_state=0).fit(X, Y),
     "LapMEDN-variational": lambda: mx.LapMEDN(C=2.0, method="variational", iterations=3, tol=0.5).fit(X, Y),
     "LapMEDN-inner": lambda: mx.LapMEDN(method="variational", solver=BlockFrankWolfe(inner=1), tol=0.01).fit(X, Y),
-    "M3N": lambda: mx.M3N(C=np.float64(0.1), bias=True, ends=True, n_jobs=np.int8(2), random_state=0).fit(X, Y),
+    "M3N": lambda: mx.M3N(C=np.float64(0.1), structure=mx.Chain(True, True), n_jobs=np.int8(2)).fit(X, Y),
     "M3N-cost": lambda: mx.M3N(cost=np.array([[0, 2], [1, 0]]), random_state=np.random.default_rng(5)).fit(X, Y),
     "M3N-cost-list": lambda: mx.M3N(cost=[[0, 2], [1, 0]], random_state=np.random.RandomState(5)).fit(X, Y),
-    "M3N-tree": lambda: mx.M3N(structure="tree", bias=True, ends=True, random_state=0).fit(tree_examples()),
+    "M3N-tree": lambda: mx.M3N(structure=mx.Tree(bias=True, ends=True), random_state=0).fit(tree_examples()),
     "LapMEDN-tree": lambda: mx.LapMEDN(C=3.0, structure="tree", random_state=0).fit(tree_examples()),
     "L2CRF-tree": lambda: mx.L2CRF(structure="tree").fit(tree_examples()),
-    "M3N-tree-hierarchy": lambda: mx.M3N(structure="tree", bias=True, **hierarchy()).fit(tree_examples()),
-    "L1CRF-tree-hierarchy": lambda: mx.L1CRF(structure="tree", **hierarchy()).fit(tree_examples()),
-    "L2CRF-forbidden": lambda: mx.L2CRF(forbidden_pairs=never_neighbours()).fit(*dict_examples()),
-    "LapMEDN-choice": lambda: mx.LapMEDN(C=2.0, structure="choice", bias=True, random_state=0).fit(*choice_examples()),
+    "M3N-tree-hierarchy": lambda: mx.M3N(structure=mx.Tree(bias=True, **hierarchy())).fit(tree_examples()),
+    "L1CRF-tree-hierarchy": lambda: mx.L1CRF(structure=mx.Tree(**hierarchy())).fit(tree_examples()),
+    "L2CRF-forbidden": lambda: mx.L2CRF(structure=mx.Chain(forbidden=never_neighbours())).fit(*dict_examples()),
+    "LapMEDN-choice": lambda: mx.LapMEDN(C=2.0, structure=mx.Choice(bias=True), random_state=0).fit(*choice_examples()),
+    "M3N-choice-rest": lambda: mx.M3N(structure=mx.Choice(ends=True, rest="-"), random_state=0).fit(*choice_examples()),
+    "M3N-independent-ends": lambda: mx.M3N(structure=mx.Independent(True, np.True_), random_state=0).fit(X, Y),
+    "CRF-forbidden": lambda: mx.CRF(structure=mx.Chain(ends=True, forbidden=never_neighbours())).fit(*dict_examples()),
+    "CRF-tree-siblings": lambda: mx.CRF(structure=mx.Tree(ends=True, siblings=True), tol=0.05).fit(tree_examples()),
     "M3N-independent": lambda: mx.M3N(structure="independent", random_state=0).fit(X, Y),
     "M3N-flat": lambda: mx.M3N(random_state=0).fit(np.concatenate(X), np.concatenate(Y)),
-    "M3N-dicts": lambda: mx.M3N(bias=True, random_state=0).fit(*dict_examples()),
+    "M3N-dicts": lambda: mx.M3N(structure=mx.Chain(bias=True), random_state=0).fit(*dict_examples()),
     "L1M3N-ball": lambda: mx.L1M3N(C=2.0, radius=3.0, random_state=0, max_passes=30).fit(X, Y),
     "L1M3N": lambda: mx.L1M3N(C=2.0, random_state=0, max_passes=30).fit(X, Y),
     "CRF": lambda: mx.CRF(tol=0.05).fit(X, Y),
@@ -156,6 +163,8 @@ def same(a, b, path=""):
         assert clone_draws(a) == clone_draws(b), path
     elif isinstance(a, np.random.RandomState):
         same(a.get_state(), b.get_state(), path)
+    elif isinstance(a, (FittedModel, Layout)):
+        same_dict(vars(a), vars(b), path)
     elif hasattr(a, "get_params"):
         same_dict(a.get_params(deep=False), b.get_params(deep=False), path)
     elif isinstance(a, (mx.posterior.Posterior, mx.posterior.VariationalPosterior, mx.posterior.PointEstimate)):
@@ -197,14 +206,16 @@ def test_a_loaded_model_is_the_saved_one_to_the_bit(fitted, name, tmp_path):
     model.save(path)
     loaded = mx.load(path)
     assert type(loaded) is type(model)
-    same_dict({k: v for k, v in vars(model).items() if k not in ("_structure", "_state")},
-              {k: v for k, v in vars(loaded).items() if k not in ("_structure", "_state")}, name)  # fmt: skip
-    assert loaded._structure == model._structure
+    same_dict({k: v for k, v in vars(model).items() if k != "_state"},
+              {k: v for k, v in vars(loaded).items() if k != "_state"}, name)  # fmt: skip
+    assert loaded.warm_state is None
     data = data_of(name)
     same(list(model.predict(data)), list(loaded.predict(data)))
     same(list(model.predict_marginals(data)), list(loaded.predict_marginals(data)))
     same(model.decision_function(data), loaded.decision_function(data))
-    assert model.predict_top(data, k=2)[0][0][0] == loaded.predict_top(data, k=2)[0][0][0]
+    same(list(model.predict_max_marginals(data)), list(loaded.predict_max_marginals(data)))
+    same(model.predict_top(data, k=2), loaded.predict_top(data, k=2))
+    same(model.sample(data, 2, random_state=0), loaded.sample(data, 2, random_state=0))
     assert os.listdir(tmp_path) == ["model.medn"]
 
 
@@ -230,7 +241,7 @@ def test_every_estimator_and_every_piece_can_be_in_a_file(fitted, tmp_path):
 def test_a_loaded_model_fits_again_and_can_be_cloned(fitted, tmp_path):
     fitted("L2CRF").save(tmp_path / "model")
     loaded = mx.load(tmp_path / "model")
-    same(clone(loaded).fit(X, Y)._w, fitted("L2CRF")._w)
+    same(clone(loaded).fit(X, Y).model_.weights, fitted("L2CRF").model_.weights)
     assert loaded.fit(X, Y).converged_  # with warm_start, from the beginning
 
 
@@ -242,7 +253,19 @@ def test_unknown_features_are_ignored_after_loading_too(fitted, tmp_path):
 
 def test_a_text_path_and_a_path_object_do_the_same(fitted, tmp_path):
     fitted("CRF").save(str(tmp_path / "model"))
-    same(mx.load(str(tmp_path / "model"))._w, mx.load(tmp_path / "model")._w)
+    same(mx.load(str(tmp_path / "model")).model_.weights, mx.load(tmp_path / "model").model_.weights)
+
+
+def test_what_belongs_to_the_process_is_not_saved(tmp_path):
+    plain = mx.M3N(random_state=0).fit(X, Y)
+    model = mx.M3N(random_state=0, backend=Threads(2), callback=lambda progress: None).fit(X, Y)
+    model.save(tmp_path / "model")
+    settings = model_file.read(tmp_path / "model").header["estimator"][1]
+    assert not settings.keys() & {"backend", "callback"}
+    loaded = mx.load(tmp_path / "model")
+    assert loaded.backend is None and loaded.callback is None
+    same(loaded.model_.weights, plain.model_.weights)
+    same(loaded.predict(X), model.predict(X))
 
 
 # ---- labels ----------------------------------------------------------------------------------------------------------
@@ -353,8 +376,9 @@ def test_a_setting_of_a_strange_type_is_named(tmp_path):
 
 
 CHANGES = [
-    {"bias": True}, {"ends": True}, {"structure": "independent"}, {"siblings": True},
-    {"forbidden_pairs": [("yes", "no")]}, {"forbidden_pairs": [("yes", "?")]},
+    {"structure__bias": True}, {"structure__ends": True}, {"structure": "independent"}, {"structure": "tree"},
+    {"structure": mx.Tree(siblings=True)}, {"structure__forbidden": [("yes", "no")]},
+    {"structure__forbidden": [("yes", "?")]},
 ]  # fmt: skip
 
 
@@ -456,7 +480,9 @@ def test_drawn_damage(whole, refused, data):
 
 
 def test_a_newer_format(whole, refused):
-    refused(seal(whole[model_file.PREFIX :], version=2), "format version 2, and this maxendnet reads version 1; update")
+    message = "format version 3, and this maxendnet reads versions 1 to 2; update"
+    refused(seal(whole[model_file.PREFIX :], version=3), message)
+    refused(seal(whole[model_file.PREFIX :], version=0), "format version 0, .*; it is damaged")
 
 
 def seal(body, version=model_file.FORMAT):
@@ -480,6 +506,17 @@ def put(*keys, value):
         for key in keys[:-1]:
             place = place[key]
         place[keys[-1]] = value
+
+    return change
+
+
+def option(name, value, places=("settings", "model")):
+    """An option of the structure: in the settings of the estimator, in the fitted model, or in both."""
+
+    def change(header, arrays):
+        found = {"settings": header["estimator"][1]["structure"], "model": header["structure"]}
+        for place in places:
+            found[place]["piece"][1][name] = value
 
     return change
 
@@ -517,20 +554,33 @@ FORGED = {
     "weights as a matrix": put("arrays", "weights", value=np.zeros((3, 3))),
     "single precision": lambda h, a: a.update(weights=a["weights"].astype(np.float32)),
     "eta of another size": put("arrays", "posterior__eta", value=np.zeros(3)),
-    "huge size": put("header", "structure", "n_features", value=2**62),
-    "huge label count": put("header", "structure", "n_labels", value=10**30),
-    "negative size": put("header", "structure", "n_tied", value=-1),
-    "a size that is no whole number": put("header", "structure", "n_tied", value=2.0),
-    "a size that is true": put("header", "structure", "n_edge_types", value=True),
-    "another size": put("header", "structure", "depth", value=1),
-    "no edges": put("header", "structure", "n_edge_types", value=0),
-    "other shape of the same size": lambda h, a: h["structure"].update(
-        n_edge_types=h["structure"]["n_edge_types"] + 1, n_edge_features=h["structure"]["n_edge_features"] - 1,
-        n_features=h["structure"]["n_features"] + 3, n_tied=h["structure"]["n_tied"] - 9),
+    "huge size": put("header", "layout", "n_features", value=2**62),
+    "huge label count": put("header", "layout", "n_labels", value=10**30),
+    "negative size": put("header", "layout", "n_tied", value=-1),
+    "a size that is no whole number": put("header", "layout", "n_tied", value=2.0),
+    "a size that is true": put("header", "layout", "n_edge_types", value=True),
+    "another size": put("header", "layout", "depth", value=1),
+    "no edges": put("header", "layout", "n_edge_types", value=0),
+    "other shape of the same size": lambda h, a: h["layout"].update(
+        n_edge_types=h["layout"]["n_edge_types"] + 1, n_edge_features=h["layout"]["n_edge_features"] - 1,
+        n_features=h["layout"]["n_features"] + 3, n_tied=h["layout"]["n_tied"] - 9),
     "one more feature": put("header", "n_features_in", value=5),
-    "bias": put("header", "estimator", 1, "bias", value=True),
+    "bias": lambda h, a: put("header", "structure", value={"piece": ["Tree", {"bias": True}]})(h, a)
+        or put("header", "estimator", 1, "structure", value={"piece": ["Tree", {"bias": True}]})(h, a),
+    "bias as a number": put("header", "structure", value={"piece": ["Tree", {"bias": 0}]}),
+    "bias of the model alone": put("header", "structure", value={"piece": ["Tree", {"bias": True}]}),
+    "bias of the settings alone": put("header", "estimator", 1, "structure", value={"piece": ["Tree", {"bias": True}]}),
     "another structure": put("header", "estimator", 1, "structure", value="independent"),
+    "another structure of the model": put("header", "structure", value={"piece": ["Chain", {}]}),
     "an unknown structure": put("header", "estimator", 1, "structure", value="ring"),
+    "an unknown structure of the model": put("header", "structure", value={"piece": ["Ring", {}]}),
+    "a prior as structure": put("header", "structure", value={"piece": ["Laplace", {}]}),
+    "a name as structure of the model": put("header", "structure", value="tree"),
+    "no structure": drop("header", "structure"),
+    "no layout": drop("header", "layout"),
+    "the setting of a process": put("header", "estimator", 1, "backend", value=3),
+    "a callback": put("header", "estimator", 1, "callback", value="print"),
+    "an old flag": put("header", "estimator", 1, "siblings", value=True),
     "feature names without names": put("header", "feature_names", value=True),
     "types of labels": put("arrays", "type_allowed", value=np.ones((2, 2), bool)),
     "types as numbers": put("arrays", "type_allowed", value=np.ones((2, 3))),
@@ -641,18 +691,20 @@ def test_each_missing_part_is_named(whole, refused):
 
 
 FORGED_HIERARCHY = {
-    "siblings as a number": put("header", "structure", "siblings", value=1),
-    "no siblings": put("header", "structure", "siblings", value=False),
-    "forbidden without siblings": drop("header", "structure", "siblings"),
-    "siblings without forbidden": drop("header", "structure", "forbidden"),
-    "a forest": lambda h, a: [h["structure"].pop(key) for key in ("siblings", "forbidden")] and None,
-    "a label too many": put("header", "structure", "forbidden", value=[[0, 3]]),
-    "a negative label": put("header", "structure", "forbidden", value=[[0, -1]]),
-    "three labels": put("header", "structure", "forbidden", value=[[0, 1, 2]]),
-    "pairs that are none": put("header", "structure", "forbidden", value=7),
-    "other pairs than the settings": put("header", "structure", "forbidden", value=[[0, 0]]),
-    "other settings": put("header", "estimator", 1, "forbidden_pairs", value=None),
-    "unknown labels in the settings": put("header", "estimator", 1, "forbidden_pairs", value=[["a", "z"]]),
+    "siblings as a number": put("header", "layout", "siblings", value=1),
+    "no siblings": put("header", "layout", "siblings", value=False),
+    "siblings that are not said": drop("header", "layout", "siblings"),
+    "a forest": option("siblings", False),
+    "another siblings in the settings": option("siblings", False, ["settings"]),
+    "siblings without forbidden": option("forbidden", None, ["model"]),
+    "an unknown label": option("forbidden", [["a", "z"]]),
+    "a number for a label": option("forbidden", [["a", -1]]),
+    "a label that is a list": option("forbidden", [["a", ["b"]]]),
+    "three labels": option("forbidden", [["a", "b", "c"]]),
+    "pairs that are none": option("forbidden", 7),
+    "other pairs than the settings": option("forbidden", [["a", "a"]], ["model"]),
+    "other settings": option("forbidden", None, ["settings"]),
+    "unknown labels in the settings": option("forbidden", [["a", "z"]], ["settings"]),
     "fewer weights": put("arrays", "weights", value=np.zeros(60)),
 }
 
@@ -660,19 +712,23 @@ FORGED_HIERARCHY = {
 @pytest.mark.parametrize("what", FORGED_HIERARCHY)
 def test_a_forged_hierarchy_is_refused(fitted, tmp_path, refused, what):
     fitted("M3N-tree-hierarchy").save(tmp_path / "model")
-    assert fitted("M3N-tree-hierarchy")._structure.forbidden
+    assert fitted("M3N-tree-hierarchy").model_.structure.forbidden
     whole = (tmp_path / "model").read_bytes()
     refused(edited(whole, FORGED_HIERARCHY[what]), "is whole but not a model")
 
 
 FORGED_CHOICE = {
-    "the rest beyond the labels": put("header", "structure", "rest", value=3),
-    "the rest below the labels": put("header", "structure", "rest", value=-1),
-    "the rest as a text": put("header", "structure", "rest", value="-"),
-    "a forest": drop("header", "structure", "rest"),
-    "edges": put("header", "structure", "n_edge_types", value=1),
+    "the rest beyond the labels": put("header", "layout", "rest", value=3),
+    "the rest below the labels": put("header", "layout", "rest", value=-1),
+    "the rest as a text": put("header", "layout", "rest", value="-"),
+    "the rest as a truth value": put("header", "layout", "rest", value=True),
+    "another rest": option("rest", "here"),
+    "an unknown rest": option("rest", "?"),
+    "a forest": drop("header", "layout", "rest"),
+    "edges": put("header", "layout", "n_edge_types", value=1),
     "another structure": put("header", "estimator", 1, "structure", value="independent"),
-    "a hierarchy": put("header", "structure", "siblings", value=True),
+    "another structure of the model": put("header", "structure", "piece", 0, value="Independent"),
+    "a hierarchy": put("header", "layout", "siblings", value=True),
     "fewer weights": put("arrays", "weights", value=np.zeros(3)),
 }
 
@@ -721,8 +777,9 @@ TENSOR = {"dtype": "F64", "shape": [2**61], "data_offsets": [0, 2**64 - 1]}
     ],
     ids=str,
 )
-def test_a_forged_layout_is_refused_without_a_crash(refused, body):
-    refused(seal(body))
+@pytest.mark.parametrize("version", model_file.READABLE)
+def test_a_forged_layout_is_refused_without_a_crash(refused, body, version):
+    refused(seal(body, version))
 
 
 def test_a_tensor_of_truth_values_must_be_one(whole, refused):

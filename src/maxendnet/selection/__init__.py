@@ -1,0 +1,6 @@
+"""Constants: fits along a grid with warm starts, and their choice by cross-validation."""
+
+from maxendnet.selection.regularisation_path import path
+from maxendnet.selection.search import PathSearchCV, default_grid
+
+__all__ = ["PathSearchCV", "default_grid", "path"]

@@ -1,0 +1,57 @@
+"""What an installation is made of, and what is seen of it from outside."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import maxendnet
+from maxendnet import solvers
+
+ROOT = Path(__file__).parents[1]
+
+
+def printed(script):
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("module", ["maxendnet", "maxendnet.solvers"])
+def test_dir_lists_every_public_name_before_any_of_them_was_used(module):
+    script = (
+        f"import {module} as m; print(sorted(set(m.__all__) - set(dir(m))), len(m.__all__), sorted(dir(m)) == dir(m))"
+    )
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert found == f"[] {len(sys.modules[module].__all__)} True\n"
+
+
+@pytest.mark.parametrize("module", [maxendnet, solvers], ids=lambda module: module.__name__)
+def test_every_name_that_dir_lists_is_there(module):
+    assert all(hasattr(module, name) for name in dir(module))
+    assert len(module.__all__) == len(set(module.__all__))
+    with pytest.raises(AttributeError, match=f"module '{module.__name__}' has no attribute 'nothing'"):
+        _ = module.nothing
+
+
+def test_the_import_is_lazy():
+    script = (
+        "import sys, maxendnet; print([m for m in ('matplotlib', 'tqdm', 'clarabel', 'click') if m in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_there_is_one_version():
+    about = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert "version" not in about and about["dynamic"] == ["version"]
+    assert importlib.metadata.version("maxendnet") == maxendnet.__version__
+    assert len(re.findall("(?m)^__version__ = ", (ROOT / "src/maxendnet/__init__.py").read_text())) == 1
+
+
+def test_type_checkers_are_told_that_there_are_types():
+    """PEP 561: without this file in the installed package its annotations are not used."""
+    assert (Path(maxendnet.__file__).parent / "py.typed").is_file()
