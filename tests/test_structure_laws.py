@@ -56,6 +56,6 @@ def subjects():
 
 
 @pytest.mark.parametrize("law", structure_laws.LAWS, ids=lambda law: law.__name__)
-@pytest.mark.parametrize("subject", subjects())
+@pytest.mark.parametrize("subject", list(subjects()))
 def test_law(subject, law):
     law(subject)

@@ -2,8 +2,8 @@
 
 The same sources are compiled once per level, as `_kernels_baseline`, `_kernels_avx2` and `_kernels_avx512` (on
 processors other than x86-64 only the first). All functions and classes of the chosen module are names of this one. The
-environment variable ``MAXENDNET_LEVEL`` chooses another level, for instance to get the same bits from machines with
-different processors.
+environment variable ``MAXENDNET_LEVEL`` chooses another level, for instance to get the same bits from the kernels on
+machines with different processors.
 """
 
 import importlib

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from maxendnet import solvers
+from maxendnet.data.annotations import LARGEST_WEIGHT
 from maxendnet.losses import Hinge, Log
 from maxendnet.markov_network import MarkovNetwork, require_count
 from maxendnet.piece import Piece
@@ -71,7 +72,7 @@ class MaxEnDNet(MarkovNetwork):
             raise ValueError(f"prior must be a prior such as Laplace(lam=1.0), got {prior!r}.")
         if not isinstance(loss, (Hinge, Log)):
             raise ValueError(f"loss must be Hinge() or Log(), got {loss!r}.")
-        return prior, loss, positive("C", self.C, CLOSER), default_solver(prior, loss)
+        return prior, loss, positive("C", self.C, CLOSER, LARGEST_WEIGHT), default_solver(prior, loss)
 
     def _report(self, problem, result: Result):
         if not offers(problem.prior, "variational_bound"):
@@ -108,7 +109,7 @@ class M3N(MarkovNetwork):
         self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
 
     def compose(self):
-        return Gaussian(), Hinge(self.cost), positive("C", self.C, CLOSER), solvers.BlockFrankWolfe()
+        return Gaussian(), Hinge(self.cost), positive("C", self.C, CLOSER, LARGEST_WEIGHT), solvers.BlockFrankWolfe()
 
 
 class LapMEDN(MarkovNetwork):
@@ -155,7 +156,10 @@ class LapMEDN(MarkovNetwork):
         self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
 
     def compose(self):
-        lam, C = positive("lam", self.lam, "a larger lam is a sparser prior."), positive("C", self.C, CLOSER)
+        lam, C = (
+            positive("lam", self.lam, "a larger lam is a sparser prior."),
+            positive("C", self.C, CLOSER, LARGEST_WEIGHT),
+        )
         if self.method == "exact":
             return Laplace(lam), Hinge(self.cost), C, solvers.BlockFrankWolfe()
         if self.method != "variational":
@@ -236,7 +240,7 @@ class L1M3N(MarkovNetwork):
     def compose(self):
         ball = self.radius is not None
         prior = L1Ball(positive("radius", self.radius, "None is the penalty form.")) if ball else L1(0.5)
-        return prior, Hinge(self.cost), positive("C", self.C, CLOSER), solvers.ProximalPoint()
+        return prior, Hinge(self.cost), positive("C", self.C, CLOSER, LARGEST_WEIGHT), solvers.ProximalPoint()
 
 
 class CRF(MarkovNetwork):
@@ -310,10 +314,14 @@ class L2CRF(MarkovNetwork):
         return Gaussian(1.0 / positive("lam", self.lam, UNPENALISED)), Log(), 1.0, solvers.LBFGS()
 
 
-def positive(name: str, value: Any, hint: str) -> float:
+def positive(name: str, value: Any, hint: str, largest: float = np.inf) -> float:
     """The value as a float; ``ValueError`` unless it is a positive finite number."""
     if not (is_number(value) and 0 < value < np.inf):
         raise ValueError(f"{name} must be a positive finite number, got {value!r}; {hint}")
+    if value > largest:
+        raise ValueError(
+            f"{name} is {value:g}, beyond the limit of {largest:g} up to which sums and squares are finite; {hint}"
+        )
     return float(value)
 
 

@@ -193,6 +193,7 @@ class MarkovNetwork(BaseEstimator):
             raise ValueError(f"warm_start must be True or False, got {self.warm_start!r}.")
         if self.callback is not None and not callable(self.callback):
             raise ValueError(f"callback must be None or a function of a Progress, got {self.callback!r}.")
+        require_level("verbose", self.verbose)
         return generator(self.random_state)
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Examples:
@@ -305,7 +306,10 @@ class MarkovNetwork(BaseEstimator):
         """The k best labellings of every example, best first, as pairs (score, labels); fewer where fewer exist."""
         require_count("k", k)
         examples, bound = self._prepare(X)
-        values, labels = offered(bound, "top")(self.model_.weights, int(k), backend=self._backend())
+        longest, n_labels = int(np.diff(bound.offsets).max(initial=0)), len(self.classes_)
+        k = min(int(k), n_labels ** min(longest, 64))  # there are no more labellings than that
+        require_room("k", k, examples.n_nodes + len(examples) + longest * n_labels)
+        values, labels = offered(bound, "top")(self.model_.weights, k, backend=self._backend())
         found = [np.split(row, examples.offsets[1:-1]) for row in labels]
         return [
             [(float(v), self.classes_[found[rank][i]].tolist()) for rank, v in enumerate(row) if v > -np.inf]
@@ -316,6 +320,7 @@ class MarkovNetwork(BaseEstimator):
         """Draw n labellings of every example from p(y|x): a list of n predictions as `predict` gives them."""
         require_count("n", n)
         examples, bound = self._prepare(X)
+        require_room("n", int(n), examples.n_nodes)
         drawn = offered(bound, "sample")(self.model_.weights, int(n), generator(random_state), backend=self._backend())
         return [self.model_.labellings(examples, labels) for labels in drawn]
 
@@ -372,6 +377,26 @@ def require_count(name: str, value: Any) -> None:
     """Raise ``ValueError`` unless the value is a whole number of at least 1."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
         raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
+
+
+def require_level(name: str, value: Any) -> None:
+    """Raise ``ValueError`` unless the value is a whole number of at least 0, or True or False."""
+    if not isinstance(value, (int, np.integer, np.bool_)) or value < 0:
+        raise ValueError(f"{name} must be 0, 1 or 2, got {value!r}.")
+
+
+MOST_NUMBERS = 1 << 30
+"""At most so many numbers are kept for one answer: 8 GiB."""
+
+
+def require_room(name: str, value: int, numbers_each: int) -> None:
+    """Raise ``ValueError`` where so many results would need more memory than a prediction should ask for."""
+    needed = value * numbers_each
+    if needed > MOST_NUMBERS:
+        raise ValueError(
+            f"{name}={value} needs {needed} numbers ({numbers_each} for each result), beyond the limit of "
+            f"{MOST_NUMBERS} (8 GiB); give a smaller {name}, or fewer and shorter examples at a time."
+        )
 
 
 def generator(random_state: Any) -> np.random.Generator:

@@ -16,6 +16,11 @@ from maxendnet.data.node_features import LARGEST_VALUE
 from maxendnet.data.ragged import Array, BoolArray, FloatArray, IntArray, locate, offsets_of, refuse_masked
 from maxendnet.data.sparse_matrices import check_sparse, is_sparse
 
+# With weights and C up to here and features up to LARGEST_VALUE, squares of sums are finite in float64.
+LARGEST_WEIGHT = 1e20
+# A model has weights for every type up to the highest: for edges one for each pair of labels.
+LARGEST_TYPE = 2**16 - 1
+
 
 def read_edges(edges: Any, offsets: IntArray) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
     """Edges of all examples, each an array-like of shape (n_edges, 2), and their offsets.
@@ -57,11 +62,17 @@ def read_types(name: str, values: Any, offsets: IntArray, unit: str, flat: bool 
     [0, 1, 1]
     """
     types = _stack(name, values, offsets, unit, "iu", 1, flat)
-    wrong = np.flatnonzero((types < 0) | (types > np.iinfo(np.int32).max))
+    wrong = np.flatnonzero(types < 0)
     if len(wrong):
         k = int(wrong[0])
         i, t = locate(offsets, k)
         raise ValueError(f"{name}[{i}] holds {types[k]} at place {t}; types are numbered 0, 1, 2, ...")
+    if len(types) and types.max() > LARGEST_TYPE:
+        i, t = locate(offsets, int(types.argmax()))
+        raise ValueError(
+            f"{name}[{i}] holds {types.max()} at place {t}, beyond the limit of {LARGEST_TYPE}: a model has weights "
+            f"for every type up to the highest; number the types that occur 0, 1, 2, ... without holes."
+        )
     return np.ascontiguousarray(types, dtype=np.int32)
 
 
@@ -187,6 +198,11 @@ def read_weights(weights: Any, n_examples: int) -> FloatArray:
         raise ValueError(
             f"The sample weight of example {wrong[0]} is {array[wrong[0]]}; weights are finite and not negative "
             f"(a weight of 0 leaves an example out)."
+        )
+    if array.max(initial=0.0) > LARGEST_WEIGHT:
+        raise ValueError(
+            f"The sample weight of example {np.argmax(array)} is {array.max():g}, beyond the limit of "
+            f"{LARGEST_WEIGHT:g} up to which sums and squares are finite; divide all weights by the largest."
         )
     if not array.any():
         raise ValueError("Sample weights are all zero, so no example counts; give at least one a positive weight.")

@@ -299,12 +299,23 @@ def _array_of(rows: list[Any], name: str) -> Array:
     except ValueError:
         if any(isinstance(row, (str, Mapping)) for row in rows):
             raise ValueError(f"{name} mixes rows of numbers with named features; give all nodes in one form.") from None
+        nested = next(
+            (t for t, row in enumerate(rows) if isinstance(row, (list, tuple)) and any(map(_is_nested, row))), None
+        )
+        if nested is not None:
+            raise ValueError(
+                f"{name} row {nested} holds a list where a number is expected; a row has one number for each feature."
+            ) from None
         lengths = [np.size(row) for row in rows]
         odd = next((t for t, length in enumerate(lengths) if length != lengths[0]), 0)
         raise ValueError(
             f"{name} is not rectangular: row {odd} has {lengths[odd]} numbers but row 0 has {lengths[0]}; "
             f"give every node the same features."
         ) from None
+
+
+def _is_nested(cell: Any) -> bool:
+    return isinstance(cell, (Sized, Iterable)) and not isinstance(cell, (str, bytes))
 
 
 def _as_numbers(array: Array, name: str) -> Array:

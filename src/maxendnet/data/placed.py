@@ -61,5 +61,9 @@ def _add(digest: Any, value: Any) -> None:
     elif is_dataclass(value) and not isinstance(value, type):
         for field in fields(value):
             _add(digest, getattr(value, field.name))
+    elif isinstance(getattr(value, "__dict__", None), dict) and not isinstance(value, type):
+        for name, item in sorted(vars(value).items()):
+            digest.update(name.encode())
+            _add(digest, item)
     else:
         digest.update(repr(value).encode())

@@ -21,30 +21,22 @@ struct ForestBlocks {
   const BatchView& b;
   Weights<R> w;
   const R* cost;
+  Layout layout;
   Workspace<R> work;
-  std::vector<R> zeros, plain;  // plain: the scores, which the search changes
+  std::vector<R> plain;  // the scores, which the search changes
   int64_t begin = 0, end = 0;
 
   ForestBlocks(const BatchView& batch, const R* weights, const R* costs)
-      : b(batch), w(weights, batch), cost(costs), zeros(batch.lanes, 0) {}
-  size_t n_coordinates() const { return size_t(b.n_features * b.lanes + b.n_matrices() * b.matrix_size() + b.n_tied); }
+      : b(batch), w(weights, batch), cost(costs), layout(padded_layout(batch)) {}
 };
 
 // Turns to an example, at the weights of now.
 template <class R>
 INLINE void visit(ForestBlocks<R>& s, int64_t i) {
-  const BatchView& b = s.b;
-  const int lanes = b.lanes;
-  s.begin = b.offsets[i];
-  s.end = b.offsets[i + 1];
-  s.work.fit(s.end - s.begin, b);
-  R* scores = s.work.scores.data();
-  score_nodes(b, s.w, s.begin, s.end, scores);
-  forbid(b, s.begin, s.end, scores);
-  if (b.n_edge_features) build_matrices(b, s.w.matrix, s.begin, s.end, s.work.matrices.data());
-  for (int64_t t = s.begin; t < s.end; t++)
-    add_row(scores + (t - s.begin) * lanes, s.cost + int64_t(b.y[t]) * lanes, lanes);
-  s.plain.assign(scores, scores + (s.end - s.begin) * lanes);
+  s.begin = s.b.offsets[i];
+  s.end = s.b.offsets[i + 1];
+  prepare(s.b, s.w, s.cost, s.begin, s.end, s.work);
+  s.plain.assign(s.work.scores.data(), s.work.scores.data() + (s.end - s.begin) * s.b.lanes);
 }
 
 template <class R, class Label>
@@ -57,10 +49,8 @@ template <class R>
 INLINE void most_violating(ForestBlocks<R>& s, std::vector<uint16_t>& labels) {
   const BatchView& b = s.b;
   const int64_t n = s.end - s.begin;
-  R *scores = s.work.scores.data(), *own = s.work.matrices.data();
   if (b.rest < 0) {
-    max_up<R, false>(b, s.w.matrix, own, s.begin, s.end, scores, s.work.messages.data());
-    max_down(b, s.w.matrix, own, s.begin, s.end, scores, s.zeros.data(), s.work.labels.data());
+    best_labelling(b, s.w, s.begin, s.end, s.work, s.work.labels.data());
     labels.assign(s.work.labels.begin(), s.work.labels.begin() + n);
     return;
   }
@@ -69,7 +59,7 @@ INLINE void most_violating(ForestBlocks<R>& s, std::vector<uint16_t>& labels) {
   int64_t node = -1;
   int label = b.rest;
   for (int64_t t = 0; t < n; t++) {
-    const R *row = scores + t * b.lanes, from = row[b.rest];
+    const R *row = s.work.scores.data() + t * b.lanes, from = row[b.rest];
     for (int a = 0; a < b.n_labels; a++)
       if (a != b.rest && row[a] - from > best) best = row[a] - from, node = t, label = a;
   }
@@ -78,12 +68,12 @@ INLINE void most_violating(ForestBlocks<R>& s, std::vector<uint16_t>& labels) {
 
 template <class R>
 INLINE void gather(ForestBlocks<R>& s, const uint16_t* from, const uint16_t* to, const double* eta, Direction& v) {
-  gather_difference(s.b, s.begin, s.end, from, to, eta, v);
+  gather_difference(s.b, s.layout, s.begin, s.end, from, to, eta, v, [](auto) {});
 }
 
 template <class R, class Prior>
 INLINE void follow(ForestBlocks<R>& s, const Prior& prior, const Direction& v, double gamma, double* eta, R* weights) {
-  move(s.b, prior, v, gamma, eta, weights);
+  move(prior, v, gamma, eta, [&](int64_t k, double mean) INLINED { set_weight(s.b, s.layout, k, R(mean), weights); });
 }
 
 // A hierarchy: its recursions are in hierarchy.cpp, weights are laid out like eta.
@@ -92,9 +82,8 @@ struct HierarchyBlocks {
   const HierarchyView& m;
   const double* cost;
   Example e;
+  const Layout& layout;
   std::vector<int32_t> best;
-
-  size_t n_coordinates() const { return size_t(m.tied_offset + b.n_tied); }
 };
 
 INLINE void visit(HierarchyBlocks& s, int64_t i) { hierarchy_prepare(s.b, s.m, s.cost, i, s.e); }
@@ -111,22 +100,14 @@ INLINE void most_violating(HierarchyBlocks& s, std::vector<uint16_t>& labels) {
 }
 
 INLINE void gather(HierarchyBlocks& s, const uint16_t* from, const uint16_t* to, const double* eta, Direction& v) {
-  const BatchView& b = s.b;
-  const int64_t begin = s.e.begin, n = s.e.size;
-  begin_gathering(v, 2 * size_t(b.indptr[begin + n] - b.indptr[begin] + n * (b.n_tied + 2 + b.n_edge_features)));
-  for_differences(b, s.m, s.e, from, to, [&](int64_t k, double value) INLINED { Direction::add(v, k, value); });
-  take_gathered(v, eta, 0, int64_t(v.sum.size()));
-  end_gathering(v);
+  gather_difference(s.b, s.layout, s.e.begin, s.e.begin + s.e.size, from, to, eta, v,
+                    [&](auto add) INLINED { sibling_differences(s.b, s.m, s.e, from, to, add); });
 }
 
 template <class Prior>
 INLINE void follow(HierarchyBlocks&, const Prior& prior, const Direction& v, double gamma, double* eta,
                    double* weights) {
-  for (size_t j = 0; j < v.n; j++) {
-    const int64_t k = v.index[j];
-    eta[k] = v.eta[j] + gamma * v.d[j];
-    weights[k] = Prior::moments(prior, eta[k], &k).mean;
-  }
+  move(prior, v, gamma, eta, [&](int64_t k, double mean) INLINED { weights[k] = mean; });
 }
 
 // ---- steps ------------------------------------------------------------------------------------------------------------
@@ -179,7 +160,7 @@ INLINE double updates(Blocks& s, const Prior& prior, double C, R* weights, doubl
   std::vector<double> active;
   Direction v;
   double cost_change = 0;  // of sum alpha l
-  v.sum.assign(s.n_coordinates(), 0);
+  v.sum.assign(size_t(s.layout.tied + b.n_tied), 0);
   for (int64_t pick = 0; pick < n_picks; pick++) {
     const int64_t i = picks[pick], begin = b.offsets[i], n = b.offsets[i + 1] - begin;
     if (n == 0) continue;
@@ -233,7 +214,7 @@ template double block_frank_wolfe<double>(const BatchView&, const KernelPrior&, 
 double hierarchy_block_frank_wolfe(const BatchView& b, const KernelPrior& prior, double C, const HierarchyView& m,
                                    double* weights, double* eta, const double* cost, const int64_t* picks,
                                    int64_t n_picks, int inner, ActiveSets& sets, double* gaps) {
-  HierarchyBlocks s{b, m, cost, {}, {}};
+  HierarchyBlocks s{b, m, cost, {}, m.layout, {}};
   return std::visit(
       [&](auto one) { return updates(s, one, C, weights, eta, cost, b.n_labels, picks, n_picks, inner, sets, gaps); },
       prior);
@@ -279,59 +260,41 @@ void block_gaps(const BatchView& b, const double* weights, const double* cost, d
 
 void hierarchy_block_gaps(const BatchView& b, const HierarchyView& m, const double* cost, double C, int64_t first,
                           int64_t last, const ActiveSets& sets, double* values, double* gaps) {
-  HierarchyBlocks s{b, m, cost, {}, {}};
+  HierarchyBlocks s{b, m, cost, {}, m.layout, {}};
   gaps_of(s, C, first, last, sets, values, gaps);
 }
+
+namespace {
+
+// eta = sum_i sum_y alpha_i(y) (f(x_i, y_i) - f(x_i, y)), afresh from the active sets, so that rounding does not pile up
+// over millions of steps. `differ(i, from, to, add)` are the differences of the structure.
+template <class Differ>
+INLINE void add_active(const BatchView& b, const ActiveSets& sets, int64_t first, int64_t last, double* eta, Differ differ) {
+  for (int64_t i = first; i < last; i++) {
+    const Block& block = sets.blocks[i];
+    for (size_t j = 0; j < block.alpha.size(); j++)
+      if (const double alpha = block.alpha[j]; alpha != 0)
+        differ(i, b.y + b.offsets[i], block.labelling(j),
+               [&](int64_t k, double value) INLINED { eta[k] += alpha * value; });
+  }
+}
+
+}  // namespace
 
 void hierarchy_active_features(const BatchView& b, const HierarchyView& m, const ActiveSets& sets, int64_t first,
                                int64_t last, double* eta) {
   Example e;
-  for (int64_t i = first; i < last; i++) {
-    find_labels(b, i, e);
-    const Block& block = sets.blocks[i];
-    const std::vector<uint16_t> truth(b.y + e.begin, b.y + e.begin + e.size);
-    for (size_t j = 0; j < block.alpha.size(); j++) {
-      if (block.alpha[j] == 0) continue;
-      for_differences(b, m, e, truth.data(), block.labelling(j),
-                      [&](int64_t k, double value) INLINED { eta[k] += block.alpha[j] * value; });
-    }
-  }
+  add_active(b, sets, first, last, eta, [&](int64_t i, const int32_t* from, const uint16_t* to, auto add) INLINED {
+    if (e.begin != b.offsets[i] || e.size != b.offsets[i + 1] - e.begin) find_labels(b, i, e);
+    differences(b, m, e, from, to, add);
+  });
 }
 
-// eta = sum_i sum_y alpha_i(y) (f(x_i, y_i) - f(x_i, y)), afresh from the active sets, so that rounding does not pile up
-// over millions of steps.
 void active_features(const BatchView& b, const ActiveSets& sets, int64_t first, int64_t last, double* eta) {
-  const int64_t size = b.matrix_size();
-  double* matrix = eta + b.n_features * b.lanes;
-  double* tied = matrix + b.n_matrices() * size;
-  std::vector<uint16_t> truth;
-  auto add = [&](int64_t begin, int64_t end, const uint16_t* labels, const uint16_t* other, double u) {
-    for (int64_t t = begin; t < end; t++) {
-      const int64_t child = labels[t - begin];
-      const bool differs = labels[t - begin] != other[t - begin];
-      if (differs) {
-        for (int64_t k = b.indptr[t]; k < b.indptr[t + 1]; k++) eta[int64_t(b.indices[k]) * b.lanes + child] += u * b.data[k];
-        for (int j = 0; j < b.n_tied; j++) tied[j] += u * b.label_features[(t * b.n_labels + child) * b.n_tied + j];
-      }
-      if (b.parent[t] < 0) continue;
-      const int64_t p = b.parent[t] - begin, parent = labels[p];
-      if (!differs && labels[p] == other[p]) continue;
-      const int64_t cell = b.flipped[t] ? child * b.lanes + parent : parent * b.lanes + child;
-      matrix[b.edge_type[t] * size + cell] += u;
-      for (int f = 0; f < b.n_edge_features; f++)
-        matrix[(b.n_edge_types + f) * size + cell] += u * b.edge_features[t * b.n_edge_features + f];
-    }
-  };
-  for (int64_t i = first; i < last; i++) {
-    const int64_t begin = b.offsets[i], end = b.offsets[i + 1];
-    truth.assign(b.y + begin, b.y + end);
-    const Block& block = sets.blocks[i];
-    for (size_t j = 0; j < block.alpha.size(); j++) {
-      if (block.alpha[j] == 0) continue;
-      add(begin, end, truth.data(), block.labelling(j), block.alpha[j]);
-      add(begin, end, block.labelling(j), truth.data(), -block.alpha[j]);
-    }
-  }
+  const Layout layout = padded_layout(b);
+  add_active(b, sets, first, last, eta, [&](int64_t i, const int32_t* from, const uint16_t* to, auto add) INLINED {
+    differences(b, layout, b.offsets[i], b.offsets[i + 1], from, to, add);
+  });
 }
 
 }  // namespace maxendnet

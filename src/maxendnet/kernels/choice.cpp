@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "features.hpp"
+
 namespace maxendnet {
 
 void node_scores(const BatchView& b, const double* weights, int64_t first, int64_t last, double* scores) {
@@ -23,30 +25,26 @@ void node_scores(const BatchView& b, const double* weights, int64_t first, int64
     }
     std::fill(row, row + L, minus_infinity<double>);
     for (int j = 0; j < n; j++) {
-      const double* features = b.label_features + (t * L + labels[j]) * b.n_tied;
-      for (int f = 0; f < b.n_tied; f++) sums[j] += features[f] * tied[f];
+      for (int f = 0; f < b.n_tied; f++) sums[j] += tied_values(b, t, labels[j])[f] * tied[f];
       row[labels[j]] = sums[j];
     }
   }
 }
 
 void add_features(const BatchView& b, const double* shares, int64_t first, int64_t last, double* gradient) {
-  const int64_t L = b.n_labels;
-  double* tied = gradient + b.n_features * b.lanes;
+  const Layout layout = padded_layout(b);
   std::vector<int> labels;
   for (int64_t t = b.offsets[first]; t < b.offsets[last]; t++) {
-    const double* row = shares + t * L;
+    const double* share = shares + t * b.n_labels;
     labels.clear();
-    for (int a = 0; a < L; a++)
-      if (row[a] != 0) labels.push_back(a);
+    for (int a = 0; a < b.n_labels; a++)
+      if (share[a] != 0) labels.push_back(a);
     if (labels.empty()) continue;
-    for (int64_t k = b.indptr[t]; k < b.indptr[t + 1]; k++) {
-      const double x = b.data[k];
-      double* g = gradient + int64_t(b.indices[k]) * b.lanes;
-      for (const int a : labels) g[a] += x * row[a];
-    }
+    node_rows(b, layout, t, [&](int64_t row, double x) INLINED {
+      for (const int a : labels) gradient[row + a] += x * share[a];
+    });
     for (const int a : labels)
-      for (int f = 0; f < b.n_tied; f++) tied[f] += row[a] * b.label_features[(t * L + a) * b.n_tied + f];
+      for (int j = 0; j < b.n_tied; j++) gradient[layout.tied + j] += share[a] * tied_values(b, t, a)[j];
   }
 }
 

@@ -29,7 +29,7 @@ struct BatchView {
   const int32_t* order;   // parents before children
   const int32_t* parent;  // -1 for a root
   const int32_t* edge_type;
-  const uint8_t* flipped;  // 1: the user's first node of the edge is the child
+  const uint8_t* flipped;  // read by edge_kind alone
   const double* edge_features;
   const uint8_t* allowed;
   const double* label_features;
@@ -39,6 +39,9 @@ struct BatchView {
   int rest;  // of a choice: the label of all nodes but the chosen one; else -1
 
   int n_matrices() const { return n_edge_types + n_edge_features; }
+  // Of the edge from node t to its parent: 2 * type + 1 if the user's first node is the child. Matrices come in pairs of
+  // orientations: of those of its type, the one at `edge_kind` has the parent's labels as rows, at `edge_kind ^ 1` the child's.
+  int64_t edge_kind(int64_t t) const { return 2 * int64_t(edge_type[t]) + flipped[t]; }
   int64_t matrix_size() const { return int64_t(n_labels) * lanes; }
 };
 

@@ -3,19 +3,19 @@
 #pragma once
 #include <algorithm>
 
-#include "kernels.hpp"
+#include "features.hpp"
 #include "prior.hpp"
 
 namespace maxendnet {
 
-// A sparse direction in the space of eta: coordinates without repetition, those of nodes first, padded with harmless
-// entries to whole vectors. While it is gathered, a coordinate may come several times.
+// A sparse direction in the space of eta: coordinates without repetition, padded with harmless entries to whole vectors.
+// While it is gathered, a coordinate may come several times.
 struct Direction {
   std::vector<double> sum;       // per coordinate; zero between steps
   std::vector<int64_t> touched;  // coordinates as they come
   std::vector<int64_t> index;
   std::vector<double> d, eta;
-  size_t n_touched = 0, n_node = 0, n = 0;
+  size_t n_touched = 0, n = 0;
   bool all = false;  // more may come than there are coordinates (a long sequence): no list, all are looked at
 
   INLINE void add(Direction& v, int64_t k, double value) {
@@ -64,46 +64,19 @@ INLINE void end_gathering(Direction& v) {
   }
 }
 
-// The change of eta when weight moves from one labelling to another: f(x_i, from) - f(x_i, to), which is zero where the
-// two agree.
-INLINE void gather_difference(const BatchView& b, int64_t begin, int64_t end, const uint16_t* from, const uint16_t* to,
-                              const double* eta, Direction& v) {
-  const int64_t size = b.matrix_size(), matrix_start = b.n_features * b.lanes;
-  const int64_t tied_start = matrix_start + b.n_matrices() * size;
-  begin_gathering(v, 2 * size_t(b.indptr[end] - b.indptr[begin] + (end - begin) * (b.n_tied + 1 + b.n_edge_features)));
-  for (int64_t t = begin; t < end; t++) {
-    const int64_t a = from[t - begin], c = to[t - begin];
-    if (a == c) continue;
-    for (int64_t k = b.indptr[t]; k < b.indptr[t + 1]; k++) {
-      const int64_t row = int64_t(b.indices[k]) * b.lanes;
-      Direction::add(v, row + a, b.data[k]);
-      Direction::add(v, row + c, -b.data[k]);
-    }
-  }
-  take_gathered(v, eta, 0, matrix_start);
-  v.n_node = v.n;
-  for (int64_t t = begin; t < end; t++) {
-    const int64_t a = from[t - begin], c = to[t - begin];
-    for (int j = 0; j < b.n_tied && a != c; j++) {
-      const double* f = b.label_features + t * b.n_labels * b.n_tied + j;
-      Direction::add(v, tied_start + j, f[a * b.n_tied] - f[c * b.n_tied]);
-    }
-    if (b.parent[t] < 0) continue;
-    const int64_t p = b.parent[t] - begin;
-    if (a == c && from[p] == to[p]) continue;
-    const int64_t cell_from = b.flipped[t] ? a * b.lanes + from[p] : from[p] * b.lanes + a;
-    const int64_t cell_to = b.flipped[t] ? c * b.lanes + to[p] : to[p] * b.lanes + c;
-    const int64_t start = matrix_start + b.edge_type[t] * size;
-    Direction::add(v, start + cell_from, 1);
-    Direction::add(v, start + cell_to, -1);
-    for (int f = 0; f < b.n_edge_features; f++) {
-      const double x = b.edge_features[t * b.n_edge_features + f];
-      const int64_t own = matrix_start + (b.n_edge_types + f) * size;
-      Direction::add(v, own + cell_from, x);
-      Direction::add(v, own + cell_to, -x);
-    }
-  }
-  take_gathered(v, eta, matrix_start, int64_t(v.sum.size()));
+// The change of eta when weight moves from one labelling to another: f(x_i, from) - f(x_i, to). `more(add)` adds what a
+// structure has beyond nodes and edges, at most one feature a node.
+template <class More>
+INLINE void gather_difference(const BatchView& b, const Layout& l, int64_t begin, int64_t end, const uint16_t* from,
+                              const uint16_t* to, const double* eta, Direction& v, More more) {
+  const int64_t per_node = b.n_tied + 1 + b.n_edge_features + (l.siblings < l.tied);
+  begin_gathering(v, 2 * size_t(b.indptr[end] - b.indptr[begin] + (end - begin) * per_node));
+  const auto add = [&](int64_t k, double value) INLINED { Direction::add(v, k, value); };
+  node_differences(b, l, begin, end, from, to, add);
+  take_gathered(v, eta, 0, l.matrices);
+  edge_differences(b, l, begin, end, from, to, add);
+  more(add);
+  take_gathered(v, eta, l.matrices, int64_t(v.sum.size()));
   end_gathering(v);
 }
 
@@ -164,26 +137,13 @@ INLINE double line_search(const Prior& prior, const Direction& v, double gain, d
   return low;  // the largest step known to be inside and uphill
 }
 
-// eta += gamma d, and the weights follow.
-template <class R, class Prior>
-INLINE void move(const BatchView& b, const Prior& prior, const Direction& v, double gamma, double* eta, R* weights) {
-  const int64_t size = b.matrix_size(), matrix_start = b.n_features * b.lanes;
-  const int64_t tied_start = matrix_start + b.n_matrices() * size;
+// eta += gamma d; `set(k, mean)` is told the weights that follow.
+template <class Prior, class Set>
+INLINE void move(const Prior& prior, const Direction& v, double gamma, double* eta, Set set) {
   for (size_t j = 0; j < v.n; j++) {
-    const int64_t k = v.index[j];
     const double moved = v.eta[j] + gamma * v.d[j];
-    eta[k] = moved;
-    const R mean = R(Prior::moments(prior, moved, &v.index[j]).mean);
-    if (j < v.n_node) {
-      weights[k] = mean;
-    } else if (k < tied_start) {  // both orientations of the matrix
-      const int64_t m = (k - matrix_start) / size, cell = (k - matrix_start) % size;
-      R* pair = weights + matrix_start + 2 * m * size;
-      pair[cell] = mean;
-      pair[size + (cell % b.lanes) * b.lanes + cell / b.lanes] = mean;
-    } else {
-      weights[k + b.n_matrices() * size] = mean;
-    }
+    eta[v.index[j]] = moved;
+    set(v.index[j], Prior::moments(prior, moved, &v.index[j]).mean);
   }
 }
 

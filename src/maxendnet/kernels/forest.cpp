@@ -8,21 +8,12 @@ void decode(const BatchView& b, const R* weights, const R* cost, int64_t first, 
             int32_t* labels) {
   Workspace<R> work;
   const Weights<R> w(weights, b);
-  const std::vector<R> zeros(b.lanes, 0);
   std::vector<R> before;
-  std::vector<R> message(b.lanes);
   for (int64_t i = first; i < last; i++) {
     const int64_t begin = b.offsets[i], end = b.offsets[i + 1];
-    prepare(b, w, begin, end, work);
-    R* scores = work.scores.data();
-    if (cost)
-      for (int64_t t = begin; t < end; t++) {
-        const R* row = cost + int64_t(b.y[t]) * b.lanes;
-        add_row(scores + (t - begin) * b.lanes, row, b.lanes);
-      }
-    if (values) before.assign(scores, scores + (end - begin) * b.lanes);
-    max_up<R, false>(b, w.matrix, work.matrices.data(), begin, end, scores, message.data());
-    max_down(b, w.matrix, work.matrices.data(), begin, end, scores, zeros.data(), labels + begin);
+    prepare(b, w, cost, begin, end, work);
+    if (values) before.assign(work.scores.data(), work.scores.data() + (end - begin) * b.lanes);
+    best_labelling(b, w, begin, end, work, labels + begin);
     if (values) values[i] = score_of(b, w.matrix, work.matrices.data(), begin, end, before.data(), labels + begin);
   }
 }
@@ -38,9 +29,10 @@ void max_marginals(const BatchView& b, const double* weights, int64_t first, int
   std::vector<R> beyond(b.lanes), outside(b.lanes);
   for (int64_t i = first; i < last; i++) {
     const int64_t begin = b.offsets[i], end = b.offsets[i + 1];
-    prepare(b, w, begin, end, work);
+    prepare<R>(b, w, nullptr, begin, end, work);
     R *beliefs = work.scores.data(), *results = work.results.data();
-    max_up<R, true>(b, w.matrix, work.matrices.data(), begin, end, beliefs, work.messages.data());
+    MaxPlus<R, true> semiring{b, w.matrix, work.matrices.data(), work.messages.data()};
+    up(b, begin, end, beliefs, semiring);
     double other_trees = 0;  // the best score of the forest, to which every tree adds its own
     for (int64_t k = begin; k < end; k++) {
       const int64_t t = b.order[k], p = b.parent[t], local = t - begin;
@@ -68,80 +60,49 @@ void max_marginals(const BatchView& b, const double* weights, int64_t first, int
 
 void marginals(const BatchView& b, const double* weights, Mode mode, int64_t first, int64_t last, double* values,
                double* node_marginals, double* edge_marginals) {
-  using R = double;
-  Workspace<R> work;
-  Exponentials exps;
-  const Weights<R> w(weights, b);
-  const std::vector<R> zeros(b.lanes, 0);
-  const int n = b.n_labels;
-  std::vector<double> given(n);
-  if (mode == scaled) Exponentials::of_shared(exps, b, w.matrix);
+  const Weights<double> w(weights, b);
+  const int64_t n = b.n_labels;
+  SumProduct<double> s;
+  set_shared(b, mode, w.matrix, s);
   for (int64_t i = first; i < last; i++) {
     const int64_t begin = b.offsets[i], end = b.offsets[i + 1];
-    values[i] = beliefs_up(b, w, mode, zeros.data(), begin, end, work, exps);
+    prepare<double>(b, w, nullptr, begin, end, s.work);
+    values[i] = sum_up(b, begin, end, s);
     if (!node_marginals) continue;
-    const R* beliefs = work.scores.data();
-    R* results = work.results.data();
-    if (mode == scaled)
-      sum_down(b, exps.shared.data(), exps.own.data(), begin, end, beliefs, work.messages.data(), work.ratios.data(),
-               results);
-    for (int64_t k = begin; k < end; k++) {
-      const int64_t t = b.order[k], p = b.parent[t], local = t - begin;
-      const R* belief = beliefs + local * b.lanes;
-      R* result = results + local * b.lanes;
-      if (mode == logarithmic && p < 0) conditional(zeros.data(), belief, n, result);
-      if (p >= 0 && (mode == logarithmic || edge_marginals)) {
-        const R* above = results + (p - begin) * b.lanes;
-        const R* ratio = work.ratios.data() + local * b.lanes;
-        const EdgeMatrix<R> matrix = mode == scaled
-                                         ? edge_matrix<R>(b, exps.shared.data(), exps.own.data(), t, local)
-                                         : edge_matrix<R>(b, w.matrix, work.matrices.data(), t, local);
-        if (mode == logarithmic) std::fill(result, result + b.lanes, 0.0);
-        for (int a = 0; a < n; a++) {
-          const R* row = matrix.by_parent + int64_t(a) * b.lanes;
-          if (mode == logarithmic) conditional(row, belief, n, given.data());
-          for (int c = 0; c < n; c++) {
-            const double joint = mode == logarithmic ? above[a] * given[c] : ratio[a] * row[c] * belief[c];
-            if (mode == logarithmic) result[c] += joint;
-            if (edge_marginals) edge_marginals[(t * n + (b.flipped[t] ? c : a)) * n + (b.flipped[t] ? a : c)] = joint;
-          }
-        }
-      }
-      for (int a = 0; a < n; a++) node_marginals[t * n + a] = result[a];
-    }
+    if (edge_marginals)
+      sum_down(b, begin, end, 0, s, [&](int64_t t, int a, const double* joint) INLINED {
+        for (int c = 0; c < n; c++) edge_marginals[t * n * n + edge_cell(b, n, t, a, c)] = joint[c];
+      });
+    else
+      sum_down(b, begin, end, 0, s, NoRows());
+    for (int64_t t = begin; t < end; t++)
+      std::copy_n(s.work.results.data() + (t - begin) * b.lanes, n, node_marginals + t * n);
   }
 }
 
 // Labels drawn from the roots down; `uniforms` holds one number in [0, 1) for every draw and node.
 void sample(const BatchView& b, const double* weights, Mode mode, const double* uniforms, int64_t n_draws,
             int64_t first, int64_t last, int32_t* labels) {
-  using R = double;
-  Workspace<R> work;
-  Exponentials exps;
-  const Weights<R> w(weights, b);
-  const std::vector<R> zeros(b.lanes, 0), ones(b.lanes, 1);
+  const Weights<double> w(weights, b);
+  const std::vector<double> root(b.lanes, mode == scaled ? 1 : 0);
   const int n = b.n_labels;
   std::vector<double> chance(n);
-  if (mode == scaled) Exponentials::of_shared(exps, b, w.matrix);
+  SumProduct<double> s;
+  set_shared(b, mode, w.matrix, s);
   for (int64_t i = first; i < last; i++) {
     const int64_t begin = b.offsets[i], end = b.offsets[i + 1];
-    beliefs_up(b, w, mode, zeros.data(), begin, end, work, exps);
-    const R* shared = mode == scaled ? exps.shared.data() : w.matrix;
-    const R* own = mode == scaled ? exps.own.data() : work.matrices.data();
-    for (int64_t draw = 0; draw < n_draws; draw++) {
-      int32_t* drawn = labels + draw * b.n_nodes;
-      for (int64_t k = begin; k < end; k++) {
-        const int64_t t = b.order[k], p = b.parent[t], local = t - begin;
-        const R* belief = work.scores.data() + local * b.lanes;
-        const R* row = mode == scaled ? ones.data() : zeros.data();
-        if (p >= 0) row = edge_matrix(b, shared, own, t, local).by_parent + int64_t(drawn[p]) * b.lanes;
-        if (mode == logarithmic)
-          conditional(row, belief, n, chance.data());
-        else
-          for (int a = 0; a < n; a++) chance[a] = row[a] * belief[a];
-        drawn[t] = draw_place(chance.data(), n, uniforms[draw * b.n_nodes + t]);
-      }
-    }
+    prepare<double>(b, w, nullptr, begin, end, s.work);
+    sum_up(b, begin, end, s);
+    for (int64_t draw = 0; draw < n_draws; draw++)
+      label_down(b, s.shared(), s.own(), root.data(), begin, end, labels + draw * b.n_nodes + begin,
+                 [&](int64_t t, const double* row) INLINED {
+                   const double* belief = s.work.scores.data() + (t - begin) * b.lanes;
+                   if (mode == logarithmic)
+                     conditional(row, belief, n, chance.data());
+                   else
+                     for (int a = 0; a < n; a++) chance[a] = row[a] * belief[a];
+                   return draw_place(chance.data(), n, uniforms[draw * b.n_nodes + t]);
+                 });
   }
 }
 
@@ -178,7 +139,7 @@ void top(const BatchView& b, const double* weights, int k, int64_t first, int64_
   };
   for (int64_t i = first; i < last; i++) {
     const int64_t begin = b.offsets[i], end = b.offsets[i + 1], size = end - begin;
-    prepare(b, w, begin, end, work);
+    prepare<double>(b, w, nullptr, begin, end, work);
     joined.assign(size, {});
     current.assign(size, {});
     roots.clear();

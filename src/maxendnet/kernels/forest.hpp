@@ -1,12 +1,12 @@
-// Scores and max-plus on a forest; sums are in sum_product.hpp. A chain is the forest whose node t has parent t - 1, an
-// isolated node is a root without children: one routine serves all. Leaves to roots ("up") collects messages, roots to
-// leaves ("down") reads results.
+// Scores, and the recursions of forests. A chain is the forest whose node t has parent t - 1, an isolated node is a root
+// without children: one routine serves all. Leaves to roots (`up`) collects messages, over a semiring: max-plus is here,
+// sums are in sum_product.hpp. Roots to leaves reads results: labels (`label_down`) or marginals.
 //
 // No back-pointers: on the way down the best child label is recomputed from one row, which is cheaper than storing it.
 #pragma once
 #include <algorithm>
 
-#include "common.hpp"
+#include "features.hpp"
 #include "kernels.hpp"
 
 namespace maxendnet {
@@ -19,16 +19,15 @@ struct Workspace {
   std::vector<R> ratios;    // (n, lanes) marginal of the parent divided by the message
   std::vector<R> results;   // (n, lanes) marginals or max-marginals
   std::vector<R> matrices;  // (n, 2, n_labels, lanes) own matrix of every edge; only with edge features
+  std::vector<R> zeros;     // (lanes)
   std::vector<int32_t> labels;
 
   void fit(int64_t n_nodes, const BatchView& b) {
+    zeros.resize(b.lanes);
     if (n_nodes <= n) return;
     n = n_nodes;
     const size_t size = size_t(n) * b.lanes;
-    scores.resize(size);
-    messages.resize(size);
-    ratios.resize(size);
-    results.resize(size);
+    for (auto* rows : {&scores, &messages, &ratios, &results}) rows->resize(size);
     labels.resize(n);
     if (b.n_edge_features) matrices.resize(size_t(n) * 2 * b.matrix_size());
   }
@@ -43,10 +42,9 @@ struct EdgeMatrix {
 
 template <class R>
 INLINE EdgeMatrix<R> edge_matrix(const BatchView& b, const R* shared, const R* own, int64_t t, int64_t local) {
-  const int64_t size = b.matrix_size();
-  const R* pair = b.n_edge_features ? own + local * 2 * size : shared + int64_t(b.edge_type[t]) * 2 * size;
-  const int flip = b.flipped[t];
-  return {pair + flip * size, pair + (1 - flip) * size};
+  const int64_t size = b.matrix_size(), kind = b.edge_kind(t);
+  const R* pair = b.n_edge_features ? own + local * 2 * size : shared + (kind & ~int64_t(1)) * size;
+  return {pair + (kind & 1) * size, pair + (1 - (kind & 1)) * size};
 }
 
 // ---- scores ---------------------------------------------------------------------------------------------------------
@@ -105,6 +103,19 @@ INLINE void build_matrices(const BatchView& b, const R* shared, int64_t begin, i
   }
 }
 
+// Scores of one example, with its costs if there are some, and the matrices of its edges: ready for a recursion.
+template <class R>
+INLINE void prepare(const BatchView& b, const Weights<R>& w, const R* cost, int64_t begin, int64_t end,
+                    Workspace<R>& work) {
+  work.fit(end - begin, b);
+  R* scores = work.scores.data();
+  score_nodes(b, w, begin, end, scores);
+  for (int64_t t = begin; cost && t < end; t++)
+    add_row(scores + (t - begin) * b.lanes, cost + int64_t(b.y[t]) * b.lanes, b.lanes);
+  forbid(b, begin, end, scores);
+  if (b.n_edge_features) build_matrices(b, w.matrix, begin, end, work.matrices.data());
+}
+
 // Score of a labelling, given the node scores before the up pass has changed them.
 template <class R, class Label>
 INLINE double score_of(const BatchView& b, const R* shared, const R* own, int64_t begin, int64_t end, const R* scores,
@@ -118,6 +129,33 @@ INLINE double score_of(const BatchView& b, const R* shared, const R* own, int64_
                           .by_parent[int64_t(labels[b.parent[t] - begin]) * b.lanes + label]);
   }
   return total;
+}
+
+// ---- recursions -----------------------------------------------------------------------------------------------------
+
+// Node scores become beliefs: own score and all below, joined. `root(belief)` and `join(t, local, belief, above)`, which
+// sends the message of node t to the belief of its parent, are the semiring's.
+template <class R, class Semiring>
+INLINE void up(const BatchView& b, int64_t begin, int64_t end, R* beliefs, Semiring& s) {
+  for (int64_t k = end - 1; k >= begin; k--) {
+    const int64_t t = b.order[k], p = b.parent[t];
+    const R* belief = beliefs + (t - begin) * b.lanes;
+    if (p < 0) s.root(belief);
+    else s.join(t, t - begin, belief, beliefs + (p - begin) * b.lanes);
+  }
+}
+
+// Labels from the roots down: `pick(t, row)` chooses one, where `row` belongs to the label of the parent in the matrix of
+// the edge, or is that of roots.
+template <class R, class Pick>
+INLINE void label_down(const BatchView& b, const R* shared, const R* own, const R* root, int64_t begin, int64_t end,
+                       int32_t* labels, Pick pick) {
+  for (int64_t k = begin; k < end; k++) {
+    const int64_t t = b.order[k], p = b.parent[t];
+    const R* row = root;
+    if (p >= 0) row = edge_matrix(b, shared, own, t, t - begin).by_parent + int64_t(labels[p - begin]) * b.lanes;
+    labels[t - begin] = pick(t, row);
+  }
 }
 
 // ---- max-plus -------------------------------------------------------------------------------------------------------
@@ -151,24 +189,26 @@ INLINE int32_t first_lane(int lanes, R top, Value value) {
   return 0;
 }
 
+// Without kept messages they are all in one row.
 template <class R, bool KeepMessages>
-INLINE void max_up(const BatchView& b, const R* shared, const R* own, int64_t begin, int64_t end, R* beliefs,
-                   R* messages) {
-  for (int64_t k = end - 1; k >= begin; k--) {
-    const int64_t t = b.order[k], p = b.parent[t];
-    if (p < 0) continue;
-    R* message = messages + (KeepMessages ? (t - begin) * b.lanes : 0);
-    const R* belief = beliefs + (t - begin) * b.lanes;
-    const R* matrix = edge_matrix(b, shared, own, t, t - begin).by_child;
+struct MaxPlus {
+  const BatchView& b;
+  const R *shared, *own;
+  R* messages;
+
+  INLINED void root(const R*) {}
+  INLINED void join(int64_t t, int64_t local, const R* belief, R* above) {
+    R* message = messages + (KeepMessages ? local * b.lanes : 0);
+    const R* matrix = edge_matrix(b, shared, own, t, local).by_child;
     FOR_LANES(max_block, R, b.lanes, matrix, belief, b.n_labels, b.lanes, message);
     // Without kept messages only differences between labels matter: keep sums small, or float32 loses them on a long way.
     if (!KeepMessages && std::fabs(message[0]) > 512) {
       const R top = lane_max(message, b.lanes);
       for (int a = 0; a < b.lanes && std::isfinite(top); a++) message[a] -= top;
     }
-    add_row(beliefs + (p - begin) * b.lanes, message, b.lanes);
+    add_row(above, message, b.lanes);
   }
-}
+};
 
 // The first index at which u + v is largest.
 template <class R>
@@ -178,16 +218,17 @@ INLINE int32_t best_label(const R* u, const R* v, int lanes) {
   return first_lane<R>(lanes, lane_max(best), [&](int a) INLINED { return load(u + a) + load(v + a); });
 }
 
+// The labelling with the largest score, after `prepare`.
 template <class R>
-INLINE void max_down(const BatchView& b, const R* shared, const R* own, int64_t begin, int64_t end, const R* beliefs,
-                     const R* zeros, int32_t* labels) {
-  for (int64_t k = begin; k < end; k++) {
-    const int64_t t = b.order[k], p = b.parent[t];
-    const R* row = zeros;
-    if (p >= 0) row = edge_matrix(b, shared, own, t, t - begin).by_parent + int64_t(labels[p - begin]) * b.lanes;
-    // scores that are no numbers equal nothing, and the padding would be found
-    labels[t - begin] = std::min(best_label(row, beliefs + (t - begin) * b.lanes, b.lanes), b.n_labels - 1);
-  }
+INLINE void best_labelling(const BatchView& b, const Weights<R>& w, int64_t begin, int64_t end, Workspace<R>& work,
+                           int32_t* labels) {
+  R *beliefs = work.scores.data(), *own = work.matrices.data();
+  MaxPlus<R, false> semiring{b, w.matrix, own, work.messages.data()};
+  up(b, begin, end, beliefs, semiring);
+  // scores that are no numbers equal nothing, and the padding would be found
+  label_down(b, w.matrix, own, work.zeros.data(), begin, end, labels, [&](int64_t t, const R* row) INLINED {
+    return std::min(best_label(row, beliefs + (t - begin) * b.lanes, b.lanes), b.n_labels - 1);
+  });
 }
 
 }  // namespace maxendnet

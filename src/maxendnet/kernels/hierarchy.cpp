@@ -105,7 +105,6 @@ void hierarchy_sample(const BatchView& b, const HierarchyView& m, const double* 
 void hierarchy_hinge(const BatchView& b, const HierarchyView& m, const double* cost, Slack slack, int64_t first,
                      int64_t last, double* values, double* gradient) {
   Example e;
-  const Gradient g(gradient, b, m);
   std::vector<int32_t> found;
   for (int64_t i = first; i < last; i++) {
     prepare(b, m, cost, i, e);
@@ -116,8 +115,7 @@ void hierarchy_hinge(const BatchView& b, const HierarchyView& m, const double* c
     values[i] = std::max(0.0, score_of(b, m, e, found.data()) - score_of(b, m, e, truth));
     if (!gradient || std::equal(found.begin(), found.end(), truth)) continue;
     const double u = b.weights[i] * slack.slope(values[i]);
-    add_labelling(b, m, e, found.data(), u, true, g);
-    add_labelling(b, m, e, truth, -u, true, g);
+    differences(b, m, e, found.data(), truth, [&](int64_t k, double x) INLINED { gradient[k] += u * x; });
   }
 }
 
@@ -125,17 +123,25 @@ void hierarchy_log(const BatchView& b, const HierarchyView& m, const double* cos
                    int64_t last, double* values, double* costs, double* gradient) {
   Example e;
   const double* reported = counted ? counted : cost;
-  const Gradient g(gradient, b, m);
   for (int64_t i = first; i < last; i++) {
     prepare(b, m, cost, i, e);
     const int32_t* truth = b.y + e.begin;
     values[i] = up<Sum>(b, m, e) - score_of(b, m, e, truth);
     if (!gradient) continue;
     const double u = b.weights[i];
-    sum_down(
-        b, m, e, [&](int64_t t, int parent, int label, double p) INLINED { add_edge(b, g, t, parent, label, u * p); },
-        [&](int64_t cell, double p) INLINED { g.siblings[cell] += u * p; });
-    add_labelling(b, m, e, truth, -u, false, g);
+    const auto on_edge = [&](int64_t t, int parent, int label, double p) INLINED {
+      edge_features(b, m.layout, t, parent, label, [&](int64_t k, double x) INLINED { gradient[k] += u * p * x; });
+    };
+    const auto on_siblings = [&](int64_t cell, double p) INLINED { gradient[m.layout.siblings + cell] += u * p; };
+    sum_down(b, m, e, on_edge, on_siblings);
+    for_cliques(
+        b, e, truth,
+        [&](int64_t t, int parent, int label) INLINED {
+          if (parent >= 0) on_edge(t, parent, label, -1);
+        },
+        [&](int64_t right, int parent, int left_label, int label) INLINED {
+          if (m.siblings) on_siblings(sibling_cell(b, right, parent, left_label, label), -1);
+        });
     double expected = 0;
     for (int64_t k = 0; k < e.size; k++) {
       const int64_t t = e.begin + k;
@@ -144,7 +150,8 @@ void hierarchy_log(const BatchView& b, const HierarchyView& m, const double* cos
         const int label = labels_of(e, k)[j];
         if (reported) expected += marginal[j] * reported[int64_t(b.y[t]) * b.n_labels + label];
         const double residual = marginal[j] - (label == b.y[t] ? 1 : 0);
-        if (std::fabs(residual) > negligible) add_node(b, g, t, label, u * residual);
+        if (std::fabs(residual) > negligible)
+          node_features(b, m.layout, t, label, [&](int64_t k, double x) INLINED { gradient[k] += u * residual * x; });
       }
     }
     if (costs) costs[i] = expected;

@@ -1,20 +1,19 @@
 // Hierarchies: a forest in which neighbouring children are scored together, given the label of their parent, and in
 // which some pairs (label of the parent, label of the child) cannot occur.
 #pragma once
+#include "features.hpp"
 #include "kernels.hpp"
 
 namespace maxendnet {
 
-// A model as the kernels read it. Weights are not padded:
-// [ node (n_features, n_labels) | matrices (n_matrices, n_labels, n_labels), row the parent |
-//   siblings (n_edge_types, n_labels, n_labels, n_labels): parent, left child, right child | tied (n_tied) ]
+// A model as the kernels read it. Weights are laid out as features are, not padded; the rows of matrices are the parents.
 struct HierarchyView {
   const double *node, *matrices, *siblings, *tied;  // siblings: null if the model has no such weights
   // exp(siblings - the largest of their type and label of the parent), and those largest ones (n_edge_types, n_labels);
   // null where the weights are too far apart for that
   const double *table, *shift;
   const uint8_t* forbidden;  // (n_labels, n_labels), row the parent; null if every pair may occur
-  int64_t siblings_offset, tied_offset;
+  Layout layout;
 };
 
 void hierarchy_decode(const BatchView& b, const HierarchyView& m, const double* cost, int64_t first, int64_t last,

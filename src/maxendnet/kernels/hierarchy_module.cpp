@@ -18,13 +18,13 @@ struct HierarchyModel {
       : shape(s), has_siblings(siblings), weights(w), table(t), shift(h), forbidden(f) {
     const int64_t L = s.n_labels, matrices = int64_t(s.n_edge_types) + s.n_edge_features;
     const int64_t n_siblings = siblings ? s.n_edge_types * L * L * L : 0;
-    view.siblings_offset = s.n_features * L + matrices * L * L;
-    view.tied_offset = view.siblings_offset + n_siblings;
-    if (int64_t(w.size()) != view.tied_offset + s.n_tied) throw nb::value_error("weights have the wrong size");
+    Layout& layout = view.layout = {L, s.n_features * L, s.n_features * L + matrices * L * L, 0};
+    layout.tied = layout.siblings + n_siblings;
+    if (int64_t(w.size()) != layout.tied + s.n_tied) throw nb::value_error("weights have the wrong size");
     view.node = w.data();
-    view.matrices = w.data() + s.n_features * L;
-    view.siblings = n_siblings ? w.data() + view.siblings_offset : nullptr;
-    view.tied = w.data() + view.tied_offset;
+    view.matrices = w.data() + layout.matrices;
+    view.siblings = n_siblings ? w.data() + layout.siblings : nullptr;
+    view.tied = w.data() + layout.tied;
     if (!t.is_none() && n_siblings) {
       view.table = sized<double>(t, n_siblings, "table");
       view.shift = sized<double>(h, s.n_edge_types * L, "shift");

@@ -102,7 +102,7 @@ INLINE void prepare(const BatchView& b, const HierarchyView& m, const double* co
     }
     for (int j = 0; b.n_tied && j < n; j++)
       for (int f = 0; f < b.n_tied; f++)
-        score[j] += m.tied[f] * b.label_features[(t * b.n_labels + label[j]) * b.n_tied + f];
+        score[j] += m.tied[f] * tied_values(b, t, label[j])[f];
   }
   e.beliefs = e.scores;
 }
@@ -116,29 +116,23 @@ INLINE double edge_score(const BatchView& b, const HierarchyView& m, int64_t t, 
   return score;
 }
 
-// Where the weights of two neighbours begin, given the label of their parent; the type is that of the right one's edge.
-INLINE int64_t sibling_block(const BatchView& b, int64_t t, int parent) {
-  return (int64_t(b.edge_type[t]) * b.n_labels + parent) * b.n_labels * b.n_labels;
-}
-
 // out[j] = joined over i of x[i] + siblings(i, j), from the left (i) to the right (j); `forward` false: the other way.
 template <class Semiring, bool forward>
 INLINE void across(const BatchView& b, const HierarchyView& m, int64_t right, int parent, const double* x, int n,
                    const int32_t* label, int n_out, const int32_t* label_out, Example& e, double* out) {
-  const int64_t block = sibling_block(b, right, parent);
-  const int L = b.n_labels;
   const double best = largest(x, n);
   if (!(best > nothing)) {
     for (int j = 0; j < n_out; j++) out[j] = nothing;
     return;
   }
   const auto cell = [&](int i, int j) INLINED {
-    return block + (forward ? int64_t(label[i]) * L + label_out[j] : int64_t(label_out[j]) * L + label[i]);
+    return forward ? sibling_cell(b, right, parent, label[i], label_out[j])
+                   : sibling_cell(b, right, parent, label_out[j], label[i]);
   };
   if (Semiring::sums && m.table) {
     double* share = e.scratch.data();
     exp_row(x, best, n, share);
-    const double shift = best + m.shift[int64_t(b.edge_type[right]) * L + parent];
+    const double shift = best + m.shift[int64_t(b.edge_type[right]) * b.n_labels + parent];
     for (int j = 0; j < n_out; j++) {
       double total = 0;
       for (int i = 0; i < n; i++) total += share[i] * m.table[cell(i, j)];
@@ -243,7 +237,7 @@ INLINE void label_down(const BatchView& b, const HierarchyView& m, Example& e, i
       for (int j = 0; j < e.lanes; j++) x[j] = alpha[j];
       if (m.siblings && k + 1 < n_children) {
         const int64_t right = e.children[first + k + 1];
-        const double* weights = m.siblings + sibling_block(b, e.begin + right, labels[p]) + labels[right];
+        const double* weights = m.siblings + sibling_cell(b, e.begin + right, labels[p], 0, labels[right]);
         for (int j = 0; j < n; j++) x[j] += weights[int64_t(labels_of(e, c)[j]) * b.n_labels];
       }
       labels[c] = labels_of(e, c)[pick(e.begin + c, x, n)];
@@ -295,7 +289,6 @@ INLINE void sum_down(const BatchView& b, const HierarchyView& m, Example& e, OnE
         const double *before = row_of(e.alpha, e, k - 1), *own = row_of(e.own, e, k);
         for (int j = 0; j < e.lanes; j++) x[j] = j < n ? own[j] + beta[j] : nothing;
         const double most_left = largest(before, n_left), most = largest(x, n);
-        const int64_t block = sibling_block(b, e.begin + c, parent);
         exp_row(before, most_left, n_left, e.other.data());
         exp_row(x, most, n, e.scratch.data());
         const double scale = most_left + most - total;
@@ -303,7 +296,7 @@ INLINE void sum_down(const BatchView& b, const HierarchyView& m, Example& e, OnE
             m.table ? result[a] * std::exp(scale + m.shift[int64_t(b.edge_type[e.begin + c]) * L + parent]) : 0;
         for (int i = 0; i < n_left; i++)
           for (int j = 0; j < n; j++) {
-            const int64_t cell = block + int64_t(left_label[i]) * L + label[j];
+            const int64_t cell = sibling_cell(b, e.begin + c, parent, left_label[i], label[j]);
             // without a table a share may be lost that the weight would have brought back: in one exponential
             const double joint = m.table ? factor * e.other[i] * m.table[cell] * e.scratch[j]
                                          : result[a] * std::exp(before[i] + m.siblings[cell] + x[j] - total);

@@ -101,118 +101,38 @@ INLINE double expected_score(const BatchView& b, const double* shared, const dou
 
 // What one example needs: scores, log Z, and if asked the marginals of p(y|x; w).
 struct Model {
-  Workspace<double> work;
-  Exponentials exps;
-  std::vector<double> plain, zeros, given, node, edge;
+  SumProduct<double> sums;
+  std::vector<double> plain, edge;
   double log_partition = 0;
 
-  Model(const BatchView& b) : zeros(b.lanes, 0), given(b.n_labels) {}
-  Marginals marginals() { return {node.data(), edge.data()}; }
-
-  INLINE void look(Model& m, const BatchView& b, const Weights<double>& w, Mode mode, int64_t begin, int64_t end) {
-    Workspace<double>& work = m.work;
-    work.fit(end - begin, b);
-    score_nodes(b, w, begin, end, work.scores.data());
-    m.plain.assign(work.scores.data(), work.scores.data() + (end - begin) * b.lanes);
-    m.log_partition = beliefs_up(b, w, mode, m.zeros.data(), begin, end, work, m.exps);
-  }
-  INLINE void find_marginals(Model& m, const BatchView& b, const Weights<double>& w, Mode mode, int64_t begin,
-                             int64_t end) {
-    const int64_t size = b.matrix_size(), n_nodes = end - begin;
-    Workspace<double>& work = m.work;
-    m.node.assign(size_t(n_nodes) * b.lanes, 0);
-    m.edge.resize(std::max(m.edge.size(), size_t(n_nodes) * size));
-    if (mode == scaled)
-      sum_down(b, m.exps.shared.data(), m.exps.own.data(), begin, end, work.scores.data(), work.messages.data(),
-               work.ratios.data(), m.node.data());
-    for (int64_t k = begin; k < end; k++) {
-      const int64_t t = b.order[k], p = b.parent[t], local = t - begin;
-      const double* belief = work.scores.data() + local * b.lanes;
-      double* result = m.node.data() + local * b.lanes;
-      if (p < 0) {
-        if (mode == logarithmic) conditional(m.zeros.data(), belief, b.n_labels, result);
-        continue;
-      }
-      const EdgeMatrix<double> matrix = mode == scaled
-                                            ? edge_matrix<double>(b, m.exps.shared.data(), m.exps.own.data(), t, local)
-                                            : edge_matrix<double>(b, w.matrix, work.matrices.data(), t, local);
-      const double *above = m.node.data() + (p - begin) * b.lanes, *ratio = work.ratios.data() + local * b.lanes;
-      for (int a = 0; a < b.n_labels; a++) {
-        const double* row = matrix.by_parent + int64_t(a) * b.lanes;
-        double* joint = m.edge.data() + local * size + int64_t(a) * b.lanes;
-        if (mode == scaled) {
-          for (int c = 0; c < b.lanes; c += width<double>)
-            store(joint + c, ratio[a] * load(row + c) * load(belief + c));
-        } else {
-          conditional(row, belief, b.n_labels, m.given.data());
-          for (int c = 0; c < b.lanes; c++) joint[c] = c < b.n_labels ? above[a] * m.given[c] : 0;
-          for (int c = 0; c < b.n_labels; c++) result[c] += joint[c];
-        }
-      }
-    }
-  }
+  Marginals marginals() { return {sums.work.results.data(), edge.data()}; }
 };
 
-// E_d f for marginals d of one example: rows of labels for the features it has, and matrices.
-struct Features {
-  std::vector<int32_t> slot;  // per feature: its row below, or -1
-  std::vector<int64_t> found;
-  std::vector<double> rows, matrices, tied;
-  std::vector<uint8_t> used;  // matrices that are not 0
+INLINE void look(const BatchView& b, const Weights<double>& w, int64_t begin, int64_t end, Model& m) {
+  Workspace<double>& work = m.sums.work;
+  work.fit(end - begin, b);
+  score_nodes(b, w, begin, end, work.scores.data());
+  m.plain.assign(work.scores.data(), work.scores.data() + (end - begin) * b.lanes);
+  forbid(b, begin, end, work.scores.data());
+  if (b.n_edge_features) build_matrices(b, w.matrix, begin, end, work.matrices.data());
+  m.log_partition = sum_up(b, begin, end, m.sums);
+}
 
-  Features(const BatchView& b)
-      : slot(size_t(b.n_features), -1), matrices(size_t(b.n_matrices() * b.matrix_size())), tied(b.n_tied),
-        used(b.n_matrices()) {}
+INLINE void find_marginals(const BatchView& b, int64_t begin, int64_t end, Model& m) {
+  m.edge.resize(std::max(m.edge.size(), size_t((end - begin) * b.matrix_size())));
+  sum_down(b, begin, end, 0, m.sums, [&](int64_t t, int a, const double* joint) INLINED {
+    std::copy_n(joint, b.lanes, m.edge.data() + (t - begin) * b.matrix_size() + int64_t(a) * b.lanes);
+  });
+}
 
-  INLINE void gather(Features& v, const BatchView& b, int64_t begin, int64_t end, const Marginals& d) {
-    const int lanes = b.lanes, n = b.n_labels;
-    const int64_t size = b.matrix_size();
-    for (int64_t j : v.found) v.slot[j] = -1;
-    v.found.clear();
-    for (int64_t k = b.indptr[begin]; k < b.indptr[end]; k++)
-      if (v.slot[b.indices[k]] < 0) {
-        v.slot[b.indices[k]] = int32_t(v.found.size());
-        v.found.push_back(b.indices[k]);
-      }
-    v.rows.assign(v.found.size() * lanes, 0);
-    for (size_t m = 0; m < v.used.size(); m++)
-      if (v.used[m]) std::fill_n(v.matrices.data() + m * size, size, 0.0);
-    std::fill(v.used.begin(), v.used.end(), 0);
-    std::fill(v.tied.begin(), v.tied.end(), 0);
-    for (int64_t t = begin; t < end; t++) {
-      const double *node = d.node + (t - begin) * lanes, *edge = d.edge + (t - begin) * size;
-      for (int64_t k = b.indptr[t]; k < b.indptr[t + 1]; k++) {
-        double* row = v.rows.data() + int64_t(v.slot[b.indices[k]]) * lanes;
-        const double x = b.data[k];
-        for (int a = 0; a < lanes; a += width<double>) store(row + a, load(row + a) + x * load(node + a));
-      }
-      for (int a = 0; b.n_tied && a < n; a++)
-        for (int j = 0; j < b.n_tied; j++) v.tied[j] += node[a] * b.label_features[(t * n + a) * b.n_tied + j];
-      if (b.parent[t] < 0) continue;
-      for (int f = -1; f < b.n_edge_features; f++) {
-        const int m = f < 0 ? b.edge_type[t] : b.n_edge_types + f;
-        const double x = f < 0 ? 1 : b.edge_features[t * b.n_edge_features + f];
-        double* out = v.matrices.data() + m * size;
-        v.used[m] = 1;
-        if (!b.flipped[t]) {
-          for (int64_t k = 0; k < size; k += width<double>) store(out + k, load(out + k) + x * load(edge + k));
-        } else {
-          for (int a = 0; a < n; a++)
-            for (int c = 0; c < n; c++) out[int64_t(c) * lanes + a] += x * edge[int64_t(a) * lanes + c];
-        }
-      }
-    }
+// E_d f for marginals d of one example.
+INLINE void expect(const BatchView& b, int64_t begin, int64_t end, const Marginals& d, Expectation& v) {
+  clear(b, begin, end, v);
+  for (int64_t t = begin; t < end; t++) {
+    add_node(b, t, d.node + (t - begin) * b.lanes, v);
+    if (b.parent[t] >= 0) add_edge(b, t, d.edge + (t - begin) * b.matrix_size(), v);
   }
-  // f(first coordinate of eta, values, how many) for each stretch that is not 0
-  template <class F>
-  INLINE void each(Features& v, const BatchView& b, F f) {
-    const int64_t size = b.matrix_size(), start = b.n_features * b.lanes;
-    for (size_t j = 0; j < v.found.size(); j++) f(v.found[j] * b.lanes, v.rows.data() + j * b.lanes, int64_t(b.lanes));
-    for (int m = 0; m < b.n_matrices(); m++)
-      if (v.used[m]) f(start + m * size, v.matrices.data() + m * size, size);
-    f(start + b.n_matrices() * size, v.tied.data(), int64_t(b.n_tied));
-  }
-};
+}
 
 // The step in [0, 1] from q towards p (d = p - q) that maximises the dual: Newton on its slope, inside a bracket.
 // `size` is C u_i, `gain` the rise of the expected score, `curve` the curvature by the prior.
@@ -252,22 +172,21 @@ void sdca(const BatchView& b, const double* variance, const double* mean, double
           double* eta, const int64_t* picks, int64_t n_picks, double* node, double* edge, double* gaps) {
   const Weights<double> w(weights, b);
   const int lanes = b.lanes;
-  const int64_t size = b.matrix_size(), matrix_start = b.n_features * lanes;
-  const int64_t tied_start = matrix_start + b.n_matrices() * size;
-  Model model(b);
-  Features change(b);
+  const int64_t size = b.matrix_size();
+  Model model;
+  Expectation change(b);
   std::vector<double> shares;
-  if (mode == scaled) Exponentials::of_shared(model.exps, b, w.matrix);
+  set_shared(b, mode, w.matrix, model.sums);
   for (int64_t pick = 0; pick < n_picks; pick++) {
     const int64_t i = picks[pick], begin = b.offsets[i], end = b.offsets[i + 1], n = end - begin;
     const double weight = C * b.weights[i];
     gaps[i] = 0;
     if (n == 0 || weight == 0) continue;
     const Marginals q = of_example(b, node, edge, begin);
-    Model::look(model, b, w, mode, begin, end);
-    Model::find_marginals(model, b, w, mode, begin, end);
+    look(b, w, begin, end, model);
+    find_marginals(b, begin, end, model);
     count_edges(b, begin, end, shares);
-    const double* own = model.work.matrices.data();
+    const double* own = model.sums.work.matrices.data();
     const double before = expected_score(b, w.matrix, own, begin, end, model.plain.data(), q);
     gaps[i] = std::max(0.0, weight * (model.log_partition - before - entropy(b, begin, end, q, shares.data())));
     const Marginals d = model.marginals();
@@ -277,9 +196,9 @@ void sdca(const BatchView& b, const double* variance, const double* mean, double
         for (int64_t k = (t - begin) * size; k < (t - begin + 1) * size; k += width<double>)
           store(d.edge + k, load(d.edge + k) - load(q.edge + k));
     const double gain = expected_score(b, w.matrix, own, begin, end, model.plain.data(), d);
-    Features::gather(change, b, begin, end, d);
+    expect(b, begin, end, d, change);
     double curve = 0;
-    Features::each(change, b, [&](int64_t k, const double* x, int64_t m) INLINED {
+    each_stretch(b, change, [&](int64_t k, const double* x, int64_t m) INLINED {
       for (int64_t j = 0; j < m; j++) curve += variance[k + j] * x[j] * x[j];
     });
     curve *= weight * weight;
@@ -291,40 +210,27 @@ void sdca(const BatchView& b, const double* variance, const double* mean, double
       if (b.parent[t] >= 0)
         for (int64_t k = (t - begin) * size; k < (t - begin + 1) * size; k += width<double>)
           store(q.edge + k, load(q.edge + k) + gamma * load(d.edge + k));
-    Features::each(change, b, [&](int64_t k, const double* x, int64_t m) INLINED {
+    each_stretch(b, change, [&](int64_t k, const double* x, int64_t m) INLINED {
       for (int64_t j = 0; j < m; j++) eta[k + j] -= gamma * weight * x[j];
-      if (k < matrix_start) {
-        for (int64_t j = 0; j < m; j++) weights[k + j] = mean[k + j] + variance[k + j] * eta[k + j];
-      } else if (k < tied_start) {  // both orientations of the matrix
-        double* pair = weights + matrix_start + 2 * (k - matrix_start);
-        for (int a = 0; a < b.n_labels; a++)
-          for (int c = 0; c < b.n_labels; c++) {
-            const int64_t cell = int64_t(a) * lanes + c;
-            const double value = mean[k + cell] + variance[k + cell] * eta[k + cell];
-            pair[cell] = pair[size + int64_t(c) * lanes + a] = value;
-          }
-      } else {
-        for (int64_t j = 0; j < m; j++)
-          weights[k + b.n_matrices() * size + j] = mean[k + j] + variance[k + j] * eta[k + j];
-      }
+      set_stretch(b, change.layout, k, weights, [&](int64_t j) INLINED { return mean[j] + variance[j] * eta[j]; });
     });
-    for (int m = 0; m < b.n_edge_types && mode == scaled; m++)
-      if (change.used[m]) Exponentials::of_type(model.exps, b, m, w.matrix);
+    for (int m = 0; m < b.n_edge_types && mode == scaled && !b.n_edge_features; m++)
+      if (change.used[m]) set_type(b, m, model.sums);
   }
 }
 
 void sdca_look(const BatchView& b, const double* weights, double C, Mode mode, int64_t first, int64_t last,
                double* node, double* edge, double* losses, double* entropies, double* gaps) {
   const Weights<double> w(weights, b);
-  Model model(b);
+  Model model;
   std::vector<double> shares;
-  if (mode == scaled) Exponentials::of_shared(model.exps, b, w.matrix);
+  set_shared(b, mode, w.matrix, model.sums);
   for (int64_t i = first; i < last; i++) {
     const int64_t begin = b.offsets[i], end = b.offsets[i + 1];
     const Marginals q = of_example(b, node, edge, begin);
-    Model::look(model, b, w, mode, begin, end);
+    look(b, w, begin, end, model);
     count_edges(b, begin, end, shares);
-    const double *own = model.work.matrices.data(), *plain = model.plain.data();
+    const double *own = model.sums.work.matrices.data(), *plain = model.plain.data();
     losses[i] = model.log_partition - score_of(b, w.matrix, own, begin, end, plain, b.y + begin);
     entropies[i] = entropy(b, begin, end, q, shares.data());
     gaps[i] = model.log_partition - expected_score(b, w.matrix, own, begin, end, plain, q) - entropies[i];
@@ -333,12 +239,12 @@ void sdca_look(const BatchView& b, const double* weights, double C, Mode mode, i
 }
 
 void sdca_features(const BatchView& b, int64_t first, int64_t last, double* node, double* edge, double* total) {
-  Features found(b);
+  Expectation found(b);
   for (int64_t i = first; i < last; i++) {
     const int64_t begin = b.offsets[i], end = b.offsets[i + 1];
-    Features::gather(found, b, begin, end, of_example(b, node, edge, begin));
+    expect(b, begin, end, of_example(b, node, edge, begin), found);
     const double weight = b.weights[i];
-    Features::each(found, b, [&](int64_t k, const double* x, int64_t m) INLINED {
+    each_stretch(b, found, [&](int64_t k, const double* x, int64_t m) INLINED {
       for (int64_t j = 0; j < m; j++) total[k + j] += weight * x[j];
     });
   }

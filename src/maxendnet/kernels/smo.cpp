@@ -28,17 +28,10 @@ void look(const BatchView& b, const double* weights, const double* cost, int64_t
   const int64_t begin = b.offsets[i], end = b.offsets[i + 1], n = end - begin;
   const int lanes = b.lanes;
   const Weights<double> w(weights, b);
-  const std::vector<double> zeros(lanes, 0.0);
-  c.work.fit(n, b);
-  double *scores = c.work.scores.data(), *own = c.work.matrices.data();
-  score_nodes(b, w, begin, end, scores);
-  forbid(b, begin, end, scores);
-  if (b.n_edge_features) build_matrices(b, w.matrix, begin, end, own);
-  for (int64_t t = begin; t < end; t++)
-    add_row(scores + (t - begin) * lanes, cost + int64_t(b.y[t]) * lanes, lanes);
-  c.plain.assign(scores, scores + n * lanes);
-  max_up<double, false>(b, w.matrix, own, begin, end, scores, c.work.messages.data());
-  max_down(b, w.matrix, own, begin, end, scores, zeros.data(), c.work.labels.data());
+  prepare(b, w, cost, begin, end, c.work);
+  const double* own = c.work.matrices.data();
+  c.plain.assign(c.work.scores.data(), c.work.scores.data() + n * lanes);
+  best_labelling(b, w, begin, end, c.work, c.work.labels.data());
   c.best.assign(c.work.labels.begin(), c.work.labels.begin() + n);
   c.top = score_of(b, w.matrix, own, begin, end, c.plain.data(), c.best.data());
 
@@ -123,10 +116,11 @@ void move_marginals(const BatchView& b, int64_t begin, int64_t end, double gamma
 template <class Prior>
 INLINE double step_of(const BatchView& b, const Prior& prior, int64_t begin, int64_t end, double gain, double limit,
                       double* eta, double* weights, Visit& c) {
-  Direction& v = c.v;
-  gather_difference(b, begin, end, c.worst.data(), c.best.data(), eta, v);
-  const double gamma = line_search(prior, v, gain, limit);
-  if (gamma > 0) move(b, prior, v, gamma, eta, weights);
+  const Layout layout = padded_layout(b);
+  gather_difference(b, layout, begin, end, c.worst.data(), c.best.data(), eta, c.v, [](auto) {});
+  const double gamma = line_search(prior, c.v, gain, limit);
+  if (gamma > 0)
+    move(prior, c.v, gamma, eta, [&](int64_t k, double mean) INLINED { set_weight(b, layout, k, mean, weights); });
   return gamma;
 }
 
@@ -135,7 +129,7 @@ INLINE double step_of(const BatchView& b, const Prior& prior, int64_t begin, int
 void smo(const BatchView& b, const KernelPrior& prior, double C, double* weights, double* eta, const double* cost,
          const int64_t* picks, int64_t n_picks, int rounds, CliqueMarginals& q, double* gaps) {
   Visit c;
-  c.v.sum.assign(size_t(b.n_features * b.lanes + b.n_matrices() * b.matrix_size() + b.n_tied), 0);
+  c.v.sum.assign(size_t(padded_layout(b).tied + b.n_tied), 0);
   for (int64_t pick = 0; pick < n_picks; pick++) {
     const int64_t i = picks[pick], begin = b.offsets[i], end = b.offsets[i + 1];
     const double size = C * b.weights[i];

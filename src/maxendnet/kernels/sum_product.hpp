@@ -1,5 +1,7 @@
 // Sum-product on a forest: log Z and marginals, with scaled probabilities or with logarithms.
 #pragma once
+#include <type_traits>
+
 #include "forest.hpp"
 
 namespace maxendnet {
@@ -72,63 +74,27 @@ struct LogScale {
   double total() const { return log + std::log(product); }
 };
 
-// Up: node scores become beliefs, scaled to sum one; returns log Z. `exp_shared` and `shift` come from exp_matrix.
+// Beliefs are probabilities, scaled to sum one.
 template <class R>
-INLINE double sum_up(const BatchView& b, const R* exp_shared, const R* exp_own, const double* shift_shared,
-                     const double* shift_own, int64_t begin, int64_t end, R* beliefs, R* messages) {
+struct ScaledSum {
+  const BatchView& b;
+  const R *shared, *own;  // matrices, from exp_matrix, and what it took out of them
+  const double *shift_shared, *shift_own;
+  R* messages;
   LogScale scale;
-  for (int64_t t = begin; t < end; t++) {
-    R* s = beliefs + (t - begin) * b.lanes;
-    const R top = lane_max(s, b.lanes);
-    scale.log += double(top);
-    for (int a = 0; a < b.lanes; a += width<R>) store(s + a, exp_negative(load(s + a) - top));
-  }
-  for (int64_t k = end - 1; k >= begin; k--) {
-    const int64_t t = b.order[k], p = b.parent[t];
-    const R* belief = beliefs + (t - begin) * b.lanes;
-    if (p < 0) {
-      LogScale::multiply(scale, double(lane_sum(belief, b.lanes)));
-      continue;
-    }
-    R* message = messages + (t - begin) * b.lanes;
-    const R* matrix = edge_matrix(b, exp_shared, exp_own, t, t - begin).by_child;
-    FOR_LANES(product_block, R, b.lanes, matrix, belief, b.n_labels, b.lanes, message);
-    R* target = beliefs + (p - begin) * b.lanes;
-    multiply_row(target, message, b.lanes);
-    const R c = lane_sum(target, b.lanes);
-    scale_row(target, c > 0 ? R(1) / c : R(0), b.lanes);
-    LogScale::multiply(scale, double(c));
-    scale.log += b.n_edge_features ? shift_own[t - begin] : shift_shared[b.edge_type[t]];
-  }
-  return scale.total();
-}
 
-// Down: marginals, and the ratios r such that the marginal of an edge is r[parent] * matrix[parent, child] * belief[child].
-template <class R>
-INLINE void sum_down(const BatchView& b, const R* exp_shared, const R* exp_own, int64_t begin, int64_t end,
-                     const R* beliefs, const R* messages, R* ratios, R* marginals) {
-  for (int64_t k = begin; k < end; k++) {
-    const int64_t t = b.order[k], p = b.parent[t];
-    const R* belief = beliefs + (t - begin) * b.lanes;
-    R* marginal = marginals + (t - begin) * b.lanes;
-    if (p < 0) {
-      const R c = lane_sum(belief, b.lanes);
-      const R inverse = c > 0 ? R(1) / c : R(0);
-      for (int a = 0; a < b.lanes; a += width<R>) store(marginal + a, load(belief + a) * inverse);
-      continue;
-    }
-    const R* message = messages + (t - begin) * b.lanes;
-    const R* above = marginals + (p - begin) * b.lanes;
-    R* ratio = ratios + (t - begin) * b.lanes;
-    for (int a = 0; a < b.lanes; a += width<R>) {
-      const V<R> m = load(message + a), q = load(above + a) / m;
-      store(ratio + a, m > R(0) ? q : V<R>{});
-    }
-    const R* matrix = edge_matrix(b, exp_shared, exp_own, t, t - begin).by_parent;
-    FOR_LANES(product_block, R, b.lanes, matrix, ratio, b.n_labels, b.lanes, marginal);
-    multiply_row(marginal, belief, b.lanes);
+  INLINED void root(const R* belief) { LogScale::multiply(scale, double(lane_sum(belief, b.lanes))); }
+  INLINED void join(int64_t t, int64_t local, const R* belief, R* above) {
+    R* message = messages + local * b.lanes;
+    const R* matrix = edge_matrix(b, shared, own, t, local).by_child;
+    FOR_LANES(product_block, R, b.lanes, matrix, belief, b.n_labels, b.lanes, message);
+    multiply_row(above, message, b.lanes);
+    const R c = lane_sum(above, b.lanes);
+    scale_row(above, c > 0 ? R(1) / c : R(0), b.lanes);
+    LogScale::multiply(scale, double(c));
+    scale.log += b.n_edge_features ? shift_own[local] : shift_shared[b.edge_type[t]];
   }
-}
+};
 
 // ---- sum-product, in logarithms: slower, for scores so far apart that the scaled form would underflow ------------------
 
@@ -164,22 +130,17 @@ INLINE double log_sum_row(const R* u, const R* v, int n) {
 }
 
 template <class R>
-INLINE double log_up(const BatchView& b, const R* shared, const R* own, const R* zeros, int64_t begin, int64_t end,
-                     R* beliefs) {
-  double total = 0;
-  for (int64_t k = end - 1; k >= begin; k--) {
-    const int64_t t = b.order[k], p = b.parent[t];
-    const R* belief = beliefs + (t - begin) * b.lanes;
-    if (p < 0) {
-      total += log_sum_row(belief, zeros, b.n_labels);
-      continue;
-    }
-    const R* matrix = edge_matrix(b, shared, own, t, t - begin).by_parent;
-    R* target = beliefs + (p - begin) * b.lanes;
-    for (int a = 0; a < b.n_labels; a++) target[a] += R(log_sum_row(matrix + int64_t(a) * b.lanes, belief, b.n_labels));
+struct LogSum {
+  const BatchView& b;
+  const R *shared, *own, *zeros;
+  double total;
+
+  INLINED void root(const R* belief) { total += log_sum_row(belief, zeros, b.n_labels); }
+  INLINED void join(int64_t t, int64_t local, const R* belief, R* above) {
+    const R* matrix = edge_matrix(b, shared, own, t, local).by_parent;
+    for (int a = 0; a < b.n_labels; a++) above[a] += R(log_sum_row(matrix + int64_t(a) * b.lanes, belief, b.n_labels));
   }
-  return total;
-}
+};
 
 // Conditional distribution of a node given the label of its parent (or of a root), from log beliefs. Normalised by
 // division: beside a large score the logarithm of a sum would drown.
@@ -200,56 +161,125 @@ INLINE void conditional(const R* row, const R* belief, int n, double* out) {
   for (int a = 0; a < n; a++) out[a] /= sum;
 }
 
-// ---- the up pass, in either mode --------------------------------------------------------------------------------------
+// ---- both, up and down ------------------------------------------------------------------------------------------------
 
-// Scores of one example and the matrices of its edges, ready for a recursion.
+// One example after the other, in the chosen mode: `prepare` its scores in `work`, go up, then down as often as wanted.
 template <class R>
-INLINE void prepare(const BatchView& b, const Weights<R>& w, int64_t begin, int64_t end, Workspace<R>& work) {
-  work.fit(end - begin, b);
-  score_nodes(b, w, begin, end, work.scores.data());
-  forbid(b, begin, end, work.scores.data());
-  if (b.n_edge_features) build_matrices(b, w.matrix, begin, end, work.matrices.data());
-}
+struct SumProduct {
+  Mode mode = scaled;
+  Workspace<R> work;
+  const R* plain = nullptr;  // matrices of edge types, as they are
+  // mode `scaled`: exponentials of the matrices, and what was taken out of them
+  std::vector<R> exp_shared, exp_own;
+  std::vector<double> shift_shared, shift_own;
+  std::vector<double> joint;  // (lanes) a row of an edge's marginals
 
-// Shared matrices exponentiated once per call, those of single edges once per example.
-struct Exponentials {
-  std::vector<double> shared, own, shift_shared, shift_own;
-  INLINE void of_shared(Exponentials& e, const BatchView& b, const double* matrices) {
-    const int64_t size = b.matrix_size();
-    e.shared.resize(size_t(b.n_edge_types) * 2 * size);
-    e.shift_shared.resize(b.n_edge_types);
-    for (int m = 0; m < b.n_edge_types; m++) of_type(e, b, m, matrices);
-  }
-  INLINE void of_type(Exponentials& e, const BatchView& b, int m, const double* matrices) {
-    for (int side = 0; side < 2; side++) {
-      const int64_t k = (2 * int64_t(m) + side) * b.matrix_size();
-      e.shift_shared[m] = exp_matrix(matrices + k, b.n_labels, b.lanes, e.shared.data() + k);
-    }
-  }
-  INLINE void of_edges(Exponentials& e, const BatchView& b, int64_t begin, int64_t end, const double* matrices) {
-    const int64_t pair = 2 * b.matrix_size();
-    e.own.resize(std::max(e.own.size(), size_t(end - begin) * pair));
-    e.shift_own.resize(std::max(e.shift_own.size(), size_t(end - begin)));
-    for (int64_t t = begin; t < end; t++) {
-      if (b.parent[t] < 0) continue;
-      for (int side = 0; side < 2; side++) {
-        const int64_t k = (t - begin) * pair + side * (pair / 2);
-        e.shift_own[t - begin] = exp_matrix(matrices + k, b.n_labels, b.lanes, e.own.data() + k);
-      }
-    }
-  }
+  const R* shared() const { return mode == scaled ? exp_shared.data() : plain; }
+  const R* own() const { return mode == scaled ? exp_own.data() : work.matrices.data(); }
 };
 
-// Beliefs after the up pass, in the chosen mode; log Z. With mode `scaled` the beliefs are probabilities up to scale,
-// with `logarithmic` they are logarithms. A function of its own: inlined into its callers it breaks GCC 12 (for x86-64-v4).
-inline double beliefs_up(const BatchView& b, const Weights<double>& w, Mode mode, const double* zeros, int64_t begin,
-                         int64_t end, Workspace<double>& work, Exponentials& exps) {
-  prepare(b, w, begin, end, work);
-  if (mode == logarithmic)
-    return log_up(b, w.matrix, work.matrices.data(), zeros, begin, end, work.scores.data());
-  if (b.n_edge_features) Exponentials::of_edges(exps, b, begin, end, work.matrices.data());
-  return sum_up(b, exps.shared.data(), exps.own.data(), exps.shift_shared.data(), exps.shift_own.data(), begin, end,
-                work.scores.data(), work.messages.data());
+// Both orientations of the matrix of an edge type, after its weights have changed.
+template <class R>
+INLINE void set_type(const BatchView& b, int m, SumProduct<R>& s) {
+  for (int64_t k = 2 * m * b.matrix_size(), side = 0; side < 2; side++, k += b.matrix_size())
+    s.shift_shared[m] = exp_matrix(s.plain + k, b.n_labels, b.lanes, s.exp_shared.data() + k);
+}
+
+template <class R>
+INLINE void set_shared(const BatchView& b, Mode mode, const R* matrices, SumProduct<R>& s) {
+  s.mode = mode;
+  s.plain = matrices;
+  s.joint.assign(b.lanes, 0.0);
+  if (mode == logarithmic || b.n_edge_features) return;
+  s.exp_shared.resize(size_t(b.n_edge_types) * 2 * b.matrix_size());
+  s.shift_shared.resize(b.n_edge_types);
+  for (int m = 0; m < b.n_edge_types; m++) set_type(b, m, s);
+}
+
+// Scores become beliefs, up to scale or as logarithms; log Z. A function of its own: inlined into its callers it breaks
+// GCC 12 (for x86-64-v4).
+template <class R>
+double sum_up(const BatchView& b, int64_t begin, int64_t end, SumProduct<R>& s) {
+  Workspace<R>& work = s.work;
+  R* beliefs = work.scores.data();
+  if (s.mode == logarithmic) {
+    LogSum<R> semiring{b, s.shared(), s.own(), work.zeros.data(), 0.0};
+    up(b, begin, end, beliefs, semiring);
+    return semiring.total;
+  }
+  if (b.n_edge_features) {
+    const int64_t size = b.matrix_size();
+    s.exp_own.resize(std::max(s.exp_own.size(), size_t(end - begin) * 2 * size));
+    s.shift_own.resize(std::max(s.shift_own.size(), size_t(end - begin)));
+    for (int64_t t = begin; t < end; t++)
+      for (int side = 0; side < 2 && b.parent[t] >= 0; side++) {
+        const int64_t k = (2 * (t - begin) + side) * size;
+        s.shift_own[t - begin] = exp_matrix(work.matrices.data() + k, b.n_labels, b.lanes, s.exp_own.data() + k);
+      }
+  }
+  ScaledSum<R> semiring{b, s.shared(), s.own(), s.shift_shared.data(), s.shift_own.data(), work.messages.data(), {}};
+  for (int64_t t = begin; t < end; t++) {
+    R* row = beliefs + (t - begin) * b.lanes;
+    const R top = lane_max(row, b.lanes);
+    semiring.scale.log += double(top);
+    for (int a = 0; a < b.lanes; a += width<R>) store(row + a, exp_negative(load(row + a) - top));
+  }
+  up(b, begin, end, beliefs, semiring);
+  return semiring.scale.total();
+}
+
+struct NoRows {
+  void operator()(int64_t, int, const double*) const {}
+};
+
+// Marginals of all nodes, in `results`. on_row(t, a, p) gets those of the edge above t where the parent has label a, in a
+// row of `lanes`. In mode `logarithmic`, labels of parents with a probability below `least` have no row. In mode `scaled`,
+// `ratios` are such that the marginal of an edge is ratio[parent] * matrix[parent, child] * belief[child].
+template <class R, class OnRow>
+INLINE void sum_down(const BatchView& b, int64_t begin, int64_t end, double least, SumProduct<R>& s, OnRow on_row) {
+  const R *beliefs = s.work.scores.data(), *shared = s.shared(), *own = s.own();
+  R* marginals = s.work.results.data();
+  double* joint = s.joint.data();
+  const int n = b.n_labels, lanes = b.lanes;
+  for (int64_t k = begin; k < end; k++) {
+    const int64_t t = b.order[k], p = b.parent[t], local = t - begin;
+    const R* belief = beliefs + local * lanes;
+    R* marginal = marginals + local * lanes;
+    if (p < 0 && s.mode == scaled) {
+      const R c = lane_sum(belief, lanes), inverse = c > 0 ? R(1) / c : R(0);
+      for (int a = 0; a < lanes; a += width<R>) store(marginal + a, load(belief + a) * inverse);
+      continue;
+    }
+    if (p < 0) {
+      conditional(s.work.zeros.data(), belief, n, joint);
+      std::copy(joint, joint + lanes, marginal);
+      continue;
+    }
+    const R *above = marginals + (p - begin) * lanes, *matrix = edge_matrix(b, shared, own, t, local).by_parent;
+    if (s.mode == scaled) {
+      const R* message = s.work.messages.data() + local * lanes;
+      R* ratio = s.work.ratios.data() + local * lanes;
+      for (int a = 0; a < lanes; a += width<R>) {
+        const V<R> m = load(message + a), q = load(above + a) / m;
+        store(ratio + a, m > R(0) ? q : V<R>{});
+      }
+      FOR_LANES(product_block, R, lanes, matrix, ratio, n, lanes, marginal);
+      multiply_row(marginal, belief, lanes);
+      for (int a = 0; a < n && !std::is_same_v<OnRow, NoRows>; a++) {
+        const R* row = matrix + int64_t(a) * lanes;
+        for (int c = 0; c < lanes; c++) joint[c] = double(ratio[a]) * double(row[c]) * double(belief[c]);
+        on_row(t, a, joint);
+      }
+      continue;
+    }
+    std::fill(marginal, marginal + lanes, R(0));
+    for (int a = 0; a < n; a++) {
+      if (double(above[a]) < least) continue;
+      conditional(matrix + int64_t(a) * lanes, belief, n, joint);
+      for (int c = 0; c < n; c++) marginal[c] += R(joint[c] *= double(above[a]));
+      on_row(t, a, joint);
+    }
+  }
 }
 
 }  // namespace maxendnet

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
@@ -112,8 +113,10 @@ def require_positive(owner: object, hint: str, **parameters: Any) -> None:
 
 
 def is_number(value: Any) -> bool:
-    """True for a real scalar; False for bool, str, None and arrays."""
-    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    """True for a real scalar; False for bool, str, None, arrays, and integers that no float can hold."""
+    if isinstance(value, int):
+        return not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    return isinstance(value, (float, np.integer, np.floating))
 
 
 def require_posterior(owner: object, inside: NDArray[np.bool_], eta: FloatArray, domain: str) -> None:

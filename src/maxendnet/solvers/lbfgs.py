@@ -254,12 +254,12 @@ class LBFGS(Solver):
                 length *= 4.0
                 continue
             width = high - low
+            if width <= 1e-12 * max(1.0, high):  # its square may be 0
+                break
             # minimiser of the parabola through the value and slope at `low` and the value at `high`, kept inside
             curve = (high_value - low_value - low_slope * width) / width**2
             inner = -low_slope / (2 * curve) if np.isfinite(curve) and curve > 0 else 0.5 * width
             length = low + float(np.clip(inner, 0.1 * width, 0.9 * width))
-            if width <= 1e-12 * max(1.0, high):
-                break
         return best
 
     def due(self, problem: Problem, state: SmoothState, n_pass: int, tol: float) -> bool:
@@ -269,7 +269,7 @@ class LBFGS(Solver):
         exact = self._at(problem, state.w, state.curvature, single=False) if state.single else state
         exact = exact._replace(first_norm=state.first_norm)
         gap, measure = self._measure(problem, exact)
-        eta = -problem.C * exact.loss_slope
+        eta = self._eta(problem, exact)
         has_dual = offers(problem.prior, "exact")
         dual = exact.value - gap if has_dual else np.nan
         relative = problem.relative(gap, exact.value) if has_dual else np.nan
@@ -278,10 +278,17 @@ class LBFGS(Solver):
     def _measure(self, problem: Problem, state: SmoothState) -> tuple[float, float]:
         """Duality gap, and what ``tol`` is compared with."""
         if not offers(problem.prior, "exact"):
+            if problem.structure.n_labels == 1:
+                return np.nan, 0.0
             return np.nan, float(np.linalg.norm(state.gradient)) / max(state.first_norm, np.finfo(float).tiny)
-        prior, eta = problem.prior, -problem.C * state.loss_slope
+        prior, eta = problem.prior, self._eta(problem, state)
         if hasattr(prior, "fenchel_gap"):
             gap = prior.fenchel_gap(state.w, eta)
         else:  # a difference of large numbers, which ends in rounding at about 1e-16 of them
             gap = prior.penalty(state.w) + prior.cumulant(eta) - state.w @ eta
         return gap, problem.relative(gap, state.value)
+
+    @staticmethod
+    def _eta(problem: Problem, state: SmoothState) -> FloatArray:
+        """Of the dual point. With a single label the loss is constant, and rounding is all there is of its gradient."""
+        return -problem.C * state.loss_slope * (problem.structure.n_labels > 1)

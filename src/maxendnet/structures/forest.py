@@ -210,8 +210,9 @@ class BoundForest(OnBatch):
         self, w: FloatArray, table: Table | None, counted: Table | None, price: Any, gradient: bool, single: bool
     ) -> Excess:
         layout, batch = self.layout, self.batch
-        dtype = np.float32 if single and sum_mode(layout, batch, w, np.float32, centred=True) == 0 else np.float64
-        mode = sum_mode(layout, batch, w, dtype, centred=True)
+        single = single and self.longest <= LONGEST_IN_SINGLE
+        dtype = np.float32 if single and sum_mode(layout, batch, w, np.float32, centred=True) == SCALED else np.float64
+        mode = SCALED if dtype is np.float32 else sum_mode(layout, batch, w, dtype, centred=True)
         weights = for_search(layout, w, dtype)
         added, expected = (None if t is None else pad_rows(layout, t.rows, dtype) for t in (table, counted))
         values, costs = np.zeros(len(self.weights)), np.zeros(len(self.weights))
@@ -254,6 +255,11 @@ class BoundForest(OnBatch):
         """Multiplications for one node: features and edge, times lanes."""
         n_entries = len(self.batch.indices) / max(1, len(self.batch.parent))
         return (1 + n_entries + self.n_labels) * lanes(self.layout)
+
+    @cached_property
+    def longest(self) -> int:
+        """Nodes of the longest example."""
+        return int(np.diff(self.offsets).max(initial=0))
 
     @property
     def slope_size(self) -> int:
@@ -304,21 +310,24 @@ def sum_mode(layout: Layout, batch: Batch, w: FloatArray, dtype: type, centred: 
     number, what is lost is below any rounding; 640 of log(1/smallest) = 708 are allowed for float64, 60 of 87 for
     float32. With ``centred``, transitions are without what belongs to their rows and columns alone.
 
-    In float32 no example may be longer than `LONGEST_IN_SINGLE`: marginals are products along it, and their
+    In float32 no example may be longer than `LONGEST_IN_SINGLE` either: marginals are products along it, and their
     rounding errors grow with it.
     """
-    if dtype is np.float32 and np.diff(batch.offsets).max(initial=0) > LONGEST_IN_SINGLE:
-        return LOGARITHMIC
     parts = layout.parts(w)
-    range_of = _centred_range if centred and not layout.n_edge_features else _range
-    spread = max((range_of(matrix) for matrix in parts.transitions), default=0.0)
+    most = (60 if dtype is np.float32 else 640) / (batch.max_children + 1)
+    spread = max((_range(matrix) for matrix in parts.transitions), default=0.0)
     if layout.n_edge_features and batch.edge_features.size:
         size = np.abs(batch.edge_features).max(axis=0)
         spread += float(sum(s * _range(matrix) for s, matrix in zip(size, parts.edge)))
-    return SCALED if spread * (batch.max_children + 1) <= (60 if dtype is np.float32 else 640) else LOGARITHMIC
+    elif centred and spread > most:  # what is left when rows and columns are taken out has a smaller range
+        spread = max(_centred_range(matrix) for matrix in parts.transitions)
+    return SCALED if spread <= most else LOGARITHMIC
 
 
 def _range(matrix: FloatArray) -> float:
+    found = float(matrix.max(initial=-np.inf) - matrix.min(initial=np.inf))
+    if np.isfinite(found):
+        return found
     finite = matrix[np.isfinite(matrix)]
     return float(finite.max() - finite.min()) if finite.size else 0.0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -129,14 +130,19 @@ class Layout:
             self.n_node_weights, self.n_edge_types * pairs, self.n_edge_features * pairs, self.n_siblings, self.n_tied
         )  # fmt: skip
 
-    @property
+    @cached_property
     def n_weights(self) -> int:
         return sum(self.sizes)
+
+    @cached_property
+    def _cuts(self) -> list[tuple[int, int]]:
+        """Where each part begins and ends."""
+        return list(pairwise([0, *accumulate(self.sizes)]))
 
     def parts(self, w: FloatArray) -> Parts:
         """Views of the parts of ``w``."""
         L = self.n_labels
-        node, transitions, edge, siblings, tied = np.split(w, np.cumsum(self.sizes[:-1]))
+        node, transitions, edge, siblings, tied = (w[first:last] for first, last in self._cuts)
         return Parts(
             node.reshape(-1, L) if self.seen is None else node,
             transitions.reshape(-1, L, L),

@@ -65,9 +65,11 @@ def for_search(layout: Layout, w: FloatArray, dtype: type = np.float64) -> NDArr
     else:
         out[: layout.n_node_weights] = parts.node
     both = out[n_node : n_node + n_matrix].reshape(layout.n_matrices, 2, L, width)
-    matrices = np.concatenate([parts.transitions, parts.edge])
-    both[:, 0, :, :L] = matrices
-    both[:, 1, :, :L] = matrices.transpose(0, 2, 1)
+    n_types = layout.n_edge_types
+    for some, matrices in ((both[:n_types], parts.transitions), (both[n_types:], parts.edge)):
+        if len(matrices):
+            some[:, 0, :, :L] = matrices
+            some[:, 1, :, :L] = matrices.transpose(0, 2, 1)
     out[n_node + n_matrix :] = parts.tied
     return out
 
