@@ -314,9 +314,9 @@ def sum_mode(layout: Layout, batch: Batch, w: FloatArray, dtype: type, centred: 
 
 
 def _range(matrix: FloatArray) -> float:
-    found = float(matrix.max(initial=-np.inf) - matrix.min(initial=np.inf))
-    if np.isfinite(found):
-        return found
+    low, high = float(matrix.min(initial=np.inf)), float(matrix.max(initial=-np.inf))
+    if np.isfinite(low) and np.isfinite(high):
+        return high - low
     finite = matrix[np.isfinite(matrix)]
     return float(finite.max() - finite.min()) if finite.size else 0.0
 
