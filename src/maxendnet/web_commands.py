@@ -292,7 +292,7 @@ def evaluate(model: Path, pages: Path, labels: Path, min_confidence: float, as_j
         click.echo(
             json.dumps(
                 {"pages": scores.n_pages, "average_f1": scores.average_f1, "all_right": scores.all_right,
-                 "fields": found_scores}, indent=2,
+                 "not_on_page": scores.problems, "fields": found_scores}, indent=2,
             )
         )  # fmt: skip
         return
@@ -302,6 +302,10 @@ def evaluate(model: Path, pages: Path, labels: Path, min_confidence: float, as_j
     click.echo(
         f"average F1 {scores.average_f1:.3f}; all fields right on {scores.all_right:.1%} of {scores.n_pages} pages"
     )
+    if scores.problems:
+        click.echo(f"{len(scores.problems)} labelled values are not on their pages, and count as missed:")
+    for problem in scores.problems[:10]:
+        click.echo(f"  {problem}")
     for name, field, answer, truth in scores.wrong[:10]:
         click.echo(f"  {name}: {field} is {truth[0][:50]!r}, found {answer[:50]!r}")
 

@@ -105,9 +105,9 @@ def test_the_chosen_leaf_has_the_largest_margin_in_its_record(toy, fitted):
     views, margins = fitted.margins(toy.pages[:3])
     for view, m, record in zip(views, margins, fitted.extract(toy.pages[:3])):
         for f, cell in enumerate(record.fields.values()):
-            leaf = next(k for k, nodes in enumerate(view.leaves) if cell.node in nodes)
+            leaf = view.leaf_of[cell.node]
             taken = [other.node for other in record.fields.values() if other is not cell]
-            free = [k for k, nodes in enumerate(view.leaves) if not set(nodes) & set(taken)]
+            free = [k for k, t in enumerate(view.leaves) if t not in taken]
             assert m[leaf, f] == m[free, f].max()
 
 

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from maxendnet.markov_network import MarkovNetwork
 from maxendnet.web.agreement import agree
 from maxendnet.web.blocks import NONE, fields_of, leaf_labels
+from maxendnet.web.boundaries import Boundaries, Labelled
 from maxendnet.web.calibrate import Calibration, fit_calibration, held_out_parts
 from maxendnet.web.dataset import (
     MODELS,
@@ -29,13 +30,14 @@ from maxendnet.web.dataset import (
 from maxendnet.web.decode import Choice, choose, field_margins, fields_together, levels_of, scale_of
 from maxendnet.web.extractor_file import load_extractor, save_extractor
 from maxendnet.web.features import GROUPS, KNOWN_SITES, NEW_SITES
-from maxendnet.web.labels import LabelError, PageLabels, field_order, labels_images, labels_on_page
+from maxendnet.web.labels import LabelError, PageLabels, field_order, labelled_nodes, labels_images, labels_on_page
 from maxendnet.web.page import Page
 from maxendnet.web.record import Cell, Record
 from maxendnet.web.records import choose_records, given_records
+from maxendnet.web.spans import Span, is_part, same_value, span_text
 from maxendnet.web.systems import default_system, set_model, situation
 from maxendnet.web.systems import estimator as estimator_of
-from maxendnet.web.view import View, make_views, value_of
+from maxendnet.web.view import View, make_views
 
 SETS = {"known": KNOWN_SITES, "new": NEW_SITES}
 Progress = Callable[[Iterable[Any], str], Iterable[Any]]
@@ -82,6 +84,8 @@ class Extractor(BaseEstimator):
         Whether a field is an image.
     calibrations_ : dict
         ``"known"`` and ``"new"``: for pages of labelled sites, and of others.
+    boundaries_ : Boundaries
+        Where values begin and end in the texts around them.
     together_ : set of (int, int)
         Fields that a leaf may have together, as places in `fields_`.
     scale_, levels_ : float, list of float
@@ -157,14 +161,15 @@ class Extractor(BaseEstimator):
     ) -> Extractor:  # fmt: skip
         """The rest of `fit`, for those who keep views and features between fits; fields, layout and images are set."""
         self.problems_: list[str] = []
-        rows, of_leaves = self._labelled(views, labels)
+        rows, of_leaves, values = self._labelled(views, labels)
         sites = [views[i].page.site for i in rows]
         self.sites_ = sorted(set(sites))
         self.together_ = fields_together({label for some in of_leaves for label in some}, self.fields_)
         made = [features_of(i) for i in progress(rows, "features")]
-        fitted = self._fit_model(made, of_leaves, sites)
+        truth = [_Truth(views[i], made[k], of_leaves[k], values[k], labels[i]) for k, i in enumerate(rows)]
+        fitted = self._fit_model(truth, sites)
         self.estimator_, self.scale_, self.levels_ = fitted.estimator, fitted.scale, fitted.levels
-        truth = [_Truth(views[i], made[k], of_leaves[k]) for k, i in enumerate(rows)]
+        self.boundaries_ = fitted.boundaries
         self.calibrations_ = {"known": Calibration(), "new": Calibration()}
         if self.calibrate:
             self._calibrate(truth, sites, progress)
@@ -198,8 +203,8 @@ class Extractor(BaseEstimator):
 
     def _labelled(
         self, views: Sequence[View], labels: Sequence[PageLabels | None]
-    ) -> tuple[list[int], list[list[str]]]:
-        rows, found = [], []
+    ) -> tuple[list[int], list[list[str]], list[list[tuple[Span, str]]]]:
+        rows, found, values = [], [], []
         for i, given in enumerate(labels):
             if given is None:
                 continue
@@ -208,16 +213,16 @@ class Extractor(BaseEstimator):
             if problems and not pairs:
                 continue  # nothing of this page could be found: it would teach that there is nothing to find
             rows.append(i)
-            found.append(leaf_labels(views[i].leaves, pairs))
+            found.append(leaf_labels(views[i].leaves, labelled_nodes(views[i], pairs)))
+            values.append(pairs)
         if not any(label != NONE for some in found for label in some):
             raise LabelError(
                 f"none of the labels is on its page ({'; '.join(self.problems_[:3])}); do they belong to these pages?"
             )
-        return rows, found
+        return rows, found, values
 
-    def _fit_model(
-        self, made: Sequence[Featurised], of_leaves: Sequence[list[str]], sites: Sequence[str], tol: float | None = None
-    ) -> _Fitted:
+    def _fit_model(self, truth: Sequence[_Truth], sites: Sequence[str], tol: float | None = None) -> _Fitted:
+        made, of_leaves = [t.made for t in truth], [t.labels for t in truth]
         least = self.min_sites if self.min_sites is not None else 2 if self.features == "new" else 1
         words = vocabulary(made, sites, least)
         estimator: Any = (
@@ -235,7 +240,10 @@ class Extractor(BaseEstimator):
         estimator.fit(examples)
         margins = self._plain_margins(made, estimator, words)
         scale = scale_of(margins)
-        return _Fitted(estimator, words, scale, levels_of([scale * m for m in margins], of_leaves, self.fields_))
+        levels = levels_of([scale * m for m in margins], of_leaves, self.fields_)
+        given = [Labelled(t.view, name, span) for t in truth for span, name in t.values]
+        boundaries = Boundaries.learn(given, self.features != "new", tol)
+        return _Fitted(estimator, words, scale, levels, boundaries)
 
     # ---- confidence ---------------------------------------------------------------------------------------------
 
@@ -248,12 +256,7 @@ class Extractor(BaseEstimator):
                 continue
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # these models are only asked how often they err
-                fitted = self._fit_model(
-                    [truth[k].made for k in train],
-                    [truth[k].labels for k in train],
-                    [sites[k] for k in train],
-                    tol=0.1,
-                )
+                fitted = self._fit_model([truth[k] for k in train], [sites[k] for k in train], tol=0.1)
             held = [truth[k] for k in sorted(out)]
             margins = self._margins(
                 [t.view for t in held], [t.made for t in held], fitted.estimator, fitted.scale, fitted.words
@@ -262,8 +265,9 @@ class Extractor(BaseEstimator):
                 chosen = choose(m, t.view.texts, together=self.together_)
                 for name, choice, level in zip(self.fields_, chosen, fitted.levels):
                     if choice is not None:
-                        answers[kind][0].append(choice._replace(score=choice.score - level))
-                        answers[kind][1].append(name in fields_of(t.labels[choice.leaf]))
+                        span, edge = fitted.boundaries.find(t.view, name, choice.leaf)
+                        answers[kind][0].append(choice._replace(score=choice.score - level, edge=edge))
+                        answers[kind][1].append(same_value(span_text(t.view, span)) in t.wanted(name))
         for kind, (choices, right) in answers.items():
             if choices:
                 self.calibrations_[kind] = fit_calibration(choices, right)
@@ -355,19 +359,22 @@ class Extractor(BaseEstimator):
             for number, leaves in enumerate(parts):
                 found = choose(m, view.texts, leaves, self.together_)
                 cells = [
-                    self._cell(view, choice, level, curve, min_confidence) for choice, level in zip(found, self.levels_)
+                    self._cell(view, name, choice, level, curve, min_confidence)
+                    for name, choice, level in zip(self.fields_, found, self.levels_)
                 ]
                 out.append(Record(view.page.name, view.page.site, number, dict(zip(self.fields_, cells))))
         return out
 
-    @staticmethod
-    def _cell(view: View, choice: Choice | None, level: float, curve: Calibration, least: float) -> Cell | None:
+    def _cell(
+        self, view: View, name: str, choice: Choice | None, level: float, curve: Calibration, least: float
+    ) -> Cell | None:
         if choice is None:
             return None
-        confidence = curve(choice._replace(score=choice.score - level))
+        span, edge = self.boundaries_.find(view, name, choice.leaf)
+        confidence = curve(choice._replace(score=choice.score - level, edge=edge))
         if confidence < least:
             return None
-        return Cell(value_of(view, choice.leaf), confidence, view.leaves[choice.leaf][0])
+        return Cell(span_text(view, span), confidence, span.first, tuple(span) if is_part(view, span) else None)
 
     # ---- files --------------------------------------------------------------------------------------------------
 
@@ -388,6 +395,7 @@ class _Fitted(NamedTuple):
     words: Vocabulary
     scale: float
     levels: list[float]
+    boundaries: Boundaries
 
 
 class _Truth(NamedTuple):
@@ -396,3 +404,12 @@ class _Truth(NamedTuple):
     view: View
     made: Featurised
     labels: list[str]
+    values: list[tuple[Span, str]]
+    given: PageLabels | None
+
+    def wanted(self, name: str) -> set[str]:
+        """Values of a field, folded."""
+        written = self.given.values.get(name, []) if self.given is not None else []
+        return {same_value(span_text(self.view, span)) for span, field in self.values if field == name} | {
+            same_value(value) for value in written
+        }

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 from sklearn.base import clone
 
 from maxendnet.model_file import ModelFileError, load, read, save
+from maxendnet.web.boundaries import Boundaries
 from maxendnet.web.calibrate import Calibration
 from maxendnet.web.systems import STRUCTURES
 
 if TYPE_CHECKING:
     from maxendnet.web.extractor import Extractor
 
-VERSION = 2
-"""1 had no scale and levels of scores."""
+VERSION = 3
+"""1 had no scale and levels of scores, 2 no bounds of values."""
 SETTINGS = ("model", "features", "min_sites", "miss", "agreement", "calibrate", "siblings", "constraints")
 
 
@@ -40,6 +41,7 @@ def save_extractor(extractor: Extractor, path: str | os.PathLike[str]) -> None:
         "images": extractor.images_,
         "calibrations": {kind: asdict(curve) for kind, curve in extractor.calibrations_.items()},
         "memory": extractor.memory_,
+        "boundaries": extractor.boundaries_.to_plain(),
     }
     save(extractor.estimator_, path, application)
 
@@ -96,6 +98,7 @@ def _restore(extractor: Extractor, found: dict[str, Any]) -> None:
         site: {name: [int(kind) for kind in kinds] for name, kinds in of_fields.items()}
         for site, of_fields in found["memory"].items()
     }
+    extractor.boundaries_ = Boundaries.from_plain(found["boundaries"])
     extractor.problems_ = []
 
 

@@ -144,12 +144,22 @@ class Page:
         return hashlib.sha256(self.canonical().encode("utf-8")).hexdigest()[:16]
 
     def text(self, t: int) -> str:
-        """The text of a text node, or all the text under an element (of an image: its address)."""
+        """The text of a text node, or all the text under an element as a reader sees it (of an image: its address).
+
+        Examples
+        --------
+        >>> Page.from_html("<p>$<b>5</b>.99<br>new").text(1)
+        '$5.99 new'
+        """
         if self.tags[t] == "#text":
             return self.texts[t].strip()
         if self.tags[t] == "img":
             return image_address(self.attributes[t])
-        return SPACE.sub(" ", " ".join(filter(None, self.texts[t : self.end(t)]))).strip()
+        from maxendnet.web.runs import find_runs  # which is made from pages
+
+        nodes = [s for s in range(t, self.end(t)) if self.tags[s] == "#text"]
+        pieces = zip(find_runs(self, nodes).before, nodes)
+        return SPACE.sub(" ", "".join(before + self.texts[s].strip() for before, s in pieces)).strip()
 
     def end(self, t: int) -> int:
         """One after the last node under t."""

@@ -10,11 +10,24 @@ from typing import Any, NamedTuple
 
 
 class Cell(NamedTuple):
-    """A value found on a page."""
+    """A value found on a page.
+
+    Attributes
+    ----------
+    value : str
+        As it is written on the page, white space as a reader sees it.
+    confidence : float
+        That the value is right, letter by letter.
+    node : int
+        Where it begins.
+    span : tuple of int, or None
+        First node, letter, last node, letter after it; None if it is the whole text of the node, or an image.
+    """
 
     value: str
     confidence: float
     node: int
+    span: tuple[int, ...] | None = None
 
 
 class Record(NamedTuple):
@@ -27,10 +40,13 @@ class Record(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """As a line of output."""
-        cells = {
-            name: None if cell is None else {**cell._asdict(), "confidence": round(cell.confidence, 4)}
-            for name, cell in self.fields.items()
-        }
+        cells: dict[str, Any] = {}
+        for name, cell in self.fields.items():
+            cells[name] = None
+            if cell is not None:
+                cells[name] = {"value": cell.value, "confidence": round(cell.confidence, 4), "node": cell.node}
+                if cell.span is not None:
+                    cells[name]["span"] = list(cell.span)
         return {"page": self.page, "site": self.site, "record": self.record, "fields": cells}
 
 
