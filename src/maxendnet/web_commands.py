@@ -334,13 +334,14 @@ def check(ctx: click.Context, model: Path, pages: tuple[Path, ...], site: str, a
         if as_json:
             click.echo(json.dumps({**report._asdict(), "changed": report.changed}))
             continue
-        state = "CHANGED" if report.gone else "unsure" if report.unsure else "ok"
+        state = "CHANGED" if report.gone and report.known else "unsure" if report.unsure else "ok"
         known = "" if report.known else ", never labelled"
         click.echo(f"{report.site or '(no site)'}: {state} ({report.n_pages} pages{known})")
         for name, value in report.confidence.items():
-            remark = "  place gone" if name in report.gone else "  low" if name in report.unsure else ""
-            click.echo(f"    {name:<24}confidence {value:.2f}{remark}")
-        if report.changed:
+            click.echo(f"    {name:<24}confidence {value:.2f}")
+        for word in report.words:
+            click.echo(f"    {word}")
+        if report.changed or report.unsure:
             click.echo(f"    look at {', '.join(report.look_at)}")
     ctx.exit(3 if any(report.changed for report in reports) else 0)
 

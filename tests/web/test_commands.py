@@ -104,7 +104,7 @@ def test_check(shop, tmp_path):
         text = (folder / "pages" / "shop2.example" / f"{i}.html").read_text(encoding="utf-8")
         (changed / f"{i}.html").write_text(text, encoding="utf-8")
     said = run("check", folder / "m.medn", tmp_path, code=3)
-    assert "shop0.example: CHANGED" in said and "place gone" in said
+    assert "shop0.example: CHANGED" in said and "price: it was at body > " in said and "0 of 3 pages have" in said
     report = json.loads(run("check", folder / "m.medn", tmp_path, "--json", code=3))
     assert report["changed"] and report["known"] and "price" in report["gone"]
 

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from maxendnet.web.labelling.label_file import LabelFile
 from maxendnet.web.labels import LabelError, PageLabels, labels_on_page, read_labels
 from maxendnet.web.page import Page
 from maxendnet.web.spans import Span, find_value, span_text
@@ -42,6 +43,24 @@ def test_both_forms_are_read(tmp_path):
 def test_a_bad_line_says_where_and_what(tmp_path, line, message):
     with pytest.raises(LabelError, match=message):
         read_labels(write(tmp_path, line))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b'{"page": "a"}\n{"page": "caf\xe9"}', "labels.jsonl, line 2 is not UTF-8"),
+        (b'{"page": "a"}\n' + b'{"values":' * 100_000, "labels.jsonl, line 2 has brackets within brackets"),
+        (b'{"page": "a"}\n' + b"[" * 100_000 + b"]" * 100_000, "labels.jsonl, line 2 has brackets within brackets"),
+        (b'{"page": "a", "labels": [[' + b"9" * 5_000 + b', "price"]]}', "labels.jsonl, line 1 is not JSON"),
+    ],
+    ids=["not UTF-8", "objects", "lists", "long number"],
+)
+def test_a_bad_file_is_named_with_its_line(tmp_path, data, message):
+    path = tmp_path / "labels.jsonl"
+    path.write_bytes(data)
+    for read in (read_labels, lambda p: LabelFile(p).read()):
+        with pytest.raises(LabelError, match=message):
+            read(path)
 
 
 def test_a_page_is_labelled_once(tmp_path):

@@ -10,6 +10,11 @@ from typing import NamedTuple
 PREFIX = 4096
 DECLARED = re.compile(rb"""<meta[^>]{0,500}?charset\s*=\s*["']?\s*([a-zA-Z0-9_:.-]{1,40})""", re.IGNORECASE)
 XML_DECLARED = re.compile(rb"""^\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']([a-zA-Z0-9_:.-]{1,40})["']""")
+# the encodings that browsers know; others that Python has (idna, punycode, undefined) are no encodings of pages
+KNOWN = re.compile(
+    r"utf-8|ascii|iso8859-\d+|koi8-[ru]|mac-(?:roman|cyrillic)|cp(?:866|874|932|949|125\d)|gb(?:k|2312|18030)|"
+    r"big5(?:hkscs)?|euc_(?:jp|kr)|iso2022_jp|shift_jis|tis-620"
+)
 MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 # on the web these names mean the Windows code pages that contain them
 MEANT = {
@@ -82,9 +87,9 @@ def _declared(data: bytes) -> str | None:
         return None
     try:
         name = codecs.lookup(found[1].decode("ascii")).name
-        if not codecs.lookup(name)._is_text_encoding:
-            return None
     except LookupError:
         return None
     # a page whose declaration can be read as ASCII is not UTF-16, whatever it says
-    return "utf-8" if name.startswith(("utf-16", "utf-32")) else MEANT.get(name, name)
+    if name.startswith(("utf-16", "utf-32")):
+        return "utf-8"
+    return MEANT.get(name, name) if KNOWN.fullmatch(name) else None

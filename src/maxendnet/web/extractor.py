@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ from maxendnet.web.labels import LabelError, PageLabels, field_order, labelled_n
 from maxendnet.web.page import Page
 from maxendnet.web.record import Cell, Record
 from maxendnet.web.records import choose_records, given_records
+from maxendnet.web.selectors import css_path
 from maxendnet.web.spans import Span, is_part, same_value, span_text
 from maxendnet.web.systems import default_system, set_model, situation
 from maxendnet.web.systems import estimator as estimator_of
@@ -275,16 +277,27 @@ class Extractor(BaseEstimator):
             if not self.calibrations_[kind].n_answers:
                 self.calibrations_[kind] = self.calibrations_[other]
 
-    def _remember(self, truth: Sequence[_Truth]) -> dict[str, dict[str, list[int]]]:
-        """For every labelled site and field, the kinds of leaves that had it; `check` looks whether they are there."""
-        found: dict[str, dict[str, list[int]]] = {}
-        for t in truth:
-            here = found.setdefault(t.view.page.site, {})
-            for k, label in enumerate(t.labels):
-                for name in fields_of(label):
-                    kinds = here.setdefault(name, [])
-                    if t.view.kinds[k] not in kinds:
-                        kinds.append(t.view.kinds[k])
+    def _remember(self, truth: Sequence[_Truth]) -> dict[str, dict[str, Past]]:
+        """For every labelled site and field, where it was and how sure the model is there; `check` compares with it."""
+        views = [t.view for t in truth]
+        margins = self._margins(views, [t.made for t in truth], self.estimator_, self.scale_)
+        records = self.records_of(views, margins)
+        found: dict[str, dict[str, Past]] = {}
+        for site in self.sites_:
+            rows = [k for k, t in enumerate(truth) if t.view.page.site == site]
+            found[site] = {}
+            for name in self.fields_:
+                places = [
+                    (k, leaf) for k in rows for leaf, label in enumerate(truth[k].labels) if name in fields_of(label)
+                ]
+                if not places:
+                    continue
+                kinds = list(dict.fromkeys(truth[k].view.kinds[leaf] for k, leaf in places))
+                paths = Counter(css_path(truth[k].view.page, truth[k].view.leaves[leaf]) for k, leaf in places)
+                cells = [cell for k in rows if (cell := records[k].fields[name]) is not None]
+                confidence = sum(cell.confidence for cell in cells) / max(1, len(cells))
+                share = len({k for k, _ in places}) / len(rows)
+                found[site][name] = Past(kinds, paths.most_common(1)[0][0], share, confidence)
         return found
 
     # ---- extraction ---------------------------------------------------------------------------------------------
@@ -386,6 +399,27 @@ class Extractor(BaseEstimator):
     def load(cls, path: str | os.PathLike[str]) -> Extractor:
         """Read a model that `save` wrote; `maxendnet.ModelFileError` if it is none, or damaged."""
         return load_extractor(cls, path)
+
+
+class Past(NamedTuple):
+    """Where a field was on the labelled pages of a site.
+
+    Attributes
+    ----------
+    kinds : list of int
+        Of its leaves, see `View`.
+    path : str
+        The commonest, as CSS.
+    share : float
+        Of the pages that had it.
+    confidence : float
+        Mean, on these pages.
+    """
+
+    kinds: list[int]
+    path: str
+    share: float
+    confidence: float
 
 
 class _Fitted(NamedTuple):

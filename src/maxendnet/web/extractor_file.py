@@ -40,7 +40,9 @@ def save_extractor(extractor: Extractor, path: str | os.PathLike[str]) -> None:
         "layout": extractor.layout_,
         "images": extractor.images_,
         "calibrations": {kind: asdict(curve) for kind, curve in extractor.calibrations_.items()},
-        "memory": extractor.memory_,
+        "memory": {
+            site: {name: past._asdict() for name, past in some.items()} for site, some in extractor.memory_.items()
+        },
         "boundaries": extractor.boundaries_.to_plain(),
     }
     save(extractor.estimator_, path, application)
@@ -95,11 +97,19 @@ def _restore(extractor: Extractor, found: dict[str, Any]) -> None:
         for kind in ("known", "new")
     }
     extractor.memory_ = {
-        site: {name: [int(kind) for kind in kinds] for name, kinds in of_fields.items()}
-        for site, of_fields in found["memory"].items()
+        site: {name: _past(past) for name, past in of_fields.items()} for site, of_fields in found["memory"].items()
     }
     extractor.boundaries_ = Boundaries.from_plain(found["boundaries"])
     extractor.problems_ = []
+
+
+def _past(found: dict[str, Any]) -> Any:
+    from maxendnet.web.extractor import Past
+
+    if not isinstance(found["path"], str):
+        raise TypeError("a path is no text")
+    share, confidence = _number(found["share"]), _number(found["confidence"])
+    return Past([int(kind) for kind in found["kinds"]], found["path"], share, confidence)
 
 
 def _texts(found: dict[str, Any], name: str) -> list[str]:

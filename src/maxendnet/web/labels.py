@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -71,29 +72,43 @@ def read_labels(path: str | Path) -> list[PageLabels]:
     LabelError
         With file, line, what was expected and what came.
     """
-    found: list[PageLabels] = []
-    seen: dict[str, int] = {}
-    with open(path, encoding="utf-8-sig") as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            where = f"{path}, line {number}"
-            try:
-                row = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise LabelError(f"{where} is not JSON ({error}); give one object a line.") from error
-            labels = parse_line(row, where)
-            labels.line = number
-            if labels.page in seen:
-                raise LabelError(
-                    f"{where} labels {labels.page!r} again, which line {seen[labels.page]} has labelled; keep one."
-                )
-            seen[labels.page] = number
-            if labels.done:
-                found.append(labels)
+    found = [labels for labels, _ in read_lines(path) if labels.done]
     if not found:
         raise LabelError(f'{path} has no label; a line is {{"page": "a.html", "values": {{"price": "$12"}}}}.')
     return found
+
+
+def read_lines(path: str | Path) -> list[tuple[PageLabels, str]]:
+    """All lines of a file of labels, also of pages in work, each with its text.
+
+    Raises
+    ------
+    LabelError
+        With file, line, what was expected and what came.
+    OSError
+    """
+    found: dict[str, tuple[PageLabels, str]] = {}
+    for number, data in enumerate(Path(path).read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n"), 1):
+        where = f"{path}, line {number}"
+        try:
+            line = data.decode("utf-8").strip()
+        except UnicodeDecodeError as error:
+            raise LabelError(f"{where} is not UTF-8 ({error}); save the file as UTF-8.") from error
+        if not line:
+            continue
+        try:
+            row = json.loads(line)
+        except RecursionError as error:
+            raise LabelError(f"{where} has brackets within brackets without end; give one object a line.") from error
+        except ValueError as error:
+            raise LabelError(f"{where} is not JSON ({error}); repair or remove the line.") from error
+        labels = parse_line(row, where)
+        labels.line = number
+        if labels.page in found:
+            first = found[labels.page][0].line
+            raise LabelError(f"{where} labels {labels.page!r} again, which line {first} has labelled; keep one.")
+        found[labels.page] = (labels, line)
+    return list(found.values())
 
 
 def parse_line(row: Any, where: str) -> PageLabels:

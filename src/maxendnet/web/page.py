@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from maxendnet.web import parser_process
 from maxendnet.web.encoding import decode
-from maxendnet.web.parser import RawTree
+from maxendnet.web.parser import MOST_NODES, RawTree, TooManyNodes
 from maxendnet.web.parser_process import PageError
 
 __all__ = ["LAYOUT", "Page", "PageError", "read_page"]
@@ -235,6 +235,8 @@ def read_page(
     if text.lstrip().startswith("<body"):
         try:
             page = Page.from_canonical(text, name=name, site=site)
+        except TooManyNodes as error:
+            raise PageError(f"{name or 'the page'}: {error}") from error
         except PageError:
             page = None  # HTML after all
     if page is None:
@@ -373,6 +375,8 @@ def _read_xml(text: str, page: Page) -> None:
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         end_of_text()
+        if len(page.tags) > MOST_NODES:
+            raise TooManyNodes(f"the page has more than {MOST_NODES:,} elements and texts: leave it out")
         parents.append(open_nodes[-1] if open_nodes else -1)
         open_nodes.append(len(page.tags))
         page.tags.append(tag)
