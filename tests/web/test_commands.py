@@ -54,7 +54,9 @@ def test_extract_to_lines(shop):
     assert [row["page"] for row in rows] == [str(page) for page in pages]
     for row, labels in zip(rows, toy.labels[3:5]):
         assert (
-            row["site"] == "shop0.example" and row["record"] == 0 and set(row) == {"page", "site", "record", "fields"}
+            row["site"] == "shop0.example"
+            and row["record"] == 0
+            and set(row) == {"page", "url", "site", "record", "fields"}
         )
         price = row["fields"]["price"]
         assert price["value"] == labels.values["price"][0] and 0 <= price["confidence"] <= 1 and price["node"] > 0

@@ -31,8 +31,8 @@ class Decoded(NamedTuple):
     n_replaced: int
 
 
-def decode(data: bytes) -> Decoded:
-    """The text of a page.
+def decode(data: bytes, told: str = "") -> Decoded:
+    """The text of a page; ``told`` is an encoding that was given with it.
 
     A byte order mark wins, then the declaration in the page, if the bytes agree with it; then UTF-8, if they are that;
     otherwise Windows-1252, which reads every byte. What cannot be read becomes U+FFFD and is counted.
@@ -47,7 +47,7 @@ def decode(data: bytes) -> Decoded:
     for mark, name in MARKS:
         if data.startswith(mark):
             return _replaced(data[len(mark) :], name)
-    declared = _declared(data)
+    declared = _known(told) or _declared(data)
     for name in filter(None, (declared, "utf-8")):
         try:
             return Decoded(data.decode(name), name, 0)
@@ -85,9 +85,14 @@ def _declared(data: bytes) -> str | None:
     found = DECLARED.search(data[:PREFIX]) or XML_DECLARED.search(data[:PREFIX])
     if not found:
         return None
+    return _known(found[1].decode("ascii"))
+
+
+def _known(label: str) -> str | None:
+    """The codec that browsers take for a name; None if they know no such encoding."""
     try:
-        name = codecs.lookup(found[1].decode("ascii")).name
-    except LookupError:
+        name = codecs.lookup(label).name
+    except (LookupError, ValueError):
         return None
     # a page whose declaration can be read as ASCII is not UTF-16, whatever it says
     if name.startswith(("utf-16", "utf-32")):

@@ -6,6 +6,7 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,8 +32,9 @@ from maxendnet.web.dataset import (
 from maxendnet.web.decode import Choice, choose, field_margins, fields_together, levels_of, scale_of
 from maxendnet.web.extractor_file import load_extractor, save_extractor
 from maxendnet.web.features import GROUPS, KNOWN_SITES, NEW_SITES
+from maxendnet.web.folder import site_of
 from maxendnet.web.labels import LabelError, PageLabels, field_order, labelled_nodes, labels_images, labels_on_page
-from maxendnet.web.page import Page
+from maxendnet.web.page import Page, read_page
 from maxendnet.web.record import Cell, Record
 from maxendnet.web.records import choose_records, given_records
 from maxendnet.web.selectors import css_path
@@ -41,6 +43,7 @@ from maxendnet.web.systems import default_system, set_model, situation
 from maxendnet.web.systems import estimator as estimator_of
 from maxendnet.web.view import View, make_views
 
+Source = Page | str | bytes | os.PathLike[str]
 SETS = {"known": KNOWN_SITES, "new": NEW_SITES}
 Progress = Callable[[Iterable[Any], str], Iterable[Any]]
 
@@ -331,14 +334,15 @@ class Extractor(BaseEstimator):
         return views, self._margins(views, made, self.estimator_, self.scale_)
 
     def extract(
-        self, pages: Sequence[Page], *, records: str | Sequence[Sequence[tuple[int, int]]] = "one",
+        self, pages: Source | Sequence[Source], *, records: str | Sequence[Sequence[tuple[int, int]]] = "one",
         min_confidence: float = 0.0, progress: Progress = _quiet,
     ) -> list[Record]:  # fmt: skip
         """Records of pages, best given all pages of a site at once.
 
         Parameters
         ----------
-        pages : sequence of Page
+        pages : Page, HTML (str), bytes or path, or a sequence of these
+            Text with a "<" is HTML, other text a path.
         records : {"one", "auto"} or a list for every page
             One record a page, records found as runs of similar blocks, or the first and last nodes of the records.
         min_confidence : float
@@ -352,7 +356,8 @@ class Extractor(BaseEstimator):
         """
         if isinstance(records, str) and records not in ("one", "auto"):
             raise ValueError(f"records is {records!r}; choose 'one' or 'auto', or give the records of every page.")
-        views, margins = self.margins(pages, progress)
+        some = [pages] if isinstance(pages, (Page, str, bytes, os.PathLike)) else pages
+        views, margins = self.margins([as_page(page, self.sites_) for page in some], progress)
         return self.records_of(views, margins, records, min_confidence)
 
     def records_of(
@@ -375,7 +380,9 @@ class Extractor(BaseEstimator):
                     self._cell(view, name, choice, level, curve, min_confidence)
                     for name, choice, level in zip(self.fields_, found, self.levels_)
                 ]
-                out.append(Record(view.page.name, view.page.site, number, dict(zip(self.fields_, cells))))
+                out.append(
+                    Record(view.page.name, view.page.site, number, dict(zip(self.fields_, cells)), view.page.url)
+                )
         return out
 
     def _cell(
@@ -399,6 +406,26 @@ class Extractor(BaseEstimator):
     def load(cls, path: str | os.PathLike[str]) -> Extractor:
         """Read a model that `save` wrote; `maxendnet.ModelFileError` if it is none, or damaged."""
         return load_extractor(cls, path)
+
+
+def as_page(source: Source, known: Sequence[str] = ()) -> Page:
+    """A page of HTML, bytes or a path.
+
+    Examples
+    --------
+    >>> as_page("<p>hello").texts[2]
+    'hello'
+    """
+    if isinstance(source, Page):
+        return source
+    if isinstance(source, str) and "<" in source:
+        return Page.from_html(source)
+    if isinstance(source, bytes):
+        return read_page(source)
+    path = Path(source)
+    page = read_page(path)
+    page.site = site_of(page, path.resolve().parent.name, known)
+    return page
 
 
 class Past(NamedTuple):

@@ -194,7 +194,7 @@ class View:
         texts = facts.at_place.get(self.places[k], []) if facts is not None else []
         if len(texts) < FEWEST_PAGES:
             return None
-        counts = _word_counts(tuple(texts[:MOST_TEXTS]))
+        counts = _word_counts(tuple(text[: 5 * LONGEST_TEXT] for text in texts[:MOST_TEXTS]))
         return counts[word] / min(len(texts), MOST_TEXTS)
 
     @cached_property
@@ -218,7 +218,7 @@ def _word_counts(texts: tuple[str, ...]) -> Counter[str]:
     """On how many texts each word or sign is."""
     found: Counter[str] = Counter()
     for text in texts:
-        pieces = {piece.lower() for piece in PIECE.findall(text[: 10 * LONGEST_TEXT])}
+        pieces = {piece.lower() for piece in PIECE.findall(text)}
         found.update({"0" * min(len(piece), 5) if piece.isdigit() else piece for piece in pieces})
     return found
 
