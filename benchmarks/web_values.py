@@ -131,7 +131,7 @@ def part_variants(given: Any) -> None:
     counts = (1, 2, 4, 7) if not given.quick else (1,)
     found: dict[tuple[str, int], list[float]] = defaultdict(list)
     for name in given.verticals:
-        for kind in Variant:
+        for kind in given.kinds:
             rows = Rows([variant_of(row, kind) for row in swde_rows(given.data, name, given.sites)])
             for site in rows.sites:
                 own = np.flatnonzero(rows.site == site)
@@ -148,8 +148,10 @@ def part_variants(given: Any) -> None:
                             say(f"  {kind.value} {n} {page} {field}: {answer[:60]!r} for {truth[0][:60]!r}")
             say(f"{name} {kind.value}: " + ", ".join(f"{n}: {np.mean(found[kind.value, n]):.3f}" for n in counts))
     head = ["variant", *(f"{n} pages" if n > 1 else "1 page" for n in counts)]
-    out = [[kind.value, *(f"{np.mean(found[kind.value, n]):.3f}" for n in counts)] for kind in Variant]
-    out.append(["mean", *(f"**{np.mean([np.mean(found[kind.value, n]) for kind in Variant]):.3f}**" for n in counts)])
+    out = [[kind.value, *(f"{np.mean(found[kind.value, n]):.3f}" for n in counts)] for kind in given.kinds]
+    out.append(
+        ["mean", *(f"**{np.mean([np.mean(found[kind.value, n]) for kind in given.kinds]):.3f}**" for n in counts)]
+    )
     sys.stdout.write(table(head, out))
 
 
@@ -216,9 +218,11 @@ def main() -> None:
     options.add_argument("--verticals", default=",".join(VERTICALS), type=lambda text: text.split(","))
     options.add_argument("--all-verticals", action="store_true", help="clicks on all, not on camera alone")
     options.add_argument("--draws", type=int)
+    options.add_argument("--kinds", default="", help=f"variants, of {', '.join(kind.name for kind in Variant)}")
     options.add_argument("--wrong", type=int, default=0, help="name so many wrong cells of every run")
     given = options.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
+    given.kinds = [Variant[name] for name in given.kinds.split(",")] if given.kinds else list(Variant)
     given.sites = 3 if given.quick else None
     given.draws = given.draws or (1 if given.quick else 10 if given.part == "new" else 5)
     if given.part == "clicks":

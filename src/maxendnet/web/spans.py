@@ -161,8 +161,8 @@ def same_value(text: str) -> str:
 def find_value(view: View, value: str) -> list[Span]:
     """Where a page shows a value, as it is written.
 
-    All leaves with exactly this text; if there is none, the part of the shortest text that has it, at the bounds of
-    words and numbers; or several leaves in a row that make it together. An image is found by the name of its file, too.
+    All leaves with exactly this text; if there is none, a part of a text, or several in a row that make it together,
+    at the bounds of words and numbers: where there is least else in these texts. An image is found by the name of its file, too.
 
     Examples
     --------
@@ -191,7 +191,7 @@ def _parts(view: View, wanted: str, texts: Sequence[str]) -> list[Span]:
     starts = [0]
     for some in texts:
         starts.append(starts[-1] + len(some))
-    best: tuple[int, int, int] | None = None
+    best: tuple[bool, int, int] | None = None
     found: list[Span] = []
     at, k = text.find(wanted), 0
     while at >= 0:
@@ -207,7 +207,8 @@ def _parts(view: View, wanted: str, texts: Sequence[str]) -> list[Span]:
             if begin is not None and end is not None and _bounded(view, k, begin, last, end):
                 span = Span(view.leaves[k], begin, view.leaves[last], end)
                 joined = _joined(view.texts[k], begin, -1) + _joined(view.texts[last], end, 1)
-                size = (last - k, joined, length)
+                # in one run, standing alone, with as little else in its texts as can be
+                size = (view.runs.run[k] != view.runs.run[last], joined, length)
                 if best is not None and size > best:
                     at = text.find(wanted, at + 1)
                     continue
