@@ -16,10 +16,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from maxendnet.utils.whole_file import write_whole
 from maxendnet.web.extractor import Extractor
 from maxendnet.web.folder import read_pages
 from maxendnet.web.record import as_csv, as_lines
-from maxendnet.utils.whole_file import write_whole
 
 BATCH = 50
 """Pages at a time: enough to vote, and some 100 MB."""
