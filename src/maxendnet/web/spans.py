@@ -162,7 +162,8 @@ def find_value(view: View, value: str) -> list[Span]:
     """Where a page shows a value, as it is written.
 
     All leaves with exactly this text; if there is none, a part of a text, or several in a row that make it together,
-    at the bounds of words and numbers: where there is least else in these texts. An image is found by the name of its file, too.
+    at the bounds of words and numbers: where there is least else in these texts. An image is found by the name of its
+    file, too.
 
     Examples
     --------
