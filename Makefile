@@ -48,7 +48,7 @@ $(READY): pyproject.toml CMakeLists.txt $(wildcard src/maxendnet/kernels/*)
 	@echo "Setting up $(VENV); the first time this takes some minutes."
 	@$(RUN) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
 	  > $(VENV)/build-requirements.txt
-	$(PIP) install --quiet -r $(VENV)/build-requirements.txt cmake ninja
+	$(PIP) install --quiet -r $(VENV)/build-requirements.txt cmake ninja setuptools
 	$(PIP) install --quiet --no-build-isolation -e ".[dev]"
 	@touch $@
 

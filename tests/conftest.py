@@ -16,6 +16,12 @@ settings.register_profile("same", deadline=None, derandomize=True, database=None
 settings.register_profile("random", deadline=None, derandomize=False, print_blob=True)
 settings.load_profile("same")
 
+# what scikit-learn's checks say when they skip themselves, in the words of this line
+NEEDS_OF_SCIKIT_LEARN = {
+    "pandas is not installed": "needs pandas (pip install pandas)",
+    "SCIPY_ARRAY_API is not set": "needs the array API (set SCIPY_ARRAY_API=1)",
+}
+
 
 # Of a module, not of a test: hypothesis refuses fixtures that would be set up once for many cases.
 @pytest.fixture(scope="module", params=_kernels.levels())
@@ -30,7 +36,7 @@ def every_level(request):
 def pytest_terminal_summary(terminalreporter, config):
     result = yield
     reasons = Counter(
-        re.sub("^Skipped: ", "", report.longrepr[2])
+        reason_of(report.longrepr[2])
         for report in terminalreporter.stats.get("skipped", [])
         if isinstance(report.longrepr, tuple)
     )
@@ -39,6 +45,11 @@ def pytest_terminal_summary(terminalreporter, config):
     if parts:
         terminalreporter.write_line("; ".join(parts))
     return result
+
+
+def reason_of(text: str) -> str:
+    text = re.sub("^Skipped: ", "", text)
+    return next((ours for start, ours in NEEDS_OF_SCIKIT_LEARN.items() if text.startswith(start)), text)
 
 
 def skipped(reasons: Counter[str]) -> str:

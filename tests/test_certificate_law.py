@@ -129,13 +129,13 @@ def check_law(seed, prior, loss):
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("prior", PRIORS)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, 12, 21])  # in the last two a dual computed in float32 is above the minimum
 def test_certificates(seed, prior, loss):
     check_law(seed, prior, loss)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(3, 40))
+@pytest.mark.parametrize("seed", [seed for seed in range(40) if seed not in (0, 12, 21)])
 def test_certificates_of_many_problems(seed):
     for prior in PRIORS:
         for loss in LOSSES:

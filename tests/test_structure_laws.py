@@ -33,19 +33,27 @@ SUBJECTS = {
     "Chain": [
         Subject(structures.Chain(), make_examples(0)),
         Subject(structures.Chain(bias=True, ends=True), make_examples(1, allowed=True)),
+        Subject(structures.Chain(bias=True, pairs="seen"), make_examples(8)),
         Subject(structures.Chain(forbidden=[("r", "p")]), make_examples(2, y=ORDERED), without_pair("r", "p")),
     ],
     "Tree": [
         Subject(structures.Tree(), make_examples(3, edges=True)),
         Subject(structures.Tree(siblings=True), make_examples(4, edges=True)),
+        Subject(structures.Tree(siblings=True, pairs="seen"), make_examples(9, edges=True, allowed=True)),
         Subject(
             structures.Tree(bias=True, siblings=True, forbidden=[("r", "p")]),
             make_examples(5, edges=True, y=[["p", "q", "r"], ["r"], [], ["p", "p", "q", "q"]]),
             without_pair("r", "p"),
         ),
     ],
-    "Independent": [Subject(structures.Independent(ends=True), make_examples(6, edges=True, allowed=True))],
-    "Choice": [Subject(structures.Choice(rest="p"), make_examples(7, y=CHOICES), at_most_one_choice)],
+    "Independent": [
+        Subject(structures.Independent(ends=True), make_examples(6, edges=True, allowed=True)),
+        Subject(structures.Independent(ends=True, pairs="seen"), make_examples(6)),
+    ],
+    "Choice": [
+        Subject(structures.Choice(rest="p"), make_examples(7, y=CHOICES), at_most_one_choice),
+        Subject(structures.Choice(rest="p", bias=True, pairs="seen"), make_examples(7, y=CHOICES), at_most_one_choice),
+    ],
 }
 
 

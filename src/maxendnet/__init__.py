@@ -45,7 +45,7 @@ __getattr__, __dir__ = lazily(
     },
 )
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [
     "CRF",

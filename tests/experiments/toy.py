@@ -13,7 +13,7 @@ from maxendnet.experiments.experiment import Card, Experiment
 
 
 def cells(scale):
-    return [{"place": k, "log": os.environ.get("TOY_LOG", ""), "wait": float(os.environ.get("TOY_WAIT", 0))}
+    return [{"place": k, "log": os.environ.get("TOY_LOG", ""), "gate": os.environ.get("TOY_GATE", "")}
             for k in range({"full": 12, "quick": 6, "tiny": 3}[scale])]  # fmt: skip
 
 
@@ -21,7 +21,8 @@ def run(settings, seed, data):
     if settings["log"]:
         with open(settings["log"], "a") as file:
             file.write(f"{settings['place']}\n")
-    time.sleep(settings["wait"])
+    while settings["gate"] and settings["place"] >= 4 and not os.path.exists(settings["gate"]):
+        time.sleep(0.01)
     rng = np.random.default_rng([seed, settings["place"]])
     # a product whose last bits depend on the order of summation, and so on the number of BLAS threads
     a = rng.normal(size=(200, 200))

@@ -80,7 +80,7 @@ class Browser(Chromium):
             f"""(() => {{
                 const k = page.leaves.findIndex(([, text]) => text === {json.dumps(text)});
                 if (k < 0) return null;
-                const box = boxOf(k);
+                const box = boxOf(page.leaves[k][0]);
                 stage.scrollTop = Math.max(0, box.top * scale - 100);
                 const corner = frame.getBoundingClientRect();
                 const middle = [(box.left + box.right) / 2, (box.top + box.bottom) / 2];
@@ -89,6 +89,46 @@ class Browser(Chromium):
         )
         assert found, f"{text!r} is not on the page"
         self.click(*found, modifiers=modifiers)
+
+    def where(self, text: str, last: bool = False) -> tuple[float, float]:
+        """The middle of the first or last letter of a text that is part of a leaf, in the window."""
+        found = self.run(
+            f"""(() => {{
+                const k = page.leaves.findIndex(([, text]) => text.includes({json.dumps(text)}));
+                const at = page.leaves[k][1].indexOf({json.dumps(text)}) + {len(text) - 1 if last else 0};
+                const box = boxOf([page.leaves[k][0], at, page.leaves[k][0], at + 1]);
+                const corner = frame.getBoundingClientRect();
+                const middle = [(box.left + box.right) / 2, (box.top + box.bottom) / 2];
+                return [corner.left + middle[0] * scale, corner.top + middle[1] * scale];
+            }})()"""
+        )
+        return found[0], found[1]
+
+    def drag(self, first: str, last: str) -> None:
+        """Drag from the first letter of a text to the last letter of another."""
+        x, y = self.where(first)
+        end_x, end_y = self.where(last, last=True)
+        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+        self.call("Input.dispatchMouseEvent", type="mousePressed", x=x, y=y, button="left", buttons=1, clickCount=1)
+        for share in (0.3, 0.7, 1.0):
+            at = {"x": x + share * (end_x - x), "y": y + share * (end_y - y)}
+            self.call("Input.dispatchMouseEvent", type="mouseMoved", **at, button="left", buttons=1)
+        self.call("Input.dispatchMouseEvent", type="mouseReleased", x=end_x, y=end_y, button="left", clickCount=1)
+
+    def double_click(self, text: str, modifiers: int = 0) -> None:
+        """Double click on the first letter of a text."""
+        x, y = self.where(text)
+        for count in (1, 2):
+            for kind in ("mousePressed", "mouseReleased"):
+                self.call(
+                    "Input.dispatchMouseEvent",
+                    type=kind,
+                    x=x,
+                    y=y,
+                    button="left",
+                    clickCount=count,
+                    modifiers=modifiers,
+                )
 
     def screenshot(self, path) -> None:
         data = self.call("Page.captureScreenshot", format="png")["data"]

@@ -53,7 +53,9 @@ def test_extract_to_lines(shop):
     assert [row["page"] for row in rows] == [str(page) for page in pages]
     for row, labels in zip(rows, toy.labels[3:5]):
         assert (
-            row["site"] == "shop0.example" and row["record"] == 0 and set(row) == {"page", "site", "record", "fields"}
+            row["site"] == "shop0.example"
+            and row["record"] == 0
+            and set(row) == {"page", "url", "site", "record", "fields"}
         )
         price = row["fields"]["price"]
         assert price["value"] == labels.values["price"][0] and 0 <= price["confidence"] <= 1 and price["node"] > 0
@@ -103,7 +105,7 @@ def test_check(shop, tmp_path):
         text = (folder / "pages" / "shop2.example" / f"{i}.html").read_text(encoding="utf-8")
         (changed / f"{i}.html").write_text(text, encoding="utf-8")
     said = run("check", folder / "m.medn", tmp_path, code=3)
-    assert "shop0.example: CHANGED" in said and "place gone" in said
+    assert "shop0.example: CHANGED" in said and "price: it was at body > " in said and "0 of 3 pages have" in said
     report = json.loads(run("check", folder / "m.medn", tmp_path, "--json", code=3))
     assert report["changed"] and report["known"] and "price" in report["gone"]
 

@@ -8,7 +8,7 @@ from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN
 from maxendnet.web.blocks import INNER, NONE, block_labels, fields_of, forbidden_pairs, leaf_labels, miss_cost
 from maxendnet.web.dataset import MODELS, Numbering, Vocabulary, featurise, max_marginals, to_examples, vocabulary
 from maxendnet.web.features import NEW_SITES, leaf_features
-from maxendnet.web.labels import labels_on_page
+from maxendnet.web.labels import labelled_nodes, labels_on_page
 from maxendnet.web.page import Page
 from maxendnet.web.systems import estimator, set_model
 from maxendnet.web.toy import toy_pages
@@ -22,7 +22,7 @@ STRUCTURES = {"choice": "choice", "independent": "independent", "chain": "chain"
 def toy():
     made = toy_pages(n_sites=2, n_pages=2)
     views = make_views(made.pages)
-    labels = [leaf_labels(v.leaves, labels_on_page(v, x)[0]) for v, x in zip(views, made.labels)]
+    labels = [leaf_labels(v.leaves, labelled_nodes(v, labels_on_page(v, x)[0])) for v, x in zip(views, made.labels)]
     return views, labels
 
 

@@ -105,9 +105,9 @@ def test_the_chosen_leaf_has_the_largest_margin_in_its_record(toy, fitted):
     views, margins = fitted.margins(toy.pages[:3])
     for view, m, record in zip(views, margins, fitted.extract(toy.pages[:3])):
         for f, cell in enumerate(record.fields.values()):
-            leaf = next(k for k, nodes in enumerate(view.leaves) if cell.node in nodes)
+            leaf = view.leaf_of[cell.node]
             taken = [other.node for other in record.fields.values() if other is not cell]
-            free = [k for k, nodes in enumerate(view.leaves) if not set(nodes) & set(taken)]
+            free = [k for k, t in enumerate(view.leaves) if t not in taken]
             assert m[leaf, f] == m[free, f].max()
 
 
@@ -264,6 +264,22 @@ def test_check_sees_that_a_site_has_changed(toy, fitted):
         page.site = "shop0.example"
     (report,) = check(fitted, other)
     assert report.changed and report.known and "price" in report.gone and report.n_pages == 3
+    assert any(word.startswith("price: it was at body > ") for word in report.words)
+    for page in other:
+        page.site = "never.labelled"
+    (report,) = check(fitted, other)
+    assert not report.changed and not report.known  # what was never labelled cannot have changed
+
+
+@pytest.mark.parametrize("missing", [0.1, 0.5])
+@pytest.mark.parametrize("calibrate", [False, True])
+def test_check_is_quiet_about_the_pages_a_model_was_learned_from(missing, calibrate):
+    toy = toy_pages(n_sites=5, n_pages=6, random_state=5, missing=missing)
+    for n in (1, 3, 6):
+        labels = [x if i % 6 < n else None for i, x in enumerate(toy.labels)]
+        extractor = Extractor(calibrate=calibrate).fit(toy.pages, labels)
+        for pages in (toy.pages, [p for p, x in zip(toy.pages, labels) if x is not None]):
+            assert [r.words for r in check(extractor, pages) if r.changed] == []
 
 
 def test_constants_for_new_sites_depend_on_how_many_are_labelled():

@@ -15,7 +15,9 @@ from maxendnet.web.chromium import NAMES
 from maxendnet.web.labelling.command import prepare
 from maxendnet.web.labelling.server import LabelServer
 from maxendnet.web.page import read_page
+from maxendnet.web.spans import Span, span_text
 from maxendnet.web.toy import toy_list, toy_pages
+from maxendnet.web.view import View
 
 pytestmark = pytest.mark.skipif(not any(map(shutil.which, NAMES)), reason="needs Chromium (apt install chromium)")
 FIELDS = ["name", "price", "brand"]
@@ -47,7 +49,10 @@ def saved(folder):
         row = json.loads(line)
         page = read_page(folder / "pages" / row["page"])
         assert row["sha"] == page.sha
-        found[row["page"]] = row["done"], [(name, page.text(node)) for node, name in row["labels"]]
+        view = View(page, images=True)
+        spans = [place if type(place) is int else Span(*place) for place, _ in row["labels"]]
+        texts = [page.text(place) if type(place) is int else span_text(view, place) for place in spans]
+        found[row["page"]] = row["done"], [(name, text) for text, (_, name) in zip(texts, row["labels"])]
     return found
 
 
@@ -147,6 +152,60 @@ def test_ranges_more_values_removal_and_undo(tmp_path):
         browser.press("Enter")
         browser.wait("page.source === 'done'")
         assert saved(tmp_path)["a.html"][0]
+
+
+PARTS = (
+    "<h1>Teapot  for\n two</h1><p>Our price: $12.50 incl. VAT</p><p>by <a>Ann Lee</a> and <a>Bo Ray</a></p>"
+    "<p>12 Main St<br>Springfield</p><p>Öl – 5 €</p>"
+)
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (390, 844)])
+def test_parts_of_texts_and_values_over_several(tmp_path, size):
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "a.html").write_text(PARTS, encoding="utf-8")
+    with working(tmp_path, *size, fields=["name", "price", "author", "address"]) as (browser, _):
+
+        def now():
+            browser.wait(SURE)
+            return dict(saved(tmp_path)["a.html"][1])
+
+        browser.drag("Teapot", "for")
+        assert now() == {"name": "Teapot for"}
+        browser.drag("12.50", "12.50")  # the field that has nothing yet
+        assert now()["price"] == "12.50"
+        browser.drag("Ann", "Bo Ray")
+        assert now()["author"] == "Ann Lee and Bo Ray"
+        browser.drag("12 Main", "Springfield")
+        assert now() == {"name": "Teapot for", "price": "12.50", "author": "Ann Lee and Bo Ray",
+                         "address": "12 Main St Springfield"}  # fmt: skip
+        shown = browser.run("[...document.querySelectorAll('.row .value')].map((v) => v.textContent)")
+        assert shown == list(now().values())
+        assert browser.run("document.querySelectorAll('.mark.own').length") == 4
+        browser.press("2")
+        browser.double_click("incl")
+        assert now()["price"] == "incl"
+        browser.press("2")
+        browser.double_click("12.50")  # a number without its decimals is a word, too
+        browser.double_click("VAT", SHIFT)
+        assert now()["price"] == "12.50 incl. VAT"
+        browser.press("z", CTRL)
+        browser.press("z", CTRL)
+        assert now()["price"] == "incl"
+        # texts in a row, then one value of them
+        browser.press("4")
+        browser.click_text("12 Main St")
+        browser.press("4")
+        browser.click_text("Springfield", SHIFT)
+        browser.press("m")
+        assert now()["address"] == "12 Main St Springfield"
+        browser.press("1")
+        browser.click_text("Teapot for two")
+        assert now()["name"] == "Teapot for two"
+        browser.press("1")
+        browser.drag("Öl", "€")
+        assert now()["name"] == "Öl – 5 €"
+        assert not reports(browser)
 
 
 def test_nothing_is_lost_with_the_tab_or_the_server(tmp_path):

@@ -102,7 +102,7 @@ def test_a_change_is_saved_and_answers_with_the_next_page(site):
     server, folder = site
     path = folder / "labels.jsonl"
     try:
-        leaf = next(nodes[0] for nodes, text in json.loads(get(server, "api/page?n=0")[1])["leaves"] if "$" in text)
+        leaf = next(node for node, text, _ in json.loads(get(server, "api/page?n=0")[1])["leaves"] if "$" in text)
         answer, data = post(server, row(server, 0, [[leaf, "price"]]))
         found = json.loads(data)
         assert answer.status == 200 and found["saved"] and found["next"] in (2, 3)  # of the other site
@@ -224,7 +224,9 @@ def test_bad_json_is_refused(site, body):
     [({"n": -1}, 400), ({"n": 4}, 400), ({"n": True}, 400), ({"n": "0"}, 400), ({"n": 0.0}, 400), ({"sha": None}, 400),
      ({"done": 1}, 400), ({"labels": {}}, 400), ({"labels": [[1]]}, 400), ({"labels": [[1.5, "price"]]}, 400),
      ({"labels": [[True, "price"]]}, 400), ({"labels": [["1", "price"]]}, 400), ({"labels": [[1, None]]}, 400),
-     ({"labels": [[10**9, "price"]]}, 409), ({"labels": [[-1, "price"]]}, 409), ({"labels": [[0, "price"]]}, 409),
+     ({"labels": [[10**9, "price"]]}, 409), ({"labels": [[-1, "price"]]}, 400),
+     ({"labels": [[[9, 3, 9, 3], "price"]]}, 400),
+     ({"labels": [[[9, 0, 10**9, 3], "price"]]}, 409), ({"labels": [[0, "price"]]}, 409),
      ({"labels": [[10**400, "price"]]}, 409), ({"labels": [[9, "none"]]}, 409), ({"sha": "0" * 16}, 409)],
     ids=str,
 )  # fmt: skip

@@ -12,14 +12,20 @@ from maxendnet.web.labelling.order import ORDERS, next_page
 from maxendnet.web.labelling.work import Refused, Work
 from maxendnet.web.labels import LabelError, labels_on_page
 from maxendnet.web.page import PageError
+from maxendnet.web.spans import Span, is_part
 from maxendnet.web.systems import estimator
 from maxendnet.web.toy import FIELDS, toy_list, toy_pages
 from maxendnet.web.view import View
 
 
 def truth(toy, i, fields=FIELDS):
-    pairs, _ = labels_on_page(View(toy.pages[i], images=True), toy.labels[i])
-    return [(node, name) for node, name in pairs if name in fields]
+    view = View(toy.pages[i], images=True)
+    pairs, _ = labels_on_page(view, toy.labels[i])
+    return [(span if is_part(view, span) else span.first, name) for span, name in pairs if name in fields]
+
+
+def shown_labels(work, i):
+    return {(Span(*place) if isinstance(place, list) else place, name) for place, name in work.show(i)["labels"]}
 
 
 @pytest.fixture
@@ -68,7 +74,7 @@ def test_label_all_pages_as_a_person_would(shop):
         for i in rest:
             shown = work.show(i)
             assert shown["source"] == "model"
-            wrong = set(map(tuple, shown["labels"])) ^ set(truth(toy, i))
+            wrong = shown_labels(work, i) ^ set(truth(toy, i))
             assert not wrong or all(shown["confidence"].get(f"{n} {f}", 0) < 0.9 for n, f in wrong)
         assert Extractor.load(folder / "shop.medn").fields_ == list(FIELDS)
     finally:
@@ -77,7 +83,7 @@ def test_label_all_pages_as_a_person_would(shop):
     again, _ = prepare(folder / "shop", folder / "pages")
     assert again.done == set(asked) and again.fields == list(FIELDS)
     assert again.show(asked[0])["source"] == "done"
-    assert set(map(tuple, again.show(asked[0])["labels"])) == set(truth(toy, asked[0]))
+    assert shown_labels(again, asked[0]) == set(truth(toy, asked[0]))
 
 
 def test_learning_with_kept_features_is_the_same_as_without(shop):
@@ -102,13 +108,19 @@ def test_a_page_in_work_is_kept_and_not_learned_from(shop):
     assert json.loads((folder / "labels.jsonl").read_text())["done"] is False
 
 
-def test_any_node_of_a_leaf_stands_for_the_leaf(shop):
+def test_parts_of_texts_are_saved_and_shown(shop):
     folder, toy = shop
     work, _ = prepare(folder / "shop", folder / "pages", fields=FIELDS)
-    i = next(i for i, page in enumerate(toy.pages) if any(len(leaf) == 3 for leaf in View(page).leaves))
-    leaf = next(leaf for leaf in View(toy.pages[i]).leaves if len(leaf) == 3)
-    work.save(i, toy.pages[i].sha, [(leaf[2], "price"), (leaf[0], "price")], done=True)
-    assert work.show(i)["labels"] == [[leaf[0], "price"]]
+    view, sha = View(toy.pages[0]), toy.pages[0].sha
+    (k,) = [k for k, text in enumerate(view.texts) if text.startswith("Free delivery")]
+    node = view.leaves[k]
+    part, all_of_it = Span(node, 5, node, 13), Span(node, 0, node, len(view.texts[k]))
+    work.save(0, sha, [(part, "name"), (all_of_it, "brand")], done=True)
+    assert work.show(0)["labels"] == [[node, "brand"], [list(part), "name"]]
+    row = json.loads((folder / "labels.jsonl").read_text())
+    assert row["labels"] == [[node, "brand"], [list(part), "name"]]
+    with pytest.raises(Refused, match="no visible text"):
+        work.save(0, sha, [(Span(node, 90, node, 99), "name")], done=True)
 
 
 def test_changes_that_make_no_sense_are_refused(shop):
@@ -159,7 +171,7 @@ def test_several_records(tmp_path):
         work.stop()
     shown = work.show(1)
     assert len(shown["records"]) == 5
-    names = [value for nodes, value in shown["leaves"] if [nodes[0], "name"] in shown["labels"]]
+    names = [value for node, value, _ in shown["leaves"] if [node, "name"] in shown["labels"]]
     assert names == [x["name"] for x in toy_list(5, random_state=1)[1]]
 
 
@@ -210,7 +222,7 @@ def test_a_model_from_elsewhere_is_asked_first_and_kept(shop):
     work.start()
     try:
         wait(work, lambda: work.answers is not None and not work._changed and not work.doing)
-        assert set(map(tuple, work.show(3)["labels"])) == set(truth(toy, 3)) and work.show(3)["source"] == "model"
+        assert shown_labels(work, 3) == set(truth(toy, 3)) and work.show(3)["source"] == "model"
         work.save(0, toy.pages[0].sha, truth(toy, 0), done=True)
         wait(work, lambda: not work._changed and not work.doing)
         assert not work.problem

@@ -124,6 +124,10 @@ def test_the_site_is_that_of_the_canonical_link():
         (b"<meta charset=no-such-thing><p>caf\xc3\xa9", "café"),
         (b"<meta charset=utf-16><p>caf\xc3\xa9", "café"),
         (b"<meta charset=base64><p>x", "x"),
+        *(
+            (f"<meta charset={name}><p>caf\u00e9".encode(), "caf\u00e9")
+            for name in ("idna", "punycode", "undefined", "unicode_escape", "utf_7", "mbcs", "hz")
+        ),
     ],
 )
 def test_encodings(data, text):
@@ -138,9 +142,12 @@ def test_bytes_that_cannot_be_read_are_counted():
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_read(data):
+def test_any_bytes_are_read_or_refused(data):
     assert isinstance(decode(data).text, str)
-    assert isinstance(read_page(data), Page)
+    try:
+        assert isinstance(read_page(data), Page)
+    except PageError as error:  # by their first bytes they are something else
+        assert "and no HTML" in str(error) or "is damaged" in str(error)
 
 
 def test_a_page_too_large_is_refused():
@@ -162,6 +169,13 @@ def test_a_parser_that_dies_is_an_error_and_not_the_end():
         parser._process.kill()
         parser._process.wait()
         assert parser.parse("<p>b").texts[-1] == "b"
+
+
+def test_a_page_of_a_million_elements_is_refused_by_name():
+    for data in (b"<p>" * 1_000_000, b"<body>" + b"<p></p>" * 300_000 + b"</body>"):
+        with pytest.raises(PageError, match=r"many.html: the page has more than 200,000 elements and texts"):
+            read_page(data, name="many.html")
+    assert len(read_page(b"<p>" * 50_000)) == 50_001
 
 
 def test_large_pages():

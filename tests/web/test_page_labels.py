@@ -2,8 +2,10 @@ import json
 
 import pytest
 
-from maxendnet.web.labels import LabelError, PageLabels, labels_on_page, match_value, read_labels
+from maxendnet.web.labelling.label_file import LabelFile
+from maxendnet.web.labels import LabelError, PageLabels, labels_on_page, read_labels
 from maxendnet.web.page import Page
+from maxendnet.web.spans import Span, find_value, span_text
 from maxendnet.web.view import View
 
 
@@ -29,6 +31,7 @@ def test_both_forms_are_read(tmp_path):
         ({"page": 3}, "does not name its page"),
         ({"page": "a", "labels": [["x", "price"]]}, r"\"labels\" has \['x', 'price'\]; expected pairs"),
         ({"page": "a", "labels": [[-1, "price"]]}, "expected pairs"),
+        ({"page": "a", "labels": [[[3, 5, 3, 5], "price"]]}, r"has \[\[3, 5, 3, 5\], 'price'\]; expected pairs"),
         ({"page": "a", "labels": [[1, "none"]]}, "'none' cannot be the name of a field"),
         ({"page": "a", "values": {"a+b": "x"}}, r"'a\+b' cannot be the name"),
         ({"page": "a", "values": ["x"]}, "expected an object"),
@@ -40,6 +43,24 @@ def test_both_forms_are_read(tmp_path):
 def test_a_bad_line_says_where_and_what(tmp_path, line, message):
     with pytest.raises(LabelError, match=message):
         read_labels(write(tmp_path, line))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b'{"page": "a"}\n{"page": "caf\xe9"}', "labels.jsonl, line 2 is not UTF-8"),
+        (b'{"page": "a"}\n' + b'{"values":' * 100_000, "labels.jsonl, line 2 has brackets within brackets"),
+        (b'{"page": "a"}\n' + b"[" * 100_000 + b"]" * 100_000, "labels.jsonl, line 2 has brackets within brackets"),
+        (b'{"page": "a", "labels": [[' + b"9" * 5_000 + b', "price"]]}', "labels.jsonl, line 1 is not JSON"),
+    ],
+    ids=["not UTF-8", "objects", "lists", "long number"],
+)
+def test_a_bad_file_is_named_with_its_line(tmp_path, data, message):
+    path = tmp_path / "labels.jsonl"
+    path.write_bytes(data)
+    for read in (read_labels, lambda p: LabelFile(p).read()):
+        with pytest.raises(LabelError, match=message):
+            read(path)
 
 
 def test_a_page_is_labelled_once(tmp_path):
@@ -54,8 +75,13 @@ def test_a_page_is_labelled_once(tmp_path):
     [
         ("A Red Cup", ["A red  cup"]),
         ("$12.50", ["$12.50", "$ 12.50"]),
-        ("12.50", ["$12.50", "$ 12.50"]),
-        ("Ann Lee", ["by Ann Lee"]),
+        ("12.50", ["12.50", "12.50"]),
+        ("Ann Lee", ["Ann Lee"]),
+        ("Ann", ["Ann"]),
+        ("an", []),
+        ("12", []),
+        ("a red cup $12.50", ["A red cup $12.50"]),
+        ("red cup $12.50", []),
         ("/p/cup.jpg", ["/p/cup.jpg"]),
         ("https://x.com/q/cup.jpg", ["/p/cup.jpg"]),
         ("1", []),
@@ -67,14 +93,32 @@ def test_a_page_is_labelled_once(tmp_path):
 def test_values_are_found(value, texts):
     html = "<h1>A red  cup</h1><p>$12.50</p><p>$ 12.50</p><p>by Ann Lee</p><p>112.50</p><img src=/p/cup.jpg>"
     view = View(Page.from_html(html), images=True)
-    assert [view.page.text(t) for t in match_value(view, value)] == [t.replace("  ", " ") for t in texts]
+    assert [span_text(view, span) for span in find_value(view, value)] == [t.replace("  ", " ") for t in texts]
+
+
+def test_a_value_is_looked_for_where_it_stands_alone():
+    page = Page.from_html(
+        "<p>www.usa.canon.com</p><p>Maker of this camera: Canon (official)</p><p>Canon and Nikon and others</p>"
+    )
+    (span,) = find_value(View(page), "canon")
+    assert span == Span(6, 0, 6, 5)  # not in the address; in the shortest text of the others
+
+
+def test_a_value_over_several_nodes_reads_as_on_the_screen():
+    view = View(Page.from_html("<div>Now <b>$</b>12<sup>.99</sup> <i>new</i><br>12 Main St<br>Springfield</div><p>x"))
+    for value in ("$12.99", "12 Main St Springfield", "12.99 new"):
+        (span,) = find_value(view, value)
+        assert span_text(view, span) == value
 
 
 def test_what_cannot_be_used_is_told():
     page = Page.from_html("<p>a</p><p hidden>b</p>")
     found, problems = labels_on_page(View(page), PageLabels("x.html", labels=[(2, "n"), (1, "n"), (4, "n")]))
-    assert found == [(2, "n")]
+    assert found == [(Span(2, 0, 2, 1), "n")]
     assert problems[0].startswith("n at node 1 is an element 'p'") and "node 4 is not shown" in problems[1]
+    part = PageLabels("x.html", labels=[(Span(2, 0, 2, 1), "n"), (Span(1, 0, 2, 1), "n"), (Span(2, 1, 2, 7), "n")])
+    found, problems = labels_on_page(View(page), part)
+    assert found == [(Span(2, 0, 2, 1), "n")] and len(problems) == 2 and "no visible text" in problems[0]
     with pytest.raises(LabelError, match="has nodes 0 to 4, and 'n' is at node 9"):
         labels_on_page(View(page), PageLabels("x.html", labels=[(9, "n")]))
     with pytest.raises(LabelError, match="is not the page that was labelled"):

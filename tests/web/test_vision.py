@@ -3,39 +3,44 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maxendnet.web.page import Page
+from maxendnet.web.runs import find_runs
 from maxendnet.web.vision import find_leaves, visible, vision_tree
 
 
 def texts(page, leaves):
-    return ["".join(page.texts[t] for t in leaf).strip() for leaf in leaves]
+    return [page.texts[t].strip() for t in leaves]
 
 
 def shape(page):
     """The tree as nested lists of texts."""
     tree = vision_tree(page)
-    built = [[] if not leaf else texts(page, [s])[0] for s, leaf in zip(tree.sources, tree.leaf)]
+    built = [[] if not leaf else texts(page, s)[0] for s, leaf in zip(tree.sources, tree.leaf)]
     for k in range(1, len(tree)):
         built[tree.parents[k]].append(built[k])
     return built[0] if built else None
 
 
-def test_pieces_that_touch_are_one_leaf():
+def test_a_leaf_is_a_text_as_it_is_written():
     page = Page.from_html(
         "<p>only <b>$</b>12<sup>.99</sup> <i>new</i></p><p>a<br>b</p><p><b>Name:</b><span>Cup</span></p>"
     )
-    assert texts(page, find_leaves(page)) == ["only", "$12.99", "new", "a", "b", "Name:", "Cup"]
+    assert texts(page, find_leaves(page)) == ["only", "$", "12", ".99", "new", "a", "b", "Name:", "Cup"]
+    runs = find_runs(page, find_leaves(page))
+    assert runs.word == [0, 1, 1, 1, 2, 3, 4, 5, 6]  # what touches
+    assert runs.run == [0, 0, 0, 0, 0, 1, 1, 2, 2]  # what stands in one paragraph
+    assert "".join(runs.before) == " " * 5
 
 
 def test_pages_that_do_not_say_where_spaces_were_keep_their_texts_apart():
     page = Page.from_canonical("<body><p><b>$</b>12</p></body>")
-    assert find_leaves(page) == [(3,), (4,)]
+    assert find_leaves(page) == [3, 4] and find_runs(page, [3, 4]).word == [0, 1]
 
 
 def test_what_is_not_shown_is_left_out():
     html = "<p>a</p><p style='color:red; DISPLAY : none'>b<i>c</i></p><div hidden><p>d</p></div><p>e</p>"
     page = Page.from_html(html)
     assert texts(page, find_leaves(page)) == ["a", "e"]
-    assert texts(page, find_leaves(page, hidden=True)) == ["a", "bc", "d", "e"]
+    assert texts(page, find_leaves(page, hidden=True)) == ["a", "b", "c", "d", "e"]
     layout = np.ones((len(page), 11))
     layout[2, :4] = -1
     assert not visible(page.with_layout(layout))[2]
@@ -43,7 +48,7 @@ def test_what_is_not_shown_is_left_out():
 
 def test_images_are_leaves_when_asked_for():
     page = Page.from_html("<img src=a.png><img src=dot.gif width=1 height=1><img><p>x")
-    assert [page.tags[leaf[0]] for leaf in find_leaves(page, images=True)] == ["img", "#text"]
+    assert [page.tags[t] for t in find_leaves(page, images=True)] == ["img", "#text"]
     assert len(find_leaves(page)) == 1
 
 
@@ -92,7 +97,7 @@ def test_an_empty_page_has_no_block():
 def test_every_leaf_is_in_the_tree_once_and_in_order(pieces):
     page = Page.from_html("".join(pieces))
     tree, leaves = vision_tree(page), find_leaves(page)
-    assert [s for s, leaf in zip(tree.sources, tree.leaf) if leaf] == leaves
+    assert [s for s, leaf in zip(tree.sources, tree.leaf) if leaf] == [(t,) for t in leaves]
     for k, parent in enumerate(tree.parents):
         assert parent < k and (parent < 0) == (k == 0)
         assert parent < 0 or not tree.leaf[parent]

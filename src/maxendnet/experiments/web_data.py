@@ -30,7 +30,7 @@ from maxendnet.web.blocks import fields_of, leaf_labels
 from maxendnet.web.dataset import Featurised, Numbering, featurise, page_matrix
 from maxendnet.web.decode import fields_together
 from maxendnet.web.features import KNOWN_SITES
-from maxendnet.web.labels import PageLabels, labels_on_page
+from maxendnet.web.labels import PageLabels, labelled_nodes, labels_on_page
 from maxendnet.web.page import Page
 from maxendnet.web.view import make_views
 
@@ -57,9 +57,12 @@ class WebPages:
             else PageLabels(p.name, p.site, values=row["values"])
             for p, row in zip(pages, rows)
         ]
-        images = any(p.tags[node] == "img" for p, some in zip(pages, given) for node, _ in some.labels)
+        nodes = [[place for place, _ in some.labels if isinstance(place, int)] for some in given]
+        images = any(page.tags[node] == "img" for page, some in zip(pages, nodes) for node in some)
         self.views = make_views(pages, images)
-        self.labels = [leaf_labels(v.leaves, labels_on_page(v, some)[0]) for v, some in zip(self.views, given)]
+        self.labels = [
+            leaf_labels(v.leaves, labelled_nodes(v, labels_on_page(v, some)[0])) for v, some in zip(self.views, given)
+        ]
         self.site: NDArray[np.str_] = np.array([row["site"] for row in rows])
         self.split = np.array([row["split"] for row in rows])
         self.sites: list[str] = sorted(set(self.site.tolist()))

@@ -50,10 +50,29 @@ inline size_t extent(nb::handle batch, const char* name, size_t axis) {
   return nb::cast<size_t>(batch.attr(name).attr("shape")[nb::int_(axis)]);
 }
 
-// n_labels and the counts of weights are not in the batch: they belong to the model.
+// n_labels and the counts of weights are not in the batch: they belong to the model. The pairs of features and labels that
+// have weights are kept as the arrays of Python; without them all pairs have.
 struct Shape {
   int64_t n_features;
   int n_labels, n_edge_types, n_edge_features, n_tied, rest;
+  nb::object offsets_kept, labels_kept;
+  const int64_t* row_offsets = nullptr;
+  const int32_t* row_labels = nullptr;
+
+  Shape(int64_t features, int labels, int types, int edge_features, int tied, int rest_label, nb::object row_offsets_,
+        nb::object row_labels_)
+      : n_features(features), n_labels(labels), n_edge_types(types), n_edge_features(edge_features), n_tied(tied),
+        rest(rest_label), offsets_kept(row_offsets_), labels_kept(row_labels_) {
+    if (row_offsets_.is_none()) return;
+    In<int64_t> rows;
+    In<int32_t> columns;
+    if (!nb::try_cast(row_offsets_, rows, false) || !nb::try_cast(row_labels_, columns, false) ||
+        int64_t(rows.size()) != features + 1 || rows.data()[features] != int64_t(columns.size()))
+      throw std::invalid_argument("row_offsets and row_labels must be int64 and int32, a row for every feature");
+    row_offsets = rows.data();
+    row_labels = columns.data();
+  }
+  int64_t n_pairs() const { return row_offsets ? row_offsets[n_features] : n_features * n_labels; }
 };
 
 inline BatchView view(nb::handle batch, const Shape& shape) {
@@ -80,6 +99,8 @@ inline BatchView view(nb::handle batch, const Shape& shape) {
   b.n_edge_features = shape.n_edge_features;
   b.n_tied = shape.n_tied;
   b.rest = shape.rest;
+  b.row_offsets = shape.row_offsets;
+  b.row_labels = shape.row_labels;
   return b;
 }
 

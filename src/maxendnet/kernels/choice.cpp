@@ -9,8 +9,9 @@ namespace maxendnet {
 
 void node_scores(const BatchView& b, const double* weights, int64_t first, int64_t last, double* scores) {
   const int64_t L = b.n_labels;
-  const double* tied = weights + b.n_features * b.lanes;
-  std::vector<int> labels;
+  const Layout layout = padded_layout(b);
+  const double* tied = weights + layout.tied;
+  std::vector<int64_t> labels;
   std::vector<double> sums(L);
   for (int64_t t = b.offsets[first]; t < b.offsets[last]; t++) {
     double* row = scores + t * L;
@@ -19,10 +20,8 @@ void node_scores(const BatchView& b, const double* weights, int64_t first, int64
       if (!b.allowed || b.allowed[t * L + a]) labels.push_back(a);
     const int n = int(labels.size());
     std::fill(sums.begin(), sums.end(), 0.0);
-    for (int64_t k = b.indptr[t]; k < b.indptr[t + 1]; k++) {
-      const double x = b.data[k], *w = weights + int64_t(b.indices[k]) * b.lanes;
-      for (int j = 0; j < n; j++) sums[j] += x * w[labels[j]];
-    }
+    node_entries(b, layout, t, labels.data(), n,
+                 [&](int64_t k, double x, int j) INLINED { sums[j] += x * weights[k]; });
     std::fill(row, row + L, minus_infinity<double>);
     for (int j = 0; j < n; j++) {
       for (int f = 0; f < b.n_tied; f++) sums[j] += tied_values(b, t, labels[j])[f] * tied[f];
@@ -33,17 +32,16 @@ void node_scores(const BatchView& b, const double* weights, int64_t first, int64
 
 void add_features(const BatchView& b, const double* shares, int64_t first, int64_t last, double* gradient) {
   const Layout layout = padded_layout(b);
-  std::vector<int> labels;
+  std::vector<int64_t> labels;
   for (int64_t t = b.offsets[first]; t < b.offsets[last]; t++) {
     const double* share = shares + t * b.n_labels;
     labels.clear();
     for (int a = 0; a < b.n_labels; a++)
       if (share[a] != 0) labels.push_back(a);
     if (labels.empty()) continue;
-    node_rows(b, layout, t, [&](int64_t row, double x) INLINED {
-      for (const int a : labels) gradient[row + a] += x * share[a];
-    });
-    for (const int a : labels)
+    node_entries(b, layout, t, labels.data(), int(labels.size()),
+                 [&](int64_t k, double x, int j) INLINED { gradient[k] += x * share[labels[j]]; });
+    for (const int64_t a : labels)
       for (int j = 0; j < b.n_tied; j++) gradient[layout.tied + j] += share[a] * tied_values(b, t, a)[j];
   }
 }

@@ -37,7 +37,13 @@ struct BatchView {
   int64_t n_examples, n_nodes, n_features;
   int n_labels, lanes, n_edge_types, n_edge_features, n_tied;
   int rest;  // of a choice: the label of all nodes but the chosen one; else -1
+  // The pairs of a feature and a label that have a weight, as rows of ascending labels; null: all pairs have one, in rows
+  // of `lanes`.
+  const int64_t* row_offsets;
+  const int32_t* row_labels;
 
+  // Length of the weights of nodes, for forests and choices. Behind the seen pairs is room for a vector that begins there.
+  int64_t node_size() const { return row_offsets ? (row_offsets[n_features] + 7) / 8 * 8 + 8 : n_features * lanes; }
   int n_matrices() const { return n_edge_types + n_edge_features; }
   // Of the edge from node t to its parent: 2 * type + 1 if the user's first node is the child. Matrices come in pairs of
   // orientations: of those of its type, the one at `edge_kind` has the parent's labels as rows, at `edge_kind ^ 1` the child's.
@@ -46,7 +52,7 @@ struct BatchView {
 };
 
 // Weights laid out for the kernels, in the precision R of the search:
-// [ node (n_features, lanes) | matrices (n_matrices, 2, n_labels, lanes) | tied (n_tied) ]
+// [ node (n_features, lanes), or the pairs that were seen | matrices (n_matrices, 2, n_labels, lanes) | tied (n_tied) ]
 // where the second axis of a matrix is its orientation: 0 as the user sees it (row: first node), 1 transposed.
 template <class R>
 struct Weights {
@@ -54,7 +60,7 @@ struct Weights {
   const R* matrix;
   const R* tied;
   Weights(const R* flat, const BatchView& b)
-      : node(flat), matrix(flat + b.n_features * b.lanes), tied(matrix + 2 * b.n_matrices() * b.matrix_size()) {}
+      : node(flat), matrix(flat + b.node_size()), tied(matrix + 2 * b.n_matrices() * b.matrix_size()) {}
 };
 
 // The features of a group of nodes, transposed: for each distinct feature of the group, the nodes that have it.

@@ -127,8 +127,8 @@ INLINE Ends ends_of(const BatchView& b, const Prior& prior, const Expectation& v
 // eta += d, and the weights follow.
 template <class Prior>
 INLINE void follow(const BatchView& b, const Prior& prior, const Expectation& v, double* eta, double* weights) {
-  each_stretch(b, v, [&](int64_t start, const double* d, int64_t) INLINED {
-    set_stretch(b, v.layout, start, weights, [&](int64_t k) INLINED {
+  each_stretch(b, v, [&](int64_t start, const double* d, int64_t n) INLINED {
+    set_stretch(b, v.layout, start, n, weights, [&](int64_t k) INLINED {
       eta[k] += d[k - start];
       return Prior::moments(prior, eta[k], &k).mean;
     });

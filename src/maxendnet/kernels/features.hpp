@@ -1,12 +1,14 @@
 // The features f(x, y), clique by clique: the only place that knows which coordinates a clique has. What is made of
 // them (a labelling, a difference of two, expectations under marginals) is a loop over cliques.
 #pragma once
+#include <algorithm>
+
 #include "common.hpp"
 
 namespace maxendnet {
 
 // Where the parts of a vector of features begin, be it eta, a gradient, or the weights of a hierarchy:
-// [ node (n_features, stride) | matrices (n_matrices, n_labels, stride) as the user sees them |
+// [ node (n_features, stride), or the pairs that were seen | matrices (n_matrices, n_labels, stride) as the user sees them |
 //   siblings (n_edge_types, n_labels, n_labels, n_labels): parent, left child, right child | tied (n_tied) ]
 struct Layout {
   int64_t stride;  // of a row of labels
@@ -15,18 +17,37 @@ struct Layout {
 
 // That of forests: rows are padded, and there are no siblings.
 inline Layout padded_layout(const BatchView& b) {
-  const int64_t matrices = b.n_features * b.lanes, tied = matrices + b.n_matrices() * b.matrix_size();
+  const int64_t matrices = b.node_size(), tied = matrices + b.n_matrices() * b.matrix_size();
   return {b.lanes, matrices, tied, tied};
 }
 
 // ---- cliques --------------------------------------------------------------------------------------------------------
 
-// add(first coordinate of a row of labels, value) for the features of node t; add(its first coordinate, value) for the
-// matrices of the edge above it. A label, or a cell, is the place therein.
-template <class Add>
-INLINE void node_rows(const BatchView& b, const Layout& l, int64_t t, Add add) {
-  for (int64_t k = b.indptr[t]; k < b.indptr[t + 1]; k++) add(int64_t(b.indices[k]) * l.stride, b.data[k]);
+// The coordinate of a feature with a label, -1 if the pair has no weight.
+INLINE int64_t node_place(const BatchView& b, const Layout& l, int64_t feature, int64_t label) {
+  if (!b.row_offsets) return feature * l.stride + label;
+  const int32_t *first = b.row_labels + b.row_offsets[feature], *last = b.row_labels + b.row_offsets[feature + 1];
+  const int32_t* found = std::lower_bound(first, last, int32_t(label));
+  return found < last && *found == label ? found - b.row_labels : -1;
 }
+
+// add(coordinate, value) for the features of node t with each of some labels; `number` says which of them it was.
+template <class Add>
+INLINE void node_entries(const BatchView& b, const Layout& l, int64_t t, const int64_t* labels, int n, Add add) {
+  if (!b.row_offsets) {
+    for (int64_t k = b.indptr[t]; k < b.indptr[t + 1]; k++) {
+      const int64_t row = int64_t(b.indices[k]) * l.stride;
+      for (int number = 0; number < n; number++) add(row + labels[number], b.data[k], number);
+    }
+    return;
+  }
+  for (int64_t k = b.indptr[t]; k < b.indptr[t + 1]; k++)
+    for (int number = 0; number < n; number++) {
+      const int64_t place = node_place(b, l, b.indices[k], labels[number]);
+      if (place >= 0) add(place, b.data[k], number);
+    }
+}
+// add(its first coordinate, value) for the matrices of the edge above node t. A cell is the place therein.
 template <class Add>
 INLINE void edge_matrices(const BatchView& b, const Layout& l, int64_t t, Add add) {
   const int64_t size = b.n_labels * l.stride;
@@ -48,7 +69,7 @@ INLINE const double* tied_values(const BatchView& b, int64_t t, int64_t label) {
 // add(coordinate, value) for every feature of a clique
 template <class Add>
 INLINE void node_features(const BatchView& b, const Layout& l, int64_t t, int64_t label, Add add) {
-  node_rows(b, l, t, [&](int64_t row, double x) INLINED { add(row + label, x); });
+  node_entries(b, l, t, &label, 1, [&](int64_t k, double x, int) INLINED { add(k, x); });
   for (int j = 0; j < b.n_tied; j++) add(l.tied + j, tied_values(b, t, label)[j]);
 }
 template <class Add>
@@ -74,10 +95,8 @@ INLINE void node_differences(const BatchView& b, const Layout& l, int64_t begin,
   for (int64_t t = begin; t < end; t++) {
     const int64_t a = from[t - begin], c = to[t - begin];
     if (a == c) continue;
-    node_rows(b, l, t, [&](int64_t row, double x) INLINED {
-      add(row + a, x);
-      add(row + c, -x);
-    });
+    const int64_t both[2] = {a, c};
+    node_entries(b, l, t, both, 2, [&](int64_t k, double x, int number) INLINED { add(k, number ? -x : x); });
   }
 }
 template <class Label, class Other, class Add>
@@ -113,6 +132,7 @@ struct Expectation {
   std::vector<int64_t> found;
   std::vector<double> rows, matrices, tied;
   std::vector<uint8_t> used;  // matrices that are not 0
+  mutable std::vector<double> packed;  // a row of the pairs that have weights, and zeros to fill a vector
 
   explicit Expectation(const BatchView& b)
       : layout(padded_layout(b)), slot(size_t(b.n_features), -1), matrices(size_t(b.n_matrices() * b.matrix_size())),
@@ -165,7 +185,17 @@ INLINE void add_edge(const BatchView& b, int64_t t, const double* p, Expectation
 template <class F>
 INLINE void each_stretch(const BatchView& b, const Expectation& v, F f) {
   const int64_t size = b.matrix_size();
-  for (size_t j = 0; j < v.found.size(); j++) f(v.found[j] * b.lanes, v.rows.data() + j * b.lanes, int64_t(b.lanes));
+  for (size_t j = 0; j < v.found.size(); j++) {
+    const double* row = v.rows.data() + j * b.lanes;
+    if (!b.row_offsets) {
+      f(v.found[j] * b.lanes, row, int64_t(b.lanes));
+      continue;
+    }
+    const int64_t first = b.row_offsets[v.found[j]], n = b.row_offsets[v.found[j] + 1] - first;
+    v.packed.assign(size_t(n) + width<double>, 0.0);
+    for (int64_t e = 0; e < n; e++) v.packed[e] = row[b.row_labels[first + e]];
+    if (n) f(first, v.packed.data(), n);
+  }
   for (int m = 0; m < b.n_matrices(); m++)
     if (v.used[m]) f(v.layout.matrices + m * size, v.matrices.data() + m * size, size);
   if (b.n_tied) f(v.layout.tied, v.tied.data(), int64_t(b.n_tied));
@@ -188,11 +218,12 @@ INLINE void set_weight(const BatchView& b, const Layout& l, int64_t k, R value, 
   }
 }
 
-// Sets those of a stretch: value(k) of each coordinate that is no padding.
+// Sets those of a stretch of n: value(k) of each coordinate that is no padding.
 template <class Value>
-INLINE void set_stretch(const BatchView& b, const Layout& l, int64_t first, double* weights, Value value) {
+INLINE void set_stretch(const BatchView& b, const Layout& l, int64_t first, int64_t n, double* weights, Value value) {
   if (first < l.matrices) {
-    for (int64_t k = first; k < first + b.n_labels; k++) weights[k] = value(k);
+    const int64_t last = first + (b.row_offsets ? n : b.n_labels);
+    for (int64_t k = first; k < last; k++) weights[k] = value(k);
   } else if (first < l.tied) {
     double* pair = weights + l.matrices + 2 * (first - l.matrices);
     for (int64_t a = 0; a < b.n_labels; a++)

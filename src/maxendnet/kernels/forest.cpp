@@ -58,15 +58,15 @@ void max_marginals(const BatchView& b, const double* weights, int64_t first, int
   }
 }
 
-void marginals(const BatchView& b, const double* weights, Mode mode, int64_t first, int64_t last, double* values,
-               double* node_marginals, double* edge_marginals) {
+void marginals(const BatchView& b, const double* weights, const double* cost, Mode mode, int64_t first, int64_t last,
+               double* values, double* node_marginals, double* edge_marginals) {
   const Weights<double> w(weights, b);
   const int64_t n = b.n_labels;
   SumProduct<double> s;
   set_shared(b, mode, w.matrix, s);
   for (int64_t i = first; i < last; i++) {
     const int64_t begin = b.offsets[i], end = b.offsets[i + 1];
-    prepare<double>(b, w, nullptr, begin, end, s.work);
+    prepare<double>(b, w, cost, begin, end, s.work);
     values[i] = sum_up(b, begin, end, s);
     if (!node_marginals) continue;
     if (edge_marginals)

@@ -59,12 +59,24 @@ INLINE void score_block(int a0, const BatchView& b, const Weights<R>& w, int64_t
   for (int a = 0; a < W / n; a++) store(out + a0 + a * n, sum[a]);
 }
 
+// The same where only some pairs have weights.
+template <class R>
+INLINE void score_seen(const BatchView& b, const Weights<R>& w, int64_t t, R* out) {
+  std::fill(out, out + b.lanes, R(0));
+  for (int64_t k = b.indptr[t]; k < b.indptr[t + 1]; k++) {
+    const R x = R(b.data[k]);
+    const int64_t end = b.row_offsets[b.indices[k] + 1];
+    for (int64_t e = b.row_offsets[b.indices[k]]; e < end; e++) out[b.row_labels[e]] += x * w.node[e];
+  }
+}
+
 // Node scores of one example, without forbidden labels: they and the padding get -inf in `forbid`.
 template <class R>
 INLINE void score_nodes(const BatchView& b, const Weights<R>& w, int64_t begin, int64_t end, R* scores) {
   for (int64_t t = begin; t < end; t++) {
     R* out = scores + (t - begin) * b.lanes;
-    FOR_LANES(score_block, R, b.lanes, b, w, t, out);
+    if (b.row_offsets) score_seen(b, w, t, out);
+    else FOR_LANES(score_block, R, b.lanes, b, w, t, out);
     for (int a = 0; b.n_tied && a < b.n_labels; a++) {
       const double* f = b.label_features + (t * b.n_labels + a) * b.n_tied;
       R sum = 0;

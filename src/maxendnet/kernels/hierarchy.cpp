@@ -62,12 +62,12 @@ void hierarchy_max_marginals(const BatchView& b, const HierarchyView& m, int64_t
   }
 }
 
-void hierarchy_marginals(const BatchView& b, const HierarchyView& m, int64_t first, int64_t last, double* values,
-                         double* node_marginals, double* edge_marginals) {
+void hierarchy_marginals(const BatchView& b, const HierarchyView& m, const double* cost, int64_t first, int64_t last,
+                         double* values, double* node_marginals, double* edge_marginals, double* sibling_marginals) {
   Example e;
-  const int64_t L = b.n_labels;
+  const int64_t L = b.n_labels, triples = L * L * L;
   for (int64_t i = first; i < last; i++) {
-    prepare(b, m, nullptr, i, e);
+    prepare(b, m, cost, i, e);
     values[i] = up<Sum>(b, m, e);
     if (!node_marginals) continue;
     sum_down(
@@ -75,7 +75,9 @@ void hierarchy_marginals(const BatchView& b, const HierarchyView& m, int64_t fir
         [&](int64_t t, int parent, int label, double p) INLINED {
           if (edge_marginals) edge_marginals[(t * L + parent) * L + label] += p;
         },
-        [](int64_t, double) INLINED {});
+        [&](int64_t right, int64_t cell, double p) INLINED {
+          if (sibling_marginals) sibling_marginals[right * triples + cell % triples] += p;
+        });
     for (int64_t k = 0; k < e.size; k++)
       for (int j = 0; j < e.n_labels[k]; j++)
         node_marginals[(e.begin + k) * L + labels_of(e, k)[j]] = row_of(e.results, e, k)[j];
@@ -132,7 +134,9 @@ void hierarchy_log(const BatchView& b, const HierarchyView& m, const double* cos
     const auto on_edge = [&](int64_t t, int parent, int label, double p) INLINED {
       edge_features(b, m.layout, t, parent, label, [&](int64_t k, double x) INLINED { gradient[k] += u * p * x; });
     };
-    const auto on_siblings = [&](int64_t cell, double p) INLINED { gradient[m.layout.siblings + cell] += u * p; };
+    const auto on_siblings = [&](int64_t, int64_t cell, double p) INLINED {
+      gradient[m.layout.siblings + cell] += u * p;
+    };
     sum_down(b, m, e, on_edge, on_siblings);
     for_cliques(
         b, e, truth,
@@ -140,7 +144,7 @@ void hierarchy_log(const BatchView& b, const HierarchyView& m, const double* cos
           if (parent >= 0) on_edge(t, parent, label, -1);
         },
         [&](int64_t right, int parent, int left_label, int label) INLINED {
-          if (m.siblings) on_siblings(sibling_cell(b, right, parent, left_label, label), -1);
+          if (m.siblings) on_siblings(right, sibling_cell(b, right, parent, left_label, label), -1);
         });
     double expected = 0;
     for (int64_t k = 0; k < e.size; k++) {

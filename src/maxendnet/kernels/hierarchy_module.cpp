@@ -18,7 +18,7 @@ struct HierarchyModel {
       : shape(s), has_siblings(siblings), weights(w), table(t), shift(h), forbidden(f) {
     const int64_t L = s.n_labels, matrices = int64_t(s.n_edge_types) + s.n_edge_features;
     const int64_t n_siblings = siblings ? s.n_edge_types * L * L * L : 0;
-    Layout& layout = view.layout = {L, s.n_features * L, s.n_features * L + matrices * L * L, 0};
+    Layout& layout = view.layout = {L, s.n_pairs(), s.n_pairs() + matrices * L * L, 0};
     layout.tied = layout.siblings + n_siblings;
     if (int64_t(w.size()) != layout.tied + s.n_tied) throw nb::value_error("weights have the wrong size");
     view.node = w.data();
@@ -69,15 +69,18 @@ void bind_hierarchy(nb::module_& m) {
       "batch"_a, "model"_a, "first"_a, "last"_a, "out"_a.noconvert(), "Best score for every label of every node.");
   m.def(
       "hierarchy_marginals",
-      [](nb::handle batch, const HierarchyModel& model, int64_t first, int64_t last, Out<double> values, nb::handle node,
-         nb::handle edge) {
+      [](nb::handle batch, const HierarchyModel& model, nb::handle cost, int64_t first, int64_t last, Out<double> values,
+         nb::handle node, nb::handle edge, nb::handle siblings) {
         const BatchView b = view(batch, model.shape);
+        const double* added = optional<double>(cost, "cost");
         double *n = writable<double>(node, "node"), *e = writable<double>(edge, "edge");
+        double* s = writable<double>(siblings, "siblings");
         nb::gil_scoped_release release;
-        hierarchy_marginals(b, model.view, first, last, values.data(), n, e);
+        hierarchy_marginals(b, model.view, added, first, last, values.data(), n, e, s);
       },
-      "batch"_a, "model"_a, "first"_a, "last"_a, "values"_a.noconvert(), "node"_a.none(), "edge"_a.none(),
-      "Log-partition of every example and, if asked, node and edge marginals, in arrays of zeros.");
+      "batch"_a, "model"_a, "cost"_a.none(), "first"_a, "last"_a, "values"_a.noconvert(), "node"_a.none(),
+      "edge"_a.none(), "siblings"_a.none(),
+      "Log-partition of every example and, if asked, marginals of nodes, edges and siblings, in arrays of zeros.");
   m.def(
       "hierarchy_sample",
       [](nb::handle batch, const HierarchyModel& model, In<double> uniforms, int64_t n_draws, int64_t first,

@@ -97,8 +97,11 @@ INLINE void prepare(const BatchView& b, const HierarchyView& m, const double* co
     double* score = row_of(e.scores, e, k);
     for (int j = 0; j < n; j++) score[j] = cost ? cost[int64_t(b.y[t]) * b.n_labels + label[j]] : 0;
     for (int64_t x = b.indptr[t]; x < b.indptr[t + 1]; x++) {
-      const double* weights = m.node + int64_t(b.indices[x]) * b.n_labels;
-      for (int j = 0; j < n; j++) score[j] += b.data[x] * weights[label[j]];
+      const int64_t feature = b.indices[x];
+      for (int j = 0; j < n; j++) {
+        const int64_t place = node_place(b, m.layout, feature, label[j]);
+        if (place >= 0) score[j] += b.data[x] * m.node[place];
+      }
     }
     for (int j = 0; b.n_tied && j < n; j++)
       for (int f = 0; f < b.n_tied; f++)
@@ -246,7 +249,7 @@ INLINE void label_down(const BatchView& b, const HierarchyView& m, Example& e, i
 }
 
 // Marginals of all nodes from their beliefs, in `results`. `on_edge(t, parent, label, p)` and
-// `on_siblings(cell, p)` get the marginals of edges and of neighbours.
+// `on_siblings(right node, cell, p)` get the marginals of edges and of neighbours.
 template <class OnEdge, class OnSiblings>
 INLINE void sum_down(const BatchView& b, const HierarchyView& m, Example& e, OnEdge on_edge, OnSiblings on_siblings) {
   e.results.assign(size_t(e.size) * e.lanes, 0);
@@ -300,7 +303,7 @@ INLINE void sum_down(const BatchView& b, const HierarchyView& m, Example& e, OnE
             // without a table a share may be lost that the weight would have brought back: in one exponential
             const double joint = m.table ? factor * e.other[i] * m.table[cell] * e.scratch[j]
                                          : result[a] * std::exp(before[i] + m.siblings[cell] + x[j] - total);
-            if (joint > 0) on_siblings(cell, joint);
+            if (joint > 0) on_siblings(e.begin + c, cell, joint);
           }
       }
     }

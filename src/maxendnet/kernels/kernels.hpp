@@ -15,8 +15,8 @@ template <class R>
 void decode(const BatchView& b, const R* weights, const R* cost, int64_t first, int64_t last, double* values,
             int32_t* labels);
 void max_marginals(const BatchView& b, const double* weights, int64_t first, int64_t last, double* out);
-void marginals(const BatchView& b, const double* weights, Mode mode, int64_t first, int64_t last, double* values,
-               double* node_marginals, double* edge_marginals);
+void marginals(const BatchView& b, const double* weights, const double* cost, Mode mode, int64_t first, int64_t last,
+               double* values, double* node_marginals, double* edge_marginals);
 void sample(const BatchView& b, const double* weights, Mode mode, const double* uniforms, int64_t n_draws,
             int64_t first, int64_t last, int32_t* labels);
 void top(const BatchView& b, const double* weights, int k, int64_t first, int64_t last, double* values, int32_t* labels);

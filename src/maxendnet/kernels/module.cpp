@@ -133,8 +133,9 @@ void bind_precision(nb::module_& m) {
 void bind_kernels(nb::module_& m) {
   m.doc() = "The hot loops of maxendnet: flat arrays in, flat arrays out.";
   nb::class_<Shape>(m, "Shape")
-      .def(nb::init<int64_t, int, int, int, int, int>(), "n_features"_a, "n_labels"_a, "n_edge_types"_a,
-           "n_edge_features"_a, "n_tied"_a, "rest"_a = -1);
+      .def(nb::init<int64_t, int, int, int, int, int, nb::object, nb::object>(), "n_features"_a, "n_labels"_a,
+           "n_edge_types"_a, "n_edge_features"_a, "n_tied"_a, "rest"_a = -1, "row_offsets"_a = nb::none(),
+           "row_labels"_a = nb::none());
   nb::class_<Groups>(m, "Groups")
       .def(nb::init<In<int64_t>, In<int64_t>, In<int32_t>, In<int64_t>, In<int32_t>, In<double>>());
   m.def("padded", &padded, "n_labels"_a, "Number of vector lanes of a row of n_labels.");
@@ -152,15 +153,17 @@ void bind_kernels(nb::module_& m) {
       "batch"_a, "shape"_a, "weights"_a.noconvert(), "first"_a, "last"_a, "out"_a, "Best score for every label of every node.");
   m.def(
       "marginals",
-      [](nb::handle batch, const Shape& shape, In<double> weights, int mode, int64_t first, int64_t last,
+      [](nb::handle batch, const Shape& shape, In<double> weights, nb::handle cost, int mode, int64_t first, int64_t last,
          Out<double> values, nb::handle node, nb::handle edge) {
         const BatchView b = view(batch, shape);
+        const double* added = optional<double>(cost, "cost");
         double* n = writable<double>(node, "node");
         double* e = writable<double>(edge, "edge");
         nb::gil_scoped_release release;
-        marginals(b, weights.data(), Mode(mode), first, last, values.data(), n, e);
+        marginals(b, weights.data(), added, Mode(mode), first, last, values.data(), n, e);
       },
-      "batch"_a, "shape"_a, "weights"_a.noconvert(), "mode"_a, "first"_a, "last"_a, "values"_a.noconvert(), "node"_a.none(), "edge"_a.none(),
+      "batch"_a, "shape"_a, "weights"_a.noconvert(), "cost"_a.none(), "mode"_a, "first"_a, "last"_a,
+      "values"_a.noconvert(), "node"_a.none(), "edge"_a.none(),
       "Log-partition of every example and, if asked, node and edge marginals.");
   m.def(
       "sample",

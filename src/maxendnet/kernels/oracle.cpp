@@ -96,6 +96,7 @@ void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* gro
   std::vector<R> sides, residuals, outer(by_kind ? s.exp_shared.size() : 0);
   if (by_kind) centre_shared(b, s, sides);
   std::vector<int64_t> rows;  // edges of an example, as row starts into ratios and beliefs
+  std::vector<double> gathered(b.row_offsets ? lanes : 0);
   for (int64_t group = first_group; group < last_group; group++) {
     const int64_t group_begin = groups.node_offsets[group], group_end = groups.node_offsets[group + 1];
     residuals.resize(std::max(residuals.size(), size_t(group_end - group_begin) * lanes));
@@ -162,8 +163,15 @@ void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* gro
     }
     if (!gradient) continue;
     for (int64_t d = groups.feature_offsets[group]; d < groups.feature_offsets[group + 1]; d++) {
-      double* row = gradient + int64_t(groups.features[d]) * lanes;
+      const int64_t feature = groups.features[d];
+      double* row = gradient + feature * lanes;
+      if (b.row_offsets) {
+        std::fill(gathered.begin(), gathered.end(), 0.0);
+        row = gathered.data();
+      }
       FOR_LANES(gather_block, R, lanes, groups, d, residuals.data(), lanes, row);
+      for (int64_t e = b.row_offsets ? b.row_offsets[feature] : 0; b.row_offsets && e < b.row_offsets[feature + 1]; e++)
+        gradient[e] += row[b.row_labels[e]];
     }
     for (int64_t kind = 0; by_kind && kind < 2 * b.n_edge_types; kind++) {
       const R *matrix = s.exp_shared.data() + kind * size, *sums = outer.data() + kind * size;

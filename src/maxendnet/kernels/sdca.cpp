@@ -212,7 +212,7 @@ void sdca(const BatchView& b, const double* variance, const double* mean, double
           store(q.edge + k, load(q.edge + k) + gamma * load(d.edge + k));
     each_stretch(b, change, [&](int64_t k, const double* x, int64_t m) INLINED {
       for (int64_t j = 0; j < m; j++) eta[k + j] -= gamma * weight * x[j];
-      set_stretch(b, change.layout, k, weights, [&](int64_t j) INLINED { return mean[j] + variance[j] * eta[j]; });
+      set_stretch(b, change.layout, k, m, weights, [&](int64_t j) INLINED { return mean[j] + variance[j] * eta[j]; });
     });
     for (int m = 0; m < b.n_edge_types && mode == scaled && !b.n_edge_features; m++)
       if (change.used[m]) set_type(b, m, model.sums);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -84,10 +84,8 @@ class BoundForest(OnBatch):
         values : ndarray of shape (n_examples,)
         labels : ndarray of shape (n_nodes,)
         """
-        weights, batch = for_search(self.layout, w), self.batch
-        rows = None
-        if table is not None:
-            rows, batch = pad_rows(self.layout, table.rows), batch._replace(y=table.row)
+        weights, (batch, rows) = for_search(self.layout, w), self.with_rows(table)
+        rows = None if rows is None else pad_rows(self.layout, rows)
         values, labels = np.zeros(len(self.weights)), np.zeros(len(batch.parent), dtype=np.int32)
         self.for_each_range(
             backend, lambda a, b: _kernels.decode(batch, self.shape, weights, rows, a, b, values, labels)
@@ -113,16 +111,15 @@ class BoundForest(OnBatch):
         self, w: FloatArray, table: Table | None = None, cliques: bool = False, backend: Threads | None = None
     ) -> tuple[FloatArray, Marginals]:
         """Log-partition of every example, and its gradient: the marginals."""
-        if table is not None:
-            layout, batch, w = with_table(self.layout, self.batch, w, table)
-            return BoundForest(layout, batch).logsum(w, cliques=cliques, backend=backend)
+        batch, rows = self.with_rows(table)
+        padded = None if rows is None else pad_rows(self.layout, rows)
         weights, values = for_search(self.layout, w), np.zeros(len(self.weights))
-        node = np.zeros((len(self.batch.parent), self.n_labels))
-        edge = np.zeros((len(self.batch.parent), self.n_labels, self.n_labels)) if cliques else None
-        mode = sum_mode(self.layout, self.batch, w, np.float64)
+        node = np.zeros((len(batch.parent), self.n_labels))
+        edge = np.zeros((len(batch.parent), self.n_labels, self.n_labels)) if cliques else None
+        mode = sum_mode(self.layout, batch, w, np.float64)
         self.for_each_range(
             backend,
-            lambda a, b: _kernels.marginals(self.batch, self.shape, weights, mode, a, b, values, node, edge),
+            lambda a, b: _kernels.marginals(batch, self.shape, weights, padded, mode, a, b, values, node, edge),
         )
         return values, Marginals(node, edge)
 
@@ -272,14 +269,6 @@ def single_is_enough(w: FloatArray, batch: Batch) -> bool:
     return batch.largest < 1e5 and bool(np.abs(w).max(initial=0.0) * max(1.0, batch.largest) < 1e5)
 
 
-def with_table(layout: Layout, batch: Batch, w: FloatArray, table: Table) -> tuple[Layout, Batch, FloatArray]:
-    """Layout, batch and weights to whose scores a table is added."""
-    rows = table.at_nodes()[:, :, None]
-    label_features = np.concatenate([batch.label_features, rows], axis=2) if layout.n_tied else rows
-    batch = batch._replace(label_features=np.ascontiguousarray(label_features))
-    return replace(layout, n_tied=layout.n_tied + 1), batch, np.append(w, 1.0)
-
-
 def uniform_curvature(layout: Layout, batch: Batch) -> FloatArray:
     """Diagonal of the Hessian of the log losses where all labels of a clique are equally likely."""
     L = layout.n_labels
@@ -325,9 +314,9 @@ def sum_mode(layout: Layout, batch: Batch, w: FloatArray, dtype: type, centred: 
 
 
 def _range(matrix: FloatArray) -> float:
-    found = float(matrix.max(initial=-np.inf) - matrix.min(initial=np.inf))
-    if np.isfinite(found):
-        return found
+    low, high = float(matrix.min(initial=np.inf)), float(matrix.max(initial=-np.inf))
+    if np.isfinite(low) and np.isfinite(high):
+        return high - low
     finite = matrix[np.isfinite(matrix)]
     return float(finite.max() - finite.min()) if finite.size else 0.0
 

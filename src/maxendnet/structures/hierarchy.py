@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from maxendnet import _kernels
 from maxendnet.backends.threads import Threads, each
 from maxendnet.structures.base import Excess, IntArray, Marginals, Price, Table, composed_excess
-from maxendnet.structures.features import left_neighbours
-from maxendnet.structures.forest import uniform_curvature, with_table
+from maxendnet.structures.forest import uniform_curvature
 from maxendnet.structures.k_best import k_best
 from maxendnet.structures.layout import FloatArray
 from maxendnet.structures.on_batch import OnBatch
@@ -88,9 +87,7 @@ class BoundHierarchy(OnBatch):
         self, w: FloatArray, table: Table | None = None, backend: Threads | None = None
     ) -> tuple[FloatArray, IntArray]:
         """Best score of every example and a labelling that has it."""
-        model, batch, rows = self.model(w), self.batch, None
-        if table is not None:
-            rows, batch = np.ascontiguousarray(table.rows), batch._replace(y=table.row)
+        model, (batch, rows) = self.model(w), self.with_rows(table)
         values, labels = np.zeros(len(self.weights)), np.zeros(len(batch.parent), dtype=np.int32)
         self.for_each_range(backend, lambda a, b: _kernels.hierarchy_decode(batch, model, rows, a, b, values, labels))
         return values, labels
@@ -109,37 +106,16 @@ class BoundHierarchy(OnBatch):
         self, w: FloatArray, table: Table | None = None, cliques: bool = False, backend: Threads | None = None
     ) -> tuple[FloatArray, Marginals]:
         """Log-partition of every example, and its gradient: the marginals."""
-        if table is not None:
-            layout, batch, w = with_table(self.layout, self.batch, w, table)
-            return replace(self, layout=layout, batch=batch).logsum(w, cliques=cliques, backend=backend)
-        model, values, n_nodes, L = self.model(w), np.zeros(len(self.weights)), len(self.batch.parent), self.n_labels
+        batch, rows = self.with_rows(table)
+        model, values, n_nodes, L = self.model(w), np.zeros(len(self.weights)), len(batch.parent), self.n_labels
         node = np.zeros((n_nodes, L))
         edge = np.zeros((n_nodes, L, L)) if cliques else None
+        siblings = np.zeros((n_nodes, L, L, L)) if cliques and self.layout.siblings else None
         self.for_each_range(
-            backend, lambda a, b: _kernels.hierarchy_marginals(self.batch, model, a, b, values, node, edge)
+            backend,
+            lambda a, b: _kernels.hierarchy_marginals(batch, model, rows, a, b, values, node, edge, siblings),
         )
-        return values, Marginals(node, edge, self._siblings(w, backend) if cliques and self.layout.siblings else None)
-
-    def _siblings(self, w: FloatArray, backend: Threads | None) -> FloatArray:
-        """Marginals of neighbouring children with their parent: the gradient by sibling weights, were those of every
-        node its own."""
-        s, batch, n_nodes = self.layout, self.batch, len(self.batch.parent)
-        labels = self.maximum(w, backend=backend)[1]  # any labelling would do that is possible
-        of_type, kinds = s.parts(w), batch.edge_type
-        of_node = of_type._replace(transitions=of_type.transitions[kinds], siblings=of_type.siblings[kinds])
-        layout = replace(s, n_edge_types=n_nodes)
-        apart = replace(
-            self,
-            layout=layout,
-            batch=batch._replace(
-                y=labels, edge_type=np.arange(n_nodes, dtype=np.int32), weights=np.ones(len(batch.weights))
-            ),
-        )
-        slope = apart.excess("logsum", layout.join(of_node)).slope
-        found, left = layout.parts(slope).siblings, left_neighbours(batch)
-        right = np.flatnonzero(left >= 0)
-        found[right, labels[batch.parent[right]], labels[left[right]], labels[right]] += 1.0
-        return np.maximum(found, 0.0)
+        return values, Marginals(node, edge, siblings)
 
     def sample(self, w: FloatArray, n_draws: int, rng: np.random.Generator, backend: Threads | None = None) -> IntArray:
         """Labellings drawn from p(y|x), shape (n_draws, n_nodes)."""

@@ -15,7 +15,7 @@ from maxendnet import _kernels
 from maxendnet.backends.threads import Range, Threads, cut
 from maxendnet.data.batch import Batch
 from maxendnet.structures import features as of_cliques
-from maxendnet.structures.base import IntArray, Marginals
+from maxendnet.structures.base import IntArray, Marginals, Table
 from maxendnet.structures.layout import FloatArray, Layout
 
 
@@ -65,6 +65,12 @@ class OnBatch:
     def take(self: Self, first: int, last: int) -> Self:
         """Examples [first, last) as a bound structure of their own."""
         return replace(self, batch=self.batch.take(first, last))
+
+    def with_rows(self, table: Table | None) -> tuple[Batch, FloatArray | None]:
+        """A batch and rows to be added to the scores of nodes, as the kernels take a table: the row goes by ``y``."""
+        if table is None:
+            return self.batch, None
+        return self.batch._replace(y=np.ascontiguousarray(table.row)), np.ascontiguousarray(table.rows)
 
     # ---- features and scores -------------------------------------------------------------------------------------
 

@@ -16,7 +16,8 @@ def lanes(layout: Layout) -> int:
 
 def node_size(layout: Layout) -> int:
     """Length of the padded weights of nodes: rows of labels, or the pairs that were seen in one row."""
-    return layout.n_features * lanes(layout) if layout.seen is None else _kernels.padded(layout.n_node_weights)
+    # behind the seen pairs is room for a vector that begins there
+    return layout.n_features * lanes(layout) if layout.seen is None else _kernels.padded(layout.n_node_weights) + 8
 
 
 def padded_size(layout: Layout) -> int:

@@ -5,7 +5,7 @@ from maxendnet.web.evaluate import evaluate
 from maxendnet.web.extractor import Extractor
 from maxendnet.web.labels import LabelError, PageLabels, read_labels
 from maxendnet.web.page import Page, PageError, read_page
-from maxendnet.web.record import Cell, Record
+from maxendnet.web.record import Cell, Record, as_rows
 from maxendnet.web.render import render_pages
 from maxendnet.web.toy import toy_pages
 from maxendnet.web.vision import vision_tree
@@ -19,6 +19,7 @@ __all__ = [
     "PageLabels",
     "Record",
     "RenderError",
+    "as_rows",
     "evaluate",
     "read_labels",
     "read_page",

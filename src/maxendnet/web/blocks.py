@@ -14,21 +14,21 @@ JOIN = "+"  # a leaf with two fields has the label "publisher+year"
 INNER = "block:"
 
 
-def leaf_labels(leaves: Sequence[tuple[int, ...]], labels: Iterable[tuple[int, str]]) -> list[str]:
+def leaf_labels(leaves: Sequence[int], labels: Iterable[tuple[int, str]]) -> list[str]:
     """The label of every leaf of a page.
 
     Parameters
     ----------
-    leaves : sequence of tuple of int
+    leaves : sequence of int
     labels : pairs (node, field)
         Nodes that are in no leaf are passed over.
 
     Examples
     --------
-    >>> leaf_labels([(2,), (4, 5)], [(5, "price"), (2, "name"), (2, "brand"), (9, "name")])
+    >>> leaf_labels([2, 5], [(5, "price"), (2, "name"), (2, "brand"), (9, "name")])
     ['brand+name', 'price']
     """
-    leaf_of = {t: k for k, leaf in enumerate(leaves) for t in leaf}
+    leaf_of = {t: k for k, t in enumerate(leaves)}
     found: list[set[str]] = [set() for _ in leaves]
     for node, name in labels:
         if node in leaf_of:

@@ -1,4 +1,4 @@
-"""Confidence of a cell: how often an answer with such a score was right, on pages that were held out."""
+"""Confidence of a cell: how often the value of such an answer was exactly right, on pages that were held out."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from maxendnet.web.decode import Choice
 
 FEWEST_ANSWERS = 10
 FOLDS = 3
-PRIOR = np.array([1.0, 0.3])  # slopes for one standard deviation of score and lead
+UNPROVED = 0.95
+"""The largest confidence where no answer was held out: nothing is known of how often such answers are right."""
+PRIOR = np.array([1.0, 0.3, 0.3])  # slopes for one standard deviation of score, lead and edge
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """A logistic curve over the score of an answer and its lead over the next.
+    """A logistic curve over the score of an answer, its lead over the next, and the lead of the bounds of its value.
 
     Attributes
     ----------
-    score, lead, intercept : float
-        Weights; ``confidence = 1 / (1 + exp(-(score s + lead l + intercept)))``.
+    score, lead, edge, intercept : float
+        Weights; ``confidence = 1 / (1 + exp(-(score s + lead l + edge e + intercept)))``.
     n_answers : int
         Held-out answers it was made from; 0: none, a fixed curve.
 
@@ -35,12 +37,19 @@ class Calibration:
 
     score: float = 1.0
     lead: float = 0.0
+    edge: float = 0.0
     intercept: float = 0.0
     n_answers: int = 0
 
     def __call__(self, choice: Choice) -> float:
-        z = self.score * squash(choice.score) + self.lead * squash(choice.lead) + self.intercept
-        return float(1.0 / (1.0 + np.exp(-np.clip(z, -50.0, 50.0))))
+        z = (
+            self.score * squash(choice.score)
+            + self.lead * squash(choice.lead)
+            + self.edge * choice.edge
+            + self.intercept
+        )
+        confidence = float(1.0 / (1.0 + np.exp(-np.clip(z, -50.0, 50.0))))
+        return confidence if self.n_answers else min(confidence, UNPROVED)
 
 
 def squash(x: float | NDArray) -> NDArray:
@@ -58,24 +67,25 @@ def fit_calibration(choices: Sequence[Choice], right: Sequence[bool]) -> Calibra
         return Calibration()
     from scipy.optimize import minimize
 
-    X = squash(np.array([[c.score, c.lead] for c in choices]))
+    X = squash(np.array([[c.score, c.lead, c.edge] for c in choices]))
     y = np.asarray(right, dtype=float)
-    scale = X.std(axis=0) + 1e-6
+    scale = np.maximum(X.std(axis=0), 0.1)
     mean = X.mean(axis=0)
-    Z = np.vstack([(X - mean) / scale, np.zeros((2, 2))])
+    Z = np.vstack([(X - mean) / scale, np.zeros((2, 3))])
     target = np.concatenate([y, [1.0, 0.0]])
     weight = np.concatenate([np.ones(len(y)), [2.0, 2.0]])
 
     def objective(v: NDArray) -> tuple[float, NDArray]:
-        z = Z @ v[:2] + v[2]
+        z = Z @ v[:3] + v[3]
         p = 1.0 / (1.0 + np.exp(-z))
-        value = float(np.sum(weight * (np.logaddexp(0.0, z) - target * z))) + 0.5 * float(np.sum((v[:2] - PRIOR) ** 2))
+        value = float(np.sum(weight * (np.logaddexp(0.0, z) - target * z))) + 0.5 * float(np.sum((v[:3] - PRIOR) ** 2))
         residual = weight * (p - target)
-        return value, np.append(Z.T @ residual + v[:2] - PRIOR, residual.sum())
+        return value, np.append(Z.T @ residual + v[:3] - PRIOR, residual.sum())
 
-    v = minimize(objective, np.zeros(3), jac=True, bounds=[(0.0, None), (0.0, None), (None, None)]).x
-    slopes = v[:2] / scale
-    return Calibration(float(slopes[0]), float(slopes[1]), float(v[2] - slopes @ mean), len(choices))
+    v = minimize(objective, np.zeros(4), jac=True, bounds=[(0.0, None)] * 3 + [(None, None)]).x
+    slopes = v[:3] / scale
+    score, lead, edge = slopes.tolist()
+    return Calibration(score, lead, edge, float(v[3] - slopes @ mean), len(choices))
 
 
 def held_out_parts(sites: Sequence[str]) -> list[tuple[str, set[int]]]:

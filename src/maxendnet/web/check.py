@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from maxendnet.web.extractor import Extractor
 from maxendnet.web.page import Page, in_order
+from maxendnet.web.selectors import css_path
 
-GONE = 0.5  # share of pages on which the places of a field may be missing
-UNSURE = 0.5  # confidence below which a cell should be looked at
+GONE = 0.5  # of the pages that had a field, the share on which its places may be missing
+LOWER = 0.3  # by how much confidence may fall on a labelled site
+UNSURE = 0.5  # confidence below which cells of a site that was never labelled should be looked at
+FEWEST = 2  # pages of a site; one page that differs is no change of the site
 
 
 class SiteReport(NamedTuple):
@@ -22,13 +26,16 @@ class SiteReport(NamedTuple):
     known : bool
         Whether pages of this site were labelled.
     confidence : dict of str to float
-        Mean for every field.
+        Mean of the cells that were found, for every field; 0 where none was.
     gone : list of str
-        Fields whose places are no longer there on most pages.
+        Fields whose places are no longer there on most pages that should have them.
     unsure : list of str
-        Fields with a low mean confidence.
+        Fields whose confidence, on the better half of the pages, is lower than on the pages the model was learned
+        from (a field that some pages lack is no change); on a site that was never labelled, with a low one.
     look_at : list of str
         The least certain pages.
+    words : list of str
+        What has changed, in words.
     """
 
     site: str
@@ -38,35 +45,58 @@ class SiteReport(NamedTuple):
     gone: list[str]
     unsure: list[str]
     look_at: list[str]
+    words: list[str]
 
     @property
     def changed(self) -> bool:
-        """Whether somebody should look."""
-        return bool(self.gone or self.unsure)
+        """Whether somebody should look: a site that was never labelled cannot have changed."""
+        return self.known and bool(self.gone or self.unsure)
 
 
 def check(extractor: Extractor, pages: Sequence[Page]) -> list[SiteReport]:
     """A report for every site of some pages."""
-    records = extractor.extract(pages)
-    views, _ = extractor.margins(pages)
+    views, margins = extractor.margins(pages)
+    records = extractor.records_of(views, margins)
     out = []
     for site, rows in in_order(pages).items():
-        mean = {}
+        known = site in extractor.sites_
+        mean, gone, unsure, words = {}, [], [], []
         for name in extractor.fields_:
-            cells = [records[i].fields[name] for i in rows]
-            mean[name] = sum(cell.confidence for cell in cells if cell is not None) / len(rows)
-        gone = []
-        for name, kinds in extractor.memory_.get(site, {}).items():
-            there = sum(not set(kinds).isdisjoint(views[i].kinds) for i in rows)
-            if there < GONE * len(rows):
+            found = [cell for i in rows if (cell := records[i].fields[name]) is not None]
+            mean[name] = sum(cell.confidence for cell in found) / len(found) if found else 0.0
+            past = extractor.memory_.get(site, {}).get(name)
+            if past is None:
+                if not known and mean[name] < UNSURE:
+                    unsure.append(name)
+                    words.append(f"{name}: confidence is {mean[name]:.2f}; label a page of this site")
+                continue
+            there = sum(not set(past.kinds).isdisjoint(views[i].kinds) for i in rows)
+            enough = len(rows) >= FEWEST
+            if enough and there < GONE * past.share * len(rows):
                 gone.append(name)
+                now = Counter(
+                    css_path(pages[i], cell.node) for i in rows if (cell := records[i].fields[name]) is not None
+                )
+                best = f"; it may now be at {now.most_common(1)[0][0]}" if now else ""
+                words.append(
+                    f"{name}: it was at {past.path}, which {there} of {len(rows)} pages have "
+                    f"({past.share:.0%} did when it was labelled){best}"
+                )
+            elif enough and (now_sure := _upper_half([cell.confidence for cell in found])) < past.confidence - LOWER:
+                unsure.append(name)
+                words.append(
+                    f"{name}: confidence was {past.confidence:.2f} on the labelled pages and is {now_sure:.2f} on the "
+                    "better half of these"
+                )
         least = sorted(
-            rows, key=lambda i: min((c.confidence if c else 0.0 for c in records[i].fields.values()), default=0.0)
+            rows, key=lambda i: min((c.confidence for c in records[i].fields.values() if c is not None), default=0.0)
         )
-        out.append(
-            SiteReport(
-                site, len(rows), site in extractor.sites_, mean, gone,
-                [name for name, value in mean.items() if value < UNSURE], [pages[i].name for i in least[:3]],
-            )
-        )  # fmt: skip
+        look_at = [pages[i].name for i in least[:3]]
+        out.append(SiteReport(site, len(rows), known, mean, gone, unsure, look_at, words))
     return out
+
+
+def _upper_half(confidences: Sequence[float]) -> float:
+    """Mean of the larger half."""
+    best = sorted(confidences, reverse=True)[: (len(confidences) + 1) // 2]
+    return sum(best) / len(best) if best else 0.0

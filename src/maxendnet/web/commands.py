@@ -55,6 +55,11 @@ def progress(items: Iterable[Any], what: str) -> Iterable[Any]:
     return tqdm(items, desc=what, leave=False, disable=None, file=sys.stderr)
 
 
+def streamed(items: Iterable[Any], what: str) -> Iterable[Any]:
+    """The same for what is not at hand yet."""
+    return tqdm(items, desc=what, leave=False, disable=None, file=sys.stderr)
+
+
 def note(problems: Sequence[str], most: int = 10) -> None:
     """Name problems on the error stream, the first few in full."""
     for problem in problems[:most]:
@@ -218,42 +223,82 @@ def train(
               help="One record a page, or as many as are found.")  # fmt: skip
 @click.option("--min-confidence", type=click.FloatRange(0, 1), default=0.2, show_default=True,
               help="A cell below is empty.")  # fmt: skip
+@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True,
+              help="Processes; the output does not depend on it.")  # fmt: skip
+@click.option("--excel", is_flag=True, help="CSV with a byte order mark, by which Excel knows UTF-8.")
 @click.option("--strict", is_flag=True, help="A page that cannot be read is an error.")
 def extract(
-    model: Path, pages: tuple[Path, ...], out: Path | None, site: str, records: str, min_confidence: float, strict: bool
-) -> None:
+    model: Path, pages: tuple[Path, ...], out: Path | None, site: str, records: str, min_confidence: float, jobs: int,
+    excel: bool, strict: bool,
+) -> None:  # fmt: skip
     """Make records of pages (files, or folders of them).
 
-    Pages of one site are best given together: they vote on where a field is.
+    Pages of one site are best given together: they vote on where a field is. Rows are written as they are done, and
+    memory does not grow with the number of pages. A run that was stopped goes on with the same command.
 
     \b
     Examples:
       maxendnet web extract shop.medn a.html b.html -o out.jsonl
       maxendnet web extract shop.medn pages/ -o out.csv --records auto --min-confidence 0.5
+      maxendnet web extract shop.medn pages/ -o out.csv --jobs 4 --excel
     """
-    from maxendnet.web.extractor import Extractor
-    from maxendnet.web.record import as_csv, as_lines
+    from maxendnet.web.stream import Options, extract_stream
 
     if out is not None and out.suffix not in (".jsonl", ".csv"):
         raise click.BadParameter(f"{out} ends in neither .jsonl nor .csv.", param_hint="--out")
+    csv = out is not None and out.suffix == ".csv"
+    if excel and not csv:
+        raise click.UsageError("--excel is for -o FILE.csv.")
+    files = _files(pages)
+    if strict:
+        from maxendnet.web.extractor import Extractor
+
+        _, problems = _read(pages, site, Extractor.load(model))
+        note(problems)
+        if problems:
+            raise click.ClickException(f"{len(problems)} pages could not be read well; nothing was written.")
+    options = Options(site, records, min_confidence, csv, excel)
+    total = extract_stream(model, files, sys.stdout if out is None else out, options, jobs, progress=streamed)
+    note(total.problems)
+    if not total.n_pages:
+        raise click.ClickException("none of the pages could be read.")
+    if out is not None:
+        went_on = f"; {total.resumed} pages were done by an earlier run" if total.resumed else ""
+        click.echo(
+            f"{out}: {total.n_records} records of {total.n_pages} pages; {total.n_empty} of {total.n_cells} cells not "
+            f"found{went_on}."
+        )
+
+
+@web.command(cls=Errors)
+@click.argument("model", type=FILE)
+@click.argument("pages", type=click.Path(path_type=Path), nargs=-1, required=True)
+@click.option("-o", "--out", type=FILE, help="File to write; else it is printed.")
+@click.option("--site", default="", help="The site of all these pages.")
+@click.option("--min-confidence", type=click.FloatRange(0, 1), default=0.5, show_default=True,
+              help="Only cells at least so sure count.")  # fmt: skip
+def selectors(model: Path, pages: tuple[Path, ...], out: Path | None, site: str, min_confidence: float) -> None:
+    """The CSS path of every field, as JSON: for those who want rules.
+
+    For every field of a site, the path that most of the answers share, and how many do.
+
+    \b
+    Examples:
+      maxendnet web selectors shop.medn pages/ -o selectors.json
+    """
+    from maxendnet.web.extractor import Extractor
+    from maxendnet.web.selectors import find_selectors
+
     extractor = Extractor.load(model)
     found, problems = _read(pages, site, extractor)
     note(problems)
-    if problems and strict:
-        raise click.ClickException(f"{len(problems)} pages could not be read well; nothing was written.")
-    if not found:
-        raise click.ClickException("none of the pages could be read.")
-    rows = extractor.extract(found, records=records, min_confidence=min_confidence, progress=progress)
-    text = as_csv(rows, extractor.fields_) if out is not None and out.suffix == ".csv" else as_lines(rows)
+    rows = find_selectors(found, extractor.extract(found, min_confidence=min_confidence, progress=progress))
+    text = json.dumps([row._asdict() for row in rows], indent=2, ensure_ascii=False) + "\n"
     if out is None:
         click.echo(text, nl=False)
     else:
         write_whole(out, lambda file: file.write(text.encode()))
-        cells = [cell for row in rows for cell in row.fields.values()]
-        click.echo(
-            f"{out}: {len(rows)} records of {len(found)} pages; {sum(c is None for c in cells)} of {len(cells)} cells "
-            "not found."
-        )
+        click.echo(f"{out}: {len(rows)} paths.")
 
 
 @web.command(cls=Errors)
@@ -292,7 +337,7 @@ def evaluate(model: Path, pages: Path, labels: Path, min_confidence: float, as_j
         click.echo(
             json.dumps(
                 {"pages": scores.n_pages, "average_f1": scores.average_f1, "all_right": scores.all_right,
-                 "fields": found_scores}, indent=2,
+                 "not_on_page": scores.problems, "fields": found_scores}, indent=2,
             )
         )  # fmt: skip
         return
@@ -302,6 +347,10 @@ def evaluate(model: Path, pages: Path, labels: Path, min_confidence: float, as_j
     click.echo(
         f"average F1 {scores.average_f1:.3f}; all fields right on {scores.all_right:.1%} of {scores.n_pages} pages"
     )
+    if scores.problems:
+        click.echo(f"{len(scores.problems)} labelled values are not on their pages, and count as missed:")
+    for problem in scores.problems[:10]:
+        click.echo(f"  {problem}")
     for name, field, answer, truth in scores.wrong[:10]:
         click.echo(f"  {name}: {field} is {truth[0][:50]!r}, found {answer[:50]!r}")
 
@@ -330,13 +379,14 @@ def check(ctx: click.Context, model: Path, pages: tuple[Path, ...], site: str, a
         if as_json:
             click.echo(json.dumps({**report._asdict(), "changed": report.changed}))
             continue
-        state = "CHANGED" if report.gone else "unsure" if report.unsure else "ok"
+        state = "CHANGED" if report.gone and report.known else "unsure" if report.unsure else "ok"
         known = "" if report.known else ", never labelled"
         click.echo(f"{report.site or '(no site)'}: {state} ({report.n_pages} pages{known})")
         for name, value in report.confidence.items():
-            remark = "  place gone" if name in report.gone else "  low" if name in report.unsure else ""
-            click.echo(f"    {name:<24}confidence {value:.2f}{remark}")
-        if report.changed:
+            click.echo(f"    {name:<24}confidence {value:.2f}")
+        for word in report.words:
+            click.echo(f"    {word}")
+        if report.changed or report.unsure:
             click.echo(f"    look at {', '.join(report.look_at)}")
     ctx.exit(3 if any(report.changed for report in reports) else 0)
 
@@ -367,16 +417,18 @@ def _rendered(found: list[Any], root: Path) -> list[Any]:
     return pages
 
 
+def _files(pages: Sequence[Path]) -> list[Path]:
+    """Files named on the command line; a folder stands for all pages below it."""
+    from maxendnet.web.folder import page_files
+
+    return [file for path in pages for file in (page_files(path) if path.is_dir() else [path])]
+
+
 def _read(pages: Sequence[Path], site: str, extractor: Any) -> tuple[list[Any], list[str]]:
     """Pages named on the command line; a folder stands for all pages below it."""
-    from maxendnet.web.folder import page_files, read_pages
+    from maxendnet.web.folder import read_pages
 
-    files = []
-    for path in pages:
-        if path.is_dir():
-            files += [(file, str(file), site) for file in page_files(path)]
-        else:
-            files.append((path, str(path), site))
+    files = [(path, str(path), site) for path in _files(pages)]
     found, problems = read_pages(files, extractor.sites_, progress=progress)
     if extractor.layout_:
         from maxendnet.web.render import render_pages

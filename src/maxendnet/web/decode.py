@@ -17,11 +17,22 @@ TYPICAL = 10.0
 
 
 class Choice(NamedTuple):
-    """The best leaf for a field: its number in the view, its score, and how far the best of another text is behind."""
+    """The best leaf for a field.
+
+    Attributes
+    ----------
+    leaf : int
+        Its number in the view.
+    score, lead : float
+        Its score, and how far the best of another text is behind.
+    edge : float
+        How far the next best choice of the value within the text is behind, see `maxendnet.web.boundaries`.
+    """
 
     leaf: int
     score: float
     lead: float
+    edge: float = 0.0
 
 
 def field_margins(values: FloatArray, classes: Sequence[str], fields: Sequence[str]) -> FloatArray:
@@ -134,7 +145,7 @@ def choose(
     Examples
     --------
     >>> choose(np.array([[2.0], [1.5], [-1.0]]), ["a", "a", "b"])
-    [Choice(leaf=0, score=2.0, lead=3.0)]
+    [Choice(leaf=0, score=2.0, lead=3.0, edge=0.0)]
     >>> [choice.leaf for choice in choose(np.array([[2.0, 1.0], [0.0, 0.5]]), ["a", "b"])]
     [0, 1]
     """

@@ -10,6 +10,11 @@ from typing import NamedTuple
 PREFIX = 4096
 DECLARED = re.compile(rb"""<meta[^>]{0,500}?charset\s*=\s*["']?\s*([a-zA-Z0-9_:.-]{1,40})""", re.IGNORECASE)
 XML_DECLARED = re.compile(rb"""^\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']([a-zA-Z0-9_:.-]{1,40})["']""")
+# the encodings that browsers know; others that Python has (idna, punycode, undefined) are no encodings of pages
+KNOWN = re.compile(
+    r"utf-8|ascii|iso8859-\d+|koi8-[ru]|mac-(?:roman|cyrillic)|cp(?:866|874|932|949|125\d)|gb(?:k|2312|18030)|"
+    r"big5(?:hkscs)?|euc_(?:jp|kr)|iso2022_jp|shift_jis|tis-620"
+)
 MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 # on the web these names mean the Windows code pages that contain them
 MEANT = {
@@ -26,8 +31,8 @@ class Decoded(NamedTuple):
     n_replaced: int
 
 
-def decode(data: bytes) -> Decoded:
-    """The text of a page.
+def decode(data: bytes, told: str = "") -> Decoded:
+    """The text of a page; ``told`` is an encoding that was given with it.
 
     A byte order mark wins, then the declaration in the page, if the bytes agree with it; then UTF-8, if they are that;
     otherwise Windows-1252, which reads every byte. What cannot be read becomes U+FFFD and is counted.
@@ -42,7 +47,7 @@ def decode(data: bytes) -> Decoded:
     for mark, name in MARKS:
         if data.startswith(mark):
             return _replaced(data[len(mark) :], name)
-    declared = _declared(data)
+    declared = _known(told) or _declared(data)
     for name in filter(None, (declared, "utf-8")):
         try:
             return Decoded(data.decode(name), name, 0)
@@ -80,11 +85,16 @@ def _declared(data: bytes) -> str | None:
     found = DECLARED.search(data[:PREFIX]) or XML_DECLARED.search(data[:PREFIX])
     if not found:
         return None
+    return _known(found[1].decode("ascii"))
+
+
+def _known(label: str) -> str | None:
+    """The codec that browsers take for a name; None if they know no such encoding."""
     try:
-        name = codecs.lookup(found[1].decode("ascii")).name
-        if not codecs.lookup(name)._is_text_encoding:
-            return None
-    except LookupError:
+        name = codecs.lookup(label).name
+    except (LookupError, ValueError):
         return None
     # a page whose declaration can be read as ASCII is not UTF-16, whatever it says
-    return "utf-8" if name.startswith(("utf-16", "utf-32")) else MEANT.get(name, name)
+    if name.startswith(("utf-16", "utf-32")):
+        return "utf-8"
+    return MEANT.get(name, name) if KNOWN.fullmatch(name) else None

@@ -1,14 +1,15 @@
-"""How good records are, against labelled pages, in the way of SWDE: a hit has a right value of the field."""
+"""How good records are, against labelled pages: a hit is a value of the field as it is written, and no more."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from maxendnet.web.labels import PageLabels, labels_on_page, same_value
+from maxendnet.web.labels import PageLabels, labels_on_page
 from maxendnet.web.page import Page
 from maxendnet.web.record import Record
-from maxendnet.web.view import View, value_of
+from maxendnet.web.spans import same_value, span_text
+from maxendnet.web.view import View
 
 
 class FieldScore(NamedTuple):
@@ -47,6 +48,7 @@ class Scores(NamedTuple):
     all_right: float
     n_pages: int
     wrong: list[tuple[str, str, str, list[str]]]  # page, field, answer, truth
+    problems: list[str]  # truth that is not on its page, and so counts as missed
 
     @property
     def average_f1(self) -> float:
@@ -61,8 +63,10 @@ def evaluate(
 ) -> Scores:  # fmt: skip
     """Compare one record a page with the labels of the page.
 
-    An answer is right if its node has the field, or its text is that of such a node. A field that the page lacks is
-    right when there is no answer; an answer then lowers precision, and does not touch "all right".
+    An answer is right if it is one of the values of the field, letter by letter but for case and white space: values
+    are compared as they are written in the labels, and labelled places by their text. A value that is not on the page
+    counts as missed, and is named. A field that the page lacks is right when there is no answer; an answer then lowers
+    precision, and does not touch "all right".
 
     Parameters
     ----------
@@ -73,14 +77,20 @@ def evaluate(
     """
     counts = {name: [0, 0, 0] for name in fields}
     n_right = 0
-    wrong = []
+    wrong, not_there = [], []
     for page, given, record in zip(pages, labels, records):
         view = View(page, images)
-        pairs, _ = labels_on_page(view, given)
-        leaf_of = {t: k for k, leaf in enumerate(view.leaves) for t in leaf}
+        pairs, problems = labels_on_page(view, given)
+        not_there += [f"{page.name}: {problem}" for problem in problems]
         complete = True
         for name in fields:
-            truth = {value_of(view, leaf_of[node]) for node, field in pairs if field == name}
+            truth = set(given.values.get(name, []))
+            # an image by the name of its file, and what was labelled by its place
+            truth |= {
+                span_text(view, span)
+                for span, field in pairs
+                if field == name and (name not in given.values or page.tags[span.first] == "img")
+            }
             folded = {same_value(value) for value in truth}
             cell = record.fields.get(name)
             hit = cell is not None and same_value(cell.value) in folded
@@ -92,4 +102,4 @@ def evaluate(
                 wrong.append((page.name, name, "" if cell is None else cell.value, sorted(truth)))
         n_right += complete
     scores = [FieldScore(name, *counts[name]) for name in fields]
-    return Scores(scores, n_right / max(1, len(pages)), len(pages), wrong)
+    return Scores(scores, n_right / max(1, len(pages)), len(pages), wrong, not_there)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from maxendnet.markov_network import MarkovNetwork
 from maxendnet.web.agreement import agree
 from maxendnet.web.blocks import NONE, fields_of, leaf_labels
+from maxendnet.web.boundaries import Boundaries, Labelled
 from maxendnet.web.calibrate import Calibration, fit_calibration, held_out_parts
 from maxendnet.web.dataset import (
     MODELS,
@@ -29,14 +32,18 @@ from maxendnet.web.dataset import (
 from maxendnet.web.decode import Choice, choose, field_margins, fields_together, levels_of, scale_of
 from maxendnet.web.extractor_file import load_extractor, save_extractor
 from maxendnet.web.features import GROUPS, KNOWN_SITES, NEW_SITES
-from maxendnet.web.labels import LabelError, PageLabels, field_order, labels_images, labels_on_page
-from maxendnet.web.page import Page
+from maxendnet.web.folder import site_of
+from maxendnet.web.labels import LabelError, PageLabels, field_order, labelled_nodes, labels_images, labels_on_page
+from maxendnet.web.page import Page, read_page
 from maxendnet.web.record import Cell, Record
 from maxendnet.web.records import choose_records, given_records
+from maxendnet.web.selectors import css_path
+from maxendnet.web.spans import Span, is_part, same_value, span_text
 from maxendnet.web.systems import default_system, set_model, situation
 from maxendnet.web.systems import estimator as estimator_of
-from maxendnet.web.view import View, make_views, value_of
+from maxendnet.web.view import View, make_views
 
+Source = Page | str | bytes | os.PathLike[str]
 SETS = {"known": KNOWN_SITES, "new": NEW_SITES}
 Progress = Callable[[Iterable[Any], str], Iterable[Any]]
 
@@ -82,6 +89,8 @@ class Extractor(BaseEstimator):
         Whether a field is an image.
     calibrations_ : dict
         ``"known"`` and ``"new"``: for pages of labelled sites, and of others.
+    boundaries_ : Boundaries
+        Where values begin and end in the texts around them.
     together_ : set of (int, int)
         Fields that a leaf may have together, as places in `fields_`.
     scale_, levels_ : float, list of float
@@ -157,14 +166,15 @@ class Extractor(BaseEstimator):
     ) -> Extractor:  # fmt: skip
         """The rest of `fit`, for those who keep views and features between fits; fields, layout and images are set."""
         self.problems_: list[str] = []
-        rows, of_leaves = self._labelled(views, labels)
+        rows, of_leaves, values = self._labelled(views, labels)
         sites = [views[i].page.site for i in rows]
         self.sites_ = sorted(set(sites))
         self.together_ = fields_together({label for some in of_leaves for label in some}, self.fields_)
         made = [features_of(i) for i in progress(rows, "features")]
-        fitted = self._fit_model(made, of_leaves, sites)
+        truth = [_Truth(views[i], made[k], of_leaves[k], values[k], labels[i]) for k, i in enumerate(rows)]
+        fitted = self._fit_model(truth, sites)
         self.estimator_, self.scale_, self.levels_ = fitted.estimator, fitted.scale, fitted.levels
-        truth = [_Truth(views[i], made[k], of_leaves[k]) for k, i in enumerate(rows)]
+        self.boundaries_ = fitted.boundaries
         self.calibrations_ = {"known": Calibration(), "new": Calibration()}
         if self.calibrate:
             self._calibrate(truth, sites, progress)
@@ -198,8 +208,8 @@ class Extractor(BaseEstimator):
 
     def _labelled(
         self, views: Sequence[View], labels: Sequence[PageLabels | None]
-    ) -> tuple[list[int], list[list[str]]]:
-        rows, found = [], []
+    ) -> tuple[list[int], list[list[str]], list[list[tuple[Span, str]]]]:
+        rows, found, values = [], [], []
         for i, given in enumerate(labels):
             if given is None:
                 continue
@@ -208,16 +218,16 @@ class Extractor(BaseEstimator):
             if problems and not pairs:
                 continue  # nothing of this page could be found: it would teach that there is nothing to find
             rows.append(i)
-            found.append(leaf_labels(views[i].leaves, pairs))
+            found.append(leaf_labels(views[i].leaves, labelled_nodes(views[i], pairs)))
+            values.append(pairs)
         if not any(label != NONE for some in found for label in some):
             raise LabelError(
                 f"none of the labels is on its page ({'; '.join(self.problems_[:3])}); do they belong to these pages?"
             )
-        return rows, found
+        return rows, found, values
 
-    def _fit_model(
-        self, made: Sequence[Featurised], of_leaves: Sequence[list[str]], sites: Sequence[str], tol: float | None = None
-    ) -> _Fitted:
+    def _fit_model(self, truth: Sequence[_Truth], sites: Sequence[str], tol: float | None = None) -> _Fitted:
+        made, of_leaves = [t.made for t in truth], [t.labels for t in truth]
         least = self.min_sites if self.min_sites is not None else 2 if self.features == "new" else 1
         words = vocabulary(made, sites, least)
         estimator: Any = (
@@ -235,7 +245,10 @@ class Extractor(BaseEstimator):
         estimator.fit(examples)
         margins = self._plain_margins(made, estimator, words)
         scale = scale_of(margins)
-        return _Fitted(estimator, words, scale, levels_of([scale * m for m in margins], of_leaves, self.fields_))
+        levels = levels_of([scale * m for m in margins], of_leaves, self.fields_)
+        given = [Labelled(t.view, name, span) for t in truth for span, name in t.values]
+        boundaries = Boundaries.learn(given, self.features != "new", tol)
+        return _Fitted(estimator, words, scale, levels, boundaries)
 
     # ---- confidence ---------------------------------------------------------------------------------------------
 
@@ -248,12 +261,7 @@ class Extractor(BaseEstimator):
                 continue
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # these models are only asked how often they err
-                fitted = self._fit_model(
-                    [truth[k].made for k in train],
-                    [truth[k].labels for k in train],
-                    [sites[k] for k in train],
-                    tol=0.1,
-                )
+                fitted = self._fit_model([truth[k] for k in train], [sites[k] for k in train], tol=0.1)
             held = [truth[k] for k in sorted(out)]
             margins = self._margins(
                 [t.view for t in held], [t.made for t in held], fitted.estimator, fitted.scale, fitted.words
@@ -262,8 +270,9 @@ class Extractor(BaseEstimator):
                 chosen = choose(m, t.view.texts, together=self.together_)
                 for name, choice, level in zip(self.fields_, chosen, fitted.levels):
                     if choice is not None:
-                        answers[kind][0].append(choice._replace(score=choice.score - level))
-                        answers[kind][1].append(name in fields_of(t.labels[choice.leaf]))
+                        span, edge = fitted.boundaries.find(t.view, name, choice.leaf)
+                        answers[kind][0].append(choice._replace(score=choice.score - level, edge=edge))
+                        answers[kind][1].append(same_value(span_text(t.view, span)) in t.wanted(name))
         for kind, (choices, right) in answers.items():
             if choices:
                 self.calibrations_[kind] = fit_calibration(choices, right)
@@ -271,16 +280,27 @@ class Extractor(BaseEstimator):
             if not self.calibrations_[kind].n_answers:
                 self.calibrations_[kind] = self.calibrations_[other]
 
-    def _remember(self, truth: Sequence[_Truth]) -> dict[str, dict[str, list[int]]]:
-        """For every labelled site and field, the kinds of leaves that had it; `check` looks whether they are there."""
-        found: dict[str, dict[str, list[int]]] = {}
-        for t in truth:
-            here = found.setdefault(t.view.page.site, {})
-            for k, label in enumerate(t.labels):
-                for name in fields_of(label):
-                    kinds = here.setdefault(name, [])
-                    if t.view.kinds[k] not in kinds:
-                        kinds.append(t.view.kinds[k])
+    def _remember(self, truth: Sequence[_Truth]) -> dict[str, dict[str, Past]]:
+        """For every labelled site and field, where it was and how sure the model is there; `check` compares with it."""
+        views = [t.view for t in truth]
+        margins = self._margins(views, [t.made for t in truth], self.estimator_, self.scale_)
+        records = self.records_of(views, margins)
+        found: dict[str, dict[str, Past]] = {}
+        for site in self.sites_:
+            rows = [k for k, t in enumerate(truth) if t.view.page.site == site]
+            found[site] = {}
+            for name in self.fields_:
+                places = [
+                    (k, leaf) for k in rows for leaf, label in enumerate(truth[k].labels) if name in fields_of(label)
+                ]
+                if not places:
+                    continue
+                kinds = list(dict.fromkeys(truth[k].view.kinds[leaf] for k, leaf in places))
+                paths = Counter(css_path(truth[k].view.page, truth[k].view.leaves[leaf]) for k, leaf in places)
+                cells = [cell for k in rows if (cell := records[k].fields[name]) is not None]
+                confidence = sum(cell.confidence for cell in cells) / max(1, len(cells))
+                share = len({k for k, _ in places}) / len(rows)
+                found[site][name] = Past(kinds, paths.most_common(1)[0][0], share, confidence)
         return found
 
     # ---- extraction ---------------------------------------------------------------------------------------------
@@ -314,14 +334,15 @@ class Extractor(BaseEstimator):
         return views, self._margins(views, made, self.estimator_, self.scale_)
 
     def extract(
-        self, pages: Sequence[Page], *, records: str | Sequence[Sequence[tuple[int, int]]] = "one",
+        self, pages: Source | Sequence[Source], *, records: str | Sequence[Sequence[tuple[int, int]]] = "one",
         min_confidence: float = 0.0, progress: Progress = _quiet,
     ) -> list[Record]:  # fmt: skip
         """Records of pages, best given all pages of a site at once.
 
         Parameters
         ----------
-        pages : sequence of Page
+        pages : Page, HTML (str), bytes or path, or a sequence of these
+            Text with a "<" is HTML, other text a path.
         records : {"one", "auto"} or a list for every page
             One record a page, records found as runs of similar blocks, or the first and last nodes of the records.
         min_confidence : float
@@ -335,7 +356,8 @@ class Extractor(BaseEstimator):
         """
         if isinstance(records, str) and records not in ("one", "auto"):
             raise ValueError(f"records is {records!r}; choose 'one' or 'auto', or give the records of every page.")
-        views, margins = self.margins(pages, progress)
+        some = [pages] if isinstance(pages, (Page, str, bytes, os.PathLike)) else pages
+        views, margins = self.margins([as_page(page, self.sites_) for page in some], progress)
         return self.records_of(views, margins, records, min_confidence)
 
     def records_of(
@@ -355,19 +377,24 @@ class Extractor(BaseEstimator):
             for number, leaves in enumerate(parts):
                 found = choose(m, view.texts, leaves, self.together_)
                 cells = [
-                    self._cell(view, choice, level, curve, min_confidence) for choice, level in zip(found, self.levels_)
+                    self._cell(view, name, choice, level, curve, min_confidence)
+                    for name, choice, level in zip(self.fields_, found, self.levels_)
                 ]
-                out.append(Record(view.page.name, view.page.site, number, dict(zip(self.fields_, cells))))
+                out.append(
+                    Record(view.page.name, view.page.site, number, dict(zip(self.fields_, cells)), view.page.url)
+                )
         return out
 
-    @staticmethod
-    def _cell(view: View, choice: Choice | None, level: float, curve: Calibration, least: float) -> Cell | None:
+    def _cell(
+        self, view: View, name: str, choice: Choice | None, level: float, curve: Calibration, least: float
+    ) -> Cell | None:
         if choice is None:
             return None
-        confidence = curve(choice._replace(score=choice.score - level))
+        span, edge = self.boundaries_.find(view, name, choice.leaf)
+        confidence = curve(choice._replace(score=choice.score - level, edge=edge))
         if confidence < least:
             return None
-        return Cell(value_of(view, choice.leaf), confidence, view.leaves[choice.leaf][0])
+        return Cell(span_text(view, span), confidence, span.first, tuple(span) if is_part(view, span) else None)
 
     # ---- files --------------------------------------------------------------------------------------------------
 
@@ -381,6 +408,47 @@ class Extractor(BaseEstimator):
         return load_extractor(cls, path)
 
 
+def as_page(source: Source, known: Sequence[str] = ()) -> Page:
+    """A page of HTML, bytes or a path.
+
+    Examples
+    --------
+    >>> as_page("<p>hello").texts[2]
+    'hello'
+    """
+    if isinstance(source, Page):
+        return source
+    if isinstance(source, str) and "<" in source:
+        return Page.from_html(source)
+    if isinstance(source, bytes):
+        return read_page(source)
+    path = Path(source)
+    page = read_page(path)
+    page.site = site_of(page, path.resolve().parent.name, known)
+    return page
+
+
+class Past(NamedTuple):
+    """Where a field was on the labelled pages of a site.
+
+    Attributes
+    ----------
+    kinds : list of int
+        Of its leaves, see `View`.
+    path : str
+        The commonest, as CSS.
+    share : float
+        Of the pages that had it.
+    confidence : float
+        Mean, on these pages.
+    """
+
+    kinds: list[int]
+    path: str
+    share: float
+    confidence: float
+
+
 class _Fitted(NamedTuple):
     """A model with its columns, and what its scores mean."""
 
@@ -388,6 +456,7 @@ class _Fitted(NamedTuple):
     words: Vocabulary
     scale: float
     levels: list[float]
+    boundaries: Boundaries
 
 
 class _Truth(NamedTuple):
@@ -396,3 +465,12 @@ class _Truth(NamedTuple):
     view: View
     made: Featurised
     labels: list[str]
+    values: list[tuple[Span, str]]
+    given: PageLabels | None
+
+    def wanted(self, name: str) -> set[str]:
+        """Values of a field, folded."""
+        written = self.given.values.get(name, []) if self.given is not None else []
+        return {same_value(span_text(self.view, span)) for span, field in self.values if field == name} | {
+            same_value(value) for value in written
+        }

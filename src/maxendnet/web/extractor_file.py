@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 from sklearn.base import clone
 
 from maxendnet.models.file import ModelFileError, load, read, save
+from maxendnet.web.boundaries import Boundaries
 from maxendnet.web.calibrate import Calibration
 from maxendnet.web.systems import STRUCTURES
 
 if TYPE_CHECKING:
     from maxendnet.web.extractor import Extractor
 
-VERSION = 2
-"""1 had no scale and levels of scores."""
+VERSION = 3
+"""1 had no scale and levels of scores, 2 no bounds of values."""
 SETTINGS = ("model", "features", "min_sites", "miss", "agreement", "calibrate", "siblings", "constraints")
 
 
@@ -39,7 +40,10 @@ def save_extractor(extractor: Extractor, path: str | os.PathLike[str]) -> None:
         "layout": extractor.layout_,
         "images": extractor.images_,
         "calibrations": {kind: asdict(curve) for kind, curve in extractor.calibrations_.items()},
-        "memory": extractor.memory_,
+        "memory": {
+            site: {name: past._asdict() for name, past in some.items()} for site, some in extractor.memory_.items()
+        },
+        "boundaries": extractor.boundaries_.to_plain(),
     }
     save(extractor.estimator_, path, application)
 
@@ -93,10 +97,19 @@ def _restore(extractor: Extractor, found: dict[str, Any]) -> None:
         for kind in ("known", "new")
     }
     extractor.memory_ = {
-        site: {name: [int(kind) for kind in kinds] for name, kinds in of_fields.items()}
-        for site, of_fields in found["memory"].items()
+        site: {name: _past(past) for name, past in of_fields.items()} for site, of_fields in found["memory"].items()
     }
+    extractor.boundaries_ = Boundaries.from_plain(found["boundaries"])
     extractor.problems_ = []
+
+
+def _past(found: dict[str, Any]) -> Any:
+    from maxendnet.web.extractor import Past
+
+    if not isinstance(found["path"], str):
+        raise TypeError("a path is no text")
+    share, confidence = _number(found["share"]), _number(found["confidence"])
+    return Past([int(kind) for kind in found["kinds"]], found["path"], share, confidence)
 
 
 def _texts(found: dict[str, Any], name: str) -> list[str]:

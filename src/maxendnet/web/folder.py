@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,14 @@ from typing import Any
 from maxendnet.web.labels import LabelError, PageLabels, check_field
 from maxendnet.web.page import Page, PageError, read_page
 
-ENDINGS = (".html", ".htm", ".xhtml")
+ENDINGS = (".html", ".htm", ".xhtml", ".mhtml", ".mht", ".html.gz", ".htm.gz", ".xhtml.gz")
+# where browsers put what belongs to a page that is saved "complete"
+BESIDE = ("_files", ".files", "-files", "-Dateien", "_fichiers", "_archivos", "_bestanden", "_file", "_pliki")
 Progress = Callable[[Iterable[Any], str], Iterable[Any]]
 
 
 def page_files(folder: str | Path) -> list[Path]:
-    """All pages in a folder and below it, sorted.
+    """All pages in a folder and below it, sorted; without what a browser saved beside a page (``cup_files/``).
 
     Raises
     ------
@@ -25,7 +28,15 @@ def page_files(folder: str | Path) -> list[Path]:
     folder = Path(folder)
     if not folder.is_dir():
         raise PageError(f"{folder} is not a folder; give the folder of your saved pages.")
-    found = sorted(p for p in folder.rglob("*") if p.suffix.lower() in ENDINGS and p.is_file())
+    found: list[Path] = []
+    for top, folders, names in os.walk(folder):
+        stems = {Path(name).stem for name in names if name.lower().endswith(ENDINGS)}
+        folders[:] = [
+            name for name in folders
+            if not any(name.endswith(end) and name.removesuffix(end) in stems for end in BESIDE)
+        ]  # fmt: skip
+        found += [Path(top, name) for name in names if name.lower().endswith(ENDINGS)]
+    found = sorted(path for path in found if path.is_file())
     if not found:
         raise PageError(f"{folder} has no page; pages are files that end in {', '.join(ENDINGS)}.")
     return found

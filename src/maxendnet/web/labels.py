@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+import codecs
 import json
-import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from maxendnet.web.blocks import INNER, JOIN, NONE
-from maxendnet.web.page import Page, image_address
+from maxendnet.web.page import Page
+from maxendnet.web.spans import Span, find_value, leaves_of_span, span_text, whole
 from maxendnet.web.view import View
 
-BLANK = re.compile(r"\s+")
-NUMBER = re.compile(r"\d[\d.,]*")
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".webp", ".avif")
 
 
@@ -33,10 +31,10 @@ class PageLabels:
         Path within the folder of pages.
     site : str
         Empty when the line does not say.
-    labels : list of (int, str)
-        Node and field.
+    labels : list of (int or Span, str)
+        Node and field, if the value is the whole text of a node or an image; else where it begins and ends.
     values : dict of str to list of str
-        Instead of, or beside, node numbers.
+        Instead of, or beside, places: values as they are written.
     records : list of (int, int)
         First and last node of every record; empty for one record a page.
     sha : str
@@ -49,7 +47,7 @@ class PageLabels:
 
     page: str
     site: str = ""
-    labels: list[tuple[int, str]] = field(default_factory=list)
+    labels: list[tuple[int | Span, str]] = field(default_factory=list)
     values: dict[str, list[str]] = field(default_factory=dict)
     records: list[tuple[int, int]] = field(default_factory=list)
     sha: str = ""
@@ -66,6 +64,7 @@ def read_labels(path: str | Path) -> list[PageLabels]:
 
     A line is ``{"page": "a.html", "site": "x.com", "labels": [[214, "price"], ...]}`` or
     ``{"page": "a.html", "values": {"price": ["$12"]}}``, with ``"records": [[first, last], ...]`` if there are several.
+    ``[[214, 7, 216, 2], "price"]`` labels the text from letter 7 of node 214 up to letter 2 of node 216.
     Lines with ``"done": false``, which ``maxendnet web label`` writes for a page in work, are passed over.
 
     Raises
@@ -73,29 +72,43 @@ def read_labels(path: str | Path) -> list[PageLabels]:
     LabelError
         With file, line, what was expected and what came.
     """
-    found: list[PageLabels] = []
-    seen: dict[str, int] = {}
-    with open(path, encoding="utf-8-sig") as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            where = f"{path}, line {number}"
-            try:
-                row = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise LabelError(f"{where} is not JSON ({error}); give one object a line.") from error
-            labels = parse_line(row, where)
-            labels.line = number
-            if labels.page in seen:
-                raise LabelError(
-                    f"{where} labels {labels.page!r} again, which line {seen[labels.page]} has labelled; keep one."
-                )
-            seen[labels.page] = number
-            if labels.done:
-                found.append(labels)
+    found = [labels for labels, _ in read_lines(path) if labels.done]
     if not found:
         raise LabelError(f'{path} has no label; a line is {{"page": "a.html", "values": {{"price": "$12"}}}}.')
     return found
+
+
+def read_lines(path: str | Path) -> list[tuple[PageLabels, str]]:
+    """All lines of a file of labels, also of pages in work, each with its text.
+
+    Raises
+    ------
+    LabelError
+        With file, line, what was expected and what came.
+    OSError
+    """
+    found: dict[str, tuple[PageLabels, str]] = {}
+    for number, data in enumerate(Path(path).read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n"), 1):
+        where = f"{path}, line {number}"
+        try:
+            line = data.decode("utf-8").strip()
+        except UnicodeDecodeError as error:
+            raise LabelError(f"{where} is not UTF-8 ({error}); save the file as UTF-8.") from error
+        if not line:
+            continue
+        try:
+            row = json.loads(line)
+        except RecursionError as error:
+            raise LabelError(f"{where} has brackets within brackets without end; give one object a line.") from error
+        except ValueError as error:
+            raise LabelError(f"{where} is not JSON ({error}); repair or remove the line.") from error
+        labels = parse_line(row, where)
+        labels.line = number
+        if labels.page in found:
+            first = found[labels.page][0].line
+            raise LabelError(f"{where} labels {labels.page!r} again, which line {first} has labelled; keep one.")
+        found[labels.page] = (labels, line)
+    return list(found.values())
 
 
 def parse_line(row: Any, where: str) -> PageLabels:
@@ -131,13 +144,33 @@ def check_field(name: Any, where: str) -> str:
     return name
 
 
-def _pairs(given: Any, where: str) -> list[tuple[int, str]]:
+def _pairs(given: Any, where: str) -> list[tuple[int | Span, str]]:
     out = []
     for item in given if isinstance(given, list) else [given]:
-        if not (isinstance(item, list) and len(item) == 2 and type(item[0]) is int and item[0] >= 0):
-            raise LabelError(f'{where}: "labels" has {item!r}; expected pairs [node, "field"], a node number from 0.')
-        out.append((item[0], check_field(item[1], where)))
+        place = parse_place(item[0]) if isinstance(item, list) and len(item) == 2 else None
+        if place is None:
+            raise LabelError(
+                f'{where}: "labels" has {item!r}; expected pairs [node, "field"], a node number from 0, or '
+                '[[first node, letter, last node, letter], "field"].'
+            )
+        out.append((place, check_field(item[1], where)))
     return out
+
+
+def parse_place(given: Any) -> int | Span | None:
+    """A node, or a stretch of text; None if it is neither.
+
+    Examples
+    --------
+    >>> parse_place(3), parse_place([3, 0, 4, 2]), parse_place([4, 0, 3, 2])
+    (3, Span(first=3, begin=0, last=4, end=2), None)
+    """
+    if type(given) is int and given >= 0:
+        return given
+    if not (isinstance(given, list) and len(given) == 4 and all(type(n) is int and n >= 0 for n in given)):
+        return None
+    span = Span(*given)
+    return span if (span.first, span.begin) < (span.last, span.end) else None
 
 
 def _values(given: Any, where: str) -> dict[str, list[str]]:
@@ -162,8 +195,8 @@ def _records(given: Any, where: str) -> list[tuple[int, int]]:
     return out
 
 
-def labels_on_page(view: View, given: PageLabels) -> tuple[list[tuple[int, str]], list[str]]:
-    """Labels of a page as pairs (node, field), and what could not be used, in words.
+def labels_on_page(view: View, given: PageLabels) -> tuple[list[tuple[Span, str]], list[str]]:
+    """Where the labels of a page are, as pairs (stretch of text, field), and what could not be used, in words.
 
     Parameters
     ----------
@@ -180,7 +213,7 @@ def labels_on_page(view: View, given: PageLabels) -> tuple[list[tuple[int, str]]
     >>> from maxendnet.web.page import Page
     >>> view = View(Page.from_html("<p>A cup<p>$12.00"))
     >>> labels_on_page(view, PageLabels("a.html", values={"price": ["12.00"], "brand": ["Acme"]}))
-    ([(4, 'price')], ["brand 'Acme' is not on the page"])
+    ([(Span(first=4, begin=1, last=4, end=6), 'price')], ["brand 'Acme' is not on the page"])
     """
     page = view.page
     if given.sha and given.sha != page.sha:
@@ -189,75 +222,33 @@ def labels_on_page(view: View, given: PageLabels) -> tuple[list[tuple[int, str]]
             "restore the page, or label it again."
         )
     problems = []
-    for node, name in given.labels:
+    found = []
+    for place, name in given.labels:
+        node = place.last if isinstance(place, Span) else place
         if node >= len(page):
             raise LabelError(f"{given.page} has nodes 0 to {len(page) - 1}, and {name!r} is at node {node}.")
-    in_leaf = {t for leaf in view.leaves for t in leaf}
-    found = []
-    for node, name in given.labels:
-        if node in in_leaf:
-            found.append((node, name))
+        if isinstance(place, Span):
+            if span_text(view, place):
+                found.append((place, name))
+            else:
+                problems.append(f"{name} at {list(place)} is no visible text: give nodes of texts, and letters in them")
+        elif node in view.leaf_of:
+            found.append((whole(view, view.leaf_of[node]), name))
         else:
             what = "is not shown" if page.tags[node] in ("#text", "img") else f"is an element {page.tags[node]!r}"
             problems.append(f"{name} at node {node} {what}: label a visible text or an image")
     for name, values in given.values.items():
         for value in values:
-            nodes = match_value(view, value)
-            if not nodes:
+            spans = find_value(view, value)
+            if not spans:
                 problems.append(f"{name} {value!r} is not on the page")
-            found += [(node, name) for node in nodes]
+            found += [(span, name) for span in spans]
     return list(dict.fromkeys(found)), problems
 
 
-def same_value(text: str) -> str:
-    """A value without case, white space and differences of writing.
-
-    Examples
-    --------
-    >>> same_value("Caf\\u0065\\u0301  Noir") == same_value("CAFÉ NOIR")
-    True
-    """
-    return BLANK.sub("", unicodedata.normalize("NFKC", text)).casefold()
-
-
-def match_value(view: View, value: str) -> list[int]:
-    """First nodes of the leaves that show a value.
-
-    All leaves with exactly this text; if there is none, those with the same number and nothing else but signs; if there
-    is none, the shortest that contains it, if it is not much longer.
-
-    Examples
-    --------
-    >>> from maxendnet.web.page import Page
-    >>> view = View(Page.from_html("<p>$ 12.99<p>by Ann Lee<p>12"))
-    >>> match_value(view, "12.99"), match_value(view, "Ann Lee"), match_value(view, "no")
-    ([2], [4], [])
-    """
-    wanted = same_value(value)
-    if not wanted:
-        return []
-    shown = [
-        same_value(image_address(view.page.attributes[leaf[0]]) if image else text)
-        for leaf, image, text in zip(view.leaves, view.images, view.texts)
-    ]
-    exact = [leaf[0] for leaf, text in zip(view.leaves, shown) if text == wanted]
-    if exact:
-        return exact
-    if any(view.images) and re.search(r"\.(?:jpe?g|png|gif|webp|avif)\b", wanted):
-        name = wanted.rsplit("/", 1)[-1]
-        exact = [leaf[0] for leaf, image, text in zip(view.leaves, view.images, shown) if image and text.endswith(name)]
-        if exact:
-            return exact
-    if NUMBER.fullmatch(wanted.strip("$€£¥")):
-        number = NUMBER.findall(wanted)
-        for leaf, text in zip(view.leaves, shown):
-            if len(text) <= len(wanted) + 4 and NUMBER.findall(text) == number:
-                exact.append(leaf[0])
-        return exact
-    holding = [(len(text), leaf[0]) for leaf, text in zip(view.leaves, shown) if wanted in text]
-    if holding and len(wanted) >= 3 and min(holding)[0] <= 2 * len(wanted) + 10:
-        return [min(holding)[1]]
-    return []
+def labelled_nodes(view: View, pairs: Iterable[tuple[Span, str]]) -> list[tuple[int, str]]:
+    """Pairs (node, field) for every leaf that a labelled value lies on."""
+    return [(view.leaves[k], name) for span, name in pairs for k in leaves_of_span(view, span)]
 
 
 def field_order(given: Iterable[PageLabels], first: Sequence[str] = ()) -> list[str]:
@@ -273,7 +264,8 @@ def labels_images(pages: Sequence[Page], labels: Sequence[PageLabels | None]) ->
     for page, given in zip(pages, labels):
         if given is None:
             continue
-        if any(node < len(page) and page.tags[node] == "img" for node, _ in given.labels):
+        nodes = [place.first if isinstance(place, Span) else place for place, _ in given.labels]
+        if any(node < len(page) and page.tags[node] == "img" for node in nodes):
             return True
         for values in given.values.values():
             if any(value.lower().rsplit("?", 1)[0].endswith(IMAGE_ENDINGS) for value in values):

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from maxendnet.web import parser_process
 from maxendnet.web.encoding import decode
-from maxendnet.web.parser import RawTree
+from maxendnet.web.parser import MOST_NODES, RawTree, TooManyNodes
 from maxendnet.web.parser_process import PageError
+from maxendnet.web.saved_files import SAVED_FROM, unpack
 
 __all__ = ["LAYOUT", "Page", "PageError", "read_page"]
 
@@ -68,6 +69,9 @@ class Page:
         Of the file.
     site : str
         Pages of one site are made alike.
+    url : str
+        Where the page was, if it says so: its canonical link, ``og:url`` or base, a note of the browser that saved it,
+        or the location in MHTML.
     layout : ndarray of shape (n_nodes, 11), or None
         Columns as in ``LAYOUT``, in CSS pixels, for every element (texts have their parent's); -1 four times where
         nothing is shown.
@@ -95,6 +99,7 @@ class Page:
     site: str = ""
     layout: NDArray[np.float64] | None = None
     warnings: list[str] = field(default_factory=list)
+    url: str = ""
 
     def __len__(self) -> int:
         return len(self.tags)
@@ -107,7 +112,10 @@ class Page:
         """Read HTML, however broken, as a browser would."""
         tree = (process or parser_process.shared).parse(html)
         kept, page = canonical_nodes(tree)
-        page.name, page.site, page.title = name, site or canonical_site(tree), title_of(tree)
+        page.name, page.title, page.url = name, title_of(tree), canonical_url(tree)
+        if not page.url and (noted := SAVED_FROM.search(html[:4_000])):
+            page.url = noted[1]
+        page.site = site or host_of(page.url)
         if not kept:
             page.warnings.append("the page has no body")
         return page
@@ -144,12 +152,22 @@ class Page:
         return hashlib.sha256(self.canonical().encode("utf-8")).hexdigest()[:16]
 
     def text(self, t: int) -> str:
-        """The text of a text node, or all the text under an element (of an image: its address)."""
+        """The text of a text node, or all the text under an element as a reader sees it (of an image: its address).
+
+        Examples
+        --------
+        >>> Page.from_html("<p>$<b>5</b>.99<br>new").text(1)
+        '$5.99 new'
+        """
         if self.tags[t] == "#text":
             return self.texts[t].strip()
         if self.tags[t] == "img":
             return image_address(self.attributes[t])
-        return SPACE.sub(" ", " ".join(filter(None, self.texts[t : self.end(t)]))).strip()
+        from maxendnet.web.runs import find_runs  # which is made from pages
+
+        nodes = [s for s in range(t, self.end(t)) if self.tags[s] == "#text"]
+        pieces = zip(find_runs(self, nodes).before, nodes)
+        return SPACE.sub(" ", "".join(before + self.texts[s].strip() for before, s in pieces)).strip()
 
     def end(self, t: int) -> int:
         """One after the last node under t."""
@@ -183,7 +201,7 @@ def image_address(attributes: dict[str, str]) -> str:
 def read_page(
     source: str | Path | bytes, *, name: str | None = None, site: str = "", most_bytes: int = MOST_BYTES
 ) -> Page:
-    """Read a saved page from a file or from bytes.
+    """Read a saved page from a file or from bytes: HTML, compressed by gzip or not, or MHTML.
 
     Parameters
     ----------
@@ -202,7 +220,7 @@ def read_page(
     Raises
     ------
     PageError
-        Too large, or the parser cannot do it in time.
+        Too large, no page, or the parser cannot do it in time.
     OSError
 
     Examples
@@ -220,11 +238,14 @@ def read_page(
         data = path.read_bytes()
     if len(data) > most_bytes:
         raise _too_large(name, len(data), most_bytes)
-    text, encoding, n_replaced = decode(data)
+    saved = unpack(data, name, most_bytes)
+    text, encoding, n_replaced = decode(saved.data, saved.charset)
     page = None
     if text.lstrip().startswith("<body"):
         try:
             page = Page.from_canonical(text, name=name, site=site)
+        except TooManyNodes as error:
+            raise PageError(f"{name or 'the page'}: {error}") from error
         except PageError:
             page = None  # HTML after all
     if page is None:
@@ -232,6 +253,8 @@ def read_page(
             page = Page.from_html(text, name=name, site=site)
         except PageError as error:
             raise PageError(f"{name or 'the page'}: {error}") from error
+    if saved.url:
+        page.url, page.site = page.url or saved.url, page.site or host_of(saved.url)
     if n_replaced:
         page.warnings.append(f"{n_replaced} characters could not be read as {encoding} and are U+FFFD")
     return page
@@ -320,29 +343,42 @@ def title_of(tree: RawTree) -> str:
     return ""
 
 
-def canonical_site(tree: RawTree) -> str:
-    """The host of the canonical link, or of ``og:url``; empty when the page does not say.
+def canonical_url(tree: RawTree) -> str:
+    """The canonical link, ``og:url`` or base, whichever comes first as a whole address; empty if the page has none.
 
     Examples
     --------
-    >>> canonical_site(RawTree(["link"], [-1], [""], [{"rel": "canonical", "href": "https://www.x.com/a"}]))
-    'x.com'
+    >>> canonical_url(RawTree(["link"], [-1], [""], [{"rel": "canonical", "href": "https://www.x.com/a"}]))
+    'https://www.x.com/a'
     """
+    base = ""
     for tag, given in zip(tree.tags, tree.attributes):
         address = ""
         if tag == "link" and given.get("rel", "").lower() == "canonical":
             address = given.get("href", "")
         elif tag == "meta" and given.get("property", "").lower() == "og:url":
             address = given.get("content", "")
+        elif tag == "base":
+            base = base or given.get("href", "").strip()
         elif tag == "body":
             break
-        try:
-            host = urlsplit(address).hostname or ""
-        except ValueError:
-            continue
-        if host:
-            return host.removeprefix("www.")
-    return ""
+        if host_of(address.strip()):
+            return FORBIDDEN.sub("", address.strip())
+    return FORBIDDEN.sub("", base) if host_of(base) else ""
+
+
+def host_of(address: str) -> str:
+    """The host of an address, without "www.".
+
+    Examples
+    --------
+    >>> host_of("https://www.x.com/a"), host_of("a.html")
+    ('x.com', '')
+    """
+    try:
+        return (urlsplit(address).hostname or "").removeprefix("www.")
+    except ValueError:
+        return ""
 
 
 def _read_xml(text: str, page: Page) -> None:
@@ -363,6 +399,8 @@ def _read_xml(text: str, page: Page) -> None:
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         end_of_text()
+        if len(page.tags) > MOST_NODES:
+            raise TooManyNodes(f"the page has more than {MOST_NODES:,} elements and texts: leave it out")
         parents.append(open_nodes[-1] if open_nodes else -1)
         open_nodes.append(len(page.tags))
         page.tags.append(tag)

@@ -16,6 +16,8 @@ import sys
 from typing import NamedTuple
 
 HEADER = struct.Struct("<Q")
+MOST_NODES = 200_000
+"""Elements and texts of a page; beyond, it would take minutes and gigabytes."""
 
 
 class RawTree(NamedTuple):
@@ -27,8 +29,12 @@ class RawTree(NamedTuple):
     attributes: list[dict[str, str]]
 
 
+class TooManyNodes(ValueError):
+    """A page has more nodes than are read."""
+
+
 def parse(html: str) -> RawTree:
-    """The tree of a page, comments left out.
+    """The tree of a page, comments left out; `TooManyNodes` for one of more than ``MOST_NODES``.
 
     Examples
     --------
@@ -62,6 +68,8 @@ def parse(html: str) -> RawTree:
             tree.attributes.append({name: value or "" for name, value in node.attributes.items()})
             tree.tags.append(tag)
         tree.parents.append(above)
+        if len(tree.tags) > MOST_NODES:
+            raise TooManyNodes(f"the page has more than {MOST_NODES:,} elements and texts: leave it out")
     return tree
 
 
@@ -75,6 +83,8 @@ def serve() -> None:
         text = source.read(HEADER.unpack(head)[0]).decode("utf-8", "surrogatepass")
         try:
             answer = json.dumps({"tree": parse(text)})
+        except TooManyNodes as error:
+            answer = json.dumps({"refused": str(error)})
         except Exception as error:  # the other side raises it
             answer = json.dumps({"error": f"{type(error).__name__}: {error}"})
         body = answer.encode()

@@ -91,6 +91,8 @@ class ParserProcess:
             except BaseException:  # Ctrl-C too: what is still in the pipes belongs to this page
                 self.close()
                 raise
+        if "refused" in answer:
+            raise PageError(answer["refused"])
         if "error" in answer:
             raise PageError(f"the HTML parser failed on this page ({answer['error']})")
         return RawTree(*answer["tree"])

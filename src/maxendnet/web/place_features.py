@@ -133,12 +133,12 @@ def layout(view: View) -> Names:
     boxes = view.page.layout
     if boxes is None:
         return [[] for _ in range(len(view))]
-    fonts = [float(boxes[view.leaves[k][0], 4]) for k in range(len(view))]
+    fonts = [float(boxes[view.leaves[k], 4]) for k in range(len(view))]
     body = sorted(fonts)[len(fonts) // 2] if fonts else 16.0
     largest = max(fonts, default=16.0)
     out = []
     for k, font in enumerate(fonts):
-        x, y, width, height, _, bold, italic, pointer, colour, background, align = boxes[view.leaves[k][0]].tolist()
+        x, y, width, height, _, bold, italic, pointer, colour, background, align = boxes[view.leaves[k]].tolist()
         names = [
             f"x={int(x // 100)}", f"y={log2_bin(max(0.0, y) / 50)}", f"width={log2_bin(max(0.0, width) / 20)}",
             f"height={log2_bin(max(0.0, height) / 10)}", f"fold={y < 600}", f"font={round(font)}",

@@ -5,16 +5,33 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # the last are wide forms
+NUMBER = re.compile(r"[+-]?\d[\d.,]*%?")
+
 
 class Cell(NamedTuple):
-    """A value found on a page."""
+    """A value found on a page.
+
+    Attributes
+    ----------
+    value : str
+        As it is written on the page, white space as a reader sees it.
+    confidence : float
+        That the value is right, letter by letter.
+    node : int
+        Where it begins.
+    span : tuple of int, or None
+        First node, letter, last node, letter after it; None if it is the whole text of the node, or an image.
+    """
 
     value: str
     confidence: float
     node: int
+    span: tuple[int, ...] | None = None
 
 
 class Record(NamedTuple):
@@ -24,14 +41,18 @@ class Record(NamedTuple):
     site: str
     record: int
     fields: dict[str, Cell | None]
+    url: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """As a line of output."""
-        cells = {
-            name: None if cell is None else {**cell._asdict(), "confidence": round(cell.confidence, 4)}
-            for name, cell in self.fields.items()
-        }
-        return {"page": self.page, "site": self.site, "record": self.record, "fields": cells}
+        cells: dict[str, Any] = {}
+        for name, cell in self.fields.items():
+            cells[name] = None
+            if cell is not None:
+                cells[name] = {"value": cell.value, "confidence": round(cell.confidence, 4), "node": cell.node}
+                if cell.span is not None:
+                    cells[name]["span"] = list(cell.span)
+        return {"page": self.page, "url": self.url, "site": self.site, "record": self.record, "fields": cells}
 
 
 def as_lines(records: Iterable[Record]) -> str:
@@ -39,25 +60,63 @@ def as_lines(records: Iterable[Record]) -> str:
     return "".join(json.dumps(record.to_json(), ensure_ascii=False) + "\n" for record in records)
 
 
-def as_csv(records: Iterable[Record], fields: Sequence[str]) -> str:
-    """A table: page, site and record, then value, confidence and node of every field, empty where it was not found.
+def as_csv(records: Iterable[Record], fields: Sequence[str], head: bool = True) -> str:
+    """A table: page, url, site and record, then value, confidence and node of every field, empty where not found.
+
+    Cells that a spreadsheet would take for a formula begin with an apostrophe.
 
     Examples
     --------
-    >>> record = Record("a.html", "x.com", 0, {"price": Cell("$12", 0.93, 214), "name": None})
+    >>> record = Record("a.html", "x.com", 0, {"price": Cell("$12", 0.93, 214), "name": Cell("=1+2", 0.5, 3)})
     >>> as_csv([record], ["price", "name"]).splitlines()[1]
-    'a.html,x.com,0,$12,0.9300,214,,,'
+    "a.html,,x.com,0,$12,0.9300,214,'=1+2,0.5000,3"
     """
     out = io.StringIO(newline="")
     writer = csv.writer(out)
-    head = ["page", "site", "record"]
-    for name in fields:
-        head += [name, f"{name}_confidence", f"{name}_node"]
-    writer.writerow(head)
+    if head:
+        writer.writerow(csv_head(fields))
     for record in records:
-        line: list[Any] = [record.page, record.site, record.record]
+        line: list[Any] = [safe_cell(record.page), safe_cell(record.url), safe_cell(record.site), record.record]
         for name in fields:
             cell = record.fields[name]
-            line += ["", "", ""] if cell is None else [cell.value, f"{cell.confidence:.4f}", cell.node]
+            line += ["", "", ""] if cell is None else [safe_cell(cell.value), f"{cell.confidence:.4f}", cell.node]
         writer.writerow(line)
     return out.getvalue()
+
+
+def csv_head(fields: Sequence[str]) -> list[str]:
+    """Names of the columns."""
+    return ["page", "url", "site", "record"] + [
+        safe_cell(column) for name in fields for column in (name, f"{name}_confidence", f"{name}_node")
+    ]
+
+
+def safe_cell(text: str) -> str:
+    """A text that no spreadsheet takes for a formula; numbers stay as they are.
+
+    Examples
+    --------
+    >>> safe_cell("=cmd|' /C calc'!A0"), safe_cell("-5.20"), safe_cell("-5+2")
+    ("'=cmd|' /C calc'!A0", '-5.20', "'-5+2")
+    """
+    return f"'{text}" if text[:1] in FORMULA and not NUMBER.fullmatch(text) else text
+
+
+def as_rows(records: Iterable[Record]) -> list[dict[str, Any]]:
+    """A dictionary for each record, with value and confidence of every field: what ``pandas.DataFrame`` takes.
+
+    Examples
+    --------
+    >>> as_rows([Record("a.html", "x.com", 0, {"price": Cell("$12", 0.93, 214), "name": None}, "https://x.com/a")])[0]
+    ... # doctest: +NORMALIZE_WHITESPACE
+    {'page': 'a.html', 'url': 'https://x.com/a', 'site': 'x.com', 'record': 0, 'price': '$12', 'price_confidence': 0.93,
+     'name': None, 'name_confidence': None}
+    """
+    rows = []
+    for record in records:
+        row: dict[str, Any] = {"page": record.page, "url": record.url, "site": record.site, "record": record.record}
+        for name, cell in record.fields.items():
+            row[name] = None if cell is None else cell.value
+            row[f"{name}_confidence"] = None if cell is None else cell.confidence
+        rows.append(row)
+    return rows

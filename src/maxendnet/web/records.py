@@ -111,7 +111,7 @@ def _runs(
 def leaves_of(view: View, record: tuple[int, int]) -> list[int]:
     """Leaves that lie in a record."""
     first, last = record
-    return [k for k, leaf in enumerate(view.leaves) if first <= leaf[0] <= last]
+    return [k for k, t in enumerate(view.leaves) if first <= t <= last]
 
 
 def choose_records(view: View, margins: NDArray[np.float64]) -> list[list[int]]:
@@ -126,7 +126,7 @@ def choose_records(view: View, margins: NDArray[np.float64]) -> list[list[int]]:
     whole: list[list[int]] = [list(range(len(view)))]
     if not len(view):
         return whole
-    starts = np.array([leaf[0] for leaf in view.leaves])
+    starts = np.array(view.leaves)
     gain = np.maximum(margins, 0.0)
     best, chosen = 1.5 * float(gain.max(axis=0).sum()), whole
     for region in find_regions(view.page):

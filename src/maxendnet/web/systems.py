@@ -36,6 +36,7 @@ book, auto), with 1 to 5 labelled sites; ``many``, for new sites where many are 
 pages. Few sites say little about others, and what they have in common by chance must not count; many say more. Where
 leaves compete, a margin model is best and quick; where they do not, L2CRF is.
 """
+BOUNDARY_C = 1.0
 WHERE = tuple(CONSTANTS["choice"])
 MANY_SITES = 6
 """Labelled sites from which on they are many.
@@ -98,6 +99,14 @@ def estimator(system: str, strength: float | None = None, where: str = "known", 
     if competing and system != "l1m3n":  # the last iterate is best here, and to look at the average takes time
         constants["solver"] = BlockFrankWolfe(average=False)
     return SYSTEMS[system](**constants, tol=tol, max_passes=passes, random_state=0)
+
+
+def boundary_estimator() -> Any:
+    """What learns where values begin and end; see `maxendnet.web.boundaries`."""
+    return M3N(
+        C=BOUNDARY_C, structure=Choice(rest=NONE), tol=0.02, max_passes=1000, random_state=0,
+        solver=BlockFrankWolfe(average=False),
+    )  # fmt: skip
 
 
 def set_model(

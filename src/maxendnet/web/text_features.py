@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import lru_cache
 from itertools import pairwise
 
@@ -67,6 +68,28 @@ def _word_names(text: str) -> list[str]:
     if words:
         names += [f"first_word={words[0]}", f"last_word={words[-1]}"]
     return names
+
+
+def run_text(view: View) -> Names:
+    """The word or number that a leaf is a piece of, if it touches others, and where in its run it stands."""
+    word, run = view.runs.word, view.runs.run
+    joined: dict[int, str] = {}
+    for k, text in enumerate(view.texts):
+        joined[word[k]] = joined.get(word[k], "") + text
+    in_word, in_run = Counter(word), Counter(run)
+    seen: Counter[int] = Counter()
+    out = []
+    for k in range(len(view)):
+        names = []
+        if in_word[word[k]] > 1:
+            names += [f"touching {name}" for name in _shape(joined[word[k]][:400])]
+        if in_run[run[k]] > 1:
+            n = seen[run[k]]
+            seen[run[k]] += 1
+            left = in_run[run[k]] - 1 - n
+            names += [f"run_from={min(n, 4)}", f"run_to={min(left, 4)}", f"run={min(in_run[run[k]], 5)}"]
+        out.append(names)
+    return out
 
 
 def title_overlap(view: View) -> Names:

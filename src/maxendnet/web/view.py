@@ -5,17 +5,21 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 from zlib import crc32
 
 from maxendnet.web.page import Page, image_address
+from maxendnet.web.runs import Runs, find_runs
 from maxendnet.web.vision import find_leaves
 
 LONGEST_TEXT = 400  # characters of a text that features look at
 NEAREST = 6  # ancestors that features look at
 KEPT = 20_000  # names of as many texts or paths are kept: pages of a site share most of them
 Names = list[list[str]]
+FEWEST_PAGES = 3  # of a site, to say what its pages have in common
+MOST_TEXTS = 50  # of a place that are compared
+PIECE = re.compile(r"[^\W\d_]+|\d+|[^\w\s]|_")
 FOLD = re.compile(r"[^\w$€£%.@]+")
 
 
@@ -31,12 +35,15 @@ class SiteFacts(NamedTuple):
         On how many pages a place is filled.
     texts_at_place : Counter
         How many different texts a place has.
+    at_place : dict of int to list of str
+        The texts of a place, one for every page that fills it.
     """
 
     n_pages: int
     pages_with_text: Counter[str]
     pages_with_place: Counter[int]
     texts_at_place: Counter[int]
+    at_place: dict[int, list[str]]
 
 
 def fold(text: str) -> str:
@@ -56,9 +63,12 @@ class View:
     Attributes
     ----------
     page : Page
-    leaves : list of tuple of int
+    leaves : list of int
+        Nodes.
     texts : list of str
         Of the leaves; of an image, its alternative text.
+    runs : Runs
+        Which leaves touch, and which stand in one paragraph, cell or item.
     elements : list of int
         The element that each leaf hangs on (an image: itself).
     places : list of int
@@ -75,18 +85,19 @@ class View:
     (False, True)
     """
 
-    def __init__(self, page: Page, images: bool = False, leaves: list[tuple[int, ...]] | None = None) -> None:
+    def __init__(self, page: Page, images: bool = False, leaves: list[int] | None = None) -> None:
         self.page = page
         self.leaves = find_leaves(page, images) if leaves is None else leaves
         tags, parents = page.tags, page.parents.tolist()
         self.parents: list[int] = parents
-        self.images = [tags[leaf[0]] == "img" for leaf in self.leaves]
+        self.images = [tags[t] == "img" for t in self.leaves]
         self.texts = [
-            page.attributes[leaf[0]].get("alt", "") if image else "".join(page.texts[t] for t in leaf).strip()
-            for leaf, image in zip(self.leaves, self.images)
+            page.attributes[t].get("alt", "") if image else page.texts[t].strip()
+            for t, image in zip(self.leaves, self.images)
         ]
+        self.runs: Runs = find_runs(page, self.leaves)
         self.folded = [fold(text) for text in self.texts]
-        self.elements = [leaf[0] if image else parents[leaf[0]] for leaf, image in zip(self.leaves, self.images)]
+        self.elements = [t if image else parents[t] for t, image in zip(self.leaves, self.images)]
         self._walk(tags, parents)
         self._above: dict[int, list[int]] = {}
         self.facts: SiteFacts | None = None
@@ -123,8 +134,8 @@ class View:
                 kind[t] = hash((kind[p], code, crc32(_first_class(classes).encode())))
             else:
                 kind[t] = hash((kind[p], code, 0))
-        self.places = [place[leaf[0]] for leaf in self.leaves]
-        self.kinds = [kind[leaf[0]] for leaf in self.leaves]
+        self.places = [place[t] for t in self.leaves]
+        self.kinds = [kind[t] for t in self.leaves]
 
     def ancestors(self, k: int) -> list[int]:
         """The nearest elements above leaf k, nearest first; an image is its own first."""
@@ -137,6 +148,11 @@ class View:
                 element = self.parents[element]
             self._above[self.elements[k]] = found
         return found
+
+    @cached_property
+    def leaf_of(self) -> dict[int, int]:
+        """The leaf of a node."""
+        return {t: k for k, t in enumerate(self.leaves)}
 
     @cached_property
     def on_page(self) -> Counter[str]:
@@ -169,6 +185,18 @@ class View:
             return self.texts[k].endswith(":")
         return facts.pages_with_text[self.folded[k]] > 0.6 * facts.n_pages
 
+    def share_at_place(self, k: int, word: str) -> float | None:
+        """On which share of the site's pages the text at the place of leaf k has a word; None if that is not known.
+
+        Words are in lower case, numbers as many zeros as they have digits, up to five.
+        """
+        facts = self.facts
+        texts = facts.at_place.get(self.places[k], []) if facts is not None else []
+        if len(texts) < FEWEST_PAGES:
+            return None
+        counts = _word_counts(tuple(text[: 5 * LONGEST_TEXT] for text in texts[:MOST_TEXTS]))
+        return counts[word] / min(len(texts), MOST_TEXTS)
+
     @cached_property
     def captions(self) -> list[str]:
         """For every leaf, the nearest fixed text before it, at most six leaves back."""
@@ -183,6 +211,16 @@ class View:
     def roles(self) -> list[int]:
         """A number for the kind of every leaf together with the captions before it."""
         return [hash((kind, _code(a), _code(b))) for kind, a, b in zip(self.kinds, self.captions, self.row_heads)]
+
+
+@lru_cache(maxsize=512)
+def _word_counts(texts: tuple[str, ...]) -> Counter[str]:
+    """On how many texts each word or sign is."""
+    found: Counter[str] = Counter()
+    for text in texts:
+        pieces = {piece.lower() for piece in PIECE.findall(text)}
+        found.update({"0" * min(len(piece), 5) if piece.isdigit() else piece for piece in pieces})
+    return found
 
 
 def _code(text: str) -> int:
@@ -208,16 +246,17 @@ def gather_facts(views: Sequence[View]) -> SiteFacts:
     texts: Counter[str] = Counter()
     filled: Counter[int] = Counter()
     distinct: set[tuple[int, str]] = set()
+    at_place: dict[int, list[str]] = {}
     for view in views:
+        for place, text in zip(view.places, view.texts):
+            at_place.setdefault(place, []).append(text)
         texts.update(set(view.folded))
         filled.update(set(view.places))
         distinct.update(zip(view.places, view.folded))
-    return SiteFacts(len(views), texts, filled, Counter(place for place, _ in distinct))
+    return SiteFacts(len(views), texts, filled, Counter(place for place, _ in distinct), at_place)
 
 
-def make_views(
-    pages: Sequence[Page], images: bool = False, leaves: Sequence[list[tuple[int, ...]]] | None = None
-) -> list[View]:
+def make_views(pages: Sequence[Page], images: bool = False, leaves: Sequence[list[int]] | None = None) -> list[View]:
     """Views of pages, with the facts of their sites.
 
     Parameters
@@ -240,8 +279,8 @@ def make_views(
 
 
 def value_of(view: View, k: int) -> str:
-    """What a table shows for leaf k: its text, or the address of an image."""
-    return image_address(view.page.attributes[view.leaves[k][0]]) if view.images[k] else view.texts[k]
+    """What leaf k shows: its text, or the address of an image."""
+    return image_address(view.page.attributes[view.leaves[k]]) if view.images[k] else view.texts[k]
 
 
 def log2_bin(x: float) -> int:

@@ -1,8 +1,8 @@
 """The vision tree: what a reader sees of a page, as blocks within blocks. With boxes of a browser, or without.
 
-The leaves are the visible texts and, if wanted, images. Texts that touch on the screen are one leaf. Elements with one
-child are merged with it, and the children of an element are put into groups where something separates them: with boxes
-a gap, a change of background or font, or a new column; without, a heading, a rule, or a change of class.
+The leaves are the visible texts, each as it is written, and, if wanted, images. Elements with one child are merged with
+it, and the children of an element are put into groups where something separates them: with boxes a gap, a change of
+background or font, or a new column; without, a heading, a rule, or a change of class.
 """
 
 from __future__ import annotations
@@ -13,13 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from maxendnet.web.page import BREAKS, Page, image_address, words
+from maxendnet.web.page import Page, image_address, words
 
-# Elements that only change how a text looks; those that touch make one word.
-INLINE = words("b i em strong u s small big font span sup sub tt code bdi bdo abbr mark wbr ins del data")
 HEADINGS = words("h1 h2 h3 h4 h5 h6 dt hr legend caption")
 HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
-LONGEST_RUN = 50  # texts in one leaf; no word has more pieces
 SMALLEST_IMAGE = 16  # pixels: below, bullets and spacers
 X, Y, WIDTH, HEIGHT, FONT, BACKGROUND = 0, 1, 2, 3, 4, 9
 
@@ -31,7 +28,7 @@ class VisionTree:
     Attributes
     ----------
     sources : list of tuple of int
-        Page nodes of every block: of a leaf its texts (or image), of an inner block the chain of elements merged in it,
+        Page nodes of every block: of a leaf its text (or image), of an inner block the chain of elements merged in it,
         outermost first. A group made here has those of its parent.
     parents : ndarray of shape (n_blocks,)
         -1 for the root. A page without a visible leaf has no block.
@@ -44,9 +41,9 @@ class VisionTree:
     >>> page = Page.from_html("<div><p>A cup</p><p><b>$</b>5</p></div><p style='display:none'>no</p>")
     >>> tree = vision_tree(page)
     >>> [page.text(s[0]) for s, leaf in zip(tree.sources, tree.leaf) if leaf]
-    ['A cup', '$']
+    ['A cup', '$', '5']
     >>> [len(s) for s in tree.sources], tree.parents.tolist()
-    ([2, 1, 2], [-1, 0, 0])
+    ([2, 1, 1, 1, 1], [-1, 0, 0, 2, 2])
     """
 
     sources: list[tuple[int, ...]]
@@ -86,8 +83,8 @@ def visible(page: Page, images: bool = False) -> NDArray[np.bool_]:
     return shown
 
 
-def find_leaves(page: Page, images: bool = False, hidden: bool = False) -> list[tuple[int, ...]]:
-    """The leaves of a page: texts in document order, those that touch united, and images if wanted.
+def find_leaves(page: Page, images: bool = False, hidden: bool = False) -> list[int]:
+    """The leaves of a page: nodes of texts in document order, and of images if wanted.
 
     Parameters
     ----------
@@ -99,24 +96,14 @@ def find_leaves(page: Page, images: bool = False, hidden: bool = False) -> list[
     Examples
     --------
     >>> find_leaves(Page.from_html("<p>Price: <b>$</b>5<sup>99</sup> <i>new</i></p>"))
-    [(2,), (4, 5, 7), (9,)]
+    [2, 4, 5, 7, 9]
     """
     shown = None if hidden else visible(page)
-    # a page whose texts were all stripped does not say which of them touch
-    spaced = any(text and (text[0] == " " or text[-1] == " ") for text in page.texts)
-    found: list[tuple[int, ...]] = []
-    block_of = _nearest_block(page)
-    for t, tag in enumerate(page.tags):
-        if shown is not None and not shown[t]:
-            continue
-        if tag == "#text":
-            if spaced and found and len(found[-1]) < LONGEST_RUN and _touch(page, block_of, found[-1][-1], t):
-                found[-1] += (t,)
-            else:
-                found.append((t,))
-        elif images and tag == "img" and _is_picture(page, t):
-            found.append((t,))
-    return found
+    return [
+        t
+        for t, tag in enumerate(page.tags)
+        if (shown is None or shown[t]) and (tag == "#text" or (images and tag == "img" and _is_picture(page, t)))
+    ]
 
 
 def _is_picture(page: Page, t: int) -> bool:
@@ -129,24 +116,7 @@ def _is_picture(page: Page, t: int) -> bool:
     return not any(size.isdecimal() and int(size[:9]) < SMALLEST_IMAGE for size in sizes)
 
 
-def _touch(page: Page, block_of: list[int], s: int, t: int) -> bool:
-    """Whether two texts in a row make one word on the screen: below one block, with only inline elements between."""
-    left, right = page.texts[s], page.texts[t]
-    if not left or left[-1] in " :" or right[0] == " " or block_of[s] != block_of[t]:
-        return False
-    return not any(page.tags[k] in BREAKS for k in range(s + 1, t))
-
-
-def _nearest_block(page: Page) -> list[int]:
-    """For every node, the nearest element from it upwards that does more than change how a text looks."""
-    found: list[int] = []
-    for t, tag in enumerate(page.tags):
-        inline = page.parents[t] >= 0 and (tag == "#text" or tag in INLINE)
-        found.append(found[page.parents[t]] if inline else t)
-    return found
-
-
-def vision_tree(page: Page, images: bool = False, leaves: list[tuple[int, ...]] | None = None) -> VisionTree:
+def vision_tree(page: Page, images: bool = False, leaves: list[int] | None = None) -> VisionTree:
     """The blocks of a page.
 
     Parameters
@@ -154,16 +124,16 @@ def vision_tree(page: Page, images: bool = False, leaves: list[tuple[int, ...]] 
     page : Page
     images : bool
         Whether images are leaves.
-    leaves : list of tuple of int, optional
+    leaves : list of int, optional
         What `find_leaves` found, when it is at hand.
     """
     leaves = find_leaves(page, images) if leaves is None else leaves
     below: list[list[_Block]] = [[] for _ in range(len(page))]
-    first = {leaf[0]: leaf for leaf in leaves}
+    first = set(leaves)
     top: _Block | None = None
     for t in range(len(page) - 1, -1, -1):  # children before parents; lists come out reversed
         if t in first:
-            block = _Block(list(first[t]), [], t)
+            block = _Block([t], [], t)
         else:
             children = below[t][::-1]
             below[t] = []

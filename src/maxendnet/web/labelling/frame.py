@@ -16,6 +16,7 @@ from maxendnet.web import parser_process
 from maxendnet.web.encoding import decode
 from maxendnet.web.page import MOST_BYTES, Page, canonical_nodes, words
 from maxendnet.web.parser import RawTree
+from maxendnet.web.saved_files import unpack
 
 TAGS = words(
     "body div p span a b i u s em strong small big font center sup sub tt code pre kbd samp var abbr acronym cite "
@@ -78,8 +79,8 @@ def make_frame(page: Page, path: Path, root: Path) -> Frame:
     OSError
     PageError
     """
-    data = path.read_bytes()[: MOST_BYTES + 1]
-    text, _, _ = decode(data)
+    saved = unpack(path.read_bytes()[: MOST_BYTES + 1], path.name, MOST_BYTES)
+    text, _, _ = decode(saved.data, saved.charset)
     if text.lstrip().startswith("<body") and _is_canonical(page, text):
         tree = RawTree(page.tags, page.parents.tolist(), page.texts, page.attributes)
         kept, again = list(range(len(page))), page

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from maxendnet.utils.whole_file import write_whole
-from maxendnet.web.labels import LabelError, PageLabels, parse_line
+from maxendnet.web.labels import PageLabels, parse_line, read_lines
 
 
 class LabelFile:
@@ -65,22 +65,6 @@ class LabelFile:
 
     def _lines(self) -> list[tuple[PageLabels, str]]:
         try:
-            text = self.path.read_text(encoding="utf-8-sig")
+            return read_lines(self.path)
         except FileNotFoundError:
             return []
-        except UnicodeDecodeError as error:
-            raise LabelError(f"{self.path} is not UTF-8 ({error}); save it as such.") from error
-        found: dict[str, tuple[PageLabels, str]] = {}
-        for number, line in enumerate(text.split("\n"), 1):
-            if not line.strip():
-                continue
-            where = f"{self.path}, line {number}"
-            try:
-                labels = parse_line(json.loads(line), where)
-            except json.JSONDecodeError as error:
-                raise LabelError(f"{where} is not JSON ({error}); repair or remove the line.") from error
-            if labels.page in found:
-                raise LabelError(f"{where} labels {labels.page!r} again; keep one of the lines.")
-            labels.line = number
-            found[labels.page] = (labels, line.strip())
-        return list(found.values())

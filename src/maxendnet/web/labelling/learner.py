@@ -100,7 +100,7 @@ class Learner:
             for i, (view, m) in enumerate(zip(views, margins)):
                 parts = choose_records(view, m)
                 if len(parts) > 1:
-                    ranges[i] = [(view.leaves[part[0]][0], view.leaves[part[-1]][-1]) for part in parts]
+                    ranges[i] = [(view.leaves[part[0]], view.leaves[part[-1]]) for part in parts]
         found: list[list[Record]] = [[] for _ in views]
         at = {view.page.name: i for i, view in enumerate(views)}
         for record in extractor.records_of(views, margins, ranges, min_confidence):

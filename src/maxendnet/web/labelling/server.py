@@ -21,7 +21,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from maxendnet.web.labelling.frame import PICTURES, file_inside
 from maxendnet.web.labelling.work import MOST_LABELS, Refused, Work
-from maxendnet.web.labels import LabelError
+from maxendnet.web.labels import LabelError, parse_place
 from maxendnet.web.page import PageError
 
 MOST_BODY = 1_000_000
@@ -224,7 +224,8 @@ class Handler(BaseHTTPRequestHandler):
             raise Answer(HTTPStatus.BAD_REQUEST, '"sha" must be text, and "done" true or false')
         if not isinstance(labels, list) or len(labels) > MOST_LABELS or not all(map(_is_label, labels)):
             raise Answer(HTTPStatus.BAD_REQUEST, f'"labels" must be up to {MOST_LABELS:,} pairs [node, "field"]')
-        work.save(n, sha, [(node, name) for node, name in labels], done)
+        places = [(parse_place(place), name) for place, name in labels]
+        work.save(n, sha, [(place, name) for place, name in places if place is not None], done)
         self._json({"saved": True, "version": work.version, "next": work.next(n) if done else None})
 
     # ---- answering ----------------------------------------------------------------------------------------------
@@ -242,4 +243,4 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def _is_label(item: Any) -> bool:
-    return isinstance(item, list) and len(item) == 2 and type(item[0]) is int and isinstance(item[1], str)
+    return isinstance(item, list) and len(item) == 2 and parse_place(item[0]) is not None and isinstance(item[1], str)

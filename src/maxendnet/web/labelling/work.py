@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -17,10 +18,12 @@ from maxendnet.web.labelling.order import is_certain, next_page
 from maxendnet.web.labels import LabelError, PageLabels, field_order, labels_on_page
 from maxendnet.web.page import Page
 from maxendnet.web.record import Record
+from maxendnet.web.spans import Span, is_part, span_text, whole
 from maxendnet.web.view import View, value_of
 
 LEAST = 0.2  # confidence below which nothing is suggested; the default of `maxendnet web extract`
 MOST_LABELS = 5_000
+LONGEST_SHOWN = 20_000  # letters of a text
 PICTURE_WORDS = ("image", "picture", "photo")
 
 
@@ -99,29 +102,31 @@ class Work:
     def done(self) -> set[int]:
         return {i for i, labels in self.labels.items() if labels.done}
 
-    def save(self, i: int, sha: str, labels: Sequence[tuple[int, str]], done: bool) -> None:
-        """Write the labels of a page; when it is done, the model learns from it.
+    def save(self, i: int, sha: str, labels: Sequence[tuple[int | Span, str]], done: bool) -> None:
+        """Write the labels of a page, nodes or stretches of text; when it is done, the model learns from it.
 
         Raises
         ------
         Refused
-            Another page, no such node, no such field.
+            Another page, no such text, no such field.
         LabelError, OSError
             The file cannot be read or written; nothing was changed.
         """
         if sha != self._sha[i]:
             raise Refused("This is not the page that the server has read; load it again.")
         view = self.view(i)
-        firsts = {t: leaf[0] for leaf in view.leaves for t in leaf}
-        pairs: dict[tuple[int, str], None] = {}
-        for node, name in labels:
-            if node not in firsts:
-                raise Refused(f"Node {node} of {self.pages[i].name} is no visible text or image.")
+        page = self.pages[i]
+        pairs: dict[tuple[Span, str], None] = {}
+        for place, name in labels:
+            span = place if isinstance(place, Span) else _whole(view, place)
+            if span is None or not span_text(view, span):
+                node = place if isinstance(place, int) else list(place)
+                raise Refused(f"Node {node} of {page.name} is no visible text or image.")
             if name not in self.fields:
                 raise Refused(f"There is no field {name!r}; there are {', '.join(self.fields)}.")
-            pairs[firsts[node], name] = None
-        page = self.pages[i]
-        row: dict[str, Any] = {"page": page.name, "site": page.site, "labels": sorted(map(list, pairs)), "sha": sha}
+            pairs[span, name] = None
+        written = [[_spot(view, span), name] for span, name in sorted(pairs)]
+        row: dict[str, Any] = {"page": page.name, "site": page.site, "labels": written, "sha": sha}
         with self._lock:
             self.file.put({**row, "done": done})
             was = i in self.done
@@ -196,14 +201,16 @@ class Work:
             given, answers, version = self.labels.get(i), self.answers, self.version
         problems: list[str] = []
         confidence: dict[str, float] = {}
-        pairs: list[tuple[int, str]] = []
+        pairs: list[tuple[Span, str]] = []
         source = "nothing"
-        leaf_of = {t: leaf[0] for leaf in view.leaves for t in leaf}
         if answers is not None:
-            cells = [(name, cell) for record in answers.records[i] for name, cell in record.fields.items() if cell]
-            suggested = [(leaf_of[cell.node], name) for name, cell in cells if cell.node in leaf_of]
-            confidence = {f"{leaf_of[c.node]} {name}": round(c.confidence, 3) for name, c in cells if c.node in leaf_of}
-            pairs, source = suggested, "model" if suggested else "nothing"
+            for name, cell in (item for record in answers.records[i] for item in record.fields.items()):
+                span = None if cell is None else Span(*cell.span) if cell.span is not None else _whole(view, cell.node)
+                if cell is not None and span is not None:
+                    pairs.append((span, name))
+                    spot = json.dumps(_spot(view, span), separators=(",", ":"))
+                    confidence[f"{spot} {name}"] = round(cell.confidence, 3)
+            source = "model" if pairs else "nothing"
         if given is not None:
             try:
                 pairs, problems = labels_on_page(view, given)
@@ -218,7 +225,7 @@ class Work:
             "sha": self._sha[i],
             "version": version,
             "source": source,
-            "labels": [[leaf_of[node], name] for node, name in pairs if node in leaf_of],
+            "labels": [[_spot(view, span), name] for span, name in pairs],
             "confidence": confidence,
             "records": self._ranges(i, given, answers),
             "problems": [*self.pages[i].warnings, *problems],
@@ -226,7 +233,9 @@ class Work:
         if drawn:
             frame = make_frame(self.pages[i], self.path(i), self.root)
             shown["frame"] = frame._asdict()
-            shown["leaves"] = [[list(leaf), value_of(view, k)[:2_000]] for k, leaf in enumerate(view.leaves)]
+            shown["leaves"] = [
+                [t, value_of(view, k)[:LONGEST_SHOWN], view.runs.before[k]] for k, t in enumerate(view.leaves)
+            ]
         return shown
 
     def _ranges(self, i: int, given: PageLabels | None, answers: Answers | None) -> list[tuple[int, int]]:
@@ -315,6 +324,16 @@ class Work:
                 yield item
 
         return watched
+
+
+def _whole(view: View, node: int) -> Span | None:
+    """All of a node; None if it is no leaf."""
+    return whole(view, view.leaf_of[node]) if node in view.leaf_of else None
+
+
+def _spot(view: View, span: Span) -> int | list[int]:
+    """A place as the page to work on has it: a node, or where a text begins and ends."""
+    return list(span) if is_part(view, span) else span.first
 
 
 def _confidences(records: Sequence[Record]) -> list[float]:

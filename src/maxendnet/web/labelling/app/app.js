@@ -7,7 +7,7 @@ const TOKEN = BASE.split("/")[1];
 let fields = [];
 let state = { version: -1, pages: [], done: 0, total: 0 };
 let page = null; // what the server says of the page that is shown
-let labels = []; // [node, field]; node is the first of a leaf
+let labels = []; // [spot, field]; see page.js
 let own = new Set(); // labels that a person has given
 let touched = false; // whether the person has changed something on this page
 let undo = [];
@@ -174,9 +174,11 @@ async function back() {
 
 // ---- labels -----------------------------------------------------------------------------------------------------
 
-const key = ([node, name]) => node + " " + name;
+const key = ([spot, name]) => JSON.stringify(spot) + " " + name;
+const sameSpot = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
-function recordOf(node) {
+function recordOf(spot) {
+  const node = firstOf(spot);
   if (!page.records.length) return 0;
   return page.records.findIndex(([first, last]) => first <= node && node <= last);
 }
@@ -191,27 +193,27 @@ function change(next) {
   save(page.source === "done").catch(() => {});
 }
 
-function assign(leaf, extend, range) {
+// a field is at a spot; "extend": there too, "range": at all texts from the last click to here
+function assign(spot, extend, range) {
   const name = fields[active];
-  const first = page.leaves[leaf][0][0];
-  const here = recordOf(first);
+  const leaf = leafOf.get(firstOf(spot));
+  const here = recordOf(spot);
   activeRecord = Math.max(0, here);
-  let leaves = [leaf];
+  let spots = [spot];
   if (range && anchor >= 0) {
-    leaves = [];
-    for (let k = Math.min(anchor, leaf); k <= Math.max(anchor, leaf); k++) leaves.push(k);
+    spots = [];
+    for (let k = Math.min(anchor, leaf); k <= Math.max(anchor, leaf); k++) spots.push(page.leaves[k][0]);
   }
-  const nodes = leaves.map((k) => page.leaves[k][0][0]);
-  const has = (node) => labels.some((label) => label[0] === node && label[1] === name);
-  if (!range && has(first)) {
+  const has = (some, wanted) => some.some((label) => sameSpot(label[0], wanted) && label[1] === name);
+  if (!range && has(labels, spot)) {
     anchor = leaf;
-    change(labels.filter((label) => !(label[0] === first && label[1] === name)));
+    change(labels.filter((label) => !(sameSpot(label[0], spot) && label[1] === name)));
     return;
   }
-  const kept = extend || range ? labels : labels.filter(([node, other]) => other !== name || recordOf(node) !== here);
-  const added = nodes.filter((node) => !kept.some((label) => label[0] === node && label[1] === name));
+  const kept = extend || range ? labels : labels.filter(([other, own]) => own !== name || recordOf(other) !== here);
+  const added = spots.filter((wanted) => !has(kept, wanted));
   if (!range) anchor = leaf;
-  change([...kept, ...added.map((node) => [node, name])]);
+  change([...kept, ...added.map((wanted) => [wanted, name])]);
   // go on to the next field that has nothing yet
   if (!extend && !range && page.records.length < 2) {
     const empty = firstEmpty(active + 1);
@@ -220,9 +222,26 @@ function assign(leaf, extend, range) {
   }
 }
 
+// the labels of the active field, in one record, as one value; null if they are not neighbours
+function merged() {
+  if (!page || shown !== page) return null;
+  const some = labels.filter(([spot, name]) => name === fields[active] && recordOf(spot) === Math.max(0, activeRecord));
+  if (some.length < 2) return null;
+  const ends = some.map(([spot]) => (Array.isArray(spot) ? spot : [spot, 0, spot, [...page.leaves[leafOf.get(spot)][1]].length]));
+  ends.sort((a, b) => leafOf.get(a[0]) - leafOf.get(b[0]) || a[1] - b[1]);
+  for (let k = 1; k < ends.length; k++) if (leafOf.get(ends[k][0]) - leafOf.get(ends[k - 1][2]) > 1) return null;
+  const spot = [ends[0][0], ends[0][1], ends[ends.length - 1][2], ends[ends.length - 1][3]];
+  return [...labels.filter((label) => !some.includes(label)), [spot, fields[active]]];
+}
+
+function merge() {
+  const next = merged();
+  if (next) change(next);
+}
+
 function clear() {
   const name = fields[active];
-  const next = labels.filter(([node, other]) => other !== name || (page.records.length > 1 && recordOf(node) !== activeRecord));
+  const next = labels.filter(([spot, other]) => other !== name || (page.records.length > 1 && recordOf(spot) !== activeRecord));
   if (next.length < labels.length) change(next);
 }
 
@@ -245,19 +264,79 @@ function firstEmpty(from = 0) {
 
 // ---- clicks and keys --------------------------------------------------------------------------------------------
 
-overlay.addEventListener("click", (event) => {
-  if (busy || !page || !fields.length) return;
-  const leaf = leafAt(event);
-  if (leaf >= 0) assign(leaf, event.ctrlKey || event.metaKey, event.shiftKey);
+let before = null; // what there was before a click, if it turns out to be the first of two
+let down = null; // where the pointer went down: [page node, letter]
+let chosen = null; // the spot that is being dragged over
+let dragged = false;
+let firstWord = null; // of a double click; Shift and a double click give the last one
+
+function showChosen(spot) {
+  for (const old of [...overlay.querySelectorAll(".chosen")]) old.remove();
+  for (const piece of spot === null ? [] : piecesOf(spot)) {
+    for (const r of rects(piece)) {
+      const box = document.createElement("div");
+      box.className = "chosen";
+      place(box, r, 0);
+      colour(box, active);
+      overlay.appendChild(box);
+    }
+  }
+}
+
+overlay.addEventListener("pointerdown", (event) => {
+  if (busy || !page || event.button || event.pointerType === "touch") return; // a finger scrolls
+  down = { letter: letterAt(event), x: event.clientX, y: event.clientY };
+  dragged = false;
 });
-overlay.addEventListener("mousedown", (event) => { if (event.shiftKey) event.preventDefault(); }); // selects no text
+overlay.addEventListener("pointerup", () => {
+  if (chosen !== null && dragged && !busy) assign(chosen, false, false);
+  down = chosen = null;
+  showChosen(null);
+});
+overlay.addEventListener("pointercancel", () => { down = chosen = null; showChosen(null); });
+
+function drag(event) {
+  if (!down || !down.letter || !(event.buttons & 1)) return;
+  if (!dragged && Math.hypot(event.clientX - down.x, event.clientY - down.y) < 5) return;
+  dragged = true;
+  const letter = letterAt(event);
+  if (!letter) return;
+  chosen = spotBetween(down.letter, letter);
+  showChosen(chosen);
+}
+
+overlay.addEventListener("click", (event) => {
+  if (dragged) { dragged = false; return; }
+  if (busy || !page || !fields.length || event.detail > 1) return;
+  const leaf = leafAt(event);
+  before = { labels, own, active, activeRecord, steps: undo.length, source: page.source };
+  if (leaf >= 0) assign(page.leaves[leaf][0], event.ctrlKey || event.metaKey, event.shiftKey);
+});
+
+// a double click takes a word: what its first click did is taken back
+overlay.addEventListener("dblclick", (event) => {
+  const letter = busy || !page || !fields.length ? null : letterAt(event);
+  if (!letter || !before) return;
+  ({ labels, own, active, activeRecord } = before);
+  undo.length = before.steps;
+  page.source = before.source;
+  before = null;
+  const last = event.shiftKey && firstWord ? firstWord : letter;
+  const spot = spotBetween(last, letter);
+  if (spot === null) return show();
+  if (event.shiftKey && firstWord) active = firstWord.active;
+  else firstWord = Object.assign([...letter], { active });
+  assign(spot, event.ctrlKey || event.metaKey, false);
+});
+overlay.addEventListener("mousedown", (event) => event.preventDefault()); // selects no text
 
 let moved = null;
 overlay.addEventListener("pointermove", (event) => {
+  drag(event);
   if (!moved) requestAnimationFrame(() => {
     const leaf = busy ? -1 : leafAt(moved);
     moved = null;
-    const box = leaf >= 0 ? boxOf(leaf) : null;
+    const box = leaf >= 0 && !dragged ? boxOf(page.leaves[leaf][0]) : null;
     hover.hidden = !box;
     if (box) {
       place(hover, box, 2);
@@ -278,6 +357,7 @@ document.addEventListener("keydown", (event) => {
   else if (event.key === "Delete" || event.key === "Backspace" || event.key === "0") clear();
   else if (event.key === "ArrowRight") skip();
   else if (event.key === "ArrowLeft") back();
+  else if (event.key === "m") merge();
   else if (event.key === "s") togglePlain();
   else return;
   event.preventDefault();
@@ -294,6 +374,7 @@ get("right").addEventListener("click", right);
 get("skip").addEventListener("click", skip);
 get("back").addEventListener("click", back);
 get("undo").addEventListener("click", takeBack);
+get("merge").addEventListener("click", merge);
 get("plain").addEventListener("click", togglePlain);
 window.addEventListener("resize", later);
 window.addEventListener("beforeunload", (event) => { if (unsaved || failed) event.preventDefault(); });

@@ -16,6 +16,7 @@ let scale = 1;
 let shown = null; // the page that is drawn; another one may be on its way
 let drawn = new Map(); // page node -> nodes of the frame's document
 let leafOf = new Map(); // page node -> leaf
+let letters = new Map(); // page node -> for every letter of its text, where it is drawn: [node, offset, length]
 const leafOfDrawn = new WeakMap(); // node of the frame's document -> leaf
 
 function load(address) {
@@ -35,7 +36,8 @@ async function draw() {
   const made = [];
   drawn = new Map();
   leafOf = new Map();
-  page.leaves.forEach(([nodes], k) => nodes.forEach((n) => leafOf.set(n, k)));
+  letters = new Map();
+  page.leaves.forEach(([n], k) => leafOf.set(n, k));
   const all = doc.createDocumentFragment(); // put into the document at once
   for (const [tag, parent, content, number] of page.frame.nodes) {
     let node;
@@ -100,22 +102,134 @@ function later() {
   waiting = setTimeout(fit, 120);
 }
 
-// where a leaf is in the frame, as a box; null when it is not drawn
-function boxOf(leaf) {
+// ---- places: a spot is a page node, or [first node, letter, last node, letter after the last] ------------------------
+
+const firstOf = (spot) => (Array.isArray(spot) ? spot[0] : spot);
+
+// white space is folded as on the server, so that letters have the same numbers
+function lettersOf(number) {
+  if (letters.has(number)) return letters.get(number);
+  const found = [];
+  let blank = true;
+  for (const node of drawn.get(number) || []) {
+    if (node.nodeType !== 3) continue;
+    let at = 0;
+    for (const letter of node.data) {
+      const space = /[\s\u200b\ufeff]/u.test(letter);
+      // eslint-disable-next-line no-control-regex
+      if (!(space && blank) && !/[\x00-\x08\x0e-\x1f\ufffe\uffff]/u.test(letter)) found.push([node, at, letter.length]);
+      blank = space;
+      at += letter.length;
+    }
+  }
+  letters.set(number, found);
+  return found;
+}
+
+// the drawn texts of a spot as ranges; a whole node as itself
+function piecesOf(spot) {
+  if (!Array.isArray(spot)) return drawn.get(spot) || [];
+  const [first, begin, last, end] = spot;
+  const out = [];
+  for (let k = leafOf.get(first); k <= leafOf.get(last); k++) {
+    const number = page.leaves[k][0];
+    const some = lettersOf(number);
+    const from = number === first ? begin : 0;
+    const to = Math.min(number === last ? end : some.length, some.length);
+    if (from >= to) continue;
+    for (const node of new Set(some.slice(from, to).map(([n]) => n))) {
+      const own = some.slice(from, to).filter(([n]) => n === node);
+      const range = frame.contentDocument.createRange();
+      range.setStart(node, own[0][1]);
+      range.setEnd(node, Math.min(node.length, own[own.length - 1][1] + own[own.length - 1][2]));
+      out.push(range);
+    }
+  }
+  return out;
+}
+
+// what a reader sees at a spot
+function textOf(spot) {
+  if (!Array.isArray(spot)) return page.leaves[leafOf.get(spot)][1];
+  const [first, begin, last, end] = spot;
+  let text = "";
+  for (let k = leafOf.get(first); k <= leafOf.get(last); k++) {
+    const [number, whole, before] = page.leaves[k];
+    const all = [...whole];
+    text += (text ? before : "") + all.slice(number === first ? begin : 0, number === last ? end : all.length).join("");
+  }
+  return text.replace(/\s+/g, " ").trim();
+}
+
+// the spot from one letter to another, with all of the words that they are in
+function spotBetween(a, b) {
+  const [[n1, from], [n2, to]] = leafOf.get(a[0]) < leafOf.get(b[0]) || (a[0] === b[0] && a[1] <= b[1]) ? [a, b] : [b, a];
+  const start = wordsOf(n1).find(([, e]) => e > from);
+  const stop = [...wordsOf(n2)].reverse().find(([s]) => s <= to);
+  if (!start || !stop || (n1 === n2 && start[0] >= stop[1])) return null;
+  const spot = [n1, start[0], n2, stop[1]];
+  return n1 === n2 && spot[1] === 0 && spot[3] === [...page.leaves[leafOf.get(n1)][1]].length ? n1 : spot;
+}
+
+// begin and end of the words, numbers and signs of a text; the same on the server
+function wordsOf(number) {
+  const text = page.leaves[leafOf.get(number)][1];
+  const out = [];
+  let letter = 0;
+  let at = 0;
+  for (const found of text.matchAll(/\p{L}+|\p{Nd}+|[^\s]/gu)) {
+    letter += [...text.slice(at, found.index)].length;
+    const long = [...found[0]].length;
+    out.push([letter, letter + long]);
+    letter += long;
+    at = found.index + found[0].length;
+  }
+  return out;
+}
+
+// the letter of a text at a point of the window: [page node, letter]; null where there is none
+function letterAt(event) {
+  if (!shown || shown !== page) return null;
+  const corner = frame.getBoundingClientRect();
+  const x = (event.clientX - corner.left) / scale;
+  const y = (event.clientY - corner.top) / scale;
+  const range = frame.contentDocument.caretRangeFromPoint
+    ? frame.contentDocument.caretRangeFromPoint(x, y)
+    : frame.contentDocument.caretPositionFromPoint(x, y);
+  const node = range && (range.startContainer || range.offsetNode);
+  const leaf = node && node.nodeType === 3 ? leafOfDrawn.get(node) : undefined;
+  if (leaf === undefined) return null;
+  const offset = range.startContainer ? range.startOffset : range.offset;
+  const some = lettersOf(page.leaves[leaf][0]);
+  let letter = some.findIndex(([n, at, long]) => n === node && at + long > offset);
+  if (letter < 0) letter = some.length - 1;
+  // a caret stands before or after the letter that is pointed at
+  if (letter > 0 && some[letter - 1][0] === node && !inside(rectOf(some[letter]), x, y, 1) && inside(rectOf(some[letter - 1]), x, y, 1)) letter -= 1;
+  return letter < 0 ? null : [page.leaves[leaf][0], letter];
+}
+
+function rectOf([node, at, long]) {
+  const range = frame.contentDocument.createRange();
+  range.setStart(node, at);
+  range.setEnd(node, Math.min(node.length, at + long));
+  return range.getBoundingClientRect();
+}
+
+// where a spot is in the frame, as a box; null when it is not drawn
+function boxOf(spot) {
   let box = null;
-  for (const number of page.leaves[leaf][0]) {
-    for (const node of drawn.get(number) || []) {
-      for (const r of rects(node)) {
-        if (r.width < 1 || r.height < 1) continue;
-        box = box ? { left: Math.min(box.left, r.left), top: Math.min(box.top, r.top),
-                      right: Math.max(box.right, r.right), bottom: Math.max(box.bottom, r.bottom) } : r;
-      }
+  for (const piece of piecesOf(spot)) {
+    for (const r of rects(piece)) {
+      if (r.width < 1 || r.height < 1) continue;
+      box = box ? { left: Math.min(box.left, r.left), top: Math.min(box.top, r.top),
+                    right: Math.max(box.right, r.right), bottom: Math.max(box.bottom, r.bottom) } : r;
     }
   }
   return box;
 }
 
 function rects(node) {
+  if (node.startContainer) return node.getClientRects(); // a range
   if (node.nodeType === 1) return [node.getBoundingClientRect()];
   const range = frame.contentDocument.createRange();
   range.selectNodeContents(node);
@@ -125,7 +239,7 @@ function rects(node) {
 function outline() {
   marks.replaceChildren();
   if (shown !== page) return;
-  const boxes = labels.map(([node]) => boxOf(leafOf.get(node)));
+  const boxes = labels.map(([spot]) => boxOf(spot));
   labels.forEach((label, k) => {
     const name = label[1];
     const box = boxes[k];
@@ -204,7 +318,7 @@ function inside(r, x, y, pad) {
 // bring the first label of a field into view, if it is not
 function reveal(f = -1) {
   const found = labels.find(([, name]) => f < 0 || name === fields[f]);
-  const box = found && boxOf(leafOf.get(found[0]));
+  const box = found && boxOf(found[0]);
   if (!box) return;
   const top = box.top * scale;
   if (top < stage.scrollTop + 20 || box.bottom * scale > stage.scrollTop + stage.clientHeight - 20) {

@@ -18,6 +18,7 @@ function show() {
   get("problems").replaceChildren(...problems.map((text) => make("li", "", text)));
   get("back").disabled = !visited.length;
   get("undo").disabled = !undo.length;
+  get("merge").disabled = !merged();
   showRecords();
   outline();
   showCurrent();
@@ -43,8 +44,8 @@ function choose(f, record = 0) {
 }
 
 function valuesOf(f, record) {
-  const found = labels.filter(([node, name]) => name === fields[f] && (record === null || recordOf(node) === record));
-  return found.map((label) => ({ label, text: page.leaves[leafOf.get(label[0])][1] }));
+  const found = labels.filter(([spot, name]) => name === fields[f] && (record === null || recordOf(spot) === record));
+  return found.map((label) => ({ label, text: textOf(label[0]) }));
 }
 
 function sureness(values) {
@@ -110,7 +111,7 @@ function recordTable() {
       button.append(valueText(values), sureness(values));
       button.addEventListener("click", () => {
         choose(f, r);
-        const box = values.length && boxOf(leafOf.get(values[0].label[0]));
+        const box = values.length && boxOf(values[0].label[0]);
         if (box) stage.scrollTop = Math.max(0, box.top * scale - stage.clientHeight / 3);
       });
       const cell = make("td");

@@ -1,0 +1,121 @@
+"""Places in words that others understand: the CSS path of a node, and the path that serves for a field of a site."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from maxendnet.web.page import Page
+from maxendnet.web.record import Record
+
+PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
+MOSTLY = 0.8  # a path with positions is taken if it serves that share of the answers that one without them does
+
+
+class Selector(NamedTuple):
+    """Where a field is on the pages of a site.
+
+    Attributes
+    ----------
+    site, field, css : str
+    share : float
+        Of the answers that stand there.
+    n_answers : int
+    alone : bool
+        Whether nothing else is there on the pages: the first match is then the value.
+    part : bool
+        Whether values are a part of the text there, or go over several: the path alone does not cut them out.
+    """
+
+    site: str
+    field: str
+    css: str
+    share: float
+    n_answers: int
+    alone: bool
+    part: bool
+
+
+def css_path(page: Page, node: int, positions: bool = False) -> str:
+    """The path of an element from the body; of a text, that of its element.
+
+    Parameters
+    ----------
+    page : Page
+    node : int
+    positions : bool
+        With the position among the elements of the same name, instead of classes.
+
+    Examples
+    --------
+    >>> page = Page.from_html("<div id=a class='item big'><p>x</p><p class=price>$5</p></div>")
+    >>> css_path(page, 5), css_path(page, 5, positions=True)
+    ('body > div.item > p.price', 'body > div:nth-of-type(1) > p:nth-of-type(2)')
+    """
+    t = int(page.parents[node]) if page.tags[node] == "#text" else node
+    steps = []
+    while t >= 0:
+        step = page.tags[t]
+        parent = int(page.parents[t])
+        if parent >= 0:
+            if positions:
+                before = sum(page.tags[s] == step for s in range(parent + 1, t) if page.parents[s] == parent)
+                step += f":nth-of-type({before + 1})"
+            else:
+                first = page.attributes[t].get("class", "").split(" ", 1)[0]
+                step += f".{first}" if PLAIN.match(first) else ""
+        steps.append(step)
+        t = parent
+    return " > ".join(reversed(steps))
+
+
+def find_selectors(pages: Sequence[Page], records: Iterable[Record]) -> list[Selector]:
+    """For every field of every site, the CSS path that most of its answers share.
+
+    Parameters
+    ----------
+    pages : sequence of Page
+    records : iterable of Record
+        Of these pages.
+
+    Examples
+    --------
+    >>> from maxendnet.web.record import Cell
+    >>> page = Page.from_html("<p class=price>$5</p><p>x</p>", name="a", site="s")
+    >>> record = Record("a", "s", 0, {"price": Cell("$5", 0.9, 2)})
+    >>> find_selectors([page], [record])[0].css
+    'body > p.price'
+    """
+    of_name = {page.name: page for page in pages}
+    answers: dict[tuple[str, str], list[tuple[Page, Any]]] = {}
+    for record in records:
+        for name, cell in record.fields.items():
+            if cell is not None and record.page in of_name:
+                answers.setdefault((record.site, name), []).append((of_name[record.page], cell))
+    out = []
+    for (site, name), some in answers.items():
+        css, share = _most([css_path(page, cell.node) for page, cell in some])
+        alone = _alone(some, css, positions=False)
+        if not alone:
+            exact, exact_share = _most([css_path(page, cell.node, positions=True) for page, cell in some])
+            if exact_share >= MOSTLY * share:
+                css, share, alone = exact, exact_share, True
+        out.append(Selector(site, name, css, share, len(some), alone, any(cell.span is not None for _, cell in some)))
+    return out
+
+
+def _most(paths: Sequence[str]) -> tuple[str, float]:
+    path, times = Counter(paths).most_common(1)[0]
+    return path, times / len(paths)
+
+
+def _alone(answers: Sequence[tuple[Page, Any]], css: str, positions: bool) -> bool:
+    """Whether on each page one element at most has the path."""
+    for page in {id(page): page for page, _ in answers}.values():
+        last = css.rsplit(" > ", 1)[-1].split(".")[0]
+        found = [t for t, tag in enumerate(page.tags) if tag == last and css_path(page, t, positions) == css]
+        if len(found) > 1:
+            return False
+    return True

@@ -1,0 +1,198 @@
+"""Folders as people have them: what browsers save, what is no page, and many pages at constant memory."""
+
+import csv
+import gzip
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from click.testing import CliRunner
+
+from maxendnet.cli import main
+from maxendnet.web import Extractor, PageError, as_rows, read_page
+from maxendnet.web.folder import page_files
+from maxendnet.web.record import Cell, Record, as_csv, safe_cell
+from maxendnet.web.stream import Options, extract_stream
+from maxendnet.web.toy import toy_pages
+
+MHTML = (
+    b"From: <Saved by Blink>\r\nSnapshot-Content-Location: https://www.shop.example/cup?a=1\r\nSubject: Cup\r\n"
+    b'MIME-Version: 1.0\r\nContent-Type: multipart/related;\r\n\ttype="text/html";\r\n\tboundary="--b--"\r\n\r\n'
+    b"----b--\r\nContent-Type: text/html; charset=windows-1252\r\nContent-Transfer-Encoding: quoted-printable\r\n"
+    b"Content-Location: https://www.shop.example/cup\r\n\r\n<html><body><p>5 =80 caf=E9 =\r\nnoir</p></body></html>\r\n"
+    b"----b--\r\nContent-Type: image/png\r\nContent-Transfer-Encoding: base64\r\n\r\niVBORw0KGgo=\r\n----b----\r\n"
+)
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shop")
+    toy = toy_pages(n_sites=3, n_pages=8, random_state=4)
+    toy.write(folder / "pages")
+    extractor = Extractor(calibrate=False).fit(toy.pages, [x if i % 8 < 3 else None for i, x in enumerate(toy.labels)])
+    extractor.save(folder / "m.medn")
+    return folder
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(main, ["web", *map(str, arguments)])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_mhtml_and_gzip_are_read_with_their_address():
+    page = read_page(MHTML, name="cup.mhtml")
+    assert page.texts[-1] == "5 € café noir" and page.url == "https://www.shop.example/cup?a=1"
+    assert page.site == "shop.example"
+    assert read_page(gzip.compress(b"<p>x")).texts[-1] == "x"
+    with pytest.raises(PageError, match="more than 1,000 bytes when decompressed"):
+        read_page(gzip.compress(b"<p>" + b"x" * 5_000), name="bomb", most_bytes=1_000)
+    with pytest.raises(PageError, match=r"a\.gz is damaged"):
+        read_page(gzip.compress(b"<p>" + bytes(range(256)) * 10)[:-20], name="a.gz")
+    with pytest.raises(PageError, match=r"cup\.mht is MHTML without a page"):
+        read_page(MHTML.replace(b"text/html; charset", b"text/plain; charset"), name="cup.mht")
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [(b"%PDF-1.7\n", "a PDF"), (b"PK\x03\x04\x14\0", "a ZIP archive"), (b"\x89PNG\r\n\x1a\n", "a PNG image"),
+     (b"BM\x36\0\0\0", "a bitmap"), (gzip.compress(b"%PDF-1.7"), "a PDF")],
+)  # fmt: skip
+def test_what_is_no_page_is_refused_by_name(data, what):
+    with pytest.raises(PageError, match=f"thing.html is {what} and no HTML"):
+        read_page(data, name="thing.html")
+    assert read_page(b"BMW 320i").texts[-1] == "BMW 320i"  # a text may begin like a bitmap
+
+
+@pytest.mark.parametrize(
+    ("html", "url"),
+    [
+        ("<link rel=canonical href='https://x.com/a'><base href='https://y.com/'>", "https://x.com/a"),
+        ("<base href='https://y.com/b/'><link rel=canonical href='/a'>", "https://y.com/b/"),
+        ("<meta property=og:url content='https://z.com/c'>", "https://z.com/c"),
+        ("<!-- saved from url=(0021)https://www.w.com/d/e --><html>", "https://www.w.com/d/e"),
+        ("<base href='[bad'><p>", ""),
+    ],
+)
+def test_the_address_of_a_page(html, url):
+    assert read_page((html + "<p>x").encode()).url == url
+
+
+def test_what_a_browser_saved_beside_a_page_is_no_page(tmp_path):
+    for name in ("cup.html", "cup_files/ad.html", "tasse.htm", "tasse-Dateien/x/frame.htm", "other_files/page.html",
+                 "a.mhtml", "b.html.gz", "c.txt", "d.HTM"):  # fmt: skip
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("<p>x")
+    found = [path.relative_to(tmp_path).as_posix() for path in page_files(tmp_path)]
+    assert found == ["a.mhtml", "b.html.gz", "cup.html", "d.HTM", "other_files/page.html", "tasse.htm"]
+
+
+def test_extract_takes_pages_html_bytes_and_paths(shop):
+    extractor = Extractor.load(shop / "m.medn")
+    path = shop / "pages" / "shop0.example" / "5.html"
+    html = path.read_text(encoding="utf-8")
+    ways = [path, str(path), html, html.encode(), read_page(path), [html]]
+    assert len({extractor.extract(way)[0].fields["name"].value for way in ways}) == 1
+    row = as_rows(extractor.extract(path))[0]
+    assert row["site"] == "shop0.example" and set(row) >= {"page", "url", "price", "price_confidence"}
+
+
+def test_no_cell_is_a_formula():
+    bad = ["=1+2", "+1+2", "-1+2", "@SUM(A1)", "\t=1", "\r=1", "=cmd|' /C calc'!A0", "＝1"]
+    record = Record("=p.html", "s", 0, {f"={k}": Cell(text, 0.5, 1) for k, text in enumerate(bad)}, "@url")
+    rows = list(csv.reader(io.StringIO(as_csv([record], list(record.fields)), newline="")))
+    assert all(cell[:1] not in "=+-@\t\r＝" or not cell for row in rows for cell in row)
+    for text in ("-5", "+1,299.00", "-7%", "12 = 3", "a@b"):
+        assert safe_cell(text) == text
+
+
+def test_rows_are_the_same_with_two_jobs_and_after_a_stop(shop, tmp_path):
+    files = page_files(shop / "pages")
+    options = Options(csv=True, batch=3)
+    extract_stream(shop / "m.medn", files, tmp_path / "whole.csv", options)
+    whole = (tmp_path / "whole.csv").read_bytes()
+    assert len(list(csv.reader(io.StringIO(whole.decode())))) == 1 + len(files) and b"shop2.example" in whole
+    extract_stream(shop / "m.medn", files, tmp_path / "two.csv", options, jobs=2)
+    assert (tmp_path / "two.csv").read_bytes() == whole
+
+    class Stopped(Exception):
+        pass
+
+    def stop_after(n):
+        def progress(items, _):
+            for k, item in enumerate(items):
+                if k == n:
+                    raise Stopped
+                yield item
+
+        return progress
+
+    out = tmp_path / "stopped.csv"
+    for n in (4, 2):
+        with pytest.raises(Stopped):
+            extract_stream(shop / "m.medn", files, out, options, progress=stop_after(n))
+    assert whole.startswith(out.read_bytes()) and out.stat().st_size < len(whole)
+    with open(out, "ab") as file:
+        file.write(b"half a ro")  # a kill in the middle of a row
+    total = extract_stream(shop / "m.medn", files, out, options)
+    assert out.read_bytes() == whole and total.resumed > 0 and total.n_records == len(files)
+    assert not (tmp_path / "stopped.csv.progress").exists()
+    # other options are another extraction, which begins anew
+    with pytest.raises(Stopped):
+        extract_stream(shop / "m.medn", files, out, options, progress=stop_after(4))
+    other = extract_stream(shop / "m.medn", files, out, options._replace(min_confidence=0.9))
+    assert other.resumed == 0 and other.n_records == len(files)
+
+
+def test_a_killed_command_goes_on(shop, tmp_path):
+    pages = tmp_path / "pages"
+    for k in range(12):
+        (pages / str(k)).mkdir(parents=True)
+        for source in sorted((shop / "pages" / "shop1.example").iterdir()):
+            os.link(source, pages / str(k) / source.name)
+    command = [sys.executable, "-m", "maxendnet.cli", "web", "extract", str(shop / "m.medn"), str(pages), "-o"]
+    expected = run("extract", shop / "m.medn", pages, "-o", tmp_path / "whole.jsonl")
+    assert "96 records of 96 pages" in expected
+    out = tmp_path / "out.jsonl"
+    process = subprocess.Popen([*command, str(out)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    stop = time.monotonic() + 60
+    while not out.with_name("out.jsonl.progress").exists() and process.poll() is None and time.monotonic() < stop:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    said = run("extract", shop / "m.medn", pages, "-o", out)
+    assert "96 records of 96 pages" in said and out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+
+
+def test_excel_and_pages_that_cannot_be_read(shop, tmp_path):
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    (pages / "a.html").write_bytes((shop / "pages" / "shop0.example" / "1.html").read_bytes())
+    (pages / "b.html").write_bytes(b"%PDF-1.7")
+    (pages / "c.html").write_bytes(b"<meta charset=idna><p>caf\xe9")
+    said = run("extract", shop / "m.medn", pages, "-o", tmp_path / "out.csv", "--excel")
+    assert "2 records of 2 pages" in said and "b.html is a PDF and no HTML" in said
+    assert (tmp_path / "out.csv").read_bytes().startswith(b"\xef\xbb\xbfpage,url,site,record,")
+    assert "--excel is for" in run("extract", shop / "m.medn", pages, "-o", tmp_path / "o.jsonl", "--excel", code=2)
+    run("extract", shop / "m.medn", pages, "-o", tmp_path / "o.csv", "--strict", code=1)
+    assert not (tmp_path / "o.csv").exists()
+
+
+def test_selectors_find_the_values_again(shop, tmp_path):
+    run("selectors", shop / "m.medn", shop / "pages", "-o", tmp_path / "s.json", "--min-confidence", "0")
+    rows = json.loads((tmp_path / "s.json").read_text())
+    from selectolax.lexbor import LexborHTMLParser
+
+    found = {(row["site"], row["field"]): row for row in rows}
+    row = found["shop0.example", "price"]
+    assert row["alone"] and row["share"] == 1.0 and not row["part"]
+    extractor = Extractor.load(shop / "m.medn")
+    for path in sorted((shop / "pages" / "shop0.example").iterdir()):
+        tree = LexborHTMLParser(path.read_text(encoding="utf-8"))
+        value = extractor.extract(path)[0].fields["price"].value
+        assert [node.text().strip() for node in tree.css(row["css"])] == [value]
