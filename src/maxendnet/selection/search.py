@@ -121,7 +121,7 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
     >>> search.best_params_, search.best_score_
     ({'C': 0.1}, 1.0)
     >>> search.predict(X[:1])
-    [array(['a', 'b'], dtype='<U1')]
+    [['a', 'b']]
     """
 
     def __init__(
