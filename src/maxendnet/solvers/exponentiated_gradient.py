@@ -85,7 +85,7 @@ class ExponentiatedGradient(Solver):
     ----------
     online : bool, default=True
         The batch version needs only the cumulant of the prior, and less memory; it takes many more passes.
-    step : float or None, default=None
+    step_size : float or None, default=None
         Step size to begin with; None is 1.
     grow : float, default=1.1
         Factor of a step size after a step that was taken.
