@@ -200,8 +200,9 @@ def one_label(**more):
 @each_of_six
 def test_one_label_and_what_rounding_leaves_of_its_gradient(model):
     for size in (0.13, 0.7, 1e-3, 1e3):
-        model = clone(model).fit(one_label(edge_features=[[[size]]], weights=[0.56]))
-        assert model.converged_ and np.isfinite(model.objective_) and np.all(np.isfinite(model._w))
+        model = clone(model).set_params(structure="tree")
+        model.fit(one_label(edge_features=[[[size]]], weights=[0.56]))
+        assert model.converged_ and np.isfinite(model.objective_) and np.all(np.isfinite(model.model_.weights))
 
 
 @pytest.mark.parametrize("kind", ["edge_types", "node_types"])
@@ -249,7 +250,7 @@ def test_weights_and_C_at_the_limit_give_finite_answers(model):
     if "C" in model.get_params():
         model.set_params(C=1e20)
     model.fit(X, Y, sample_weight=[1e20, 1.0])
-    assert np.isfinite(model.objective_) and np.all(np.isfinite(model._w))
+    assert np.isfinite(model.objective_) and np.all(np.isfinite(model.model_.weights))
     assert isinstance(model, CRF) or model.objective_ - model.dual_ <= model.gap_ * 3e40
 
 

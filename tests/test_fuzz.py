@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, Examples, LapMEDN
+from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, Chain, Examples, LapMEDN, structures
+from maxendnet.backends import Threads
 
 NUMBERS = [0.0, 1.0, -1.0, 0.5, 1e-300, 1e99, 1e101, 1e308, np.inf, -np.inf, np.nan, 10**400, -(10**400), 2**63, True,
            1 + 2j, "1", b"1", None, [], [1.0], (1, 2), {"a": 1}, np.float32(3.0), np.int8(-3),
@@ -23,12 +24,17 @@ LABELS = ["a", "b", "c", 1, 2, 1.0, 0.5, True, None, np.nan, np.inf, 10**400, (1
           np.str_("a"), 1j, np.ma.masked]  # fmt: skip
 SETTINGS = {
     "C": NUMBERS, "lam": NUMBERS, "tol": NUMBERS, "max_passes": NUMBERS, "n_jobs": [*NUMBERS[7:], 1, 2, -1, 0],
-    "random_state": NUMBERS, "verbose": ["x", None, 1.5, -1, [], 0], "bias": [True, False, 1, "yes", None, np.nan],
-    "ends": [True, False, -4, "no", None], "structure": ["chain", "tree", "independent", "choice", None, "x", 3, []],
+    "random_state": NUMBERS, "verbose": ["x", None, 1.5, -1, [], 0],
+    "structure": ["chain", "tree", "independent", "choice", None, "x", 3, [], Chain, L2CRF()],
     "solver": [None, "lbfgs", 3, L2CRF], "radius": NUMBERS, "method": ["exact", "variational", "x", None, 3],
     "cost": [None, "x", 3, [[0, 1], [1, 0]], [[0, -1], [1, 0]], np.array([[0, 1j], [1, 0]]), [[0, [1]], [1, 0]]],
-    "rest": ["a", None, 7, []], "forbidden_pairs": [None, [("a", "b")], [("a",)], "ab", 3, [("x", "y")], [([], [])]],
-    "siblings": [True, False, "x", None, 2], "warm_start": [True, False, "x", None], "iterations": NUMBERS,
+    "warm_start": [True, False, "x", None], "iterations": NUMBERS, "backend": [None, Threads(2), Threads, 3, "x"],
+    "callback": [None, len, 3, "x", lambda progress: True],
+}  # fmt: skip
+OPTIONS = {
+    "bias": [True, False, 1, "yes", None, np.nan], "ends": [True, False, -4, "no", None],
+    "rest": ["a", None, 7, []], "forbidden": [None, [("a", "b")], [("a",)], "ab", 3, [("x", "y")], [([], [])]],
+    "siblings": [True, False, "x", None, 2], "pairs": ["seen", "all", "x", None, []],
 }  # fmt: skip
 
 
@@ -139,6 +145,13 @@ class Draw:
         for _ in range(int(self.chance(0.4)) + int(self.chance(0.2))):
             name = self.one(names)
             model.set_params(**{name: self.one(SETTINGS[name])})
+        if self.chance(0.4):
+            kind = self.one(structures.ALL)
+            options = [name for name in OPTIONS if name in kind().get_params()]
+            some = [self.one(options) for _ in range(1 + int(self.chance(0.3)))]
+            # mostly one that can be, so that fits are reached
+            chosen = {name: OPTIONS[name][0] if self.chance(0.6) else self.one(OPTIONS[name]) for name in some}
+            model.set_params(structure=kind(**chosen))
         return model
 
 
@@ -147,6 +160,8 @@ def check_case(seed):
     draw = Draw(seed)
     X, y, more = draw.case()
     model, what = draw.model(), f"case {seed}"
+    if "edges" in more and model.structure == "chain" and draw.chance(0.9):
+        model.structure = "tree"
     if type(model.max_passes) is not int or model.max_passes > 100:
         model.tol = 0.5  # the setting is what is tried here, not patience
     with warnings.catch_warnings():
@@ -159,7 +174,7 @@ def check_case(seed):
         except Exception as error:
             raise AssertionError(f"{what}: {type(error).__name__}: {error}") from error
         assert np.isfinite(model.objective_), what
-        assert np.all(np.isfinite(model._w)), what
+        assert np.all(np.isfinite(model.model_.weights)), what
         assert not model.gap_ < 0, what
         assert np.isnan(model.dual_) or model.dual_ <= model.objective_ + 1e-6 * abs(model.objective_), what
         X, _, more = draw.case()
