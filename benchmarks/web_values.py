@@ -160,7 +160,7 @@ def part_sure(given: Any) -> None:
     cells: dict[str, list[tuple[float, bool]]] = defaultdict(list)
     for name in given.verticals:
         plain = swde_rows(given.data, name, given.sites)
-        for kind in (None, *Variant):
+        for kind in (None, *given.kinds):
             rows = Rows(plain if kind is None else [variant_of(row, kind) for row in plain])
             test = np.flatnonzero(rows.split == "test")
             for n in (1, 5):

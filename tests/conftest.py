@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections import Counter
 
 import pytest
@@ -21,6 +22,10 @@ NEEDS_OF_SCIKIT_LEARN = {
     "pandas is not installed": "needs pandas (pip install pandas)",
     "SCIPY_ARRAY_API is not set": "needs the array API (set SCIPY_ARRAY_API=1)",
 }
+
+
+# A shell that starts a command in the background has it ignore Ctrl-C, and tests of Ctrl-C would wait for ever.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 # Of a module, not of a test: hypothesis refuses fixtures that would be set up once for many cases.

@@ -491,7 +491,7 @@ INTERRUPTED = """
         at_work, sent = threading.Event(), []
         thread = threading.Thread(target=interrupt, args=(at_work, sent), daemon=True)
         thread.start()
-        Monitor.row = lambda *_: at_work.set()  # the first look at the gap: now the solver is at work
+        Monitor.__call__ = lambda *_: at_work.set()  # the first look at the gap: now the solver is at work
         try:
             model.set_params(tol=1e-12, max_passes=10**6, n_jobs=n_jobs).fit(X, y)
         except KeyboardInterrupt:

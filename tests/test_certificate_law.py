@@ -16,13 +16,12 @@ import pytest
 from scipy.special import logsumexp
 
 from maxendnet import M3N, Examples, priors, solvers
-from maxendnet.data.batch import encode
 from maxendnet.losses import Hinge, Log
 from maxendnet.losses.slack import SLACKS
 from maxendnet.problem import Problem
 from maxendnet.solvers import run
 from maxendnet.solvers.base import missing
-from maxendnet.structures import Forest
+from maxendnet.structures import Chain
 
 EPS = np.finfo(float).eps
 MAX_PASSES = 15  # the law holds at every look, not only at the end
@@ -40,13 +39,13 @@ def problem_of(seed, prior, loss):
     X = [size * rng.normal(size=(rng.integers(1, 4), n_features)) for _ in range(rng.integers(1, 4))]
     y = [rng.integers(n_labels, size=len(x)) for x in X]
     examples = Examples.build(X, y, weights=rng.uniform(0.2, 2.0, size=len(X)))
-    batch = encode(examples, np.arange(n_labels), "chain")
-    return Problem(batch, Forest(n_features, n_labels, 1), LOSSES[loss], getattr(priors, prior)(), C)
+    bound = Chain().bind(examples, np.arange(n_labels))
+    return Problem.pose(bound, LOSSES[loss], getattr(priors, prior)(), C)
 
 
 def differences(problem):
     """For every example ``(df of all labellings, their costs, weight of the example)``."""
-    batch, s = problem.batch, problem.structure
+    batch, s = problem.batch, problem.structure.layout
     for i in range(problem.n_examples):
         truth = brute_force.example_truth(batch, i)
         f = {
@@ -154,7 +153,7 @@ def test_every_solver_is_judged():
 def test_separated_far_and_a_large_C(kind):
     """The minimum is 1 / (4 * 28^2): both weights at 1 / (2 * 28), no loss; C times a rounding in float32 is larger."""
     model = M3N(C=1000.0, solver=kind(), tol=1e-5, max_passes=500)
-    problem, _ = model._pose(Examples.build([[28.0], [-28.0]], [1, 0]), np.array([0, 1]))
+    problem, _ = model.pose(Examples.build([[28.0], [-28.0]], [1, 0]), np.array([0, 1]))
     if missing(kind, problem):
         return
     result = run(kind(), problem, tol=1e-5, max_passes=500, seed=0, warn=False)

@@ -194,6 +194,15 @@ def test_few_answers_that_are_all_right_promise_no_certainty():
     assert fit_calibration([Choice(0, 1.0, 0.0)], [True]) == Calibration()
 
 
+def test_answers_that_are_right_or_wrong_together_count_for_less():
+    choices, right = [Choice(0, 5.0, 1.0)] * 200, [True] * 200
+    alone = fit_calibration(choices, right)
+    of_four_sites = fit_calibration(choices, right, [k % 4 for k in range(200)])
+    assert alone.n_answers == 200 and of_four_sites.n_answers == pytest.approx(8)
+    assert alone(choices[0]) > 0.98 > 0.91 > of_four_sites(choices[0])
+    assert of_four_sites(Choice(0, 20.0, 10.0)) <= 0.9  # 8 of 8: nothing is surer than 9 in 10
+
+
 def test_pages_of_a_site_vote():
     pages = [Page.from_html(f"<p class=a>{n}</p><p class=b>{n}</p>", site="s") for n in range(3)]
     views = make_views(pages)

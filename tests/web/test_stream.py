@@ -155,7 +155,16 @@ def test_a_killed_command_goes_on(shop, tmp_path):
         (pages / str(k)).mkdir(parents=True)
         for source in sorted((shop / "pages" / "shop1.example").iterdir()):
             os.link(source, pages / str(k) / source.name)
-    command = [sys.executable, "-m", "maxendnet.cli", "web", "extract", str(shop / "m.medn"), str(pages), "-o"]
+    command = [
+        sys.executable,
+        "-c",
+        "from maxendnet.cli import main; main()",
+        "web",
+        "extract",
+        str(shop / "m.medn"),
+        str(pages),
+        "-o",
+    ]
     expected = run("extract", shop / "m.medn", pages, "-o", tmp_path / "whole.jsonl")
     assert "96 records of 96 pages" in expected
     out = tmp_path / "out.jsonl"
@@ -164,9 +173,13 @@ def test_a_killed_command_goes_on(shop, tmp_path):
     while not out.with_name("out.jsonl.progress").exists() and process.poll() is None and time.monotonic() < stop:
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
-    process.wait()
+    assert process.wait() == -signal.SIGKILL and out.with_name("out.jsonl.progress").exists()
     said = run("extract", shop / "m.medn", pages, "-o", out)
-    assert "96 records of 96 pages" in said and out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+    assert (
+        "96 records of 96 pages" in said
+        and "were done by an earlier run" in said
+        and out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+    )
 
 
 def test_excel_and_pages_that_cannot_be_read(shop, tmp_path):

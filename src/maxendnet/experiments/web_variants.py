@@ -81,7 +81,7 @@ def variant_of(row: dict[str, Any], kind: Variant) -> dict[str, Any]:
     >>> body = "<body><h1>Red Cup</h1><p>$5</p></body>"
     >>> row = {"site": "x", "page": "1", "body": body, "values": {"price": ["$5"]}, "labels": [[4, "price"]]}
     >>> variant_of(row, Variant.CAPTION)["html"]
-    '<html><head><title></title></head><body><h1>Red Cup</h1><p>Our price: $5</p></body></html>'
+    '<html><head><title></title></head><body><h1>Red Cup</h1><p>by $5</p></body></html>'
     """
     page = Page.from_canonical(row["body"])
     fields: dict[int, list[str]] = {}

@@ -13,6 +13,7 @@ from maxendnet.web.decode import Choice
 
 FEWEST_ANSWERS = 10
 FOLDS = 3
+MOST_OF_A_GROUP = 2.0
 UNPROVED = 0.95
 """The largest confidence where no answer was held out: nothing is known of how often such answers are right."""
 PRIOR = np.array([1.0, 0.3, 0.3])  # slopes for one standard deviation of score, lead and edge
@@ -26,8 +27,8 @@ class Calibration:
     ----------
     score, lead, edge, intercept : float
         Weights; ``confidence = 1 / (1 + exp(-(score s + lead l + edge e + intercept)))``.
-    n_answers : int
-        Held-out answers it was made from; 0: none, a fixed curve.
+    n_answers : float
+        Held-out answers it was made from, each with its weight; 0: none, a fixed curve.
 
     Examples
     --------
@@ -39,7 +40,7 @@ class Calibration:
     lead: float = 0.0
     edge: float = 0.0
     intercept: float = 0.0
-    n_answers: int = 0
+    n_answers: float = 0.0
 
     def __call__(self, choice: Choice) -> float:
         z = (
@@ -49,7 +50,8 @@ class Calibration:
             + self.intercept
         )
         confidence = float(1.0 / (1.0 + np.exp(-np.clip(z, -50.0, 50.0))))
-        return confidence if self.n_answers else min(confidence, UNPROVED)
+        # n answers, all of them right, do not promise more than this (the rule of succession)
+        return min(confidence, 1.0 - 1.0 / (self.n_answers + 2.0) if self.n_answers else UNPROVED)
 
 
 def squash(x: float | NDArray) -> NDArray:
@@ -57,11 +59,15 @@ def squash(x: float | NDArray) -> NDArray:
     return np.clip(x, -20.0, 20.0)
 
 
-def fit_calibration(choices: Sequence[Choice], right: Sequence[bool]) -> Calibration:
+def fit_calibration(
+    choices: Sequence[Choice], right: Sequence[bool], groups: Sequence[object] | None = None
+) -> Calibration:
     """A curve from held-out answers; the fixed one, when they are few.
 
     The slopes are not negative: a better score never lowers the confidence. Without evidence they stay near those of
     ``PRIOR``. Two answers of each kind are added at the mean, so that few answers, all right, promise no certainty.
+    Answers of one group, such as a field of a new site, are right or wrong together: no group counts for more than
+    ``MOST_OF_A_GROUP`` answers.
     """
     if len(choices) < FEWEST_ANSWERS:
         return Calibration()
@@ -73,7 +79,11 @@ def fit_calibration(choices: Sequence[Choice], right: Sequence[bool]) -> Calibra
     mean = X.mean(axis=0)
     Z = np.vstack([(X - mean) / scale, np.zeros((2, 3))])
     target = np.concatenate([y, [1.0, 0.0]])
-    weight = np.concatenate([np.ones(len(y)), [2.0, 2.0]])
+    own = np.ones(len(y))
+    if groups is not None:
+        times = Counter(groups)
+        own = np.array([min(1.0, MOST_OF_A_GROUP / times[group]) for group in groups])
+    weight = np.concatenate([own, [2.0, 2.0]])
 
     def objective(v: NDArray) -> tuple[float, NDArray]:
         z = Z @ v[:3] + v[3]
@@ -85,7 +95,7 @@ def fit_calibration(choices: Sequence[Choice], right: Sequence[bool]) -> Calibra
     v = minimize(objective, np.zeros(4), jac=True, bounds=[(0.0, None)] * 3 + [(None, None)]).x
     slopes = v[:3] / scale
     score, lead, edge = slopes.tolist()
-    return Calibration(score, lead, edge, float(v[3] - slopes @ mean), len(choices))
+    return Calibration(score, lead, edge, float(v[3] - slopes @ mean), float(own.sum()))
 
 
 def held_out_parts(sites: Sequence[str]) -> list[tuple[str, set[int]]]:

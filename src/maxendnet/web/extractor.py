@@ -254,7 +254,9 @@ class Extractor(BaseEstimator):
 
     def _calibrate(self, truth: Sequence[_Truth], sites: Sequence[str], progress: Progress) -> None:
         """Hold out sites, for pages of new sites, and pages, for pages of known ones."""
-        answers: dict[str, tuple[list[Choice], list[bool]]] = {"new": ([], []), "known": ([], [])}
+        answers: dict[str, tuple[list[Choice], list[bool], list[tuple[str, str]]]] = {
+            "new": ([], [], []), "known": ([], [], [])
+        }  # fmt: skip
         for kind, out in progress(held_out_parts(sites), "confidence"):
             train = [k for k in range(len(sites)) if k not in out]
             if not any(label != NONE for k in train for label in truth[k].labels):
@@ -273,9 +275,11 @@ class Extractor(BaseEstimator):
                         span, edge = fitted.boundaries.find(t.view, name, choice.leaf)
                         answers[kind][0].append(choice._replace(score=choice.score - level, edge=edge))
                         answers[kind][1].append(same_value(span_text(t.view, span)) in t.wanted(name))
-        for kind, (choices, right) in answers.items():
+                        answers[kind][2].append((t.view.page.site, name))
+        for kind, (choices, right, groups) in answers.items():
             if choices:
-                self.calibrations_[kind] = fit_calibration(choices, right)
+                # pages of a new site fail together, those of a known one mostly do not
+                self.calibrations_[kind] = fit_calibration(choices, right, groups if kind == "new" else None)
         for kind, other in (("known", "new"), ("new", "known")):
             if not self.calibrations_[kind].n_answers:
                 self.calibrations_[kind] = self.calibrations_[other]
