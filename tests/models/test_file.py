@@ -90,7 +90,9 @@ MODELS = {
     "LapMEDN": lambda: mx.LapMEDN(C=2.0, lam=3.0, random_state=0).fit(X, Y),
     "LapMEDN-variational": lambda: mx.LapMEDN(C=2.0, method="variational", iterations=3, tol=0.5).fit(X, Y),
     "LapMEDN-inner": lambda: mx.LapMEDN(method="variational", solver=BlockFrankWolfe(inner=1), tol=0.01).fit(X, Y),
-    "M3N": lambda: mx.M3N(C=np.float64(0.1), structure=mx.Chain(True, True), n_jobs=np.int8(2)).fit(X, Y),
+    "M3N": lambda: mx.M3N(
+        C=np.float64(0.1), structure=mx.Chain(True, True), n_jobs=np.int8(2), random_state=0
+    ).fit(X, Y),
     "M3N-cost": lambda: mx.M3N(cost=np.array([[0, 2], [1, 0]]), random_state=np.random.default_rng(5)).fit(X, Y),
     "M3N-cost-list": lambda: mx.M3N(cost=[[0, 2], [1, 0]], random_state=np.random.RandomState(5)).fit(X, Y),
     "M3N-tree": lambda: mx.M3N(structure=mx.Tree(bias=True, ends=True), random_state=0).fit(tree_examples()),
