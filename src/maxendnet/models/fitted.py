@@ -94,11 +94,14 @@ class FittedModel:
         """The structure with examples to predict; their labels, if any, are left out: they may be unknown ones."""
         return self.structure.bind(replace(examples, y=None), self.classes, self.layout)
 
-    def named_weights(self) -> dict[str, FloatArray]:
+    def named_weights(self) -> dict[str, Any]:
         """The weights by name, as the structure calls them."""
-        if hasattr(self.structure, "named_weights"):
-            return self.structure.named_weights(self.layout, self.weights)
-        return {}
+        structure, found = self.structure, {}
+        if hasattr(structure, "named_weights"):
+            found = structure.named_weights(self.layout, self.weights)
+        if hasattr(structure, "ngram_weights"):
+            found = found | {"ngrams": structure.ngram_weights(self.layout, self.weights, self.classes)}
+        return found
 
     def labellings(self, examples: Examples, labels: NDArray[np.int32]) -> Any:
         """Numbers of labels as labels: a list for every example, or one array if X was a table."""

@@ -1,39 +1,69 @@
-"""Chains: every node is joined to the one before it."""
+"""Chains: every node is joined to the ones before it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
+from maxendnet.data.batch import Batch
 from maxendnet.data.examples import Examples
 from maxendnet.piece import Piece
 from maxendnet.structures import options
+from maxendnet.structures.automaton import Automaton, intersect
 from maxendnet.structures.forest import BoundForest
-from maxendnet.structures.hierarchy import BoundHierarchy
-from maxendnet.structures.joined import bind_joined
 from maxendnet.structures.layout import FloatArray, Layout
+from maxendnet.structures.ngrams import (
+    END,
+    START,
+    NGramWeights,
+    SeenNGrams,
+    all_ngrams,
+    automaton_of,
+    n_long,
+    seen_ngrams,
+    table_of_all,
+)
+from maxendnet.structures.read_by_automaton import BoundAutomaton, Reader
+from maxendnet.structures.rule_checks import check_possible, check_truth
+from maxendnet.structures.rules import Durations, Never, PairMasks, Rule, as_rules, combine
 
 
 @dataclass(eq=False, repr=False)
 class Chain(Piece):
-    """Sequences: every node is joined to the one before it.
+    """Sequences: every node is joined to the one before it, or to several.
 
     The score of a labelling is the sum over nodes of ``x_t . coef[:, y_t]`` and over neighbours of
-    ``transitions[y_t, y_t+1]``. Inference is exact.
+    ``transitions[y_t, y_t+1]``; with a higher order, also of weights for three and more labels in a row. Inference is
+    exact.
 
     Parameters
     ----------
     bias : bool, default=False
         Add a weight for every label.
     ends : bool, default=False
-        Add weights for every label at the first and at the last node.
+        Add weights for every label at the first and at the last node; with a higher order, for the first and last
+        labels together.
     forbidden : list of (label, label) or None, default=None
         Labels that a node and the next one cannot have together, neither in learning nor in prediction.
     pairs : {"all", "seen"}, default="all"
         Which pairs of a feature and a label have a weight: all, or those that occur in the examples of the fit. With
         many features and labels seen pairs are few, and take less memory and time; ``coef_`` is sparse then.
+    order : int, default=1
+        How many labels before a node are scored together with its own: n-grams of two to ``order + 1`` labels have
+        weights.
+    ngrams : {"all", "seen"} or None, default=None
+        Which n-grams have a weight: all, or those that occur in the labels of the fit. None is all for order 1 and 2,
+        and seen for higher orders.
+    rules : a rule, a list of rules or None, default=None
+        What labellings must keep, in learning and in prediction; see `maxendnet.rules`. Rules about neighbours, the
+        first and the last node (`bio`, `bioes`, `never`, `starts_with`, `ends_with`) take no time; others
+        (`at_most_once`, `regex`) make the recursions longer by the states of their automaton.
+    durations : int, dict or None, default=None
+        The largest number of neighbouring nodes with the same label, or ``{label: (shortest, longest)}``, where None is
+        no limit.
 
     Examples
     --------
@@ -41,34 +71,168 @@ class Chain(Piece):
     >>> X, y = [[[0.0], [1.0]], [[1.0]]], [["a", "b"], ["b"]]
     >>> M3N(C=10, structure=Chain(bias=True)).fit(X, y).intercept_.shape
     (2,)
+    >>> model = M3N(structure=Chain(order=2, ngrams="seen")).fit([[[0.0], [1.0], [0.0]]], [["a", "b", "a"]])
+    >>> sorted(model.ngrams_)
+    [('a', 'b'), ('a', 'b', 'a'), ('b', 'a')]
     """
 
     bias: bool = False
     ends: bool = False
     forbidden: Any = None
     pairs: str = "all"
+    order: int = 1
+    ngrams: str | None = None
+    rules: Any = None
+    durations: Any = None
 
     def check(self) -> None:
         options.check_options(self, "bias", "ends")
+        if isinstance(self.order, (bool, np.bool_)) or not isinstance(self.order, (int, np.integer)) or self.order < 1:
+            raise ValueError(f"Chain needs order to be a whole number of at least 1, got {self.order!r}.")
+        if self.ngrams is not None and not (isinstance(self.ngrams, str) and self.ngrams in ("all", "seen")):
+            raise ValueError(f"Chain needs ngrams to be 'all', 'seen' or None, got {self.ngrams!r}.")
+        as_rules(self.rules)
+
+    @property
+    def only_seen(self) -> bool:
+        """Whether only n-grams that were seen have weights."""
+        return self.ngrams == "seen" if self.ngrams is not None else self.order >= 3
+
+    @property
+    def _pairs_alone(self) -> bool:
+        """Whether all pairs of labels have weights, and nothing longer."""
+        return self.order == 1 and not self.only_seen
+
+    def _rules(self, more: Any = None) -> list[Rule]:
+        """All rules, those that other options are short for too."""
+        found = as_rules(self.rules)
+        found += [] if self.forbidden is None else [Never(self.forbidden)]
+        found += [] if self.durations is None else [Durations(self.durations)]
+        return found + as_rules(more)
 
     def layout(self, examples: Examples, classes: NDArray) -> Layout:
         """The layout of weights for labelled examples."""
-        return options.layout_of(self, examples, classes, "chain")
+        if self._pairs_alone:
+            return options.layout_of(self, examples, classes, "chain")
+        layout = options.layout_of(self, examples, classes, "independent")
+        if not self.only_seen:
+            return replace(layout, n_edge_types=1, n_ngrams=n_long(layout.n_labels, self.order, bool(self.ends)))
+        batch = options.batch_of(self, examples, classes, layout, "independent")
+        ngrams = seen_ngrams(batch.y, batch.offsets, layout.n_labels, self.order, bool(self.ends))
+        return replace(layout, n_ngrams=len(ngrams.offsets) - 1, ngrams=ngrams)
 
-    def bind(self, examples: Examples, classes: NDArray, layout: Layout | None = None) -> BoundForest | BoundHierarchy:
-        """The chain with these examples."""
+    def bind(
+        self, examples: Examples, classes: NDArray, layout: Layout | None = None, rules: Any = None
+    ) -> BoundForest | BoundAutomaton:
+        """The chain with these examples; ``rules`` are kept beside those of the options."""
         if examples.edges is not None:
             raise ValueError(
                 "Chain() joins every node to the one before it, and X comes with edges of its own; choose "
                 "structure=Tree(), or leave the edges out."
             )
+        kept = self._rules(rules)
+        masks, automaton = combine(kept, classes)
         layout = self.layout(examples, classes) if layout is None else layout
-        return bind_joined(self, examples, classes, layout, "chain")
+        if self._pairs_alone and automaton is None:
+            return self._forest(examples, classes, layout, kept, masks)
+        return self._automaton(examples, classes, layout, kept, masks, automaton)
+
+    def _forest(
+        self, examples: Examples, classes: NDArray, layout: Layout, rules: list[Rule], masks: PairMasks
+    ) -> BoundForest:
+        """Pairs of labels alone: rules are masks."""
+        batch = options.batch_of(self, examples, classes, layout, "chain")
+        if not rules:
+            return BoundForest(layout, batch)
+        bound = BoundForest(
+            layout, at_ends(batch, masks), None if masks.pairs.all() else np.ascontiguousarray(~masks.pairs, np.uint8)
+        )
+        reader = Reader.of(masks.automaton(), 0)
+        self._check(BoundAutomaton(layout, batch, reader), examples, classes, rules)
+        return bound
+
+    def _automaton(
+        self,
+        examples: Examples,
+        classes: NDArray,
+        layout: Layout,
+        rules: list[Rule],
+        masks: PairMasks,
+        automaton: Automaton | None,
+    ) -> BoundAutomaton:
+        if examples.n_edge_types > 1 or examples.n_edge_features or layout.n_edge_types > 1 or layout.n_edge_features:
+            raise ValueError(
+                "Chain() of a higher order, with seen n-grams or with rules that remember takes no types and features "
+                "of edges; leave them out, or give their information as features of nodes."
+            )
+        read = (
+            automaton_of(layout.ngrams, layout.n_labels)
+            if layout.ngrams is not None
+            else all_ngrams(layout.n_labels, self.order, bool(self.ends))
+        )
+        if not all(mask.all() for mask in masks):
+            read = intersect(read, masks.automaton())
+        if automaton is not None:
+            read = intersect(read, automaton)
+        batch = options.batch_of(self, examples, classes, layout, "independent")
+        n_grams = layout.n_weights - layout.n_node_weights - layout.n_label_features
+        bound = BoundAutomaton(layout, batch, Reader.of(read, n_grams))
+        if rules:
+            self._check(bound, examples, classes, rules)
+        return bound
+
+    def _check(self, bound: BoundAutomaton, examples: Examples, classes: NDArray, rules: list[Rule]) -> None:
+        """True labellings keep the rules; without labels, every example has a labelling that does."""
+        if len(bound.y):
+            check_truth(bound.batch, examples, classes, rules)
+        else:
+            nodes = bound.impossible() if bound.batch.allowed.size else None
+            check_possible(bound.reader.automaton, bound.batch, examples, rules, nodes)
 
     def misfit(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
         """What of a layout read from a file does not fit these options; empty if all does."""
-        return options.check_layout(self, layout, n_features_in, joined=True) or options.check_pairs(self, classes)
+        found = options.check_layout(self, layout, n_features_in, joined=not self.only_seen)
+        if found:
+            return found
+        if (layout.ngrams is not None) != self.only_seen:
+            return f"the structure is {self!r}, and the weights are those of other n-grams"
+        expected = (
+            n_long(layout.n_labels, self.order, bool(self.ends))
+            if layout.ngrams is None
+            else len(layout.ngrams.offsets) - 1
+        )
+        if layout.n_ngrams != expected:
+            return f"there are {expected} n-grams, and weights for {layout.n_ngrams}"
+        if layout.ngrams is not None and np.diff(layout.ngrams.offsets).max(initial=2) > self.order + 1:
+            return f"an n-gram is longer than order {self.order} has"
+        try:
+            combine(self._rules(), classes)
+        except ValueError as error:
+            return str(error)
+        return ""
 
     def named_weights(self, layout: Layout, w: FloatArray) -> dict[str, FloatArray]:
         """The parts of a weight vector by name."""
         return options.named_weights(self, layout, w)
+
+    def ngram_weights(self, layout: Layout, w: FloatArray, classes: NDArray) -> NGramWeights:
+        """The weights of n-grams by their labels, those of pairs too; empty where edges have types or features."""
+        table = layout.ngrams
+        if table is None and layout.n_edge_types == 1 and not layout.n_edge_features:
+            table = table_of_all(layout.n_labels, self.order, bool(self.ends))
+        elif table is None:
+            table = SeenNGrams(np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32))
+        first = layout.n_node_weights
+        return NGramWeights([*classes.tolist(), START, END], table, w[first : first + len(table.offsets) - 1])
+
+
+def at_ends(batch: Batch, masks: PairMasks) -> Batch:
+    """A batch in which first and last nodes have only the labels that the masks permit there."""
+    if masks.first.all() and masks.last.all():
+        return batch
+    n_nodes, L = len(batch.parent), len(masks.first)
+    allowed = batch.allowed.astype(bool) if batch.allowed.size else np.ones((n_nodes, L), dtype=bool)
+    some = np.diff(batch.offsets) > 0
+    allowed[batch.offsets[:-1][some]] &= masks.first
+    allowed[batch.offsets[1:][some] - 1] &= masks.last
+    return batch._replace(allowed=np.ascontiguousarray(allowed).view(np.uint8))
