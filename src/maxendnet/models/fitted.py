@@ -90,9 +90,12 @@ class FittedModel:
             estimator=self.estimator, needs_y=needs_y,
         )  # fmt: skip
 
-    def bind(self, examples: Examples) -> Any:
-        """The structure with examples to predict; their labels, if any, are left out: they may be unknown ones."""
-        return self.structure.bind(replace(examples, y=None), self.classes, self.layout)
+    def bind(self, examples: Examples, **options: Any) -> Any:
+        """The structure with examples to predict; their labels, if any, are left out: they may be unknown ones.
+
+        ``options`` go to the structure, such as ``rules`` for a chain.
+        """
+        return self.structure.bind(replace(examples, y=None), self.classes, self.layout, **options)
 
     def named_weights(self) -> dict[str, Any]:
         """The weights by name, as the structure calls them."""
