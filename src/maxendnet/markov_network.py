@@ -21,6 +21,8 @@ from maxendnet.priors.base import is_number
 from maxendnet.problem import Problem
 from maxendnet.solvers import Monitor, Solver, run
 from maxendnet.solvers.base import Result, check_requirements
+from maxendnet.solvers.choose import default_solver, for_problem
+from maxendnet.solvers.concave_convex import ConcaveConvex, RoundsState
 from maxendnet.structures import as_structure
 from maxendnet.structures.base import decode
 
@@ -69,6 +71,11 @@ COMMON = """\
     converged_ : bool
     which_ : {"last", "average", "best"}
         Which iterate was returned.
+    round_gap_ : float
+        Where labels are not known, the certificate of the last convex problem that a margin model solved: `gap_` is nan
+        then. Otherwise the same as `gap_`.
+    n_rounds_ : int
+        Convex problems solved; 1 where all labels are known.
     trace_ : list of TraceRow
         n_pass, seconds, n_oracle, primal, dual, gap, n_nonzero.
     n_passes_ : int
@@ -129,14 +136,20 @@ class MarkovNetwork(BaseEstimator):
         """Prior, loss, C and default solver."""
         raise NotImplementedError
 
-    def _solver(self, default: Solver, problem: Problem) -> Solver:
-        solver = self.solver
-        if solver is None:  # what is best for the hinge depends on the examples
-            by_blocks = isinstance(default, solvers.BlockFrankWolfe)
-            solver = solvers.for_hinge(problem, self.tol) if by_blocks else default
-        if not isinstance(solver, Solver):
+    def _asked(self, problem: Problem) -> Solver | None:
+        """The solver that was asked for."""
+        if not (self.solver is None or isinstance(self.solver, Solver)):
             names = ", ".join(f"{kind.__name__}()" for kind in solvers.ALL)
-            raise ValueError(f"solver must be None or a solver such as {names}, got {solver!r}.")
+            raise ValueError(f"solver must be None or a solver such as {names}, got {self.solver!r}.")
+        return self.solver
+
+    def _solver(self, default: Solver, problem: Problem) -> Solver:
+        solver = self._asked(problem)
+        if problem.kinds.all_known or problem.loss.smooth:
+            solver = for_problem(default, problem, self.tol) if solver is None else solver
+        elif not isinstance(solver, ConcaveConvex):  # round after round, each a convex problem for the solver
+            usual = type(default) is type(default_solver(problem.prior, problem.loss))
+            solver = ConcaveConvex(default if solver is None and not usual else solver)
         check_requirements(solver, problem)
         return solver
 
@@ -162,13 +175,16 @@ class MarkovNetwork(BaseEstimator):
             An example is an array or CSR matrix of shape (n_nodes, n_features), a list of feature dicts, or for trees
             a pair (node_features, edges). A 2-D array is a list of examples of one node.
         y : list of label sequences
-            One label per node; any hashables.
+            One label per node; any hashables. `UNKNOWN` where it is not known, a set of labels where one of them is
+            the true one.
         sample_weight : array-like of shape (n_examples,), optional
             Multiplies the loss of an example.
         """
         rng = self._check_settings()
         examples = self._read(X, y, sample_weight)
         classes = distinct_labels(np.asarray(examples.y))
+        if not len(classes):
+            raise ValueError("All labels of y are UNKNOWN; there must be some that are known, or sets of labels.")
         problem, default = self.pose(examples, classes)
         solver = self._solver(default, problem)
         hooks = [Monitor(self.verbose, type(self).__name__), *([] if self.callback is None else [self.callback])]
@@ -237,11 +253,20 @@ class MarkovNetwork(BaseEstimator):
         self._state = state
 
     def _model(self, examples: Examples, classes: NDArray, problem: Problem, result: Result) -> FittedModel:
-        *values, posterior = self._report(problem, result)
+        n_rounds, last = 1, result
+        if isinstance(result.state, RoundsState):  # what is reported beside the objective is of the last convex problem
+            best = result.state.first_of_all
+            assert best.solved is not None and best.result is not None
+            n_rounds, problem, last = result.state.n_rounds, best.solved, best.result
+        *values, posterior = self._report(problem, last)
         objective, dual, gap = map(float, values)
+        round_gap = gap
+        if last is not result:
+            objective, dual, gap = result.primal, np.nan, np.nan
         report = FitReport(
-            objective, dual, gap, result.converged and not gap > self.tol, result.which, result.n_pass, result.trace
-        )
+            objective, dual, gap, result.converged and not gap > self.tol, result.which, result.n_pass, result.trace,
+            round_gap, n_rounds,
+        )  # fmt: skip
         return FittedModel(
             clone(as_structure(self.structure)), problem.structure.layout, classes, result.w, posterior,
             examples.n_features, examples.feature_names, report, type(self).__name__,
@@ -252,7 +277,8 @@ class MarkovNetwork(BaseEstimator):
         self.model_ = model
         self.classes_, self.posterior_ = model.classes, model.posterior
         self.n_features_in_, self.feature_names_ = model.n_features_in, model.feature_names
-        self.objective_, self.dual_, self.gap_, self.converged_, self.which_, self.n_passes_, self.trace_ = model.report
+        for name, value in model.report._asdict().items():
+            setattr(self, f"{name}_", value)
         for name, part in model.named_weights().items():
             setattr(self, f"{name}_", part)
 

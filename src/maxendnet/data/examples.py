@@ -17,6 +17,7 @@ from maxendnet.data.annotations import (
     read_edges,
     read_label_features,
     read_label_order,
+    read_node_weight,
     read_types,
     read_weights,
 )
@@ -56,6 +57,8 @@ class Examples:
     labels : tuple, or None
         The order of the label axis of ``allowed`` and ``label_features``.
     weights : ndarray of shape (n_examples,), or None
+    node_weight : ndarray of shape (n_nodes,), or None
+        Factor of the costs of a node.
     feature_names : tuple of str, or None
     flat : bool
         X was one table: every example is one node, and predictions are one array.
@@ -83,6 +86,7 @@ class Examples:
     weights: FloatArray | None = None
     feature_names: tuple[str, ...] | None = None
     flat: bool = False
+    node_weight: FloatArray | None = None
 
     @classmethod
     def build(
@@ -97,6 +101,7 @@ class Examples:
         label_features: Any = None,
         weights: Any = None,
         labels: Any = None,
+        node_weight: Any = None,
         *,
         feature_names: Sequence[str] | None = None,
         n_features: int | None = None,
@@ -109,6 +114,7 @@ class Examples:
         X : sequence of examples, array or sparse matrix
             As in `as_examples`.
         y : sequence of label sequences, optional
+            Where a label is not known, `UNKNOWN` or a set of labels one of which is the true one.
         edges : list of arrays of shape (n_edges, 2), optional
             Node numbers within the example. Instead of pairs in X.
         edge_types : list of int arrays of shape (n_edges,), optional
@@ -123,6 +129,8 @@ class Examples:
         weights : array of shape (n_examples,), optional
         labels : list, optional
             The label axis of ``allowed`` and ``label_features``; needed with either.
+        node_weight : list of arrays of shape (n_nodes,), optional
+            Factors of the costs of nodes, for margin models; 0 where a wrong label costs nothing.
         feature_names, n_features, estimator : optional
             What a fitted model expects, and its name for messages.
 
@@ -176,6 +184,7 @@ class Examples:
             weights=None if weights is None else read_weights(weights, len(offsets) - 1),
             feature_names=features.feature_names,
             flat=flat,
+            node_weight=None if node_weight is None else read_node_weight(node_weight, offsets, flat),
         )
 
     def __len__(self) -> int:
@@ -231,6 +240,7 @@ class Examples:
             node_types=_take(self.node_types, nodes),
             allowed=_take(self.allowed, nodes),
             label_features=_take(self.label_features, nodes),
+            node_weight=_take(self.node_weight, nodes),
             weights=_take(self.weights, rows),
         )
 

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Iterable, Sequence
-from itertools import chain, repeat
+from itertools import chain
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.exceptions import DataConversionWarning
 
 from maxendnet.data.ragged import Array, IntArray, place, plain_array
+from maxendnet.data.truth import possible_labels
+from maxendnet.data.unknown import UNKNOWN
 
 # Kinds of arrays kept as they are; dates, records and the like become Python objects.
 PLAIN_KINDS = frozenset("biufUS")
 
 
 def distinct_labels(y: Array | Iterable[Hashable]) -> Array:
-    """The distinct labels, sorted.
+    """The distinct labels, sorted; also those that occur in sets only.
 
     Labels are the same when they are equal as dict keys (so ``1``, ``1.0`` and ``True`` are one label). They are sorted
-    as Python sorts them; where it cannot (``None`` beside strings), by type name and ``repr``.
+    as Python sorts them; where it cannot (numbers beside strings), by type name and ``repr``.
 
     Parameters
     ----------
@@ -36,12 +37,12 @@ def distinct_labels(y: Array | Iterable[Hashable]) -> Array:
     --------
     >>> distinct_labels(["N", "V", "N"]).tolist()
     ['N', 'V']
-    >>> distinct_labels([2, None, "a", 2]).tolist()
-    [None, 2, 'a']
+    >>> distinct_labels([2, UNKNOWN, "a", 2]).tolist()
+    [2, 'a']
     """
     if isinstance(y, np.ndarray) and y.dtype.kind in "biuf":
         return np.unique(y)
-    found = list(dict.fromkeys(y.tolist() if isinstance(y, np.ndarray) else y))
+    found = possible_labels(y.tolist() if isinstance(y, np.ndarray) else y)
     try:
         found.sort()
     except TypeError:
@@ -72,33 +73,6 @@ def label_array(labels: Sequence[Any]) -> Array:
     return np.fromiter(labels, dtype=object, count=len(labels))
 
 
-def label_codes(
-    y: Array, classes: Array, offsets: IntArray, flat: bool = False, name: str = "y"
-) -> npt.NDArray[np.int32]:
-    """Position of every label in ``classes``.
-
-    Raises
-    ------
-    ValueError
-        For a label that is not among the classes, with its example and node.
-
-    Examples
-    --------
-    >>> label_codes(np.array(["V", "N"]), np.array(["N", "V"]), np.array([0, 2])).tolist()
-    [1, 0]
-    """
-    code_of = {label: code for code, label in enumerate(classes.tolist())}
-    codes = np.fromiter(map(code_of.get, y.tolist(), repeat(-1)), dtype=np.int32, count=len(y))
-    unknown = np.flatnonzero(codes < 0)
-    if len(unknown):
-        k = int(unknown[0])
-        raise ValueError(
-            f"{place(name, offsets, k, flat)} has the label {y.tolist()[k]!r}, which is not one of the {len(classes)} "
-            f"classes {_shorten(classes.tolist())}; fit with examples of it, or correct the label."
-        )
-    return codes
-
-
 def read_labels(y: Any, offsets: IntArray, flat: bool) -> Array:
     """Read labels given as one sequence per example (or as one sequence, where every example is one node).
 
@@ -112,7 +86,7 @@ def read_labels(y: Any, offsets: IntArray, flat: bool) -> Array:
     -------
     ndarray of shape (n_nodes,)
         In the dtype of the user's arrays; numbers in lists get a numpy dtype when they are all of one type; all
-        else stays as Python objects.
+        else stays as Python objects. Sets are frozensets; an example that is `UNKNOWN` as a whole has it at every node.
 
     Examples
     --------
@@ -147,7 +121,7 @@ def _read_flat(y: Any, n_examples: int) -> Array:
             raise ValueError(f"y should be a 1d array with a label per row of X, got an array of shape {y.shape}.")
         labels = y if y.dtype.kind in PLAIN_KINDS else label_array(_objects(y, "y"))
     else:
-        labels = label_array(_as_list(y))
+        labels = label_array(_with_frozen_sets(_as_list(y)))
     if len(labels) != n_examples:
         raise ValueError(f"X has {n_examples} rows but y has {len(labels)} labels; give one label per row.")
     return labels
@@ -161,9 +135,16 @@ def _read_nested(y: Any, offsets: IntArray) -> Array:
             f"X has {n_examples} examples but y has {len(rows)}; give a list of labels per example, in the same order."
         )
     for i, row in enumerate(rows):
-        if isinstance(row, (str, bytes)):
+        if row is UNKNOWN:
+            rows[i] = [UNKNOWN] * int(offsets[i + 1] - offsets[i])
+        elif isinstance(row, (set, frozenset)):
+            raise ValueError(
+                f"y[{i}] is the set {row!r}, and a set has no order; give a list with a label, a set of labels or "
+                "UNKNOWN for each node."
+            )
+        elif isinstance(row, (str, bytes)):
             raise ValueError(f"y[{i}] is the string {row!r}; give a list of labels per example, one for each node.")
-        if hasattr(row, "__array__"):
+        elif hasattr(row, "__array__"):
             rows[i] = row = plain_array(row, f"y[{i}]")
             if row.ndim != 1:
                 raise ValueError(
@@ -187,7 +168,14 @@ def _read_nested(y: Any, offsets: IntArray) -> Array:
     if len(kinds) == 1 and kinds <= PLAIN_KINDS:
         return np.concatenate([row for row in rows if len(row)])
     lists = (_objects(row, f"y[{i}]") if isinstance(row, np.ndarray) else row for i, row in enumerate(rows))
-    return label_array(list(chain.from_iterable(lists)))
+    return label_array(_with_frozen_sets(list(chain.from_iterable(lists))))
+
+
+def _with_frozen_sets(labels: list[Any]) -> list[Any]:
+    """The labels, with sets made hashable."""
+    if not any(issubclass(kind, set) for kind in set(map(type, labels))):
+        return labels
+    return [frozenset(label) if isinstance(label, set) else label for label in labels]
 
 
 def _objects(row: Array, name: str) -> list[Any]:
@@ -237,11 +225,32 @@ def _check_labels(labels: Array, offsets: IntArray, flat: bool) -> None:
                 ) from None
         raise
     for label in distinct:
-        if _is_missing(label):
+        problem = _problem(label)
+        if problem:
             k = next(k for k, other in enumerate(labels.tolist()) if other is label)
-            raise ValueError(
-                f"Input y contains NaN: the label of {place('y', offsets, k, flat)}; drop the node or give it a label."
-            )
+            where = place("y", offsets, k, flat)
+            raise ValueError(problem.format(where=where))
+
+
+def _problem(label: Any) -> str:
+    """What is wrong with a label or a set of labels; empty if nothing is."""
+    if isinstance(label, frozenset):
+        if not label:
+            return "{where} has an empty set of labels; give the labels one of which is true, or UNKNOWN."
+        if any(isinstance(member, (frozenset, type(UNKNOWN))) for member in label):
+            return "{where} has a set within a set; give a set of labels, or UNKNOWN."
+        return next(filter(None, map(_problem, label)), "")
+    if label is None:
+        return (
+            "{where} has the label None, which is not a label; if the label is not known give maxendnet.UNKNOWN, "
+            "otherwise a string."
+        )
+    if _is_missing(label):
+        return (
+            "Input y contains NaN: the label of {where}; drop the node, give it a label, or give maxendnet.UNKNOWN if "
+            "the label is not known."
+        )
+    return ""
 
 
 def _is_missing(label: Any) -> bool:
@@ -250,9 +259,3 @@ def _is_missing(label: Any) -> bool:
         return bool(label != label)
     except (TypeError, ValueError):  # NA has no answer
         return True
-
-
-def _shorten(labels: list[Any]) -> str:
-    """At most ten labels, for a message."""
-    shown = ", ".join(map(repr, labels[:10]))
-    return f"[{shown}, ...]" if len(labels) > 10 else f"[{shown}]"

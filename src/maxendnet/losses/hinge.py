@@ -9,9 +9,11 @@ import numpy as np
 
 from maxendnet.backends.partial import Partial
 from maxendnet.losses.base import FloatArray, LossQuestion, total
+from maxendnet.losses.costs import cost_rows
 from maxendnet.losses.slack import SLACKS, Slack, SlackPrice
 from maxendnet.piece import Piece
-from maxendnet.structures.base import Table, excess
+from maxendnet.priors.base import is_number
+from maxendnet.structures.base import Table, excess, kinds_of, row_of
 
 
 @dataclass(eq=False, repr=False)
@@ -31,6 +33,14 @@ class Hinge(Piece):
         exponential prior with rate C, and a mean slack of h costs the least divergence from it,
         ``C h - 1 - log(C h)`` if ``h > 1/C`` and else 0.
 
+    completion : {"best", "average"}, default="best"
+        Where labels are not known: which of the labellings that agree with what is known stands for the truth. "best"
+        is the one of the highest score. "average" is a soft maximum,
+        ``temperature * (log sum over Y_i of exp(score / temperature) - log |Y_i|)``, as in the partially observed
+        maximum entropy discrimination Markov network; it needs a linear slack.
+    temperature : float, default=1.0
+        For "average"; as it falls to 0 the average becomes the best. In the terms of the paper it is 1/C.
+
     Examples
     --------
     >>> Hinge().cost_matrix(2)
@@ -42,11 +52,21 @@ class Hinge(Piece):
 
     cost: Any = None
     slack: str = "linear"
+    completion: str = "best"
+    temperature: float = 1.0
     smooth = False
+    convex = True
+    """Above the score of the labelling that is taken for the true one; `ConcaveConvex` takes one after the other."""
 
     def check(self) -> None:
         if not (isinstance(self.slack, str) and self.slack in SLACKS):
             raise ValueError(f"slack must be one of {', '.join(map(repr, SLACKS))}, got {self.slack!r}.")
+        if not (isinstance(self.completion, str) and self.completion in ("best", "average")):
+            raise ValueError(f"completion must be 'best' or 'average', got {self.completion!r}.")
+        if self.completion == "average" and not self.linear_slack:
+            raise ValueError(f"completion='average' needs slack='linear', got slack={self.slack!r}.")
+        if not (is_number(self.temperature) and 0 < self.temperature < np.inf):
+            raise ValueError(f"temperature must be a positive finite number, got {self.temperature!r}.")
 
     @property
     def linear_slack(self) -> bool:
@@ -96,11 +116,31 @@ class Hinge(Piece):
             )
         return cost
 
+    def completion_objective(self, problem: Any, w: FloatArray) -> tuple[float, Any]:
+        """The objective at w where labels are not known, and the convex problem whose truth is their completion.
+
+        Parameters
+        ----------
+        problem : Problem
+            With labels that were completed by w.
+        w : ndarray of shape (n_weights,)
+        """
+        value = problem.primal(w)
+        if self.completion == "best":
+            return value, problem
+        T = self.temperature
+        inside, everything = problem.inside(w / T), problem.inside(0.0 * w, gradient=False).loss
+        return value - problem.C * T * (inside.loss - everything), problem.ask(tilt=inside.gradient)
+
+    def cost_table(self, structure: Any) -> Table:
+        """The costs of labels at the nodes of a bound structure."""
+        return Table(cost_rows(self.cost_matrix(structure.n_labels), kinds_of(structure)), row_of(structure))
+
     def evaluate(self, structure: Any, w: FloatArray, question: LossQuestion) -> Partial:
         """``U(hinge) / C`` of every example and, if asked, a subgradient of their weighted sum."""
         C = question.C
         found = excess(
-            structure, "maximum", w, Table(self.cost_matrix(structure.n_labels), structure.y),
+            structure, "maximum", w, self.cost_table(structure),
             price=None if self.linear_slack else SlackPrice(self.slack, C),
             gradient=question.gradient, single=question.single, packed=True,
         )  # fmt: skip

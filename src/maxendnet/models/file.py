@@ -164,6 +164,8 @@ def _describe(estimator: Any) -> Content:
             "converged": bool(model.report.converged),
             "which": str(model.report.which),
             "n_passes": int(model.report.n_passes),
+            "round_gap": plain(float(model.report.round_gap), "round_gap_"),
+            "n_rounds": int(model.report.n_rounds),
         },
         # counts are whole numbers far below 2^53, so float64 holds them
         "trace": plain(np.array(model.report.trace, dtype=np.float64).reshape(-1, len(TraceRow._fields)), "trace"),
@@ -346,10 +348,13 @@ def _report(plain: Any, trace: Any, value: FromPlain) -> FitReport:
         TraceRow(int(p), seconds, int(n), primal, dual, gap, int(nonzero))
         for p, seconds, n, primal, dual, gap, nonzero in rows.tolist()
     ]
+    # files that were written before there were rounds have one
+    round_gap, n_rounds = (part(key) if key in plain else old for key, old in (("round_gap", gap), ("n_rounds", 1)))
     return FitReport(
         checks.number(part("objective"), "objective"), checks.number(part("dual"), "dual", nan=True), gap,
         checks.truth(part("converged"), "converged"), checks.text(part("which"), "which"),
-        checks.count(part("n_passes"), "n_passes"), found,
+        checks.count(part("n_passes"), "n_passes"), found, checks.number(round_gap, "round_gap", nan=True),
+        checks.count(n_rounds, "n_rounds"),
     )  # fmt: skip
 
 

@@ -44,6 +44,8 @@ class FitReport(NamedTuple):
     which: str
     n_passes: int
     trace: list[Any]
+    round_gap: float = np.nan
+    n_rounds: int = 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -86,6 +86,11 @@ class Solver(Piece):
     def evaluate(self, problem: Problem, state: Any) -> Evaluation:
         raise NotImplementedError
 
+    def carried(self, problem: Problem, state: Any) -> Any:
+        """A state to start from where only the labels that are taken for the true ones have changed; None: there is
+        none."""
+        return None
+
     def due(self, problem: Problem, state: Any, n_pass: int, tol: float) -> bool:
         """Whether it is time for `evaluate`; it costs about a pass where the solver has no certificate at hand."""
         return True

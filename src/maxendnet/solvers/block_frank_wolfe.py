@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -79,7 +79,14 @@ class BlockFrankWolfe(Solver):
     inner: int = 0
     average: bool = True
     sampling: str = "gap"
-    requires = ("not loss.smooth", "loss.linear_slack", "prior.kernel_args", "structure.blocks", "backend.local")
+    requires = (
+        "not loss.smooth",
+        "loss.linear_slack",
+        "prior.kernel_args",
+        "structure.blocks",
+        "backend.local",
+        "not tilted",
+    )
 
     def check(self) -> None:
         if self.sampling not in ("gap", "uniform"):
@@ -109,10 +116,15 @@ class BlockFrankWolfe(Solver):
         )
         if warm is not None and problem.same_sum(warm.problem):
             # an earlier dual point of the same examples, scaled to the new C and into the new domain
-            state.sets, state.eta, state.C = warm.sets.copy(), warm.eta.copy(), warm.C
+            state.sets, state.C = warm.sets.copy(), warm.C
+            self.refresh_eta(problem, state)
             self._rescale(problem, state, problem.C)
         self.set_weights(problem, state)
         return state
+
+    def carried(self, problem: Problem, state: DualState) -> DualState:
+        """The same dual weights: labellings and their costs do not depend on which labels are taken for the true."""
+        return replace(state, problem=problem)
 
     def _rescale(self, problem: Problem, state: DualState, C: float) -> None:
         """The same dual point for another C, moved along its ray to where the dual is largest."""

@@ -70,7 +70,7 @@ class CuttingPlane(Solver):
     """
 
     slacks: str = "one"
-    requires = ("not loss.smooth", "prior.gram")
+    requires = ("not loss.smooth", "prior.gram", "not tilted")
 
     def check(self) -> None:
         if self.slacks not in ("one", "n"):

@@ -112,7 +112,7 @@ class ExponentiatedGradient(Solver):
     def requires(self) -> tuple[str, ...]:  # type: ignore[override]  # depends on the version
         common = ("not loss.smooth", "loss.linear_slack")
         return (
-            (*common, "prior.kernel_args", "structure.pairwise", "backend.local")
+            (*common, "prior.kernel_args", "structure.pairwise", "backend.local", "not tilted")
             if self.online
             else (*common, "prior.cumulant")
         )
@@ -250,5 +250,5 @@ def refresh(problem: Problem, state: OwnState) -> None:
     true_node, true_matrices = true_marginals(s, batch, size)
     eta = features_of(s, batch, true_node - node, true_matrices - matrices)
     state.eta[:] = blocks.pad(eta)
-    state.cost = float(np.sum(node * problem.cost[batch.y]))
+    state.cost = float(np.sum(node * problem.cost[batch.row]))
     state.weights = blocks.for_search(problem.prior.mean(eta))

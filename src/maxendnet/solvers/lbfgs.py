@@ -123,6 +123,11 @@ def memory_for(memory: int | None, n_weights: int) -> int:
     return int(np.clip(32e6 / (16 * n_weights), 6, 200)) if memory is None else memory
 
 
+def has_certificate(problem: Problem) -> bool:
+    """Whether there is a dual: the prior has a density, and the sum of losses is convex."""
+    return offers(problem.prior, "exact") and problem.convex
+
+
 class SmoothState(NamedTuple):
     """What the next step needs."""
 
@@ -152,7 +157,7 @@ class LBFGS(Solver):
     With ``alpha = p(y | x; w)`` as dual point and ``eta = sum alpha df``, the gap is
     ``penalty(w) + phi(eta) - w . eta``; for a Gaussian prior half the squared norm of the gradient times the variance:
     it comes for free. A flat prior has no certificate, and ``tol`` is on the norm of the gradient relative to that at
-    the start.
+    the start; so it is where labels are not known, since the likelihood is not convex then.
 
     Passes are made in single precision while that makes progress, what is reported is computed in double.
 
@@ -177,7 +182,7 @@ class LBFGS(Solver):
         curvature = Curvature.of(problem).with_features(problem)
         if warm is not None:
             return self._at(problem, warm.w, curvature)._replace(first_norm=warm.first_norm)
-        w = np.zeros(problem.n_weights)
+        w = problem.first_weights(seed)
         if not np.isfinite(problem.prior.penalty(w)):  # a prior of positive weights
             w = problem.prior.mean(w)
         state = self._at(problem, w, curvature)
@@ -270,14 +275,14 @@ class LBFGS(Solver):
         exact = exact._replace(first_norm=state.first_norm)
         gap, measure = self._measure(problem, exact)
         eta = self._eta(problem, exact)
-        has_dual = offers(problem.prior, "exact")
+        has_dual = has_certificate(problem)
         dual = exact.value - gap if has_dual else np.nan
         relative = problem.relative(gap, exact.value) if has_dual else np.nan
         return Evaluation(state.w, eta if has_dual else None, exact.value, dual, relative, measure)
 
     def _measure(self, problem: Problem, state: SmoothState) -> tuple[float, float]:
         """Duality gap, and what ``tol`` is compared with."""
-        if not offers(problem.prior, "exact"):
+        if not has_certificate(problem):
             if problem.structure.n_labels == 1:
                 return np.nan, 0.0
             return np.nan, float(np.linalg.norm(state.gradient)) / max(state.first_norm, np.finfo(float).tiny)

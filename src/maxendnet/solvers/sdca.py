@@ -71,7 +71,7 @@ class SDCA(Solver):
 
     check_every: int = 5
     sampling: str = "gap"
-    requires = ("loss.smooth", "prior.quadratic", "prior.kernel_args", "structure.pairwise", "backend.local")
+    requires = ("loss.smooth", "convex", "prior.quadratic", "prior.kernel_args", "structure.pairwise", "backend.local")
 
     def check(self) -> None:
         if self.sampling not in ("gap", "uniform"):

@@ -63,7 +63,14 @@ class SMO(Solver):
 
     rounds: int = 5
     check_every: int = 10
-    requires = ("not loss.smooth", "loss.linear_slack", "prior.kernel_args", "structure.pairwise", "backend.local")
+    requires = (
+        "not loss.smooth",
+        "loss.linear_slack",
+        "prior.kernel_args",
+        "structure.pairwise",
+        "backend.local",
+        "not tilted",
+    )
     accuracy = 1e-6
 
     def check(self) -> None:
@@ -128,5 +135,5 @@ def refresh(problem: Problem, state: MarginalState) -> None:
     matrices = edge_sums(s, batch, *state.marginals.edges())
     eta = features_of(s, batch, true_node - node, true_matrices - matrices)
     state.eta[:] = blocks.pad(eta)
-    state.cost = float(np.sum(node * problem.cost[batch.y]))
+    state.cost = float(np.sum(node * problem.cost[batch.row]))
     state.weights = blocks.for_search(problem.prior.mean(eta))

@@ -126,6 +126,10 @@ class Smoothing(Solver):
         problem.n_oracle += soft.n_oracle
         return SmoothingState(soft, inner, with_last((nothing, nothing), soft, inner), 0.0, tol)
 
+    def carried(self, problem: Problem, state: SmoothingState) -> SmoothingState:
+        """Weights serve any problem."""
+        return state
+
     def _inner(self, problem: Problem) -> Any:
         return OWLQN(self.memory) if offers(problem.prior, "l1") else LBFGS(self.memory)
 
@@ -243,7 +247,7 @@ def hessian_diagonal(problem: Problem, soft: Problem, inner: SmoothState) -> Any
     found = soft.curvature()
     if getattr(structure, "linear_nodes", False):
         at_zero = structure.layout.parts(found)
-        cost = Table(problem.cost / T, structure.y)
+        cost = Table(problem.cost / T, problem.cost_table.row)
         share = structure.logsum(inner.w / T, cost, backend=problem.backend)[1].node
         node = problem.C / T * structure.layout.node_part(node_sums(problem, share * (1 - share)))
         less = node.sum() / max(at_zero.node.sum(), np.finfo(float).tiny)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from maxendnet.data.truth import Kinds, known
 from maxendnet.structures.layout import FloatArray
 
 if TYPE_CHECKING:
@@ -88,7 +89,10 @@ class BoundStructure(Protocol):
     What a structure may offer beyond this, each by the method of that name: ``excess`` (losses without holding all
     marginals), ``decode``, ``max_marginals``, ``top`` and ``sample`` (predictions), ``differences`` (sparse features of
     labellings), ``curvature`` (a scale of the weights), ``ranges``, ``work_per_node`` and ``slope_size`` (shares of
-    work for threads), ``blocks`` (kernels for `BlockFrankWolfe`), ``pairwise`` (kernels for forests).
+    work for threads), ``blocks`` (kernels for `BlockFrankWolfe`), ``pairwise`` (kernels for forests). Labels that are
+    not known need ``row`` and ``kinds`` (what is known, see `maxendnet.data.truth`), ``within_truth`` (the same
+    structure, limited to labellings that agree with what is known) and ``completed`` (the same structure with a
+    labelling taken for the true one).
     """
 
     described: str
@@ -223,6 +227,21 @@ def decode(structure: Any, w: FloatArray, backend: Threads | None = None) -> Int
     if hasattr(structure, "decode"):
         return structure.decode(w, backend=backend)
     return structure.maximum(w, backend=backend)[1]
+
+
+def no_table(structure: Any) -> Table:
+    """A table of zeros."""
+    return Table(np.zeros((1, structure.n_labels)), np.zeros_like(structure.y))
+
+
+def row_of(structure: Any) -> IntArray:
+    """The row of every node in tables of costs: the kind of its truth, or where all is known its label."""
+    return structure.row if hasattr(structure, "row") else structure.y
+
+
+def kinds_of(structure: Any) -> Kinds:
+    """What is known of nodes, for each of these rows."""
+    return structure.kinds if hasattr(structure, "kinds") else known(structure.n_labels)
 
 
 def unpack(structure: Any, slope: FloatArray) -> FloatArray:

@@ -13,7 +13,7 @@ from maxendnet import _kernels
 from maxendnet.backends.threads import Range, Threads, cut, each
 from maxendnet.data.batch import Batch
 from maxendnet.structures import features as of_cliques
-from maxendnet.structures.base import Excess, IntArray, Marginals, Price, Table, composed_excess
+from maxendnet.structures.base import Excess, IntArray, Marginals, Price, Table, composed_excess, no_table
 from maxendnet.structures.layout import FloatArray, Layout
 from maxendnet.structures.on_batch import OnBatch
 from maxendnet.structures.padded_blocks import PaddedBlocks
@@ -169,10 +169,9 @@ class BoundForest(OnBatch):
     ) -> Excess:
         """As `maxendnet.structures.base.excess`, without ever holding the marginals of all examples.
 
-        The rows of both tables must go by the true labels. With ``packed`` the slope stays as the kernels leave it,
-        see `unpack`.
+        With ``packed`` the slope stays as the kernels leave it, see `unpack`.
         """
-        if (counted if aggregate == "maximum" else price) is not None:  # which no kernel takes
+        if not kernels_take(aggregate, table, counted, price):
             found = composed_excess(self, aggregate, w, table, counted=counted, price=price, gradient=gradient)
             return found._replace(slope=pad(self.layout, found.slope)) if packed and gradient else found
         evaluate = self._hardest if aggregate == "maximum" else self._softly
@@ -190,14 +189,15 @@ class BoundForest(OnBatch):
         self, w: FloatArray, table: Table | None, counted: Table | None, price: Any, gradient: bool, single: bool
     ) -> Excess:
         dtype = np.float32 if single else np.float64
-        rows = np.zeros((self.n_labels, self.n_labels)) if table is None else table.rows
-        weights, padded = for_search(self.layout, w, dtype), pad_rows(self.layout, rows, dtype)
+        table = no_table(self) if table is None else table
+        batch = self.with_rows(table)[0]
+        weights, padded = for_search(self.layout, w, dtype), pad_rows(self.layout, table.rows, dtype)
         values = np.zeros(len(self.weights))
         slope = np.zeros(padded_size(self.layout) if gradient else 0)
         slack, C = (0, 1.0) if price is None else (price.code, price.C)
         each(
             lambda a, b: _kernels.hinge_oracle(
-                self.batch, self.shape, weights, padded, a, b, values, slope if gradient else None, slack, C
+                batch, self.shape, weights, padded, a, b, values, slope if gradient else None, slack, C
             ),
             self.one_after_the_other(),
         )
@@ -206,7 +206,7 @@ class BoundForest(OnBatch):
     def _softly(
         self, w: FloatArray, table: Table | None, counted: Table | None, price: Any, gradient: bool, single: bool
     ) -> Excess:
-        layout, batch = self.layout, self.batch
+        layout, batch = self.layout, self.with_rows(table or counted)[0]
         single = single and self.longest <= LONGEST_IN_SINGLE
         dtype = np.float32 if single and sum_mode(layout, batch, w, np.float32, centred=True) == SCALED else np.float64
         mode = SCALED if dtype is np.float32 else sum_mode(layout, batch, w, dtype, centred=True)
@@ -262,6 +262,13 @@ class BoundForest(OnBatch):
     def slope_size(self) -> int:
         """Numbers that a shard adds up."""
         return padded_size(self.layout)
+
+
+def kernels_take(aggregate: str, table: Table | None, counted: Table | None, price: Price | None) -> bool:
+    """Whether the kernels take this: one row of a node in both tables, and no prices of sums."""
+    if aggregate == "maximum":
+        return counted is None
+    return price is None and (table is None or counted is None or table.row is counted.row)
 
 
 def single_is_enough(w: FloatArray, batch: Batch) -> bool:

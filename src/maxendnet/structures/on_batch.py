@@ -14,6 +14,7 @@ from scipy import sparse
 from maxendnet import _kernels
 from maxendnet.backends.threads import Range, Threads, cut
 from maxendnet.data.batch import Batch
+from maxendnet.data.truth import Kinds, known
 from maxendnet.structures import features as of_cliques
 from maxendnet.structures.base import IntArray, Marginals, Table
 from maxendnet.structures.layout import FloatArray, Layout
@@ -54,6 +55,16 @@ class OnBatch:
         return self.batch.y
 
     @property
+    def row(self) -> IntArray:
+        """The kind of every node: its row in tables of costs."""
+        return self.batch.row
+
+    @cached_property
+    def kinds(self) -> Kinds:
+        """What is known of the true label, for every kind of node."""
+        return known(self.n_labels) if self.batch.kinds is None else self.batch.kinds
+
+    @property
     def weights(self) -> FloatArray:
         return self.batch.weights
 
@@ -66,11 +77,20 @@ class OnBatch:
         """Examples [first, last) as a bound structure of their own."""
         return replace(self, batch=self.batch.take(first, last))
 
+    @cached_property
+    def within_truth(self) -> Any:
+        """The same examples, of which a node may have only labels that may be its true one."""
+        return replace(self, batch=self.batch.within(self.kinds))
+
+    def completed(self: Self, labels: IntArray) -> Self:
+        """The same examples with these labels taken for the true ones."""
+        return replace(self, batch=self.batch.completed(self.kinds, labels))
+
     def with_rows(self, table: Table | None) -> tuple[Batch, FloatArray | None]:
-        """A batch and rows to be added to the scores of nodes, as the kernels take a table: the row goes by ``y``."""
+        """A batch and rows to be added to the scores of nodes, as the kernels take a table."""
         if table is None:
             return self.batch, None
-        return self.batch._replace(y=np.ascontiguousarray(table.row)), np.ascontiguousarray(table.rows)
+        return self.batch._replace(row=np.ascontiguousarray(table.row)), np.ascontiguousarray(table.rows)
 
     # ---- features and scores -------------------------------------------------------------------------------------
 
