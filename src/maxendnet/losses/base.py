@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet.backends.partial import EMPTY, Partial
-from maxendnet.structures.base import Table, excess
+from maxendnet.structures.base import Ask, Table, excess
 
 FloatArray = NDArray[np.float64]
 
@@ -79,7 +79,7 @@ def table_oracle(shard: Any, w: FloatArray, question: TableQuestion) -> Partial:
     What ``added`` has for the true labels is part of the score of the truth.
     """
     added, counted = (Table(rows, shard.y) for rows in question)
-    found = excess(shard, "logsum", w, added, counted=counted, packed=True)
+    found = excess(shard, "logsum", w, added, Ask(counted, packed=True))
     return total(shard, found.values, found.slope, found.counted)
 
 

@@ -11,7 +11,7 @@ from maxendnet.backends.partial import Partial
 from maxendnet.losses.base import FloatArray, LossQuestion, total
 from maxendnet.losses.slack import SLACKS, Slack, SlackPrice
 from maxendnet.piece import Piece
-from maxendnet.structures.base import Table, excess
+from maxendnet.structures.base import Ask, Table, excess
 
 
 @dataclass(eq=False, repr=False)
@@ -101,8 +101,10 @@ class Hinge(Piece):
         C = question.C
         found = excess(
             structure, "maximum", w, Table(self.cost_matrix(structure.n_labels), structure.y),
-            price=None if self.linear_slack else SlackPrice(self.slack, C),
-            gradient=question.gradient, single=question.single, packed=True,
+            Ask(
+                price=None if self.linear_slack else SlackPrice(self.slack, C),
+                gradient=question.gradient, single=question.single, packed=True,
+            ),
         )  # fmt: skip
         values = found.values if self.linear_slack else self.slack_function.value(found.values, C) / C
         return total(structure, values, found.slope, keep_values=question.values)

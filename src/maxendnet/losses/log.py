@@ -10,7 +10,7 @@ import numpy as np
 from maxendnet.backends.partial import Partial
 from maxendnet.losses.base import FloatArray, LossQuestion, total
 from maxendnet.piece import Piece
-from maxendnet.structures.base import excess
+from maxendnet.structures.base import Ask, excess
 
 
 @dataclass(eq=False, repr=False)
@@ -39,5 +39,6 @@ class Log(Piece):
 
     def evaluate(self, structure: Any, w: FloatArray, question: LossQuestion) -> Partial:
         """Log loss of every example and, if asked, the gradient of their weighted sum."""
-        found = excess(structure, "logsum", w, gradient=question.gradient, single=question.single, packed=True)
+        ask = Ask(gradient=question.gradient, single=question.single, packed=True)
+        found = excess(structure, "logsum", w, ask=ask)
         return total(structure, found.values, found.slope, keep_values=question.values)

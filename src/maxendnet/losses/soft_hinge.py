@@ -8,7 +8,7 @@ from typing import Any
 from maxendnet.backends.partial import Partial
 from maxendnet.losses.base import FloatArray, LossQuestion, total
 from maxendnet.losses.hinge import Hinge
-from maxendnet.structures.base import Table, excess
+from maxendnet.structures.base import Ask, Table, excess
 
 
 @dataclass(eq=False, repr=False)
@@ -48,7 +48,6 @@ class SoftHinge(Hinge):
         """Loss of every example and, if asked, the gradient of their weighted sum; its cost is the expected one."""
         T, single = self.temperature, question.single and not self.exact
         cost = Table(self.cost_matrix(structure.n_labels) / T, structure.y)
-        found = excess(
-            structure, "logsum", w / T, cost, counted=cost, gradient=question.gradient, single=single, packed=True
-        )
+        ask = Ask(counted=cost, gradient=question.gradient, single=single, packed=True)
+        found = excess(structure, "logsum", w / T, cost, ask)
         return total(structure, T * found.values, found.slope, T * found.counted, question.values)

@@ -12,7 +12,7 @@ import numpy as np
 from maxendnet import _kernels
 from maxendnet.backends.threads import Threads, each
 from maxendnet.data.batch import Batch
-from maxendnet.structures.base import Excess, IntArray, Marginals, Price, Table, sums
+from maxendnet.structures.base import GRADIENT, Ask, Excess, IntArray, Marginals, Table, sums
 from maxendnet.structures.layout import FloatArray
 from maxendnet.structures.on_batch import OnBatch, kernel_shape
 from maxendnet.structures.padded_blocks import PaddedBlocks
@@ -153,18 +153,7 @@ class BoundChoice(OnBatch):
 
     # ---- sums over examples -------------------------------------------------------------------------------------
 
-    def excess(
-        self,
-        aggregate: str,
-        w: FloatArray,
-        table: Table | None = None,
-        *,
-        counted: Table | None = None,
-        price: Price | None = None,
-        gradient: bool = True,
-        single: bool = False,
-        packed: bool = False,
-    ) -> Excess:
+    def excess(self, aggregate: str, w: FloatArray, table: Table | None = None, ask: Ask = GRADIENT) -> Excess:
         """As `maxendnet.structures.base.excess`: both maxima are taken of gains, so that large scores of the rest
         cancel."""
         batch, gains = self.batch, self.gains(w, table).of_choice
@@ -175,18 +164,18 @@ class BoundChoice(OnBatch):
         # the truth is among all labellings: what is below is rounding
         values = np.maximum(values - sums(truth, self.offsets), 0.0)
         expected = np.zeros(len(values))
-        if not gradient:
+        if not ask.gradient:
             return Excess(values, np.zeros(0), expected)
-        if counted is not None:
-            rows = counted.at_nodes()
+        if ask.counted is not None:
+            rows = ask.counted.at_nodes()
             of_rest = rows[:, self.rest]
             expected = sums(of_rest + (shares * (rows - of_rest[:, None])).sum(axis=1), self.offsets)
         shares[chosen, batch.y[chosen]] -= 1.0
         shares[:, self.rest] = -shares.sum(axis=1)
-        factor = self.sample_weight * (1.0 if price is None else price(values))
+        factor = self.sample_weight * (1.0 if ask.price is None else ask.price(values))
         shares *= np.repeat(factor, np.diff(self.offsets))[:, None]
         slope = self._add_features(batch, shares)
-        return Excess(values, slope if packed else self.unpack(slope), expected)
+        return Excess(values, slope if ask.packed else self.unpack(slope), expected)
 
     def unpack(self, slope: FloatArray) -> FloatArray:
         """A vector that kernels have added up, in the order of the weights."""

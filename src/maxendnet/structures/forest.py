@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from maxendnet import _kernels
 from maxendnet.backends.threads import Range, Threads, cut, each
 from maxendnet.data.batch import Batch
 from maxendnet.structures import features as of_cliques
-from maxendnet.structures.base import Excess, IntArray, Marginals, Price, Table, composed_excess
+from maxendnet.structures.base import GRADIENT, Ask, Excess, IntArray, Marginals, Table, composed_excess
 from maxendnet.structures.layout import FloatArray, Layout
 from maxendnet.structures.on_batch import OnBatch
 from maxendnet.structures.padded_blocks import PaddedBlocks
@@ -155,40 +155,26 @@ class BoundForest(OnBatch):
 
     # ---- sums over examples -------------------------------------------------------------------------------------
 
-    def excess(
-        self,
-        aggregate: str,
-        w: FloatArray,
-        table: Table | None = None,
-        *,
-        counted: Table | None = None,
-        price: Price | None = None,
-        gradient: bool = True,
-        single: bool = False,
-        packed: bool = False,
-    ) -> Excess:
+    def excess(self, aggregate: str, w: FloatArray, table: Table | None = None, ask: Ask = GRADIENT) -> Excess:
         """As `maxendnet.structures.base.excess`, without ever holding the marginals of all examples.
 
-        The rows of both tables must go by the true labels. With ``packed`` the slope stays as the kernels leave it,
-        see `unpack`.
+        The rows of both tables must go by the true labels. Where it may stay packed, the slope is as the kernels
+        leave it, see `unpack`.
         """
-        if (counted if aggregate == "maximum" else price) is not None:  # which no kernel takes
-            found = composed_excess(self, aggregate, w, table, counted=counted, price=price, gradient=gradient)
-            return found._replace(slope=pad(self.layout, found.slope)) if packed and gradient else found
+        if (ask.counted if aggregate == "maximum" else ask.price) is not None:  # which no kernel takes
+            found = composed_excess(self, aggregate, w, table, ask)
+            return found._replace(slope=pad(self.layout, found.slope)) if ask.packed and ask.gradient else found
         evaluate = self._hardest if aggregate == "maximum" else self._softly
-        single = (
-            single and single_is_enough(w, self.batch) and (table is None or np.abs(table.rows).max(initial=0) < 1e5)
-        )
-        found = evaluate(w, table, counted, price, gradient, single)
-        return found if packed or not gradient else found._replace(slope=self.unpack(found.slope))
+        small = table is None or np.abs(table.rows).max(initial=0) < 1e5
+        found = evaluate(w, table, ask, ask.single and small and single_is_enough(w, self.batch))
+        return found if ask.packed or not ask.gradient else found._replace(slope=self.unpack(found.slope))
 
     def unpack(self, slope: FloatArray) -> FloatArray:
         """A vector that kernels have added up, in the order of the weights."""
         return unpad(self.layout, slope)
 
-    def _hardest(
-        self, w: FloatArray, table: Table | None, counted: Table | None, price: Any, gradient: bool, single: bool
-    ) -> Excess:
+    def _hardest(self, w: FloatArray, table: Table | None, ask: Ask, single: bool) -> Excess:
+        gradient, price = ask.gradient, ask.price
         dtype = np.float32 if single else np.float64
         rows = np.zeros((self.n_labels, self.n_labels)) if table is None else table.rows
         weights, padded = for_search(self.layout, w, dtype), pad_rows(self.layout, rows, dtype)
@@ -203,15 +189,13 @@ class BoundForest(OnBatch):
         )
         return Excess(values, slope, np.zeros(len(values)))
 
-    def _softly(
-        self, w: FloatArray, table: Table | None, counted: Table | None, price: Any, gradient: bool, single: bool
-    ) -> Excess:
-        layout, batch = self.layout, self.batch
+    def _softly(self, w: FloatArray, table: Table | None, ask: Ask, single: bool) -> Excess:
+        layout, batch, gradient = self.layout, self.batch, ask.gradient
         single = single and self.longest <= LONGEST_IN_SINGLE
         dtype = np.float32 if single and sum_mode(layout, batch, w, np.float32, centred=True) == SCALED else np.float64
         mode = SCALED if dtype is np.float32 else sum_mode(layout, batch, w, dtype, centred=True)
         weights = for_search(layout, w, dtype)
-        added, expected = (None if t is None else pad_rows(layout, t.rows, dtype) for t in (table, counted))
+        added, expected = (None if t is None else pad_rows(layout, t.rows, dtype) for t in (table, ask.counted))
         values, costs = np.zeros(len(self.sample_weight)), np.zeros(len(self.sample_weight))
         slope = np.zeros(padded_size(layout) if gradient else 0)
         groups = self.groups
@@ -222,7 +206,7 @@ class BoundForest(OnBatch):
             ),
             groups.ranges,
         )  # fmt: skip
-        return Excess(values, slope, np.zeros(len(values)) if counted is None or not gradient else costs)
+        return Excess(values, slope, np.zeros(len(values)) if ask.counted is None or not gradient else costs)
 
     @cached_property
     def groups(self) -> Groups:

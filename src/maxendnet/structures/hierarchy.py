@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from maxendnet import _kernels
 from maxendnet.backends.threads import Threads, each
-from maxendnet.structures.base import Excess, IntArray, Marginals, Price, Table, composed_excess
+from maxendnet.structures.base import GRADIENT, Ask, Excess, IntArray, Marginals, Table, composed_excess
 from maxendnet.structures.forest import uniform_curvature
 from maxendnet.structures.k_best import k_best
 from maxendnet.structures.layout import FloatArray
@@ -147,21 +147,11 @@ class BoundHierarchy(OnBatch):
 
     # ---- sums over examples -------------------------------------------------------------------------------------
 
-    def excess(
-        self,
-        aggregate: str,
-        w: FloatArray,
-        table: Table | None = None,
-        *,
-        counted: Table | None = None,
-        price: Price | None = None,
-        gradient: bool = True,
-        single: bool = False,
-        packed: bool = False,
-    ) -> Excess:
+    def excess(self, aggregate: str, w: FloatArray, table: Table | None = None, ask: Ask = GRADIENT) -> Excess:
         """As `maxendnet.structures.base.excess`; the rows of both tables must go by the true labels."""
+        counted, price, gradient = ask.counted, ask.price, ask.gradient
         if (counted if aggregate == "maximum" else price) is not None:  # which no kernel takes
-            return composed_excess(self, aggregate, w, table, counted=counted, price=price, gradient=gradient)
+            return composed_excess(self, aggregate, w, table, ask)
         values, costs = np.zeros(len(self.sample_weight)), np.zeros(len(self.sample_weight))
         slope = np.zeros(self.layout.n_weights if gradient else 0)
         added = slope if gradient else None
