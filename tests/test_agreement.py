@@ -46,7 +46,7 @@ from maxendnet.structures.competing import BoundChoice
 
 TOL = 1e-6
 MAX_PASSES = 5000
-# How far cvxpy's optimum may be off, relative: it is asked for 1e-10.
+# How far cvxpy's optimum may be off, relative: it is asked for 1e-10, and refused if it is worse than 5e-9.
 SLACK = 1e-8
 
 
@@ -61,7 +61,7 @@ def chains():
 
 
 def trees():
-    """Two edge types, an edge feature, edges in both directions, an isolated node, example weights."""
+    """Two edge types, an edge feature, edges in both directions, an isolated node, sample weights."""
     rng = np.random.default_rng(11)
     edges = [[(0, 1), (0, 2), (3, 0)], [(2, 1), (1, 0)], [(0, 1)], [(1, 2)], [(0, 1), (1, 2), (1, 3)], [(1, 0)]]
     edges += [[(0, 1), (2, 1)], [(1, 0), (1, 2)]]
@@ -72,7 +72,7 @@ def trees():
         edges=edges,
         edge_types=[rng.integers(2, size=len(e)) for e in edges],
         edge_features=[rng.normal(size=(len(e), 1)) for e in edges],
-        weights=[1.0, 2.0, 0.5, 0.0, 1.5, 1.0, 1.0, 1.0],
+        sample_weight=[1.0, 2.0, 0.5, 0.0, 1.5, 1.0, 1.0, 1.0],
     )
 
 
@@ -84,7 +84,7 @@ def isolated():
 
 
 def restricted():
-    """Allowed labels, features of pairs of node and label, example weights."""
+    """Allowed labels, features of pairs of node and label, sample weights."""
     rng = np.random.default_rng(1)
     X = [rng.normal(size=(n, 1)) for n in (3, 3, 3, 2, 3, 3, 3, 3)]
     y = [rng.integers(3, size=len(x)) for x in X]
@@ -94,12 +94,12 @@ def restricted():
         allowed=[np.eye(3, dtype=bool)[labels] | (rng.random((len(labels), 3)) < 0.6) for labels in y],
         label_features=[rng.normal(size=(len(labels), 3, 1)) for labels in y],
         labels=[0, 1, 2],
-        weights=[1.0, 2.0, 1.0, 0.5, 1.0, 1.0, 1.0, 1.0],
+        sample_weight=[1.0, 2.0, 1.0, 0.5, 1.0, 1.0, 1.0, 1.0],
     )
 
 
 def hierarchy():
-    """Siblings given their parent, a forbidden pair (a child of 0 is 0), two edge types, a tied feature, weights."""
+    """Siblings given their parent, a forbidden pair (a child of 0 is 0), two edge types, a label feature, weights."""
     rng = np.random.default_rng(54)
     edges = [[(0, 1), (0, 2)], [(0, 1), (0, 2)], [(0, 2), (0, 1), (2, 3)], [(0, 1), (0, 2), (0, 3)]] * 3
     X = [rng.normal(size=(len(e) + 1, 1)) for e in edges]
@@ -116,7 +116,7 @@ def hierarchy():
         edge_types=[rng.integers(2, size=len(e)) for e in edges],
         label_features=[rng.normal(size=(len(x), 2, 1)) for x in X],
         labels=[0, 1],
-        weights=[1.0, 2.0, 0.5, 1.0] * 3,
+        sample_weight=[1.0, 2.0, 0.5, 1.0] * 3,
     )
 
 
@@ -130,7 +130,7 @@ def choices():
     ]  # fmt: skip
     return Examples.build(
         [rng.normal(size=(len(some), 2)) for some in y], y, labels=["-", "a", "b"], allowed=allowed,
-        weights=[1.0, 2.0, 0.5, 1.0, 1.0, 0.3] * 2,
+        sample_weight=[1.0, 2.0, 0.5, 1.0, 1.0, 0.3] * 2,
     )  # fmt: skip
 
 
@@ -188,7 +188,7 @@ def differences(problem):
             [brute_force.hierarchy_feature_vector(batch, i, y, **sizes, siblings=siblings) for y in labellings]
         )
         cost = np.array([brute_force.labelling_cost(truth, y, problem.cost) for y in labellings])
-        yield f[0] - f[1:], cost[1:], batch.weights[i]
+        yield f[0] - f[1:], cost[1:], batch.sample_weight[i]
 
 
 def primal_optimum(problem, penalty, constraints=()):
@@ -256,7 +256,6 @@ def cumulant(prior, eta):
         return prior.radius * cp.norm_inf(eta)
     if isinstance(prior, Uniform):
         # The integral, by Gauss-Legendre: with 16 points exact to rounding up to a eta = 10, and here it is at most 3.
-        # With 40 the weights are so small that Clarabel may call its answer inaccurate.
         at, share = np.polynomial.legendre.leggauss(16)
         terms = [np.log(s / 2) + prior.a * x * eta for x, s in zip(at, share)]
         return cp.sum(cp.log_sum_exp(cp.vstack(terms), axis=0))
@@ -266,9 +265,14 @@ def cumulant(prior, eta):
 
 
 def solved(objective, constraints):
+    """The optimal value to 5e-9 at least: how many of the digits it is asked for Clarabel finds, rounding decides."""
     problem = cp.Problem(objective, constraints)
-    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
-    assert problem.status == "optimal"
+    asked = {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
+    least = {f"reduced_{name}": 50 * tol for name, tol in asked.items()}  # with less the status is an error
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Solution may be inaccurate")
+        problem.solve(solver=cp.CLARABEL, **asked, **least)
+    assert problem.status in ("optimal", "optimal_inaccurate")
     return problem.value
 
 
@@ -322,7 +326,7 @@ OTHERS = {
 }
 
 
-# the penalty of the hinge need not be linear; trees have example weights, one of them 0
+# the penalty of the hinge need not be linear; trees have sample weights, one of them 0
 SLACKS = {
     f"{type(prior).__name__} {slack} slack": MaxEnDNet(prior, Hinge(slack=slack), C=C)
     for prior in (Gaussian(variance=1.5, mean=0.1), Laplace(lam=1.5), SpikeSlab(p=0.3, v=2.0), L1Ball(radius=1.5))

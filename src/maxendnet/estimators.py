@@ -74,8 +74,11 @@ class M3N(MarkovNetwork):
     ----------
     C : float, default=1.0
         Weight of the loss.
-    cost : ndarray of shape (n_labels, n_labels) or None, default=None
-        ``cost[true, predicted]`` of a node; None is Hamming.
+    cost : ndarray of shape (n_labels, n_labels), dict or None, default=None
+        ``cost[true, predicted]`` of a node, or a dict ``{(true, predicted): cost}`` in which pairs that are not there
+        cost 1; None is Hamming.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the costs by true label.
     completion : {"best", "average"}, default="best"
         What stands for labels that are not known: the best labelling that agrees with what is known, or an average
         over all of them; see `Hinge`.
@@ -88,17 +91,19 @@ class M3N(MarkovNetwork):
     [['a', 'b'], ['b']]
     """
 
-    def __init__(self, C=1.0, cost=None, completion="best", structure="chain", solver=None, tol=1e-3, max_passes=1000,
-                 n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+    def __init__(self, C=1.0, cost=None, class_weight=None, completion="best", structure="chain", solver=None, tol=1e-3,
+                 max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None,
+                 callback=None):  # fmt: skip
         self.C = C
         self.cost = cost
+        self.class_weight = class_weight
         self.completion = completion
         self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
 
     def compose(self):
         return (
             Gaussian(),
-            Hinge(self.cost, completion=self.completion),
+            Hinge(self.cost, completion=self.completion, class_weight=self.class_weight),
             positive("C", self.C, CLOSER, LARGEST_WEIGHT),
             solvers.BlockFrankWolfe(),
         )
@@ -123,8 +128,11 @@ class LapMEDN(MarkovNetwork):
         For the variational method: number of Gaussian problems solved, 3 in the paper; None is to convergence.
         Under this method ``max_passes``, ``n_passes_`` and the first column of the trace count Gaussian problems, and
         ``solver`` is the one for these.
-    cost : ndarray of shape (n_labels, n_labels) or None, default=None
-        ``cost[true, predicted]`` of a node; None is Hamming.
+    cost : ndarray of shape (n_labels, n_labels), dict or None, default=None
+        ``cost[true, predicted]`` of a node, or a dict ``{(true, predicted): cost}`` in which pairs that are not there
+        cost 1; None is Hamming.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the costs by true label.
     completion : {"best", "average"}, default="best"
         What stands for labels that are not known: the best labelling that agrees with what is known, or an average
         over all of them; see `Hinge`.
@@ -140,7 +148,7 @@ class LapMEDN(MarkovNetwork):
     'exact'
     """
 
-    def __init__(self, C=1.0, lam=1.0, method="exact", iterations=None, cost=None, completion="best",
+    def __init__(self, C=1.0, lam=1.0, method="exact", iterations=None, cost=None, class_weight=None, completion="best",
                  structure="chain", solver=None, tol=1e-3, max_passes=1000, n_jobs=None, warm_start=False,
                  random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self.C = C
@@ -148,6 +156,7 @@ class LapMEDN(MarkovNetwork):
         self.method = method
         self.iterations = iterations
         self.cost = cost
+        self.class_weight = class_weight
         self.completion = completion
         self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
 
@@ -156,7 +165,7 @@ class LapMEDN(MarkovNetwork):
             positive("lam", self.lam, "a larger lam is a sparser prior."),
             positive("C", self.C, CLOSER, LARGEST_WEIGHT),
         )
-        loss = Hinge(self.cost, completion=self.completion)
+        loss = Hinge(self.cost, completion=self.completion, class_weight=self.class_weight)
         if self.method == "exact":
             return Laplace(lam), loss, C, solvers.BlockFrankWolfe()
         if self.method != "variational":
@@ -166,7 +175,7 @@ class LapMEDN(MarkovNetwork):
         # the algorithm's fixed point is the exact model with four times lam and twice C
         return (
             Laplace(4 * lam),
-            Hinge(self.cost, completion=self.completion),
+            Hinge(self.cost, completion=self.completion, class_weight=self.class_weight),
             2 * C,
             solvers.Variational(self.iterations),
         )
@@ -187,7 +196,10 @@ class LapMEDN(MarkovNetwork):
             row._replace(primal=self._halved(problem, row.primal), dual=self._halved(problem, row.dual))
             for row in result.trace
         ]
-        return replace(model, report=model.report._replace(trace=trace))
+        report = model.report._replace(trace=trace)
+        if np.isnan(report.gap):  # the objective is that of all rounds
+            report = report._replace(objective=trace[-1].primal)
+        return replace(model, report=report)
 
     def _halved(self, problem, value: float) -> float:
         """A value of the exact problem with four times lam and twice C, in the terms of the algorithm's objective."""
@@ -222,8 +234,11 @@ class L1M3N(MarkovNetwork):
         Weight of the loss.
     radius : float or None, default=None
         Size of the L1 ball; None is the penalty form.
-    cost : ndarray of shape (n_labels, n_labels) or None, default=None
-        ``cost[true, predicted]`` of a node; None is Hamming.
+    cost : ndarray of shape (n_labels, n_labels), dict or None, default=None
+        ``cost[true, predicted]`` of a node, or a dict ``{(true, predicted): cost}`` in which pairs that are not there
+        cost 1; None is Hamming.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the costs by true label.
     completion : {"best", "average"}, default="best"
         What stands for labels that are not known: the best labelling that agrees with what is known, or an average
         over all of them; see `Hinge`.
@@ -236,12 +251,13 @@ class L1M3N(MarkovNetwork):
     [['a', 'b'], ['b']]
     """
 
-    def __init__(self, C=1.0, radius=None, cost=None, completion="best", structure="chain", solver=None, tol=1e-3,
-                 max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None,
-                 callback=None):  # fmt: skip
+    def __init__(self, C=1.0, radius=None, cost=None, class_weight=None, completion="best", structure="chain",
+                 solver=None, tol=1e-3, max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0,
+                 backend=None, callback=None):  # fmt: skip
         self.C = C
         self.radius = radius
         self.cost = cost
+        self.class_weight = class_weight
         self.completion = completion
         self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
 
@@ -250,7 +266,7 @@ class L1M3N(MarkovNetwork):
         prior = L1Ball(positive("radius", self.radius, "None is the penalty form.")) if ball else L1(0.5)
         return (
             prior,
-            Hinge(self.cost, completion=self.completion),
+            Hinge(self.cost, completion=self.completion, class_weight=self.class_weight),
             positive("C", self.C, CLOSER, LARGEST_WEIGHT),
             solvers.ProximalPoint(),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxendnet import solvers
 from maxendnet.backends import Backend, Threads, one_blas_thread
+from maxendnet.data.annotations import read_node_weight
 from maxendnet.data.examples import Examples, as_examples, distinct_labels
+from maxendnet.data.truth import known_nodes
 from maxendnet.losses import Hinge
 from maxendnet.models.fitted import FitReport, FittedModel
 from maxendnet.posterior import PointEstimate, Posterior
@@ -39,8 +42,8 @@ COMMON = """\
     n_jobs : int or None, default=None
         Threads for passes over all examples; None is 1, -1 all processors. The result is the same for any number.
     warm_start : bool, default=False
-        Start from the last fit of this estimator: for a margin model where the examples, their weights and the cost
-        are the same, for a likelihood model where the problem has the same shape.
+        Start from the last fit of this estimator: for a margin model where the examples, their sample weights and
+        the cost are the same, for a likelihood model where the problem has the same shape.
     random_state : int, Generator or None, default=None
         For the order in which examples are visited.
     verbose : int, default=0
@@ -61,7 +64,7 @@ COMMON = """\
     intercept_, start_, end_ : ndarray of shape (n_labels,)
         With the options ``bias`` and ``ends`` of the structure; zero otherwise.
     edge_coef_ : ndarray of shape (n_edge_features, n_labels, n_labels)
-    tied_coef_ : ndarray of shape (n_tied,)
+    label_coef_ : ndarray of shape (n_label_features,)
     classes_ : ndarray of shape (n_labels,)
     model_ : FittedModel
         Weights, structure, labels and posterior in one object.
@@ -166,7 +169,7 @@ class MarkovNetwork(BaseEstimator):
 
     # ---- learning -----------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MarkovNetwork:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, node_weight: Any = None) -> MarkovNetwork:
         """Learn from labelled examples.
 
         Parameters
@@ -179,9 +182,14 @@ class MarkovNetwork(BaseEstimator):
             the true one.
         sample_weight : array-like of shape (n_examples,), optional
             Multiplies the loss of an example.
+        node_weight : list of arrays of shape (n_nodes,), optional
+            For margin models: multiplies the costs of a node.
         """
         rng = self._check_settings()
         examples = self._read(X, y, sample_weight)
+        if node_weight is not None:
+            weights = read_node_weight(node_weight, examples.offsets, examples.flat)
+            examples = replace(examples, node_weight=weights)
         classes = distinct_labels(np.asarray(examples.y))
         if not len(classes):
             raise ValueError("All labels of y are UNKNOWN; there must be some that are known, or sets of labels.")
@@ -213,7 +221,7 @@ class MarkovNetwork(BaseEstimator):
         return generator(self.random_state)
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Examples:
-        examples = as_examples(X, y, weights=sample_weight, estimator=type(self).__name__, needs_y=True)
+        examples = as_examples(X, y, sample_weight=sample_weight, estimator=type(self).__name__, needs_y=True)
         if examples.n_nodes == 0:
             raise ValueError(f"X has {len(examples)} examples but no node at all; there is nothing to learn from.")
         return examples
@@ -223,6 +231,13 @@ class MarkovNetwork(BaseEstimator):
         prior, loss, C, default = self.compose()
         structure = as_structure(self.structure)
         structure.check()
+        if hasattr(loss, "for_labels"):
+            loss = loss.for_labels(classes, examples.y)
+        elif examples.node_weight is not None:
+            raise ValueError(
+                f"node_weight is a factor of the costs of nodes, and {type(self).__name__} has no costs; give "
+                "sample_weight, or take a margin model such as M3N."
+            )
         return Problem.pose(structure.bind(examples, classes), loss, prior, C, self._backend()), default
 
     def _backend(self) -> Any:
@@ -235,7 +250,7 @@ class MarkovNetwork(BaseEstimator):
     def _warm_state(self, solver: Solver, problem: Problem) -> Any:
         """The last state of the same solver, where it is of use: on a problem of the same shape.
 
-        Dual variables belong to labellings of certain examples, with their weights and costs. Taken for those of
+        Dual variables belong to labellings of certain examples, with their sample weights and costs. Taken for those of
         others they would certify what is not true.
         """
         kind, state, fingerprint = self.warm_state or (None, None, None)
@@ -300,38 +315,53 @@ class MarkovNetwork(BaseEstimator):
 
     # ---- prediction ---------------------------------------------------------------------------------------------
 
-    def _prepare(self, X: Any) -> tuple[Examples, Any]:
-        """The examples, and the structure bound to them."""
+    def _prepare(self, X: Any, given: Any = None) -> tuple[Examples, Any]:
+        """The examples, and the structure bound to them; limited to labellings that agree with ``given``."""
         check_is_fitted(self, "model_")
         changed = self.changed_structure()
         if changed:
             raise ValueError(changed)
         examples = self.model_.read(X)
-        return examples, self.model_.bind(examples)
+        return examples, self.model_.bind(examples, given)
 
-    def predict(self, X: Any) -> Any:
-        """The best labelling of every example: a list of labels for each (one array if X is a 2-D array)."""
-        examples, bound = self._prepare(X)
+    def predict(self, X: Any, given: Any = None) -> Any:
+        """The best labelling of every example: a list of labels for each (one array if X is a 2-D array).
+
+        Parameters
+        ----------
+        X : list of examples, or Examples
+        given : list of label sequences, optional
+            What is known of the labels: for every node a label, a set of labels, or `UNKNOWN`. Only labellings that
+            agree with it are predicted. All other methods for predictions take it too.
+
+        Examples
+        --------
+        >>> from maxendnet import L2CRF, UNKNOWN
+        >>> model = L2CRF().fit([[[1.0], [0.0]], [[1.0], [0.0]]], [["a", "b"], ["a", "b"]])
+        >>> model.predict([[[1.0], [0.0]]], given=[["b", UNKNOWN]])
+        [['b', 'b']]
+        """
+        examples, bound = self._prepare(X, given)
         return self.model_.labellings(examples, decode(bound, self.model_.weights, self._backend()))
 
-    def predict_marginals(self, X: Any) -> Any:
+    def predict_marginals(self, X: Any, given: Any = None) -> Any:
         """Probability of every label at every node: a list of arrays of shape (n_nodes, n_labels).
 
         For likelihood models these are the model's probabilities. For margin models they are made from the scores in
         the same way, are not calibrated, and serve for ranking.
         """
-        examples, bound = self._prepare(X)
+        examples, bound = self._prepare(X, given)
         return examples.split(bound.logsum(self.model_.weights, backend=self._backend())[1].node)
 
-    def predict_max_marginals(self, X: Any) -> Any:
+    def predict_max_marginals(self, X: Any, given: Any = None) -> Any:
         """Score of the best labelling with each label at each node: a list of arrays of shape (n_nodes, n_labels)."""
-        examples, bound = self._prepare(X)
+        examples, bound = self._prepare(X, given)
         return examples.split(offered(bound, "max_marginals")(self.model_.weights, backend=self._backend()))
 
-    def predict_top(self, X: Any, k: int = 5) -> list[list[tuple[float, list[Any]]]]:
+    def predict_top(self, X: Any, k: int = 5, given: Any = None) -> list[list[tuple[float, list[Any]]]]:
         """The k best labellings of every example, best first, as pairs (score, labels); fewer where fewer exist."""
         require_count("k", k)
-        examples, bound = self._prepare(X)
+        examples, bound = self._prepare(X, given)
         longest, n_labels = int(np.diff(bound.offsets).max(initial=0)), len(self.classes_)
         k = min(int(k), n_labels ** min(longest, 64))  # there are no more labellings than that
         require_room("k", k, examples.n_nodes + len(examples) + longest * n_labels)
@@ -342,31 +372,33 @@ class MarkovNetwork(BaseEstimator):
             for i, row in enumerate(values)
         ]
 
-    def sample(self, X: Any, n: int = 1, random_state: Any = None) -> list[Any]:
+    def sample(self, X: Any, n: int = 1, random_state: Any = None, given: Any = None) -> list[Any]:
         """Draw n labellings of every example from p(y|x): a list of n predictions as `predict` gives them."""
         require_count("n", n)
-        examples, bound = self._prepare(X)
+        examples, bound = self._prepare(X, given)
         require_room("n", int(n), examples.n_nodes)
         drawn = offered(bound, "sample")(self.model_.weights, int(n), generator(random_state), backend=self._backend())
         return [self.model_.labellings(examples, labels) for labels in drawn]
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
+    def decision_function(self, X: Any, given: Any = None) -> NDArray[np.float64]:
         """Score of the best labelling, shape (n_examples,)."""
-        _, bound = self._prepare(X)
+        _, bound = self._prepare(X, given)
         return bound.maximum(self.model_.weights, backend=self._backend())[0]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Share of nodes labelled right; with ``sample_weight``, nodes count as much as their example."""
+        """Share of nodes labelled right, of those whose label is known; with ``sample_weight``, nodes count as much as
+        their example."""
         check_is_fitted(self, "model_")
         truth = self.model_.read(X, y, sample_weight)
         if truth.y is None:
             raise ValueError("score needs the true labels: give y.")
         _, bound = self._prepare(truth)
         predicted = self.classes_[decode(bound, self.model_.weights, self._backend())]
-        right = np.fromiter((p == t for p, t in zip(predicted, truth.y)), dtype=bool, count=len(truth.y))
-        if truth.weights is None:
+        known = known_nodes(truth.y)
+        right = np.fromiter((p == t for p, t in zip(predicted[known], truth.y[known])), dtype=bool, count=known.sum())
+        if truth.sample_weight is None:
             return float(right.mean()) if len(right) else float("nan")
-        return float(np.average(right, weights=np.repeat(truth.weights, np.diff(truth.offsets))))
+        return float(np.average(right, weights=np.repeat(truth.sample_weight, np.diff(truth.offsets))[known]))
 
     @property
     def feature_names_in_(self) -> NDArray:

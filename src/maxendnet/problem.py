@@ -79,7 +79,7 @@ class Problem:
 
     @property
     def n_examples(self) -> int:
-        return len(self.structure.weights)
+        return len(self.structure.sample_weight)
 
     @property
     def n_weights(self) -> int:
@@ -213,10 +213,14 @@ class Problem:
         return scale * (structure.curvature() if hasattr(structure, "curvature") else np.ones(self.n_weights))
 
     def first_weights(self, seed: Any = None) -> FloatArray:
-        """Where a solver of the primal begins: at zero, unless the structure is symmetric there."""
-        if not hasattr(self.structure, "first_weights"):
+        """Where a solver of the primal begins: at zero.
+
+        Where no label at all is known, only sets of them, labels may be alike there, and no step would tell them apart:
+        then at random.
+        """
+        if self.kinds.some_known:
             return np.zeros(self.n_weights)
-        return self.structure.first_weights(np.random.default_rng(seed))
+        return np.random.default_rng(seed).normal(0.0, 0.1, self.n_weights)
 
     def primal(self, w: FloatArray) -> float:
         """The objective at w."""
@@ -246,8 +250,8 @@ class Problem:
         The dual of a hinge model is ``max sum alpha l - phi(eta) - slack_price``; where the slack is linear the price
         is 0 up to ``C u_i`` and infinite beyond. An example of weight 0 has no dual weight.
         """
-        some = self.structure.weights > 0
-        u = self.structure.weights[some]
+        some = self.structure.sample_weight > 0
+        u = self.structure.sample_weight[some]
         return float(u @ self.hinge.slack_function.conjugate(alpha[some] / u, self.C))
 
     @cached_property

@@ -33,7 +33,7 @@ def rest_of(batch: Batch, examples: Examples, classes: NDArray, given: Any = Non
                 f"rest is {given!r}, and no node of y has this label; it is the one of all nodes but the chosen one."
             )
         check_rest(batch, examples, found[0])
-        _check_one_choice(batch, examples, classes, found[0])
+        check_one_choice(batch, examples, classes, found[0])
         return found[0]
     if not everywhere.any():
         raise ValueError(
@@ -56,11 +56,11 @@ def rest_of(batch: Batch, examples: Examples, classes: NDArray, given: Any = Non
             f"Choice() cannot tell which label is that of nodes that are not chosen: {one!r} and {other!r} "
             f"are equally frequent. Say it, for instance Choice(rest={one!r})."
         )
-    _check_one_choice(batch, examples, classes, int(best[0]))
+    check_one_choice(batch, examples, classes, int(best[0]))
     return int(best[0])
 
 
-def _check_one_choice(batch: Batch, examples: Examples, classes: NDArray, rest: int) -> None:
+def check_one_choice(batch: Batch, examples: Examples, classes: NDArray, rest: int) -> None:
     """Refuse an example in which two nodes have another label than the rest."""
     chosen = np.flatnonzero((batch.kinds or known(len(classes))).sets[batch.row, rest] == 0)
     owner = np.searchsorted(batch.offsets, chosen, side="right") - 1

@@ -34,6 +34,11 @@ class Kinds(NamedTuple):
         return bool(same and self.all_known and (self.weight == 1).all())
 
     @property
+    def some_known(self) -> bool:
+        """Whether some set has one label."""
+        return bool((self.sets.sum(axis=1) == 1).any())
+
+    @property
     def all_known(self) -> bool:
         """Whether every set has one label."""
         return bool((self.sets.sum(axis=1) == 1).all())
@@ -142,32 +147,17 @@ def possible_labels(y: Iterable[Hashable]) -> list[Any]:
     return list(found)
 
 
-def is_partial(y: Array) -> bool:
-    """Whether some label is unknown or a set.
-
-    Examples
-    --------
-    >>> is_partial(np.array(["a", "b"])), is_partial(np.array(["a", UNKNOWN], dtype=object))
-    (False, True)
-    """
-    return y.dtype == object and any(v is UNKNOWN or isinstance(v, frozenset) for v in dict.fromkeys(y.tolist()))
-
-
 def known_nodes(y: Array) -> BoolArray:
     """Which labels are known.
 
     Examples
     --------
-    >>> known_nodes(np.array(["a", UNKNOWN, frozenset(["a", "b"]), frozenset(["a"])], dtype=object)).tolist()
-    [True, False, False, True]
+    >>> known_nodes(np.array(["a", UNKNOWN, frozenset(["a", "b"])], dtype=object)).tolist()
+    [True, False, False]
     """
     if y.dtype != object:
         return np.ones(len(y), dtype=bool)
-    return np.fromiter(
-        (v is not UNKNOWN and not (isinstance(v, frozenset) and len(v) != 1) for v in y.tolist()),
-        dtype=bool,
-        count=len(y),
-    )
+    return np.fromiter((v is not UNKNOWN and not isinstance(v, frozenset) for v in y.tolist()), bool, count=len(y))
 
 
 def _codes(

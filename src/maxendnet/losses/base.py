@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet.backends.partial import EMPTY, Partial
-from maxendnet.structures.base import Table, excess, row_of
+from maxendnet.structures.base import Ask, Table, excess, row_of
 
 FloatArray = NDArray[np.float64]
 
@@ -85,13 +85,13 @@ def table_oracle(shard: Any, w: FloatArray, question: TableQuestion) -> Partial:
     """
     row = row_of(shard)
     added, counted = (Table(rows, row) for rows in question)
-    found = excess(shard, "logsum", w, added, counted=counted, packed=True)
+    found = excess(shard, "logsum", w, added, Ask(counted, packed=True))
     return total(shard, found.values, found.slope, found.counted)
 
 
 def inside_oracle(shard: Any, w: FloatArray, gradient: bool) -> Partial:
     """``logsum over labellings that agree with the truth - score(the labelling taken for it)``, and its gradient."""
-    found = excess(shard.within_truth, "logsum", w, gradient=gradient, packed=True)
+    found = excess(shard.within_truth, "logsum", w, ask=Ask(gradient=gradient, packed=True))
     return total(shard, found.values, found.slope)
 
 
@@ -103,6 +103,6 @@ def total(
     keep_values: bool = False,
 ) -> Partial:
     """Values, costs and slope of the examples of a structure as a contribution to a sum."""
-    weights = structure.weights
-    cost = 0.0 if costs is None else float(costs @ weights)
-    return Partial(float(values @ weights), slope, cost, values if keep_values else EMPTY)
+    factor = structure.sample_weight
+    cost = 0.0 if costs is None else float(costs @ factor)
+    return Partial(float(values @ factor), slope, cost, values if keep_values else EMPTY)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from maxendnet.backends.partial import Partial
 from maxendnet.losses.base import FloatArray, LossQuestion, total
-from maxendnet.losses.costs import cost_rows
+from maxendnet.losses.costs import class_weights, cost_rows, named_costs
 from maxendnet.losses.slack import SLACKS, Slack, SlackPrice
 from maxendnet.piece import Piece
 from maxendnet.priors.base import is_number
-from maxendnet.structures.base import Table, excess, kinds_of, row_of
+from maxendnet.structures.base import Ask, Table, excess, kinds_of, row_of
 
 
 @dataclass(eq=False, repr=False)
@@ -25,14 +25,18 @@ class Hinge(Piece):
 
     Parameters
     ----------
-    cost : ndarray of shape (n_labels, n_labels) or None, default=None
+    cost : ndarray of shape (n_labels, n_labels), dict or None, default=None
         ``cost[true, predicted]`` of one node, in the order of the sorted labels; zero on the diagonal, not negative.
-        Costs add up over nodes. None is Hamming: every wrong node costs 1.
+        A dict has pairs of labels ``(true, predicted)`` and their costs; pairs that it does not have cost 1. Costs add
+        up over nodes. None is Hamming: every wrong node costs 1.
     slack : {"linear", "squared", "kl"}, default="linear"
         ``U(h)`` is ``C h``, ``C/2 h^2``, or the KL slack of maximum entropy discrimination: the slack has an
         exponential prior with rate C, and a mean slack of h costs the least divergence from it,
         ``C h - 1 - log(C h)`` if ``h > 1/C`` and else 0.
 
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the costs by true label; labels that a dict does not have keep 1. "balanced" is
+        ``n_nodes / (n_labels * count)``, as in scikit-learn, of the nodes whose label is known.
     completion : {"best", "average"}, default="best"
         Where labels are not known: which of the labellings that agree with what is known stands for the truth. "best"
         is the one of the highest score. "average" is a soft maximum,
@@ -54,6 +58,7 @@ class Hinge(Piece):
     slack: str = "linear"
     completion: str = "best"
     temperature: float = 1.0
+    class_weight: Any = None
     smooth = False
     convex = True
     """Above the score of the labelling that is taken for the true one; `ConcaveConvex` takes one after the other."""
@@ -90,6 +95,21 @@ class Hinge(Piece):
     def slack_function(self) -> Slack:
         """``U``, its derivative and its conjugate."""
         return SLACKS[self.slack]
+
+    def for_labels(self, classes: Any, y: Any) -> Hinge:
+        """The same loss with costs as a matrix, where they were given by names of labels.
+
+        Parameters
+        ----------
+        classes : ndarray of shape (n_labels,)
+        y : ndarray of shape (n_nodes,)
+            The labels, which "balanced" counts.
+        """
+        if self.class_weight is None and not isinstance(self.cost, dict):
+            return self
+        cost = named_costs(self.cost, classes) if isinstance(self.cost, dict) else self.cost
+        matrix = replace(self, cost=cost, class_weight=None).cost_matrix(len(classes))
+        return replace(self, cost=matrix * class_weights(self.class_weight, classes, y)[:, None], class_weight=None)
 
     def cost_matrix(self, n_labels: int) -> FloatArray:
         """The label costs; Hamming unless others were given."""
@@ -141,8 +161,10 @@ class Hinge(Piece):
         C = question.C
         found = excess(
             structure, "maximum", w, self.cost_table(structure),
-            price=None if self.linear_slack else SlackPrice(self.slack, C),
-            gradient=question.gradient, single=question.single, packed=True,
+            Ask(
+                price=None if self.linear_slack else SlackPrice(self.slack, C),
+                gradient=question.gradient, single=question.single, packed=True,
+            ),
         )  # fmt: skip
         values = found.values if self.linear_slack else self.slack_function.value(found.values, C) / C
         return total(structure, values, found.slope, keep_values=question.values)

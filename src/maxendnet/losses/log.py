@@ -10,7 +10,7 @@ import numpy as np
 from maxendnet.backends.partial import Partial
 from maxendnet.losses.base import FloatArray, LossQuestion, total
 from maxendnet.piece import Piece
-from maxendnet.structures.base import excess, kinds_of
+from maxendnet.structures.base import Ask, excess, kinds_of
 
 
 @dataclass(eq=False, repr=False)
@@ -43,9 +43,9 @@ class Log(Piece):
 
     def evaluate(self, structure: Any, w: FloatArray, question: LossQuestion) -> Partial:
         """Log loss of every example and, if asked, the gradient of their weighted sum."""
-        ask: Any = {"gradient": question.gradient, "single": question.single, "packed": True}
-        values, slope, _ = excess(structure, "logsum", w, **ask)
+        ask = Ask(gradient=question.gradient, single=question.single, packed=True)
+        values, slope, _ = excess(structure, "logsum", w, ask=ask)
         if not kinds_of(structure).all_known:  # both are above the score of the same labelling, which cancels
-            inside = excess(structure.within_truth, "logsum", w, **ask)
+            inside = excess(structure.within_truth, "logsum", w, ask=ask)
             values, slope = np.maximum(values - inside.values, 0.0), slope - inside.slope
         return total(structure, values, slope, keep_values=question.values)

@@ -8,7 +8,7 @@ from typing import Any
 from maxendnet.backends.partial import Partial
 from maxendnet.losses.base import FloatArray, LossQuestion, total
 from maxendnet.losses.hinge import Hinge
-from maxendnet.structures.base import excess
+from maxendnet.structures.base import Ask, excess
 
 
 @dataclass(eq=False, repr=False)
@@ -48,7 +48,6 @@ class SoftHinge(Hinge):
         T, single = self.temperature, question.single and not self.exact
         cost = self.cost_table(structure)
         cost = cost._replace(rows=cost.rows / T)
-        found = excess(
-            structure, "logsum", w / T, cost, counted=cost, gradient=question.gradient, single=single, packed=True
-        )
+        ask = Ask(counted=cost, gradient=question.gradient, single=single, packed=True)
+        found = excess(structure, "logsum", w / T, cost, ask)
         return total(structure, T * found.values, found.slope, T * found.counted, question.values)

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet.data.examples import Examples, as_examples
+from maxendnet.data.labels import read_labels
+from maxendnet.data.truth import encode_truth
 
 FloatArray = NDArray[np.float64]
 
@@ -85,16 +87,26 @@ class FittedModel:
     report: FitReport
     estimator: str = "the model"
 
-    def read(self, X: Any, y: Any = None, weights: Any = None, needs_y: bool = False) -> Examples:
+    def read(self, X: Any, y: Any = None, sample_weight: Any = None, needs_y: bool = False) -> Examples:
         """Examples with the features that the model knows."""
         return as_examples(
-            X, y, feature_names=self.feature_names, n_features=self.n_features_in, weights=weights,
+            X, y, feature_names=self.feature_names, n_features=self.n_features_in, sample_weight=sample_weight,
             estimator=self.estimator, needs_y=needs_y,
         )  # fmt: skip
 
-    def bind(self, examples: Examples) -> Any:
-        """The structure with examples to predict; their labels, if any, are left out: they may be unknown ones."""
-        return self.structure.bind(replace(examples, y=None), self.classes, self.layout)
+    def bind(self, examples: Examples, given: Any = None) -> Any:
+        """The structure with examples to predict; their labels, if any, are left out: they may be unknown ones.
+
+        With ``given``, labels as in y, it is limited to labellings that agree with them.
+        """
+        if given is None:
+            return self.structure.bind(replace(examples, y=None), self.classes, self.layout)
+        y = read_labels(given, examples.offsets, examples.flat, "given")
+        encode_truth(y, self.classes, examples.offsets, examples.flat, name="given")
+        bound = self.structure.bind(replace(examples, y=y), self.classes, self.layout)
+        if not hasattr(bound, "within_truth"):
+            raise ValueError(f"{bound.described} takes no given labels; see docs/extend/structure.md.")
+        return bound.within_truth
 
     def named_weights(self) -> dict[str, FloatArray]:
         """The weights by name, as the structure calls them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -128,7 +128,11 @@ class ConcaveConvex(Solver):
         new = look(problem, result.w, result, convex)
         decrease = problem.relative(state.now.objective - new.objective, new.objective)
         if new.objective > state.now.objective and before is not None:
-            new, decrease = state.now, 0.0  # solved too loosely to gain: the same once more, and closer
+            # nothing gained, and the weights before stay: the bound just found tells how good they are in this round
+            primal = convex.primal(before.w)
+            gap = convex.relative(primal - result.dual, primal)
+            kept = replace(before, primal=primal, dual=result.dual, gap=gap)
+            new, decrease = state.now._replace(result=kept, solved=convex), 0.0
         # not closer than asked for; where there is nothing to gain any more, as close as that
         round_tol = max(state.tol, 0.3 * state.round_tol if decrease > state.round_tol else 0.03 * state.round_tol)
         settled = decrease if state.round_tol <= state.tol or not result.converged else np.inf

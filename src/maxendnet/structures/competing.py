@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from maxendnet import _kernels
 from maxendnet.backends.threads import Threads, each
 from maxendnet.data.batch import Batch
-from maxendnet.structures.base import Excess, IntArray, Marginals, Price, Table, sums
+from maxendnet.structures.base import GRADIENT, Ask, Excess, IntArray, Marginals, Table, sums
 from maxendnet.structures.layout import FloatArray
 from maxendnet.structures.on_batch import OnBatch, kernel_shape
 from maxendnet.structures.padded_blocks import PaddedBlocks
@@ -92,7 +92,7 @@ class BoundChoice(OnBatch):
         of_rest = scores[:, self.rest].copy()
         scores -= of_rest[:, None]
         scores[:, self.rest] = -np.inf
-        of_none = np.zeros(len(self.weights))
+        of_none = np.zeros(len(self.sample_weight))
         if len(self.must_choose):
             of_none[self.must_choose.astype(bool)] = -np.inf
         return Gains(sums(of_rest, self.offsets), of_none, scores)
@@ -103,8 +103,8 @@ class BoundChoice(OnBatch):
         batch = self.batch.within(self.kinds)
         allowed = batch.allowed.copy()
         chosen = np.flatnonzero(allowed[:, self.rest] == 0)
-        owner = np.repeat(np.arange(len(self.weights)), np.diff(self.offsets))
-        must = np.zeros(len(self.weights), dtype=np.uint8)
+        owner = np.repeat(np.arange(len(self.sample_weight)), np.diff(self.offsets))
+        must = np.zeros(len(self.sample_weight), dtype=np.uint8)
         must[owner[chosen]] = 1
         others = must[owner].astype(bool)  # where one node must be chosen no other can be
         others[chosen] = False
@@ -155,7 +155,7 @@ class BoundChoice(OnBatch):
         """Labellings drawn from p(y|x), shape (n_draws, n_nodes)."""
         _, of_none, gains = self.gains(w, backend=backend)
         shares = softly_largest(gains, of_none, self.batch)[1]
-        uniforms = rng.random((n_draws, len(self.weights)))
+        uniforms = rng.random((n_draws, len(self.sample_weight)))
         labels = np.full((n_draws, len(shares)), self.rest, dtype=np.int32)
         for i, (begin, end) in enumerate(zip(self.offsets[:-1], self.offsets[1:])):
             place = np.searchsorted(np.cumsum(shares[begin:end]), uniforms[:, i], side="right")
@@ -182,18 +182,7 @@ class BoundChoice(OnBatch):
 
     # ---- sums over examples -------------------------------------------------------------------------------------
 
-    def excess(
-        self,
-        aggregate: str,
-        w: FloatArray,
-        table: Table | None = None,
-        *,
-        counted: Table | None = None,
-        price: Price | None = None,
-        gradient: bool = True,
-        single: bool = False,
-        packed: bool = False,
-    ) -> Excess:
+    def excess(self, aggregate: str, w: FloatArray, table: Table | None = None, ask: Ask = GRADIENT) -> Excess:
         """As `maxendnet.structures.base.excess`: both maxima are taken of gains, so that large scores of the rest
         cancel."""
         batch, (_, of_none, gains) = self.batch, self.gains(w, table)
@@ -204,18 +193,18 @@ class BoundChoice(OnBatch):
         # the truth is among all labellings: what is below is rounding
         values = np.maximum(values - sums(truth, self.offsets), 0.0)
         expected = np.zeros(len(values))
-        if not gradient:
+        if not ask.gradient:
             return Excess(values, np.zeros(0), expected)
-        if counted is not None:
-            rows = counted.at_nodes()
+        if ask.counted is not None:
+            rows = ask.counted.at_nodes()
             of_rest = rows[:, self.rest]
             expected = sums(of_rest + (shares * (rows - of_rest[:, None])).sum(axis=1), self.offsets)
         shares[chosen, batch.y[chosen]] -= 1.0
         shares[:, self.rest] = -shares.sum(axis=1)
-        factor = self.weights * (1.0 if price is None else price(values))
+        factor = self.sample_weight * (1.0 if ask.price is None else ask.price(values))
         shares *= np.repeat(factor, np.diff(self.offsets))[:, None]
         slope = self._add_features(batch, shares)
-        return Excess(values, slope if packed else self.unpack(slope), expected)
+        return Excess(values, slope if ask.packed else self.unpack(slope), expected)
 
     def unpack(self, slope: FloatArray) -> FloatArray:
         """A vector that kernels have added up, in the order of the weights."""
@@ -236,7 +225,7 @@ class BoundChoice(OnBatch):
         allowed[:, self.rest] = 0.0
         p = allowed / np.repeat(1.0 + sums(allowed.sum(axis=1), self.offsets), sizes)[:, None]
         p[:, self.rest] = p.sum(axis=1)
-        p *= (1.0 - p) * np.repeat(self.weights, sizes)[:, None]
+        p *= (1.0 - p) * np.repeat(self.sample_weight, sizes)[:, None]
         squares = batch._replace(data=batch.data**2, label_features=batch.label_features**2)
         return self.unpack(self._add_features(squares, p))
 

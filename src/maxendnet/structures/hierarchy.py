@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from maxendnet import _kernels
 from maxendnet.backends.threads import Threads, each
-from maxendnet.structures.base import Excess, IntArray, Marginals, Price, Table, composed_excess, no_table
+from maxendnet.structures.base import GRADIENT, Ask, Excess, IntArray, Marginals, Table, composed_excess, no_table
 from maxendnet.structures.forest import kernels_take, uniform_curvature
 from maxendnet.structures.k_best import k_best
 from maxendnet.structures.layout import FloatArray
@@ -88,7 +88,7 @@ class BoundHierarchy(OnBatch):
     ) -> tuple[FloatArray, IntArray]:
         """Best score of every example and a labelling that has it."""
         model, (batch, rows) = self.model(w), self.with_rows(table)
-        values, labels = np.zeros(len(self.weights)), np.zeros(len(batch.parent), dtype=np.int32)
+        values, labels = np.zeros(len(self.sample_weight)), np.zeros(len(batch.parent), dtype=np.int32)
         self.for_each_range(backend, lambda a, b: _kernels.hierarchy_decode(batch, model, rows, a, b, values, labels))
         return values, labels
 
@@ -107,7 +107,7 @@ class BoundHierarchy(OnBatch):
     ) -> tuple[FloatArray, Marginals]:
         """Log-partition of every example, and its gradient: the marginals."""
         batch, rows = self.with_rows(table)
-        model, values, n_nodes, L = self.model(w), np.zeros(len(self.weights)), len(batch.parent), self.n_labels
+        model, values, n_nodes, L = self.model(w), np.zeros(len(self.sample_weight)), len(batch.parent), self.n_labels
         node = np.zeros((n_nodes, L))
         edge = np.zeros((n_nodes, L, L)) if cliques else None
         siblings = np.zeros((n_nodes, L, L, L)) if cliques and self.layout.siblings else None
@@ -134,7 +134,7 @@ class BoundHierarchy(OnBatch):
 
     def impossible(self, backend: Threads | None = None) -> NDArray[np.int64]:
         """Of every example a node none of whose labels is possible with what lies below it, or -1."""
-        nodes = np.full(len(self.weights), -1)
+        nodes = np.full(len(self.sample_weight), -1)
         if self.forbidden:
             model = self.without_weights
             self.for_each_range(backend, lambda a, b: _kernels.hierarchy_impossible(self.batch, model, a, b, nodes))
@@ -147,22 +147,12 @@ class BoundHierarchy(OnBatch):
 
     # ---- sums over examples -------------------------------------------------------------------------------------
 
-    def excess(
-        self,
-        aggregate: str,
-        w: FloatArray,
-        table: Table | None = None,
-        *,
-        counted: Table | None = None,
-        price: Price | None = None,
-        gradient: bool = True,
-        single: bool = False,
-        packed: bool = False,
-    ) -> Excess:
+    def excess(self, aggregate: str, w: FloatArray, table: Table | None = None, ask: Ask = GRADIENT) -> Excess:
         """As `maxendnet.structures.base.excess`."""
-        if not kernels_take(aggregate, table, counted, price):
-            return composed_excess(self, aggregate, w, table, counted=counted, price=price, gradient=gradient)
-        values, costs = np.zeros(len(self.weights)), np.zeros(len(self.weights))
+        counted, price, gradient = ask.counted, ask.price, ask.gradient
+        if not kernels_take(aggregate, table, ask):
+            return composed_excess(self, aggregate, w, table, ask)
+        values, costs = np.zeros(len(self.sample_weight)), np.zeros(len(self.sample_weight))
         slope = np.zeros(self.layout.n_weights if gradient else 0)
         added = slope if gradient else None
         model, batch = self.model(w, sums=aggregate == "logsum"), self.with_rows(table or counted)[0]
