@@ -23,7 +23,7 @@ from maxendnet.posterior import PointEstimate, Posterior
 from maxendnet.priors.base import is_number
 from maxendnet.problem import Problem
 from maxendnet.solvers import Monitor, Solver, run
-from maxendnet.solvers.base import Result, check_requirements
+from maxendnet.solvers.base import Result, Support, check_requirements
 from maxendnet.solvers.choose import default_solver, for_problem
 from maxendnet.solvers.concave_convex import ConcaveConvex, RoundsState
 from maxendnet.structures import as_structure
@@ -205,6 +205,7 @@ class MarkovNetwork(BaseEstimator):
         # nothing is stored before this line: a fit that fails or is interrupted leaves the last one whole
         self._state = (type(solver), result.state, problem.fingerprint) if self.warm_start else None
         self.set_model(model)
+        self._support: Any = (examples.offsets, solver.support(problem, result.state))
         return self
 
     def _check_settings(self) -> np.random.Generator:
@@ -313,6 +314,32 @@ class MarkovNetwork(BaseEstimator):
             return ""
         return f"structure was changed after the fit, from {fitted!r} to {now!r}; set it back, or fit again."
 
+    @property
+    def support_(self) -> list[list[tuple[list[Any], float]]]:
+        """Dual support: for every example of the fit, the labellings other than the true one that have dual weight, as
+        pairs (labels, weight). An example without any has no say in the weights.
+
+        It is there where the solver keeps labellings (`BlockFrankWolfe`), and of its last iterate. It is not saved.
+        """
+        offsets, support = self._find_support("support_")
+        found: list[list[tuple[list[Any], float]]] = [[] for _ in range(len(offsets) - 1)]
+        labels, begin = self.classes_[support.labels].tolist(), 0
+        for i, weight in zip(support.examples.tolist(), support.weights.tolist()):
+            end = begin + int(offsets[i + 1] - offsets[i])
+            found[i].append((labels[begin:end], weight))
+            begin = end
+        return found
+
+    @property
+    def n_support_(self) -> int:
+        """Number of labellings in `support_`."""
+        return len(self._find_support("n_support_")[1].examples)
+
+    def _find_support(self, name: str) -> tuple[NDArray[np.int64], Support]:
+        if not hasattr(self, "_support") or self._support[1] is None:
+            raise AttributeError(f"{type(self).__name__} has no {name}: margin models have it after BlockFrankWolfe()")
+        return self._support
+
     # ---- prediction ---------------------------------------------------------------------------------------------
 
     def _prepare(self, X: Any, given: Any = None) -> tuple[Examples, Any]:
@@ -324,7 +351,7 @@ class MarkovNetwork(BaseEstimator):
         examples = self.model_.read(X)
         return examples, self.model_.bind(examples, given)
 
-    def predict(self, X: Any, given: Any = None) -> Any:
+    def predict(self, X: Any, given: Any = None, by: str = "mean", n_draws: int = 25, random_state: Any = None) -> Any:
         """The best labelling of every example: a list of labels for each (one array if X is a 2-D array).
 
         Parameters
@@ -333,6 +360,13 @@ class MarkovNetwork(BaseEstimator):
         given : list of label sequences, optional
             What is known of the labels: for every node a label, a set of labels, or `UNKNOWN`. Only labellings that
             agree with it are predicted. All other methods for predictions take it too.
+        by : {"mean", "sample", "vote"}, default="mean"
+            With the mean of the posterior; with weights drawn from it, anew for every example (the stochastic predictor
+            that PAC-Bayes bounds are about); or the label that most of ``n_draws`` draws give to a node.
+        n_draws : int, default=25
+            Draws of weights that vote.
+        random_state : int, Generator or None, default=None
+            For the draws.
 
         Examples
         --------
@@ -342,7 +376,15 @@ class MarkovNetwork(BaseEstimator):
         [['b', 'b']]
         """
         examples, bound = self._prepare(X, given)
-        return self.model_.labellings(examples, decode(bound, self.model_.weights, self._backend()))
+        if by == "mean":
+            return self.model_.labellings(examples, decode(bound, self.model_.weights, self._backend()))
+        require_count("n_draws", n_draws)
+        rng = generator(random_state)
+        if by == "sample":
+            return self.model_.labellings(examples, decode_samples(bound, self.posterior_, rng))
+        if by == "vote":
+            return self.model_.labellings(examples, decode_votes(bound, self.posterior_, n_draws, rng, self._backend()))
+        raise ValueError(f"by must be 'mean', 'sample' or 'vote', got {by!r}.")
 
     def predict_marginals(self, X: Any, given: Any = None) -> Any:
         """Probability of every label at every node: a list of arrays of shape (n_nodes, n_labels).
@@ -414,6 +456,23 @@ class MarkovNetwork(BaseEstimator):
         from maxendnet.models.file import save
 
         save(self, path)
+
+
+def decode_samples(bound: Any, posterior: Any, rng: np.random.Generator) -> NDArray[np.int32]:
+    """The best labelling of every example under weights of its own, drawn from the posterior."""
+    parts = [np.zeros(0, dtype=np.int32)]
+    for i in range(len(bound.offsets) - 1):
+        parts.append(decode(bound.take(i, i + 1), posterior.sample(1, rng)[0]))
+    return np.concatenate(parts)
+
+
+def decode_votes(bound: Any, posterior: Any, n_draws: int, rng: np.random.Generator, backend: Any) -> NDArray[np.int32]:
+    """For every node the label that it has in most of the best labellings under weights drawn from the posterior."""
+    votes = np.zeros((int(bound.offsets[-1]), bound.n_labels), dtype=np.int32)
+    nodes = np.arange(len(votes))
+    for _ in range(n_draws):
+        votes[nodes, decode(bound, posterior.sample(1, rng)[0], backend)] += 1
+    return votes.argmax(axis=1).astype(np.int32)
 
 
 def moved_setting(estimator: str, settings: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from maxendnet import _kernels
 from maxendnet.backends.threads import n_shards
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.solvers.base import Evaluation, Solver
+from maxendnet.solvers.base import Evaluation, Solver, Support
 from maxendnet.structures.forest import single_is_enough
 from maxendnet.structures.padded_blocks import KernelPrior
 
@@ -127,6 +127,11 @@ class BlockFrankWolfe(Solver):
         sets = state.sets.copy()
         sets.set_truth(problem.batch.offsets, problem.batch.y)
         return replace(state, sets=sets, problem=problem)
+
+    def support(self, problem: Problem, state: DualState) -> Support:
+        """The active labellings of the last iterate."""
+        examples, weights, _, labels = state.sets.labellings()
+        return Support(examples, weights, labels.astype(np.int32))
 
     def _rescale(self, problem: Problem, state: DualState, C: float) -> None:
         """The same dual point for another C, moved along its ray to where the dual is largest."""

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from maxendnet.losses import Log
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.solvers.base import Evaluation, Result, Solver, check_requirements, missing, run
+from maxendnet.solvers.base import Evaluation, Result, Solver, Support, check_requirements, missing, run
 from maxendnet.solvers.lbfgs import LBFGS
 from maxendnet.solvers.owlqn import OWLQN
 
@@ -150,6 +150,13 @@ class ConcaveConvex(Solver):
             now=first._replace(objective=np.inf), best=state.first_of_all, round_tol=max(state.tol, FIRST_TOL),
             decrease=np.inf, starts_left=state.starts_left - 1,
         )  # fmt: skip
+
+    def support(self, problem: Problem, state: RoundsState) -> Support | None:
+        """That of the last convex problem."""
+        best = state.first_of_all
+        if best.result is None or best.solved is None:
+            return None
+        return self._inner(best.solved).support(best.solved, best.result.state)
 
     def due(self, problem: Problem, state: RoundsState, n_pass: int, tol: float) -> bool:
         return n_pass > 0
