@@ -342,7 +342,7 @@ def _refit(examples: Examples, names: Sequence[str] | None, n_features: int | No
     """The examples with the columns a fitted model expects."""
     if examples.feature_names is not None:
         if names is not None:
-            if tuple(names) != examples.feature_names:
+            if names is not examples.feature_names and tuple(names) != tuple(examples.feature_names):
                 X = align_columns(examples.X, examples.feature_names, names)
                 examples = replace(examples, X=X, feature_names=tuple(names))
         elif n_features is not None:

@@ -248,11 +248,11 @@ def read_columns(
     for what, value in (("separator", separator), ("comment", comment)):
         if value is not None and (not isinstance(value, str) or value == "" or "\n" in value or "\r" in value):
             raise TextError(f"{what} must be None or text within a line, got {value!r}.")
-    text, name = _text_of(source, name)
+    text, name = text_of(source, name)
     return _parse(text, name, separator, comment, docstart, empty)
 
 
-def _text_of(source: Any, name: str | None) -> tuple[str, str]:
+def text_of(source: Any, name: str | None = None) -> tuple[str, str]:
     """All of a source as text with ``\\n`` at line ends, and its name."""
     if isinstance(source, (str, os.PathLike)) and os.fspath(source) == "-":
         return _decode(sys.stdin.buffer.read(), name or "<stdin>"), name or "<stdin>"
