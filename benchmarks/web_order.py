@@ -23,7 +23,7 @@ from maxendnet.experiments.web_systems import KNOWN, Fit, chosen, fit, margins
 from maxendnet.web.agreement import agree
 from maxendnet.web.blocks import fields_of
 from maxendnet.web.calibrate import Calibration
-from maxendnet.web.decode import choose, scale_of
+from maxendnet.web.decode import best_leaves, scale_of
 from maxendnet.web.labelling.order import next_page, page_certainty
 
 VERTICALS = ("camera", "book", "auto")
@@ -67,14 +67,12 @@ class Simulation:
         data = self.data
         plain = [scale * m for m in margins(data, rows, fitted, MODEL)]
         found = agree([data.views[i] for i in rows], plain)
-        return [choose(m, data.views[i].texts, together=data.together) for i, m in zip(rows, found)]
+        return [best_leaves(m, data.views[i].texts, together=data.together) for i, m in zip(rows, found)]
 
     def right(self, answers: list[Any]) -> list[bool]:
         data, out = self.data, []
-        for i, choices in zip(self.test, answers):
-            hits = [
-                c is not None and name in fields_of(data.labels[i][c.leaf]) for name, c in zip(data.fields, choices)
-            ]
+        for i, found in zip(self.test, answers):
+            hits = [c is not None and name in fields_of(data.labels[i][c.leaf]) for name, c in zip(data.fields, found)]
             out.append(all(hit or name not in data.has[i] for name, hit in zip(data.fields, hits)))
         return out
 
@@ -95,8 +93,8 @@ class Simulation:
 def rules(answers: list[Any]) -> dict[str, list[float]]:
     """How certain a model is of each page, by several rules."""
     return {
-        "mean": [float(np.mean([0.0 if c is None else CURVE(c) for c in choices])) for choices in answers],
-        "lead": [page_certainty(choices) for choices in answers],
+        "mean": [float(np.mean([0.0 if c is None else CURVE(c) for c in found])) for found in answers],
+        "lead": [page_certainty(found) for found in answers],
     }
 
 

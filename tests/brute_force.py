@@ -141,25 +141,27 @@ class Sizes(NamedTuple):
     n_labels: int
     n_edge_types: int = 1
     n_edge_features: int = 0
-    n_tied: int = 0
+    n_label_features: int = 0
 
     @property
     def n_weights(self):
         pairs = self.n_labels * self.n_labels
-        return self.n_features * self.n_labels + (self.n_edge_types + self.n_edge_features) * pairs + self.n_tied
+        return (
+            self.n_features * self.n_labels + (self.n_edge_types + self.n_edge_features) * pairs + self.n_label_features
+        )
 
     def split(self, w):
-        """Views ``(node, transitions, edge_weights, tied)`` of ``w``; writing into a view changes ``w``."""
+        """Views ``(node, transitions, edge_weights, label_weights)`` of ``w``; writing into a view changes ``w``."""
         w = np.asarray(w)
         assert w.shape == (self.n_weights,), f"expected {self.n_weights} weights for {self}, got shape {w.shape}"
         L = self.n_labels
         ends = np.cumsum([self.n_features * L, self.n_edge_types * L * L, self.n_edge_features * L * L])
-        node, transitions, edge_weights, tied = np.split(w, ends)
-        return node.reshape(-1, L), transitions.reshape(-1, L, L), edge_weights.reshape(-1, L, L), tied
+        node, transitions, edge_weights, label_weights = np.split(w, ends)
+        return node.reshape(-1, L), transitions.reshape(-1, L, L), edge_weights.reshape(-1, L, L), label_weights
 
 
 def sizes_of(batch, n_labels, n_features, n_edge_types=1):
-    """``Sizes`` of a batch, which itself knows the number of edge features and of tied weights."""
+    """``Sizes`` of a batch, which itself knows the number of edge features and of label features."""
     return Sizes(n_features, n_labels, n_edge_types, batch.edge_features.shape[1], batch.label_features.shape[2])
 
 
@@ -205,11 +207,11 @@ def feature_vector(batch, i, labelling, n_labels, n_features, n_edge_types=1):
     """f(x_i, y) in the layout of the weight vector, so that ``score = w . f`` for every labelling y."""
     sizes = sizes_of(batch, n_labels, n_features, n_edge_types)
     f = np.zeros(sizes.n_weights)
-    node, transitions, edge_weights, tied = sizes.split(f)
+    node, transitions, edge_weights, label_weights = sizes.split(f)
     for t, a in zip(example_nodes(batch, i), labelling):
         node[:, a] += node_feature_row(batch, t, n_features)
-        if sizes.n_tied:
-            tied += batch.label_features[t, a]
+        if sizes.n_label_features:
+            label_weights += batch.label_features[t, a]
     for child, (first, second) in zip(example_children(batch, i), example_edges(batch, i)):
         a, b = labelling[first], labelling[second]
         transitions[batch.edge_type[child], a, b] += 1.0
@@ -220,14 +222,14 @@ def feature_vector(batch, i, labelling, n_labels, n_features, n_edge_types=1):
 def scores_of_weights(w, batch, n_labels, n_features, n_edge_types=1):
     """Scores of every example of a batch: a list of ``Scores``, in the order of the examples."""
     sizes = sizes_of(batch, n_labels, n_features, n_edge_types)
-    node, transitions, edge_weights, tied = sizes.split(w)
+    node, transitions, edge_weights, label_weights = sizes.split(w)
     result = []
     for i in range(len(batch.offsets) - 1):
         node_scores = np.zeros((len(example_nodes(batch, i)), n_labels))
         for row, t in enumerate(example_nodes(batch, i)):
             node_scores[row] = node_feature_row(batch, t, n_features) @ node
-            if sizes.n_tied:
-                node_scores[row] += batch.label_features[t] @ tied
+            if sizes.n_label_features:
+                node_scores[row] += batch.label_features[t] @ label_weights
         edge_scores = []
         for child in example_children(batch, i):
             matrix = transitions[batch.edge_type[child]].copy()
@@ -239,13 +241,13 @@ def scores_of_weights(w, batch, n_labels, n_features, n_edge_types=1):
 
 
 def hinge_values(w, batch, n_labels, n_features, n_edge_types=1, cost=None):
-    """(n_examples,): hinge of each example, example weights not applied."""
+    """(n_examples,): hinge of each example, sample weights not applied."""
     scores = scores_of_weights(w, batch, n_labels, n_features, n_edge_types)
     return np.array([hinge(*s[:3], example_truth(batch, i), s.allowed, cost)[0] for i, s in enumerate(scores)])
 
 
 def log_loss_values(w, batch, n_labels, n_features, n_edge_types=1):
-    """(n_examples,): - log p(y_i | x_i) of each example, example weights not applied."""
+    """(n_examples,): - log p(y_i | x_i) of each example, sample weights not applied."""
     scores = scores_of_weights(w, batch, n_labels, n_features, n_edge_types)
     return np.array([log_loss(*s[:3], example_truth(batch, i), s.allowed) for i, s in enumerate(scores)])
 
@@ -256,9 +258,9 @@ def hinge_sum(w, batch, n_labels, n_features, n_edge_types=1, cost=None):
     for i, s in enumerate(scores_of_weights(w, batch, n_labels, n_features, n_edge_types)):
         truth = example_truth(batch, i)
         value, winner = hinge(*s[:3], truth, s.allowed, cost)
-        total += batch.weights[i] * value
-        gradient += batch.weights[i] * feature_vector(batch, i, winner, n_labels, n_features, n_edge_types)
-        gradient -= batch.weights[i] * feature_vector(batch, i, truth, n_labels, n_features, n_edge_types)
+        total += batch.sample_weight[i] * value
+        gradient += batch.sample_weight[i] * feature_vector(batch, i, winner, n_labels, n_features, n_edge_types)
+        gradient -= batch.sample_weight[i] * feature_vector(batch, i, truth, n_labels, n_features, n_edge_types)
     return total, gradient
 
 
@@ -267,10 +269,10 @@ def log_loss_sum(w, batch, n_labels, n_features, n_edge_types=1):
     total, gradient = 0.0, np.zeros(np.shape(w))
     for i, s in enumerate(scores_of_weights(w, batch, n_labels, n_features, n_edge_types)):
         truth = example_truth(batch, i)
-        total += batch.weights[i] * log_loss(*s[:3], truth, s.allowed)
+        total += batch.sample_weight[i] * log_loss(*s[:3], truth, s.allowed)
         for y, p in probabilities(*s).items():
-            gradient += batch.weights[i] * p * feature_vector(batch, i, y, n_labels, n_features, n_edge_types)
-        gradient -= batch.weights[i] * feature_vector(batch, i, truth, n_labels, n_features, n_edge_types)
+            gradient += batch.sample_weight[i] * p * feature_vector(batch, i, y, n_labels, n_features, n_edge_types)
+        gradient -= batch.sample_weight[i] * feature_vector(batch, i, truth, n_labels, n_features, n_edge_types)
     return total, gradient
 
 
@@ -301,7 +303,7 @@ def choice_labellings(batch, i, n_labels, rest):
 
 
 def hierarchy_feature_vector(batch, i, labelling, n_labels, n_features, n_edge_types=1, siblings=True):
-    """f(x_i, y) with, before the tied features, a count for every (edge type, parent, left child, right child)."""
+    """f(x_i, y) with, before the label features, a count for every (edge type, parent, left child, right child)."""
     plain = feature_vector(batch, i, labelling, n_labels, n_features, n_edge_types)
     if not siblings:
         return plain
@@ -311,5 +313,7 @@ def hierarchy_feature_vector(batch, i, labelling, n_labels, n_features, n_edge_t
         if s is not None:
             above, left, right = (labelling[k - start] for k in (int(batch.parent[t]), s, t))
             counts[batch.edge_type[t], above, left, right] += 1.0
-    n_tied = batch.label_features.shape[2]
-    return np.concatenate([plain[: len(plain) - n_tied], counts.ravel(), plain[len(plain) - n_tied :]])
+    n_label_features = batch.label_features.shape[2]
+    return np.concatenate(
+        [plain[: len(plain) - n_label_features], counts.ravel(), plain[len(plain) - n_label_features :]]
+    )

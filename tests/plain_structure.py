@@ -34,8 +34,8 @@ class BoundPlain:
         return self.inner.y
 
     @property
-    def weights(self):
-        return self.inner.weights
+    def sample_weight(self):
+        return self.inner.sample_weight
 
     def take(self, first, last):
         return BoundPlain(self.inner.take(first, last), self.calls)

@@ -45,7 +45,7 @@ class Case:
         return self.batch.edge_features.shape[1]
 
     @property
-    def n_tied(self):
+    def n_label_features(self):
         return self.batch.label_features.shape[2]
 
     @property
@@ -54,7 +54,7 @@ class Case:
 
     @property
     def layout(self):
-        return Layout(self.n_features, self.n_labels, self.n_edge_types, self.n_edge_features, self.n_tied)
+        return Layout(self.n_features, self.n_labels, self.n_edge_types, self.n_edge_features, self.n_label_features)
 
     @property
     def forest(self):
@@ -108,7 +108,7 @@ def _cases(
     n_features = draw(st.integers(1, max_features))
     n_edge_types = 1 if plain else draw(st.integers(1, 2))
     n_edge_features = draw(st.integers(1, 2)) if option() else 0
-    n_tied = draw(st.integers(1, 2)) if option() else 0
+    n_label_features = draw(st.integers(1, 2)) if option() else 0
 
     order, parent = np.zeros(n_nodes, np.int32), np.full(n_nodes, -1, np.int32)
     for i, n in enumerate(lengths):
@@ -133,8 +133,8 @@ def _cases(
     if option():
         allowed = (rng.random((n_nodes, n_labels)) < 0.6).astype(np.uint8)
         allowed[np.arange(n_nodes), y] = 1
-    label_features = rng.normal(size=(n_nodes, n_labels, n_tied)) if n_tied else np.zeros((0, 0, 0))
-    weights = rng.uniform(0.25, 2.0, size=n_examples) if option() else np.ones(n_examples)
+    label_features = rng.normal(size=(n_nodes, n_labels, n_label_features)) if n_label_features else np.zeros((0, 0, 0))
+    sample_weight = rng.uniform(0.25, 2.0, size=n_examples) if option() else np.ones(n_examples)
     cost = None
     if option():
         cost = rng.uniform(0.1, 2.0, size=(n_labels, n_labels))
@@ -152,9 +152,9 @@ def _cases(
         edge_features=np.ascontiguousarray(edge_features),
         allowed=allowed,
         label_features=label_features,
-        weights=weights,
+        sample_weight=sample_weight,
     )
-    n_weights = n_features * n_labels + (n_edge_types + n_edge_features) * n_labels**2 + n_tied
+    n_weights = n_features * n_labels + (n_edge_types + n_edge_features) * n_labels**2 + n_label_features
     w = draw(st.sampled_from(scales)) * rng.normal(size=n_weights)
     return Case(batch, w, n_labels, n_features, n_edge_types, cost, seed)
 
@@ -164,8 +164,8 @@ def forest_cases(max_nodes=5, max_labels=3, **options):
 
     Up to ``max_examples`` examples of ``min_nodes`` to ``max_nodes`` nodes (so by default some are empty) and
     ``min_labels`` to ``max_labels`` labels. Weights are normal times one of ``scales`` (0: everything ties; 30: far
-    into saturation). Masks of allowed labels (the truth is always allowed), edge types, edge features, tied features,
-    flipped edges, example weights and cost matrices are on or off by chance, or all off with ``plain=True``.
+    into saturation). Masks of allowed labels (the truth is always allowed), edge types, edge features, label features,
+    flipped edges, sample weights and cost matrices are on or off by chance, or all off with ``plain=True``.
     """
     return _cases("forest", max_nodes, max_labels, **options)
 

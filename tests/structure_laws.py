@@ -63,8 +63,8 @@ def make_examples(seed: int, edges: bool = False, allowed: bool = False, y: Any 
         for mask, own in zip(masks, labels):
             mask[np.arange(len(own)), np.searchsorted(LABELS, own)] = True
         more |= {"allowed": masks, "labels": LABELS.tolist()}
-    weights = rng.uniform(0.5, 2.0, size=len(SIZES))
-    return Examples.build(X, labels, weights=weights, **more)
+    sample_weight = rng.uniform(0.5, 2.0, size=len(SIZES))
+    return Examples.build(X, labels, sample_weight=sample_weight, **more)
 
 
 def weights_for(bound: Any, seed: int) -> np.ndarray:
@@ -77,7 +77,7 @@ def table_for(bound: Any, seed: int) -> Table:
 
 def scores_of(subject: Subject, bound: Any, w: np.ndarray, table: Table | None = None):
     """For every example its labellings and their scores, one by one."""
-    for i in range(len(bound.weights)):
+    for i in range(len(bound.sample_weight)):
         one, (begin, end) = bound.take(i, i + 1), bound.offsets[i : i + 2]
         every = subject.labellings(bound, i)
         scores = np.array([one.score(w, y)[0] for y in every])
@@ -89,7 +89,7 @@ def scores_of(subject: Subject, bound: Any, w: np.ndarray, table: Table | None =
 
 def law_score_and_features_are_adjoint(subject: Subject) -> None:
     bound, rng = subject.bound, np.random.default_rng(1)
-    w, weight = weights_for(bound, 2), rng.normal(size=len(bound.weights))
+    w, weight = weights_for(bound, 2), rng.normal(size=len(bound.sample_weight))
     for q in (bound.y, bound.logsum(w, cliques=True)[1]):
         assert_allclose(w @ bound.features(q, weight), weight @ bound.score(w, q), rtol=1e-10, atol=1e-10)
         other = weights_for(bound, 3)
@@ -133,7 +133,7 @@ def law_losses_and_gradients_are_enumeration(subject: Subject) -> None:
         found = Problem.pose(bound, loss, Gaussian()).look(w, values=True)
         value, slope, expected_cost = 0.0, np.zeros(len(w)), 0.0
         for i, one, every, scores in scores_of(subject, bound, w):
-            u, truth = bound.weights[i], one.features(one.y)
+            u, truth = bound.sample_weight[i], one.features(one.y)
             price = np.array([0.0 if isinstance(loss, Log) else cost[one.y, y].sum() for y in every])
             above = price + scores - one.score(w, one.y)[0]
             loss_i = above.max() if T == 0 else T * logsumexp(above / T)

@@ -61,7 +61,7 @@ def chains():
 
 
 def trees():
-    """Two edge types, an edge feature, edges in both directions, an isolated node, example weights."""
+    """Two edge types, an edge feature, edges in both directions, an isolated node, sample weights."""
     rng = np.random.default_rng(11)
     edges = [[(0, 1), (0, 2), (3, 0)], [(2, 1), (1, 0)], [(0, 1)], [(1, 2)], [(0, 1), (1, 2), (1, 3)], [(1, 0)]]
     edges += [[(0, 1), (2, 1)], [(1, 0), (1, 2)]]
@@ -72,7 +72,7 @@ def trees():
         edges=edges,
         edge_types=[rng.integers(2, size=len(e)) for e in edges],
         edge_features=[rng.normal(size=(len(e), 1)) for e in edges],
-        weights=[1.0, 2.0, 0.5, 0.0, 1.5, 1.0, 1.0, 1.0],
+        sample_weight=[1.0, 2.0, 0.5, 0.0, 1.5, 1.0, 1.0, 1.0],
     )
 
 
@@ -84,7 +84,7 @@ def isolated():
 
 
 def restricted():
-    """Allowed labels, features of pairs of node and label, example weights."""
+    """Allowed labels, features of pairs of node and label, sample weights."""
     rng = np.random.default_rng(1)
     X = [rng.normal(size=(n, 1)) for n in (3, 3, 3, 2, 3, 3, 3, 3)]
     y = [rng.integers(3, size=len(x)) for x in X]
@@ -94,12 +94,12 @@ def restricted():
         allowed=[np.eye(3, dtype=bool)[labels] | (rng.random((len(labels), 3)) < 0.6) for labels in y],
         label_features=[rng.normal(size=(len(labels), 3, 1)) for labels in y],
         labels=[0, 1, 2],
-        weights=[1.0, 2.0, 1.0, 0.5, 1.0, 1.0, 1.0, 1.0],
+        sample_weight=[1.0, 2.0, 1.0, 0.5, 1.0, 1.0, 1.0, 1.0],
     )
 
 
 def hierarchy():
-    """Siblings given their parent, a forbidden pair (a child of 0 is 0), two edge types, a tied feature, weights."""
+    """Siblings given their parent, a forbidden pair (a child of 0 is 0), two edge types, a label feature, weights."""
     rng = np.random.default_rng(54)
     edges = [[(0, 1), (0, 2)], [(0, 1), (0, 2)], [(0, 2), (0, 1), (2, 3)], [(0, 1), (0, 2), (0, 3)]] * 3
     X = [rng.normal(size=(len(e) + 1, 1)) for e in edges]
@@ -116,7 +116,7 @@ def hierarchy():
         edge_types=[rng.integers(2, size=len(e)) for e in edges],
         label_features=[rng.normal(size=(len(x), 2, 1)) for x in X],
         labels=[0, 1],
-        weights=[1.0, 2.0, 0.5, 1.0] * 3,
+        sample_weight=[1.0, 2.0, 0.5, 1.0] * 3,
     )
 
 
@@ -130,7 +130,7 @@ def choices():
     ]  # fmt: skip
     return Examples.build(
         [rng.normal(size=(len(some), 2)) for some in y], y, labels=["-", "a", "b"], allowed=allowed,
-        weights=[1.0, 2.0, 0.5, 1.0, 1.0, 0.3] * 2,
+        sample_weight=[1.0, 2.0, 0.5, 1.0, 1.0, 0.3] * 2,
     )  # fmt: skip
 
 
@@ -188,7 +188,7 @@ def differences(problem):
             [brute_force.hierarchy_feature_vector(batch, i, y, **sizes, siblings=siblings) for y in labellings]
         )
         cost = np.array([brute_force.labelling_cost(truth, y, problem.cost) for y in labellings])
-        yield f[0] - f[1:], cost[1:], batch.weights[i]
+        yield f[0] - f[1:], cost[1:], batch.sample_weight[i]
 
 
 def primal_optimum(problem, penalty, constraints=()):
@@ -322,7 +322,7 @@ OTHERS = {
 }
 
 
-# the penalty of the hinge need not be linear; trees have example weights, one of them 0
+# the penalty of the hinge need not be linear; trees have sample weights, one of them 0
 SLACKS = {
     f"{type(prior).__name__} {slack} slack": MaxEnDNet(prior, Hinge(slack=slack), C=C)
     for prior in (Gaussian(variance=1.5, mean=0.1), Laplace(lam=1.5), SpikeSlab(p=0.3, v=2.0), L1Ball(radius=1.5))

@@ -142,7 +142,7 @@ def words(n_examples=300, n_labels=11, n_features=30):
         edge_features=np.zeros((n, 0)),
         allowed=allowed.view(np.uint8),
         label_features=np.zeros((0, 0, 0)),
-        weights=rng.uniform(0.5, 2.0, size=n_examples),
+        sample_weight=rng.uniform(0.5, 2.0, size=n_examples),
         largest=10.0,
         max_children=int(np.bincount(parent[child]).max()),
     )
@@ -283,7 +283,7 @@ def test_shards_do_not_depend_on_the_number_of_threads():
     places = [Threads(n).place(forest) for n in N_JOBS]
     assert len(places[0]) > 1
     for other in places[1:]:
-        assert [len(shard.weights) for shard in other] == [len(shard.weights) for shard in places[0]]
+        assert [len(shard.sample_weight) for shard in other] == [len(shard.sample_weight) for shard in places[0]]
     assert_array_equal(np.concatenate([shard.y for shard in places[0]]), forest.y)
 
 

@@ -115,10 +115,10 @@ def test_a_chain_refuses_edges_of_examples(structure):
         model.predict([(np.zeros((2, 1)), [(1, 0)])])
 
 
-@pytest.mark.parametrize("weights", [[1.0], [1.0, -1.0], [1.0, np.nan], [0.0, 0.0], ["a", "b"]])
-def test_bad_weights(weights):
+@pytest.mark.parametrize("sample_weight", [[1.0], [1.0, -1.0], [1.0, np.nan], [0.0, 0.0], ["a", "b"]])
+def test_bad_sample_weights(sample_weight):
     with pytest.raises(ValueError, match=r"(?i)weight"):
-        M3N().fit(X, Y, sample_weight=weights)
+        M3N().fit(X, Y, sample_weight=sample_weight)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_tree_without_edges():
         pytest.param(Examples.build([[[1.0, 1.0], [1.0, 1.0]]], edge_features=[[[1.0]]]), "1 edge features", id="edge"),
         pytest.param(
             Examples.build([[[1.0, 1.0]]], label_features=[[[[1.0], [1.0]]]], labels=["a", "b"]), "1 label features",
-            id="tied",
+            id="label features",
         ),
     ],
 )  # fmt: skip
@@ -201,7 +201,7 @@ def one_label(**more):
 def test_one_label_and_what_rounding_leaves_of_its_gradient(model):
     for size in (0.13, 0.7, 1e-3, 1e3):
         model = clone(model).set_params(structure="tree")
-        model.fit(one_label(edge_features=[[[size]]], weights=[0.56]))
+        model.fit(one_label(edge_features=[[[size]]], sample_weight=[0.56]))
         assert model.converged_ and np.isfinite(model.objective_) and np.all(np.isfinite(model.model_.weights))
 
 

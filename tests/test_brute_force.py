@@ -98,7 +98,7 @@ def test_cases_are_valid_batches(family):
         for name, dtype in {
             "indptr": "int64", "indices": "int32", "data": "float64", "y": "int32", "offsets": "int64",
             "order": "int32", "parent": "int32", "edge_type": "int32", "flipped": "uint8", "edge_features": "float64",
-            "allowed": "uint8", "label_features": "float64", "weights": "float64",
+            "allowed": "uint8", "label_features": "float64", "sample_weight": "float64",
         }.items():  # fmt: skip
             array = getattr(b, name)
             assert array.dtype == dtype and array.flags.c_contiguous, name
@@ -134,7 +134,7 @@ def test_a_flipped_edge_reads_its_row_from_the_child():
         indptr=np.zeros(3, np.int64), indices=np.zeros(0, np.int32), data=np.zeros(0), y=np.array([0, 1], np.int32),
         offsets=np.array([0, 2]), order=np.array([0, 1], np.int32), parent=np.array([-1, 0], np.int32),
         edge_type=np.zeros(2, np.int32), flipped=np.array([0, 1], np.uint8), edge_features=np.zeros((2, 0)),
-        allowed=np.zeros((0, 0), np.uint8), label_features=np.zeros((0, 0, 0)), weights=np.ones(1),
+        allowed=np.zeros((0, 0), np.uint8), label_features=np.zeros((0, 0, 0)), sample_weight=np.ones(1),
     )  # fmt: skip
     # node 0 has label 0, its child label 1; the child is the user's first node, so the pair is (row 1, column 0)
     assert brute_force.feature_vector(batch, 0, (0, 1), **shape).tolist() == [0, 0, 0, 0, 1, 0]
@@ -145,7 +145,7 @@ def test_a_flipped_edge_reads_its_row_from_the_child():
 @given(strategies.forest_cases(max_nodes=3, max_examples=2, scales=(1.0,)))
 def test_log_loss_gradient_is_the_finite_difference(case):
     value, gradient = brute_force.log_loss_sum(case.w, case.batch, **case.kwargs)
-    assert_allclose(value, case.batch.weights @ brute_force.log_loss_values(case.w, case.batch, **case.kwargs))
+    assert_allclose(value, case.batch.sample_weight @ brute_force.log_loss_values(case.w, case.batch, **case.kwargs))
     direction = np.random.default_rng(case.seed).normal(size=len(case.w))
     step = 1e-5
     above, _ = brute_force.log_loss_sum(case.w + step * direction, case.batch, **case.kwargs)
@@ -158,7 +158,7 @@ def test_hinge_obeys_the_subgradient_inequality(case):
     value, gradient = brute_force.hinge_sum(case.w, case.batch, **case.kwargs, cost=case.cost)
     values = brute_force.hinge_values(case.w, case.batch, **case.kwargs, cost=case.cost)
     assert (values >= -1e-9).all()
-    assert_allclose(value, case.batch.weights @ values)
+    assert_allclose(value, case.batch.sample_weight @ values)
     rng = np.random.default_rng(case.seed)
     for other in (np.zeros_like(case.w), rng.normal(size=len(case.w)), case.w + 1e-4 * rng.normal(size=len(case.w))):
         elsewhere, _ = brute_force.hinge_sum(other, case.batch, **case.kwargs, cost=case.cost)

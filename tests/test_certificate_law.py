@@ -38,7 +38,7 @@ def problem_of(seed, prior, loss):
     size, C = 10.0 ** rng.uniform(-1, 3), 10.0 ** rng.uniform(-2, 6)
     X = [size * rng.normal(size=(rng.integers(1, 4), n_features)) for _ in range(rng.integers(1, 4))]
     y = [rng.integers(n_labels, size=len(x)) for x in X]
-    examples = Examples.build(X, y, weights=rng.uniform(0.2, 2.0, size=len(X)))
+    examples = Examples.build(X, y, sample_weight=rng.uniform(0.2, 2.0, size=len(X)))
     bound = Chain().bind(examples, np.arange(n_labels))
     return Problem.pose(bound, LOSSES[loss], getattr(priors, prior)(), C)
 
@@ -53,7 +53,7 @@ def differences(problem):
             for y in brute_force.labellings(len(truth), s.n_labels)
         }
         cost = np.array([brute_force.labelling_cost(truth, y, problem.cost) for y in f])
-        yield np.array([f[truth] - found for found in f.values()]), cost, batch.weights[i]
+        yield np.array([f[truth] - found for found in f.values()]), cost, batch.sample_weight[i]
 
 
 def primal(problem, mu):

@@ -183,7 +183,7 @@ def test_a_weight_is_a_repetition(model, data):
     assert weighted.objective_ == pytest.approx(repeated.objective_, rel=3 * model.tol)
     if not isinstance(model, L1M3N):  # whose minimiser need not be unique
         assert_allclose(weights_of(weighted), weights_of(repeated), atol=0.01)
-    inside = clone(model).fit(Examples.build(X, y, weights=times))
+    inside = clone(model).fit(Examples.build(X, y, sample_weight=times))
     assert_array_equal(weights_of(inside), weights_of(weighted))
 
 
@@ -246,7 +246,7 @@ def test_dual_variables_of_other_examples_certify_nothing(model, change, data):
     model = roughly(model, warm_start=True).fit(X, y)
     examples = Examples.build(X, y)
     if change == "weights":
-        examples = Examples.build(X, y, weights=rng.uniform(0.0, 1.0, len(X)))
+        examples = Examples.build(X, y, sample_weight=rng.uniform(0.0, 1.0, len(X)))
     elif change == "cost":
         model.set_params(cost=0.2 * (1 - np.eye(3)))
     elif change == "features":

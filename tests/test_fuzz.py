@@ -116,7 +116,7 @@ class Draw:
             y[0] = self.one(["ab", None, 3, [], np.array([["a"]]), np.ma.masked_array([1] * lengths[0], mask=True)])
         more = {}
         if self.chance(0.2):
-            more["weights"] = [self.one(NUMBERS if self.chance(0.3) else [1.0, 0.5, 0.0]) for _ in lengths]
+            more["sample_weight"] = [self.one(NUMBERS if self.chance(0.3) else [1.0, 0.5, 0.0]) for _ in lengths]
         if self.chance(0.2):
             node = [0, 1, 2, -1, 99, 2**40, 0.5, None, "0"]
             last = 2 if self.chance(0.6) else len(node)

@@ -203,7 +203,7 @@ class Ascent:
         self.layout = case.layout
         cost = 1.0 - np.eye(case.n_labels) if case.cost is None else case.cost
         self.cost = padding.pad_rows(self.layout, cost)
-        self.sets = _kernels.ActiveSets(self.batch.offsets, self.batch.y, self.batch.weights, C)
+        self.sets = _kernels.ActiveSets(self.batch.offsets, self.batch.y, self.batch.sample_weight, C)
         self.eta = np.zeros(padding.padded_size(self.layout))
         self.gaps = np.full(case.n_examples, np.inf)
         self.set_weights()
@@ -342,7 +342,7 @@ def test_active_labellings_written_out(prior, C):
                 eta += sign * u * brute_force.feature_vector(case.batch, i, labelling, **case.kwargs)
             held[i] += u
         assert_allclose(ascent.unpadded_eta, eta, rtol=0, atol=1e-11)
-        assert (held <= C * case.batch.weights * (1 + 1e-12)).all()  # the truth has the rest
+        assert (held <= C * case.batch.sample_weight * (1 + 1e-12)).all()  # the truth has the rest
 
     check()
 
@@ -426,7 +426,7 @@ WRONG = {
     "edge_type": lambda a: a.astype(np.int64),
     "flipped": lambda a: a.astype(bool),
     "edge_features": lambda a: np.asfortranarray(np.repeat(a, 2, axis=1)),
-    "weights": lambda a: np.repeat(a, 2)[::2],
+    "sample_weight": lambda a: np.repeat(a, 2)[::2],
 }
 
 
@@ -445,7 +445,7 @@ def test_a_batch_of_other_arrays_is_refused(name):
         edge_features=np.ones((3, 2)),
         allowed=np.zeros((0, 0), np.uint8),
         label_features=np.zeros((0, 0, 0)),
-        weights=np.ones(2),
+        sample_weight=np.ones(2),
     )
     layout = Layout(1, 2, 1, 2)
     shape = BoundForest(layout, batch).shape

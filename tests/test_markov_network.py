@@ -146,7 +146,7 @@ def test_everything_an_example_can_carry():
     model = LapMEDN(tol=0.1, random_state=0).fit(examples)
     assert model.transitions_.shape == (2, 2, 2)
     assert model.edge_coef_.shape == (2, 2, 2)
-    assert model.tied_coef_.shape == (3,)
+    assert model.label_coef_.shape == (3,)
     n_weights = 4 + 8 + 8 + 3
     assert model.posterior_.mean.shape == (n_weights,)
     assert 0.0 <= model.score(examples) <= 1.0

@@ -37,8 +37,8 @@ COMMON = """\
     n_jobs : int or None, default=None
         Threads for passes over all examples; None is 1, -1 all processors. The result is the same for any number.
     warm_start : bool, default=False
-        Start from the last fit of this estimator: for a margin model where the examples, their weights and the cost
-        are the same, for a likelihood model where the problem has the same shape.
+        Start from the last fit of this estimator: for a margin model where the examples, their sample weights and
+        the cost are the same, for a likelihood model where the problem has the same shape.
     random_state : int, Generator or None, default=None
         For the order in which examples are visited.
     verbose : int, default=0
@@ -59,7 +59,7 @@ COMMON = """\
     intercept_, start_, end_ : ndarray of shape (n_labels,)
         With the options ``bias`` and ``ends`` of the structure; zero otherwise.
     edge_coef_ : ndarray of shape (n_edge_features, n_labels, n_labels)
-    tied_coef_ : ndarray of shape (n_tied,)
+    label_coef_ : ndarray of shape (n_label_features,)
     classes_ : ndarray of shape (n_labels,)
     model_ : FittedModel
         Weights, structure, labels and posterior in one object.
@@ -197,7 +197,7 @@ class MarkovNetwork(BaseEstimator):
         return generator(self.random_state)
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Examples:
-        examples = as_examples(X, y, weights=sample_weight, estimator=type(self).__name__, needs_y=True)
+        examples = as_examples(X, y, sample_weight=sample_weight, estimator=type(self).__name__, needs_y=True)
         if examples.n_nodes == 0:
             raise ValueError(f"X has {len(examples)} examples but no node at all; there is nothing to learn from.")
         return examples
@@ -219,7 +219,7 @@ class MarkovNetwork(BaseEstimator):
     def _warm_state(self, solver: Solver, problem: Problem) -> Any:
         """The last state of the same solver, where it is of use: on a problem of the same shape.
 
-        Dual variables belong to labellings of certain examples, with their weights and costs. Taken for those of
+        Dual variables belong to labellings of certain examples, with their sample weights and costs. Taken for those of
         others they would certify what is not true.
         """
         kind, state, fingerprint = self.warm_state or (None, None, None)
@@ -338,9 +338,9 @@ class MarkovNetwork(BaseEstimator):
         _, bound = self._prepare(truth)
         predicted = self.classes_[decode(bound, self.model_.weights, self._backend())]
         right = np.fromiter((p == t for p, t in zip(predicted, truth.y)), dtype=bool, count=len(truth.y))
-        if truth.weights is None:
+        if truth.sample_weight is None:
             return float(right.mean()) if len(right) else float("nan")
-        return float(np.average(right, weights=np.repeat(truth.weights, np.diff(truth.offsets))))
+        return float(np.average(right, weights=np.repeat(truth.sample_weight, np.diff(truth.offsets))))
 
     @property
     def feature_names_in_(self) -> NDArray:

@@ -68,7 +68,7 @@ class Problem:
 
     @property
     def n_examples(self) -> int:
-        return len(self.structure.weights)
+        return len(self.structure.sample_weight)
 
     @property
     def n_weights(self) -> int:
@@ -186,8 +186,8 @@ class Problem:
         The dual of a hinge model is ``max sum alpha l - phi(eta) - slack_price``; where the slack is linear the price
         is 0 up to ``C u_i`` and infinite beyond. An example of weight 0 has no dual weight.
         """
-        some = self.structure.weights > 0
-        u = self.structure.weights[some]
+        some = self.structure.sample_weight > 0
+        u = self.structure.sample_weight[some]
         return float(u @ self.hinge.slack_function.conjugate(alpha[some] / u, self.C))
 
     @cached_property

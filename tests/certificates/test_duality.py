@@ -65,9 +65,9 @@ def test_mixed_entropy_is_enumeration(share, case):
     expected = expected_entropies(case, share)
     value = mixed_entropy(problem_of(case), case.w, share)
     assert isinstance(value, float)
-    assert_allclose(value, case.batch.weights @ expected[:, 0], rtol=0, atol=1e-9)
+    assert_allclose(value, case.batch.sample_weight @ expected[:, 0], rtol=0, atol=1e-9)
     # of all distributions with these marginals the tree has the largest entropy, so it certifies at least as much
-    assert value >= case.batch.weights @ expected[:, 1] - 1e-9
+    assert value >= case.batch.sample_weight @ expected[:, 1] - 1e-9
 
 
 @given(strategies.any_case(max_nodes=4))
@@ -76,7 +76,7 @@ def test_ends_of_the_mixture(case):
     problem = problem_of(case)
     assert mixed_entropy(problem, case.w, 0.0) == pytest.approx(0.0, abs=1e-12)
     scores = brute_force.scores_of_weights(case.w, case.batch, **case.kwargs)
-    expected = case.batch.weights @ [brute_force.entropy(*s) for s in scores]
+    expected = case.batch.sample_weight @ [brute_force.entropy(*s) for s in scores]
     assert_allclose(mixed_entropy(problem, case.w, 1.0), expected, rtol=0, atol=1e-8)
 
 
@@ -119,7 +119,7 @@ def test_isolated_nodes_without_transitions():
         edge_features=np.zeros((2, 0)),
         allowed=np.zeros((0, 0), np.uint8),
         label_features=np.zeros((0, 0, 0)),
-        weights=np.array([2.0, 3.0]),
+        sample_weight=np.array([2.0, 3.0]),
     )
     expected = 0.0
     for x, y, u in ((1.0, 0, 2.0), (0.5, 2, 3.0)):

@@ -12,8 +12,8 @@ from maxendnet.data.annotations import (
     read_edges,
     read_label_features,
     read_label_order,
+    read_sample_weight,
     read_types,
-    read_weights,
 )
 
 OFFSETS = np.array([0, 3, 3, 5])
@@ -196,21 +196,21 @@ def test_allowed_messages(allowed, message):
         read_allowed(allowed, LABELS, OFFSETS, False)
 
 
-def test_weights():
+def test_sample_weight():
     given = np.array([1, 0, 2])
-    weights = read_weights(given, 3)
-    assert weights.tolist() == [1, 0, 2] and weights.dtype == np.float64
+    array = read_sample_weight(given, 3)
+    assert array.tolist() == [1, 0, 2] and array.dtype == np.float64
     floats = np.array([1.0, 2.0])
-    assert not np.shares_memory(read_weights(floats, 2), floats)
+    assert not np.shares_memory(read_sample_weight(floats, 2), floats)
 
 
 @pytest.mark.parametrize(
-    ("weights", "message"),
+    ("sample_weight", "message"),
     [
         ([1.0, 2.0], r"Sample weights have shape \(2,\) but X has 3 examples; give one per example"),
         (np.ones((3, 2)), r"Sample weights have shape \(3, 2\)"),
         (1.0, r"Sample weights have shape \(\)"),
-        ([1.0, -2.0, 1.0], "The sample weight of example 1 is -2.0; weights are finite and not negative"),
+        ([1.0, -2.0, 1.0], "The sample weight of example 1 is -2.0; sample weights are finite and not negative"),
         ([1.0, 2.0, np.nan], "The sample weight of example 2 is nan"),
         ([np.inf, 2.0, 1.0], "The sample weight of example 0 is inf"),
         ([0.0, 0.0, 0.0], "Sample weights are all zero"),
@@ -218,6 +218,6 @@ def test_weights():
         ([1.0, [2.0], 3.0], "Sample weights must be numbers"),
     ],
 )
-def test_weight_messages(weights, message):
+def test_sample_weight_messages(sample_weight, message):
     with pytest.raises(ValueError, match=message):
-        read_weights(weights, 3)
+        read_sample_weight(sample_weight, 3)

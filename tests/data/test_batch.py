@@ -25,7 +25,7 @@ DTYPES = {
     "edge_features": np.float64,
     "allowed": np.uint8,
     "label_features": np.float64,
-    "weights": np.float64,
+    "sample_weight": np.float64,
 }
 
 
@@ -56,13 +56,13 @@ def assert_contiguous(batch):
 
 
 def test_chain():
-    batch = encode(chains(weights=[1, 2, 3]), CLASSES, "chain")
+    batch = encode(chains(sample_weight=[1, 2, 3]), CLASSES, "chain")
     assert_contiguous(batch)
     assert batch.y.tolist() == [1, 2, 1, 0]
     assert batch.offsets.tolist() == [0, 3, 3, 4]
     assert batch.order.tolist() == [0, 1, 2, 3]
     assert batch.parent.tolist() == [-1, 0, 1, -1]
-    assert batch.weights.tolist() == [1, 2, 3]
+    assert batch.sample_weight.tolist() == [1, 2, 3]
     assert batch.edge_features.shape == (4, 0)
     assert (batch.allowed.shape, batch.label_features.shape) == ((0, 0), (0, 0, 0))
     assert not batch.flipped.any() and not batch.edge_type.any()
@@ -73,7 +73,7 @@ def test_without_labels_or_weights():
     batch = encode(Examples.build([np.eye(2)]), ["a", "b"], "chain")
     assert_contiguous(batch)
     assert batch.y.shape == (0,)
-    assert batch.weights.tolist() == [1.0]
+    assert batch.sample_weight.tolist() == [1.0]
 
 
 @pytest.mark.parametrize("joined", ["chain", "tree", "independent"])
@@ -311,7 +311,7 @@ SEEN = np.array([[False, True, True], [False, False, False], [True, False, False
             "X has 2 edge features, but the model is expecting 1",
         ),
         (chains(), "chain", {"n_edge_features": 1}, "X has 0 edge features, but the model is expecting 1"),
-        (chains(), "chain", {"n_tied": 1}, "X has 0 label features, but the model is expecting 1"),
+        (chains(), "chain", {"n_label_features": 1}, "X has 0 label features, but the model is expecting 1"),
         (
             Examples.build([np.eye(3)], edges=[[(0, 1), (1, 2), (2, 0)]]),
             "tree",
@@ -327,7 +327,7 @@ def test_messages(examples, joined, options, message):
 
 def test_what_a_model_has_weights_for():
     more = {"edge_types": [[1, 0], [], []], "edge_features": [[[5.0], [6.0]], [], []]}
-    encode(chains(**more), CLASSES, "chain", n_edge_types=3, n_edge_features=1, n_tied=0)
+    encode(chains(**more), CLASSES, "chain", n_edge_types=3, n_edge_features=1, n_label_features=0)
 
 
 def test_single_nodes_are_trees_without_edges():

@@ -17,7 +17,7 @@ from maxendnet.data.examples import Examples, as_examples, distinct_labels
 
 LABELS = ["a", "b", "c"]
 ARRAYS = ["y", "offsets", "edges", "edge_offsets", "edge_types", "edge_features", "node_types", "allowed"]
-ARRAYS += ["label_features", "weights"]
+ARRAYS += ["label_features", "sample_weight"]
 
 
 def assert_same(found, expected):
@@ -54,7 +54,7 @@ def inputs(draw):
         "node_types": [rng.integers(0, 3, n) for n in lengths],
         "allowed": [rng.random((n, 3)) < 0.5 for n in lengths],
         "label_features": [rng.normal(size=(n, 3, 2)) for n in lengths],
-        "weights": rng.uniform(0.5, 1, len(lengths)),
+        "sample_weight": rng.uniform(0.5, 1, len(lengths)),
     }
     if with_edges:
         lists["edges"] = edges
@@ -132,14 +132,14 @@ def test_size_and_repr():
     assert examples.shape == (3, 2)
     assert (examples.n_nodes, examples.n_features) == (3, 2)
     assert repr(examples) == "Examples(n_examples=3, n_nodes=3, n_features=2)"
-    assert (examples.n_edge_types, examples.n_edge_features, examples.n_tied) == (1, 0, 0)
+    assert (examples.n_edge_types, examples.n_edge_features, examples.n_label_features) == (1, 0, 0)
     full = small(
         edge_types=[[4], [], []],
         edge_features=[np.ones((1, 3)), [], []],
         label_features=[np.ones((2, 2, 5)), np.ones((1, 2, 5)), []],
         labels=["a", "b"],
     )
-    assert (full.n_edge_types, full.n_edge_features, full.n_tied) == (5, 3, 5)
+    assert (full.n_edge_types, full.n_edge_features, full.n_label_features) == (5, 3, 5)
     assert full[[2]].n_edge_types == 1
 
 
@@ -159,12 +159,12 @@ def test_split_gives_one_array_per_example():
 
 
 def test_pickle():
-    examples = small(weights=[1, 2, 3])
+    examples = small(sample_weight=[1, 2, 3])
     assert_same(pickle.loads(pickle.dumps(examples)), examples)
 
 
 def test_scikit_learn_splits_examples():
-    examples = small(weights=[1, 2, 3])
+    examples = small(sample_weight=[1, 2, 3])
     train, test = train_test_split(examples, test_size=1, random_state=0)
     assert isinstance(train, Examples) and isinstance(test, Examples)
     assert len(train) + len(test) == 3
@@ -202,7 +202,7 @@ def test_a_table():
         node_types=[0, 1, 0],
         allowed=[["a"], None, ["a", "b"]],
         labels=["a", "b"],
-        weights=[1, 2, 3],
+        sample_weight=[1, 2, 3],
     )
     assert examples.flat and len(examples) == 3
     assert examples[[2, 0]].flat
@@ -232,7 +232,7 @@ def test_label_features_of_a_table():
         ({"X": [np.eye(2)], "y": [["a"]]}, r"y\[0\] has 1 labels but X\[0\] has 2 nodes; give one label per node."),
         ({"X": [np.eye(2)], "y": [["a", "b"], ["a"]]}, "X has 1 examples but y has 2"),
         ({"X": [np.eye(2)], "y": "ab"}, "y is the string 'ab'; give a list of labels per example"),
-        ({"X": [np.eye(2)], "weights": [1.0, 2.0]}, "Sample weights have shape"),
+        ({"X": [np.eye(2)], "sample_weight": [1.0, 2.0]}, "Sample weights have shape"),
     ],
 )
 def test_messages(arguments, message):
@@ -240,12 +240,20 @@ def test_messages(arguments, message):
         Examples.build(**arguments)
 
 
+@pytest.mark.parametrize("function", [Examples.build, as_examples])
+def test_arguments_that_do_not_exist(function):
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'weights'; the weight of .* sample_weight="):
+        function([np.eye(2)], [["a", "b"]], weights=[1.0])
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'colour'\.$"):
+        function([np.eye(2)], [["a", "b"]], colour=1)
+
+
 def test_examples_pass_through_and_take_new_labels_and_weights():
-    examples = small(weights=[1, 2, 3])
+    examples = small(sample_weight=[1, 2, 3])
     assert as_examples(examples) is examples
-    replaced = as_examples(examples, [["c", "d"], ["e"], []], weights=[3, 2, 1])
+    replaced = as_examples(examples, [["c", "d"], ["e"], []], sample_weight=[3, 2, 1])
     assert replaced.y.tolist() == ["c", "d", "e"]
-    assert replaced.weights.tolist() == [3, 2, 1]
+    assert replaced.sample_weight.tolist() == [3, 2, 1]
     assert examples.y.tolist() == ["a", "b", "a"]
     with pytest.raises(ValueError, match=r"y\[1\] has 2 labels but X\[1\] has 1 nodes"):
         as_examples(examples, [["c", "d"], ["e", "f"], []])

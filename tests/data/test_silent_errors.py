@@ -109,7 +109,7 @@ MASKED = np.ma.masked_array(X, mask=[[False, False], [True, False], [False, Fals
         lambda: as_examples(np.ma.masked_array(np.ones((2, 2, 2)), mask=np.arange(8).reshape(2, 2, 2) == 3)),
         lambda: as_examples(X, np.ma.masked_array([0, 1, 0], mask=[0, 1, 0])),
         lambda: as_examples([X], [np.ma.masked_array([0, 1, 0], mask=[0, 1, 0])]),
-        lambda: as_examples(X, Y, weights=np.ma.masked_array([1.0, 2.0, 3.0], mask=[0, 1, 0])),
+        lambda: as_examples(X, Y, sample_weight=np.ma.masked_array([1.0, 2.0, 3.0], mask=[0, 1, 0])),
         lambda: Examples.build([X], edges=[np.ma.masked_array([[0, 1]], mask=[[0, 1]])]),
         lambda: Examples.build([X], edge_features=[np.ma.masked_array([[0.5], [1.0]], mask=[[0], [1]])]),
         lambda: Examples.build([X], node_types=[np.ma.masked_array([0, 1, 0], mask=[0, 1, 0])]),
@@ -205,7 +205,9 @@ def test_costs_are_real_numbers(cost):
             M3N(cost=cost).fit(X, Y)
 
 
-@pytest.mark.parametrize("weights", [np.array([1 + 5j, 1, 1]), np.array([1, 2, 3], dtype="m8[s]"), [10**400, 1, 1]])
-def test_weights_are_real_numbers(weights):
+@pytest.mark.parametrize(
+    "sample_weight", [np.array([1 + 5j, 1, 1]), np.array([1, 2, 3], dtype="m8[s]"), [10**400, 1, 1]]
+)
+def test_sample_weights_are_real_numbers(sample_weight):
     with pytest.raises(ValueError, match=r"(?i)sample weight"):
-        L2CRF().fit(X, Y, sample_weight=weights)
+        L2CRF().fit(X, Y, sample_weight=sample_weight)

@@ -31,7 +31,7 @@ def problem_of(case, loss):
 def magnitude(case):
     """How large sums of scores and of features can be: rounding errors are relative to it."""
     total = 1.0
-    for scores, u in zip(brute_force.scores_of_weights(case.w, case.batch, **case.kwargs), case.batch.weights):
+    for scores, u in zip(brute_force.scores_of_weights(case.w, case.batch, **case.kwargs), case.batch.sample_weight):
         total += max(1.0, u) * (np.abs(scores.node_scores).sum() + sum(np.abs(m).max() for m in scores.edge_scores))
     features = (case.batch.data, case.batch.edge_features, case.batch.label_features)
     return float(total + sum(np.abs(f).sum() for f in features))
@@ -130,8 +130,8 @@ def test_the_value_alone(loss, single, case):
 def test_an_example_weight_multiplies(case):
     for loss in (Hinge(case.cost), Log()):
         total, slope = 0.0, np.zeros_like(case.w)
-        for i, u in enumerate(case.batch.weights):
-            alone = replace(case, batch=case.batch.take(i, i + 1)._replace(weights=np.ones(1)))
+        for i, u in enumerate(case.batch.sample_weight):
+            alone = replace(case, batch=case.batch.take(i, i + 1)._replace(sample_weight=np.ones(1)))
             value, gradient = problem_of(alone, loss).losses(case.w)
             total, slope = total + u * value, slope + u * gradient
         value, gradient = problem_of(case, loss).losses(case.w)
@@ -142,7 +142,7 @@ def test_an_example_weight_multiplies(case):
 @given(strategies.any_case(max_examples=2))
 @settings(deadline=None, max_examples=20)
 def test_an_example_of_weight_zero_does_not_count(case):
-    none = replace(case, batch=case.batch._replace(weights=np.zeros(case.n_examples)))
+    none = replace(case, batch=case.batch._replace(sample_weight=np.zeros(case.n_examples)))
     for loss in (Hinge(), Log()):
         value, gradient = problem_of(none, loss).losses(case.w)
         assert value == 0 and not gradient.any()
@@ -173,7 +173,7 @@ def test_any_number_of_labels(n_labels):
         hinge, log = 0.0, 0.0
         cost = 1 - np.eye(n_labels) if case.cost is None else case.cost
         for i, s in enumerate(brute_force.scores_of_weights(case.w, case.batch, **case.kwargs)):
-            truth, u = brute_force.example_truth(case.batch, i), case.batch.weights[i]
+            truth, u = brute_force.example_truth(case.batch, i), case.batch.sample_weight[i]
             right = brute_force.score(*s[:3], truth)
             hinge += u * (every_score(s, cost[list(truth)]).max() - right)
             log += u * (logsumexp(every_score(s)) - right)
@@ -226,7 +226,13 @@ def test_log_whatever_the_ranges_of_edges_and_nodes(single, case, spread, size):
     ranges[0] += sum(np.abs(x).max(initial=0.0) * np.ptp(m) for x, m in zip(batch.edge_features.T, parts.edge))
     stretch = spread / max(1e-3, max(ranges) * batch.max_children)
     w = layout.join(
-        Parts(size * parts.node, stretch * parts.transitions, stretch * parts.edge, parts.siblings, size * parts.tied)
+        Parts(
+            size * parts.node,
+            stretch * parts.transitions,
+            stretch * parts.edge,
+            parts.siblings,
+            size * parts.label_features,
+        )
     )
     case = replace(case, batch=batch, w=w)
     value, gradient = problem_of(case, Log()).losses(case.w, single=single)
@@ -339,7 +345,7 @@ def chains(X, y):
         edge_features=np.zeros((n, 0)),
         allowed=np.zeros((0, 0), np.uint8),
         label_features=np.zeros((0, 0, 0)),
-        weights=np.ones(len(X)),
+        sample_weight=np.ones(len(X)),
     )
     return strategies.sized(batch)
 
@@ -352,7 +358,7 @@ def test_a_batch_of_many_blocks_is_the_sum_of_its_examples(loss, n_jobs):
     n_labels, n_features = 9, 20
     X = [rng.normal(size=(n, n_features)) * (rng.random((n, n_features)) < 0.5) for n in lengths]
     y = [rng.integers(n_labels, size=n) for n in lengths]
-    batch = chains(X, y)._replace(weights=rng.uniform(0.5, 2.0, size=len(lengths)))
+    batch = chains(X, y)._replace(sample_weight=rng.uniform(0.5, 2.0, size=len(lengths)))
     forest = forest_of(batch, n_features, n_labels, 1)
     w = rng.normal(size=forest.layout.n_weights)
     problem = Problem.pose(forest, loss, Gaussian(), backend=Threads(n_jobs))

@@ -76,7 +76,7 @@ def test_losses_and_their_gradient(slack, case):
     w = np.random.default_rng(0).normal(size=problem.n_weights)
     h = np.array([np.max(cost - df @ w) for df, cost, _ in differences(problem)])
     value, gradient = problem.losses(w)
-    assert value == pytest.approx(problem.batch.weights @ SLACKS[slack].value(h, 1.7) / 1.7, rel=1e-12)
+    assert value == pytest.approx(problem.batch.sample_weight @ SLACKS[slack].value(h, 1.7) / 1.7, rel=1e-12)
     assert np.allclose(gradient, approx_fprime(w, lambda w: problem.losses(w, gradient=False)[0], 1e-7), atol=1e-4)
     single, _ = problem.losses(w, single=True)
     assert single == pytest.approx(value, rel=1e-5)
@@ -139,9 +139,9 @@ def test_a_model_file_keeps_the_slack(tmp_path, slack, prior):
 def test_the_price_of_dual_weight():
     """The dual value of a made-up dual point, added up by hand, is below every primal value."""
     problem, _ = MaxEnDNet(Gaussian(), Hinge(slack="squared"), C=3.0).pose(CHAINS, np.unique(CHAINS.y))
-    problem.batch.weights[:] = np.linspace(0.0, 2.0, problem.n_examples)
+    problem.batch.sample_weight[:] = np.linspace(0.0, 2.0, problem.n_examples)
     alpha = np.linspace(0.0, 1.0, problem.n_examples)
-    by_hand = sum(a**2 / (2 * 3.0 * u) for a, u in zip(alpha, problem.batch.weights) if u > 0)
+    by_hand = sum(a**2 / (2 * 3.0 * u) for a, u in zip(alpha, problem.batch.sample_weight) if u > 0)
     assert problem.slack_price(alpha) == pytest.approx(by_hand)
 
 

@@ -30,7 +30,7 @@ def enumerated(case, temperature):
     """Values, gradient of their weighted sum and expected cost, from all labellings."""
     values, slope, expected = [], np.zeros_like(case.w), 0.0
     for i, s in enumerate(brute_force.scores_of_weights(case.w, case.batch, **case.kwargs)):
-        truth, u = brute_force.example_truth(case.batch, i), case.batch.weights[i]
+        truth, u = brute_force.example_truth(case.batch, i), case.batch.sample_weight[i]
         scores = brute_force.labelling_scores(*s)
         cost = np.array([brute_force.labelling_cost(truth, y, case.cost) for y in scores])
         exponents = (cost + np.array(list(scores.values())) - scores[tuple(truth)]) / temperature
@@ -52,9 +52,9 @@ def test_soft_hinge_is_enumeration(temperature, case):
     found, gradient, expected_cost, _ = problem.look(case.w)
     # scores divided by the temperature lose digits of p
     tolerance = 1e-12 * size / min(temperature, 1.0)
-    assert_allclose(found, values @ case.batch.weights, atol=tolerance * (1 + case.batch.weights.sum()))
+    assert_allclose(found, values @ case.batch.sample_weight, atol=tolerance * (1 + case.batch.sample_weight.sum()))
     scale = 1.0 + max((np.abs(a).max(initial=0.0) for a in (case.batch.data, case.batch.edge_features)), default=0.0)
-    scale *= (1.0 + np.abs(case.batch.label_features).max(initial=0.0)) * (1 + case.batch.weights.sum())
+    scale *= (1.0 + np.abs(case.batch.label_features).max(initial=0.0)) * (1 + case.batch.sample_weight.sum())
     assert_allclose(gradient, slope, atol=tolerance * scale * 5)
     assert_allclose(expected_cost, expected, atol=tolerance * scale * 5)
 
@@ -64,6 +64,6 @@ def test_soft_hinge_is_enumeration(temperature, case):
 def test_above_the_hinge_by_at_most_the_temperature_times_the_log_of_the_number_of_labellings(case, temperature):
     soft = problem_of(case, SoftHinge(case.cost, temperature=temperature)).losses(case.w)[0]
     hinge = problem_of(case, Hinge(case.cost)).losses(case.w)[0]
-    most = temperature * np.log(case.n_labels) * np.diff(case.batch.offsets) @ case.batch.weights
+    most = temperature * np.log(case.n_labels) * np.diff(case.batch.offsets) @ case.batch.sample_weight
     slack = 1e-12 * (1 + abs(hinge) + np.abs(case.w).max(initial=0.0) * 100)
     assert hinge - slack <= soft <= hinge + most + slack

@@ -38,7 +38,7 @@ def tree_examples():
     """Trees with everything the data model carries."""
     rng = np.random.default_rng(1)
     labels = ["a", "b", "c"]
-    nodes, y, edges, kinds, features, node_types, allowed, tied = [], [], [], [], [], [], [], []
+    nodes, y, edges, kinds, features, node_types, allowed, label_features = [], [], [], [], [], [], [], []
     for n in (3, 5, 1, 4, 6, 2):
         nodes.append(rng.normal(size=(n, 4)))
         types = rng.integers(2, size=n)
@@ -51,10 +51,10 @@ def tree_examples():
         mask = rng.random((n, 3)) < 0.7
         mask[np.arange(n), truth] = True
         allowed.append(mask)
-        tied.append(rng.normal(size=(n, 3, 2)))
+        label_features.append(rng.normal(size=(n, 3, 2)))
     return mx.Examples.build(
         nodes, y, edges=edges, edge_types=kinds, edge_features=features, node_types=node_types, allowed=allowed,
-        label_features=tied, labels=labels, weights=rng.uniform(0.5, 2, size=len(nodes)),
+        label_features=label_features, labels=labels, sample_weight=rng.uniform(0.5, 2, size=len(nodes)),
     )  # fmt: skip
 
 
@@ -226,6 +226,16 @@ def test_saving_a_loaded_model_gives_the_same_file(fitted, name, tmp_path):
     fitted(name).save(tmp_path / "one")
     mx.load(tmp_path / "one").save(tmp_path / "two")
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_names_in_a_file_stay_when_those_in_the_code_change(fitted, tmp_path):
+    fitted("M3N-tree").save(tmp_path / "model")
+    layout = model_file.read(tmp_path / "model").header["layout"]
+    assert list(layout) == [
+        "n_features", "n_labels", "n_edge_types", "n_edge_features", "n_tied", "siblings", "rest", "type_allowed",
+        "seen",
+    ]  # fmt: skip
+    assert layout["n_tied"] == len(mx.load(tmp_path / "model").label_coef_) == 2
 
 
 def test_every_estimator_and_every_piece_can_be_in_a_file(fitted, tmp_path):

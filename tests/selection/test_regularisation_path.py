@@ -85,10 +85,10 @@ def test_points_as_a_list_do_not_inherit(data):
 
 def test_examples_weights_and_the_table(data, capsys):
     X, y = data
-    weights = np.linspace(0.0, 1.0, len(X))
-    fits = path(roughly(M3N()), Examples.build(X, y, weights=weights), grid={"C": [0.1, 1.0]}, verbose=1)
+    sample_weight = np.linspace(0.0, 1.0, len(X))
+    fits = path(roughly(M3N()), Examples.build(X, y, sample_weight=sample_weight), grid={"C": [0.1, 1.0]}, verbose=1)
     assert "M3N path" in capsys.readouterr().err
-    alone = path(roughly(M3N()), X, y, {"C": [0.1, 1.0]}, sample_weight=weights)
+    alone = path(roughly(M3N()), X, y, {"C": [0.1, 1.0]}, sample_weight=sample_weight)
     for one, other in zip(fits, alone):
         assert_array_equal(weights_of(one.model), weights_of(other.model))
     lines = str(fits).splitlines()

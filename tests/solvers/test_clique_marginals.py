@@ -49,7 +49,7 @@ def dual_point(problem, probabilities):
         truth = brute_force.example_truth(batch, i)
         right = brute_force.feature_vector(batch, i, truth, **sizes)
         for y, p in chances.items():
-            alpha = problem.C * batch.weights[i] * p
+            alpha = problem.C * batch.sample_weight[i] * p
             eta += alpha * (right - brute_force.feature_vector(batch, i, y, **sizes))
             cost += alpha * brute_force.labelling_cost(truth, y, problem.cost)
     return eta, cost
@@ -69,7 +69,7 @@ def test_shared_potentials_are_enumeration(case, A, B):
         for t, right in enumerate(truth):
             node[t] += A * problem.cost[right] + B * (np.arange(case.n_labels) == right)
         chances.append(brute_force.probabilities(node, *scores[1:]))
-        value -= case.batch.weights[i] * np.log(max(chances[-1][truth], 1e-300))
+        value -= case.batch.sample_weight[i] * np.log(max(chances[-1][truth], 1e-300))
     eta, cost = dual_point(problem, chances)
     found = problem.gibbs(A, case.w, B)
     assert_allclose(found[0], value, rtol=1e-8, atol=1e-8)
@@ -108,7 +108,7 @@ def test_marginals_of_smo_stay_marginals(case):
     problem = problem_of(case, Gaussian())
     state = run(SMO(), problem, tol=0.0, max_passes=13, seed=0, warn=False).state
     batch, L = problem.batch, case.n_labels
-    size = problem.C * np.repeat(batch.weights, np.diff(batch.offsets))
+    size = problem.C * np.repeat(batch.sample_weight, np.diff(batch.offsets))
     node = state.marginals.nodes().reshape(-1, L)
     assert np.all(node >= 0)
     assert_allclose(node.sum(axis=1), size, rtol=1e-9)
@@ -134,7 +134,7 @@ def test_every_kind_of_example_under_a_gaussian_with_its_own_variances(solver, d
     case = data.draw(strategies.forest_cases(max_nodes=4))
     rng = np.random.default_rng(case.seed)
     n_weights = len(case.w)
-    case.batch.weights[0] = data.draw(st.sampled_from([0.0, 1.0]))
+    case.batch.sample_weight[0] = data.draw(st.sampled_from([0.0, 1.0]))
     problem = problem_of(case, Gaussian(rng.uniform(0.1, 2.0, n_weights), rng.normal(size=n_weights)))
     best = run(BlockFrankWolfe(), problem, tol=1e-7, max_passes=5000, seed=0, warn=False)
     slack = 1e-8 * max(1.0, abs(best.primal))
@@ -234,8 +234,8 @@ def test_huge_C(solver, prior, scale):
 def test_empty_examples_and_examples_without_weight(solver):
     X, y = words()
     noise = np.random.default_rng(1).normal(size=(4, 4))
-    weights = [1.0] * len(X) + [1.0, 0.0]
-    more = Examples.build([*X, np.zeros((0, 4)), noise], [*y, [], [0, 1, 2, 0]], weights=weights)
+    sample_weight = [1.0] * len(X) + [1.0, 0.0]
+    more = Examples.build([*X, np.zeros((0, 4)), noise], [*y, [], [0, 1, 2, 0]], sample_weight=sample_weight)
     model = M3N(solver=solver, tol=1e-2, random_state=0).fit(more)
     plain = M3N(tol=1e-5, max_passes=5000, random_state=0).fit(X, y)
     assert model.objective_ == pytest.approx(plain.objective_, rel=1.1e-2)

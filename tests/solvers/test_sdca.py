@@ -54,7 +54,7 @@ def test_certificate_is_that_of_the_distributions_written_out(case, n_passes):
     for i, f, q in distributions(problem, case, state):
         assert q.sum() == pytest.approx(1.0)
         truth = brute_force.feature_vector(case.batch, i, brute_force.example_truth(case.batch, i), **case.kwargs)
-        weight = problem.C * case.batch.weights[i]
+        weight = problem.C * case.batch.sample_weight[i]
         eta += weight * (truth - q @ f)
         entropy -= weight * np.sum(q[q > 0] * np.log(q[q > 0]))
         loss += weight * (logsumexp(f @ found.w) - truth @ found.w)
@@ -82,7 +82,7 @@ def test_no_update_lowers_the_dual(case):
             others = np.ones(case.n_nodes, dtype=bool)
             others[case.batch.offsets[i] : case.batch.offsets[i + 1]] = False
             assert np.array_equal(state.node[others], before[others])
-            if case.batch.weights[i] == 0:
+            if case.batch.sample_weight[i] == 0:
                 assert np.array_equal(state.node, before)
 
 

@@ -59,7 +59,7 @@ def test_curvature_is_the_diagonal_of_the_hessian_at_zero():
     X[1] = np.pad(X[1], ((0, 0), (0, 1)))
     allowed = [[[1, 1, 1], [1, 0, 1], [1, 1, 1]], [[1, 1, 0], [1, 1, 1]]]
     examples = Examples.build(
-        X, [[0, 0, 2], [0, 0]], labels=[0, 1, 2], allowed=[np.array(a, bool) for a in allowed], weights=[1.0, 0.5]
+        X, [[0, 0, 2], [0, 0]], labels=[0, 1, 2], allowed=[np.array(a, bool) for a in allowed], sample_weight=[1.0, 0.5]
     )
     structure = Choice(rest=0).bind(examples, np.arange(3))
     problem = Problem.pose(structure, Log(), Gaussian())

@@ -93,7 +93,7 @@ def test_hinge_is_enumeration(case):
     value, slope = problem_of(case, Hinge(case.case.cost)).losses(case.w)
     expected, product = 0.0, 0.0
     for i in range(case.case.n_examples):
-        every, u = case.labellings(i), case.batch.weights[i]
+        every, u = case.labellings(i), case.batch.sample_weight[i]
         truth = case.features(i, [brute_force.example_truth(case.batch, i)])[0]
         cost = case.costs(i, every)
         hinges = cost + (case.features(i, every) - truth) @ case.w
@@ -101,7 +101,7 @@ def test_hinge_is_enumeration(case):
         # of a subgradient, at ties, only this is known: it belongs to labellings whose hinge is the largest
         best = hinges >= hinges.max() - case.tolerance
         product += u * (hinges.max() - cost[best])[0] if best.sum() == 1 else np.nan
-    tolerance = case.tolerance * (1 + case.batch.weights.sum())
+    tolerance = case.tolerance * (1 + case.batch.sample_weight.sum())
     assert_allclose(value, expected, atol=tolerance)
     if np.isfinite(product):
         assert_allclose(slope @ case.w, product, atol=tolerance)
@@ -116,7 +116,7 @@ def test_hinge_subgradient_is_that_of_the_worst_labelling(case):
     expected = np.zeros_like(case.w)
     for i, (begin, end) in enumerate(case.nodes):
         truth, worst = case.features(i, [brute_force.example_truth(case.batch, i), tuple(labels[begin:end].tolist())])
-        expected += case.batch.weights[i] * (worst - truth)
+        expected += case.batch.sample_weight[i] * (worst - truth)
     assert_allclose(slope, expected, atol=1e-12 * (1 + max(np.abs(x).sum() for x in case.values)))
 
 
@@ -131,7 +131,7 @@ def test_log_and_soft_hinge_are_enumeration(temperature, case):
     value, slope, expected_cost, _ = problem.look(case.w)
     expected, gradient, total = 0.0, np.zeros_like(case.w), 0.0
     for i in range(case.case.n_examples):
-        every, u = case.labellings(i), case.batch.weights[i]
+        every, u = case.labellings(i), case.batch.sample_weight[i]
         truth = case.features(i, [brute_force.example_truth(case.batch, i)])[0]
         away = case.features(i, every) - truth
         cost = np.zeros(len(every)) if temperature is None else case.costs(i, every)
@@ -140,7 +140,9 @@ def test_log_and_soft_hinge_are_enumeration(temperature, case):
         expected += u * T * logsumexp(exponents)
         gradient += u * (p @ away)
         total += u * (p @ cost)
-    tolerance = 5 * case.tolerance / T * (1 + case.batch.weights.sum() + max(np.abs(x).sum() for x in case.values))
+    tolerance = (
+        5 * case.tolerance / T * (1 + case.batch.sample_weight.sum() + max(np.abs(x).sum() for x in case.values))
+    )
     assert_allclose(value, expected, atol=tolerance)
     assert_allclose(slope, gradient, atol=tolerance)
     if temperature is not None:
@@ -167,7 +169,7 @@ def test_block_by_block_is_enumeration(prior, case, seed, inner):
     expected, dual_cost, mean = np.zeros_like(eta), 0.0, problem.prior.mean(eta)
     hinges = solver.block_gaps(problem, state, mean)
     for i, (begin, end) in enumerate(case.nodes):
-        every, u = case.labellings(i), case.batch.weights[i]
+        every, u = case.labellings(i), case.batch.sample_weight[i]
         truth = case.features(i, [brute_force.example_truth(case.batch, i)])[0]
         away, cost = truth - case.features(i, every), case.costs(i, every)
         weight = np.zeros(len(every))
@@ -295,7 +297,7 @@ def test_the_excess_of_a_structure_is_that_of_its_aggregates(aggregate, gradient
     plain = BoundPlain(case.structure)
     composed = excess(plain, aggregate, case.w, table, **options)
     assert set(plain.calls) >= {aggregate, "score"}
-    scale = 1 + case.batch.weights.max() + max(np.abs(x).sum() for x in case.values)
+    scale = 1 + case.batch.sample_weight.max() + max(np.abs(x).sum() for x in case.values)
     tolerance = 10 * case.tolerance * scale
     assert_allclose(own.values, composed.values, atol=tolerance)
     packed = excess(case.structure, aggregate, case.w, table, **options, packed=True)

@@ -343,7 +343,7 @@ def test_a_single_label_leaves_no_choice():
 
 def test_examples_without_nodes():
     w = np.arange(6.0)
-    batch = empty_batch()._replace(offsets=np.zeros(3, np.int64), weights=np.ones(2))
+    batch = empty_batch()._replace(offsets=np.zeros(3, np.int64), sample_weight=np.ones(2))
     forest = forest_of(batch, 1, 2, 1)
     values, (node, edge, _) = forest.logsum(w, cliques=True)
     assert values.tolist() == [0.0, 0.0] and node.shape == (0, 2) and edge.shape == (0, 2, 2)
@@ -461,7 +461,13 @@ def test_logsum_whatever_the_ranges_of_edges_and_nodes(case, spread, size):
     ranges[0] += sum(np.abs(x).max(initial=0.0) * np.ptp(m) for x, m in zip(batch.edge_features.T, parts.edge))
     stretch = spread / max(1e-3, max(ranges) * batch.max_children)
     w = layout.join(
-        Parts(size * parts.node, stretch * parts.transitions, stretch * parts.edge, parts.siblings, size * parts.tied)
+        Parts(
+            size * parts.node,
+            stretch * parts.transitions,
+            stretch * parts.edge,
+            parts.siblings,
+            size * parts.label_features,
+        )
     )
     check_logsum(replace(case, batch=batch, w=w))
 
@@ -627,9 +633,14 @@ def test_the_root_does_not_matter(n_labels, spread):
 # ------------------------------------------------------------------------------------------------------- layouts
 
 SHAPES = [
-    Layout(n_features, n_labels, n_edge_types, n_edge_features, n_tied)
+    Layout(n_features, n_labels, n_edge_types, n_edge_features, n_label_features)
     for n_labels in N_LABELS
-    for n_features, n_edge_types, n_edge_features, n_tied in [(3, 1, 0, 0), (1, 2, 1, 9), (4, 0, 0, 2), (2, 0, 0, 0)]
+    for n_features, n_edge_types, n_edge_features, n_label_features in [
+        (3, 1, 0, 0),
+        (1, 2, 1, 9),
+        (4, 0, 0, 2),
+        (2, 0, 0, 0),
+    ]
 ]
 
 
@@ -638,12 +649,14 @@ def test_layouts(layout):
     L, width, w = layout.n_labels, lanes(layout), np.arange(1.0, layout.n_weights + 1)
     assert width == _kernels.padded(L) and width % 8 == 0 and 0 <= width - L < 8
 
-    sizes = brute_force.Sizes(layout.n_features, L, layout.n_edge_types, layout.n_edge_features, layout.n_tied)
+    sizes = brute_force.Sizes(
+        layout.n_features, L, layout.n_edge_types, layout.n_edge_features, layout.n_label_features
+    )
     assert layout.n_weights == sizes.n_weights
     parts = layout.parts(w)
     assert parts.siblings.size == 0
-    node, transitions, edge, _, tied = parts
-    for part, expected in zip((node, transitions, edge, tied), sizes.split(w)):
+    node, transitions, edge, _, label_weights = parts
+    for part, expected in zip((node, transitions, edge, label_weights), sizes.split(w)):
         assert_array_equal(part, expected)
         assert part.size == 0 or np.shares_memory(part, w)
     assert_array_equal(layout.join(parts), w)
@@ -657,18 +670,18 @@ def test_layouts(layout):
     matrices = padded[node.size :][: layout.n_matrices * L * width].reshape(-1, L, width)
     assert_array_equal(matrices[: layout.n_edge_types, :, :L], parts.transitions)
     assert_array_equal(matrices[layout.n_edge_types :, :, :L], parts.edge)
-    assert_array_equal(padded[node.size + matrices.size :][: layout.n_tied], parts.tied)
+    assert_array_equal(padded[node.size + matrices.size :][: layout.n_label_features], parts.label_features)
 
     for dtype in (np.float64, np.float32):
         search = for_search(layout, w, dtype)
         assert search.dtype == dtype and search.flags.c_contiguous
-        assert search.size == node.size + 2 * matrices.size + layout.n_tied
+        assert search.size == node.size + 2 * matrices.size + layout.n_label_features
         assert_array_equal(search[: node.size], padded[: node.size])
         both = search[node.size :][: 2 * matrices.size].reshape(-1, 2, L, width)
         assert_array_equal(both[:, 0], matrices)
         assert_array_equal(both[:, 1, :, :L], matrices[:, :, :L].transpose(0, 2, 1))
         assert not both[..., L:].any()
-        assert_array_equal(search[node.size + 2 * matrices.size :], parts.tied)
+        assert_array_equal(search[node.size + 2 * matrices.size :], parts.label_features)
 
     cost = np.random.default_rng(0).random((L, L))
     padded_cost = pad_rows(layout, cost, np.float32)
@@ -707,7 +720,7 @@ def chain_of(X):
         edge_features=np.zeros((n, 0)),
         allowed=np.zeros((0, 0), np.uint8),
         label_features=np.zeros((0, 0, 0)),
-        weights=np.ones(1),
+        sample_weight=np.ones(1),
     )
     return strategies.sized(batch)
 
@@ -715,4 +728,4 @@ def chain_of(X):
 def empty_batch():
     """No examples at all."""
     batch = chain_of(np.zeros((0, 1)))
-    return batch._replace(offsets=np.zeros(1, np.int64), weights=np.zeros(0))
+    return batch._replace(offsets=np.zeros(1, np.int64), sample_weight=np.zeros(0))

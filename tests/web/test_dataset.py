@@ -90,8 +90,8 @@ def test_labelled_leaves_that_are_alike_are_one_example(toy):
     views, labels = toy
     pages, words, once = data(toy, "independent")
     twice = to_examples(pages * 2, words, "independent", labels * 2)
-    assert len(once) <= sum(map(len, views)) and once.weights.sum() == sum(map(len, views))
-    assert len(twice) == len(once) and (twice.weights == 2 * once.weights).all()
+    assert len(once) <= sum(map(len, views)) and once.sample_weight.sum() == sum(map(len, views))
+    assert len(twice) == len(once) and (twice.sample_weight == 2 * once.sample_weight).all()
     paged = to_examples(pages, words, "chain", labels)
     fits = [L2CRF(structure="independent", tol=1e-6).fit(examples) for examples in (once, paged)]
     np.testing.assert_allclose(fits[0].objective_, fits[1].objective_, rtol=1e-5)
@@ -184,7 +184,7 @@ def test_choices_are_one_right_leaf_among_those_without_the_field():
         for x, y, weight in zip(
             [examples.X[a:b] for a, b in zip(examples.offsets[:-1], examples.offsets[1:])],
             np.split(np.asarray(examples.y), examples.offsets[1:-1]),
-            examples.weights,
+            examples.sample_weight,
         )
     ]
     a, b, both = [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]

@@ -6,7 +6,7 @@ from maxendnet.models.file import ModelFileError, load, read, save
 from maxendnet.web.agreement import agree
 from maxendnet.web.calibrate import Calibration, fit_calibration
 from maxendnet.web.check import check
-from maxendnet.web.decode import Choice, choose, field_margins
+from maxendnet.web.decode import BestLeaf, best_leaves, field_margins
 from maxendnet.web.evaluate import evaluate
 from maxendnet.web.extractor import Extractor
 from maxendnet.web.labels import LabelError, PageLabels
@@ -114,8 +114,8 @@ def test_the_chosen_leaf_has_the_largest_margin_in_its_record(toy, fitted):
 def test_margins_are_over_none_and_share_labels_with_two_fields():
     values = np.array([[1.0, 4.0, 2.0, 0.0]])
     assert field_margins(values, ["a", "a+b", "c", "none"], ["a", "b", "c", "d"]).tolist() == [[4.0, 4.0, 2.0, -np.inf]]
-    assert choose(np.full((2, 1), -np.inf), ["x", "y"]) == [None]
-    assert choose(np.array([[1.0], [3.0], [2.0]]), ["x", "y", "z"], [0, 2])[0].leaf == 2
+    assert best_leaves(np.full((2, 1), -np.inf), ["x", "y"]) == [None]
+    assert best_leaves(np.array([[1.0], [3.0], [2.0]]), ["x", "y", "z"], [0, 2])[0].leaf == 2
 
 
 def test_a_node_with_two_fields():
@@ -181,26 +181,26 @@ def test_a_better_score_never_lowers_the_confidence():
     rng = np.random.default_rng(0)
     score, lead = rng.normal(size=200) * 3, rng.exponential(size=200)
     right = rng.random(200) < 1 / (1 + np.exp(-score - lead + 1))
-    curve = fit_calibration([Choice(0, s, l) for s, l in zip(score, lead)], right)
+    curve = fit_calibration([BestLeaf(0, s, l) for s, l in zip(score, lead)], right)
     assert curve.score >= 0 and curve.lead >= 0 and curve.n_answers == 200
-    found = np.array([curve(Choice(0, s, l)) for s, l in zip(score, lead)])
+    found = np.array([curve(BestLeaf(0, s, l)) for s, l in zip(score, lead)])
     assert abs(found.mean() - right.mean()) < 0.03
     assert np.mean((found - right) ** 2) < np.mean((right.mean() - right) ** 2)
 
 
 def test_few_answers_that_are_all_right_promise_no_certainty():
-    curve = fit_calibration([Choice(0, 5.0, 1.0)] * 20, [True] * 20)
-    assert 0.85 < curve(Choice(0, 5.0, 1.0)) < 0.99
-    assert fit_calibration([Choice(0, 1.0, 0.0)], [True]) == Calibration()
+    curve = fit_calibration([BestLeaf(0, 5.0, 1.0)] * 20, [True] * 20)
+    assert 0.85 < curve(BestLeaf(0, 5.0, 1.0)) < 0.99
+    assert fit_calibration([BestLeaf(0, 1.0, 0.0)], [True]) == Calibration()
 
 
 def test_answers_that_are_right_or_wrong_together_count_for_less():
-    choices, right = [Choice(0, 5.0, 1.0)] * 200, [True] * 200
-    alone = fit_calibration(choices, right)
-    of_four_sites = fit_calibration(choices, right, [k % 4 for k in range(200)])
+    answers, right = [BestLeaf(0, 5.0, 1.0)] * 200, [True] * 200
+    alone = fit_calibration(answers, right)
+    of_four_sites = fit_calibration(answers, right, [k % 4 for k in range(200)])
     assert alone.n_answers == 200 and of_four_sites.n_answers == pytest.approx(8)
-    assert alone(choices[0]) > 0.98 > 0.91 > of_four_sites(choices[0])
-    assert of_four_sites(Choice(0, 20.0, 10.0)) <= 0.9  # 8 of 8: nothing is surer than 9 in 10
+    assert alone(answers[0]) > 0.98 > 0.91 > of_four_sites(answers[0])
+    assert of_four_sites(BestLeaf(0, 20.0, 10.0)) <= 0.9  # 8 of 8: nothing is surer than 9 in 10
 
 
 def test_pages_of_a_site_vote():

@@ -23,7 +23,7 @@ def mixed_entropy(problem: Problem, w: FloatArray, share: float) -> float:
     Parameters
     ----------
     problem : Problem
-        With the log loss; example weights multiply the entropies.
+        With the log loss; sample weights multiply the entropies.
     w : ndarray of shape (n_weights,)
     share : float
 
@@ -33,20 +33,20 @@ def mixed_entropy(problem: Problem, w: FloatArray, share: float) -> float:
     """
     total = 0.0
     for part, node, edge in marginals_in_parts(problem, w):
-        weights = np.repeat(part.weights, np.diff(part.offsets))
+        factor = np.repeat(part.sample_weight, np.diff(part.offsets))
         nodes = np.arange(len(node))
         node *= share
         node[nodes, part.y] += 1.0 - share
         joined = part.parent >= 0
         degree = joined + np.bincount(part.parent[joined], minlength=len(node))
-        total += float(weights @ ((degree - 1) * xlogy(node, node).sum(axis=1)))
+        total += float(factor @ ((degree - 1) * xlogy(node, node).sum(axis=1)))
         if edge is not None and joined.any():
             edge = edge[joined]
             edge *= share
             own, above = part.y[joined], part.y[part.parent[joined]]
             flipped = part.flipped[joined].astype(bool)
             edge[np.arange(len(edge)), np.where(flipped, own, above), np.where(flipped, above, own)] += 1.0 - share
-            total -= float(weights[joined] @ xlogy(edge, edge).sum(axis=(1, 2)))
+            total -= float(factor[joined] @ xlogy(edge, edge).sum(axis=(1, 2)))
     return total
 
 

@@ -96,7 +96,7 @@ def pac_bayes(
     ----------
     estimator : a fitted M3N, LapMEDN or MaxEnDNet with a posterior
     X, y : the examples that it was fitted to
-        Independent draws of one distribution. Weights of examples are not used here.
+        Independent draws of one distribution. Sample weights are not used here.
     delta : float, default=0.05
         The chance that a row fails. A tenth of it pays for estimating the Gibbs risk by draws.
     n_draws : int, default=1000
@@ -297,7 +297,7 @@ def _in_the_labels_of(estimator: Any, learnt: Any) -> FloatArray:
         target[np.ix_(np.arange(len(source)), at, at)] = source
     if small.n_siblings:
         out.siblings[np.ix_(np.arange(len(parts.siblings)), at, at, at)] = parts.siblings
-    out.tied[:] = parts.tied
+    out.label_features[:] = parts.label_features
     return full.join(out)
 
 

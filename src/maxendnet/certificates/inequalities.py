@@ -113,9 +113,9 @@ def margin_bound(margins: FloatArray, kl: float, log_labellings: float, c: float
     gammas = np.minimum(gammas, 2 * c)
     share = np.searchsorted(np.sort(margins), gammas, side="right") / n
     m = np.unique(np.round(np.geomspace(1, 1e12, 2000)))
-    slack = np.sqrt((m * kl + np.log(n) + 3 * np.log((m + 1) / delta) + 2) / (2 * n - 1))
+    deviation = np.sqrt((m * kl + np.log(n) + 3 * np.log((m + 1) / delta) + 2) / (2 * n - 1))
     with np.errstate(over="ignore"):
         tail = np.exp(np.minimum(log_labellings - np.outer((gammas / c) ** 2, m) / 32, 700.0))
-    total = share[:, None] + tail + slack
+    total = share[:, None] + tail + deviation
     best = np.unravel_index(np.argmin(total), total.shape)
     return float(total[best]), float(gammas[best[0]])

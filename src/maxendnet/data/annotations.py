@@ -1,4 +1,4 @@
-"""What may come beside the features: edges and their types and features, node types, allowed labels, weights.
+"""What may come beside the features: edges and their types and features, node types, allowed labels, sample weights.
 
 Every reader takes one entry per example and returns one flat array over all nodes, edges or examples.
 """
@@ -88,7 +88,7 @@ def read_edge_features(values: Any, edge_offsets: IntArray) -> FloatArray:
 
 
 def read_label_features(values: Any, labels: tuple[Hashable, ...], offsets: IntArray, flat: bool) -> FloatArray:
-    """Features of every pair of node and label, of shape (n_nodes, n_labels, n_tied).
+    """Features of every pair of node and label, of shape (n_nodes, n_labels, n_label_features).
 
     Examples
     --------
@@ -99,7 +99,7 @@ def read_label_features(values: Any, labels: tuple[Hashable, ...], offsets: IntA
     if features.shape[1] != len(labels) and len(features):
         raise ValueError(
             f"label_features has {features.shape[1]} labels but `labels` lists {len(labels)}; "
-            f"give arrays of shape (n_nodes, n_labels, n_tied)."
+            f"give arrays of shape (n_nodes, n_labels, n_label_features)."
         )
     return _floats("label_features", features.reshape(len(features), len(labels), features.shape[2]), offsets)
 
@@ -171,17 +171,17 @@ def read_allowed(values: Any, labels: tuple[Hashable, ...], offsets: IntArray, f
     return allowed
 
 
-def read_weights(weights: Any, n_examples: int) -> FloatArray:
+def read_sample_weight(sample_weight: Any, n_examples: int) -> FloatArray:
     """Weights of the examples: finite, not negative, not all zero.
 
     Examples
     --------
-    >>> read_weights([1, 2], 2).tolist()
+    >>> read_sample_weight([1, 2], 2).tolist()
     [1.0, 2.0]
     """
-    refuse_masked(weights, "sample_weight")
+    refuse_masked(sample_weight, "sample_weight")
     try:
-        given = np.asarray(weights)
+        given = np.asarray(sample_weight)
         if given.dtype.kind not in "biufO":
             raise TypeError
         array = np.array(given, dtype=np.float64)
@@ -196,13 +196,13 @@ def read_weights(weights: Any, n_examples: int) -> FloatArray:
     wrong = np.flatnonzero(~(array >= 0) | np.isinf(array))
     if len(wrong):
         raise ValueError(
-            f"The sample weight of example {wrong[0]} is {array[wrong[0]]}; weights are finite and not negative "
+            f"The sample weight of example {wrong[0]} is {array[wrong[0]]}; sample weights are finite and not negative "
             f"(a weight of 0 leaves an example out)."
         )
     if array.max(initial=0.0) > LARGEST_WEIGHT:
         raise ValueError(
             f"The sample weight of example {np.argmax(array)} is {array.max():g}, beyond the limit of "
-            f"{LARGEST_WEIGHT:g} up to which sums and squares are finite; divide all weights by the largest."
+            f"{LARGEST_WEIGHT:g} up to which sums and squares are finite; divide all by the largest."
         )
     if not array.any():
         raise ValueError("Sample weights are all zero, so no example counts; give at least one a positive weight.")

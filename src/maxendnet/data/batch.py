@@ -34,8 +34,8 @@ class Batch(NamedTuple):
     flipped: npt.NDArray[np.uint8]  # (n_nodes,) 1 when the user's first node of that edge is the child
     edge_features: FloatArray  # (n_nodes, n_edge_features) of the edge to the parent, 0 for a root
     allowed: npt.NDArray[np.uint8]  # (n_nodes, n_labels), or (0, 0) when every label is
-    label_features: FloatArray  # (n_nodes, n_labels, n_tied), or (0, 0, 0)
-    weights: FloatArray  # (n_examples,)
+    label_features: FloatArray  # (n_nodes, n_labels, n_label_features), or (0, 0, 0)
+    sample_weight: FloatArray  # (n_examples,)
     largest: float = np.inf  # largest size of a feature value, of whatever kind
     max_children: int = 1 << 30  # of a node
 
@@ -57,7 +57,7 @@ class Batch(NamedTuple):
             edge_features=self.edge_features[nodes],
             allowed=self.allowed[nodes],
             label_features=self.label_features[nodes],
-            weights=self.weights[first:last],
+            sample_weight=self.sample_weight[first:last],
         )
 
 
@@ -71,7 +71,7 @@ def encode(
     type_allowed: BoolArray | None = None,
     n_edge_types: int | None = None,
     n_edge_features: int | None = None,
-    n_tied: int | None = None,
+    n_label_features: int | None = None,
 ) -> Batch:
     """Encode examples for the kernels.
 
@@ -92,7 +92,7 @@ def encode(
         or with edges the roots and the leaves. Appended features come in the order bias, start, end.
     type_allowed : bool array of shape (n_node_types, n_labels), optional
         From `labels_by_node_type`: a node may only have labels seen with its type.
-    n_edge_types, n_edge_features, n_tied : int, optional
+    n_edge_types, n_edge_features, n_label_features : int, optional
         What a fitted model has weights for; anything else is an error here, where a kernel would read past its array.
 
     Returns
@@ -119,8 +119,10 @@ def encode(
         classes = label_array(list(classes))
     if not _ignores_edges(examples, joined):
         _check_edge_weights(examples, n_edge_types, n_edge_features)
-    if n_tied is not None and examples.n_tied != n_tied:
-        raise ValueError(f"X has {examples.n_tied} label features, but the model is expecting {n_tied}.")
+    if n_label_features is not None and examples.n_label_features != n_label_features:
+        raise ValueError(
+            f"X has {examples.n_label_features} label features, but the model is expecting {n_label_features}."
+        )
 
     forest = _orient(examples, joined)
     X = _with_bias_and_ends(examples, forest, joined, bias, ends)
@@ -128,7 +130,7 @@ def encode(
     if examples.y is not None:
         y = label_codes(examples.y, classes, examples.offsets, examples.flat)
     edge_type, edge_features = _along_edges(examples, forest, joined)
-    weights = np.ones(len(examples)) if examples.weights is None else examples.weights
+    sample_weight = np.ones(len(examples)) if examples.sample_weight is None else examples.sample_weight
     label_features = _label_features(examples, classes)
     children = forest.parent[forest.parent >= 0]
     return Batch(
@@ -144,7 +146,7 @@ def encode(
         edge_features=edge_features,
         allowed=_allowed(examples, classes, y, type_allowed),
         label_features=label_features,
-        weights=np.ascontiguousarray(weights),
+        sample_weight=np.ascontiguousarray(sample_weight),
         largest=max(_largest(X.data), _largest(edge_features), _largest(label_features)),
         max_children=int(np.bincount(children).max()) if len(children) else 1,
     )

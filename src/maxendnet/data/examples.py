@@ -17,8 +17,8 @@ from maxendnet.data.annotations import (
     read_edges,
     read_label_features,
     read_label_order,
+    read_sample_weight,
     read_types,
-    read_weights,
 )
 from maxendnet.data.feature_dicts import align_columns
 from maxendnet.data.forest_order import chain_edge_offsets
@@ -52,10 +52,10 @@ class Examples:
     edge_features : ndarray of shape (n_edges, n_edge_features), or None
     node_types : int32 ndarray of shape (n_nodes,), or None
     allowed : bool ndarray of shape (n_nodes, len(labels)), or None
-    label_features : ndarray of shape (n_nodes, len(labels), n_tied), or None
+    label_features : ndarray of shape (n_nodes, len(labels), n_label_features), or None
     labels : tuple, or None
         The order of the label axis of ``allowed`` and ``label_features``.
-    weights : ndarray of shape (n_examples,), or None
+    sample_weight : ndarray of shape (n_examples,), or None
     feature_names : tuple of str, or None
     flat : bool
         X was one table: every example is one node, and predictions are one array.
@@ -80,7 +80,7 @@ class Examples:
     allowed: BoolArray | None = None
     label_features: FloatArray | None = None
     labels: tuple[Hashable, ...] | None = None
-    weights: FloatArray | None = None
+    sample_weight: FloatArray | None = None
     feature_names: tuple[str, ...] | None = None
     flat: bool = False
 
@@ -95,12 +95,13 @@ class Examples:
         node_types: Any = None,
         allowed: Any = None,
         label_features: Any = None,
-        weights: Any = None,
+        sample_weight: Any = None,
         labels: Any = None,
         *,
         feature_names: Sequence[str] | None = None,
         n_features: int | None = None,
         estimator: str = "the model",
+        **unknown: Any,
     ) -> Examples:
         """Read and check examples; every optional thing is a list with one entry per example.
 
@@ -119,8 +120,8 @@ class Examples:
         allowed : list, optional
             Labels every node may have: a bool array of shape (n_nodes, n_labels), or a collection of labels for
             every node, None standing for all. A class that ``labels`` does not list is not allowed.
-        label_features : list of arrays of shape (n_nodes, n_labels, n_tied), optional
-        weights : array of shape (n_examples,), optional
+        label_features : list of arrays of shape (n_nodes, n_labels, n_label_features), optional
+        sample_weight : array of shape (n_examples,), optional
         labels : list, optional
             The label axis of ``allowed`` and ``label_features``; needed with either.
         feature_names, n_features, estimator : optional
@@ -133,7 +134,7 @@ class Examples:
         Notes
         -----
         For a 2-D X the entries of ``node_types``, ``allowed`` and ``label_features`` follow the rows:
-        arrays of shape (n,), (n, n_labels) and (n, n_labels, n_tied).
+        arrays of shape (n,), (n, n_labels) and (n, n_labels, n_label_features).
 
         Examples
         --------
@@ -142,6 +143,7 @@ class Examples:
         >>> star.n_edge_types
         2
         """
+        _refuse_unknown("Examples.build", unknown)
         features = read_node_features(X, feature_names, n_features, estimator)
         offsets, flat = features.offsets, features.flat
         if edges is not None and features.edges is not None:
@@ -173,7 +175,7 @@ class Examples:
                 None if label_features is None else read_label_features(label_features, labels, offsets, flat)
             ),
             labels=labels,
-            weights=None if weights is None else read_weights(weights, len(offsets) - 1),
+            sample_weight=None if sample_weight is None else read_sample_weight(sample_weight, len(offsets) - 1),
             feature_names=features.feature_names,
             flat=flat,
         )
@@ -210,7 +212,7 @@ class Examples:
         return 0 if self.edge_features is None else self.edge_features.shape[1]
 
     @property
-    def n_tied(self) -> int:
+    def n_label_features(self) -> int:
         """Features of a pair of node and label, or 0."""
         return 0 if self.label_features is None else self.label_features.shape[2]
 
@@ -231,7 +233,7 @@ class Examples:
             node_types=_take(self.node_types, nodes),
             allowed=_take(self.allowed, nodes),
             label_features=_take(self.label_features, nodes),
-            weights=_take(self.weights, rows),
+            sample_weight=_take(self.sample_weight, rows),
         )
 
     def _rows(self, key: Any) -> npt.NDArray[np.int64]:
@@ -286,16 +288,17 @@ def as_examples(
     *,
     feature_names: Sequence[str] | None = None,
     n_features: int | None = None,
-    weights: Any = None,
+    sample_weight: Any = None,
     estimator: str = "the model",
     needs_y: bool = False,
+    **unknown: Any,
 ) -> Examples:
     """Examples from whatever a user has.
 
     Parameters
     ----------
     X : Examples, sequence of examples, array or sparse matrix
-        - `Examples`: ``y`` and ``weights`` replace its own;
+        - `Examples`: ``y`` and ``sample_weight`` replace its own;
         - a list with, per example, an array or sparse matrix of shape (n_nodes, n_features), a list of feature dicts
           (one per node), or a list of lists of feature names;
         - a list of pairs ``(node_features, edges)`` for trees and forests, edges of shape (n_edges, 2);
@@ -306,7 +309,7 @@ def as_examples(
         Names the fitted model knows; other names are ignored.
     n_features : int, optional
         Number of features the fitted model expects.
-    weights : array of shape (n_examples,), optional
+    sample_weight : array of shape (n_examples,), optional
     estimator : str
         Name for messages.
     needs_y : bool
@@ -323,19 +326,27 @@ def as_examples(
     >>> as_examples([[1.0, 2.0], [0.0, 3.0]], ["a", "b"]).flat
     True
     """
+    _refuse_unknown("as_examples", unknown)
     if isinstance(X, Examples):
         examples = _refit(X, feature_names, n_features, estimator)
         if y is not None:
             examples = replace(examples, y=read_labels(y, X.offsets, X.flat))
-        if weights is not None:
-            examples = replace(examples, weights=read_weights(weights, len(X)))
+        if sample_weight is not None:
+            examples = replace(examples, sample_weight=read_sample_weight(sample_weight, len(X)))
     else:
         examples = Examples.build(
-            X, y, weights=weights, feature_names=feature_names, n_features=n_features, estimator=estimator
+            X, y, sample_weight=sample_weight, feature_names=feature_names, n_features=n_features, estimator=estimator
         )
     if needs_y and examples.y is None:
         raise ValueError(f"{estimator} requires y to be passed, but the target y is None; give a label for every node.")
     return examples
+
+
+def _refuse_unknown(function: str, unknown: dict[str, Any]) -> None:
+    """Raise ``TypeError`` for an argument that a function does not have, with the new name of one that was renamed."""
+    for name in unknown:
+        now = "; the weight of an example is sample_weight=[...] now" if name == "weights" else ""
+        raise TypeError(f"{function}() got an unexpected keyword argument {name!r}{now}.")
 
 
 def _refit(examples: Examples, names: Sequence[str] | None, n_features: int | None, estimator: str) -> Examples:

@@ -34,7 +34,7 @@ class PlacedData:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The same for the same examples, labels, weights of examples and structure.
+        """The same for the same examples, labels, sample weights and structure.
 
         Bounds on a sum of losses (cuts, dual points) hold for these examples alone: whatever starts from an earlier
         state asks whether they are the same.

@@ -18,7 +18,7 @@ from maxendnet.solvers import OWLQN, SDCA
 from maxendnet.web.agreement import agree
 from maxendnet.web.blocks import NONE, fields_of, miss_cost
 from maxendnet.web.dataset import LEAVES, examples_of
-from maxendnet.web.decode import choose, field_margins, scale_of
+from maxendnet.web.decode import best_leaves, field_margins, scale_of
 from maxendnet.web.features import KNOWN_SITES, NEW_SITES
 from maxendnet.web.systems import CONSTANTS, STRUCTURES
 
@@ -198,11 +198,11 @@ def score(pages: WebPages, rows: IntArray, found: Sequence[FloatArray], by_site:
     for i, m in zip(rows.tolist(), found):
         s = sites.index(str(pages.site[i]))
         complete = True
-        for f, choice in enumerate(choose(m, pages.views[i].texts, together=pages.together)):
+        for f, best in enumerate(best_leaves(m, pages.views[i].texts, together=pages.together)):
             name = pages.fields[f]
-            hit = choice is not None and name in fields_of(pages.labels[i][choice.leaf])
+            hit = best is not None and name in fields_of(pages.labels[i][best.leaf])
             hits[s, f] += hit
-            answers[s, f] += choice is not None
+            answers[s, f] += best is not None
             true[s, f] += name in pages.has[i]
             complete &= hit or name not in pages.has[i]
         right[s].append(complete)

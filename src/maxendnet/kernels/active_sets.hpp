@@ -39,12 +39,12 @@ struct ActiveSets {
   std::vector<Block> blocks;
 
   // all weight on the true labellings
-  ActiveSets(int64_t n_examples, const int64_t* offsets, const int32_t* y, const double* weights, double C)
+  ActiveSets(int64_t n_examples, const int64_t* offsets, const int32_t* y, const double* sample_weight, double C)
       : blocks(n_examples) {
     for (int64_t i = 0; i < n_examples; i++) {
       blocks[i].n = offsets[i + 1] - offsets[i];
       blocks[i].labels.assign(y + offsets[i], y + offsets[i + 1]);
-      blocks[i].alpha = {C * weights[i]};
+      blocks[i].alpha = {C * sample_weight[i]};
       blocks[i].cost = {0};
     }
   }

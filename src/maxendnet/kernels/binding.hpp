@@ -54,14 +54,14 @@ inline size_t extent(nb::handle batch, const char* name, size_t axis) {
 // have weights are kept as the arrays of Python; without them all pairs have.
 struct Shape {
   int64_t n_features;
-  int n_labels, n_edge_types, n_edge_features, n_tied, rest;
+  int n_labels, n_edge_types, n_edge_features, n_label_features, rest;
   nb::object offsets_kept, labels_kept;
   const int64_t* row_offsets = nullptr;
   const int32_t* row_labels = nullptr;
 
-  Shape(int64_t features, int labels, int types, int edge_features, int tied, int rest_label, nb::object row_offsets_,
+  Shape(int64_t features, int labels, int types, int edge_features, int label_features, int rest_label, nb::object row_offsets_,
         nb::object row_labels_)
-      : n_features(features), n_labels(labels), n_edge_types(types), n_edge_features(edge_features), n_tied(tied),
+      : n_features(features), n_labels(labels), n_edge_types(types), n_edge_features(edge_features), n_label_features(label_features),
         rest(rest_label), offsets_kept(row_offsets_), labels_kept(row_labels_) {
     if (row_offsets_.is_none()) return;
     In<int64_t> rows;
@@ -89,7 +89,7 @@ inline BatchView view(nb::handle batch, const Shape& shape) {
   b.edge_features = field<double>(batch, "edge_features");
   b.allowed = field<uint8_t>(batch, "allowed");
   b.label_features = field<double>(batch, "label_features");
-  b.weights = field<double>(batch, "weights");
+  b.sample_weight = field<double>(batch, "sample_weight");
   b.n_examples = int64_t(extent(batch, "offsets", 0)) - 1;
   b.n_nodes = int64_t(extent(batch, "parent", 0));
   b.n_features = shape.n_features;
@@ -97,7 +97,7 @@ inline BatchView view(nb::handle batch, const Shape& shape) {
   b.lanes = padded(shape.n_labels);
   b.n_edge_types = shape.n_edge_types;
   b.n_edge_features = shape.n_edge_features;
-  b.n_tied = shape.n_tied;
+  b.n_label_features = shape.n_label_features;
   b.rest = shape.rest;
   b.row_offsets = shape.row_offsets;
   b.row_labels = shape.row_labels;

@@ -160,7 +160,7 @@ INLINE double updates(Blocks& s, const Prior& prior, double C, R* weights, doubl
   std::vector<double> active;
   Direction v;
   double cost_change = 0;  // of sum alpha l
-  v.sum.assign(size_t(s.layout.tied + b.n_tied), 0);
+  v.sum.assign(size_t(s.layout.label_features + b.n_label_features), 0);
   for (int64_t pick = 0; pick < n_picks; pick++) {
     const int64_t i = picks[pick], begin = b.offsets[i], n = b.offsets[i + 1] - begin;
     if (n == 0) continue;
@@ -174,7 +174,7 @@ INLINE double updates(Blocks& s, const Prior& prior, double C, R* weights, doubl
         const double best = augmented_score(s, labels.data());
         double here = 0;
         for (size_t j = 0; j < active.size(); j++) here += block.alpha[j] * active[j];
-        gaps[i] = std::max(0.0, C * b.weights[i] * best - here);
+        gaps[i] = std::max(0.0, C * b.sample_weight[i] * best - here);
         if (worst == active.size() || best <= active[worst]) break;
         double price = 0;
         for (int64_t t = 0; t < n; t++) price += cost64[int64_t(b.y[begin + t]) * stride + labels[t]];
@@ -184,7 +184,7 @@ INLINE double updates(Blocks& s, const Prior& prior, double C, R* weights, doubl
         // what can be gained among the active labellings, against the gap of the whole block
         double here = 0;
         for (size_t j = 0; j < active.size(); j++) here += block.alpha[j] * active[j];
-        if (target == worst || C * b.weights[i] * active[target] - here < 0.3 * gaps[i]) break;
+        if (target == worst || C * b.sample_weight[i] * active[target] - here < 0.3 * gaps[i]) break;
       }
       const double change = block.cost[target] - block.cost[worst];  // before the step may drop one of them
       const double moved = step(s, prior, worst, target, weights, eta, block, v);
@@ -244,7 +244,7 @@ INLINE void gaps_of(Blocks& s, double C, int64_t first, int64_t last, const Acti
     score_active(s, sets.blocks[i], active);
     double here = 0;
     for (size_t j = 0; j < active.size(); j++) here += sets.blocks[i].alpha[j] * (active[j] - truth);
-    gaps[i] = std::max(0.0, C * b.weights[i] * values[i] - here);
+    gaps[i] = std::max(0.0, C * b.sample_weight[i] * values[i] - here);
   }
 }
 

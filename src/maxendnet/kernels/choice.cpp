@@ -10,7 +10,7 @@ namespace maxendnet {
 void node_scores(const BatchView& b, const double* weights, int64_t first, int64_t last, double* scores) {
   const int64_t L = b.n_labels;
   const Layout layout = padded_layout(b);
-  const double* tied = weights + layout.tied;
+  const double* label_weights = weights + layout.label_features;
   std::vector<int64_t> labels;
   std::vector<double> sums(L);
   for (int64_t t = b.offsets[first]; t < b.offsets[last]; t++) {
@@ -24,7 +24,7 @@ void node_scores(const BatchView& b, const double* weights, int64_t first, int64
                  [&](int64_t k, double x, int j) INLINED { sums[j] += x * weights[k]; });
     std::fill(row, row + L, minus_infinity<double>);
     for (int j = 0; j < n; j++) {
-      for (int f = 0; f < b.n_tied; f++) sums[j] += tied_values(b, t, labels[j])[f] * tied[f];
+      for (int f = 0; f < b.n_label_features; f++) sums[j] += label_feature_values(b, t, labels[j])[f] * label_weights[f];
       row[labels[j]] = sums[j];
     }
   }
@@ -42,7 +42,7 @@ void add_features(const BatchView& b, const double* shares, int64_t first, int64
     node_entries(b, layout, t, labels.data(), int(labels.size()),
                  [&](int64_t k, double x, int j) INLINED { gradient[k] += x * share[labels[j]]; });
     for (const int64_t a : labels)
-      for (int j = 0; j < b.n_tied; j++) gradient[layout.tied + j] += share[a] * tied_values(b, t, a)[j];
+      for (int j = 0; j < b.n_label_features; j++) gradient[layout.label_features + j] += share[a] * label_feature_values(b, t, a)[j];
   }
 }
 

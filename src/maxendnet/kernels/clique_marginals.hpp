@@ -17,12 +17,12 @@ struct CliqueMarginals {
 
   // all weight on the true labellings
   CliqueMarginals(int64_t n_examples, int n_labels, const int64_t* offsets, const int32_t* y, const int32_t* parent,
-                  const double* weights, double C)
+                  const double* sample_weight, double C)
       : n_labels(n_labels), node(size_t(offsets[n_examples]) * n_labels, 0.0), edges(offsets[n_examples]) {
     for (int64_t i = 0; i < n_examples; i++)
       for (int64_t t = offsets[i]; t < offsets[i + 1]; t++) {
-        node[t * n_labels + y[t]] = C * weights[i];
-        if (parent[t] >= 0 && C * weights[i] > 0) edges[t] = {{y[parent[t]], y[t], C * weights[i]}};
+        node[t * n_labels + y[t]] = C * sample_weight[i];
+        if (parent[t] >= 0 && C * sample_weight[i] > 0) edges[t] = {{y[parent[t]], y[t], C * sample_weight[i]}};
       }
   }
 
@@ -50,10 +50,10 @@ struct CliqueMarginals {
 
   // a dual point for another C: everything times `factor`, of which the share 1 - `share` goes to the true labelling
   void scale(const int64_t n_examples, const int64_t* offsets, const int32_t* y, const int32_t* parent,
-             const double* weights, double C, double factor, double share) {
+             const double* sample_weight, double C, double factor, double share) {
     for (int64_t i = 0; i < n_examples; i++)
       for (int64_t t = offsets[i]; t < offsets[i + 1]; t++) {
-        const double back = (1 - share) * C * weights[i];
+        const double back = (1 - share) * C * sample_weight[i];
         for (int a = 0; a < n_labels; a++) node[t * n_labels + a] *= factor * share;
         node[t * n_labels + y[t]] += back;
         for (Cell& cell : edges[t]) cell.weight *= factor * share;

@@ -39,13 +39,13 @@ void bind_clique_marginals(nb::module_& m) {
       .def("__init__",
            [](CliqueMarginals* self, nb::handle batch, const Shape& shape, double C) {
              const BatchView b = view(batch, shape);
-             new (self) CliqueMarginals(b.n_examples, b.n_labels, b.offsets, b.y, b.parent, b.weights, C);
+             new (self) CliqueMarginals(b.n_examples, b.n_labels, b.offsets, b.y, b.parent, b.sample_weight, C);
            })
       .def("copy", [](const CliqueMarginals& self) { return CliqueMarginals(self); })
       .def("scale",
            [](CliqueMarginals& self, nb::handle batch, const Shape& shape, double C, double factor, double share) {
              const BatchView b = view(batch, shape);
-             self.scale(b.n_examples, b.offsets, b.y, b.parent, b.weights, C, factor, share);
+             self.scale(b.n_examples, b.offsets, b.y, b.parent, b.sample_weight, C, factor, share);
            },
            "batch"_a, "shape"_a, "C"_a, "factor"_a, "share"_a)
       .def("nodes", [](const CliqueMarginals& self) { return to_numpy(std::vector<double>(self.node)); })

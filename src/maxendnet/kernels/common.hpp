@@ -1,4 +1,4 @@
-// What every kernel shares: the view of a batch, lane blocks, and an exponential that vectorises.
+// What every kernel shares: the view of a batch, groups of lanes, and an exponential that vectorises.
 //
 // Labels are the vector lanes. A row of weights or scores has `lanes` = n_labels rounded up to a multiple of 8, so that
 // one row is a whole number of AVX registers in either precision. Padding lanes hold weight 0 and score -inf.
@@ -33,9 +33,9 @@ struct BatchView {
   const double* edge_features;
   const uint8_t* allowed;
   const double* label_features;
-  const double* weights;
+  const double* sample_weight;
   int64_t n_examples, n_nodes, n_features;
-  int n_labels, lanes, n_edge_types, n_edge_features, n_tied;
+  int n_labels, lanes, n_edge_types, n_edge_features, n_label_features;
   int rest;  // of a choice: the label of all nodes but the chosen one; else -1
   // The pairs of a feature and a label that have a weight, as rows of ascending labels; null: all pairs have one, in rows
   // of `lanes`.
@@ -52,15 +52,15 @@ struct BatchView {
 };
 
 // Weights laid out for the kernels, in the precision R of the search:
-// [ node (n_features, lanes), or the pairs that were seen | matrices (n_matrices, 2, n_labels, lanes) | tied (n_tied) ]
+// [ node (n_features, lanes), or the pairs that were seen | matrices (n_matrices, 2, n_labels, lanes) | label features (n_label_features) ]
 // where the second axis of a matrix is its orientation: 0 as the user sees it (row: first node), 1 transposed.
 template <class R>
 struct Weights {
   const R* node;
   const R* matrix;
-  const R* tied;
+  const R* label_features;
   Weights(const R* flat, const BatchView& b)
-      : node(flat), matrix(flat + b.node_size()), tied(matrix + 2 * b.n_matrices() * b.matrix_size()) {}
+      : node(flat), matrix(flat + b.node_size()), label_features(matrix + 2 * b.n_matrices() * b.matrix_size()) {}
 };
 
 // The features of a group of nodes, transposed: for each distinct feature of the group, the nodes that have it.
@@ -73,7 +73,7 @@ struct GroupsView {
   const double* entry_values;      // (nnz)
 };
 
-// Runs f<R, W>(a0, ...) over the lanes in blocks of W = 32 (four or eight registers), then one block for the rest.
+// Runs f<R, W>(a0, ...) over the lanes in groups of W = 32 (four or eight registers), then one group for the rest.
 #define FOR_LANES(f, R, lanes, ...)                            \
   do {                                                         \
     int a0_ = 0;                                               \

@@ -28,12 +28,12 @@ struct Direction {
 // Makes room for `most` additions.
 INLINE void begin_gathering(Direction& v, size_t most) {
   v.all = most > v.sum.size();
-  const size_t room = std::min(most, v.sum.size()) + width<double>;
-  if (v.touched.size() < room) {
-    v.touched.resize(room);
-    v.index.resize(room);
-    v.d.resize(room);
-    v.eta.resize(room);
+  const size_t size = std::min(most, v.sum.size()) + width<double>;
+  if (v.touched.size() < size) {
+    v.touched.resize(size);
+    v.index.resize(size);
+    v.d.resize(size);
+    v.eta.resize(size);
   }
   v.n_touched = v.n = 0;
 }
@@ -69,7 +69,7 @@ INLINE void end_gathering(Direction& v) {
 template <class More>
 INLINE void gather_difference(const BatchView& b, const Layout& l, int64_t begin, int64_t end, const uint16_t* from,
                               const uint16_t* to, const double* eta, Direction& v, More more) {
-  const int64_t per_node = b.n_tied + 1 + b.n_edge_features + (l.siblings < l.tied);
+  const int64_t per_node = b.n_label_features + 1 + b.n_edge_features + (l.siblings < l.label_features);
   begin_gathering(v, 2 * size_t(b.indptr[end] - b.indptr[begin] + (end - begin) * per_node));
   const auto add = [&](int64_t k, double value) INLINED { Direction::add(v, k, value); };
   node_differences(b, l, begin, end, from, to, add);
@@ -81,26 +81,26 @@ INLINE void gather_difference(const BatchView& b, const Layout& l, int64_t begin
 }
 
 struct Slopes {
-  double first = 0, second = 0, slack = 1;
+  double first = 0, second = 0, room = 1;
 };
 
 // First and second derivative of gamma -> sum_k phi(eta_k + gamma d_k), and whether the point is inside the domain.
 template <class Prior>
 INLINE Slopes slopes(const Prior& prior, const Direction& v, double gamma) {
-  V<double> first = {}, second = {}, slack = spread(1.0);
+  V<double> first = {}, second = {}, room = spread(1.0);
   for (size_t k = 0; k < v.n; k += width<double>) {
     const V<double> d = load(v.d.data() + k), x = load(v.eta.data() + k) + gamma * d;
     const Moments<V<double>> m = Prior::moments(prior, x, v.index.data() + k);
     first += d * m.mean;
     second += d * d * m.variance;
-    const V<double> room = Prior::slack(prior, x);
-    slack = room < slack ? room : slack;
+    const V<double> own = Prior::room(prior, x);
+    room = own < room ? own : room;
   }
   Slopes total;
   for (int a = 0; a < width<double>; a++) {
     total.first += first[a];
     total.second += second[a];
-    total.slack = std::min(total.slack, slack[a]);
+    total.room = std::min(total.room, room[a]);
   }
   return total;
 }
@@ -119,7 +119,7 @@ INLINE double line_search(const Prior& prior, const Direction& v, double gain, d
   bool high_tried = false;  // whether the slope at `high` is known
   for (int trial = 0; trial < 40; trial++) {
     const Slopes here = slopes(prior, v, gamma);
-    const bool inside = here.slack > 0 && std::isfinite(here.first) && std::isfinite(here.second);
+    const bool inside = here.room > 0 && std::isfinite(here.first) && std::isfinite(here.second);
     const double slope = gain - here.first;  // of the dual
     if (inside && std::fabs(slope) <= 0.01 * rise) return gamma;  // within 1e-4 of the best gain, to second order
     if (!inside || slope < 0) {

@@ -99,27 +99,27 @@ void find_direction(const BatchView& b, const double* cost, int64_t i, double sc
 }
 
 struct Ends {
-  double first = 0, last = 0, slack = 1;  // d . mean(eta) and d . mean(eta + d); positive inside the domain
+  double first = 0, last = 0, room = 1;  // d . mean(eta) and d . mean(eta + d); positive inside the domain
 };
 
 template <class Prior>
 INLINE Ends ends_of(const BatchView& b, const Prior& prior, const Expectation& v, const double* eta) {
-  V<double> first = {}, last = {}, slack = spread(1.0);
+  V<double> first = {}, last = {}, room = spread(1.0);
   each_stretch(b, v, [&](int64_t start, const double* d, int64_t n) INLINED {
     for (int64_t a = 0; a < n; a += width<double>) {
       const int64_t k = start + a, index[4] = {k, k + 1, k + 2, k + 3};
       const V<double> move = load(d + a), from = load(eta + k), to = from + move;
       first += move * Prior::moments(prior, from, index).mean;
       last += move * Prior::moments(prior, to, index).mean;
-      const V<double> room = Prior::slack(prior, to);
-      slack = room < slack ? room : slack;
+      const V<double> own = Prior::room(prior, to);
+      room = own < room ? own : room;
     }
   });
   Ends total;
   for (int a = 0; a < width<double>; a++) {
     total.first += first[a];
     total.last += last[a];
-    total.slack = std::min(total.slack, slack[a]);
+    total.room = std::min(total.room, room[a]);
   }
   return total;
 }
@@ -147,7 +147,7 @@ void exponentiated_gradient(const BatchView& b, const KernelPrior& prior, double
   const Weights<double> w(weights, b);
   for (int64_t pick = 0; pick < n_picks; pick++) {
     const int64_t i = picks[pick], begin = b.offsets[i], n = b.offsets[i + 1] - begin;
-    const double scale = C * b.weights[i];
+    const double scale = C * b.sample_weight[i];
     if (n == 0 || scale == 0) continue;
     double *node = node_potentials + begin * b.lanes, *matrix = matrix_potentials + i * matrices;
     double *old_node = node_marginals + begin * b.lanes, *old_matrix = matrix_marginals + i * matrices;
@@ -166,7 +166,7 @@ void exponentiated_gradient(const BatchView& b, const KernelPrior& prior, double
       // Along the line from the old marginals to the new the dual is concave. It has not fallen if it still rises at the
       // end; a parabola, if on average over both ends it rises.
       const double rise = c.gain - ends.first, end = c.gain - ends.last;
-      const bool inside = ends.slack > 0 && std::isfinite(end);
+      const bool inside = ends.room > 0 && std::isfinite(end);
       if (!(rise > 0)) break;  // nothing to gain, to rounding
       if (inside && (quadratic ? end + rise >= 0 : end >= 0)) {
         std::visit([&](auto one) { follow(b, one, c.direction, eta, weights); }, prior);

@@ -9,16 +9,16 @@ namespace maxendnet {
 
 // Where the parts of a vector of features begin, be it eta, a gradient, or the weights of a hierarchy:
 // [ node (n_features, stride), or the pairs that were seen | matrices (n_matrices, n_labels, stride) as the user sees them |
-//   siblings (n_edge_types, n_labels, n_labels, n_labels): parent, left child, right child | tied (n_tied) ]
+//   siblings (n_edge_types, n_labels, n_labels, n_labels): parent, left child, right child | label features (n_label_features) ]
 struct Layout {
   int64_t stride;  // of a row of labels
-  int64_t matrices, siblings, tied;
+  int64_t matrices, siblings, label_features;
 };
 
 // That of forests: rows are padded, and there are no siblings.
 inline Layout padded_layout(const BatchView& b) {
-  const int64_t matrices = b.node_size(), tied = matrices + b.n_matrices() * b.matrix_size();
-  return {b.lanes, matrices, tied, tied};
+  const int64_t matrices = b.node_size(), end = matrices + b.n_matrices() * b.matrix_size();
+  return {b.lanes, matrices, end, end};
 }
 
 // ---- cliques --------------------------------------------------------------------------------------------------------
@@ -62,15 +62,15 @@ INLINE int64_t edge_cell(const BatchView& b, int64_t stride, int64_t t, int64_t 
 INLINE int64_t sibling_cell(const BatchView& b, int64_t right, int64_t parent, int64_t left_label, int64_t label) {
   return ((b.edge_type[right] * int64_t(b.n_labels) + parent) * b.n_labels + left_label) * b.n_labels + label;
 }
-INLINE const double* tied_values(const BatchView& b, int64_t t, int64_t label) {
-  return b.label_features + (t * b.n_labels + label) * b.n_tied;
+INLINE const double* label_feature_values(const BatchView& b, int64_t t, int64_t label) {
+  return b.label_features + (t * b.n_labels + label) * b.n_label_features;
 }
 
 // add(coordinate, value) for every feature of a clique
 template <class Add>
 INLINE void node_features(const BatchView& b, const Layout& l, int64_t t, int64_t label, Add add) {
   node_entries(b, l, t, &label, 1, [&](int64_t k, double x, int) INLINED { add(k, x); });
-  for (int j = 0; j < b.n_tied; j++) add(l.tied + j, tied_values(b, t, label)[j]);
+  for (int j = 0; j < b.n_label_features; j++) add(l.label_features + j, label_feature_values(b, t, label)[j]);
 }
 template <class Add>
 INLINE void edge_features(const BatchView& b, const Layout& l, int64_t t, int64_t parent, int64_t child, Add add) {
@@ -87,7 +87,7 @@ INLINE void labelled_edges(const BatchView& b, const Layout& l, int64_t begin, i
     if (b.parent[t] >= 0) edge_features(b, l, t, labels[b.parent[t] - begin], labels[t - begin], add);
 }
 
-// f(x, from) - f(x, to), which is zero where the two agree: of nodes, and of edges with tied features. A coordinate may
+// f(x, from) - f(x, to), which is zero where the two agree: of nodes, and of edges with label features. A coordinate may
 // come several times.
 template <class Label, class Other, class Add>
 INLINE void node_differences(const BatchView& b, const Layout& l, int64_t begin, int64_t end, const Label* from,
@@ -104,7 +104,7 @@ INLINE void edge_differences(const BatchView& b, const Layout& l, int64_t begin,
                              const Other* to, Add add) {
   for (int64_t t = begin; t < end; t++) {
     const int64_t a = from[t - begin], c = to[t - begin];
-    for (int j = 0; j < b.n_tied && a != c; j++) add(l.tied + j, tied_values(b, t, a)[j] - tied_values(b, t, c)[j]);
+    for (int j = 0; j < b.n_label_features && a != c; j++) add(l.label_features + j, label_feature_values(b, t, a)[j] - label_feature_values(b, t, c)[j]);
     if (b.parent[t] < 0) continue;
     const int64_t p = b.parent[t] - begin;
     if (a == c && from[p] == to[p]) continue;
@@ -130,13 +130,13 @@ struct Expectation {
   Layout layout;
   std::vector<int32_t> slot;  // per feature: its row below, or -1
   std::vector<int64_t> found;
-  std::vector<double> rows, matrices, tied;
+  std::vector<double> rows, matrices, label_features;
   std::vector<uint8_t> used;  // matrices that are not 0
   mutable std::vector<double> packed;  // a row of the pairs that have weights, and zeros to fill a vector
 
   explicit Expectation(const BatchView& b)
       : layout(padded_layout(b)), slot(size_t(b.n_features), -1), matrices(size_t(b.n_matrices() * b.matrix_size())),
-        tied(padded(b.n_tied)), used(b.n_matrices()) {}
+        label_features(padded(b.n_label_features)), used(b.n_matrices()) {}
 };
 
 // 0, for an example with these nodes
@@ -152,7 +152,7 @@ INLINE void clear(const BatchView& b, int64_t begin, int64_t end, Expectation& v
   for (size_t m = 0; m < v.used.size(); m++)
     if (v.used[m]) std::fill_n(v.matrices.data() + m * b.matrix_size(), b.matrix_size(), 0.0);
   std::fill(v.used.begin(), v.used.end(), 0);
-  std::fill(v.tied.begin(), v.tied.end(), 0.0);
+  std::fill(v.label_features.begin(), v.label_features.end(), 0.0);
 }
 
 // Adds node t with marginals `p`, of `lanes` labels.
@@ -162,8 +162,8 @@ INLINE void add_node(const BatchView& b, int64_t t, const double* p, Expectation
     const double x = b.data[k];
     for (int a = 0; a < b.lanes; a += width<double>) store(row + a, load(row + a) + x * load(p + a));
   }
-  for (int a = 0; b.n_tied && a < b.n_labels; a++)
-    for (int j = 0; j < b.n_tied; j++) v.tied[j] += p[a] * tied_values(b, t, a)[j];
+  for (int a = 0; b.n_label_features && a < b.n_labels; a++)
+    for (int j = 0; j < b.n_label_features; j++) v.label_features[j] += p[a] * label_feature_values(b, t, a)[j];
 }
 
 // Adds the edge above t with marginals `p`, row the label of the parent.
@@ -181,7 +181,7 @@ INLINE void add_edge(const BatchView& b, int64_t t, const double* p, Expectation
   });
 }
 
-// f(first coordinate of eta, values, how many) for each stretch that is not 0: a row, a matrix, the tied ones
+// f(first coordinate of eta, values, how many) for each stretch that is not 0: a row, a matrix, the label features
 template <class F>
 INLINE void each_stretch(const BatchView& b, const Expectation& v, F f) {
   const int64_t size = b.matrix_size();
@@ -198,7 +198,7 @@ INLINE void each_stretch(const BatchView& b, const Expectation& v, F f) {
   }
   for (int m = 0; m < b.n_matrices(); m++)
     if (v.used[m]) f(v.layout.matrices + m * size, v.matrices.data() + m * size, size);
-  if (b.n_tied) f(v.layout.tied, v.tied.data(), int64_t(b.n_tied));
+  if (b.n_label_features) f(v.layout.label_features, v.label_features.data(), int64_t(b.n_label_features));
 }
 
 // ---- weights for the search, which have both orientations of a matrix (Weights in common.hpp) ---------------------------
@@ -208,13 +208,13 @@ template <class R>
 INLINE void set_weight(const BatchView& b, const Layout& l, int64_t k, R value, R* weights) {
   if (k < l.matrices) {
     weights[k] = value;
-  } else if (k < l.tied) {
+  } else if (k < l.label_features) {
     const int64_t size = b.matrix_size(), m = (k - l.matrices) / size, cell = (k - l.matrices) % size;
     R* pair = weights + l.matrices + 2 * m * size;
     pair[cell] = value;
     pair[size + (cell % b.lanes) * b.lanes + cell / b.lanes] = value;
   } else {
-    weights[k + l.tied - l.matrices] = value;
+    weights[k + l.label_features - l.matrices] = value;
   }
 }
 
@@ -224,13 +224,13 @@ INLINE void set_stretch(const BatchView& b, const Layout& l, int64_t first, int6
   if (first < l.matrices) {
     const int64_t last = first + (b.row_offsets ? n : b.n_labels);
     for (int64_t k = first; k < last; k++) weights[k] = value(k);
-  } else if (first < l.tied) {
+  } else if (first < l.label_features) {
     double* pair = weights + l.matrices + 2 * (first - l.matrices);
     for (int64_t a = 0; a < b.n_labels; a++)
       for (int64_t c = 0; c < b.n_labels; c++)
         pair[a * b.lanes + c] = pair[b.matrix_size() + c * b.lanes + a] = value(first + a * b.lanes + c);
   } else {
-    for (int64_t k = first; k < first + b.n_tied; k++) weights[k + l.tied - l.matrices] = value(k);
+    for (int64_t k = first; k < first + b.n_label_features; k++) weights[k + l.label_features - l.matrices] = value(k);
   }
 }
 

@@ -47,7 +47,7 @@ void max_marginals(const BatchView& b, const double* weights, int64_t first, int
       for (int a = 0; a < b.lanes; a++)
         beyond[a] = above[a] > minus_infinity<R> ? above[a] - message[a] : minus_infinity<R>;
       const R* matrix = edge_matrix(b, w.matrix, work.matrices.data(), t, local).by_parent;
-      FOR_LANES(max_block, R, b.lanes, matrix, beyond.data(), b.n_labels, b.lanes, outside.data());
+      FOR_LANES(max_lanes, R, b.lanes, matrix, beyond.data(), b.n_labels, b.lanes, outside.data());
       for (int a = 0; a < b.lanes; a++) result[a] = belief[a] + outside[a];
     }
     for (int64_t t = begin; t < end; t++) {

@@ -50,7 +50,7 @@ INLINE EdgeMatrix<R> edge_matrix(const BatchView& b, const R* shared, const R* o
 // ---- scores ---------------------------------------------------------------------------------------------------------
 
 template <class R, int W>
-INLINE void score_block(int a0, const BatchView& b, const Weights<R>& w, int64_t t, R* out) {
+INLINE void score_lanes(int a0, const BatchView& b, const Weights<R>& w, int64_t t, R* out) {
   constexpr int n = width<R>;
   V<R> sum[W / n];
   weighted_sum<R, W>(
@@ -76,11 +76,11 @@ INLINE void score_nodes(const BatchView& b, const Weights<R>& w, int64_t begin, 
   for (int64_t t = begin; t < end; t++) {
     R* out = scores + (t - begin) * b.lanes;
     if (b.row_offsets) score_seen(b, w, t, out);
-    else FOR_LANES(score_block, R, b.lanes, b, w, t, out);
-    for (int a = 0; b.n_tied && a < b.n_labels; a++) {
-      const double* f = b.label_features + (t * b.n_labels + a) * b.n_tied;
+    else FOR_LANES(score_lanes, R, b.lanes, b, w, t, out);
+    for (int a = 0; b.n_label_features && a < b.n_labels; a++) {
+      const double* f = b.label_features + (t * b.n_labels + a) * b.n_label_features;
       R sum = 0;
-      for (int j = 0; j < b.n_tied; j++) sum += w.tied[j] * R(f[j]);
+      for (int j = 0; j < b.n_label_features; j++) sum += w.label_features[j] * R(f[j]);
       out[a] += sum;
     }
   }
@@ -173,7 +173,7 @@ INLINE void label_down(const BatchView& b, const R* shared, const R* own, const 
 // ---- max-plus -------------------------------------------------------------------------------------------------------
 
 template <class R, int W>
-INLINE void max_block(int a0, const R* matrix, const R* belief, int n_labels, int lanes, R* out) {
+INLINE void max_lanes(int a0, const R* matrix, const R* belief, int n_labels, int lanes, R* out) {
   constexpr int n = width<R>;
   V<R> best[W / n];
   for (int a = 0; a < W / n; a++) best[a] = spread(minus_infinity<R>);
@@ -212,7 +212,7 @@ struct MaxPlus {
   INLINED void join(int64_t t, int64_t local, const R* belief, R* above) {
     R* message = messages + (KeepMessages ? local * b.lanes : 0);
     const R* matrix = edge_matrix(b, shared, own, t, local).by_child;
-    FOR_LANES(max_block, R, b.lanes, matrix, belief, b.n_labels, b.lanes, message);
+    FOR_LANES(max_lanes, R, b.lanes, matrix, belief, b.n_labels, b.lanes, message);
     // Without kept messages only differences between labels matter: keep sums small, or float32 loses them on a long way.
     if (!KeepMessages && std::fabs(message[0]) > 512) {
       const R top = lane_max(message, b.lanes);

@@ -30,19 +30,19 @@ void hierarchy_max_marginals(const BatchView& b, const HierarchyView& m, int64_t
   for (int64_t i = first; i < last; i++) {
     prepare(b, m, nullptr, i, e);
     const double total = up<Max>(b, m, e);
-    e.results.assign(size_t(e.size) * e.lanes, nothing);
+    e.results.assign(size_t(e.size) * e.lanes, impossible);
     for (int64_t slot = 0; slot < e.size; slot++) {
       const int64_t t = b.order[e.begin + slot], p = t - e.begin;
       double* result = row_of(e.results, e, p);
       if (b.parent[t] < 0) {
         const double* belief = row_of(e.beliefs, e, p);
         // the other trees of the example are at their best
-        const double others = total > nothing ? total - largest(belief, e.n_labels[p]) : nothing;
+        const double others = total > impossible ? total - largest(belief, e.n_labels[p]) : impossible;
         for (int j = 0; j < e.n_labels[p]; j++) result[j] = belief[j] + others;
       }
       const int64_t begin = e.child_offsets[p], n_children = e.child_offsets[p + 1] - begin;
       for (int a = 0; n_children && a < e.n_labels[p]; a++) {
-        if (!(result[a] > nothing)) continue;
+        if (!(result[a] > impossible)) continue;
         const int parent = labels_of(e, p)[a];
         const double beyond = result[a] - chain_of<Max>(b, m, p, parent, e);
         from_the_right<Max>(b, m, p, parent, e);
@@ -56,7 +56,7 @@ void hierarchy_max_marginals(const BatchView& b, const HierarchyView& m, int64_t
     }
     for (int64_t k = 0; k < e.size; k++) {
       double* row = out + (e.begin + k) * b.n_labels;
-      std::fill(row, row + b.n_labels, nothing);
+      std::fill(row, row + b.n_labels, impossible);
       for (int j = 0; j < e.n_labels[k]; j++) row[labels_of(e, k)[j]] = row_of(e.results, e, k)[j];
     }
   }
@@ -95,7 +95,7 @@ void hierarchy_sample(const BatchView& b, const HierarchyView& m, const double* 
       const double* uniform = uniforms + draw * b.n_nodes;
       label_down<Sum>(b, m, e, labels + draw * b.n_nodes + e.begin, [&](int64_t t, const double* x, int n) INLINED {
         const double best = largest(x, n);
-        if (!(best > nothing)) return 0;
+        if (!(best > impossible)) return 0;
         double* share = e.scratch.data();
         exp_row(x, best, n, share);
         return draw_place(share, n, uniform[t]);
@@ -116,7 +116,7 @@ void hierarchy_hinge(const BatchView& b, const HierarchyView& m, const double* c
     const int32_t* truth = b.y + e.begin;
     values[i] = std::max(0.0, score_of(b, m, e, found.data()) - score_of(b, m, e, truth));
     if (!gradient || std::equal(found.begin(), found.end(), truth)) continue;
-    const double u = b.weights[i] * slack.slope(values[i]);
+    const double u = b.sample_weight[i] * slack.slope(values[i]);
     differences(b, m, e, found.data(), truth, [&](int64_t k, double x) INLINED { gradient[k] += u * x; });
   }
 }
@@ -130,7 +130,7 @@ void hierarchy_log(const BatchView& b, const HierarchyView& m, const double* cos
     const int32_t* truth = b.y + e.begin;
     values[i] = up<Sum>(b, m, e) - score_of(b, m, e, truth);
     if (!gradient) continue;
-    const double u = b.weights[i];
+    const double u = b.sample_weight[i];
     const auto on_edge = [&](int64_t t, int parent, int label, double p) INLINED {
       edge_features(b, m.layout, t, parent, label, [&](int64_t k, double x) INLINED { gradient[k] += u * p * x; });
     };

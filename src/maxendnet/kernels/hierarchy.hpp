@@ -8,7 +8,7 @@ namespace maxendnet {
 
 // A model as the kernels read it. Weights are laid out as features are, not padded; the rows of matrices are the parents.
 struct HierarchyView {
-  const double *node, *matrices, *siblings, *tied;  // siblings: null if the model has no such weights
+  const double *node, *matrices, *siblings, *label_features;  // siblings: null if the model has no such weights
   // exp(siblings - the largest of their type and label of the parent), and those largest ones (n_edge_types, n_labels);
   // null where the weights are too far apart for that
   const double *table, *shift;

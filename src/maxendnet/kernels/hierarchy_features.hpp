@@ -25,7 +25,7 @@ INLINE double score_of(const BatchView& b, const HierarchyView& m, Example& e, c
         const int32_t* known = labels_of(e, t - e.begin);
         const int n = e.n_labels[t - e.begin];
         const int64_t j = std::lower_bound(known, known + n, label) - known;
-        total += j < n && known[j] == label ? row_of(e.scores, e, t - e.begin)[j] : nothing;
+        total += j < n && known[j] == label ? row_of(e.scores, e, t - e.begin)[j] : impossible;
         if (parent >= 0) total += edge_score(b, m, t, parent, label);
       },
       [&](int64_t right, int parent, int left_label, int label) INLINED {

@@ -19,12 +19,12 @@ struct HierarchyModel {
     const int64_t L = s.n_labels, matrices = int64_t(s.n_edge_types) + s.n_edge_features;
     const int64_t n_siblings = siblings ? s.n_edge_types * L * L * L : 0;
     Layout& layout = view.layout = {L, s.n_pairs(), s.n_pairs() + matrices * L * L, 0};
-    layout.tied = layout.siblings + n_siblings;
-    if (int64_t(w.size()) != layout.tied + s.n_tied) throw nb::value_error("weights have the wrong size");
+    layout.label_features = layout.siblings + n_siblings;
+    if (int64_t(w.size()) != layout.label_features + s.n_label_features) throw nb::value_error("weights have the wrong size");
     view.node = w.data();
     view.matrices = w.data() + layout.matrices;
     view.siblings = n_siblings ? w.data() + layout.siblings : nullptr;
-    view.tied = w.data() + layout.tied;
+    view.label_features = w.data() + layout.label_features;
     if (!t.is_none() && n_siblings) {
       view.table = sized<double>(t, n_siblings, "table");
       view.shift = sized<double>(h, s.n_edge_types * L, "shift");

@@ -8,11 +8,11 @@
 
 namespace maxendnet {
 
-constexpr double nothing = minus_infinity<double>;
+constexpr double impossible = minus_infinity<double>;
 constexpr double negligible = 1e-18;  // a probability below any rounding of the sums
 
 INLINE double largest(const double* x, int n) {
-  double best = nothing;
+  double best = impossible;
   for (int j = 0; j < n; j++) best = larger(best, x[j]);
   return best;
 }
@@ -33,7 +33,7 @@ struct Sum {
 template <class Semiring>
 INLINE double joined(const double* x, int n, double* scratch) {
   const double best = largest(x, n);
-  if (!Semiring::sums || !(best > nothing)) return best;
+  if (!Semiring::sums || !(best > impossible)) return best;
   exp_row(x, best, n, scratch);
   double total = 0;
   for (int j = 0; j < n; j++) total += scratch[j];
@@ -82,14 +82,14 @@ INLINE void find_labels(const BatchView& b, int64_t i, Example& e) {
     const int64_t p = b.parent[e.begin + k];
     if (p >= 0) e.children[next[p - e.begin]++] = k;
   }
-  for (auto* rows : {&e.own, &e.alpha, &e.beta}) rows->assign(size_t(most) * e.lanes, nothing);
-  for (auto* one : {&e.row, &e.other, &e.scratch}) one->assign(e.lanes, nothing);
+  for (auto* rows : {&e.own, &e.alpha, &e.beta}) rows->assign(size_t(most) * e.lanes, impossible);
+  for (auto* one : {&e.row, &e.other, &e.scratch}) one->assign(e.lanes, impossible);
 }
 
 // With `cost`, (n_labels, n_labels), added to the scores; that of the true label is zero.
 INLINE void prepare(const BatchView& b, const HierarchyView& m, const double* cost, int64_t i, Example& e) {
   find_labels(b, i, e);
-  e.scores.assign(size_t(e.size) * e.lanes, nothing);
+  e.scores.assign(size_t(e.size) * e.lanes, impossible);
   for (int64_t k = 0; k < e.size; k++) {
     const int64_t t = e.begin + k;
     const int n = e.n_labels[k];
@@ -103,16 +103,16 @@ INLINE void prepare(const BatchView& b, const HierarchyView& m, const double* co
         if (place >= 0) score[j] += b.data[x] * m.node[place];
       }
     }
-    for (int j = 0; b.n_tied && j < n; j++)
-      for (int f = 0; f < b.n_tied; f++)
-        score[j] += m.tied[f] * tied_values(b, t, label[j])[f];
+    for (int j = 0; b.n_label_features && j < n; j++)
+      for (int f = 0; f < b.n_label_features; f++)
+        score[j] += m.label_features[f] * label_feature_values(b, t, label[j])[f];
   }
   e.beliefs = e.scores;
 }
 
 INLINE double edge_score(const BatchView& b, const HierarchyView& m, int64_t t, int parent, int child) {
   const int64_t size = int64_t(b.n_labels) * b.n_labels, cell = int64_t(parent) * b.n_labels + child;
-  if (m.forbidden && m.forbidden[cell]) return nothing;
+  if (m.forbidden && m.forbidden[cell]) return impossible;
   double score = m.matrices[b.edge_type[t] * size + cell];
   for (int f = 0; f < b.n_edge_features; f++)
     score += b.edge_features[t * b.n_edge_features + f] * m.matrices[(b.n_edge_types + f) * size + cell];
@@ -124,8 +124,8 @@ template <class Semiring, bool forward>
 INLINE void across(const BatchView& b, const HierarchyView& m, int64_t right, int parent, const double* x, int n,
                    const int32_t* label, int n_out, const int32_t* label_out, Example& e, double* out) {
   const double best = largest(x, n);
-  if (!(best > nothing)) {
-    for (int j = 0; j < n_out; j++) out[j] = nothing;
+  if (!(best > impossible)) {
+    for (int j = 0; j < n_out; j++) out[j] = impossible;
     return;
   }
   const auto cell = [&](int i, int j) INLINED {
@@ -145,7 +145,7 @@ INLINE void across(const BatchView& b, const HierarchyView& m, int64_t right, in
   }
   for (int j = 0; j < n_out; j++) {
     double* terms = e.other.data();
-    for (int i = 0; i < e.lanes; i++) terms[i] = i < n ? x[i] + m.siblings[cell(i, j)] : nothing;
+    for (int i = 0; i < e.lanes; i++) terms[i] = i < n ? x[i] + m.siblings[cell(i, j)] : impossible;
     out[j] = joined<Semiring>(terms, n, e.scratch.data());
   }
 }
@@ -161,7 +161,7 @@ INLINE double chain_of(const BatchView& b, const HierarchyView& m, int64_t p, in
     const int32_t* label = labels_of(e, c);
     const double* belief = row_of(e.beliefs, e, c);
     double *own = row_of(e.own, e, k), *alpha = row_of(e.alpha, e, k);
-    for (int j = 0; j < e.lanes; j++) own[j] = j < n ? edge_score(b, m, t, parent, label[j]) + belief[j] : nothing;
+    for (int j = 0; j < e.lanes; j++) own[j] = j < n ? edge_score(b, m, t, parent, label[j]) + belief[j] : impossible;
     double* before = e.row.data();
     if (k && m.siblings) {
       const int64_t left = e.children[first + k - 1];
@@ -170,7 +170,7 @@ INLINE double chain_of(const BatchView& b, const HierarchyView& m, int64_t p, in
     } else {
       for (int j = 0; j < n; j++) before[j] = total;
     }
-    for (int j = 0; j < e.lanes; j++) alpha[j] = j < n ? own[j] + before[j] : nothing;
+    for (int j = 0; j < e.lanes; j++) alpha[j] = j < n ? own[j] + before[j] : impossible;
     if (!m.siblings || k + 1 == n_children) total = joined<Semiring>(alpha, n, e.scratch.data());
   }
   return total;
@@ -191,7 +191,7 @@ INLINE void from_the_right(const BatchView& b, const HierarchyView& m, int64_t p
     const int64_t right = e.children[first + k + 1];
     const double *own = row_of(e.own, e, k + 1), *beyond = row_of(e.beta, e, k + 1);
     double* x = e.row.data();
-    for (int j = 0; j < e.lanes; j++) x[j] = j < e.n_labels[right] ? own[j] + beyond[j] : nothing;
+    for (int j = 0; j < e.lanes; j++) x[j] = j < e.n_labels[right] ? own[j] + beyond[j] : impossible;
     if (m.siblings) {
       across<Semiring, false>(b, m, e.begin + right, parent, x, e.n_labels[right], labels_of(e, right), n,
                               labels_of(e, c), e, beta);
@@ -260,7 +260,7 @@ INLINE void sum_down(const BatchView& b, const HierarchyView& m, Example& e, OnE
     if (b.parent[t] < 0) {
       const double* belief = row_of(e.beliefs, e, p);
       const double total = joined<Sum>(belief, e.n_labels[p], e.scratch.data());
-      for (int j = 0; j < e.n_labels[p]; j++) result[j] = total > nothing ? std::exp(belief[j] - total) : 0;
+      for (int j = 0; j < e.n_labels[p]; j++) result[j] = total > impossible ? std::exp(belief[j] - total) : 0;
     }
     const int64_t first = e.child_offsets[p], n_children = e.child_offsets[p + 1] - first;
     for (int a = 0; n_children && a < e.n_labels[p]; a++) {
@@ -274,7 +274,7 @@ INLINE void sum_down(const BatchView& b, const HierarchyView& m, Example& e, OnE
         const int32_t* label = labels_of(e, c);
         const double *alpha = row_of(e.alpha, e, k), *beta = row_of(e.beta, e, k);
         double *below = row_of(e.results, e, c), *x = e.row.data();
-        for (int j = 0; j < e.lanes; j++) x[j] = j < n ? alpha[j] + beta[j] : nothing;
+        for (int j = 0; j < e.lanes; j++) x[j] = j < n ? alpha[j] + beta[j] : impossible;
         // rounding may put the largest a little above the total
         const double best = larger(largest(x, n), total);
         exp_row(x, best, n, e.scratch.data());
@@ -290,7 +290,7 @@ INLINE void sum_down(const BatchView& b, const HierarchyView& m, Example& e, OnE
         const int n_left = e.n_labels[left];
         const int32_t* left_label = labels_of(e, left);
         const double *before = row_of(e.alpha, e, k - 1), *own = row_of(e.own, e, k);
-        for (int j = 0; j < e.lanes; j++) x[j] = j < n ? own[j] + beta[j] : nothing;
+        for (int j = 0; j < e.lanes; j++) x[j] = j < n ? own[j] + beta[j] : impossible;
         const double most_left = largest(before, n_left), most = largest(x, n);
         exp_row(before, most_left, n_left, e.other.data());
         exp_row(x, most, n, e.scratch.data());

@@ -22,7 +22,7 @@ void sample(const BatchView& b, const double* weights, Mode mode, const double* 
 void top(const BatchView& b, const double* weights, int k, int64_t first, int64_t last, double* values, int32_t* labels);
 
 // oracle.cpp -- losses: value per example, gradient of their weighted sum added to `gradient`, which is laid out as
-// [ node (n_features, lanes) | matrices (n_matrices, n_labels, lanes) as the user sees them | tied ]
+// [ node (n_features, lanes) | matrices (n_matrices, n_labels, lanes) as the user sees them | label features ]
 enum SlackKind { linear_slack = 0, squared_slack, kl_slack };  // as in losses/slack.py
 
 struct Slack {

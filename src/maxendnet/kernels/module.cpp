@@ -134,7 +134,7 @@ void bind_kernels(nb::module_& m) {
   m.doc() = "The hot loops of maxendnet: flat arrays in, flat arrays out.";
   nb::class_<Shape>(m, "Shape")
       .def(nb::init<int64_t, int, int, int, int, int, nb::object, nb::object>(), "n_features"_a, "n_labels"_a,
-           "n_edge_types"_a, "n_edge_features"_a, "n_tied"_a, "rest"_a = -1, "row_offsets"_a = nb::none(),
+           "n_edge_types"_a, "n_edge_features"_a, "n_label_features"_a, "rest"_a = -1, "row_offsets"_a = nb::none(),
            "row_labels"_a = nb::none());
   nb::class_<Groups>(m, "Groups")
       .def(nb::init<In<int64_t>, In<int64_t>, In<int32_t>, In<int64_t>, In<int32_t>, In<double>>());
@@ -186,8 +186,8 @@ void bind_kernels(nb::module_& m) {
       "batch"_a, "shape"_a, "weights"_a.noconvert(), "k"_a, "first"_a, "last"_a, "values"_a.noconvert(), "labels"_a.noconvert(), "The k best labellings.");
   nb::class_<ActiveSets>(m, "ActiveSets", "Dual variables: per example, the labellings that have dual weight.")
       .def("__init__",
-           [](ActiveSets* self, In<int64_t> offsets, In<int32_t> y, In<double> weights, double C) {
-             new (self) ActiveSets(int64_t(offsets.size()) - 1, offsets.data(), y.data(), weights.data(), C);
+           [](ActiveSets* self, In<int64_t> offsets, In<int32_t> y, In<double> sample_weight, double C) {
+             new (self) ActiveSets(int64_t(offsets.size()) - 1, offsets.data(), y.data(), sample_weight.data(), C);
            })
       .def("copy", [](const ActiveSets& self) { return ActiveSets(self); })
       .def("labellings",

@@ -7,7 +7,7 @@ namespace {
 
 // out[p, :] += sum over edges of ratio[p] * belief[:], for one row p: a matrix product kept in registers.
 template <class R, int W>
-INLINE void outer_block(int a0, const R* ratios, const R* beliefs, const int64_t* edges, int64_t n_edges, int n_labels,
+INLINE void outer_lanes(int a0, const R* ratios, const R* beliefs, const int64_t* edges, int64_t n_edges, int n_labels,
                         int lanes, R* out) {
   constexpr int n = width<R>;
   for (int p = 0; p < n_labels; p++) {
@@ -25,7 +25,7 @@ INLINE void outer_block(int a0, const R* ratios, const R* beliefs, const int64_t
 
 // gradient row += sum over the nodes that have the feature of value * residual
 template <class R, int W>
-INLINE void gather_block(int a0, const GroupsView& groups, int64_t distinct, const R* residuals, int lanes,
+INLINE void gather_lanes(int a0, const GroupsView& groups, int64_t distinct, const R* residuals, int lanes,
                          double* out) {
   constexpr int n = width<R>;
   V<R> sum[W / n];
@@ -74,7 +74,7 @@ void hinge_oracle(const BatchView& b, const R* weights, const R* cost, Slack sla
     values[i] = std::max(0.0, score_of(b, w.matrix, own, begin, end, plain.data(), labels) -
                                   score_of(b, w.matrix, own, begin, end, plain.data(), truth));
     if (!gradient) continue;
-    const double u = b.weights[i] * slack.slope(values[i]);
+    const double u = b.sample_weight[i] * slack.slope(values[i]);
     differences(b, layout, begin, end, labels, truth,
                 [&](int64_t k, double x) INLINED { gradient[k] += u * x; });
   }
@@ -103,7 +103,7 @@ void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* gro
     std::fill(outer.begin(), outer.end(), R(0));
     for (int64_t i = group_examples[group]; i < group_examples[group + 1]; i++) {
       const int64_t begin = b.offsets[i], end = b.offsets[i + 1];
-      const double u = b.weights[i];
+      const double u = b.sample_weight[i];
       prepare(b, w, cost, begin, end, work);  // the cost of the true labelling is zero
       R *beliefs = work.scores.data(), *found = work.results.data();
       const double truth = score_of(b, w.matrix, work.matrices.data(), begin, end, beliefs, b.y + begin);
@@ -131,7 +131,7 @@ void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* gro
           R* target = outer.data() + kind * size;
           if (u != 1)
             for (int64_t row : rows) scale_row(work.ratios.data() + row, R(u), lanes);
-          FOR_LANES(outer_block, R, lanes, work.ratios.data(), beliefs, rows.data(), int64_t(rows.size()), n, lanes, target);
+          FOR_LANES(outer_lanes, R, lanes, work.ratios.data(), beliefs, rows.data(), int64_t(rows.size()), n, lanes, target);
         }
       } else {
         // a probability of 1e-18 is below any rounding of the sums
@@ -157,8 +157,8 @@ void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* gro
         const R* marginal = found + (t - begin) * lanes;
         for (int a = 0; a < lanes; a += width<R>) store(row + a, R(u) * load(marginal + a));
         row[b.y[t]] -= R(u);
-        for (int a = 0; b.n_tied && a < n; a++)
-          for (int j = 0; j < b.n_tied; j++) gradient[layout.tied + j] += double(row[a]) * tied_values(b, t, a)[j];
+        for (int a = 0; b.n_label_features && a < n; a++)
+          for (int j = 0; j < b.n_label_features; j++) gradient[layout.label_features + j] += double(row[a]) * label_feature_values(b, t, a)[j];
       }
     }
     if (!gradient) continue;
@@ -169,7 +169,7 @@ void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* gro
         std::fill(gathered.begin(), gathered.end(), 0.0);
         row = gathered.data();
       }
-      FOR_LANES(gather_block, R, lanes, groups, d, residuals.data(), lanes, row);
+      FOR_LANES(gather_lanes, R, lanes, groups, d, residuals.data(), lanes, row);
       for (int64_t e = b.row_offsets ? b.row_offsets[feature] : 0; b.row_offsets && e < b.row_offsets[feature + 1]; e++)
         gradient[e] += row[b.row_labels[e]];
     }

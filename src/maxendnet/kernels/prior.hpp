@@ -1,5 +1,5 @@
 // Priors as seen by in-kernel solvers: mean phi' and variance phi'' of a weight, given eta and the weight's number.
-// `slack` is positive exactly inside the domain of phi. Each struct equals a class in maxendnet/priors; tests compare them.
+// `room` is positive exactly inside the domain of phi. Each struct equals a class in maxendnet/priors; tests compare them.
 // A new one is a struct and its place in the list `KernelPrior` at the end; all solvers visit that list.
 #pragma once
 #include <stdexcept>
@@ -41,7 +41,7 @@ struct AnyPrior {
   static bool takes(const PriorArgs&) { return true; }
   double start(double g, double curvature) const { return g / curvature; }
   template <class T>
-  INLINE T slack(const AnyPrior&, T eta) { return 1 + 0 * eta; }
+  INLINE T room(const AnyPrior&, T eta) { return 1 + 0 * eta; }
 };
 
 // Same variance and mean for every weight, so no array is read.
@@ -80,7 +80,7 @@ struct NormalGammaPrior : AnyPrior {
     return {2 * p.a * eta * r, 2 * p.a * (p.lam + eta * eta) * r * r};
   }
   template <class T>
-  INLINE T slack(const NormalGammaPrior& p, T eta) { return p.lam - eta * eta; }
+  INLINE T room(const NormalGammaPrior& p, T eta) { return p.lam - eta * eta; }
 };
 
 struct NormalInverseGaussianPrior : AnyPrior {
@@ -93,7 +93,7 @@ struct NormalInverseGaussianPrior : AnyPrior {
     return {p.d * eta * r, p.d * p.A * p.A * r / q};
   }
   template <class T>
-  INLINE T slack(const NormalInverseGaussianPrior& p, T eta) { return p.A - absolute(eta); }
+  INLINE T room(const NormalInverseGaussianPrior& p, T eta) { return p.A - absolute(eta); }
 };
 
 struct SpikeSlabPrior : AnyPrior {
@@ -120,7 +120,7 @@ struct ExponentialPrior : AnyPrior {
     return {r, r * r};
   }
   template <class T>
-  INLINE T slack(const ExponentialPrior& p, T eta) { return p.lam - eta; }
+  INLINE T room(const ExponentialPrior& p, T eta) { return p.lam - eta; }
 };
 
 // Not a prior but its limit: rho |w|_1 plus a proximal term |w - centre|^2 / (2 tau), as solvers of L1 problems use it.

@@ -179,7 +179,7 @@ void sdca(const BatchView& b, const double* variance, const double* mean, double
   set_shared(b, mode, w.matrix, model.sums);
   for (int64_t pick = 0; pick < n_picks; pick++) {
     const int64_t i = picks[pick], begin = b.offsets[i], end = b.offsets[i + 1], n = end - begin;
-    const double weight = C * b.weights[i];
+    const double weight = C * b.sample_weight[i];
     gaps[i] = 0;
     if (n == 0 || weight == 0) continue;
     const Marginals q = of_example(b, node, edge, begin);
@@ -234,7 +234,7 @@ void sdca_look(const BatchView& b, const double* weights, double C, Mode mode, i
     losses[i] = model.log_partition - score_of(b, w.matrix, own, begin, end, plain, b.y + begin);
     entropies[i] = entropy(b, begin, end, q, shares.data());
     gaps[i] = model.log_partition - expected_score(b, w.matrix, own, begin, end, plain, q) - entropies[i];
-    gaps[i] = std::max(0.0, C * b.weights[i] * gaps[i]);
+    gaps[i] = std::max(0.0, C * b.sample_weight[i] * gaps[i]);
   }
 }
 
@@ -243,7 +243,7 @@ void sdca_features(const BatchView& b, int64_t first, int64_t last, double* node
   for (int64_t i = first; i < last; i++) {
     const int64_t begin = b.offsets[i], end = b.offsets[i + 1];
     expect(b, begin, end, of_example(b, node, edge, begin), found);
-    const double weight = b.weights[i];
+    const double weight = b.sample_weight[i];
     each_stretch(b, found, [&](int64_t k, const double* x, int64_t m) INLINED {
       for (int64_t j = 0; j < m; j++) total[k + j] += weight * x[j];
     });

@@ -129,10 +129,10 @@ INLINE double step_of(const BatchView& b, const Prior& prior, int64_t begin, int
 void smo(const BatchView& b, const KernelPrior& prior, double C, double* weights, double* eta, const double* cost,
          const int64_t* picks, int64_t n_picks, int rounds, CliqueMarginals& q, double* gaps) {
   Visit c;
-  c.v.sum.assign(size_t(padded_layout(b).tied + b.n_tied), 0);
+  c.v.sum.assign(size_t(padded_layout(b).label_features + b.n_label_features), 0);
   for (int64_t pick = 0; pick < n_picks; pick++) {
     const int64_t i = picks[pick], begin = b.offsets[i], end = b.offsets[i + 1];
-    const double size = C * b.weights[i];
+    const double size = C * b.sample_weight[i];
     if (begin == end || size == 0) {
       gaps[i] = 0;
       continue;

@@ -9,7 +9,7 @@ namespace maxendnet {
 // ---- sum-product, scaled --------------------------------------------------------------------------------------------
 
 template <class R, int W>
-INLINE void product_block(int a0, const R* matrix, const R* belief, int n_labels, int lanes, R* out) {
+INLINE void product_lanes(int a0, const R* matrix, const R* belief, int n_labels, int lanes, R* out) {
   constexpr int n = width<R>;
   V<R> sum[W / n];
   weighted_sum<R, W>(
@@ -87,7 +87,7 @@ struct ScaledSum {
   INLINED void join(int64_t t, int64_t local, const R* belief, R* above) {
     R* message = messages + local * b.lanes;
     const R* matrix = edge_matrix(b, shared, own, t, local).by_child;
-    FOR_LANES(product_block, R, b.lanes, matrix, belief, b.n_labels, b.lanes, message);
+    FOR_LANES(product_lanes, R, b.lanes, matrix, belief, b.n_labels, b.lanes, message);
     multiply_row(above, message, b.lanes);
     const R c = lane_sum(above, b.lanes);
     scale_row(above, c > 0 ? R(1) / c : R(0), b.lanes);
@@ -106,7 +106,7 @@ INLINE R row_max(const R* u, const R* v, int n) {
   return lane_max(top);
 }
 
-// The lanes of a block of 32 from a0 on whose term exp(u + v - top) is worth computing beside a term of 1: scores that
+// The lanes of a group of 32 from a0 on whose term exp(u + v - top) is worth computing beside a term of 1: scores that
 // need logarithms are mostly far apart.
 template <class R>
 INLINE uint32_t lanes_that_matter(const R* u, const R* v, R top, int a0, int n) {
@@ -263,7 +263,7 @@ INLINE void sum_down(const BatchView& b, int64_t begin, int64_t end, double leas
         const V<R> m = load(message + a), q = load(above + a) / m;
         store(ratio + a, m > R(0) ? q : V<R>{});
       }
-      FOR_LANES(product_block, R, lanes, matrix, ratio, n, lanes, marginal);
+      FOR_LANES(product_lanes, R, lanes, matrix, ratio, n, lanes, marginal);
       multiply_row(marginal, belief, lanes);
       for (int a = 0; a < n && !std::is_same_v<OnRow, NoRows>; a++) {
         const R* row = matrix + int64_t(a) * lanes;

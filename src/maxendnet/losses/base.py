@@ -91,6 +91,6 @@ def total(
     keep_values: bool = False,
 ) -> Partial:
     """Values, costs and slope of the examples of a structure as a contribution to a sum."""
-    weights = structure.weights
-    cost = 0.0 if costs is None else float(costs @ weights)
-    return Partial(float(values @ weights), slope, cost, values if keep_values else EMPTY)
+    factor = structure.sample_weight
+    cost = 0.0 if costs is None else float(costs @ factor)
+    return Partial(float(values @ factor), slope, cost, values if keep_values else EMPTY)

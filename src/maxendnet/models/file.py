@@ -65,6 +65,8 @@ ESTIMATORS: dict[str, type[MarkovNetwork]] = {
 
 UNSAVED = ("backend", "callback")
 """Settings that belong to a process and not to a model."""
+IN_FILE = {"n_label_features": "n_tied"}
+"""Parts of a layout that files have by another name, from before they were renamed."""
 
 
 class Content(NamedTuple):
@@ -174,7 +176,7 @@ def _describe(estimator: Any) -> Content:
 
 def _describe_layout(layout: Layout, plain: ToPlain) -> dict[str, Any]:
     names = [field.name for field in fields(layout) if field.name != "seen"]
-    described = {name: plain(getattr(layout, name), name) for name in names}
+    described = {IN_FILE.get(name, name): plain(getattr(layout, name), name) for name in names}
     seen = layout.seen
     pairs = None if seen is None else {key: plain(array, f"seen_{key}") for key, array in seen._asdict().items()}
     return described | {"seen": pairs}
@@ -314,7 +316,7 @@ def _build(content: Content) -> MarkovNetwork:
 def _layout(described: Any, value: FromPlain) -> Layout:
     """Sizes of the weights; kernels would read past an array if they were not what they seem."""
     part = lambda key: value(entry(described, key, "the layout"))  # noqa: E731
-    known = {field.name for field in fields(Layout)}
+    known = {IN_FILE.get(field.name, field.name) for field in fields(Layout)}
     if isinstance(described, dict) and described.keys() - known:
         raise ModelFileError(f"the layout has the unknown part {min(described.keys() - known)!r}")
     size = lambda key: checks.count(part(key), key)  # noqa: E731
@@ -324,7 +326,7 @@ def _layout(described: Any, value: FromPlain) -> Layout:
         seen = checks.seen_pairs(pairs, size("n_features"), size("n_labels"))
     layout = Layout(
         n_features=size("n_features"), n_labels=size("n_labels"), n_edge_types=size("n_edge_types"),
-        n_edge_features=size("n_edge_features"), n_tied=size("n_tied"),
+        n_edge_features=size("n_edge_features"), n_label_features=size(IN_FILE["n_label_features"]),
         siblings=checks.truth(part("siblings"), "siblings"),
         rest=-1 if rest == -1 else checks.count(rest, "rest"), seen=seen, type_allowed=types,
     )  # fmt: skip

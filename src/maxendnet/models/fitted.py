@@ -83,10 +83,10 @@ class FittedModel:
     report: FitReport
     estimator: str = "the model"
 
-    def read(self, X: Any, y: Any = None, weights: Any = None, needs_y: bool = False) -> Examples:
+    def read(self, X: Any, y: Any = None, sample_weight: Any = None, needs_y: bool = False) -> Examples:
         """Examples with the features that the model knows."""
         return as_examples(
-            X, y, feature_names=self.feature_names, n_features=self.n_features_in, weights=weights,
+            X, y, feature_names=self.feature_names, n_features=self.n_features_in, sample_weight=sample_weight,
             estimator=self.estimator, needs_y=needs_y,
         )  # fmt: skip
 

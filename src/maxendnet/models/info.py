@@ -45,7 +45,7 @@ def describe(path: str | os.PathLike[str], top: int = 5) -> dict[str, Any]:
             "edge_types": layout.n_edge_types,
             "edge_features": layout.n_edge_features,
             "sibling_weights": layout.n_siblings,
-            "tied_weights": layout.n_tied,
+            "label_features": layout.n_label_features,
             "weights": layout.n_weights,
         },
         "named_features": model.feature_names_ is not None,

@@ -143,7 +143,7 @@ def path(
     """
     points = expand(grid)
     check_points(estimator, points)
-    examples = as_examples(X, y, weights=sample_weight, estimator=type(estimator).__name__, needs_y=True)
+    examples = as_examples(X, y, sample_weight=sample_weight, estimator=type(estimator).__name__, needs_y=True)
     if validation is not None and isinstance(validation, tuple) and len(validation) != 2:
         raise ValueError(f"validation must be Examples or a pair (X, y), got a tuple of {len(validation)}.")
     others = None if validation is None else validation if isinstance(validation, tuple) else (validation, None)

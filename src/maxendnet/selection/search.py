@@ -160,7 +160,7 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
 
         self._check_settings()
         name = type(self.estimator).__name__
-        examples = as_examples(X, y, weights=sample_weight, estimator=name, needs_y=True)
+        examples = as_examples(X, y, sample_weight=sample_weight, estimator=name, needs_y=True)
         points = expand(default_grid(self.estimator, examples) if self.grid is None else self.grid)
         for point in points:
             clone(self.estimator).set_params(**point)  # names are checked before the first fit, values by each

@@ -149,15 +149,15 @@ def hessian_diagonal(problem: Problem, w: FloatArray) -> FloatArray:
     total = np.zeros(problem.n_weights)
     parts = layout.parts(total)
     for batch, node, edge in marginals_in_parts(problem, w):
-        weights = np.repeat(batch.weights, np.diff(batch.offsets))
+        factor = np.repeat(batch.sample_weight, np.diff(batch.offsets))
         squares = sparse.csr_array((batch.data**2, batch.indices, batch.indptr), (len(node), layout.n_features))
-        parts.node[:] += layout.node_part(squares.T @ (weights[:, None] * node * (1 - node)))
-        if layout.n_tied:
+        parts.node[:] += layout.node_part(squares.T @ (factor[:, None] * node * (1 - node)))
+        if layout.n_label_features:
             mean = np.einsum("ta,taj->tj", node, batch.label_features)
-            parts.tied[:] += weights @ (np.einsum("ta,taj->tj", node, batch.label_features**2) - mean**2)
+            parts.label_features[:] += factor @ (np.einsum("ta,taj->tj", node, batch.label_features**2) - mean**2)
         if edge is None:
             continue
-        spread = weights[:, None, None] * (edge - edge**2)
+        spread = factor[:, None, None] * (edge - edge**2)
         for kind in range(layout.n_edge_types):
             parts.transitions[kind] += spread[batch.edge_type == kind].sum(axis=0)  # a root has no edge: zeros
         parts.edge[:] += np.einsum("tf,tab->fab", batch.edge_features**2, spread)

@@ -98,7 +98,7 @@ class BlockFrankWolfe(Solver):
         gaussian = problem.prior.kernel_args()[0] == "gaussian"
         C = problem.C / 2**self.ramp if gaussian else problem.C
         state = DualState(
-            sets=_kernels.ActiveSets(batch.offsets, batch.y, batch.weights, C),
+            sets=_kernels.ActiveSets(batch.offsets, batch.y, batch.sample_weight, C),
             eta=np.zeros(blocks.size),
             weights=np.zeros(0, dtype=np.float32 if single else np.float64),
             gaps=np.full(problem.n_examples, np.inf),
@@ -170,7 +170,7 @@ class BlockFrankWolfe(Solver):
         mu = prior.mean(eta)
         hinge = self.block_gaps(problem, state, mu)
         dual = problem.dual(eta, cost)[0]
-        found = [(prior.penalty(mu) + problem.C * float(hinge @ problem.batch.weights), mu, eta, "last", cost)]
+        found = [(prior.penalty(mu) + problem.C * float(hinge @ problem.batch.sample_weight), mu, eta, "last", cost)]
         if state.n_averaged:
             mu = prior.mean(state.average)
             found.append((problem.primal(mu), mu, state.average.copy(), "average", state.average_cost))

@@ -97,7 +97,7 @@ class ConstraintGeneration(Solver):
     def _add_violated(self, problem: Problem, state: ProgrammeState, w: FloatArray) -> ProgrammeState:
         """Rows for the labellings most violated at w, where the rows at hand do not say so already."""
         found = violated(problem, w, state.examples, state.rows, state.costs)
-        primal = problem.prior.penalty(w) + problem.C * float(found.hinge @ problem.structure.weights)
+        primal = problem.prior.penalty(w) + problem.C * float(found.hinge @ problem.structure.sample_weight)
         if primal < state.primal:
             state = state._replace(primal=primal, w=w)
         return self._add_rows(state, found.examples, found.rows, found.costs)
@@ -143,7 +143,7 @@ class ConstraintGeneration(Solver):
         A, b = -sparse.hstack([sub, -sub, slack]), -state.costs
         radius = getattr(problem.prior, "radius", None)
         price = problem.prior.rho if radius is None else 0.0
-        objective = np.concatenate([np.full(2 * n, price), problem.C * problem.structure.weights[present]])
+        objective = np.concatenate([np.full(2 * n, price), problem.C * problem.structure.sample_weight[present]])
         if radius is not None:
             A = sparse.vstack([A, sparse.csr_array(np.concatenate([np.ones(2 * n), np.zeros(m)])[None, :])])
             b = np.append(b, radius)

@@ -102,7 +102,7 @@ class CuttingPlane(Solver):
         if self.slacks == "n":
             found = violated(problem, w, state.groups, state.rows, state.gains)
             groups, rows, gains = found.examples, found.rows, found.costs
-            risk = float(problem.structure.weights @ problem.hinge.slack_function.value(found.hinge, problem.C))
+            risk = float(problem.structure.sample_weight @ problem.hinge.slack_function.value(found.hinge, problem.C))
         else:
             loss, slope = problem.losses(w)
             risk = problem.C * loss
@@ -153,10 +153,10 @@ class CuttingPlane(Solver):
         if self.slacks == "one":  # the slack is inside the cuts
             return solve_master(state.gram, gains, state.groups, np.ones(1), problem.C, "linear"), 0.0, problem.C
         present, groups = np.unique(state.groups, return_inverse=True)
-        weights = problem.structure.weights[present]
-        alpha = solve_master(state.gram, gains, groups, weights, problem.C, problem.hinge.slack)
+        factor = problem.structure.sample_weight[present]
+        alpha = solve_master(state.gram, gains, groups, factor, problem.C, problem.hinge.slack)
         if problem.hinge.linear_slack:
-            return alpha, 0.0, problem.C * weights[groups]
+            return alpha, 0.0, problem.C * factor[groups]
         total = np.bincount(state.groups, alpha, problem.n_examples).astype(np.float64)
         return alpha, problem.slack_price(total), total[state.groups]
 

@@ -244,7 +244,7 @@ def find_marginals(problem: Problem, state: OwnState) -> None:
 def refresh(problem: Problem, state: OwnState) -> None:
     """eta and the cost afresh from the marginals: rounding does not pile up, the certificate is for this dual point."""
     s, batch, blocks = problem.structure.layout, problem.batch, problem.structure.blocks
-    size = problem.C * batch.weights
+    size = problem.C * batch.sample_weight
     node = np.repeat(size, np.diff(batch.offsets))[:, None] * state.node_marginals[:, : s.n_labels]
     matrices = np.einsum("i,imab->mab", size, state.matrix_marginals[..., : s.n_labels])
     true_node, true_matrices = true_marginals(s, batch, size)

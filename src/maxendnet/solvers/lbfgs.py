@@ -57,7 +57,7 @@ class Curvature(NamedTuple):
         nodes = np.linspace(0, len(batch.parent), min(len(batch.parent), NODES_LOOKED_AT), endpoint=False).astype(int)
         shape = (len(batch.parent), layout.n_features)
         X = sparse.csr_array((batch.data, batch.indices, batch.indptr), shape=shape)[nodes].toarray()
-        u = np.repeat(batch.weights, np.diff(batch.offsets))[nodes]
+        u = np.repeat(batch.sample_weight, np.diff(batch.offsets))[nodes]
         together = X.T @ (X * u[:, None])
         node = layout.parts(problem.curvature()).node[:, 0]
         # curvature falls as the model grows sure of the labels: a fifth of that at w = 0

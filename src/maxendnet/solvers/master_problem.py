@@ -13,7 +13,7 @@ from maxendnet.problem import FloatArray
 
 
 def solve_master(
-    gram: FloatArray, gains: FloatArray, groups: NDArray[np.int64], weights: FloatArray, C: float, slack: str
+    gram: FloatArray, gains: FloatArray, groups: NDArray[np.int64], group_weight: FloatArray, C: float, slack: str
 ) -> FloatArray:
     """Maximise ``gains . alpha - 1/2 alpha' gram alpha - sum_g u_g U*(alpha_g / u_g)`` over ``alpha >= 0``.
 
@@ -26,7 +26,7 @@ def solve_master(
     gains : ndarray of shape (n,)
     groups : ndarray of shape (n,)
         Numbers from 0; none is left out.
-    weights : ndarray of shape (n_groups,)
+    group_weight : ndarray of shape (n_groups,)
         Positive.
     C : float
     slack : {"linear", "squared", "kl"}
@@ -42,7 +42,7 @@ def solve_master(
     >>> alpha.round(6).tolist()
     [1.0, 0.5]
     """
-    n, n_groups, size = len(gains), len(weights), C * weights
+    n, n_groups, size = len(gains), len(group_weight), C * group_weight
     member: Any = sparse.csr_array((np.ones(n), (groups, np.arange(n))), shape=(n_groups, n))
     P: Any = gram + (member.T @ (member / size[:, None])).toarray() if slack == "squared" else gram
     unit = _units(P.diagonal(), gains, np.inf if slack == "squared" else size[groups])
@@ -55,7 +55,7 @@ def solve_master(
         A, b, cones = sparse.vstack([A, share]), np.append(b, np.ones(n_groups)), [("NonnegativeConeT", n + n_groups)]
     if slack == "kl":
         # a further variable t_g >= -log(1 - share_g) for every group: (-t_g, 1, 1 - share_g) is in the exponential cone
-        P, q = sparse.block_diag([P, sparse.csr_array((n_groups, n_groups))]), np.append(q, weights / scale)
+        P, q = sparse.block_diag([P, sparse.csr_array((n_groups, n_groups))]), np.append(q, group_weight / scale)
         first, third = np.array([[1.0], [0.0], [0.0]]), np.array([[0.0], [0.0], [1.0]])
         A = sparse.block_array([[A, None], [sparse.kron(share, third), sparse.kron(sparse.eye_array(n_groups), first)]])
         b, cones = np.append(b, np.tile([0.0, 1.0, 1.0], n_groups)), [*cones, *[("ExponentialConeT", 0)] * n_groups]

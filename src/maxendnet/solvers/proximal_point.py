@@ -142,7 +142,7 @@ class ProximalPoint(Solver):
             mu *= min(1.0, radius / max(np.abs(mu).sum(), 1e-300))
         hinge = self.inner.block_gaps(easier, dual_state, mu)
         problem.n_oracle += easier.n_oracle
-        primal = problem.prior.penalty(mu) + problem.C * float(hinge @ problem.structure.weights)
+        primal = problem.prior.penalty(mu) + problem.C * float(hinge @ problem.structure.sample_weight)
         largest, cost = float(np.abs(eta).max(initial=0.0)), dual_state.sets.total_cost()
         if radius is None:
             dual = cost * min(1.0, problem.prior.rho / largest if largest > 0 else 1.0)

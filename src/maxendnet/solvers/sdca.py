@@ -164,7 +164,7 @@ class SDCA(Solver):
 
         problem.backend.run(part, structure.ranges())
         problem.n_oracle += problem.n_examples
-        primal = prior.penalty(w) + problem.C * float(losses @ batch.weights)
-        dual = problem.C * float(entropies @ batch.weights) - prior.cumulant(eta)
+        primal = prior.penalty(w) + problem.C * float(losses @ batch.sample_weight)
+        dual = problem.C * float(entropies @ batch.sample_weight) - prior.cumulant(eta)
         gap = problem.relative(primal - dual, primal)
         return Evaluation(w, eta, primal, dual, gap, gap)

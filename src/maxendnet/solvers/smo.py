@@ -124,7 +124,7 @@ def refresh(problem: Problem, state: MarginalState) -> None:
     """eta and the cost afresh from the marginals: rounding does not pile up, the certificate is for this dual point."""
     s, batch, blocks = problem.structure.layout, problem.batch, problem.structure.blocks
     node = state.marginals.nodes().reshape(-1, s.n_labels)
-    true_node, true_matrices = true_marginals(s, batch, problem.C * batch.weights)
+    true_node, true_matrices = true_marginals(s, batch, problem.C * batch.sample_weight)
     matrices = edge_sums(s, batch, *state.marginals.edges())
     eta = features_of(s, batch, true_node - node, true_matrices - matrices)
     state.eta[:] = blocks.pad(eta)

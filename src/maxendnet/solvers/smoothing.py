@@ -122,9 +122,9 @@ class Smoothing(Solver):
         # under L1 the dual is linear: at the optimum of a problem whose weights are 0, the bound has no slack at all
         soft = soft_problem(problem, self.first_temperature * scale, exact=offers(problem.prior, "l1"))
         inner = self._inner(problem).start(soft, None if warm is None else warm.inner, tol=tol)
-        nothing = DualPoint(np.zeros(problem.n_weights), 0.0)
+        zero = DualPoint(np.zeros(problem.n_weights), 0.0)
         problem.n_oracle += soft.n_oracle
-        return SmoothingState(soft, inner, with_last((nothing, nothing), soft, inner), 0.0, tol)
+        return SmoothingState(soft, inner, with_last((zero, zero), soft, inner), 0.0, tol)
 
     def _inner(self, problem: Problem) -> Any:
         return OWLQN(self.memory) if offers(problem.prior, "l1") else LBFGS(self.memory)
@@ -247,7 +247,9 @@ def hessian_diagonal(problem: Problem, soft: Problem, inner: SmoothState) -> Any
         share = structure.logsum(inner.w / T, cost, backend=problem.backend)[1].node
         node = problem.C / T * structure.layout.node_part(node_sums(problem, share * (1 - share)))
         less = node.sum() / max(at_zero.node.sum(), np.finfo(float).tiny)
-        joined = {name: less * part for name, part in at_zero._asdict().items() if name not in ("node", "tied")}
+        joined = {
+            name: less * part for name, part in at_zero._asdict().items() if name not in ("node", "label_features")
+        }
         found = structure.layout.join(at_zero._replace(node=node, **joined))
     if offers(problem.prior, "spread"):
         found += 1.0 / problem.prior.variance(problem.prior.gradient(inner.w))
@@ -259,7 +261,7 @@ def node_sums(problem: Problem, values: Any) -> Any:
     from scipy import sparse
 
     batch = problem.batch
-    u = np.repeat(batch.weights, np.diff(batch.offsets))
+    u = np.repeat(batch.sample_weight, np.diff(batch.offsets))
     squares = sparse.csr_array(
         (batch.data**2, batch.indices, batch.indptr), shape=(len(u), problem.structure.layout.n_features)
     )

@@ -35,5 +35,5 @@ def violated(
     hinge = np.maximum(cost - rows @ w, 0.0)
     known = np.zeros(problem.n_examples)
     np.maximum.at(known, known_examples, known_costs - known_rows @ w)
-    new = np.flatnonzero((hinge > known + 1e-9 * (1 + hinge)) & (structure.weights > 0))
+    new = np.flatnonzero((hinge > known + 1e-9 * (1 + hinge)) & (structure.sample_weight > 0))
     return Violated(hinge, new, rows[new], cost[new])

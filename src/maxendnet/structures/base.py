@@ -100,7 +100,7 @@ class BoundStructure(Protocol):
     """Example i owns nodes ``offsets[i]:offsets[i + 1]``."""
     y: IntArray
     """The true labels; empty if the examples have none."""
-    weights: FloatArray
+    sample_weight: FloatArray
     """(n_examples,): the weight of each example."""
 
     def take(self, first: int, last: int) -> BoundStructure:
@@ -214,7 +214,7 @@ def composed_excess(
     if counted is not None:
         node = np.eye(structure.n_labels)[q] if isinstance(q, np.ndarray) else q.node
         expected = sums((node * counted.at_nodes()).sum(axis=1), structure.offsets)
-    factor = structure.weights * (1.0 if price is None else price(values))
+    factor = structure.sample_weight * (1.0 if price is None else price(values))
     return Excess(values, structure.features(q, factor) - structure.features(structure.y, factor), expected)
 
 

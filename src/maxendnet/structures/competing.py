@@ -126,7 +126,7 @@ class BoundChoice(OnBatch):
     def sample(self, w: FloatArray, n_draws: int, rng: np.random.Generator, backend: Threads | None = None) -> IntArray:
         """Labellings drawn from p(y|x), shape (n_draws, n_nodes)."""
         shares = softly_largest(self.gains(w, backend=backend).of_choice, self.batch)[1]
-        uniforms = rng.random((n_draws, len(self.weights)))
+        uniforms = rng.random((n_draws, len(self.sample_weight)))
         labels = np.full((n_draws, len(shares)), self.rest, dtype=np.int32)
         for i, (begin, end) in enumerate(zip(self.offsets[:-1], self.offsets[1:])):
             place = np.searchsorted(np.cumsum(shares[begin:end]), uniforms[:, i], side="right")
@@ -183,7 +183,7 @@ class BoundChoice(OnBatch):
             expected = sums(of_rest + (shares * (rows - of_rest[:, None])).sum(axis=1), self.offsets)
         shares[chosen, batch.y[chosen]] -= 1.0
         shares[:, self.rest] = -shares.sum(axis=1)
-        factor = self.weights * (1.0 if price is None else price(values))
+        factor = self.sample_weight * (1.0 if price is None else price(values))
         shares *= np.repeat(factor, np.diff(self.offsets))[:, None]
         slope = self._add_features(batch, shares)
         return Excess(values, slope if packed else self.unpack(slope), expected)
@@ -207,7 +207,7 @@ class BoundChoice(OnBatch):
         allowed[:, self.rest] = 0.0
         p = allowed / np.repeat(1.0 + sums(allowed.sum(axis=1), self.offsets), sizes)[:, None]
         p[:, self.rest] = p.sum(axis=1)
-        p *= (1.0 - p) * np.repeat(self.weights, sizes)[:, None]
+        p *= (1.0 - p) * np.repeat(self.sample_weight, sizes)[:, None]
         squares = batch._replace(data=batch.data**2, label_features=batch.label_features**2)
         return self.unpack(self._add_features(squares, p))
 

@@ -96,9 +96,9 @@ def _entries(layout: Layout, batch: Batch, nodes: _Nodes, labels: IntArray):
         rows.append(nodes.row[right])
         columns.append(start + layout.n_matrices * L * L + kind * L**3 + triple)
         values.append(np.ones(len(right)))
-    for j in range(layout.n_tied):
+    for j in range(layout.n_label_features):
         rows.append(nodes.row)
-        columns.append(np.full(len(nodes.row), layout.n_weights - layout.n_tied + j))
+        columns.append(np.full(len(nodes.row), layout.n_weights - layout.n_label_features + j))
         values.append(batch.label_features[nodes.node, labels, j])
     return np.concatenate(rows), np.concatenate(columns), np.concatenate(values)
 
@@ -133,11 +133,11 @@ def features_of(
     ndarray of shape (n_weights,)
     """
     X = sparse.csr_array((batch.data, batch.indices, batch.indptr), shape=(len(node), layout.n_features))
-    tied = np.einsum("tl,tlj->j", node, batch.label_features) if layout.n_tied else np.zeros(0)
+    of_labels = np.einsum("tl,tlj->j", node, batch.label_features) if layout.n_label_features else np.zeros(0)
     n_types = layout.n_edge_types
     triples = np.zeros(layout.n_siblings) if siblings is None else siblings
     node_part = layout.node_part(X.T @ node)
-    return layout.join(Parts(node_part, matrices[:n_types], matrices[n_types:], triples, tied))
+    return layout.join(Parts(node_part, matrices[:n_types], matrices[n_types:], triples, of_labels))
 
 
 def edge_sums(
@@ -190,7 +190,7 @@ def _dense(matrix) -> FloatArray:
 
 
 def features(layout: Layout, batch: Batch, q: IntArray | Marginals, weight: FloatArray | None = None) -> FloatArray:
-    """Features of a labelling or of marginals, summed over examples with their weights."""
+    """Features of a labelling or of marginals, summed over examples with their sample weights."""
     size = np.ones(len(batch.offsets) - 1) if weight is None else weight
     if not isinstance(q, Marginals):
         return labelling_rows(layout, batch, np.arange(len(size)), q).T @ size
@@ -216,8 +216,8 @@ def score(layout: Layout, batch: Batch, w: FloatArray, q: IntArray | Marginals) 
     parts = layout.parts(w)
     X = sparse.csr_array((batch.data, batch.indices, batch.indptr), shape=(len(q.node), layout.n_features))
     scores = _dense(X @ layout.node_rows(w))
-    if layout.n_tied:
-        scores = scores + batch.label_features @ parts.tied
+    if layout.n_label_features:
+        scores = scores + batch.label_features @ parts.label_features
     # what is not allowed has weight 0, and a score of any size
     total = np.sum(np.where(q.node != 0, scores, 0.0) * q.node, axis=1)
     if layout.n_matrices and q.edge is not None:

@@ -37,8 +37,8 @@ class Groups(NamedTuple):
 class BoundForest(OnBatch):
     """Linear scores on forests, and exact recursions over all their labellings.
 
-    The score of a labelling is the sum over nodes of ``x_t . node[:, y_t] + label_features[t, y_t] . tied`` and over
-    edges ``(s, t)`` of ``transitions[type, y_s, y_t] + edge_features . edge[:, y_s, y_t]``.
+    The score of a labelling is the sum over nodes of ``x_t . node[:, y_t] + label_features[t, y_t] . label_weights``
+    and over edges ``(s, t)`` of ``transitions[type, y_s, y_t] + edge_features . edge[:, y_s, y_t]``.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class BoundForest(OnBatch):
         """
         weights, (batch, rows) = for_search(self.layout, w), self.with_rows(table)
         rows = None if rows is None else pad_rows(self.layout, rows)
-        values, labels = np.zeros(len(self.weights)), np.zeros(len(batch.parent), dtype=np.int32)
+        values, labels = np.zeros(len(self.sample_weight)), np.zeros(len(batch.parent), dtype=np.int32)
         self.for_each_range(
             backend, lambda a, b: _kernels.decode(batch, self.shape, weights, rows, a, b, values, labels)
         )
@@ -113,7 +113,7 @@ class BoundForest(OnBatch):
         """Log-partition of every example, and its gradient: the marginals."""
         batch, rows = self.with_rows(table)
         padded = None if rows is None else pad_rows(self.layout, rows)
-        weights, values = for_search(self.layout, w), np.zeros(len(self.weights))
+        weights, values = for_search(self.layout, w), np.zeros(len(self.sample_weight))
         node = np.zeros((len(batch.parent), self.n_labels))
         edge = np.zeros((len(batch.parent), self.n_labels, self.n_labels)) if cliques else None
         mode = sum_mode(self.layout, batch, w, np.float64)
@@ -144,7 +144,7 @@ class BoundForest(OnBatch):
         labels : ndarray of shape (k, n_nodes)
             -1 there.
         """
-        weights, values = for_search(self.layout, w), np.zeros((len(self.weights), k))
+        weights, values = for_search(self.layout, w), np.zeros((len(self.sample_weight), k))
         labels = np.zeros((k, len(self.batch.parent)), dtype=np.int32)
         self.for_each_range(
             backend,
@@ -192,7 +192,7 @@ class BoundForest(OnBatch):
         dtype = np.float32 if single else np.float64
         rows = np.zeros((self.n_labels, self.n_labels)) if table is None else table.rows
         weights, padded = for_search(self.layout, w, dtype), pad_rows(self.layout, rows, dtype)
-        values = np.zeros(len(self.weights))
+        values = np.zeros(len(self.sample_weight))
         slope = np.zeros(padded_size(self.layout) if gradient else 0)
         slack, C = (0, 1.0) if price is None else (price.code, price.C)
         each(
@@ -212,7 +212,7 @@ class BoundForest(OnBatch):
         mode = SCALED if dtype is np.float32 else sum_mode(layout, batch, w, dtype, centred=True)
         weights = for_search(layout, w, dtype)
         added, expected = (None if t is None else pad_rows(layout, t.rows, dtype) for t in (table, counted))
-        values, costs = np.zeros(len(self.weights)), np.zeros(len(self.weights))
+        values, costs = np.zeros(len(self.sample_weight)), np.zeros(len(self.sample_weight))
         slope = np.zeros(padded_size(layout) if gradient else 0)
         groups = self.groups
         each(
@@ -230,7 +230,7 @@ class BoundForest(OnBatch):
         batch = self.batch
         n_groups = max(1, int(batch.offsets[-1]) // 512)
         cuts = [r for shard in cut(batch.offsets, n_groups, 1 << 60) for r in shard]
-        examples = np.array([first for first, _ in cuts] + [len(self.weights)], dtype=np.int64)
+        examples = np.array([first for first, _ in cuts] + [len(self.sample_weight)], dtype=np.int64)
         node_offsets = np.ascontiguousarray(batch.offsets[examples])
         arrays = _kernels.group_features(batch.indptr, batch.indices, batch.data, node_offsets, self.layout.n_features)
         per_range = max(1, int(5e7 / (self.work_per_node * 512)))
@@ -272,13 +272,13 @@ def single_is_enough(w: FloatArray, batch: Batch) -> bool:
 def uniform_curvature(layout: Layout, batch: Batch) -> FloatArray:
     """Diagonal of the Hessian of the log losses where all labels of a clique are equally likely."""
     L = layout.n_labels
-    u = np.repeat(batch.weights, np.diff(batch.offsets))
+    u = np.repeat(batch.sample_weight, np.diff(batch.offsets))
     entries = np.repeat(u, np.diff(batch.indptr)) * batch.data**2
     node = np.bincount(batch.indices, entries, minlength=layout.n_features)
     joined = batch.parent >= 0
     kinds = np.bincount(batch.edge_type[joined], u[joined], minlength=layout.n_edge_types)
     edge = u[joined] @ batch.edge_features[joined] ** 2
-    tied = u @ batch.label_features.var(axis=1) if layout.n_tied else np.zeros(0)
+    of_labels = u @ batch.label_features.var(axis=1) if layout.n_label_features else np.zeros(0)
     matrices = np.concatenate([kinds, edge])[: layout.n_matrices]
     right = of_cliques.left_neighbours(batch) >= 0 if layout.siblings else np.zeros(len(u), dtype=bool)
     n_sibling_types = layout.n_edge_types if layout.siblings else 0
@@ -288,7 +288,7 @@ def uniform_curvature(layout: Layout, batch: Batch) -> FloatArray:
         return np.repeat((1 - 1 / n_cells) / n_cells * counts, n_cells)
 
     of_node = (1 - 1 / L) / L * (np.repeat(node, L) if layout.seen is None else node[layout.seen.features])
-    return np.concatenate([of_node, share(matrices, L * L), share(triples, L**3), tied])
+    return np.concatenate([of_node, share(matrices, L * L), share(triples, L**3), of_labels])
 
 
 def sum_mode(layout: Layout, batch: Batch, w: FloatArray, dtype: type, centred: bool = False) -> int:

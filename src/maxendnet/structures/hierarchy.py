@@ -88,7 +88,7 @@ class BoundHierarchy(OnBatch):
     ) -> tuple[FloatArray, IntArray]:
         """Best score of every example and a labelling that has it."""
         model, (batch, rows) = self.model(w), self.with_rows(table)
-        values, labels = np.zeros(len(self.weights)), np.zeros(len(batch.parent), dtype=np.int32)
+        values, labels = np.zeros(len(self.sample_weight)), np.zeros(len(batch.parent), dtype=np.int32)
         self.for_each_range(backend, lambda a, b: _kernels.hierarchy_decode(batch, model, rows, a, b, values, labels))
         return values, labels
 
@@ -107,7 +107,7 @@ class BoundHierarchy(OnBatch):
     ) -> tuple[FloatArray, Marginals]:
         """Log-partition of every example, and its gradient: the marginals."""
         batch, rows = self.with_rows(table)
-        model, values, n_nodes, L = self.model(w), np.zeros(len(self.weights)), len(batch.parent), self.n_labels
+        model, values, n_nodes, L = self.model(w), np.zeros(len(self.sample_weight)), len(batch.parent), self.n_labels
         node = np.zeros((n_nodes, L))
         edge = np.zeros((n_nodes, L, L)) if cliques else None
         siblings = np.zeros((n_nodes, L, L, L)) if cliques and self.layout.siblings else None
@@ -134,7 +134,7 @@ class BoundHierarchy(OnBatch):
 
     def impossible(self, backend: Threads | None = None) -> NDArray[np.int64]:
         """Of every example a node none of whose labels is possible with what lies below it, or -1."""
-        nodes = np.full(len(self.weights), -1)
+        nodes = np.full(len(self.sample_weight), -1)
         if self.forbidden:
             model = self.without_weights
             self.for_each_range(backend, lambda a, b: _kernels.hierarchy_impossible(self.batch, model, a, b, nodes))
@@ -162,7 +162,7 @@ class BoundHierarchy(OnBatch):
         """As `maxendnet.structures.base.excess`; the rows of both tables must go by the true labels."""
         if (counted if aggregate == "maximum" else price) is not None:  # which no kernel takes
             return composed_excess(self, aggregate, w, table, counted=counted, price=price, gradient=gradient)
-        values, costs = np.zeros(len(self.weights)), np.zeros(len(self.weights))
+        values, costs = np.zeros(len(self.sample_weight)), np.zeros(len(self.sample_weight))
         slope = np.zeros(self.layout.n_weights if gradient else 0)
         added = slope if gradient else None
         model, batch = self.model(w, sums=aggregate == "logsum"), self.batch

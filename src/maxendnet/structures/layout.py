@@ -47,8 +47,8 @@ class Parts(NamedTuple):
     """(n_edge_features, n_labels, n_labels)"""
     siblings: FloatArray
     """(n_sibling_types, n_labels, n_labels, n_labels): label of the parent, of the left child, of the right child."""
-    tied: FloatArray
-    """(n_tied,)"""
+    label_features: FloatArray
+    """(n_label_features,)"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class Layout:
     n_labels : int
     n_edge_types : int, default=0
         0 for nodes that are not joined: no transitions.
-    n_edge_features, n_tied : int, default=0
+    n_edge_features, n_label_features : int, default=0
     siblings : bool, default=False
         Whether there are weights for neighbouring children given their parent.
     rest : int, default=-1
@@ -86,7 +86,7 @@ class Layout:
     n_labels: int
     n_edge_types: int = 0
     n_edge_features: int = 0
-    n_tied: int = 0
+    n_label_features: int = 0
     siblings: bool = False
     rest: int = -1
     seen: SeenPairs | None = field(default=None, repr=False)
@@ -127,7 +127,8 @@ class Layout:
         """Number of weights of each part."""
         pairs = self.n_labels**2
         return (
-            self.n_node_weights, self.n_edge_types * pairs, self.n_edge_features * pairs, self.n_siblings, self.n_tied
+            self.n_node_weights, self.n_edge_types * pairs, self.n_edge_features * pairs, self.n_siblings,
+            self.n_label_features,
         )  # fmt: skip
 
     @cached_property
@@ -142,13 +143,13 @@ class Layout:
     def parts(self, w: FloatArray) -> Parts:
         """Views of the parts of ``w``."""
         L = self.n_labels
-        node, transitions, edge, siblings, tied = (w[first:last] for first, last in self._cuts)
+        node, transitions, edge, siblings, label_features = (w[first:last] for first, last in self._cuts)
         return Parts(
             node.reshape(-1, L) if self.seen is None else node,
             transitions.reshape(-1, L, L),
             edge.reshape(-1, L, L),
             siblings.reshape(-1, L, L, L),
-            tied,
+            label_features,
         )
 
     def join(self, parts: Parts) -> FloatArray:

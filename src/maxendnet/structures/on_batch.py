@@ -21,7 +21,14 @@ from maxendnet.structures.layout import FloatArray, Layout
 
 def kernel_shape(layout: Layout, rest: int = -1) -> _kernels.Shape:
     """The sizes of a layout as the kernels take them."""
-    sizes = (layout.n_features, layout.n_labels, layout.n_edge_types, layout.n_edge_features, layout.n_tied, rest)
+    sizes = (
+        layout.n_features,
+        layout.n_labels,
+        layout.n_edge_types,
+        layout.n_edge_features,
+        layout.n_label_features,
+        rest,
+    )
     return _kernels.Shape(*sizes) if layout.seen is None else _kernels.Shape(*sizes, *layout.seen)
 
 
@@ -54,8 +61,8 @@ class OnBatch:
         return self.batch.y
 
     @property
-    def weights(self) -> FloatArray:
-        return self.batch.weights
+    def sample_weight(self) -> FloatArray:
+        return self.batch.sample_weight
 
     @cached_property
     def shape(self) -> _kernels.Shape:
@@ -101,7 +108,7 @@ class OnBatch:
     def ranges(self, n_shards: int = 16, slow: float = 1.0) -> list[list[Range]]:
         """Examples in shards, and those in ranges of about ten milliseconds, between which Ctrl-C is heard."""
         nodes = int(max(1, 5e7 / (self.work_per_node * slow)))
-        return cut(self.offsets, max(1, min(n_shards, len(self.weights))), nodes)
+        return cut(self.offsets, max(1, min(n_shards, len(self.sample_weight))), nodes)
 
     def one_after_the_other(self) -> list[Range]:
         """All examples in ranges, for one thread."""

@@ -36,7 +36,7 @@ def layout_of(piece: Any, examples: Examples, classes: NDArray, joined: str, sib
         n_labels=len(classes),
         n_edge_types=0 if joined == "independent" else examples.n_edge_types,
         n_edge_features=0 if joined == "independent" else examples.n_edge_features,
-        n_tied=examples.n_tied,
+        n_label_features=examples.n_label_features,
         siblings=siblings,
         type_allowed=labels_by_node_type(examples, classes) if examples.node_types is not None else None,
     )
@@ -51,7 +51,8 @@ def batch_of(piece: Any, examples: Examples, classes: NDArray, layout: Layout, j
     """The examples as the kernels see them; they must fit the layout."""
     return encode(
         examples, classes, joined, bias=bool(piece.bias), ends=bool(piece.ends), type_allowed=layout.type_allowed,
-        n_edge_types=layout.n_edge_types, n_edge_features=layout.n_edge_features, n_tied=layout.n_tied,
+        n_edge_types=layout.n_edge_types, n_edge_features=layout.n_edge_features,
+        n_label_features=layout.n_label_features,
     )  # fmt: skip
 
 
@@ -93,5 +94,5 @@ def named_weights(piece: Any, layout: Layout, w: FloatArray) -> dict[str, FloatA
         "transitions": single(parts.transitions),
         "edge_coef": parts.edge,
         "siblings": single(parts.siblings),
-        "tied_coef": parts.tied,
+        "label_coef": parts.label_features,
     }

@@ -21,9 +21,9 @@ def node_size(layout: Layout) -> int:
 
 
 def padded_size(layout: Layout) -> int:
-    """Length of a padded vector with one orientation of each matrix; tied weights are padded as labels are."""
+    """Length of a padded vector with one orientation of each matrix; those of label features are padded as labels."""
     rows = layout.n_matrices * layout.n_labels
-    return node_size(layout) + rows * lanes(layout) + _kernels.padded(layout.n_tied)
+    return node_size(layout) + rows * lanes(layout) + _kernels.padded(layout.n_label_features)
 
 
 def pad(layout: Layout, w: FloatArray) -> FloatArray:
@@ -52,14 +52,14 @@ def _rows(layout: Layout, padded: FloatArray, w: FloatArray):
         yield padded[:n_pairs], w[:n_pairs]
     rows = layout.n_matrices * L
     yield padded[wide : wide + rows * width].reshape(-1, width)[:, :L], w[narrow : narrow + rows * L].reshape(-1, L)
-    yield padded[wide + rows * width :][: layout.n_tied], w[layout.n_weights - layout.n_tied :]
+    yield padded[wide + rows * width :][: layout.n_label_features], w[layout.n_weights - layout.n_label_features :]
 
 
 def for_search(layout: Layout, w: FloatArray, dtype: type = np.float64) -> NDArray:
     """Weights as the recursions read them: padded, and every matrix in both orientations."""
     L, width = layout.n_labels, lanes(layout)
     n_node, n_matrix = node_size(layout), layout.n_matrices * 2 * L * width
-    out: NDArray = np.zeros(n_node + n_matrix + layout.n_tied, dtype=dtype)
+    out: NDArray = np.zeros(n_node + n_matrix + layout.n_label_features, dtype=dtype)
     parts = layout.parts(w)
     if layout.seen is None:
         out[:n_node].reshape(layout.n_features, width)[:, :L] = parts.node
@@ -71,7 +71,7 @@ def for_search(layout: Layout, w: FloatArray, dtype: type = np.float64) -> NDArr
         if len(matrices):
             some[:, 0, :, :L] = matrices
             some[:, 1, :, :L] = matrices.transpose(0, 2, 1)
-    out[n_node + n_matrix :] = parts.tied
+    out[n_node + n_matrix :] = parts.label_features
     return out
 
 

@@ -101,7 +101,7 @@ class Boundaries:
         column: dict[str, int] = {}
         fields = sorted(parts)
         labels = [NONE, *(f"{name} {side}" for name in fields for side in SIDES)]
-        matrices, y, allowed, weights = [], [], [], []
+        matrices, y, allowed, sample_weight = [], [], [], []
         for gaps, name, right, weight in made:
             matrix = _matrix(gaps, column, grow=True)
             for side, gap in zip(SIDES, right):
@@ -111,12 +111,12 @@ class Boundaries:
                 mask = np.zeros((len(gaps), len(labels)), dtype=bool)
                 mask[:, [0, labels.index(own)]] = True
                 allowed.append(mask)
-                weights.append(weight)
+                sample_weight.append(weight)
         matrices = [sparse.csr_array((m.data, m.indices, m.indptr), shape=(m.shape[0], len(column))) for m in matrices]
         estimator = boundary_estimator()
         if tol is not None:
             estimator.set_params(tol=tol)
-        estimator.fit(Examples.build(matrices, y, labels=labels, allowed=allowed, weights=weights))
+        estimator.fit(Examples.build(matrices, y, labels=labels, allowed=allowed, sample_weight=sample_weight))
         coef = estimator.coef_ - estimator.coef_[:, [estimator.classes_.tolist().index(NONE)]]
         at = estimator.classes_.tolist().index
         kept = np.flatnonzero(np.abs(coef).max(axis=1) > 1e-9)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from maxendnet.web.decode import Choice
+from maxendnet.web.decode import BestLeaf
 
 FEWEST_ANSWERS = 10
 FOLDS = 3
@@ -32,7 +32,7 @@ class Calibration:
 
     Examples
     --------
-    >>> Calibration()(Choice(leaf=3, score=2.0, lead=0.0))
+    >>> Calibration()(BestLeaf(leaf=3, score=2.0, lead=0.0))
     0.8807970779778823
     """
 
@@ -42,13 +42,8 @@ class Calibration:
     intercept: float = 0.0
     n_answers: float = 0.0
 
-    def __call__(self, choice: Choice) -> float:
-        z = (
-            self.score * squash(choice.score)
-            + self.lead * squash(choice.lead)
-            + self.edge * choice.edge
-            + self.intercept
-        )
+    def __call__(self, best: BestLeaf) -> float:
+        z = self.score * squash(best.score) + self.lead * squash(best.lead) + self.edge * best.edge + self.intercept
         confidence = float(1.0 / (1.0 + np.exp(-np.clip(z, -50.0, 50.0))))
         # n answers, all of them right, do not promise more than this (the rule of succession)
         return min(confidence, 1.0 - 1.0 / (self.n_answers + 2.0) if self.n_answers else UNPROVED)
@@ -60,7 +55,7 @@ def squash(x: float | NDArray) -> NDArray:
 
 
 def fit_calibration(
-    choices: Sequence[Choice], right: Sequence[bool], groups: Sequence[object] | None = None
+    answers: Sequence[BestLeaf], right: Sequence[bool], groups: Sequence[object] | None = None
 ) -> Calibration:
     """A curve from held-out answers; the fixed one, when they are few.
 
@@ -69,11 +64,11 @@ def fit_calibration(
     Answers of one group, such as a field of a new site, are right or wrong together: no group counts for more than
     ``MOST_OF_A_GROUP`` answers.
     """
-    if len(choices) < FEWEST_ANSWERS:
+    if len(answers) < FEWEST_ANSWERS:
         return Calibration()
     from scipy.optimize import minimize
 
-    X = squash(np.array([[c.score, c.lead, c.edge] for c in choices]))
+    X = squash(np.array([[c.score, c.lead, c.edge] for c in answers]))
     y = np.asarray(right, dtype=float)
     scale = np.maximum(X.std(axis=0), 0.1)
     mean = X.mean(axis=0)

@@ -251,8 +251,8 @@ def examples_of(
         if y is None:
             examples = Examples.build(matrix)
         else:
-            rows, of_rows, weights = _different_leaves(matrix, [label for some in y for label in some])
-            examples = Examples.build(matrix[rows], of_rows, weights=weights)
+            rows, of_rows, sample_weight = _different_leaves(matrix, [label for some in y for label in some])
+            examples = Examples.build(matrix[rows], of_rows, sample_weight=sample_weight)
     elif model == "chain":
         examples = Examples.build(X, y)
     else:
@@ -271,7 +271,7 @@ def _choices(X: Sequence[sparse.csr_array], labels: Sequence[Sequence[str]]) -> 
     weight of the page: a value that is written twice is no rival of itself. Leaves that are alike stand for one.
     """
     fields = sorted({name for some in labels for label in some for name in fields_of(label)})
-    matrices, y, allowed, weights = [], [], [], []
+    matrices, y, allowed, sample_weight = [], [], [], []
     for matrix, some in zip(X, labels):
         kinds: dict[bytes, int] = {}
         kind = np.array([
@@ -289,8 +289,8 @@ def _choices(X: Sequence[sparse.csr_array], labels: Sequence[Sequence[str]]) -> 
                 mask = np.zeros((len(y[-1]), 1 + len(fields)), dtype=bool)
                 mask[:, [0, 1 + f]] = True
                 allowed.append(mask)
-                weights.append(1.0 / max(1, len(having)))
-    return Examples.build(matrices, y, labels=[NONE, *fields], allowed=allowed, weights=weights)
+                sample_weight.append(1.0 / max(1, len(having)))
+    return Examples.build(matrices, y, labels=[NONE, *fields], allowed=allowed, sample_weight=sample_weight)
 
 
 def _different_leaves(

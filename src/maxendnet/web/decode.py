@@ -16,7 +16,7 @@ TYPICAL = 10.0
 """By how much the best leaf of a field stands out from the mean leaf, after `scale_of`."""
 
 
-class Choice(NamedTuple):
+class BestLeaf(NamedTuple):
     """The best leaf for a field.
 
     Attributes
@@ -26,7 +26,7 @@ class Choice(NamedTuple):
     score, lead : float
         Its score, and how far the best of another text is behind.
     edge : float
-        How far the next best choice of the value within the text is behind, see `maxendnet.web.boundaries`.
+        How far the next best place of the value within the text is behind, see `maxendnet.web.boundaries`.
     """
 
     leaf: int
@@ -126,10 +126,10 @@ def fields_together(classes: Iterable[str], fields: Sequence[str]) -> set[tuple[
     }
 
 
-def choose(
+def best_leaves(
     margins: FloatArray, texts: Sequence[str], leaves: Sequence[int] | None = None,
     together: Collection[tuple[int, int]] = (),
-) -> list[Choice | None]:  # fmt: skip
+) -> list[BestLeaf | None]:  # fmt: skip
     """The leaf with the largest margin for every field; the surest field chooses first, and a leaf is taken once.
 
     Parameters
@@ -144,13 +144,13 @@ def choose(
 
     Examples
     --------
-    >>> choose(np.array([[2.0], [1.5], [-1.0]]), ["a", "a", "b"])
-    [Choice(leaf=0, score=2.0, lead=3.0, edge=0.0)]
-    >>> [choice.leaf for choice in choose(np.array([[2.0, 1.0], [0.0, 0.5]]), ["a", "b"])]
+    >>> best_leaves(np.array([[2.0], [1.5], [-1.0]]), ["a", "a", "b"])
+    [BestLeaf(leaf=0, score=2.0, lead=3.0, edge=0.0)]
+    >>> [found.leaf for found in best_leaves(np.array([[2.0, 1.0], [0.0, 0.5]]), ["a", "b"])]
     [0, 1]
     """
     among = np.arange(len(margins)) if leaves is None else np.asarray(leaves, dtype=np.int64)
-    out: list[Choice | None] = [None] * margins.shape[1]
+    out: list[BestLeaf | None] = [None] * margins.shape[1]
     if not len(among):
         return out
     some = margins[among]
@@ -165,5 +165,5 @@ def choose(
         owners.setdefault(int(first), []).append(f)
         best, score = int(among[first]), float(column[first])
         rival = next((float(column[k]) for k in free if texts[among[k]] != texts[best]), -np.inf)
-        out[f] = Choice(best, score, score - max(rival, score - LARGEST_LEAD))
+        out[f] = BestLeaf(best, score, score - max(rival, score - LARGEST_LEAD))
     return out

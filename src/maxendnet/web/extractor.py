@@ -29,7 +29,7 @@ from maxendnet.web.dataset import (
     to_examples,
     vocabulary,
 )
-from maxendnet.web.decode import Choice, choose, field_margins, fields_together, levels_of, scale_of
+from maxendnet.web.decode import BestLeaf, best_leaves, field_margins, fields_together, levels_of, scale_of
 from maxendnet.web.extractor_file import load_extractor, save_extractor
 from maxendnet.web.features import GROUPS, KNOWN_SITES, NEW_SITES
 from maxendnet.web.folder import site_of
@@ -254,7 +254,7 @@ class Extractor(BaseEstimator):
 
     def _calibrate(self, truth: Sequence[_Truth], sites: Sequence[str], progress: Progress) -> None:
         """Hold out sites, for pages of new sites, and pages, for pages of known ones."""
-        answers: dict[str, tuple[list[Choice], list[bool], list[tuple[str, str]]]] = {
+        answers: dict[str, tuple[list[BestLeaf], list[bool], list[tuple[str, str]]]] = {
             "new": ([], [], []), "known": ([], [], [])
         }  # fmt: skip
         for kind, out in progress(held_out_parts(sites), "confidence"):
@@ -269,17 +269,17 @@ class Extractor(BaseEstimator):
                 [t.view for t in held], [t.made for t in held], fitted.estimator, fitted.scale, fitted.words
             )
             for t, m in zip(held, margins):
-                chosen = choose(m, t.view.texts, together=self.together_)
-                for name, choice, level in zip(self.fields_, chosen, fitted.levels):
-                    if choice is not None:
-                        span, edge = fitted.boundaries.find(t.view, name, choice.leaf)
-                        answers[kind][0].append(choice._replace(score=choice.score - level, edge=edge))
+                chosen = best_leaves(m, t.view.texts, together=self.together_)
+                for name, best, level in zip(self.fields_, chosen, fitted.levels):
+                    if best is not None:
+                        span, edge = fitted.boundaries.find(t.view, name, best.leaf)
+                        answers[kind][0].append(best._replace(score=best.score - level, edge=edge))
                         answers[kind][1].append(same_value(span_text(t.view, span)) in t.wanted(name))
                         answers[kind][2].append((t.view.page.site, name))
-        for kind, (choices, right, groups) in answers.items():
-            if choices:
+        for kind, (found, right, groups) in answers.items():
+            if found:
                 # pages of a new site fail together, those of a known one mostly do not
-                self.calibrations_[kind] = fit_calibration(choices, right, groups if kind == "new" else None)
+                self.calibrations_[kind] = fit_calibration(found, right, groups if kind == "new" else None)
         for kind, other in (("known", "new"), ("new", "known")):
             if not self.calibrations_[kind].n_answers:
                 self.calibrations_[kind] = self.calibrations_[other]
@@ -379,10 +379,10 @@ class Extractor(BaseEstimator):
                 parts = given_records(view, records[i])  # type: ignore[arg-type]
             curve = self.calibrations_["known" if view.page.site in self.sites_ else "new"]
             for number, leaves in enumerate(parts):
-                found = choose(m, view.texts, leaves, self.together_)
+                found = best_leaves(m, view.texts, leaves, self.together_)
                 cells = [
-                    self._cell(view, name, choice, level, curve, min_confidence)
-                    for name, choice, level in zip(self.fields_, found, self.levels_)
+                    self._cell(view, name, best, level, curve, min_confidence)
+                    for name, best, level in zip(self.fields_, found, self.levels_)
                 ]
                 out.append(
                     Record(view.page.name, view.page.site, number, dict(zip(self.fields_, cells)), view.page.url)
@@ -390,12 +390,12 @@ class Extractor(BaseEstimator):
         return out
 
     def _cell(
-        self, view: View, name: str, choice: Choice | None, level: float, curve: Calibration, least: float
+        self, view: View, name: str, best: BestLeaf | None, level: float, curve: Calibration, least: float
     ) -> Cell | None:
-        if choice is None:
+        if best is None:
             return None
-        span, edge = self.boundaries_.find(view, name, choice.leaf)
-        confidence = curve(choice._replace(score=choice.score - level, edge=edge))
+        span, edge = self.boundaries_.find(view, name, best.leaf)
+        confidence = curve(best._replace(score=best.score - level, edge=edge))
         if confidence < least:
             return None
         return Cell(span_text(view, span), confidence, span.first, tuple(span) if is_part(view, span) else None)

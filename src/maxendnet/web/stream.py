@@ -209,13 +209,13 @@ def _fingerprint(model: Path, files: Sequence[Path], options: Options) -> str:
 
 def _earlier(note: Path, mark: str, out: Path) -> tuple[int, Total]:
     """How many batches an earlier run has done, and its counts; what it wrote beyond them is cut off."""
-    nothing = 0, Total(0, 0, 0, 0, [], 0)
+    empty = 0, Total(0, 0, 0, 0, [], 0)
     try:
         state = json.loads(note.read_bytes())
         done, size, counts = int(state["batches"]), int(state["bytes"]), [int(n) for n in state["counts"]]
         if state["mark"] != mark or out.stat().st_size < size or len(counts) != 4:
-            return nothing
+            return empty
     except (OSError, ValueError, KeyError, TypeError):
-        return nothing
+        return empty
     os.truncate(out, size)
     return done, Total(counts[0], counts[1], counts[2], counts[3], [], 0)

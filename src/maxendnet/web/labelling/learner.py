@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from sklearn.base import clone
 
 from maxendnet.web.dataset import Featurised, Numbering, featurise
-from maxendnet.web.decode import choose
+from maxendnet.web.decode import best_leaves
 from maxendnet.web.extractor import Extractor, Progress
 from maxendnet.web.labelling.order import page_certainty
 from maxendnet.web.labels import PageLabels, labels_images
@@ -107,7 +107,7 @@ class Learner:
             found[at[record.page]].append(record)
         together = extractor.together_
         certainty = [
-            min(page_certainty(choose(m, view.texts, leaves, together)) for leaves in given_records(view, some))
+            min(page_certainty(best_leaves(m, view.texts, leaves, together)) for leaves in given_records(view, some))
             for view, m, some in zip(views, margins, ranges)
         ]
         return Answers(extractor, found, ranges, certainty)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from maxendnet.web.decode import Choice
+from maxendnet.web.decode import BestLeaf
 
 ORDERS = ("random", "sites", "least", "sites-least")
 
@@ -52,7 +52,7 @@ def next_page(
     return min(waiting, key=lambda i: certainty[i])
 
 
-def page_certainty(choices: Sequence[Choice | None]) -> float:
+def page_certainty(answers: Sequence[BestLeaf | None]) -> float:
     """How certain a model is of a page: the least lead of an answer over the next best, over all fields.
 
     A lead tells more than a confidence: where two places have nearly the same high score, both seem sure, and one page
@@ -60,10 +60,10 @@ def page_certainty(choices: Sequence[Choice | None]) -> float:
 
     Examples
     --------
-    >>> page_certainty([Choice(leaf=3, score=2.0, lead=1.5), Choice(leaf=4, score=-1.0, lead=0.5)])
+    >>> page_certainty([BestLeaf(leaf=3, score=2.0, lead=1.5), BestLeaf(leaf=4, score=-1.0, lead=0.5)])
     0.5
     """
-    return min((0.0 if choice is None else choice.lead for choice in choices), default=0.0)
+    return min((0.0 if best is None else best.lead for best in answers), default=0.0)
 
 
 def is_certain(confidences: Sequence[float], enough: float = 0.8, least: float = 0.2) -> bool:
