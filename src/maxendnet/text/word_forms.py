@@ -166,7 +166,7 @@ def read_gazetteer(source: Any, name: str) -> Gazetteer:
         return source
     if isinstance(source, (str, os.PathLike)):
         source = [line for _, line in _lines(source)]
-    phrases = list(source) if isinstance(source, Iterable) else [None]
+    phrases: list[Any] = list(source) if isinstance(source, Iterable) else [None]
     wrong = next((phrase for phrase in phrases if not isinstance(phrase, str)), "")
     if wrong != "":
         raise TextError(f"gazetteer {name!r} has the phrase {wrong!r}; give a path, or a list of strings.")
@@ -191,12 +191,16 @@ def read_clusters(source: Any, name: str) -> dict[str, str]:
         for place, line in _lines(source):
             cells = line.split("\t") if "\t" in line else line.split()
             if len(cells) not in (2, 3):
-                raise TextError(f"{place}: expected a word and its cluster, or a cluster, a word and a count: {line!r}.")
+                raise TextError(
+                    f"{place}: expected a word and its cluster, or a cluster, a word and a count: {line!r}."
+                )
             brown = len(cells) == 3 or (set(cells[0]) <= {"0", "1"} and not set(cells[1]) <= {"0", "1"})
             word, cluster = (cells[1], cells[0]) if brown else (cells[0], cells[1])
             found[word] = cluster
     else:
-        raise TextError(f"clusters {name!r} are a {type(source).__name__}; give a path, or a dict of words to clusters.")
+        raise TextError(
+            f"clusters {name!r} are a {type(source).__name__}; give a path, or a dict of words to clusters."
+        )
     wrong = next((item for item in found.items() if not all(isinstance(part, str) for part in item)), None)
     if wrong is not None:
         raise TextError(f"clusters {name!r} map {wrong[0]!r} to {wrong[1]!r}; both must be strings.")
