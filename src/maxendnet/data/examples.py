@@ -155,7 +155,9 @@ class Examples:
         edge_offsets = None
         if edges is not None or features.edges is not None:
             edges, edge_offsets = read_edges(features.edges if edges is None else edges, offsets)
-        edges_of = chain_edge_offsets(offsets) if edge_offsets is None else edge_offsets
+        edges_of = offsets if edge_offsets is None else edge_offsets
+        if edge_offsets is None and not (edge_types is None and edge_features is None):
+            edges_of = chain_edge_offsets(offsets)
         if labels is not None:
             labels = read_label_order(labels)
         elif allowed is not None or label_features is not None:

@@ -177,14 +177,19 @@ def align_columns(X: sparse.csr_array, names: Sequence[str], new_names: Sequence
 def csr_of_entries(
     column: IntArray, value: FloatArray, offsets: IntArray, keep: IntArray, n_features: int
 ) -> sparse.csr_array:
-    """CSR matrix of the entries marked by ``keep``, row after row: sorted, added up where doubled, no zeros."""
+    """CSR matrix of the entries marked by ``keep``, row after row: sorted, added up where doubled, no zeros.
+
+    No entry that is kept may be zero itself.
+    """
     if not keep.all():
         kept_before = np.zeros(len(keep) + 1, dtype=np.int64)
         np.cumsum(keep, out=kept_before[1:])
         value, column, offsets = value[keep], column[keep], kept_before[offsets]
     X = csr(value, column, offsets, n_features)
+    n_entries = len(value)
     X.sum_duplicates()
-    X.eliminate_zeros()  # a value and its negative
+    if X.nnz < n_entries:
+        X.eliminate_zeros()  # a value and its negative
     return X
 
 
