@@ -1,12 +1,13 @@
-"""Sequence labelling for people with text: column files, templates, spans and their scores.
+"""Sequence labelling for people with text: column files, templates, taggers, spans and their probabilities.
 
->>> from maxendnet.text import TokenFeatures, find_spans, read_columns
->>> X, y = read_columns(["Ada B-PER", "met O", "Bob B-PER"]).split()
->>> TokenFeatures("words").fit_transform(X, y).n_nodes
-3
->>> find_spans(y[0])
-[Span(start=0, end=1, type='PER'), Span(start=2, end=3, type='PER')]
+>>> from maxendnet.text import Tagger
+>>> sentences = [["Ada", "met", "Bob"], ["Bob", "slept"]]
+>>> tagger = Tagger().fit(sentences, [["B-PER", "O", "B-PER"], ["B-PER", "O"]])
+>>> tagger.predict([["Ada", "slept"]])
+[['B-PER', 'O']]
 """
+
+from typing import TYPE_CHECKING
 
 from maxendnet.text.columns import Columns, read_columns, write_columns
 from maxendnet.text.errors import TextError
@@ -15,21 +16,52 @@ from maxendnet.text.scores import SpanScores, span_f1, span_scorer, span_scores
 from maxendnet.text.spans import Span, check_tags, convert_tags, find_spans, write_tags
 from maxendnet.text.templates import read_template
 from maxendnet.text.token_features import DictFeatures, TokenFeatures
+from maxendnet.utils.lazy import lazily
+
+if TYPE_CHECKING:
+    from maxendnet.text.calibration import Reliability, fit_temperature, reliability
+    from maxendnet.text.confidence import predict_confidence, predict_ranked, predict_spans
+    from maxendnet.text.explain import explain_model, explain_sentence
+    from maxendnet.text.tagger import Tagger
+
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "Reliability": "maxendnet.text.calibration",
+        "Tagger": "maxendnet.text.tagger",
+        "explain_model": "maxendnet.text.explain",
+        "explain_sentence": "maxendnet.text.explain",
+        "fit_temperature": "maxendnet.text.calibration",
+        "predict_confidence": "maxendnet.text.confidence",
+        "predict_ranked": "maxendnet.text.confidence",
+        "predict_spans": "maxendnet.text.confidence",
+        "reliability": "maxendnet.text.calibration",
+    },
+)
 
 __all__ = [
     "Columns",
     "DictFeatures",
+    "Reliability",
     "Span",
     "SpanScores",
+    "Tagger",
     "TextError",
     "TokenFeatures",
     "check_tags",
     "convert_tags",
+    "explain_model",
+    "explain_sentence",
     "find_spans",
+    "fit_temperature",
+    "predict_confidence",
+    "predict_ranked",
+    "predict_spans",
     "read_columns",
     "read_frame",
     "read_records",
     "read_template",
+    "reliability",
     "span_f1",
     "span_scorer",
     "span_scores",
