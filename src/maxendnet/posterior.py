@@ -159,6 +159,11 @@ class PointEstimate:
     mean: FloatArray
     kind = "point"
 
+    def __post_init__(self) -> None:
+        mean = self.mean.view()  # predictions keep what they have computed from the weights, which must not change
+        mean.flags.writeable = False
+        object.__setattr__(self, "mean", mean)
+
     def __getattr__(self, name: str) -> NoReturn:
         if name in ("variance", "sample", "kl", "relevance"):
             raise NoPosteriorError(

@@ -149,7 +149,7 @@ def encode(
     edge_type, edge_features = _along_edges(examples, forest, joined)
     sample_weight = np.ones(len(examples)) if examples.sample_weight is None else examples.sample_weight
     label_features = _label_features(examples, classes)
-    children = forest.parent[forest.parent >= 0]
+    children = forest.parent[:0] if joined == "chain" else forest.parent[forest.parent >= 0]
     return Batch(
         indptr=np.ascontiguousarray(X.indptr, dtype=np.int64),
         indices=np.ascontiguousarray(X.indices, dtype=np.int32),
@@ -172,6 +172,8 @@ def encode(
 
 
 def _largest(values: FloatArray) -> float:
+    if not values.size:
+        return 0.0
     # without np.abs, whose copy would be as large as the data
     return float(max(values.max(initial=0.0), -values.min(initial=0.0)))
 

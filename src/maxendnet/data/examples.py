@@ -163,7 +163,9 @@ class Examples:
         edge_offsets = None
         if edges is not None or features.edges is not None:
             edges, edge_offsets = read_edges(features.edges if edges is None else edges, offsets)
-        edges_of = chain_edge_offsets(offsets) if edge_offsets is None else edge_offsets
+        edges_of = offsets if edge_offsets is None else edge_offsets
+        if edge_offsets is None and not (edge_types is None and edge_features is None):
+            edges_of = chain_edge_offsets(offsets)
         if labels is not None:
             labels = read_label_order(labels)
         elif allowed is not None or label_features is not None:
@@ -363,7 +365,7 @@ def _refit(examples: Examples, names: Sequence[str] | None, n_features: int | No
     """The examples with the columns a fitted model expects."""
     if examples.feature_names is not None:
         if names is not None:
-            if tuple(names) != examples.feature_names:
+            if names is not examples.feature_names and tuple(names) != tuple(examples.feature_names):
                 X = align_columns(examples.X, examples.feature_names, names)
                 examples = replace(examples, X=X, feature_names=tuple(names))
         elif n_features is not None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet.data.examples import Examples, as_examples
+from maxendnet.data.feature_dicts import FeatureNames
 from maxendnet.data.labels import read_labels
 from maxendnet.data.truth import encode_truth
 
@@ -62,6 +63,7 @@ class FittedModel:
         Of the weights.
     classes : ndarray of shape (n_labels,)
     weights : ndarray of shape (n_weights,)
+        Kept as a view that cannot be written to.
     posterior : Posterior, VariationalPosterior or PointEstimate
     n_features_in : int
     feature_names : tuple of str or None
@@ -86,6 +88,19 @@ class FittedModel:
     feature_names: tuple[str, ...] | None
     report: FitReport
     estimator: str = "the model"
+
+    def __post_init__(self) -> None:
+        # What predictions need of weights and names is computed once and kept: neither may change under it. The view
+        # leaves the array itself as it is, which a solver may still work with.
+        weights = np.asarray(self.weights).view()
+        weights.flags.writeable = False
+        object.__setattr__(self, "weights", weights)
+        if self.feature_names is not None and not isinstance(self.feature_names, FeatureNames):
+            object.__setattr__(self, "feature_names", FeatureNames(self.feature_names))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__post_init__()  # a copy of an array can be written to, whatever its original
 
     def read(self, X: Any, y: Any = None, sample_weight: Any = None, needs_y: bool = False) -> Examples:
         """Examples with the features that the model knows."""

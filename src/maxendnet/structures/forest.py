@@ -17,7 +17,7 @@ from maxendnet.structures.base import GRADIENT, Ask, Excess, IntArray, Marginals
 from maxendnet.structures.layout import FloatArray, Layout
 from maxendnet.structures.on_batch import OnBatch
 from maxendnet.structures.padded_blocks import PaddedBlocks
-from maxendnet.structures.padding import for_search, lanes, pad, pad_rows, padded_size, unpad
+from maxendnet.structures.padding import for_search, lanes, once, pad, pad_rows, padded_size, unpad
 
 SCALED, LOGARITHMIC = 0, 1
 LONGEST_IN_SINGLE = 8192
@@ -94,12 +94,15 @@ class BoundForest(OnBatch):
 
     def decode(self, w: FloatArray, backend: Threads | None = None) -> IntArray:
         """Best labelling, searched in single precision where that cannot overflow: half the time of `maximum`."""
-        weights = for_search(self.layout, w, np.float32 if single_is_enough(w, self.batch) else np.float64)
+        weights = for_search(self.layout, w, np.float32 if self._single_is_enough(w) else np.float64)
         labels = np.zeros(len(self.batch.parent), dtype=np.int32)
         self.for_each_range(
             backend, lambda a, b: _kernels.decode(self.batch, self.shape, weights, None, a, b, None, labels)
         )
         return labels
+
+    def _single_is_enough(self, w: FloatArray) -> bool:
+        return single_is_enough(w, self.batch, once(self.layout, w, "largest", lambda: largest_of(w)))
 
     def max_marginals(self, w: FloatArray, backend: Threads | None = None) -> FloatArray:
         """Score of the best labelling that has label a at node t, shape (n_nodes, n_labels)."""
@@ -255,9 +258,15 @@ def kernels_take(aggregate: str, table: Table | None, ask: Ask) -> bool:
     return ask.price is None and (table is None or ask.counted is None or table.row is ask.counted.row)
 
 
-def single_is_enough(w: FloatArray, batch: Batch) -> bool:
-    """Whether scores can be searched in float32: numbers of everyday size."""
-    return batch.largest < 1e5 and bool(np.abs(w).max(initial=0.0) * max(1.0, batch.largest) < 1e5)
+def single_is_enough(w: FloatArray, batch: Batch, largest: float | None = None) -> bool:
+    """Whether scores can be searched in float32: numbers of everyday size. ``largest`` is that of ``w``, if known."""
+    largest = largest_of(w) if largest is None else largest
+    return batch.largest < 1e5 and largest * max(1.0, batch.largest) < 1e5
+
+
+def largest_of(w: FloatArray) -> float:
+    """The largest size of a weight."""
+    return float(np.abs(w).max(initial=0.0))
 
 
 def uniform_curvature(layout: Layout, batch: Batch) -> FloatArray:

@@ -137,5 +137,8 @@ class OnBatch:
     def for_each_range(self, backend: Threads | None, function: Callable[[int, int], Any], slow: float = 1.0) -> None:
         """Call ``function(first, last)`` on ranges that together are all examples, on the threads of the backend."""
         # nothing is summed, so that shards are only there for the threads: few where there is little to do
-        n_shards = min(64, 1 + len(self.batch.parent) // 512)
+        n_nodes = len(self.batch.parent)
+        if n_nodes <= 64 and len(self.sample_weight):
+            return function(0, len(self.sample_weight))
+        n_shards = min(64, 1 + n_nodes // 512)
         (backend or Threads()).run(lambda a, b, _: function(a, b), self.ranges(n_shards, slow))
