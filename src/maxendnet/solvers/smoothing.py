@@ -9,7 +9,7 @@ import numpy as np
 
 from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors import Laplace
-from maxendnet.priors.base import offers
+from maxendnet.priors.base import capable, offers
 from maxendnet.problem import Problem
 from maxendnet.solvers.base import Evaluation, Solver, missing
 from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
@@ -35,7 +35,7 @@ def for_hinge(problem: Problem, tol: float = 1e-3) -> Solver:
         return Smoothing()
     if nodes < MANY_NODES or tol < Smoothing.accuracy or missing(Smoothing, problem):
         return BlockFrankWolfe()
-    variance = float(np.mean(problem.prior.variance(np.zeros(problem.n_weights))))
+    variance = float(np.mean(capable(problem.prior, "spread").variance(np.zeros(problem.n_weights))))
     strength = problem.C * nodes * variance / max(problem.n_weights, 1)
     return Smoothing() if strength > STRONG else BlockFrankWolfe()
 
@@ -202,10 +202,11 @@ def best_bound(problem: Problem, state: SmoothingState, points: tuple[DualPoint,
     # 1/weight as there are weights at the border: a twentieth of what is asked for.
     wanted = 0.05 * state.tol * max(abs(state.inner.value), 1e-3 * abs(problem.at_zero), np.finfo(float).tiny)
     weight = (1 + np.count_nonzero(state.inner.w)) / wanted
-    found = best_mixture(Laplace(prior.rho**2), tuple(DualPoint(eta, weight * cost) for eta, cost in points))
+    rho = capable(prior, "l1").rho
+    found = best_mixture(Laplace(rho**2), tuple(DualPoint(eta, weight * cost) for eta, cost in points))
     mixture = DualPoint(found.eta, found.cost / weight)
     last = points[-1]
-    share = min(1.0, prior.rho / max(float(np.abs(last.eta).max(initial=0.0)), np.finfo(float).tiny))
+    share = min(1.0, rho / max(float(np.abs(last.eta).max(initial=0.0)), np.finfo(float).tiny))
     return mixture, max(mixture.cost, share * last.cost)
 
 
@@ -252,7 +253,8 @@ def hessian_diagonal(problem: Problem, soft: Problem, inner: SmoothState) -> Any
         }
         found = structure.layout.join(at_zero._replace(node=node, **joined))
     if offers(problem.prior, "spread"):
-        found += 1.0 / problem.prior.variance(problem.prior.gradient(inner.w))
+        prior = capable(problem.prior, "spread")
+        found += 1.0 / prior.variance(prior.gradient(inner.w))
     return found + 0.01 * found.mean()
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxendnet.priors import Gaussian
-from maxendnet.priors.base import offers
+from maxendnet.priors.base import capable, offers
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver, check_requirements, missing, run
 from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
@@ -84,7 +84,9 @@ class Variational(Solver):
         inner_tol = tol / 4
         if warm is not None and warm.variance.shape == (problem.n_weights,):
             return warm._replace(rng=rng, inner_tol=inner_tol, n_done=0, loose=0.0, finished="")
-        return VariationalState(problem.prior.first_variance(problem.n_weights), rng, inner_tol)
+        return VariationalState(
+            capable(problem.prior, "scale_mixture").first_variance(problem.n_weights), rng, inner_tol
+        )
 
     def _inner(self, problem: Problem) -> Solver:
         if self.inner is not None:
@@ -103,8 +105,11 @@ class Variational(Solver):
         )  # fmt: skip
         problem.n_oracle += gaussian.n_oracle
         n_done = state.n_done + 1
-        new = prior.next_variance(result.w, variance)
-        price = prior.bound(result.w, variance) if offers(prior, "variational_bound") else prior.penalty(result.w)
+        new = capable(prior, "scale_mixture").next_variance(result.w, variance)
+        if offers(prior, "variational_bound"):
+            price = capable(prior, "variational_bound").bound(result.w, variance)
+        else:
+            price = prior.penalty(result.w)
         return state._replace(
             variance=np.maximum(new, SMALLEST * new.max(initial=0.0)),
             used_variance=variance,
