@@ -132,7 +132,7 @@ class MarkovNetwork(BaseEstimator):
     def _solver(self, default: Solver, problem: Problem) -> Solver:
         solver = self.solver
         if solver is None:  # what is best for the hinge depends on the examples
-            by_blocks = isinstance(default, solvers.BlockFrankWolfe)
+            by_blocks = isinstance(default, (solvers.BlockFrankWolfe, solvers.ProximalPoint))
             solver = solvers.for_hinge(problem, self.tol) if by_blocks else default
         if not isinstance(solver, Solver):
             names = ", ".join(f"{kind.__name__}()" for kind in solvers.ALL)

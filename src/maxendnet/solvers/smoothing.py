@@ -16,6 +16,8 @@ from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
 from maxendnet.solvers.dual_mixture import DualPoint, best_mixture
 from maxendnet.solvers.lbfgs import LBFGS, Curvature, SmoothState
 from maxendnet.solvers.owlqn import OWLQN
+from maxendnet.solvers.projected_subgradient import ProjectedSubgradient
+from maxendnet.solvers.proximal_point import ProximalPoint
 from maxendnet.structures.base import Table
 
 MOST_POINTS = 20
@@ -29,7 +31,13 @@ def for_hinge(problem: Problem, tol: float = 1e-3) -> Solver:
     ``C * nodes * prior variance / weights`` tells how much of it is left to the prior. Above 2, `BlockFrankWolfe` needs
     more and more passes, and `Smoothing` does not (OCR letters, folds 1-9, to 1e-2: M3N(C=2), 24, in a half of the
     time; LapMEDN(C=5, lam=25), 5, in a quarter; below 2, and on few nodes, it takes up to three times as long).
+    L1-M3N goes block by block, by `ProximalPoint`. A structure without blocks has `Smoothing`, and for the ball
+    `ProjectedSubgradient`.
     """
+    if offers(problem.prior, "l1_ball"):
+        return ProjectedSubgradient() if missing(ProximalPoint, problem) else ProximalPoint()
+    if offers(problem.prior, "l1"):
+        return Smoothing() if missing(ProximalPoint, problem) else ProximalPoint()
     nodes = int(problem.structure.offsets[-1])
     if missing(BlockFrankWolfe, problem):
         return Smoothing()
