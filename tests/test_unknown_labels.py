@@ -32,9 +32,10 @@ from maxendnet import (
 from maxendnet.data.truth import Kinds
 from maxendnet.losses import Hinge, Log
 from maxendnet.losses.costs import cost_rows
-from maxendnet.priors import Gaussian
+from maxendnet.priors import L1, Gaussian, L1Ball, Laplace
 from maxendnet.problem import Problem
-from maxendnet.solvers import BlockFrankWolfe, ConcaveConvex, Smoothing, Subgradient
+from maxendnet.solvers import ALL, BlockFrankWolfe, ConcaveConvex, ExponentiatedGradient, Smoothing, Subgradient, run
+from maxendnet.solvers.base import missing
 
 
 @dataclass(frozen=True)
@@ -229,6 +230,7 @@ SYSTEMS = {
     "LapMEDN": LapMEDN(C=1.0, lam=2.0),
     "LapMEDN average": LapMEDN(C=1.0, lam=2.0, completion="average"),
     "LapMEDN variational": LapMEDN(C=0.5, lam=2.0, method="variational", tol=1e-2),
+    "LapMEDN variational average": LapMEDN(C=0.5, lam=2.0, method="variational", completion="average", tol=2e-2),
     "L1M3N": L1M3N(C=0.5, tol=1e-2),
     "L1M3N average": L1M3N(C=0.5, completion="average", tol=1e-2),
     "squared": MaxEnDNet(loss=Hinge(slack="squared"), C=0.5),
@@ -275,6 +277,41 @@ def test_other_solvers_of_the_rounds(solver):
     model = M3N(C=0.5, solver=solver, tol=2e-2, random_state=1).fit(X, hidden)
     assert model.round_gap_ <= 2e-2
     assert model.score(X, y) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("prior", "accepted"),
+    [
+        (Gaussian(), {"Smoothing", "Subgradient", "Extragradient", "ExponentiatedGradient"}),
+        (Laplace(2.0), {"Smoothing", "Subgradient", "Extragradient", "ExponentiatedGradient", "Variational"}),
+        (L1(0.5), {"Smoothing"}),
+        (L1Ball(2.0), {"ProjectedSubgradient"}),
+    ],
+)
+def test_every_solver_that_takes_an_average_for_the_truth_bounds_the_others(prior, accepted):
+    X, _, hidden = words(n_examples=12)
+    loss = Hinge(completion="average")
+    bound = Chain().bind(Examples.build(X, hidden), np.array(["a", "b", "c"]))
+    problem = Problem.pose(bound, loss, prior, C=0.5)
+    w = np.random.default_rng(0).normal(size=problem.n_weights)
+    convex = loss.completion_objective(problem.completed(w), w)[1]
+    fitting = {}
+    for kind in ALL:
+        solver = kind(online=False) if kind is ExponentiatedGradient else kind()
+        if kind is not ConcaveConvex and not missing(solver, convex):
+            fitting[kind.__name__] = run(solver, convex, tol=5e-3, max_passes=2000, seed=0, warn=False)
+    assert set(fitting) == accepted
+    lowest = min(result.primal for result in fitting.values())
+    for name, result in fitting.items():
+        assert_allclose(result.primal, convex.primal(result.w), rtol=1e-9, err_msg=name)
+        assert result.dual <= lowest * (1 + 1e-9) + 1e-9, name
+        assert result.gap < (0.2 if name in ("Extragradient", "ExponentiatedGradient") else 0.02), name
+    # and no weights nearby are better than the bound
+    rng = np.random.default_rng(1)
+    best = min(fitting.values(), key=lambda result: result.primal)
+    for scale in (1e-3, 1e-2, 0.1):
+        near = best.w + scale * rng.normal(size=len(w))
+        assert convex.primal(near) >= best.dual
 
 
 def test_several_starts_are_at_least_as_good_as_one():

@@ -300,9 +300,10 @@ class MarkovNetwork(BaseEstimator):
 
     def _report(self, problem: Problem, result: Result) -> tuple[float, float, float, Any]:
         """Objective, dual, gap and posterior, in the terms of this estimator."""
-        prior, eta, mu = problem.prior, result.eta, result.w
+        eta, mu = result.eta, result.w
         if not isinstance(problem.loss, Hinge) or eta is None:
             return result.primal, result.dual, result.gap, PointEstimate(mu)
+        prior = problem.exact_prior
         if not np.array_equal(prior.mean(eta), mu):
             eta = prior.gradient(mu)  # a solver that works in the primal: the posterior is the one with this mean
         return result.primal, result.dual, result.gap, Posterior(prior, eta)

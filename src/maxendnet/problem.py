@@ -16,7 +16,7 @@ from maxendnet.data.placed import PlacedData
 from maxendnet.losses import Hinge
 from maxendnet.losses.base import Loss, LossQuestion, TableQuestion, inside_oracle, loss_oracle, table_oracle
 from maxendnet.losses.costs import cost_rows
-from maxendnet.priors.base import Prior, offers
+from maxendnet.priors.base import ExactPrior, Prior, capable, offers
 from maxendnet.structures.base import Table, decode, kinds_of, row_of, unpack
 
 FloatArray = NDArray[np.float64]
@@ -40,7 +40,7 @@ class Problem:
 
     data: PlacedData
     loss: Loss
-    prior: Any
+    prior: Prior
     C: float = 1.0
     tilt: FloatArray | None = None
 
@@ -121,6 +121,11 @@ class Problem:
         if not isinstance(self.loss, Hinge):
             raise TypeError(f"the loss is {self.loss!r} and not a hinge")
         return self.loss
+
+    @property
+    def exact_prior(self) -> ExactPrior:
+        """The prior, where it has a cumulant and an exact posterior."""
+        return capable(self.prior, "exact")
 
     def ask(self, **changes: Any) -> Problem:
         """Another question (``loss``, ``prior``, ``C``) about the same examples, which stay where they are."""
@@ -235,8 +240,10 @@ class Problem:
         """
         prior = self.prior
         # a convex penalty that belongs to no density has a conjugate too, and a subgradient in the place of the mean
-        density = offers(prior, "exact")
-        phi, slope = (prior.cumulant, prior.mean) if density else (prior.conjugate, prior.conjugate_slope)
+        if offers(prior, "exact"):
+            phi, slope = capable(prior, "exact").cumulant, capable(prior, "exact").mean
+        else:
+            phi, slope = capable(prior, "conjugate").conjugate, capable(prior, "conjugate").conjugate_slope
         rising = lambda s: np.isfinite(phi(s * eta)) and cost >= eta @ slope(s * eta)  # noqa: E731
         low, high = (1.0, 1.0) if rising(1.0) else (0.0, 1.0)
         while high - low > 1e-6 * high:  # the dual is concave along the ray
@@ -259,7 +266,7 @@ class Problem:
         """P(0), the scale of the relative gap. A prior that forbids 0 is asked at its own mean."""
         zero = np.zeros(self.n_weights)
         value = self.primal(zero)
-        return value if np.isfinite(value) else self.primal(self.prior.mean(zero))
+        return value if np.isfinite(value) else self.primal(self.exact_prior.mean(zero))
 
     def relative(self, gap: float, primal: float, constant: float = 0.0) -> float:
         """A duality gap as a share of the objective (without ``constant``), guarded for objectives near zero."""

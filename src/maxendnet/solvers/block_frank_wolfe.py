@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from maxendnet import _kernels
 from maxendnet.backends.threads import n_shards
+from maxendnet.priors.base import capable
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver, Support
 from maxendnet.structures.forest import single_is_enough
@@ -100,9 +101,9 @@ class BlockFrankWolfe(Solver):
         self.check()
         blocks, batch = problem.structure.blocks, problem.batch
         # float32 finds labellings well enough unless numbers are large or the last digits of the gap are wanted
-        small = batch.largest <= 1e4 and single_is_enough(problem.prior.mean(np.zeros(problem.n_weights)), batch)
+        small = batch.largest <= 1e4 and single_is_enough(problem.exact_prior.mean(np.zeros(problem.n_weights)), batch)
         single = small and problem.cost_is_small and tol >= 1e-6
-        gaussian = problem.prior.kernel_args()[0] == "gaussian"
+        gaussian = capable(problem.prior, "kernel").kernel_args()[0] == "gaussian"
         C = problem.C / 2**self.ramp if gaussian else problem.C
         state = DualState(
             sets=_kernels.ActiveSets(batch.offsets, batch.y, batch.sample_weight, C),
@@ -182,7 +183,7 @@ class BlockFrankWolfe(Solver):
         return n_pass > 0 and known <= tol * max(state.sets.total_cost(), 1e-3 * problem.at_zero)
 
     def evaluate(self, problem: Problem, state: DualState) -> Evaluation:
-        blocks, prior = problem.structure.blocks, problem.prior
+        blocks, prior = problem.structure.blocks, problem.exact_prior
         self.refresh_eta(problem, state)
         self.set_weights(problem, state)
         eta, cost = blocks.unpad(state.eta), state.sets.total_cost()
@@ -216,13 +217,13 @@ class BlockFrankWolfe(Solver):
 
     def set_weights(self, problem: Problem, state: DualState) -> None:
         blocks = problem.structure.blocks
-        mu = problem.prior.mean(blocks.unpad(state.eta))
+        mu = problem.exact_prior.mean(blocks.unpad(state.eta))
         state.weights = blocks.for_search(mu, state.weights.dtype.type)
 
 
 def kernel_prior(problem: Problem) -> KernelPrior:
     """The prior as the kernels take it."""
-    kind, params = problem.prior.kernel_args()
+    kind, params = capable(problem.prior, "kernel").kernel_args()
     wide = lambda values: problem.structure.blocks.pad(np.broadcast_to(np.asarray(values, float), problem.n_weights))  # noqa: E731
     if kind == "gaussian" and any(np.ndim(p) > 0 for p in params):
         return kind, 0.0, 0.0, wide(params[0]), wide(params[1])

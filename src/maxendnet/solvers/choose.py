@@ -7,7 +7,7 @@ from typing import Any
 from maxendnet import solvers
 from maxendnet.priors.base import offers
 from maxendnet.problem import Problem
-from maxendnet.solvers.base import Solver, missing
+from maxendnet.solvers.base import Solver
 
 
 def default_solver(prior: Any, loss: Any) -> Solver:
@@ -30,11 +30,8 @@ def default_solver(prior: Any, loss: Any) -> Solver:
 def for_problem(default: Solver, problem: Problem, tol: float = 1e-3) -> Solver:
     """The solver for these examples, where the default for prior and loss is ``default``.
 
-    What is best for the hinge depends on the examples; and where an average of labellings stands for the truth, it has
-    to be a solver that only asks for sums over examples.
+    What is best for the hinge depends on the examples.
     """
-    if isinstance(default, solvers.BlockFrankWolfe):
+    if isinstance(default, (solvers.BlockFrankWolfe, solvers.ProximalPoint)):
         return solvers.for_hinge(problem, tol)
-    if problem.tilted and missing(default, problem):
-        return solvers.ProjectedSubgradient() if offers(problem.prior, "l1_ball") else solvers.Smoothing()
     return default

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from maxendnet.certificates import mixed_entropy
+from maxendnet.priors.base import capable
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.lbfgs import Curvature, SmoothState, memory_for
@@ -41,7 +42,7 @@ class OWLQN(Solver):
     def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> SmoothState:
         w = problem.first_weights(seed) if warm is None else warm.w.copy()
         state = self._at(problem, w, Curvature.of(problem))._replace(tol=tol)
-        slope = pseudo_gradient(w, state.gradient, problem.prior.rho)
+        slope = pseudo_gradient(w, state.gradient, capable(problem.prior, "l1").rho)
         return state._replace(first_norm=float(np.linalg.norm(slope)) if warm is None else warm.first_norm)
 
     def _at(self, problem: Problem, w: FloatArray, curvature: Curvature, single: bool = True) -> SmoothState:
@@ -50,7 +51,7 @@ class OWLQN(Solver):
         return SmoothState(w, value, loss, slope, problem.C * slope, curvature, single, cost=cost)
 
     def step(self, problem: Problem, state: SmoothState) -> SmoothState:
-        w, rho = state.w, problem.prior.rho
+        w, rho = state.w, capable(problem.prior, "l1").rho
         pseudo = pseudo_gradient(w, state.gradient, rho)
         # Andrew & Gao use the whole inverse Hessian and drop what goes uphill. The inverse for the coordinates that can
         # move now is the right one, and then only weights at zero need to be held: half of the passes (OCR letters).
@@ -104,16 +105,16 @@ class OWLQN(Solver):
     @staticmethod
     def _slope(problem: Problem, state: SmoothState) -> float:
         """Norm of the subgradient nearest to zero, relative to that at the start: where there is no certificate."""
-        slope = pseudo_gradient(state.w, state.gradient, problem.prior.rho)
+        slope = pseudo_gradient(state.w, state.gradient, capable(problem.prior, "l1").rho)
         return float(np.linalg.norm(slope)) / max(state.first_norm, np.finfo(float).tiny)
 
     @staticmethod
     def _gaps(problem: Problem, state: SmoothState) -> tuple[float, float, float]:
         """A sure gap, the gap to first order in 1 - share, and the share of the model in the dual point."""
         eta = -state.gradient
-        rho, largest = problem.prior.rho, np.abs(eta).max(initial=0.0)
+        rho, largest = capable(problem.prior, "l1").rho, np.abs(eta).max(initial=0.0)
         share = min(1.0, rho / largest) if largest > 0 else 1.0
-        first_order = problem.prior.penalty(state.w) - share * (state.w @ eta)
+        first_order = problem.prior.penalty(state.w) - share * float(state.w @ eta)
         return first_order + (1.0 - share) * problem.C * state.loss, first_order, share
 
 
