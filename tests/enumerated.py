@@ -94,7 +94,7 @@ def choice_cases(draw, **options):
     allowed = batch.allowed.copy()
     if allowed.size:
         allowed[:, rest] = allowed[np.arange(len(y)), y] = 1
-    batch = batch._replace(y=y, allowed=allowed, edge_features=np.zeros((len(y), 0)))
+    batch = batch._replace(y=y, row=y, allowed=allowed, edge_features=np.zeros((len(y), 0)))
     case = strategies.replace(case, batch=batch, n_edge_types=0)
     layout = Layout(case.n_features, case.n_labels, 0, 0, case.n_label_features)
     scale = draw(st.sampled_from([1.0, 0.0, 30.0]))

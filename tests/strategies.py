@@ -17,6 +17,11 @@ from maxendnet.structures.forest import BoundForest
 from maxendnet.structures.layout import Layout
 
 
+def known_batch(**arrays):
+    """A batch whose labels are all known."""
+    return Batch(**arrays, row=arrays["y"], kinds=None)
+
+
 @dataclass(frozen=True)
 class Case:
     """A batch, weights for it, and the sizes that a batch alone does not tell.
@@ -139,7 +144,7 @@ def _cases(
     if option():
         cost = rng.uniform(0.1, 2.0, size=(n_labels, n_labels))
         np.fill_diagonal(cost, 0.0)
-    batch = Batch(
+    batch = known_batch(
         indptr=np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n_nodes))]).astype(np.int64),
         indices=columns.astype(np.int32),
         data=np.ascontiguousarray(dense[rows, columns]),

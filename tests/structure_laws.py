@@ -22,7 +22,7 @@ from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
 from maxendnet.structures import Table
-from maxendnet.structures.base import decode, differences, excess
+from maxendnet.structures.base import Ask, decode, differences, excess
 
 LABELS = np.array(["p", "q", "r"])
 SIZES = (3, 1, 0, 4)
@@ -152,7 +152,7 @@ def law_counted_tables_are_expectations(subject: Subject) -> None:
     bound = subject.bound
     w, rng = weights_for(bound, 10), np.random.default_rng(11)
     added, counted = rng.normal(size=(2, 3, 3))
-    found = excess(bound, "logsum", w, Table(added, bound.y), counted=Table(counted, bound.y))
+    found = excess(bound, "logsum", w, Table(added, bound.y), Ask(counted=Table(counted, bound.y)))
     node = bound.logsum(w, Table(added, bound.y))[1].node
     per_node = (node * counted[bound.y]).sum(axis=1)
     expected = [per_node[a:b].sum() for a, b in zip(bound.offsets[:-1], bound.offsets[1:])]

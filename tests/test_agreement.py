@@ -46,7 +46,7 @@ from maxendnet.structures.competing import BoundChoice
 
 TOL = 1e-6
 MAX_PASSES = 5000
-# How far cvxpy's optimum may be off, relative: it is asked for 1e-10.
+# How far cvxpy's optimum may be off, relative: it is asked for 1e-10, and refused if it is worse than 5e-9.
 SLACK = 1e-8
 
 
@@ -256,7 +256,6 @@ def cumulant(prior, eta):
         return prior.radius * cp.norm_inf(eta)
     if isinstance(prior, Uniform):
         # The integral, by Gauss-Legendre: with 16 points exact to rounding up to a eta = 10, and here it is at most 3.
-        # With 40 the weights are so small that Clarabel may call its answer inaccurate.
         at, share = np.polynomial.legendre.leggauss(16)
         terms = [np.log(s / 2) + prior.a * x * eta for x, s in zip(at, share)]
         return cp.sum(cp.log_sum_exp(cp.vstack(terms), axis=0))
@@ -266,9 +265,14 @@ def cumulant(prior, eta):
 
 
 def solved(objective, constraints):
+    """The optimal value to 5e-9 at least: how many of the digits it is asked for Clarabel finds, rounding decides."""
     problem = cp.Problem(objective, constraints)
-    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
-    assert problem.status == "optimal"
+    asked = {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
+    least = {f"reduced_{name}": 50 * tol for name, tol in asked.items()}  # with less the status is an error
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Solution may be inaccurate")
+        problem.solve(solver=cp.CLARABEL, **asked, **least)
+    assert problem.status in ("optimal", "optimal_inaccurate")
     return problem.value
 
 

@@ -129,7 +129,7 @@ def words(n_examples=300, n_labels=11, n_features=30):
     allowed = rng.random((n, n_labels)) < 0.9
     y = rng.integers(n_labels, size=n)
     allowed[np.arange(n), y] = True
-    batch = strategies.Batch(
+    batch = strategies.known_batch(
         indptr=np.arange(n + 1, dtype=np.int64) * 5,
         indices=np.sort(np.argsort(rng.random((n, n_features)), axis=1)[:, :5], axis=1).astype(np.int32).ravel(),
         data=rng.normal(size=5 * n),
@@ -246,7 +246,9 @@ def bound_structures():
     apart = batch._replace(parent=np.full_like(batch.parent, -1), edge_type=np.zeros_like(batch.edge_type), y=first)
     return {
         "forest": forest,
-        "hierarchy": BoundHierarchy(Layout(10, 5, 2, siblings=True), batch._replace(y=first), ((1, 1), (2, 3))),
+        "hierarchy": BoundHierarchy(
+            Layout(10, 5, 2, siblings=True), batch._replace(y=first, row=first), ((1, 1), (2, 3))
+        ),
         "choice": BoundChoice(Layout(10, 5), apart, 0),
     }
 

@@ -130,7 +130,7 @@ def test_scores_are_linear_in_the_weights(case):
 
 def test_a_flipped_edge_reads_its_row_from_the_child():
     shape = {"n_labels": 2, "n_features": 1}
-    batch = strategies.Batch(
+    batch = strategies.known_batch(
         indptr=np.zeros(3, np.int64), indices=np.zeros(0, np.int32), data=np.zeros(0), y=np.array([0, 1], np.int32),
         offsets=np.array([0, 2]), order=np.array([0, 1], np.int32), parent=np.array([-1, 0], np.int32),
         edge_type=np.zeros(2, np.int32), flipped=np.array([0, 1], np.uint8), edge_features=np.zeros((2, 0)),

@@ -432,7 +432,7 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_batch_of_other_arrays_is_refused(name):
-    batch = strategies.Batch(
+    batch = strategies.known_batch(
         indptr=np.arange(4, dtype=np.int64),
         indices=np.zeros(3, np.int32),
         data=np.ones(3),

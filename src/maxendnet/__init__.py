@@ -10,6 +10,7 @@
 from typing import TYPE_CHECKING
 
 from maxendnet.data.examples import Examples
+from maxendnet.data.unknown import UNKNOWN
 from maxendnet.estimators import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN, MaxEnDNet
 from maxendnet.losses import Hinge, Log
 from maxendnet.priors import (
@@ -54,6 +55,7 @@ __all__ = [
     "L1M3N",
     "L2CRF",
     "M3N",
+    "UNKNOWN",
     "Chain",
     "Choice",
     "Examples",

@@ -15,28 +15,11 @@ from maxendnet.piece import Piece
 from maxendnet.posterior import VariationalPosterior
 from maxendnet.priors import L1, Flat, Gaussian, L1Ball, Laplace
 from maxendnet.priors.base import FloatArray, is_number, offers
-from maxendnet.solvers import Solver
-from maxendnet.solvers.base import Result
+from maxendnet.solvers.base import Result, check_requirements
+from maxendnet.solvers.choose import default_solver
 
 CLOSER = "a larger C fits the examples closer."
 UNPENALISED = "for no penalty use CRF()."
-
-
-def default_solver(prior: Any, loss: Any) -> Solver:
-    """The solver we would take ourselves."""
-    if loss.smooth:
-        return solvers.OWLQN() if offers(prior, "l1") else solvers.LBFGS()
-    if not loss.linear_slack:
-        if offers(prior, "l1_ball"):
-            return solvers.ProjectedSubgradient()
-        if offers(prior, "scale_mixture"):
-            return solvers.Variational()
-        return solvers.for_any_slack() if offers(prior, "gram") else solvers.Subgradient()
-    if offers(prior, "l1", "l1_ball"):
-        return solvers.ProximalPoint()
-    # scale mixtures that the kernels do not know
-    only_by_variances = offers(prior, "scale_mixture") and not offers(prior, "kernel")
-    return solvers.Variational() if only_by_variances else solvers.BlockFrankWolfe()
 
 
 class MaxEnDNet(MarkovNetwork):
@@ -91,8 +74,14 @@ class M3N(MarkovNetwork):
     ----------
     C : float, default=1.0
         Weight of the loss.
-    cost : ndarray of shape (n_labels, n_labels) or None, default=None
-        ``cost[true, predicted]`` of a node; None is Hamming.
+    cost : ndarray of shape (n_labels, n_labels), dict or None, default=None
+        ``cost[true, predicted]`` of a node, or a dict ``{(true, predicted): cost}`` in which pairs that are not there
+        cost 1; None is Hamming.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the costs by true label.
+    completion : {"best", "average"}, default="best"
+        What stands for labels that are not known: the best labelling that agrees with what is known, or an average
+        over all of them; see `Hinge`.
 
     Examples
     --------
@@ -102,14 +91,22 @@ class M3N(MarkovNetwork):
     [['a', 'b'], ['b']]
     """
 
-    def __init__(self, C=1.0, cost=None, structure="chain", solver=None, tol=1e-3, max_passes=1000, n_jobs=None,
-                 warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+    def __init__(self, C=1.0, cost=None, class_weight=None, completion="best", structure="chain", solver=None, tol=1e-3,
+                 max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None,
+                 callback=None):  # fmt: skip
         self.C = C
         self.cost = cost
+        self.class_weight = class_weight
+        self.completion = completion
         self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
 
     def compose(self):
-        return Gaussian(), Hinge(self.cost), positive("C", self.C, CLOSER, LARGEST_WEIGHT), solvers.BlockFrankWolfe()
+        return (
+            Gaussian(),
+            Hinge(self.cost, completion=self.completion, class_weight=self.class_weight),
+            positive("C", self.C, CLOSER, LARGEST_WEIGHT),
+            solvers.BlockFrankWolfe(),
+        )
 
 
 class LapMEDN(MarkovNetwork):
@@ -131,8 +128,14 @@ class LapMEDN(MarkovNetwork):
         For the variational method: number of Gaussian problems solved, 3 in the paper; None is to convergence.
         Under this method ``max_passes``, ``n_passes_`` and the first column of the trace count Gaussian problems, and
         ``solver`` is the one for these.
-    cost : ndarray of shape (n_labels, n_labels) or None, default=None
-        ``cost[true, predicted]`` of a node; None is Hamming.
+    cost : ndarray of shape (n_labels, n_labels), dict or None, default=None
+        ``cost[true, predicted]`` of a node, or a dict ``{(true, predicted): cost}`` in which pairs that are not there
+        cost 1; None is Hamming.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the costs by true label.
+    completion : {"best", "average"}, default="best"
+        What stands for labels that are not known: the best labelling that agrees with what is known, or an average
+        over all of them; see `Hinge`.
 
     Examples
     --------
@@ -145,14 +148,16 @@ class LapMEDN(MarkovNetwork):
     'exact'
     """
 
-    def __init__(self, C=1.0, lam=1.0, method="exact", iterations=None, cost=None, structure="chain", solver=None,
-                 tol=1e-3, max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None,
-                 callback=None):  # fmt: skip
+    def __init__(self, C=1.0, lam=1.0, method="exact", iterations=None, cost=None, class_weight=None, completion="best",
+                 structure="chain", solver=None, tol=1e-3, max_passes=1000, n_jobs=None, warm_start=False,
+                 random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self.C = C
         self.lam = lam
         self.method = method
         self.iterations = iterations
         self.cost = cost
+        self.class_weight = class_weight
+        self.completion = completion
         self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
 
     def compose(self):
@@ -160,21 +165,28 @@ class LapMEDN(MarkovNetwork):
             positive("lam", self.lam, "a larger lam is a sparser prior."),
             positive("C", self.C, CLOSER, LARGEST_WEIGHT),
         )
+        loss = Hinge(self.cost, completion=self.completion, class_weight=self.class_weight)
         if self.method == "exact":
-            return Laplace(lam), Hinge(self.cost), C, solvers.BlockFrankWolfe()
+            return Laplace(lam), loss, C, solvers.BlockFrankWolfe()
         if self.method != "variational":
             raise ValueError(f"method must be 'exact' or 'variational', got {self.method!r}.")
         if self.iterations is not None:
             require_count("iterations", self.iterations)
         # the algorithm's fixed point is the exact model with four times lam and twice C
-        return Laplace(4 * lam), Hinge(self.cost), 2 * C, solvers.Variational(self.iterations)
+        return (
+            Laplace(4 * lam),
+            Hinge(self.cost, completion=self.completion, class_weight=self.class_weight),
+            2 * C,
+            solvers.Variational(self.iterations),
+        )
 
-    def _solver(self, default, problem):
-        if self.method == "exact" or self.solver is None:
-            return super()._solver(default, problem)
+    def _asked(self, problem):
+        solver = super()._asked(problem)
+        if self.method == "exact" or solver is None or isinstance(solver, solvers.ConcaveConvex):
+            return solver
         # under the variational method, solver= is the one for its Gaussian problems
-        inner = super()._solver(default, problem.ask(prior=Gaussian()))
-        return solvers.Variational(self.iterations, inner)
+        check_requirements(solver, problem.ask(prior=Gaussian()))
+        return solvers.Variational(self.iterations, solver)
 
     def _model(self, examples, classes, problem, result: Result):
         model = super()._model(examples, classes, problem, result)
@@ -184,7 +196,10 @@ class LapMEDN(MarkovNetwork):
             row._replace(primal=self._halved(problem, row.primal), dual=self._halved(problem, row.dual))
             for row in result.trace
         ]
-        return replace(model, report=model.report._replace(trace=trace))
+        report = model.report._replace(trace=trace)
+        if np.isnan(report.gap):  # the objective is that of all rounds
+            report = report._replace(objective=trace[-1].primal)
+        return replace(model, report=report)
 
     def _halved(self, problem, value: float) -> float:
         """A value of the exact problem with four times lam and twice C, in the terms of the algorithm's objective."""
@@ -219,8 +234,14 @@ class L1M3N(MarkovNetwork):
         Weight of the loss.
     radius : float or None, default=None
         Size of the L1 ball; None is the penalty form.
-    cost : ndarray of shape (n_labels, n_labels) or None, default=None
-        ``cost[true, predicted]`` of a node; None is Hamming.
+    cost : ndarray of shape (n_labels, n_labels), dict or None, default=None
+        ``cost[true, predicted]`` of a node, or a dict ``{(true, predicted): cost}`` in which pairs that are not there
+        cost 1; None is Hamming.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the costs by true label.
+    completion : {"best", "average"}, default="best"
+        What stands for labels that are not known: the best labelling that agrees with what is known, or an average
+        over all of them; see `Hinge`.
 
     Examples
     --------
@@ -230,17 +251,25 @@ class L1M3N(MarkovNetwork):
     [['a', 'b'], ['b']]
     """
 
-    def __init__(self, C=1.0, radius=None, cost=None, structure="chain", solver=None, tol=1e-3, max_passes=1000,
-                 n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+    def __init__(self, C=1.0, radius=None, cost=None, class_weight=None, completion="best", structure="chain",
+                 solver=None, tol=1e-3, max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0,
+                 backend=None, callback=None):  # fmt: skip
         self.C = C
         self.radius = radius
         self.cost = cost
+        self.class_weight = class_weight
+        self.completion = completion
         self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
 
     def compose(self):
         ball = self.radius is not None
         prior = L1Ball(positive("radius", self.radius, "None is the penalty form.")) if ball else L1(0.5)
-        return prior, Hinge(self.cost), positive("C", self.C, CLOSER, LARGEST_WEIGHT), solvers.ProximalPoint()
+        return (
+            prior,
+            Hinge(self.cost, completion=self.completion, class_weight=self.class_weight),
+            positive("C", self.C, CLOSER, LARGEST_WEIGHT),
+            solvers.ProximalPoint(),
+        )
 
 
 class CRF(MarkovNetwork):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxendnet import solvers
 from maxendnet.backends import Backend, Threads, one_blas_thread
+from maxendnet.data.annotations import read_node_weight
 from maxendnet.data.examples import Examples, as_examples, distinct_labels
+from maxendnet.data.truth import known_nodes
 from maxendnet.losses import Hinge
 from maxendnet.models.fitted import FitReport, FittedModel
 from maxendnet.posterior import PointEstimate, Posterior
 from maxendnet.priors.base import is_number
 from maxendnet.problem import Problem
 from maxendnet.solvers import Monitor, Solver, run
-from maxendnet.solvers.base import Result, check_requirements
+from maxendnet.solvers.base import Result, Support, check_requirements
+from maxendnet.solvers.choose import default_solver, for_problem
+from maxendnet.solvers.concave_convex import ConcaveConvex, RoundsState
 from maxendnet.structures import as_structure
 from maxendnet.structures.base import decode
 
@@ -69,6 +74,11 @@ COMMON = """\
     converged_ : bool
     which_ : {"last", "average", "best"}
         Which iterate was returned.
+    round_gap_ : float
+        Where labels are not known, the certificate of the last convex problem that a margin model solved: `gap_` is nan
+        then. Otherwise the same as `gap_`.
+    n_rounds_ : int
+        Convex problems solved; 1 where all labels are known.
     trace_ : list of TraceRow
         n_pass, seconds, n_oracle, primal, dual, gap, n_nonzero.
     n_passes_ : int
@@ -129,14 +139,20 @@ class MarkovNetwork(BaseEstimator):
         """Prior, loss, C and default solver."""
         raise NotImplementedError
 
-    def _solver(self, default: Solver, problem: Problem) -> Solver:
-        solver = self.solver
-        if solver is None:  # what is best for the hinge depends on the examples
-            by_blocks = isinstance(default, solvers.BlockFrankWolfe)
-            solver = solvers.for_hinge(problem, self.tol) if by_blocks else default
-        if not isinstance(solver, Solver):
+    def _asked(self, problem: Problem) -> Solver | None:
+        """The solver that was asked for."""
+        if not (self.solver is None or isinstance(self.solver, Solver)):
             names = ", ".join(f"{kind.__name__}()" for kind in solvers.ALL)
-            raise ValueError(f"solver must be None or a solver such as {names}, got {solver!r}.")
+            raise ValueError(f"solver must be None or a solver such as {names}, got {self.solver!r}.")
+        return self.solver
+
+    def _solver(self, default: Solver, problem: Problem) -> Solver:
+        solver = self._asked(problem)
+        if problem.kinds.all_known or problem.loss.smooth:
+            solver = for_problem(default, problem, self.tol) if solver is None else solver
+        elif not isinstance(solver, ConcaveConvex):  # round after round, each a convex problem for the solver
+            usual = type(default) is type(default_solver(problem.prior, problem.loss))
+            solver = ConcaveConvex(default if solver is None and not usual else solver)
         check_requirements(solver, problem)
         return solver
 
@@ -153,7 +169,7 @@ class MarkovNetwork(BaseEstimator):
 
     # ---- learning -----------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MarkovNetwork:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, node_weight: Any = None) -> MarkovNetwork:
         """Learn from labelled examples.
 
         Parameters
@@ -162,13 +178,21 @@ class MarkovNetwork(BaseEstimator):
             An example is an array or CSR matrix of shape (n_nodes, n_features), a list of feature dicts, or for trees
             a pair (node_features, edges). A 2-D array is a list of examples of one node.
         y : list of label sequences
-            One label per node; any hashables.
+            One label per node; any hashables. `UNKNOWN` where it is not known, a set of labels where one of them is
+            the true one.
         sample_weight : array-like of shape (n_examples,), optional
             Multiplies the loss of an example.
+        node_weight : list of arrays of shape (n_nodes,), optional
+            For margin models: multiplies the costs of a node.
         """
         rng = self._check_settings()
         examples = self._read(X, y, sample_weight)
+        if node_weight is not None:
+            weights = read_node_weight(node_weight, examples.offsets, examples.flat)
+            examples = replace(examples, node_weight=weights)
         classes = distinct_labels(np.asarray(examples.y))
+        if not len(classes):
+            raise ValueError("All labels of y are UNKNOWN; there must be some that are known, or sets of labels.")
         problem, default = self.pose(examples, classes)
         solver = self._solver(default, problem)
         hooks = [Monitor(self.verbose, type(self).__name__), *([] if self.callback is None else [self.callback])]
@@ -181,6 +205,7 @@ class MarkovNetwork(BaseEstimator):
         # nothing is stored before this line: a fit that fails or is interrupted leaves the last one whole
         self._state = (type(solver), result.state, problem.fingerprint) if self.warm_start else None
         self.set_model(model)
+        self._support: Any = (examples.offsets, solver.support(problem, result.state))
         return self
 
     def _check_settings(self) -> np.random.Generator:
@@ -207,6 +232,13 @@ class MarkovNetwork(BaseEstimator):
         prior, loss, C, default = self.compose()
         structure = as_structure(self.structure)
         structure.check()
+        if hasattr(loss, "for_labels"):
+            loss = loss.for_labels(classes, examples.y)
+        elif examples.node_weight is not None:
+            raise ValueError(
+                f"node_weight is a factor of the costs of nodes, and {type(self).__name__} has no costs; give "
+                "sample_weight, or take a margin model such as M3N."
+            )
         return Problem.pose(structure.bind(examples, classes), loss, prior, C, self._backend()), default
 
     def _backend(self) -> Any:
@@ -237,11 +269,20 @@ class MarkovNetwork(BaseEstimator):
         self._state = state
 
     def _model(self, examples: Examples, classes: NDArray, problem: Problem, result: Result) -> FittedModel:
-        *values, posterior = self._report(problem, result)
+        n_rounds, last = 1, result
+        if isinstance(result.state, RoundsState):  # what is reported beside the objective is of the last convex problem
+            best = result.state.first_of_all
+            assert best.solved is not None and best.result is not None
+            n_rounds, problem, last = result.state.n_rounds, best.solved, best.result
+        *values, posterior = self._report(problem, last)
         objective, dual, gap = map(float, values)
+        round_gap = gap
+        if last is not result:
+            objective, dual, gap = result.primal, np.nan, np.nan
         report = FitReport(
-            objective, dual, gap, result.converged and not gap > self.tol, result.which, result.n_pass, result.trace
-        )
+            objective, dual, gap, result.converged and not gap > self.tol, result.which, result.n_pass, result.trace,
+            round_gap, n_rounds,
+        )  # fmt: skip
         return FittedModel(
             clone(as_structure(self.structure)), problem.structure.layout, classes, result.w, posterior,
             examples.n_features, examples.feature_names, report, type(self).__name__,
@@ -252,15 +293,17 @@ class MarkovNetwork(BaseEstimator):
         self.model_ = model
         self.classes_, self.posterior_ = model.classes, model.posterior
         self.n_features_in_, self.feature_names_ = model.n_features_in, model.feature_names
-        self.objective_, self.dual_, self.gap_, self.converged_, self.which_, self.n_passes_, self.trace_ = model.report
+        for name, value in model.report._asdict().items():
+            setattr(self, f"{name}_", value)
         for name, part in model.named_weights().items():
             setattr(self, f"{name}_", part)
 
     def _report(self, problem: Problem, result: Result) -> tuple[float, float, float, Any]:
         """Objective, dual, gap and posterior, in the terms of this estimator."""
-        prior, eta, mu = problem.prior, result.eta, result.w
+        eta, mu = result.eta, result.w
         if not isinstance(problem.loss, Hinge) or eta is None:
             return result.primal, result.dual, result.gap, PointEstimate(mu)
+        prior = problem.exact_prior
         if not np.array_equal(prior.mean(eta), mu):
             eta = prior.gradient(mu)  # a solver that works in the primal: the posterior is the one with this mean
         return result.primal, result.dual, result.gap, Posterior(prior, eta)
@@ -268,44 +311,112 @@ class MarkovNetwork(BaseEstimator):
     def changed_structure(self) -> str:
         """What to say if the structure was changed after the fit; empty if it was not."""
         now, fitted = as_structure(self.structure), self.model_.structure
-        if type(now) is type(fitted) and repr(now.get_params()) == repr(fitted.get_params()):
+        if type(now) is type(fitted) and _options(now) == _options(fitted):
             return ""
         return f"structure was changed after the fit, from {fitted!r} to {now!r}; set it back, or fit again."
 
+    @property
+    def support_(self) -> list[list[tuple[list[Any], float]]]:
+        """Dual support: for every example of the fit, the labellings other than the true one that have dual weight, as
+        pairs (labels, weight). An example without any has no say in the weights.
+
+        It is there where the solver keeps labellings (`BlockFrankWolfe`), and of its last iterate. It is not saved.
+        """
+        offsets, support = self._find_support("support_")
+        found: list[list[tuple[list[Any], float]]] = [[] for _ in range(len(offsets) - 1)]
+        labels, begin = self.classes_[support.labels].tolist(), 0
+        for i, weight in zip(support.examples.tolist(), support.weights.tolist()):
+            end = begin + int(offsets[i + 1] - offsets[i])
+            found[i].append((labels[begin:end], weight))
+            begin = end
+        return found
+
+    @property
+    def n_support_(self) -> int:
+        """Number of labellings in `support_`."""
+        return len(self._find_support("n_support_")[1].examples)
+
+    def _find_support(self, name: str) -> tuple[NDArray[np.int64], Support]:
+        if not hasattr(self, "_support") or self._support[1] is None:
+            raise AttributeError(f"{type(self).__name__} has no {name}: margin models have it after BlockFrankWolfe()")
+        return self._support
+
     # ---- prediction ---------------------------------------------------------------------------------------------
 
-    def _prepare(self, X: Any) -> tuple[Examples, Any]:
-        """The examples, and the structure bound to them."""
-        check_is_fitted(self, "model_")
+    def _prepare(self, X: Any, given: Any = None, rules: Any = None) -> tuple[Examples, Any]:
+        """The examples, and the structure bound to them; limited to labellings that agree with what is asked."""
+        if "model_" not in vars(self):  # the check itself takes a tenth of the time for a short sentence
+            check_is_fitted(self, "model_")
         changed = self.changed_structure()
         if changed:
             raise ValueError(changed)
         examples = self.model_.read(X)
-        return examples, self.model_.bind(examples)
+        return examples, self.model_.bind(examples, given, rules)
 
-    def predict(self, X: Any) -> Any:
-        """The best labelling of every example: a list of labels for each (one array if X is a 2-D array)."""
-        examples, bound = self._prepare(X)
-        return self.model_.labellings(examples, decode(bound, self.model_.weights, self._backend()))
+    def predict(
+        self, X: Any, given: Any = None, by: str = "mean", n_draws: int = 25, random_state: Any = None,
+        rules: Any = None,
+    ) -> Any:  # fmt: skip
+        """The best labelling of every example: a list of labels for each (one array if X is a 2-D array).
 
-    def predict_marginals(self, X: Any) -> Any:
+        Parameters
+        ----------
+        X : list of examples, or Examples
+        given : list of label sequences, optional
+            What is known of the labels: for every node a label, a set of labels, or `UNKNOWN`. Only labellings that
+            agree with it are predicted. All other methods for predictions take it too.
+        by : {"mean", "sample", "vote"}, default="mean"
+            With the mean of the posterior; with weights drawn from it, anew for every example (the stochastic predictor
+            that PAC-Bayes bounds are about); or the label that most of ``n_draws`` draws give to a node.
+        n_draws : int, default=25
+            Draws of weights that vote.
+        random_state : int, Generator or None, default=None
+            For the draws.
+        rules : a rule or a list of rules of `maxendnet.rules`, optional
+            For chains: only labellings that keep these rules too are predicted. All other methods for predictions take
+            them too.
+
+        Examples
+        --------
+        >>> from maxendnet import L2CRF, UNKNOWN
+        >>> model = L2CRF().fit([[[1.0], [0.0]], [[1.0], [0.0]]], [["a", "b"], ["a", "b"]])
+        >>> model.predict([[[1.0], [0.0]]], given=[["b", UNKNOWN]])
+        [['b', 'b']]
+        >>> from maxendnet.rules import starts_with
+        >>> model.predict([[[1.0], [0.0]]], rules=starts_with("b"))
+        [['b', 'b']]
+        """
+        examples, bound = self._prepare(X, given, rules)
+        if by == "mean":
+            return self.model_.labellings(examples, decode(bound, self.model_.weights, self._backend()))
+        require_count("n_draws", n_draws)
+        rng = generator(random_state)
+        if by == "sample":
+            return self.model_.labellings(examples, decode_samples(bound, self.posterior_, rng))
+        if by == "vote":
+            return self.model_.labellings(examples, decode_votes(bound, self.posterior_, n_draws, rng, self._backend()))
+        raise ValueError(f"by must be 'mean', 'sample' or 'vote', got {by!r}.")
+
+    def predict_marginals(self, X: Any, given: Any = None, rules: Any = None) -> Any:
         """Probability of every label at every node: a list of arrays of shape (n_nodes, n_labels).
 
         For likelihood models these are the model's probabilities. For margin models they are made from the scores in
         the same way, are not calibrated, and serve for ranking.
         """
-        examples, bound = self._prepare(X)
+        examples, bound = self._prepare(X, given, rules)
         return examples.split(bound.logsum(self.model_.weights, backend=self._backend())[1].node)
 
-    def predict_max_marginals(self, X: Any) -> Any:
+    def predict_max_marginals(self, X: Any, given: Any = None, rules: Any = None) -> Any:
         """Score of the best labelling with each label at each node: a list of arrays of shape (n_nodes, n_labels)."""
-        examples, bound = self._prepare(X)
+        examples, bound = self._prepare(X, given, rules)
         return examples.split(offered(bound, "max_marginals")(self.model_.weights, backend=self._backend()))
 
-    def predict_top(self, X: Any, k: int = 5) -> list[list[tuple[float, list[Any]]]]:
+    def predict_top(
+        self, X: Any, k: int = 5, given: Any = None, rules: Any = None
+    ) -> list[list[tuple[float, list[Any]]]]:
         """The k best labellings of every example, best first, as pairs (score, labels); fewer where fewer exist."""
         require_count("k", k)
-        examples, bound = self._prepare(X)
+        examples, bound = self._prepare(X, given, rules)
         longest, n_labels = int(np.diff(bound.offsets).max(initial=0)), len(self.classes_)
         k = min(int(k), n_labels ** min(longest, 64))  # there are no more labellings than that
         require_room("k", k, examples.n_nodes + len(examples) + longest * n_labels)
@@ -316,31 +427,33 @@ class MarkovNetwork(BaseEstimator):
             for i, row in enumerate(values)
         ]
 
-    def sample(self, X: Any, n: int = 1, random_state: Any = None) -> list[Any]:
+    def sample(self, X: Any, n: int = 1, random_state: Any = None, given: Any = None, rules: Any = None) -> list[Any]:
         """Draw n labellings of every example from p(y|x): a list of n predictions as `predict` gives them."""
         require_count("n", n)
-        examples, bound = self._prepare(X)
+        examples, bound = self._prepare(X, given, rules)
         require_room("n", int(n), examples.n_nodes)
         drawn = offered(bound, "sample")(self.model_.weights, int(n), generator(random_state), backend=self._backend())
         return [self.model_.labellings(examples, labels) for labels in drawn]
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
+    def decision_function(self, X: Any, given: Any = None, rules: Any = None) -> NDArray[np.float64]:
         """Score of the best labelling, shape (n_examples,)."""
-        _, bound = self._prepare(X)
+        _, bound = self._prepare(X, given, rules)
         return bound.maximum(self.model_.weights, backend=self._backend())[0]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Share of nodes labelled right; with ``sample_weight``, nodes count as much as their example."""
+        """Share of nodes labelled right, of those whose label is known; with ``sample_weight``, nodes count as much as
+        their example."""
         check_is_fitted(self, "model_")
         truth = self.model_.read(X, y, sample_weight)
         if truth.y is None:
             raise ValueError("score needs the true labels: give y.")
         _, bound = self._prepare(truth)
         predicted = self.classes_[decode(bound, self.model_.weights, self._backend())]
-        right = np.fromiter((p == t for p, t in zip(predicted, truth.y)), dtype=bool, count=len(truth.y))
+        known = known_nodes(truth.y)
+        right = np.fromiter((p == t for p, t in zip(predicted[known], truth.y[known])), dtype=bool, count=known.sum())
         if truth.sample_weight is None:
             return float(right.mean()) if len(right) else float("nan")
-        return float(np.average(right, weights=np.repeat(truth.sample_weight, np.diff(truth.offsets))))
+        return float(np.average(right, weights=np.repeat(truth.sample_weight, np.diff(truth.offsets))[known]))
 
     @property
     def feature_names_in_(self) -> NDArray:
@@ -356,6 +469,29 @@ class MarkovNetwork(BaseEstimator):
         from maxendnet.models.file import save
 
         save(self, path)
+
+
+def decode_samples(bound: Any, posterior: Any, rng: np.random.Generator) -> NDArray[np.int32]:
+    """The best labelling of every example under weights of its own, drawn from the posterior."""
+    parts = [np.zeros(0, dtype=np.int32)]
+    for i in range(len(bound.offsets) - 1):
+        parts.append(decode(bound.take(i, i + 1), posterior.sample(1, rng)[0]))
+    return np.concatenate(parts)
+
+
+def decode_votes(bound: Any, posterior: Any, n_draws: int, rng: np.random.Generator, backend: Any) -> NDArray[np.int32]:
+    """For every node the label that it has in most of the best labellings under weights drawn from the posterior."""
+    votes = np.zeros((int(bound.offsets[-1]), bound.n_labels), dtype=np.int32)
+    nodes = np.arange(len(votes))
+    for _ in range(n_draws):
+        votes[nodes, decode(bound, posterior.sample(1, rng)[0], backend)] += 1
+    return votes.argmax(axis=1).astype(np.int32)
+
+
+def _options(structure: Any) -> str:
+    """The options of a structure in words; `get_params`, which reads signatures, takes ten times as long."""
+    names = [field.name for field in fields(structure)] if is_dataclass(structure) else structure.get_params()
+    return repr([getattr(structure, name) for name in names])
 
 
 def moved_setting(estimator: str, settings: dict[str, Any]) -> None:

@@ -38,6 +38,8 @@ class Posterior:
         ``KL(q || p0) = eta . phi'(eta) - phi(eta)``, which is the prior's penalty of the mean.
     relevance : ndarray of shape (n_weights,)
         ``|P(w_k > 0) - P(w_k < 0)|``: 1 when the sign of a weight is sure, 0 when it is a coin toss.
+    scale : ndarray of shape (n_weights,)
+        Mean of ``q(tau_k)``, the posterior of the variance of a weight under a hierarchical prior.
 
     Examples
     --------
@@ -75,6 +77,17 @@ class Posterior:
     @cached_property
     def relevance(self) -> FloatArray:
         return np.abs(self.prior.sign(self.eta))
+
+    @property
+    def scale(self) -> FloatArray:
+        """Mean of ``q(tau_k)``, where the prior of a weight is a Gaussian whose variance tau_k has a prior of its own.
+
+        Under a Laplace prior tau_k is exponential with mean 2/lam a priori, and exponential with mean
+        ``2 / (lam - eta_k^2)`` a posteriori.
+        """
+        if not hasattr(self.prior, "scale"):
+            raise AttributeError(f"{type(self.prior).__name__} is no hierarchical prior: its weights have no scale")
+        return self.prior.scale(self.eta)
 
     def sample(self, n: int = 1, random_state: Any = None) -> FloatArray:
         """Draw ``n`` weight vectors, shape (n, n_weights); ``random_state`` is a seed, a Generator or None."""
@@ -145,6 +158,11 @@ class PointEstimate:
 
     mean: FloatArray
     kind = "point"
+
+    def __post_init__(self) -> None:
+        mean = self.mean.view()  # predictions keep what they have computed from the weights, which must not change
+        mean.flags.writeable = False
+        object.__setattr__(self, "mean", mean)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in ("variance", "sample", "kl", "relevance"):

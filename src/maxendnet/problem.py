@@ -14,9 +14,10 @@ from maxendnet.backends import Backend, Partial, Threads
 from maxendnet.data.batch import Batch
 from maxendnet.data.placed import PlacedData
 from maxendnet.losses import Hinge
-from maxendnet.losses.base import Loss, LossQuestion, TableQuestion, loss_oracle, table_oracle
-from maxendnet.priors.base import Prior, offers
-from maxendnet.structures.base import unpack
+from maxendnet.losses.base import Loss, LossQuestion, TableQuestion, inside_oracle, loss_oracle, table_oracle
+from maxendnet.losses.costs import cost_rows
+from maxendnet.priors.base import ExactPrior, Prior, capable, offers
+from maxendnet.structures.base import Table, decode, kinds_of, row_of, unpack
 
 FloatArray = NDArray[np.float64]
 
@@ -32,25 +33,35 @@ class Problem:
     loss : Loss
     prior : Prior
     C : float, default=1.0
+    tilt : ndarray of shape (n_weights,) or None, default=None
+        ``tilt . w`` is taken off the sum of losses: where an average over labellings stands for the truth, by how much
+        its features are above those of the labelling that is taken for it.
     """
 
     data: PlacedData
     loss: Loss
-    prior: Any
+    prior: Prior
     C: float = 1.0
+    tilt: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if not (isinstance(self.C, (int, float, np.number)) and np.isfinite(self.C) and self.C > 0):
             raise ValueError(f"C must be a positive finite number, got {self.C!r}; larger C fits the examples closer.")
         self.prior.check()
         self.loss.check()
-        self.cost = self.loss.cost_matrix(self.structure.n_labels)
+        self.kinds = kinds_of(self.structure)
+        self.cost = cost_rows(self.loss.cost_matrix(self.structure.n_labels), self.kinds)
         self.n_oracle = 0
 
     @classmethod
     def pose(cls, structure: Any, loss: Loss, prior: Prior, C: float = 1.0, backend: Backend | None = None) -> Problem:
-        """A problem from a bound structure, on a backend (None is one thread)."""
-        return cls(PlacedData(structure, Threads() if backend is None else backend), loss, prior, C)
+        """A problem from a bound structure, on a backend (None is one thread).
+
+        Where labels are not known, some labelling that agrees with what is known is taken for the true one at first.
+        """
+        backend = Threads() if backend is None else backend
+        problem = cls(PlacedData(structure, backend), loss, prior, C)
+        return problem if problem.kinds.all_known else problem.completed(np.zeros(problem.n_weights))
 
     @property
     def structure(self) -> Any:
@@ -75,6 +86,31 @@ class Problem:
         return self.structure.layout.n_weights
 
     @property
+    def convex(self) -> bool:
+        """Whether the sum of losses is convex, so that there is a certificate."""
+        return self.loss.convex or self.kinds.all_known
+
+    @property
+    def tilted(self) -> bool:
+        """Whether an average of labellings stands for the truth, which solvers that go by labellings cannot use."""
+        return self.tilt is not None
+
+    @property
+    def cost_table(self) -> Table:
+        """The costs of labels at all nodes."""
+        return Table(self.cost, row_of(self.structure))
+
+    def completed(self, w: FloatArray) -> Problem:
+        """The same problem, with the best labellings under w that agree with what is known taken for the true ones."""
+        if not hasattr(self.structure, "within_truth"):
+            raise ValueError(
+                f"{self.structure.described} takes known labels only, and some of y are UNKNOWN or sets; see "
+                "docs/extend/structure.md for what it would have to offer."
+            )
+        labels = decode(self.structure.within_truth, w, self.backend)
+        return replace(self, data=PlacedData(self.structure.completed(labels), self.backend), tilt=None)
+
+    @property
     def cost_is_small(self) -> bool:
         """Whether label costs fit a search in float32."""
         return float(self.cost.max(initial=0.0)) < 1e5
@@ -86,6 +122,11 @@ class Problem:
             raise TypeError(f"the loss is {self.loss!r} and not a hinge")
         return self.loss
 
+    @property
+    def exact_prior(self) -> ExactPrior:
+        """The prior, where it has a cumulant and an exact posterior."""
+        return capable(self.prior, "exact")
+
     def ask(self, **changes: Any) -> Problem:
         """Another question (``loss``, ``prior``, ``C``) about the same examples, which stay where they are."""
         return replace(self, **changes)
@@ -93,12 +134,13 @@ class Problem:
     @cached_property
     def fingerprint(self) -> str:
         """The same for the same examples, structure and loss, whatever the prior and C."""
-        digest = hashlib.blake2b(self.loss.described.encode() + self.cost.tobytes(), digest_size=16)
+        tilt = b"" if self.tilt is None else self.tilt.tobytes()
+        digest = hashlib.blake2b(self.loss.described.encode() + self.cost.tobytes() + tilt, digest_size=16)
         return f"{self.data.fingerprint} {digest.hexdigest()}"
 
     def same_sum(self, other: Problem) -> bool:
         """Whether the sum of losses is that of another problem: the same examples, loss and costs."""
-        if self.data is other.data:
+        if self.data is other.data and self.tilt is other.tilt:
             return self.loss.described == other.loss.described and np.array_equal(self.cost, other.cost)
         return self.fingerprint == other.fingerprint
 
@@ -122,6 +164,20 @@ class Problem:
         self.n_oracle += self.n_examples
         question = LossQuestion(self.loss, self.C, gradient, single, values)
         found = self.backend.sum(loss_oracle, self.data.shards, w, question)
+        if gradient:
+            found = found._replace(gradient=unpack(self.structure, found.gradient))
+        if self.tilt is None:
+            return found
+        if values:
+            raise ValueError("the loss of an example is not known where an average of labellings stands for the truth")
+        slope = found.gradient - self.tilt if gradient else found.gradient
+        return found._replace(loss=found.loss - float(self.tilt @ w), gradient=slope)
+
+    def inside(self, w: FloatArray, gradient: bool = True) -> Partial:
+        """By how much the log-partition over labellings that agree with the truth is above the score of the one that is
+        taken for it, and the gradient of that; sums over examples."""
+        self.n_oracle += self.n_examples
+        found = self.backend.sum(inside_oracle, self.data.shards, w, gradient)
         return found._replace(gradient=unpack(self.structure, found.gradient)) if gradient else found
 
     def losses(self, w: FloatArray, gradient: bool = True, single: bool = False) -> tuple[float, FloatArray]:
@@ -146,9 +202,12 @@ class Problem:
             ``sum alpha l``.
         """
         self.n_oracle += self.n_examples
-        potentials = A * self.cost + B * np.eye(self.structure.n_labels)
+        potentials = A * self.cost + B * np.eye(self.structure.n_labels)[self.kinds.label]
         found = self.backend.sum(table_oracle, self.data.shards, W, TableQuestion(potentials, self.cost))
-        return found.loss, -self.C * unpack(self.structure, found.gradient), self.C * found.cost
+        value, slope = found.loss, unpack(self.structure, found.gradient)
+        if self.tilt is not None:
+            value, slope = value - float(self.tilt @ W), slope - self.tilt
+        return value, -self.C * slope, self.C * found.cost
 
     def curvature(self) -> FloatArray:
         """About the diagonal of the Hessian of C times a smooth loss at ``w = 0``, as a scale of the weights.
@@ -157,6 +216,16 @@ class Problem:
         """
         structure, scale = self.structure, self.C * self.loss.curvature
         return scale * (structure.curvature() if hasattr(structure, "curvature") else np.ones(self.n_weights))
+
+    def first_weights(self, seed: Any = None) -> FloatArray:
+        """Where a solver of the primal begins: at zero.
+
+        Where no label at all is known, only sets of them, labels may be alike there, and no step would tell them apart:
+        then at random.
+        """
+        if self.kinds.some_known:
+            return np.zeros(self.n_weights)
+        return np.random.default_rng(seed).normal(0.0, 0.1, self.n_weights)
 
     def primal(self, w: FloatArray) -> float:
         """The objective at w."""
@@ -171,8 +240,10 @@ class Problem:
         """
         prior = self.prior
         # a convex penalty that belongs to no density has a conjugate too, and a subgradient in the place of the mean
-        density = offers(prior, "exact")
-        phi, slope = (prior.cumulant, prior.mean) if density else (prior.conjugate, prior.conjugate_slope)
+        if offers(prior, "exact"):
+            phi, slope = capable(prior, "exact").cumulant, capable(prior, "exact").mean
+        else:
+            phi, slope = capable(prior, "conjugate").conjugate, capable(prior, "conjugate").conjugate_slope
         rising = lambda s: np.isfinite(phi(s * eta)) and cost >= eta @ slope(s * eta)  # noqa: E731
         low, high = (1.0, 1.0) if rising(1.0) else (0.0, 1.0)
         while high - low > 1e-6 * high:  # the dual is concave along the ray
@@ -195,7 +266,7 @@ class Problem:
         """P(0), the scale of the relative gap. A prior that forbids 0 is asked at its own mean."""
         zero = np.zeros(self.n_weights)
         value = self.primal(zero)
-        return value if np.isfinite(value) else self.primal(self.prior.mean(zero))
+        return value if np.isfinite(value) else self.primal(self.exact_prior.mean(zero))
 
     def relative(self, gap: float, primal: float, constant: float = 0.0) -> float:
         """A duality gap as a share of the objective (without ``constant``), guarded for objectives near zero."""

@@ -106,7 +106,7 @@ def test_it_is_a_dual_value_of_the_log_loss(case):
 
 def test_isolated_nodes_without_transitions():
     case_w = np.array([0.3, -1.0, 2.0])
-    batch = strategies.Batch(
+    batch = strategies.known_batch(
         indptr=np.arange(3, dtype=np.int64),
         indices=np.zeros(2, np.int32),
         data=np.array([1.0, 0.5]),

@@ -17,6 +17,7 @@ DTYPES = {
     "indices": np.int32,
     "data": np.float64,
     "y": np.int32,
+    "row": np.int32,
     "offsets": np.int64,
     "order": np.int32,
     "parent": np.int32,
@@ -44,7 +45,7 @@ CLASSES = np.array(["D", "N", "V"])
 
 
 def assert_contiguous(batch):
-    assert [*DTYPES, "largest", "max_children"] == list(Batch._fields)
+    assert {*DTYPES, "kinds", "largest", "max_children"} == set(Batch._fields)
     for name, dtype in DTYPES.items():
         array = getattr(batch, name)
         assert array.dtype == dtype, name
@@ -229,7 +230,7 @@ def test_labels_by_node_type_needs_both(missing):
 
 
 def test_mixed_and_tuple_labels():
-    y = [[("a", 1), None, 3]]
+    y = [[("a", 1), "b", 3]]
     examples = as_examples([np.eye(3)], y)
     classes = distinct_labels(examples.y)
     assert classes[encode(examples, classes, "chain").y].tolist() == y[0]

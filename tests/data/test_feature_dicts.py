@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -18,6 +19,10 @@ from maxendnet.data.feature_dicts import align_columns, encode_feature_dicts
 names = st.sampled_from(["a", "b", "c", "dd", "é"])
 values = st.one_of(st.booleans(), st.integers(-3, 3), st.floats(-2, 2), st.sampled_from(["x", "y", ""]))
 dicts = st.dictionaries(names, values, max_size=4)
+
+
+def nested(depth):
+    return {"a": nested(depth - 1) if depth else 1}
 
 
 def is_canonical(X):
@@ -70,6 +75,51 @@ def test_values_of_other_number_types():
     assert X.toarray().tolist() == [[0.5, 1.0, 0.25, 3.0, 2.0]]
 
 
+FORMS_OF_CRFSUITE = st.recursive(
+    st.one_of(
+        st.booleans(), st.integers(-3, 3), st.floats(-2, 2), st.sampled_from(["x", "y", "é"]),
+        st.lists(st.sampled_from("xyz"), max_size=3, unique=True), st.sets(st.sampled_from("xyz"), max_size=3),
+    ),
+    lambda inner: st.dictionaries(st.sampled_from(["p", "q"]), inner, max_size=2),
+    max_leaves=4,
+)  # fmt: skip
+
+
+@given(
+    st.lists(
+        st.one_of(st.dictionaries(names, FORMS_OF_CRFSUITE, max_size=3), st.lists(names, max_size=3, unique=True)),
+        max_size=4,
+    )
+)
+def test_all_forms_that_crfsuite_takes_give_its_features(nodes):
+    """CRFsuite writes ``:`` where we write ``=``, and keeps features with the value 0."""
+    pycrfsuite = pytest.importorskip("pycrfsuite", reason="needs python-crfsuite (pip install python-crfsuite)")
+    X, found = encode_feature_dicts([nodes])
+    rows = X.toarray()
+    for t, expected in enumerate(pycrfsuite.ItemSequence(nodes).items()):
+        total = {}
+        for name, value in zip(found, rows[t]):
+            if value != 0:
+                name = name.replace("=", ":")
+                total[name] = total.get(name, 0.0) + value
+        assert total == {name: value for name, value in expected.items() if value != 0}
+
+
+def test_collections_and_dicts_as_values():
+    node = {"ends": ["ing", "ng"], "next": {"word": "dog", "title": False, "length": 3, "in": {"list": ("a",)}}}
+    X, found = encode_feature_dicts([[node]])
+    assert found == ("ends=ing", "ends=ng", "next:in:list=a", "next:length", "next:word=dog")
+    assert X.toarray().tolist() == [[1.0, 1.0, 1.0, 3.0, 1.0]]
+
+
+def test_names_are_looked_up_once():
+    names = feature_dicts.FeatureNames(["a", "b=x"])
+    X, same = encode_feature_dicts([[{"a": 2, "b": "x", "c": 1}, {"b": "y"}, ["d"]]], names)
+    assert same is names and X.toarray().tolist() == [[2.0, 1.0], [0.0, 0.0], [0.0, 0.0]]
+    assert len(names.places) == 2, "unknown names must not be kept"
+    assert pickle.loads(pickle.dumps(names)) == ("a", "b=x")
+
+
 def test_string_subclasses():
     X, found = encode_feature_dicts([[{np.str_("a"): np.str_("x")}, [np.str_("b")]]])
     assert found == ("a=x", "b")
@@ -97,9 +147,18 @@ def test_an_integer_beyond_float64_becomes_infinity_for_the_caller_to_refuse():
 @pytest.mark.parametrize(
     ("node", "message"),
     [
-        ({"a": {"b": 1}}, r"X\[1\] node 2 feature 'a' has a value of type dict; give a bool, a number or a string"),
-        ({"a": ["b"]}, r"X\[1\] node 2 feature 'a' has a value of type list"),
+        (
+            {"a": {"b": None}},
+            r"X\[1\] node 2 feature 'a:b' has a value of type NoneType; give a bool, a number, a string",
+        ),
+        ({"a": {3: 1}}, r"X\[1\] node 2 feature 'a' has the inner name 3 of type int; names are strings"),
+        (
+            {"a": ["b", 1]},
+            r"X\[1\] node 2 feature 'a' has a list with 1 of type int inside; a collection holds strings",
+        ),
+        ({"a": {"b": [None]}}, r"X\[1\] node 2 feature 'a:b' has a list with None of type NoneType inside"),
         ({"a": None}, r"X\[1\] node 2 feature 'a' has a value of type NoneType"),
+        (nested(30), r"X\[1\] node 2 feature '(a:)+a' has dicts within dicts, more than 20 deep; flatten them"),
         ({"a": 1j}, r"X\[1\] node 2 feature 'a' has a value of type complex"),
         ({"a": np.complex64(1)}, r"X\[1\] node 2 feature 'a' has a value of type complex64"),
         ({"a": b"x"}, r"X\[1\] node 2 feature 'a' has a value of type bytes"),

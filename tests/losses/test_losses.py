@@ -330,7 +330,7 @@ def chains(X, y):
     n, k = flat.shape
     parent = np.arange(-1, n - 1, dtype=np.int32)
     parent[offsets[:-1][np.array(lengths) > 0]] = -1
-    batch = strategies.Batch(
+    batch = strategies.known_batch(
         indptr=np.arange(n + 1, dtype=np.int64) * k,
         indices=np.tile(np.arange(k, dtype=np.int32), n),
         data=flat.ravel(),

@@ -102,12 +102,16 @@ def test_cutting_planes_of_both_kinds(slacks):
 
 
 def test_estimators_fit_and_predict_with_a_structure_of_the_user():
-    for model in (M3N(C=0.7), L2CRF(), MaxEnDNet(Laplace(2.0)), L1CRF(lam=0.3)):
-        mine = model.set_params(structure=Plain(), tol=1e-4, random_state=0).fit(EXAMPLES)
+    likelihood, margin = (L2CRF(), L1CRF(lam=0.3)), (M3N(C=0.7), L1M3N(C=0.7), MaxEnDNet(Laplace(2.0)))
+    ball = L1M3N(C=0.7, radius=2.0)
+    for model in (*likelihood, *margin, ball):
+        tol = 1e-3 if model is ball else 1e-4
+        mine = model.set_params(structure=Plain(), tol=tol, random_state=0).fit(EXAMPLES)
+        assert mine.converged_
         fitted, predicted = mine.model_, mine.predict(EXAMPLES)
         scores, score = mine.decision_function(EXAMPLES), mine.score(EXAMPLES)
         chain = model.set_params(structure=Chain()).fit(EXAMPLES)
-        assert fitted.report.objective == pytest.approx(chain.objective_, rel=2e-4)
+        assert fitted.report.objective == pytest.approx(chain.objective_, rel=2 * tol)
         chain.set_model(replace(fitted, structure=Chain()))
         assert predicted == chain.predict(EXAMPLES) and score == chain.score(EXAMPLES)
         np.testing.assert_allclose(scores, chain.decision_function(EXAMPLES))

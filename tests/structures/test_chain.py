@@ -300,12 +300,59 @@ def test_rules_at_prediction_alone():
     rng = np.random.default_rng(0)
     y = [["O", "I-x", "B-x", "I-x"], ["I-x", "O"]]
     X = [rng.normal(size=(len(labels), 3)) for labels in y]
-    model = mx.L2CRF().fit(X, y)
-    fresh = [rng.normal(size=(n, 3)) for n in (5, 1, 8)]
-    examples = model.model_.read(fresh)
-    for rules in (bio(), [bio(), at_most_once("O")]):
-        bound = model.model_.bind(examples, rules=rules)
-        assert isinstance(bound, BoundForest if rules == bio() else BoundAutomaton)
-        labels = model.classes_[bound.maximum(model.model_.weights)[1]]
-        for part in np.split(labels, bound.offsets[1:-1]):
-            assert part[0] != "I-x" and not any(b == "I-x" and a == "O" for a, b in itertools.pairwise(part))
+    fresh = [rng.normal(size=(n, 3)) for n in (4, 1, 3)]
+    for structure in (Chain(), Chain(order=2), Chain(order=2, ngrams="seen")):
+        model = mx.L2CRF(structure=structure).fit(X, y)
+        for rules, kept in (
+            (bio(), valid),
+            ([bio(), at_most_once("O")], lambda labels: valid(labels) and labels.count("O") <= 1),
+        ):
+            bound = model.model_.bind(model.model_.read(fresh), rules=rules)
+            on_forest = structure.order == 1 and rules == bio()
+            assert isinstance(bound, BoundForest if on_forest else BoundAutomaton)
+            every = [
+                [list(y) for y in itertools.product(model.classes_.tolist(), repeat=len(x)) if kept(list(y))]
+                for x in fresh
+            ]
+            predicted = model.predict(fresh, rules=rules)
+            best = model.predict_top(fresh, 10**6, rules=rules)
+            assert [sorted(labels for _, labels in some) for some in best] == [sorted(some) for some in every]
+            assert predicted == [some[0][1] for some in best]
+            assert_allclose(model.decision_function(fresh, rules=rules), [some[0][0] for some in best])
+            for drawn in model.sample(fresh, 20, random_state=0, rules=rules):
+                assert all(labels in some for labels, some in zip(drawn, every))
+            for p, highest, some in zip(
+                model.predict_marginals(fresh, rules=rules), model.predict_max_marginals(fresh, rules=rules), best
+            ):
+                scores = np.array([score for score, _ in some])
+                for t, a in itertools.product(range(len(p)), range(3)):
+                    has = np.array([labels[t] == model.classes_[a] for _, labels in some])
+                    assert_allclose(p[t, a], np.exp(scores[has] - logsumexp(scores)).sum(), atol=1e-10)
+                    assert_allclose(highest[t, a], max(scores[has], default=-np.inf))
+        given = [["B-x", mx.UNKNOWN, mx.UNKNOWN, mx.UNKNOWN], ["O"], ["O", mx.UNKNOWN, "I-x"]]
+        found = model.predict(fresh, given=given, rules=bio())
+        assert found[0][0] == "B-x" and found[2] == ["O", "B-x", "I-x"] and all(map(valid, found))
+        with pytest.raises(ValueError, match=r"node 0 has the label 'I-x' at the beginning, which breaks the rule bio"):
+            model.predict([fresh[1]], given=[["I-x"]], rules=bio())
+
+
+def test_rules_at_prediction_are_for_chains():
+    model = mx.M3N(structure="independent").fit([np.eye(2)], [["a", "b"]])
+    with pytest.raises(ValueError, match=r"rules are for chains, and the structure of the model is Independent\(\)"):
+        model.predict([np.eye(2)], rules=never(("a", "b")))
+    with pytest.raises(ValueError, match="rules must be a rule"):
+        mx.M3N().fit([np.eye(2)], [["a", "b"]]).predict([np.eye(2)], rules=["bio"])
+
+
+def test_unknown_labels_keep_the_rules():
+    """What is known of a label is a set: learning completes it within the rules."""
+    rng = np.random.default_rng(1)
+    y = [["B-x", mx.UNKNOWN, "O"], [mx.UNKNOWN, "I-x", "O"], ["O", "B-x", "I-x"]] * 3
+    X = [rng.normal(size=(3, 2)) for _ in y]
+    for structure in (Chain(rules=bio()), Chain(order=2, rules=bio()), Chain(order=2, ngrams="seen")):
+        for estimator in (mx.L2CRF(), mx.M3N()):
+            model = estimator.set_params(structure=structure, random_state=0).fit(X, y)
+            assert np.isfinite(model.objective_)
+            assert structure.rules is None or all(map(valid, model.predict(X)))
+    with pytest.raises(ValueError, match=r"X\[0\] node 1 has no possible label"):
+        mx.L2CRF(structure=Chain(rules=bio())).fit([np.eye(2)] * 2, [["O", {"I-x", "I-y"}], ["O", "B-x"]])

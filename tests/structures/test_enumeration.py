@@ -18,7 +18,7 @@ from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors import Gaussian, Laplace
 from maxendnet.problem import Problem
 from maxendnet.solvers import BlockFrankWolfe
-from maxendnet.structures.base import Marginals, Table, differences, excess, unpack
+from maxendnet.structures.base import Ask, Marginals, Table, differences, excess, unpack
 
 pytestmark = pytest.mark.usefixtures("every_level")
 
@@ -292,15 +292,15 @@ def test_the_excess_of_a_structure_is_that_of_its_aggregates(aggregate, gradient
     if table is not None and data.draw(st.booleans()):
         np.fill_diagonal(table.rows, 0.0)
     price = data.draw(st.sampled_from([None, SlackPrice("squared", 0.7), SlackPrice("kl", 0.7)]))
-    options = {"counted": counted, "price": price, "gradient": gradient}
-    own = excess(case.structure, aggregate, case.w, table, **options)
+    ask = Ask(counted, price, gradient)
+    own = excess(case.structure, aggregate, case.w, table, ask)
     plain = BoundPlain(case.structure)
-    composed = excess(plain, aggregate, case.w, table, **options)
+    composed = excess(plain, aggregate, case.w, table, ask)
     assert set(plain.calls) >= {aggregate, "score"}
     scale = 1 + case.batch.sample_weight.max() + max(np.abs(x).sum() for x in case.values)
     tolerance = 10 * case.tolerance * scale
     assert_allclose(own.values, composed.values, atol=tolerance)
-    packed = excess(case.structure, aggregate, case.w, table, **options, packed=True)
+    packed = excess(case.structure, aggregate, case.w, table, ask._replace(packed=True))
     assert_array_equal(packed.values, own.values)
     if not gradient:
         assert own.slope.size == composed.slope.size == packed.slope.size == 0

@@ -706,7 +706,7 @@ def chain_of(X):
     """One chain with dense node features; sized."""
     X = np.ascontiguousarray(X, dtype=float)
     n, k = X.shape
-    batch = strategies.Batch(
+    batch = strategies.known_batch(
         indptr=np.arange(n + 1, dtype=np.int64) * k,
         indices=np.tile(np.arange(k, dtype=np.int32), n),
         data=X.ravel(),

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from maxendnet.data.forest_order import check_edges
 from maxendnet.data.node_features import LARGEST_VALUE
-from maxendnet.data.ragged import Array, BoolArray, FloatArray, IntArray, locate, offsets_of, refuse_masked
+from maxendnet.data.ragged import Array, BoolArray, FloatArray, IntArray, locate, offsets_of, place, refuse_masked
 from maxendnet.data.sparse_matrices import check_sparse, is_sparse
 
 # With weights and C up to here and features up to LARGEST_VALUE, squares of sums are finite in float64.
@@ -207,6 +207,24 @@ def read_sample_weight(sample_weight: Any, n_examples: int) -> FloatArray:
     if not array.any():
         raise ValueError("Sample weights are all zero, so no example counts; give at least one a positive weight.")
     return array
+
+
+def read_node_weight(values: Any, offsets: IntArray, flat: bool = False) -> FloatArray:
+    """Factors of the costs of nodes: finite and not negative.
+
+    Examples
+    --------
+    >>> read_node_weight([[1, 2], [0]], np.array([0, 2, 3])).tolist()
+    [1.0, 2.0, 0.0]
+    """
+    weights = np.asarray(_stack("node_weight", values, offsets, "nodes", "biuf", 1, flat), dtype=np.float64)
+    wrong = np.flatnonzero(~(weights >= 0) | (weights > LARGEST_WEIGHT))
+    if len(wrong):
+        raise ValueError(
+            f"The weight of {place('node_weight', offsets, int(wrong[0]), flat)} is {weights[wrong[0]]:g}; weights of "
+            f"nodes are not negative and at most {LARGEST_WEIGHT:g}."
+        )
+    return weights
 
 
 def _per_example(name: str, values: Any, n_examples: int) -> list[Any]:

@@ -11,8 +11,9 @@ from scipy import sparse
 
 from maxendnet.data.examples import Examples
 from maxendnet.data.forest_order import ForestOrder, chain_order, forest_order
-from maxendnet.data.labels import label_array, label_codes
+from maxendnet.data.labels import label_array
 from maxendnet.data.ragged import Array, BoolArray, FloatArray, place
+from maxendnet.data.truth import Kinds, Truth, complete, encode_truth, known
 
 __all__ = ["Batch", "encode", "forest_order", "labels_by_node_type"]
 
@@ -26,7 +27,9 @@ class Batch(NamedTuple):
     indptr: npt.NDArray[np.int64]  # (n_nodes + 1,) node features as CSR
     indices: npt.NDArray[np.int32]  # (n_entries,)
     data: FloatArray  # (n_entries,)
-    y: npt.NDArray[np.int32]  # (n_nodes,) positions in the classes, or (0,) without labels
+    y: npt.NDArray[np.int32]  # (n_nodes,) true labels as positions in the classes, or (0,) without labels
+    row: npt.NDArray[np.int32]  # (n_nodes,) row of a node in tables that have one for every kind of truth; or (0,)
+    kinds: Kinds | None  # what is known of the true labels of nodes with the same row; None: the row is the label
     offsets: npt.NDArray[np.int64]  # (n_examples + 1,) example i owns nodes offsets[i]:offsets[i + 1]
     order: npt.NDArray[np.int32]  # (n_nodes,) parents before children, each example in its own slice
     parent: npt.NDArray[np.int32]  # (n_nodes,) number of the parent among all nodes, -1 for a root
@@ -49,6 +52,7 @@ class Batch(NamedTuple):
             indices=self.indices[some],
             data=self.data[some],
             y=self.y[nodes],
+            row=self.row[nodes],
             offsets=self.offsets[first : last + 1] - begin,
             order=self.order[nodes] - np.int32(begin),
             parent=np.where(self.parent[nodes] < 0, np.int32(-1), self.parent[nodes] - np.int32(begin)),
@@ -59,6 +63,16 @@ class Batch(NamedTuple):
             label_features=self.label_features[nodes],
             sample_weight=self.sample_weight[first:last],
         )
+
+    def within(self, kinds: Kinds) -> Batch:
+        """The same nodes, allowed to have only labels that may be the true ones."""
+        allowed = kinds.sets[self.row]
+        return self._replace(allowed=np.ascontiguousarray(allowed & self.allowed if self.allowed.size else allowed))
+
+    def completed(self, kinds: Kinds, labels: npt.NDArray[np.int32]) -> Batch:
+        """The same nodes with these labels taken for the true ones; what is known of them stays."""
+        truth = complete(Truth(self.row, kinds), labels)
+        return self._replace(y=np.ascontiguousarray(labels), row=truth.row, kinds=truth.kinds)
 
 
 def encode(
@@ -126,25 +140,30 @@ def encode(
 
     forest = _orient(examples, joined)
     X = _with_bias_and_ends(examples, forest, joined, bias, ends)
-    y = np.zeros(0, dtype=np.int32)
+    allowed = _allowed(examples, classes, type_allowed)
+    truth = Truth(np.zeros(0, dtype=np.int32), known(len(classes)))
     if examples.y is not None:
-        y = label_codes(examples.y, classes, examples.offsets, examples.flat)
+        truth = encode_truth(
+            examples.y, classes, examples.offsets, examples.flat, allowed.astype(bool), examples.node_weight
+        )
     edge_type, edge_features = _along_edges(examples, forest, joined)
     sample_weight = np.ones(len(examples)) if examples.sample_weight is None else examples.sample_weight
     label_features = _label_features(examples, classes)
-    children = forest.parent[forest.parent >= 0]
+    children = forest.parent[:0] if joined == "chain" else forest.parent[forest.parent >= 0]
     return Batch(
         indptr=np.ascontiguousarray(X.indptr, dtype=np.int64),
         indices=np.ascontiguousarray(X.indices, dtype=np.int32),
         data=np.ascontiguousarray(X.data),
-        y=y,
+        y=np.ascontiguousarray(truth.kinds.label[truth.row]),
+        row=truth.row,
+        kinds=None if truth.kinds.are_labels else truth.kinds,
         offsets=np.ascontiguousarray(examples.offsets),
         order=forest.order,
         parent=forest.parent,
         edge_type=edge_type,
         flipped=forest.flipped,
         edge_features=edge_features,
-        allowed=_allowed(examples, classes, y, type_allowed),
+        allowed=allowed,
         label_features=label_features,
         sample_weight=np.ascontiguousarray(sample_weight),
         largest=max(_largest(X.data), _largest(edge_features), _largest(label_features)),
@@ -153,6 +172,8 @@ def encode(
 
 
 def _largest(values: FloatArray) -> float:
+    if not values.size:
+        return 0.0
     # without np.abs, whose copy would be as large as the data
     return float(max(values.max(initial=0.0), -values.min(initial=0.0)))
 
@@ -169,7 +190,8 @@ def labels_by_node_type(examples: Examples, classes: Array) -> BoolArray:
     Returns
     -------
     bool ndarray of shape (n_node_types, n_labels)
-        One row for every type up to the highest that occurs; a row of False for a type that does not occur.
+        One row for every type up to the highest that occurs; a row of False for a type that does not occur. A set of
+        labels counts for all of them, `UNKNOWN` for none, unless nothing else is known of a type.
 
     Examples
     --------
@@ -181,7 +203,14 @@ def labels_by_node_type(examples: Examples, classes: Array) -> BoolArray:
         missing = "y" if examples.y is None else "node_types"
         raise ValueError(f"Labels by node type need y and node_types, and the examples have no {missing}.")
     seen = np.zeros((int(examples.node_types.max(initial=-1)) + 1, len(classes)), dtype=bool)
-    seen[examples.node_types, label_codes(examples.y, classes, examples.offsets, examples.flat)] = True
+    truth = encode_truth(examples.y, classes, examples.offsets, examples.flat)
+    sets = truth.kinds.sets.astype(bool)
+    some = ~sets.all(axis=1)
+    for kind in np.flatnonzero(some | (len(classes) == 1)):
+        types = np.unique(examples.node_types[truth.row == kind])
+        seen[types] |= sets[kind]
+    occurs = np.unique(examples.node_types)
+    seen[occurs[~seen[occurs].any(axis=1)]] = True
     return seen
 
 
@@ -266,9 +295,7 @@ def _columns(examples: Examples, classes: Array) -> npt.NDArray[np.int64]:
     return np.array([place_of.get(label, -1) for label in classes.tolist()], dtype=np.int64)
 
 
-def _allowed(
-    examples: Examples, classes: Array, y: npt.NDArray[np.int32], type_allowed: BoolArray | None
-) -> npt.NDArray[np.uint8]:
+def _allowed(examples: Examples, classes: Array, type_allowed: BoolArray | None) -> npt.NDArray[np.uint8]:
     if examples.allowed is None and type_allowed is None:
         return np.zeros((0, 0), dtype=np.uint8)
     allowed = np.ones((examples.n_nodes, len(classes)), dtype=bool)
@@ -278,21 +305,12 @@ def _allowed(
         allowed[:, columns < 0] = False
     if type_allowed is not None:
         allowed &= _by_type(examples, type_allowed)
-    nodes = np.arange(examples.n_nodes)
     empty = np.flatnonzero(~allowed.any(axis=1))
     if len(empty):
         raise ValueError(
             f"{place('X', examples.offsets, int(empty[0]), examples.flat)} has no allowed label among the "
             f"{len(classes)} classes; allow at least one."
         )
-    if len(y):
-        wrong = np.flatnonzero(~allowed[nodes, y])
-        if len(wrong):
-            k = int(wrong[0])
-            raise ValueError(
-                f"{place('y', examples.offsets, k, examples.flat)} has the label {classes.tolist()[y[k]]!r}, which is "
-                f"not allowed there; allow the true label, or correct it."
-            )
     return np.ascontiguousarray(allowed).view(np.uint8)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from maxendnet.data.batch import Batch
 from maxendnet.data.examples import Examples
 from maxendnet.data.ragged import place
+from maxendnet.data.truth import known
 
 
 def rest_of(batch: Batch, examples: Examples, classes: NDArray, given: Any = None) -> int:
@@ -32,7 +33,7 @@ def rest_of(batch: Batch, examples: Examples, classes: NDArray, given: Any = Non
                 f"rest is {given!r}, and no node of y has this label; it is the one of all nodes but the chosen one."
             )
         check_rest(batch, examples, found[0])
-        _check_one_choice(batch, examples, classes, found[0])
+        check_one_choice(batch, examples, classes, found[0])
         return found[0]
     if not everywhere.any():
         raise ValueError(
@@ -40,9 +41,13 @@ def rest_of(batch: Batch, examples: Examples, classes: NDArray, given: Any = Non
             "allow one, and name it with Choice(rest=...)."
         )
     owner = np.repeat(np.arange(n_examples), np.diff(batch.offsets))
+    kinds = batch.kinds or known(n_labels)
+    one = kinds.sets.sum(axis=1)[batch.row] == 1
     of_example = np.zeros((n_examples, n_labels), dtype=np.int64)
-    np.add.at(of_example, (owner, batch.y), 1)
-    possible = everywhere & (np.diff(batch.offsets)[:, None] - of_example <= 1).all(axis=0)
+    np.add.at(of_example, (owner[one], batch.y[one]), 1)
+    others = np.zeros((n_examples, n_labels), dtype=np.int64)  # nodes that cannot have the label
+    np.add.at(others, owner, 1 - kinds.sets[batch.row].astype(np.int64))
+    possible = everywhere & (others <= 1).all(axis=0)
     counts = np.where(possible if possible.any() else everywhere, of_example.sum(axis=0), -1)
     best = np.flatnonzero(counts == counts.max())
     if len(best) > 1 and possible.any():
@@ -51,13 +56,13 @@ def rest_of(batch: Batch, examples: Examples, classes: NDArray, given: Any = Non
             f"Choice() cannot tell which label is that of nodes that are not chosen: {one!r} and {other!r} "
             f"are equally frequent. Say it, for instance Choice(rest={one!r})."
         )
-    _check_one_choice(batch, examples, classes, int(best[0]))
+    check_one_choice(batch, examples, classes, int(best[0]))
     return int(best[0])
 
 
-def _check_one_choice(batch: Batch, examples: Examples, classes: NDArray, rest: int) -> None:
+def check_one_choice(batch: Batch, examples: Examples, classes: NDArray, rest: int) -> None:
     """Refuse an example in which two nodes have another label than the rest."""
-    chosen = np.flatnonzero(batch.y != rest)
+    chosen = np.flatnonzero((batch.kinds or known(len(classes))).sets[batch.row, rest] == 0)
     owner = np.searchsorted(batch.offsets, chosen, side="right") - 1
     twice = np.flatnonzero(np.diff(owner) == 0)
     if len(twice):

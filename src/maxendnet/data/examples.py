@@ -17,6 +17,7 @@ from maxendnet.data.annotations import (
     read_edges,
     read_label_features,
     read_label_order,
+    read_node_weight,
     read_sample_weight,
     read_types,
 )
@@ -56,6 +57,8 @@ class Examples:
     labels : tuple, or None
         The order of the label axis of ``allowed`` and ``label_features``.
     sample_weight : ndarray of shape (n_examples,), or None
+    node_weight : ndarray of shape (n_nodes,), or None
+        Factor of the costs of a node.
     feature_names : tuple of str, or None
     flat : bool
         X was one table: every example is one node, and predictions are one array.
@@ -83,6 +86,7 @@ class Examples:
     sample_weight: FloatArray | None = None
     feature_names: tuple[str, ...] | None = None
     flat: bool = False
+    node_weight: FloatArray | None = None
 
     @classmethod
     def build(
@@ -97,6 +101,7 @@ class Examples:
         label_features: Any = None,
         sample_weight: Any = None,
         labels: Any = None,
+        node_weight: Any = None,
         *,
         feature_names: Sequence[str] | None = None,
         n_features: int | None = None,
@@ -110,6 +115,7 @@ class Examples:
         X : sequence of examples, array or sparse matrix
             As in `as_examples`.
         y : sequence of label sequences, optional
+            Where a label is not known, `UNKNOWN` or a set of labels one of which is the true one.
         edges : list of arrays of shape (n_edges, 2), optional
             Node numbers within the example. Instead of pairs in X.
         edge_types : list of int arrays of shape (n_edges,), optional
@@ -124,6 +130,8 @@ class Examples:
         sample_weight : array of shape (n_examples,), optional
         labels : list, optional
             The label axis of ``allowed`` and ``label_features``; needed with either.
+        node_weight : list of arrays of shape (n_nodes,), optional
+            Factors of the costs of nodes, for margin models; 0 where a wrong label costs nothing.
         feature_names, n_features, estimator : optional
             What a fitted model expects, and its name for messages.
 
@@ -155,7 +163,9 @@ class Examples:
         edge_offsets = None
         if edges is not None or features.edges is not None:
             edges, edge_offsets = read_edges(features.edges if edges is None else edges, offsets)
-        edges_of = chain_edge_offsets(offsets) if edge_offsets is None else edge_offsets
+        edges_of = offsets if edge_offsets is None else edge_offsets
+        if edge_offsets is None and not (edge_types is None and edge_features is None):
+            edges_of = chain_edge_offsets(offsets)
         if labels is not None:
             labels = read_label_order(labels)
         elif allowed is not None or label_features is not None:
@@ -178,6 +188,7 @@ class Examples:
             sample_weight=None if sample_weight is None else read_sample_weight(sample_weight, len(offsets) - 1),
             feature_names=features.feature_names,
             flat=flat,
+            node_weight=None if node_weight is None else read_node_weight(node_weight, offsets, flat),
         )
 
     def __len__(self) -> int:
@@ -233,6 +244,7 @@ class Examples:
             node_types=_take(self.node_types, nodes),
             allowed=_take(self.allowed, nodes),
             label_features=_take(self.label_features, nodes),
+            node_weight=_take(self.node_weight, nodes),
             sample_weight=_take(self.sample_weight, rows),
         )
 
@@ -353,7 +365,7 @@ def _refit(examples: Examples, names: Sequence[str] | None, n_features: int | No
     """The examples with the columns a fitted model expects."""
     if examples.feature_names is not None:
         if names is not None:
-            if tuple(names) != examples.feature_names:
+            if names is not examples.feature_names and tuple(names) != tuple(examples.feature_names):
                 X = align_columns(examples.X, examples.feature_names, names)
                 examples = replace(examples, X=X, feature_names=tuple(names))
         elif n_features is not None:

@@ -1,13 +1,16 @@
 """Features with names: every node a dict or a collection of names, all nodes together one CSR matrix.
 
-A dict entry becomes a feature as in scikit-learn's ``DictVectorizer``:
+A dict entry becomes a feature as in scikit-learn's ``DictVectorizer``, and may hold collections and dicts as in
+CRFsuite:
 
-====================  ==============================================
-``{"length": 3}``     feature ``length`` with value 3.0
-``{"title": True}``   feature ``title`` with value 1.0
-``{"title": False}``  nothing (the same as 0)
-``{"word": "dog"}``   feature ``word=dog`` with value 1.0
-====================  ==============================================
+==============================  =====================================================
+``{"length": 3}``               feature ``length`` with value 3.0
+``{"title": True}``             feature ``title`` with value 1.0
+``{"title": False}``            nothing (the same as 0)
+``{"word": "dog"}``             feature ``word=dog`` with value 1.0
+``{"ends": ["ing", "ng"]}``     features ``ends=ing`` and ``ends=ng`` with value 1.0
+``{"next": {"word": "dog"}}``   the features of the inner dict: ``next:word=dog``
+==============================  =====================================================
 
 A node given as a collection of names has the value 1.0 for each. A feature that comes twice in one node is added up.
 """
@@ -16,6 +19,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from numbers import Real
 from typing import Any, TypeAlias
 
@@ -32,28 +36,67 @@ PLAIN_NUMBERS = frozenset(
 )
 # What numpy counts among the numbers and is no value of a feature.
 NOT_NUMBERS = (np.complexfloating, np.timedelta64)
+COLLECTIONS = (list, tuple, set, frozenset)
+# Dicts within dicts, at most: what is deeper holds itself, or is no feature.
+DEEPEST = 20
 # Entries held as Python objects before they become arrays: some tens of MB.
 BLOCK_ENTRIES = 1 << 20
 
 
+class FeatureNames(tuple[str, ...]):
+    """Names of features, with their places: the table is made once, however often examples are read.
+
+    Examples
+    --------
+    >>> names = FeatureNames(["a", "b"])
+    >>> names.places["b"], names.places["unknown"]
+    (1, 2)
+    """
+
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """The place of every name; of other names, the number of names."""
+        places = _Places(zip(self, range(len(self))))
+        if len(places) != len(self):
+            raise ValueError("feature_names holds a name twice; give each feature its own name.")
+        places.n_names = len(self)
+        return places
+
+    def __reduce__(self) -> Any:
+        return FeatureNames, (tuple(self),)
+
+
+class _Places(dict[str, int]):
+    """A dict that does not grow when it is asked for a name that it does not hold, so that threads can share it."""
+
+    n_names = 0
+
+    def __missing__(self, name: str) -> int:
+        if not isinstance(name, str):
+            raise TypeError
+        return self.n_names
+
+
 def encode_feature_dicts(
     examples: Sequence[Sequence[Node]], feature_names: Sequence[str] | None = None
-) -> tuple[sparse.csr_array, tuple[str, ...]]:
+) -> tuple[sparse.csr_array, FeatureNames]:
     """Turn named features into one CSR matrix with a row per node.
 
     Parameters
     ----------
     examples : sequence of sequences of nodes
-        A node is a dict from feature name to bool, number or string, or a collection of feature names.
+        A node is a dict from feature name to bool, number, string, a collection of strings or another dict, or it is a
+        collection of feature names.
     feature_names : sequence of str, optional
-        The columns. Features with other names are ignored, as prediction asks for. Without it the columns are
-        all names that have a value other than zero somewhere, sorted.
+        The columns. Features with other names are ignored, as prediction asks for. `FeatureNames` are looked up
+        without going through all of them. Without it the columns are all names that have a value other than zero
+        somewhere, sorted.
 
     Returns
     -------
     X : csr_array of shape (n_nodes, n_features)
         float64, sorted indices, no duplicates, no explicit zeros. NaN and infinity pass: the caller knows the limits.
-    feature_names : tuple of str
+    feature_names : FeatureNames
 
     Examples
     --------
@@ -65,13 +108,15 @@ def encode_feature_dicts(
     >>> encode_feature_dicts([[{"word": "cat", "length": 2}]], names)[0].toarray().tolist()
     [[0.0, 2.0, 0.0, 0.0]]
     """
-    column_of: defaultdict[str, int] = defaultdict()
-    column_of.default_factory = column_of.__len__  # a new name gets the next number, without a line of Python
-    for name in feature_names or ():
-        column_of[name]
-    n_known = len(column_of)
-    if feature_names is not None and n_known != len(feature_names):
-        raise ValueError("feature_names holds a name twice; give each feature its own name.")
+    column_of: Mapping[str, int]
+    if feature_names is None:
+        growing: defaultdict[str, int] = defaultdict()
+        growing.default_factory = growing.__len__  # a new name gets the next number, without a line of Python
+        column_of = growing
+    else:
+        if not isinstance(feature_names, FeatureNames):
+            feature_names = FeatureNames(map(str, feature_names))
+        column_of = feature_names.places
 
     counts: list[int] = []
     columns: list[int] = []
@@ -93,22 +138,23 @@ def encode_feature_dicts(
             values.clear()
     column_blocks.append(np.array(columns, dtype=np.int32))
     value_blocks.append(_floats(values))
-    _check_names(examples, column_of)
+    if feature_names is None:
+        _check_names(examples, column_of)
     column, value = np.concatenate(column_blocks), np.concatenate(value_blocks)
 
-    known = list(column_of)
     keep = value != 0
     if feature_names is None:
+        known = list(column_of)
         used = np.zeros(len(known), dtype=bool)
         used[column[keep]] = True
         chosen = sorted(np.flatnonzero(used).tolist(), key=known.__getitem__)
         rank = np.zeros(len(known), dtype=np.int32)
         rank[chosen] = np.arange(len(chosen), dtype=np.int32)
-        names = tuple(map(str, map(known.__getitem__, chosen)))
+        names = FeatureNames(map(str, map(known.__getitem__, chosen)))
         column = rank[column]
     else:
-        names = tuple(map(str, feature_names))
-        keep &= column < n_known
+        names = feature_names
+        keep &= column < len(names)
     return csr_of_entries(column, value, offsets_of(counts), keep, len(names)), names
 
 
@@ -131,14 +177,19 @@ def align_columns(X: sparse.csr_array, names: Sequence[str], new_names: Sequence
 def csr_of_entries(
     column: IntArray, value: FloatArray, offsets: IntArray, keep: IntArray, n_features: int
 ) -> sparse.csr_array:
-    """CSR matrix of the entries marked by ``keep``, row after row: sorted, added up where doubled, no zeros."""
+    """CSR matrix of the entries marked by ``keep``, row after row: sorted, added up where doubled, no zeros.
+
+    No entry that is kept may be zero itself.
+    """
     if not keep.all():
         kept_before = np.zeros(len(keep) + 1, dtype=np.int64)
         np.cumsum(keep, out=kept_before[1:])
         value, column, offsets = value[keep], column[keep], kept_before[offsets]
     X = csr(value, column, offsets, n_features)
+    n_entries = len(value)
     X.sum_duplicates()
-    X.eliminate_zeros()  # a value and its negative
+    if X.nnz < n_entries:
+        X.eliminate_zeros()  # a value and its negative
     return X
 
 
@@ -161,12 +212,32 @@ def _append(node: Node, column_of: Mapping[str, int], columns: list[int], values
                 columns.append(column_of[name])
                 values.append(value)
             else:
-                raise TypeError
-    elif isinstance(node, (list, tuple, set, frozenset)):
+                for inner, number in _parts(name, value):
+                    columns.append(column_of[inner])
+                    values.append(number)
+    elif isinstance(node, COLLECTIONS):
         columns.extend(map(column_of.__getitem__, node))
         values.extend([1.0] * len(node))
     elif isinstance(node, np.ndarray) and node.ndim == 1:
         _append(node.tolist(), column_of, columns, values)
+    else:
+        raise TypeError
+
+
+def _parts(name: str, value: Any, depth: int = 0) -> Iterable[tuple[str, Any]]:
+    """Names and values of an entry that holds a collection of strings or a dict; TypeError for what is no feature."""
+    if isinstance(value, str):
+        yield name + "=" + str(value), 1.0
+    elif isinstance(value, (Real, np.number, np.bool_)) and not isinstance(value, NOT_NUMBERS):
+        yield name, value
+    elif isinstance(value, COLLECTIONS):
+        for text in value:
+            if not isinstance(text, str):
+                raise TypeError
+            yield name + "=" + str(text), 1.0
+    elif isinstance(value, Mapping) and depth < DEEPEST:
+        for inner, part in value.items():
+            yield from _parts(name + ":" + inner, part, depth + 1)
     else:
         raise TypeError
 
@@ -198,9 +269,37 @@ def _complaint(i: int, t: int, node: Any) -> str:
             return f"{where} has the feature name {name!r} of type {type(name).__name__}; feature names are strings."
     if isinstance(node, Mapping):
         for name, value in node.items():
-            if not isinstance(value, (str, Real, np.number, np.bool_)) or isinstance(value, NOT_NUMBERS):
-                return (
-                    f"{where} feature {name!r} has a value of type {type(value).__name__}; give a bool, a number or "
-                    f"a string, and flatten what is nested: one entry for each part."
-                )
+            wrong = _wrong_part(name, value)
+            if wrong:
+                return f"{where} {wrong}"
     return f"{where} is a {type(node).__name__}; give each node a dict of features or a list of feature names."
+
+
+def _wrong_part(name: str, value: Any, depth: int = 0) -> str:
+    """What is wrong with the value of a feature; empty if nothing is."""
+    if isinstance(value, COLLECTIONS):
+        other = next((part for part in value if not isinstance(part, str)), None)
+        if other is None and all(isinstance(part, str) for part in value):
+            return ""
+        return (
+            f"feature {name!r} has a {type(value).__name__} with {other!r} of type {type(other).__name__} inside; a "
+            f"collection holds strings, and numbers have names of their own: {{{name!r}: {{'part': 1.0}}}}."
+        )
+    if isinstance(value, Mapping):
+        if depth >= DEEPEST:
+            return f"feature {name!r} has dicts within dicts, more than {DEEPEST} deep; flatten them."
+        for inner, part in value.items():
+            if not isinstance(inner, str):
+                return (
+                    f"feature {name!r} has the inner name {inner!r} of type {type(inner).__name__}; names are strings."
+                )
+            wrong = _wrong_part(f"{name}:{inner}", part, depth + 1)
+            if wrong:
+                return wrong
+        return ""
+    if isinstance(value, (str, Real, np.number, np.bool_)) and not isinstance(value, NOT_NUMBERS):
+        return ""
+    return (
+        f"feature {name!r} has a value of type {type(value).__name__}; give a bool, a number, a string, a "
+        f"collection of strings or a dict of these."
+    )

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Iterable, Sequence
-from itertools import chain, repeat
+from itertools import chain
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.exceptions import DataConversionWarning
 
 from maxendnet.data.ragged import Array, IntArray, place, plain_array
+from maxendnet.data.truth import possible_labels
+from maxendnet.data.unknown import UNKNOWN
 
 # Kinds of arrays kept as they are; dates, records and the like become Python objects.
 PLAIN_KINDS = frozenset("biufUS")
 
 
 def distinct_labels(y: Array | Iterable[Hashable]) -> Array:
-    """The distinct labels, sorted.
+    """The distinct labels, sorted; also those that occur in sets only.
 
     Labels are the same when they are equal as dict keys (so ``1``, ``1.0`` and ``True`` are one label). They are sorted
-    as Python sorts them; where it cannot (``None`` beside strings), by type name and ``repr``.
+    as Python sorts them; where it cannot (numbers beside strings), by type name and ``repr``.
 
     Parameters
     ----------
@@ -36,12 +37,12 @@ def distinct_labels(y: Array | Iterable[Hashable]) -> Array:
     --------
     >>> distinct_labels(["N", "V", "N"]).tolist()
     ['N', 'V']
-    >>> distinct_labels([2, None, "a", 2]).tolist()
-    [None, 2, 'a']
+    >>> distinct_labels([2, UNKNOWN, "a", 2]).tolist()
+    [2, 'a']
     """
     if isinstance(y, np.ndarray) and y.dtype.kind in "biuf":
         return np.unique(y)
-    found = list(dict.fromkeys(y.tolist() if isinstance(y, np.ndarray) else y))
+    found = possible_labels(y.tolist() if isinstance(y, np.ndarray) else y)
     try:
         found.sort()
     except TypeError:
@@ -72,34 +73,7 @@ def label_array(labels: Sequence[Any]) -> Array:
     return np.fromiter(labels, dtype=object, count=len(labels))
 
 
-def label_codes(
-    y: Array, classes: Array, offsets: IntArray, flat: bool = False, name: str = "y"
-) -> npt.NDArray[np.int32]:
-    """Position of every label in ``classes``.
-
-    Raises
-    ------
-    ValueError
-        For a label that is not among the classes, with its example and node.
-
-    Examples
-    --------
-    >>> label_codes(np.array(["V", "N"]), np.array(["N", "V"]), np.array([0, 2])).tolist()
-    [1, 0]
-    """
-    code_of = {label: code for code, label in enumerate(classes.tolist())}
-    codes = np.fromiter(map(code_of.get, y.tolist(), repeat(-1)), dtype=np.int32, count=len(y))
-    unknown = np.flatnonzero(codes < 0)
-    if len(unknown):
-        k = int(unknown[0])
-        raise ValueError(
-            f"{place(name, offsets, k, flat)} has the label {y.tolist()[k]!r}, which is not one of the {len(classes)} "
-            f"classes {_shorten(classes.tolist())}; fit with examples of it, or correct the label."
-        )
-    return codes
-
-
-def read_labels(y: Any, offsets: IntArray, flat: bool) -> Array:
+def read_labels(y: Any, offsets: IntArray, flat: bool, name: str = "y") -> Array:
     """Read labels given as one sequence per example (or as one sequence, where every example is one node).
 
     Parameters
@@ -112,7 +86,7 @@ def read_labels(y: Any, offsets: IntArray, flat: bool) -> Array:
     -------
     ndarray of shape (n_nodes,)
         In the dtype of the user's arrays; numbers in lists get a numpy dtype when they are all of one type; all
-        else stays as Python objects.
+        else stays as Python objects. Sets are frozensets; an example that is `UNKNOWN` as a whole has it at every node.
 
     Examples
     --------
@@ -120,22 +94,22 @@ def read_labels(y: Any, offsets: IntArray, flat: bool) -> Array:
     ['N', 'V', 'N']
     """
     if isinstance(y, (str, bytes)):
-        raise ValueError(f"y is the string {y!r}; give a list of labels per example.")
-    labels = _read_flat(y, len(offsets) - 1) if flat else _read_nested(y, offsets)
-    _check_labels(labels, offsets, flat)
+        raise ValueError(f"{name} is the string {y!r}; give a list of labels per example.")
+    labels = _read_flat(y, len(offsets) - 1, name) if flat else _read_nested(y, offsets, name)
+    _check_labels(labels, offsets, flat, name)
     return labels
 
 
-def _as_list(y: Any) -> list[Any]:
+def _as_list(y: Any, name: str) -> list[Any]:
     try:
         return list(y)
     except TypeError:
-        raise ValueError(f"y is a {type(y).__name__}; give a list of labels per example.") from None
+        raise ValueError(f"{name} is a {type(y).__name__}; give a list of labels per example.") from None
 
 
-def _read_flat(y: Any, n_examples: int) -> Array:
+def _read_flat(y: Any, n_examples: int, name: str) -> Array:
     if hasattr(y, "__array__"):
-        y = plain_array(y, "y")
+        y = plain_array(y, name)
         if y.ndim == 2 and y.shape[1] == 1:
             warnings.warn(
                 "A column-vector y was passed when a 1d array was expected; reshape it with y.ravel().",
@@ -144,35 +118,45 @@ def _read_flat(y: Any, n_examples: int) -> Array:
             )
             y = y.ravel()
         if y.ndim != 1:
-            raise ValueError(f"y should be a 1d array with a label per row of X, got an array of shape {y.shape}.")
-        labels = y if y.dtype.kind in PLAIN_KINDS else label_array(_objects(y, "y"))
+            raise ValueError(f"{name} should be a 1d array with a label per row of X, got an array of shape {y.shape}.")
+        labels = y if y.dtype.kind in PLAIN_KINDS else label_array(_objects(y, name))
     else:
-        labels = label_array(_as_list(y))
+        labels = label_array(_with_frozen_sets(_as_list(y, name)))
     if len(labels) != n_examples:
-        raise ValueError(f"X has {n_examples} rows but y has {len(labels)} labels; give one label per row.")
+        raise ValueError(f"X has {n_examples} rows but {name} has {len(labels)} labels; give one label per row.")
     return labels
 
 
-def _read_nested(y: Any, offsets: IntArray) -> Array:
-    rows = _as_list(y)
+def _read_nested(y: Any, offsets: IntArray, name: str) -> Array:
+    rows = _as_list(y, name)
     n_examples = len(offsets) - 1
     if len(rows) != n_examples:
         raise ValueError(
-            f"X has {n_examples} examples but y has {len(rows)}; give a list of labels per example, in the same order."
+            f"X has {n_examples} examples but {name} has {len(rows)}; give a list of labels per example, in the same "
+            "order."
         )
     for i, row in enumerate(rows):
-        if isinstance(row, (str, bytes)):
-            raise ValueError(f"y[{i}] is the string {row!r}; give a list of labels per example, one for each node.")
-        if hasattr(row, "__array__"):
-            rows[i] = row = plain_array(row, f"y[{i}]")
+        if row is UNKNOWN:
+            rows[i] = [UNKNOWN] * int(offsets[i + 1] - offsets[i])
+        elif isinstance(row, (set, frozenset)):
+            raise ValueError(
+                f"{name}[{i}] is the set {row!r}, and a set has no order; give a list with a label, a set of labels or "
+                "UNKNOWN for each node."
+            )
+        elif isinstance(row, (str, bytes)):
+            raise ValueError(
+                f"{name}[{i}] is the string {row!r}; give a list of labels per example, one for each node."
+            )
+        elif hasattr(row, "__array__"):
+            rows[i] = row = plain_array(row, f"{name}[{i}]")
             if row.ndim != 1:
                 raise ValueError(
-                    f"y[{i}] has shape {row.shape}; give a list of labels per example: 1-D, one label per node."
+                    f"{name}[{i}] has shape {row.shape}; give a list of labels per example: 1-D, one label per node."
                 )
         elif not isinstance(row, (list, tuple)):
             if not isinstance(row, Iterable):
                 raise ValueError(
-                    f"y[{i}] is {row!r}, a single label; give a list of labels per example, one for each node."
+                    f"{name}[{i}] is {row!r}, a single label; give a list of labels per example, one for each node."
                 )
             rows[i] = list(row)
     lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
@@ -180,14 +164,22 @@ def _read_nested(y: Any, offsets: IntArray) -> Array:
     if len(wrong):
         i = int(wrong[0])
         raise ValueError(
-            f"y[{i}] has {lengths[i]} labels but X[{i}] has {offsets[i + 1] - offsets[i]} nodes; "
+            f"{name}[{i}] has {lengths[i]} labels but X[{i}] has {offsets[i + 1] - offsets[i]} nodes; "
             f"give one label per node."
         )
     kinds = {row.dtype.kind if isinstance(row, np.ndarray) else "O" for row in rows if len(row)}
     if len(kinds) == 1 and kinds <= PLAIN_KINDS:
         return np.concatenate([row for row in rows if len(row)])
-    lists = (_objects(row, f"y[{i}]") if isinstance(row, np.ndarray) else row for i, row in enumerate(rows))
-    return label_array(list(chain.from_iterable(lists)))
+    lists = (_objects(row, f"{name}[{i}]") if isinstance(row, np.ndarray) else row for i, row in enumerate(rows))
+    return label_array(_with_frozen_sets(list(chain.from_iterable(lists))))
+
+
+def _with_frozen_sets(labels: list[Any]) -> list[Any]:
+    """The labels, with sets made hashable; a set of one label is this label."""
+    if not any(issubclass(kind, (set, frozenset)) for kind in set(map(type, labels))):
+        return labels
+    whole = lambda found: next(iter(found)) if len(found) == 1 else frozenset(found)  # noqa: E731
+    return [whole(label) if isinstance(label, (set, frozenset)) else label for label in labels]
 
 
 def _objects(row: Array, name: str) -> list[Any]:
@@ -195,7 +187,7 @@ def _objects(row: Array, name: str) -> list[Any]:
     if row.dtype.kind in "mM":
         missing = np.flatnonzero(np.isnat(row))
         if len(missing):
-            raise ValueError(f"Input y contains NaT: {name}[{missing[0]}]; drop the node or give it a label.")
+            raise ValueError(f"Input {name} contains NaT: {name}[{missing[0]}]; drop the node or give it a label.")
         if any(isinstance(label, int) for label in row[:1].tolist()):
             raise ValueError(
                 f"{name} has dtype {row.dtype}, which Python has no type for; give strings, or days or microseconds: "
@@ -204,7 +196,7 @@ def _objects(row: Array, name: str) -> list[Any]:
     return row.tolist()
 
 
-def _check_labels(labels: Array, offsets: IntArray, flat: bool) -> None:
+def _check_labels(labels: Array, offsets: IntArray, flat: bool, name: str) -> None:
     """Labels must be hashable, equal to themselves and, as floats, whole numbers: they are classes, not targets."""
     kind = labels.dtype.kind
     if kind == "f":
@@ -212,13 +204,13 @@ def _check_labels(labels: Array, offsets: IntArray, flat: bool) -> None:
         if len(bad):
             value = "NaN" if np.isnan(labels[bad[0]]) else "infinity"
             raise ValueError(
-                f"Input y contains {value}: the label of {place('y', offsets, int(bad[0]), flat)}; "
+                f"Input {name} contains {value}: the label of {place(name, offsets, int(bad[0]), flat)}; "
                 f"drop the node or give it a label."
             )
         bad = np.flatnonzero(labels != np.floor(labels))
         if len(bad):
             raise ValueError(
-                f"Unknown label type: continuous. {place('y', offsets, int(bad[0]), flat)} has the label "
+                f"Unknown label type: continuous. {place(name, offsets, int(bad[0]), flat)} has the label "
                 f"{labels[bad[0]]}; labels are classes, so give strings or whole numbers."
             )
     if kind != "O":
@@ -231,17 +223,38 @@ def _check_labels(labels: Array, offsets: IntArray, flat: bool) -> None:
                 hash(label)
             except TypeError:
                 raise ValueError(
-                    f"{place('y', offsets, k, flat)} has the label {label!r} of type {type(label).__name__}, which is "
+                    f"{place(name, offsets, k, flat)} has the label {label!r} of type {type(label).__name__}, which is "
                     f"not hashable; give a string, a number or a tuple"
                     + (". For sequences give X as a list of examples, not as one table." if flat else ".")
                 ) from None
         raise
     for label in distinct:
-        if _is_missing(label):
+        problem = _problem(label)
+        if problem:
             k = next(k for k, other in enumerate(labels.tolist()) if other is label)
-            raise ValueError(
-                f"Input y contains NaN: the label of {place('y', offsets, k, flat)}; drop the node or give it a label."
-            )
+            where = place(name, offsets, k, flat)
+            raise ValueError(problem.format(where=where, name=name))
+
+
+def _problem(label: Any) -> str:
+    """What is wrong with a label or a set of labels; empty if nothing is."""
+    if isinstance(label, frozenset):
+        if not label:
+            return "{where} has an empty set of labels; give the labels one of which is true, or UNKNOWN."
+        if any(isinstance(member, (frozenset, type(UNKNOWN))) for member in label):
+            return "{where} has a set within a set; give a set of labels, or UNKNOWN."
+        return next(filter(None, map(_problem, label)), "")
+    if label is None:
+        return (
+            "{where} has the label None, which is not a label; if the label is not known give maxendnet.UNKNOWN, "
+            "otherwise a string."
+        )
+    if _is_missing(label):
+        return (
+            "Input {name} contains NaN: the label of {where}; drop the node, give it a label, or give "
+            "maxendnet.UNKNOWN if the label is not known."
+        )
+    return ""
 
 
 def _is_missing(label: Any) -> bool:
@@ -250,9 +263,3 @@ def _is_missing(label: Any) -> bool:
         return bool(label != label)
     except (TypeError, ValueError):  # NA has no answer
         return True
-
-
-def _shorten(labels: list[Any]) -> str:
-    """At most ten labels, for a message."""
-    shown = ", ".join(map(repr, labels[:10]))
-    return f"[{shown}, ...]" if len(labels) > 10 else f"[{shown}]"

@@ -116,3 +116,9 @@ def plain_array(value: Any, name: str) -> Array:
         for k, row in enumerate(value):
             refuse_masked(row, f"{name}[{k}]")
     return np.asarray(value)
+
+
+def shorten(labels: list[Any]) -> str:
+    """At most ten labels, for a message."""
+    shown = ", ".join(map(repr, labels[:10]))
+    return f"[{shown}, ...]" if len(labels) > 10 else f"[{shown}]"

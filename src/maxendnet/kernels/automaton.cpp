@@ -174,7 +174,7 @@ void automaton_log(const BatchView& b, const AutomatonView& m, const double* wei
         [&](int64_t state, double p) INLINED { counts[m.ends() + state] += u * p; },
         [&](int64_t t, const double* p) INLINED {
           const int64_t node = s.paths.begin + t;
-          for (int a = 0; reported && a < m.n_labels; a++) expected += p[a] * reported[int64_t(b.y[node]) * m.lanes + a];
+          for (int a = 0; reported && a < m.n_labels; a++) expected += p[a] * reported[int64_t(b.row[node]) * m.lanes + a];
           for (int a = 0; a < m.lanes; a++) residual[a] = u * p[a];
           residual[b.y[node]] -= u;
           node_expectation(b, layout, node, residual.data(), gradient);

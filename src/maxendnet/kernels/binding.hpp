@@ -81,6 +81,7 @@ inline BatchView view(nb::handle batch, const Shape& shape) {
   b.indices = field<int32_t>(batch, "indices");
   b.data = field<double>(batch, "data");
   b.y = field<int32_t>(batch, "y");
+  b.row = field<int32_t>(batch, "row");
   b.offsets = field<int64_t>(batch, "offsets");
   b.order = field<int32_t>(batch, "order");
   b.parent = field<int32_t>(batch, "parent");

@@ -246,7 +246,7 @@ INLINE double updates(Blocks& s, const Prior& prior, double C, R* weights, doubl
         gaps[i] = std::max(0.0, C * b.sample_weight[i] * best - here);
         if (worst == active.size() || best <= active[worst]) break;
         double price = 0;
-        for (int64_t t = 0; t < n; t++) price += cost64[int64_t(b.y[begin + t]) * stride + labels[t]];
+        for (int64_t t = 0; t < n; t++) price += cost64[int64_t(b.row[begin + t]) * stride + labels[t]];
         target = block.find_or_add(labels.data(), price);
       } else {
         target = size_t(std::max_element(active.begin(), active.end()) - active.begin());

@@ -25,6 +25,7 @@ struct BatchView {
   const int32_t* indices;
   const double* data;
   const int32_t* y;
+  const int32_t* row;  // of a node in tables of costs, which have a row for every kind of truth
   const int64_t* offsets;
   const int32_t* order;   // parents before children
   const int32_t* parent;  // -1 for a root

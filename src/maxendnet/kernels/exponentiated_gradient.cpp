@@ -39,7 +39,7 @@ void find_gradient(const BatchView& b, const double* weights, const double* cost
   c.gradient.resize(size_t(end - begin) * b.lanes);
   score_nodes(b, w, begin, end, c.gradient.data());
   for (int64_t t = begin; t < end; t++)
-    add_row(c.gradient.data() + (t - begin) * b.lanes, cost + int64_t(b.y[t]) * b.lanes, b.lanes);
+    add_row(c.gradient.data() + (t - begin) * b.lanes, cost + int64_t(b.row[t]) * b.lanes, b.lanes);
 }
 
 // Marginals of the potentials in c.node and c.matrix. Scores too far apart for scaled probabilities take logarithms.
@@ -86,7 +86,7 @@ void find_direction(const BatchView& b, const double* cost, int64_t i, double sc
   c.gain = 0;
   for (int64_t t = begin; t < end; t++) {
     const double *was = old_node + (t - begin) * b.lanes, *is = c.node_marginals.data() + (t - begin) * b.lanes;
-    const double* price = cost + int64_t(b.y[t]) * b.lanes;
+    const double* price = cost + int64_t(b.row[t]) * b.lanes;
     for (int a = 0; a < b.lanes; a++) {
       change[a] = scale * (was[a] - is[a]);
       c.gain -= price[a] * change[a];

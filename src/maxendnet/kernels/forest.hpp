@@ -123,7 +123,7 @@ INLINE void prepare(const BatchView& b, const Weights<R>& w, const R* cost, int6
   R* scores = work.scores.data();
   score_nodes(b, w, begin, end, scores);
   for (int64_t t = begin; cost && t < end; t++)
-    add_row(scores + (t - begin) * b.lanes, cost + int64_t(b.y[t]) * b.lanes, b.lanes);
+    add_row(scores + (t - begin) * b.lanes, cost + int64_t(b.row[t]) * b.lanes, b.lanes);
   forbid(b, begin, end, scores);
   if (b.n_edge_features) build_matrices(b, w.matrix, begin, end, work.matrices.data());
 }

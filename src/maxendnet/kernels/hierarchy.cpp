@@ -152,7 +152,7 @@ void hierarchy_log(const BatchView& b, const HierarchyView& m, const double* cos
       const double* marginal = row_of(e.results, e, k);
       for (int j = 0; j < e.n_labels[k]; j++) {
         const int label = labels_of(e, k)[j];
-        if (reported) expected += marginal[j] * reported[int64_t(b.y[t]) * b.n_labels + label];
+        if (reported) expected += marginal[j] * reported[int64_t(b.row[t]) * b.n_labels + label];
         const double residual = marginal[j] - (label == b.y[t] ? 1 : 0);
         if (std::fabs(residual) > negligible)
           node_features(b, m.layout, t, label, [&](int64_t k, double x) INLINED { gradient[k] += u * residual * x; });

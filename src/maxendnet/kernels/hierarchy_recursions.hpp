@@ -95,7 +95,7 @@ INLINE void prepare(const BatchView& b, const HierarchyView& m, const double* co
     const int n = e.n_labels[k];
     const int32_t* label = labels_of(e, k);
     double* score = row_of(e.scores, e, k);
-    for (int j = 0; j < n; j++) score[j] = cost ? cost[int64_t(b.y[t]) * b.n_labels + label[j]] : 0;
+    for (int j = 0; j < n; j++) score[j] = cost ? cost[int64_t(b.row[t]) * b.n_labels + label[j]] : 0;
     for (int64_t x = b.indptr[t]; x < b.indptr[t + 1]; x++) {
       const int64_t feature = b.indices[x];
       for (int j = 0; j < n; j++) {

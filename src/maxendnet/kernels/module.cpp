@@ -207,6 +207,20 @@ void bind_kernels(nb::module_& m) {
              return nb::make_tuple(to_numpy(std::move(examples)), to_numpy(std::move(alpha)),
                                    to_numpy(std::move(cost)), to_numpy(std::move(labels)));
            })
+      .def("set_truth",
+           [](ActiveSets& self, In<int64_t> offsets, In<int32_t> y) {
+             // the same dual weights, where other labellings are taken for the true ones: these go to place 0
+             for (size_t i = 0; i < self.blocks.size(); i++) {
+               Block& block = self.blocks[i];
+               const std::vector<uint16_t> truth(y.data() + offsets.data()[i], y.data() + offsets.data()[i + 1]);
+               const size_t j = block.find_or_add(truth.data(), 0);
+               if (j == 0) continue;
+               std::swap_ranges(block.labels.begin(), block.labels.begin() + block.n, block.labels.begin() + j * block.n);
+               std::swap(block.alpha[0], block.alpha[j]);
+               std::swap(block.cost[0], block.cost[j]);
+               block.drop_if_empty(j);
+             }
+           })
       .def("total_cost", &ActiveSets::total_cost)
       .def("scale", &ActiveSets::scale, "factor"_a, "share"_a)
       .def_prop_ro("n_active", &ActiveSets::n_active)

@@ -151,7 +151,7 @@ void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* gro
         V<R> sum = {};
         double total = 0;
         for (int64_t t = begin; t < end; t++) {
-          const R *marginal = found + (t - begin) * lanes, *row = reported + int64_t(b.y[t]) * lanes;
+          const R *marginal = found + (t - begin) * lanes, *row = reported + int64_t(b.row[t]) * lanes;
           for (int a = 0; a < lanes; a += width<R>) sum += load(marginal + a) * load(row + a);
           if ((t - begin) % 64 == 63) total += double(lane_sum(sum)), sum = V<R>{};  // float32 forgets in a long sum
         }

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet.backends.partial import EMPTY, Partial
-from maxendnet.structures.base import Table, excess
+from maxendnet.structures.base import Ask, Table, excess, row_of
 
 FloatArray = NDArray[np.float64]
 
@@ -38,6 +38,11 @@ class Loss(Protocol):
     @property
     def curvature(self) -> float:
         """Of a smooth loss: its Hessian, in units of that of the log-partition."""
+        ...
+
+    @property
+    def convex(self) -> bool:
+        """Whether the loss is convex where some labels are not known."""
         ...
 
     def cost_matrix(self, n_labels: int) -> FloatArray:
@@ -67,7 +72,7 @@ def loss_oracle(shard: Any, w: FloatArray, question: LossQuestion) -> Partial:
 
 
 class TableQuestion(NamedTuple):
-    """Tables by true label: ``added`` to the scores, and ``counted`` in expectation."""
+    """Tables with a row for every kind of truth: ``added`` to the scores, and ``counted`` in expectation."""
 
     added: FloatArray
     counted: FloatArray
@@ -78,9 +83,16 @@ def table_oracle(shard: Any, w: FloatArray, question: TableQuestion) -> Partial:
 
     What ``added`` has for the true labels is part of the score of the truth.
     """
-    added, counted = (Table(rows, shard.y) for rows in question)
-    found = excess(shard, "logsum", w, added, counted=counted, packed=True)
+    row = row_of(shard)
+    added, counted = (Table(rows, row) for rows in question)
+    found = excess(shard, "logsum", w, added, Ask(counted, packed=True))
     return total(shard, found.values, found.slope, found.counted)
+
+
+def inside_oracle(shard: Any, w: FloatArray, gradient: bool) -> Partial:
+    """``logsum over labellings that agree with the truth - score(the labelling taken for it)``, and its gradient."""
+    found = excess(shard.within_truth, "logsum", w, ask=Ask(gradient=gradient, packed=True))
+    return total(shard, found.values, found.slope)
 
 
 def total(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from maxendnet.backends.partial import Partial
 from maxendnet.losses.base import FloatArray, LossQuestion, total
+from maxendnet.losses.costs import class_weights, cost_rows, named_costs
 from maxendnet.losses.slack import SLACKS, Slack, SlackPrice
 from maxendnet.piece import Piece
-from maxendnet.structures.base import Table, excess
+from maxendnet.priors.base import is_number
+from maxendnet.structures.base import Ask, Table, excess, kinds_of, row_of
 
 
 @dataclass(eq=False, repr=False)
@@ -23,13 +25,25 @@ class Hinge(Piece):
 
     Parameters
     ----------
-    cost : ndarray of shape (n_labels, n_labels) or None, default=None
+    cost : ndarray of shape (n_labels, n_labels), dict or None, default=None
         ``cost[true, predicted]`` of one node, in the order of the sorted labels; zero on the diagonal, not negative.
-        Costs add up over nodes. None is Hamming: every wrong node costs 1.
+        A dict has pairs of labels ``(true, predicted)`` and their costs; pairs that it does not have cost 1. Costs add
+        up over nodes. None is Hamming: every wrong node costs 1.
     slack : {"linear", "squared", "kl"}, default="linear"
         ``U(h)`` is ``C h``, ``C/2 h^2``, or the KL slack of maximum entropy discrimination: the slack has an
         exponential prior with rate C, and a mean slack of h costs the least divergence from it,
         ``C h - 1 - log(C h)`` if ``h > 1/C`` and else 0.
+
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the costs by true label; labels that a dict does not have keep 1. "balanced" is
+        ``n_nodes / (n_labels * count)``, as in scikit-learn, of the nodes whose label is known.
+    completion : {"best", "average"}, default="best"
+        Where labels are not known: which of the labellings that agree with what is known stands for the truth. "best"
+        is the one of the highest score. "average" is a soft maximum,
+        ``temperature * (log sum over Y_i of exp(score / temperature) - log |Y_i|)``, as in the partially observed
+        maximum entropy discrimination Markov network; it needs a linear slack.
+    temperature : float, default=1.0
+        For "average"; as it falls to 0 the average becomes the best. In the terms of the paper it is 1/C.
 
     Examples
     --------
@@ -42,11 +56,22 @@ class Hinge(Piece):
 
     cost: Any = None
     slack: str = "linear"
+    completion: str = "best"
+    temperature: float = 1.0
+    class_weight: Any = None
     smooth = False
+    convex = True
+    """Above the score of the labelling that is taken for the true one; `ConcaveConvex` takes one after the other."""
 
     def check(self) -> None:
         if not (isinstance(self.slack, str) and self.slack in SLACKS):
             raise ValueError(f"slack must be one of {', '.join(map(repr, SLACKS))}, got {self.slack!r}.")
+        if not (isinstance(self.completion, str) and self.completion in ("best", "average")):
+            raise ValueError(f"completion must be 'best' or 'average', got {self.completion!r}.")
+        if self.completion == "average" and not self.linear_slack:
+            raise ValueError(f"completion='average' needs slack='linear', got slack={self.slack!r}.")
+        if not (is_number(self.temperature) and 0 < self.temperature < np.inf):
+            raise ValueError(f"temperature must be a positive finite number, got {self.temperature!r}.")
 
     @property
     def linear_slack(self) -> bool:
@@ -70,6 +95,21 @@ class Hinge(Piece):
     def slack_function(self) -> Slack:
         """``U``, its derivative and its conjugate."""
         return SLACKS[self.slack]
+
+    def for_labels(self, classes: Any, y: Any) -> Hinge:
+        """The same loss with costs as a matrix, where they were given by names of labels.
+
+        Parameters
+        ----------
+        classes : ndarray of shape (n_labels,)
+        y : ndarray of shape (n_nodes,)
+            The labels, which "balanced" counts.
+        """
+        if self.class_weight is None and not isinstance(self.cost, dict):
+            return self
+        cost = named_costs(self.cost, classes) if isinstance(self.cost, dict) else self.cost
+        matrix = replace(self, cost=cost, class_weight=None).cost_matrix(len(classes))
+        return replace(self, cost=matrix * class_weights(self.class_weight, classes, y)[:, None], class_weight=None)
 
     def cost_matrix(self, n_labels: int) -> FloatArray:
         """The label costs; Hamming unless others were given."""
@@ -96,13 +136,35 @@ class Hinge(Piece):
             )
         return cost
 
+    def completion_objective(self, problem: Any, w: FloatArray) -> tuple[float, Any]:
+        """The objective at w where labels are not known, and the convex problem whose truth is their completion.
+
+        Parameters
+        ----------
+        problem : Problem
+            With labels that were completed by w.
+        w : ndarray of shape (n_weights,)
+        """
+        value = problem.primal(w)
+        if self.completion == "best":
+            return value, problem
+        T = self.temperature
+        inside, everything = problem.inside(w / T), problem.inside(0.0 * w, gradient=False).loss
+        return value - problem.C * T * (inside.loss - everything), problem.ask(tilt=inside.gradient)
+
+    def cost_table(self, structure: Any) -> Table:
+        """The costs of labels at the nodes of a bound structure."""
+        return Table(cost_rows(self.cost_matrix(structure.n_labels), kinds_of(structure)), row_of(structure))
+
     def evaluate(self, structure: Any, w: FloatArray, question: LossQuestion) -> Partial:
         """``U(hinge) / C`` of every example and, if asked, a subgradient of their weighted sum."""
         C = question.C
         found = excess(
-            structure, "maximum", w, Table(self.cost_matrix(structure.n_labels), structure.y),
-            price=None if self.linear_slack else SlackPrice(self.slack, C),
-            gradient=question.gradient, single=question.single, packed=True,
+            structure, "maximum", w, self.cost_table(structure),
+            Ask(
+                price=None if self.linear_slack else SlackPrice(self.slack, C),
+                gradient=question.gradient, single=question.single, packed=True,
+            ),
         )  # fmt: skip
         values = found.values if self.linear_slack else self.slack_function.value(found.values, C) / C
         return total(structure, values, found.slope, keep_values=question.values)

@@ -10,12 +10,15 @@ import numpy as np
 from maxendnet.backends.partial import Partial
 from maxendnet.losses.base import FloatArray, LossQuestion, total
 from maxendnet.piece import Piece
-from maxendnet.structures.base import excess
+from maxendnet.structures.base import Ask, excess, kinds_of
 
 
 @dataclass(eq=False, repr=False)
 class Log(Piece):
     """``log_i(w) = -log p(y_i | x_i; w)``, with ``p(y | x; w)`` proportional to ``exp(w . f(x, y))``.
+
+    Where labels are not known, p is the probability of all labellings that agree with what is known: the marginal
+    likelihood. It is not convex.
 
     Examples
     --------
@@ -25,6 +28,7 @@ class Log(Piece):
 
     smooth = True
 
+    convex = False
     depends_on_C = False
     curvature = 1.0
     """The Hessian of the sum of losses, in units of that of the log-partition."""
@@ -39,5 +43,9 @@ class Log(Piece):
 
     def evaluate(self, structure: Any, w: FloatArray, question: LossQuestion) -> Partial:
         """Log loss of every example and, if asked, the gradient of their weighted sum."""
-        found = excess(structure, "logsum", w, gradient=question.gradient, single=question.single, packed=True)
-        return total(structure, found.values, found.slope, keep_values=question.values)
+        ask = Ask(gradient=question.gradient, single=question.single, packed=True)
+        values, slope, _ = excess(structure, "logsum", w, ask=ask)
+        if not kinds_of(structure).all_known:  # both are above the score of the same labelling, which cancels
+            inside = excess(structure.within_truth, "logsum", w, ask=ask)
+            values, slope = np.maximum(values - inside.values, 0.0), slope - inside.slope
+        return total(structure, values, slope, keep_values=question.values)

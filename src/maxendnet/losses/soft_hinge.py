@@ -8,7 +8,7 @@ from typing import Any
 from maxendnet.backends.partial import Partial
 from maxendnet.losses.base import FloatArray, LossQuestion, total
 from maxendnet.losses.hinge import Hinge
-from maxendnet.structures.base import Table, excess
+from maxendnet.structures.base import Ask, excess
 
 
 @dataclass(eq=False, repr=False)
@@ -31,7 +31,6 @@ class SoftHinge(Hinge):
     True
     """
 
-    temperature: float = 1.0
     exact: bool = False
     smooth = True
 
@@ -47,8 +46,8 @@ class SoftHinge(Hinge):
     def evaluate(self, structure: Any, w: FloatArray, question: LossQuestion) -> Partial:
         """Loss of every example and, if asked, the gradient of their weighted sum; its cost is the expected one."""
         T, single = self.temperature, question.single and not self.exact
-        cost = Table(self.cost_matrix(structure.n_labels) / T, structure.y)
-        found = excess(
-            structure, "logsum", w / T, cost, counted=cost, gradient=question.gradient, single=single, packed=True
-        )
+        cost = self.cost_table(structure)
+        cost = cost._replace(rows=cost.rows / T)
+        ask = Ask(counted=cost, gradient=question.gradient, single=single, packed=True)
+        found = excess(structure, "logsum", w / T, cost, ask)
         return total(structure, T * found.values, found.slope, T * found.counted, question.values)

@@ -171,6 +171,8 @@ def _describe(estimator: Any) -> Content:
             "converged": bool(model.report.converged),
             "which": str(model.report.which),
             "n_passes": int(model.report.n_passes),
+            "round_gap": plain(float(model.report.round_gap), "round_gap_"),
+            "n_rounds": int(model.report.n_rounds),
         },
         # counts are whole numbers far below 2^53, so float64 holds them
         "trace": plain(np.array(model.report.trace, dtype=np.float64).reshape(-1, len(TraceRow._fields)), "trace"),
@@ -339,7 +341,7 @@ def _layout(described: Any, value: FromPlain) -> Layout:
         n_edge_features=size("n_edge_features"), n_label_features=size(IN_FILE["n_label_features"]),
         siblings=checks.truth(part("siblings"), "siblings"),
         rest=-1 if rest == -1 else checks.count(rest, "rest"), seen=seen, type_allowed=types,
-        n_ngrams=checks.count(part("n_ngrams"), "n_ngrams") if "n_ngrams" in described else 0, ngrams=ngrams,
+        n_ngrams=size("n_ngrams"), ngrams=ngrams,
     )  # fmt: skip
     if types is not None and not (
         isinstance(types, np.ndarray) and types.dtype == bool and types.ndim == 2 and types.shape[1] == layout.n_labels
@@ -349,8 +351,8 @@ def _layout(described: Any, value: FromPlain) -> Layout:
 
 
 def _ragged(described: dict[str, Any], name: str, value: FromPlain) -> Any:
-    """A ragged part of a layout; files from before it existed have none."""
-    rows = described.get(name) if name != "seen" else entry(described, name, "the layout")
+    """A ragged part of a layout, or None."""
+    rows = entry(described, name, "the layout")
     kind: Any = RAGGED[name]
     return None if rows is None else kind(*(value(entry(rows, key, f"{name} of the layout")) for key in kind._fields))
 
@@ -366,10 +368,13 @@ def _report(plain: Any, trace: Any, value: FromPlain) -> FitReport:
         TraceRow(int(p), seconds, int(n), primal, dual, gap, int(nonzero))
         for p, seconds, n, primal, dual, gap, nonzero in rows.tolist()
     ]
+    # files that were written before there were rounds have one
+    round_gap, n_rounds = (part(key) if key in plain else old for key, old in (("round_gap", gap), ("n_rounds", 1)))
     return FitReport(
         checks.number(part("objective"), "objective"), checks.number(part("dual"), "dual", nan=True), gap,
         checks.truth(part("converged"), "converged"), checks.text(part("which"), "which"),
-        checks.count(part("n_passes"), "n_passes"), found,
+        checks.count(part("n_passes"), "n_passes"), found, checks.number(round_gap, "round_gap", nan=True),
+        checks.count(n_rounds, "n_rounds"),
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -9,6 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet.data.examples import Examples, as_examples
+from maxendnet.data.feature_dicts import FeatureNames
+from maxendnet.data.labels import read_labels
+from maxendnet.data.truth import encode_truth
 
 FloatArray = NDArray[np.float64]
 
@@ -44,6 +48,8 @@ class FitReport(NamedTuple):
     which: str
     n_passes: int
     trace: list[Any]
+    round_gap: float = np.nan
+    n_rounds: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +64,7 @@ class FittedModel:
         Of the weights.
     classes : ndarray of shape (n_labels,)
     weights : ndarray of shape (n_weights,)
+        Kept as a view that cannot be written to.
     posterior : Posterior, VariationalPosterior or PointEstimate
     n_features_in : int
     feature_names : tuple of str or None
@@ -83,6 +90,19 @@ class FittedModel:
     report: FitReport
     estimator: str = "the model"
 
+    def __post_init__(self) -> None:
+        # What predictions need of weights and names is computed once and kept: neither may change under it. The view
+        # leaves the array itself as it is, which a solver may still work with.
+        weights = np.asarray(self.weights).view()
+        weights.flags.writeable = False
+        object.__setattr__(self, "weights", weights)
+        if self.feature_names is not None and not isinstance(self.feature_names, FeatureNames):
+            object.__setattr__(self, "feature_names", FeatureNames(self.feature_names))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__post_init__()  # a copy of an array can be written to, whatever its original
+
     def read(self, X: Any, y: Any = None, sample_weight: Any = None, needs_y: bool = False) -> Examples:
         """Examples with the features that the model knows."""
         return as_examples(
@@ -90,12 +110,23 @@ class FittedModel:
             estimator=self.estimator, needs_y=needs_y,
         )  # fmt: skip
 
-    def bind(self, examples: Examples, **options: Any) -> Any:
+    def bind(self, examples: Examples, given: Any = None, rules: Any = None) -> Any:
         """The structure with examples to predict; their labels, if any, are left out: they may be unknown ones.
 
-        ``options`` go to the structure, such as ``rules`` for a chain.
+        With ``given``, labels as in y, it is limited to labellings that agree with them; with ``rules``, for a chain,
+        to those that keep these rules too.
         """
-        return self.structure.bind(replace(examples, y=None), self.classes, self.layout, **options)
+        options = {} if rules is None else {"rules": rules}
+        if rules is not None and "rules" not in inspect.signature(self.structure.bind).parameters:
+            raise ValueError(f"rules are for chains, and the structure of the model is {self.structure!r}.")
+        if given is None:
+            return self.structure.bind(replace(examples, y=None), self.classes, self.layout, **options)
+        y = read_labels(given, examples.offsets, examples.flat, "given")
+        encode_truth(y, self.classes, examples.offsets, examples.flat, name="given")
+        bound = self.structure.bind(replace(examples, y=y), self.classes, self.layout, **options)
+        if not hasattr(bound, "within_truth"):
+            raise ValueError(f"{bound.described} takes no given labels; see docs/extend/structure.md.")
+        return bound.within_truth
 
     def named_weights(self) -> dict[str, Any]:
         """The weights by name, as the structure calls them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, cast, overload, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +67,70 @@ class ExactPrior(Prior, Protocol):
     def sign(self, eta: FloatArray) -> FloatArray: ...
 
 
+class SmoothPrior(Prior, Protocol):
+    """A penalty with a derivative."""
+
+    def gradient(self, mu: FloatArray) -> FloatArray: ...
+
+
+class ConjugatePrior(Prior, Protocol):
+    """A convex penalty that belongs to no density: its conjugate gives dual values."""
+
+    def conjugate(self, eta: FloatArray) -> float: ...
+
+    def conjugate_slope(self, eta: FloatArray) -> FloatArray:
+        """A subgradient."""
+        ...
+
+
+class KernelPrior(ExactPrior, Protocol):
+    """A prior that the compiled solvers know."""
+
+    def kernel_args(self) -> tuple[str, tuple[Any, ...]]:
+        """Its name there, and its parameters."""
+        ...
+
+
+class QuadraticPrior(ExactPrior, Protocol):
+    """A prior whose cumulant is quadratic, so that the dual is a quadratic programme."""
+
+    def gram(self, rows: Any, others: Any) -> FloatArray:
+        """Inner products of directions."""
+        ...
+
+
+class L1Prior(Prior, Protocol):
+    """The penalty ``rho |w|_1``."""
+
+    rho: float
+
+
+class L1BallPrior(Prior, Protocol):
+    """No price up to ``|w|_1 = radius``, and none beyond it is allowed."""
+
+    radius: float
+
+
+class ScaleMixturePrior(Prior, Protocol):
+    """Gaussians of random variance, for `Variational`."""
+
+    def first_variance(self, n_weights: int) -> FloatArray: ...
+
+    def next_variance(self, mu: FloatArray, variance: FloatArray) -> FloatArray: ...
+
+
+class BoundedPrior(Prior, Protocol):
+    """A prior with a bound on the divergence of a Gaussian from it."""
+
+    def bound(self, mu: FloatArray, variance: FloatArray) -> float: ...
+
+
+class FenchelGapPrior(Prior, Protocol):
+    """A prior that computes ``penalty(mu) + phi(eta) - mu . eta`` without a difference of large numbers."""
+
+    def fenchel_gap(self, mu: FloatArray, eta: FloatArray) -> float: ...
+
+
 CAPABILITIES = {
     "exact": "cumulant",  # a cumulant: dual values, and an exact posterior
     "conjugate": "conjugate",  # dual values without a posterior
@@ -78,6 +142,7 @@ CAPABILITIES = {
     "scale_mixture": "next_variance",  # Gaussians of random variance, for `Variational`
     "variational_bound": "bound",  # a bound on the divergence of a variational posterior
     "gram": "gram",  # inner products of directions, for quadratic programmes
+    "fenchel_gap": "fenchel_gap",  # small gaps without rounding
 }
 """What a prior may offer, and the method or parameter by which it does."""
 
@@ -92,6 +157,46 @@ def offers(prior: object, *capabilities: str) -> bool:
     (True, False, True)
     """
     return any(hasattr(prior, CAPABILITIES[capability]) for capability in capabilities)
+
+
+@overload
+def capable(prior: Prior, capability: Literal["exact", "spread"]) -> ExactPrior: ...
+@overload
+def capable(prior: Prior, capability: Literal["conjugate"]) -> ConjugatePrior: ...
+@overload
+def capable(prior: Prior, capability: Literal["smooth"]) -> SmoothPrior: ...
+@overload
+def capable(prior: Prior, capability: Literal["kernel"]) -> KernelPrior: ...
+@overload
+def capable(prior: Prior, capability: Literal["l1"]) -> L1Prior: ...
+@overload
+def capable(prior: Prior, capability: Literal["l1_ball"]) -> L1BallPrior: ...
+@overload
+def capable(prior: Prior, capability: Literal["scale_mixture"]) -> ScaleMixturePrior: ...
+@overload
+def capable(prior: Prior, capability: Literal["variational_bound"]) -> BoundedPrior: ...
+@overload
+def capable(prior: Prior, capability: Literal["gram"]) -> QuadraticPrior: ...
+@overload
+def capable(prior: Prior, capability: Literal["fenchel_gap"]) -> FenchelGapPrior: ...
+def capable(prior: Prior, capability: str) -> Any:
+    """The prior itself, for a caller who relies on a capability: with its type, and an error if it is not offered.
+
+    Examples
+    --------
+    >>> from maxendnet.priors import L1
+    >>> capable(L1(rho=2.0), "l1").rho
+    2.0
+    >>> capable(L1(), "exact")
+    Traceback (most recent call last):
+        ...
+    TypeError: L1 has no cumulant, so it does not offer 'exact'.
+    """
+    if not offers(prior, capability):
+        raise TypeError(
+            f"{type(prior).__name__} has no {CAPABILITIES[capability]}, so it does not offer {capability!r}."
+        )
+    return prior
 
 
 def total(terms: FloatArray, outside: NDArray[np.bool_]) -> float:

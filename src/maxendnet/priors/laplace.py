@@ -76,6 +76,12 @@ class Laplace(Piece):
         rate = np.sqrt(self.lam)
         return np.clip(np.asarray(eta, dtype=float) / rate, -1.0, 1.0)
 
+    @quiet
+    def scale(self, eta: FloatArray) -> FloatArray:
+        """Mean of the variance of each weight: an exponential with rate ``(lam - eta^2) / 2``."""
+        _, below, above = self._rates(eta)
+        return 2.0 / below / above
+
     def kernel_args(self) -> tuple[str, tuple[float, float]]:
         return "normal_gamma", (1.0, float(self.lam))
 

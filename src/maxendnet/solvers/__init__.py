@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     ALL: list[type[Solver]]
     from maxendnet.solvers.active_set_newton import ActiveSetNewton
     from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
+    from maxendnet.solvers.concave_convex import ConcaveConvex
     from maxendnet.solvers.constraint_generation import ConstraintGeneration
     from maxendnet.solvers.cutting_plane import CuttingPlane, for_any_slack
     from maxendnet.solvers.exponentiated_gradient import ExponentiatedGradient
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "ActiveSetNewton": "maxendnet.solvers.active_set_newton",
     "BlockFrankWolfe": "maxendnet.solvers.block_frank_wolfe",
+    "ConcaveConvex": "maxendnet.solvers.concave_convex",
     "ConstraintGeneration": "maxendnet.solvers.constraint_generation",
     "CuttingPlane": "maxendnet.solvers.cutting_plane",
     "for_any_slack": "maxendnet.solvers.cutting_plane",
@@ -63,6 +65,7 @@ __all__ = [
     "SMO",
     "ActiveSetNewton",
     "BlockFrankWolfe",
+    "ConcaveConvex",
     "ConstraintGeneration",
     "CuttingPlane",
     "ExponentiatedGradient",

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from maxendnet.certificates.duality import marginals_in_parts
+from maxendnet.priors.base import capable
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.lbfgs import Curvature, SmoothState, memory_for
 from maxendnet.solvers.owlqn import OWLQN, pseudo_gradient
@@ -46,7 +47,7 @@ class ActiveSetNewton(OWLQN):
 
     switch: float = 0.03
     products: int = 100
-    requires = (*OWLQN.requires, "structure.pairwise")  # type: ignore[assignment]
+    requires = (*OWLQN.requires, "convex", "structure.pairwise")  # type: ignore[assignment]
 
     def check(self) -> None:
         if not self.switch > 0:
@@ -63,7 +64,7 @@ class ActiveSetNewton(OWLQN):
             return super().step(problem, state)
         if state.single:
             state = self._at(problem, state.w, state.curvature, single=False)._replace(tol=state.tol)
-        pseudo = pseudo_gradient(state.w, state.gradient, problem.prior.rho)
+        pseudo = pseudo_gradient(state.w, state.gradient, capable(problem.prior, "l1").rho)
         direction, curvature = self._direction(problem, state, pseudo)
         new = self._shortened(problem, state, pseudo, direction)
         if new is None:  # a direction in which the loss is almost flat, or the end of what float64 can see
@@ -85,7 +86,7 @@ class ActiveSetNewton(OWLQN):
 
         # What is left of the pseudo-gradient will be about the residual. The gap is about its largest entry, relative
         # to rho. A tenth: beyond that the Newton model itself is off, and the next step starts from a better one.
-        enough = max(0.1 * np.abs(pseudo).max(initial=0.0), 0.3 * state.tol * problem.prior.rho)
+        enough = max(0.1 * np.abs(pseudo).max(initial=0.0), 0.3 * state.tol * capable(problem.prior, "l1").rho)
         found, residual = np.zeros(len(free)), -pseudo[free]
         towards = known.times(residual / root) / root
         p, size = towards, residual @ towards
@@ -126,7 +127,7 @@ class ActiveSetNewton(OWLQN):
         self, problem: Problem, state: SmoothState, pseudo: FloatArray, direction: FloatArray
     ) -> SmoothState | None:
         """The first of the steps 1, 1/2, 1/4... that is good enough, kept inside the orthant."""
-        w, rho = state.w, problem.prior.rho
+        w, rho = state.w, capable(problem.prior, "l1").rho
         direction = np.where((w == 0) & (direction * pseudo >= 0), 0.0, direction)
         orthant = np.where(w != 0, np.sign(w), -np.sign(pseudo))
         for halvings in range(10):

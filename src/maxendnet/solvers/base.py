@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from maxendnet.piece import Piece
@@ -86,9 +87,29 @@ class Solver(Piece):
     def evaluate(self, problem: Problem, state: Any) -> Evaluation:
         raise NotImplementedError
 
+    def carried(self, problem: Problem, state: Any) -> Any:
+        """A state to start from where only the labels that are taken for the true ones have changed; None: there is
+        none."""
+        return None
+
+    def support(self, problem: Problem, state: Any) -> Support | None:
+        """The labellings that have dual weight, where the solver keeps them."""
+        return None
+
     def due(self, problem: Problem, state: Any, n_pass: int, tol: float) -> bool:
         """Whether it is time for `evaluate`; it costs about a pass where the solver has no certificate at hand."""
         return True
+
+
+class Support(NamedTuple):
+    """The labellings other than the true ones that have dual weight, one behind the other."""
+
+    examples: NDArray[np.int64]
+    """The example of each."""
+    weights: FloatArray
+    """Its dual weight."""
+    labels: NDArray[np.int32]
+    """The labels of all of them, in a row."""
 
 
 class Progress(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from maxendnet import _kernels
 from maxendnet.backends.threads import n_shards
+from maxendnet.priors.base import capable
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.solvers.base import Evaluation, Solver
+from maxendnet.solvers.base import Evaluation, Solver, Support
 from maxendnet.structures.forest import single_is_enough
 from maxendnet.structures.padded_blocks import KernelPrior
 
@@ -79,7 +80,14 @@ class BlockFrankWolfe(Solver):
     inner: int = 0
     average: bool = True
     sampling: str = "gap"
-    requires = ("not loss.smooth", "loss.linear_slack", "prior.kernel_args", "structure.blocks", "backend.local")
+    requires = (
+        "not loss.smooth",
+        "loss.linear_slack",
+        "prior.kernel_args",
+        "structure.blocks",
+        "backend.local",
+        "not tilted",
+    )
 
     def check(self) -> None:
         if self.sampling not in ("gap", "uniform"):
@@ -93,9 +101,9 @@ class BlockFrankWolfe(Solver):
         self.check()
         blocks, batch = problem.structure.blocks, problem.batch
         # float32 finds labellings well enough unless numbers are large or the last digits of the gap are wanted
-        small = batch.largest <= 1e4 and single_is_enough(problem.prior.mean(np.zeros(problem.n_weights)), batch)
+        small = batch.largest <= 1e4 and single_is_enough(problem.exact_prior.mean(np.zeros(problem.n_weights)), batch)
         single = small and problem.cost_is_small and tol >= 1e-6
-        gaussian = problem.prior.kernel_args()[0] == "gaussian"
+        gaussian = capable(problem.prior, "kernel").kernel_args()[0] == "gaussian"
         C = problem.C / 2**self.ramp if gaussian else problem.C
         state = DualState(
             sets=_kernels.ActiveSets(batch.offsets, batch.y, batch.sample_weight, C),
@@ -109,10 +117,22 @@ class BlockFrankWolfe(Solver):
         )
         if warm is not None and problem.same_sum(warm.problem):
             # an earlier dual point of the same examples, scaled to the new C and into the new domain
-            state.sets, state.eta, state.C = warm.sets.copy(), warm.eta.copy(), warm.C
+            state.sets, state.C = warm.sets.copy(), warm.C
+            self.refresh_eta(problem, state)
             self._rescale(problem, state, problem.C)
         self.set_weights(problem, state)
         return state
+
+    def carried(self, problem: Problem, state: DualState) -> DualState:
+        """The same dual weights: labellings and their costs do not depend on which labels are taken for the true."""
+        sets = state.sets.copy()
+        sets.set_truth(problem.batch.offsets, problem.batch.y)
+        return replace(state, sets=sets, problem=problem)
+
+    def support(self, problem: Problem, state: DualState) -> Support:
+        """The active labellings of the last iterate."""
+        examples, weights, _, labels = state.sets.labellings()
+        return Support(examples, weights, labels.astype(np.int32))
 
     def _rescale(self, problem: Problem, state: DualState, C: float) -> None:
         """The same dual point for another C, moved along its ray to where the dual is largest."""
@@ -163,7 +183,7 @@ class BlockFrankWolfe(Solver):
         return n_pass > 0 and known <= tol * max(state.sets.total_cost(), 1e-3 * problem.at_zero)
 
     def evaluate(self, problem: Problem, state: DualState) -> Evaluation:
-        blocks, prior = problem.structure.blocks, problem.prior
+        blocks, prior = problem.structure.blocks, problem.exact_prior
         self.refresh_eta(problem, state)
         self.set_weights(problem, state)
         eta, cost = blocks.unpad(state.eta), state.sets.total_cost()
@@ -197,13 +217,13 @@ class BlockFrankWolfe(Solver):
 
     def set_weights(self, problem: Problem, state: DualState) -> None:
         blocks = problem.structure.blocks
-        mu = problem.prior.mean(blocks.unpad(state.eta))
+        mu = problem.exact_prior.mean(blocks.unpad(state.eta))
         state.weights = blocks.for_search(mu, state.weights.dtype.type)
 
 
 def kernel_prior(problem: Problem) -> KernelPrior:
     """The prior as the kernels take it."""
-    kind, params = problem.prior.kernel_args()
+    kind, params = capable(problem.prior, "kernel").kernel_args()
     wide = lambda values: problem.structure.blocks.pad(np.broadcast_to(np.asarray(values, float), problem.n_weights))  # noqa: E731
     if kind == "gaussian" and any(np.ndim(p) > 0 for p in params):
         return kind, 0.0, 0.0, wide(params[0]), wide(params[1])

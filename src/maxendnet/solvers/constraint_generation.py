@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linprog
 
+from maxendnet.priors.base import capable
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver, missing, run
 from maxendnet.solvers.proximal_point import ProximalPoint
@@ -62,7 +63,7 @@ class ConstraintGeneration(Solver):
 
     first: ProximalPoint | None = field(default_factory=ProximalPoint)
     first_gap: float = 0.01
-    requires = ("not loss.smooth", "loss.linear_slack", "prior.rho or prior.radius")
+    requires = ("not loss.smooth", "loss.linear_slack", "prior.rho or prior.radius", "not tilted")
 
     def start(
         self, problem: Problem, warm: ProgrammeState | None = None, seed: Any = None, tol: float = 1e-3
@@ -142,7 +143,7 @@ class ConstraintGeneration(Solver):
         A: Any
         A, b = -sparse.hstack([sub, -sub, slack]), -state.costs
         radius = getattr(problem.prior, "radius", None)
-        price = problem.prior.rho if radius is None else 0.0
+        price = capable(problem.prior, "l1").rho if radius is None else 0.0
         objective = np.concatenate([np.full(2 * n, price), problem.C * problem.structure.sample_weight[present]])
         if radius is not None:
             A = sparse.vstack([A, sparse.csr_array(np.concatenate([np.ones(2 * n), np.zeros(m)])[None, :])])

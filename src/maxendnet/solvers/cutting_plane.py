@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from maxendnet.priors.base import capable
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.master_problem import import_clarabel, solve_master
@@ -70,7 +71,7 @@ class CuttingPlane(Solver):
     """
 
     slacks: str = "one"
-    requires = ("not loss.smooth", "prior.gram")
+    requires = ("not loss.smooth", "prior.gram", "not tilted")
 
     def check(self) -> None:
         if self.slacks not in ("one", "n"):
@@ -83,17 +84,17 @@ class CuttingPlane(Solver):
         import_clarabel()
         K, none = problem.n_weights, np.zeros(0, dtype=np.int64)
         zero = np.zeros(K)
-        w = problem.prior.mean(zero)
+        w = problem.exact_prior.mean(zero)
         state = CuttingPlaneState(
             none, sparse.csr_array((0, K)), np.zeros(0), none, np.zeros((0, 0)), w, np.inf, zero, 0.0,
-            -problem.prior.cumulant(zero), problem.C, problem.fingerprint, self.slacks,
+            -problem.exact_prior.cumulant(zero), problem.C, problem.fingerprint, self.slacks,
         )  # fmt: skip
         if warm is not None and warm.fingerprint == problem.fingerprint and warm.slacks == self.slacks:
             w = warm.w
             if self.slacks == "n" or problem.loss_scales(warm.C):  # a cut knows nothing of the prior, nor of C
                 state = state._replace(
                     groups=warm.groups, rows=warm.rows, gains=warm.gains, idle=np.zeros_like(warm.idle),
-                    gram=problem.prior.gram(warm.rows, warm.rows),
+                    gram=capable(problem.prior, "gram").gram(warm.rows, warm.rows),
                 )  # fmt: skip
         return self._cut(problem, state, w)
 
@@ -115,13 +116,13 @@ class CuttingPlane(Solver):
             state = state._replace(primal=primal, w=w)
         if len(groups) == 0:
             return state
-        across = problem.prior.gram(rows, state.rows)
+        across = capable(problem.prior, "gram").gram(rows, state.rows)
         return state._replace(
             groups=np.concatenate([state.groups, groups]),
             rows=sparse.csr_array(sparse.vstack([state.rows, rows])),
             gains=np.concatenate([state.gains, gains]),
             idle=np.concatenate([state.idle, np.zeros(len(groups), dtype=np.int64)]),
-            gram=np.block([[state.gram, across.T], [across, problem.prior.gram(rows, rows)]]),
+            gram=np.block([[state.gram, across.T], [across, capable(problem.prior, "gram").gram(rows, rows)]]),
         )
 
     def step(self, problem: Problem, state: CuttingPlaneState) -> CuttingPlaneState:
@@ -140,7 +141,7 @@ class CuttingPlane(Solver):
             gram=state.gram[np.ix_(keep, keep)],
         )  # fmt: skip
         n_cuts = len(state.gains)
-        w = problem.prior.mean(eta)
+        w = problem.exact_prior.mean(eta)
         state = self._cut(problem, state, w)
         if self.slacks == "one" and state.w is not w:
             # w may be far off; near the best point the cuts are deeper (Franc & Sonnenburg 2009)
@@ -149,7 +150,7 @@ class CuttingPlane(Solver):
 
     def _solve(self, problem: Problem, state: CuttingPlaneState) -> tuple[FloatArray, float, FloatArray | float]:
         """Multipliers of the cuts, the price of their slack, and the size to which each is compared."""
-        gains = state.gains - state.rows @ problem.prior.mean(np.zeros(problem.n_weights))
+        gains = state.gains - state.rows @ problem.exact_prior.mean(np.zeros(problem.n_weights))
         if self.slacks == "one":  # the slack is inside the cuts
             return solve_master(state.gram, gains, state.groups, np.ones(1), problem.C, "linear"), 0.0, problem.C
         present, groups = np.unique(state.groups, return_inverse=True)

@@ -94,17 +94,17 @@ class Extragradient(Solver):
             return self._go_on(problem, warm)
         for B in STARTS:  # uniform alpha, or so much nearer to the truth that it is inside the domain of the cumulant
             alpha = Gibbs(0.0, zero, B, *problem.gibbs(0.0, zero, B))
-            if np.isfinite(problem.prior.cumulant(alpha.eta)):
+            if np.isfinite(problem.exact_prior.cumulant(alpha.eta)):
                 break
         # the average begins with a little weight on the true labellings, whose eta is 0, inside every domain
-        return SaddleState(alpha, zero, 0.0, 1e-3, zero, 0.0, 1e-3, problem.prior.mean(zero), problem.C)
+        return SaddleState(alpha, zero, 0.0, 1e-3, zero, 0.0, 1e-3, problem.exact_prior.mean(zero), problem.C)
 
     def _go_on(self, problem: Problem, warm: SaddleState) -> SaddleState:
         A, W, B = warm.alpha[:3]
         value, eta, cost = problem.gibbs(A, W, B)
         factor = problem.C / warm.C
         if value == warm.alpha.value and np.allclose(eta, factor * warm.alpha.eta, rtol=1e-12, atol=0.0):  # same data
-            if factor == 1 and np.array_equal(problem.prior.mean(warm.eta), warm.mu):
+            if factor == 1 and np.array_equal(problem.exact_prior.mean(warm.eta), warm.mu):
                 return warm._replace(finished=False)  # and the same problem
             eta, cost = factor * warm.eta, factor * warm.cost
         # The average and the potentials count as if they had been found early, so that the new problem can move them.
@@ -112,11 +112,11 @@ class Extragradient(Solver):
         eta, cost, A, W = share * eta, share * cost, early * A, early * W
         return SaddleState(
             Gibbs(A, W, B, *problem.gibbs(A, W, B)), eta, cost, early * warm.total, eta, cost, early * warm.size,
-            problem.prior.mean(eta), problem.C,
+            problem.exact_prior.mean(eta), problem.C,
         )  # fmt: skip
 
     def step(self, problem: Problem, state: SaddleState) -> SaddleState:
-        prior, alpha, total, size = problem.prior, state.alpha, state.total, state.size
+        prior, alpha, total, size = problem.exact_prior, state.alpha, state.total, state.size
 
         def average(other: Gibbs) -> tuple[FloatArray, float, FloatArray]:
             share = size / (total + size)
@@ -162,7 +162,7 @@ class Extragradient(Solver):
 
     def evaluate(self, problem: Problem, state: SaddleState) -> Evaluation:
         eta, cost = state.mean_eta, state.mean_cost
-        mu = problem.prior.mean(eta)
+        mu = problem.exact_prior.mean(eta)
         primal = problem.primal(mu)
         dual = max(problem.dual(eta, cost)[0], problem.dual(state.eta, state.cost)[0])
         gap = problem.relative(primal - dual, primal)

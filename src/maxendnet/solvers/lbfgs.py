@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import blas
 
-from maxendnet.priors.base import offers
+from maxendnet.priors.base import capable, offers
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
 
@@ -40,7 +40,7 @@ class Curvature(NamedTuple):
         diagonal = problem.curvature()
         diagonal += 0.01 * diagonal.mean()  # a feature that hardly occurs need not move fast
         if offers(problem.prior, "spread"):
-            diagonal += 1.0 / problem.prior.variance(np.zeros(problem.n_weights))
+            diagonal += 1.0 / capable(problem.prior, "spread").variance(np.zeros(problem.n_weights))
         return cls(1.0 / np.maximum(diagonal, np.finfo(float).tiny))
 
     def with_features(self, problem: Problem) -> Curvature:
@@ -63,7 +63,7 @@ class Curvature(NamedTuple):
         # curvature falls as the model grows sure of the labels: a fifth of that at w = 0
         hessian = 0.2 * together * (node.sum() / max(np.trace(together), np.finfo(float).tiny))
         hessian[np.diag_indices_from(hessian)] += 0.01 * node.mean()
-        variance = layout.parts(problem.prior.variance(np.zeros(problem.n_weights))).node
+        variance = layout.parts(capable(problem.prior, "spread").variance(np.zeros(problem.n_weights))).node
         hessian[np.diag_indices_from(hessian)] += (1.0 / variance).mean(axis=1)
         size = np.sqrt(np.diag(hessian))
         if not (np.isfinite(hessian).all() and size.min() > 1e-100):
@@ -123,6 +123,11 @@ def memory_for(memory: int | None, n_weights: int) -> int:
     return int(np.clip(32e6 / (16 * n_weights), 6, 200)) if memory is None else memory
 
 
+def has_certificate(problem: Problem) -> bool:
+    """Whether there is a dual: the prior has a density, and the sum of losses is convex."""
+    return offers(problem.prior, "exact") and problem.convex
+
+
 class SmoothState(NamedTuple):
     """What the next step needs."""
 
@@ -152,7 +157,7 @@ class LBFGS(Solver):
     With ``alpha = p(y | x; w)`` as dual point and ``eta = sum alpha df``, the gap is
     ``penalty(w) + phi(eta) - w . eta``; for a Gaussian prior half the squared norm of the gradient times the variance:
     it comes for free. A flat prior has no certificate, and ``tol`` is on the norm of the gradient relative to that at
-    the start.
+    the start; so it is where labels are not known, since the likelihood is not convex then.
 
     Passes are made in single precision while that makes progress, what is reported is computed in double.
 
@@ -177,16 +182,16 @@ class LBFGS(Solver):
         curvature = Curvature.of(problem).with_features(problem)
         if warm is not None:
             return self._at(problem, warm.w, curvature)._replace(first_norm=warm.first_norm)
-        w = np.zeros(problem.n_weights)
+        w = problem.first_weights(seed)
         if not np.isfinite(problem.prior.penalty(w)):  # a prior of positive weights
-            w = problem.prior.mean(w)
+            w = problem.exact_prior.mean(w)
         state = self._at(problem, w, curvature)
         return state._replace(first_norm=float(np.linalg.norm(state.gradient)))
 
     def _at(self, problem: Problem, w: FloatArray, curvature: Curvature, single: bool = True) -> SmoothState:
         loss, slope, cost, _ = problem.look(w, single=single)
         value = problem.prior.penalty(w) + problem.C * loss
-        gradient = problem.prior.gradient(w) + problem.C * slope
+        gradient = capable(problem.prior, "smooth").gradient(w) + problem.C * slope
         return SmoothState(w, value, loss, slope, gradient, curvature, single, cost=cost)
 
     def step(self, problem: Problem, state: SmoothState) -> SmoothState:
@@ -270,22 +275,22 @@ class LBFGS(Solver):
         exact = exact._replace(first_norm=state.first_norm)
         gap, measure = self._measure(problem, exact)
         eta = self._eta(problem, exact)
-        has_dual = offers(problem.prior, "exact")
+        has_dual = has_certificate(problem)
         dual = exact.value - gap if has_dual else np.nan
         relative = problem.relative(gap, exact.value) if has_dual else np.nan
         return Evaluation(state.w, eta if has_dual else None, exact.value, dual, relative, measure)
 
     def _measure(self, problem: Problem, state: SmoothState) -> tuple[float, float]:
         """Duality gap, and what ``tol`` is compared with."""
-        if not offers(problem.prior, "exact"):
+        if not has_certificate(problem):
             if problem.structure.n_labels == 1:
                 return np.nan, 0.0
             return np.nan, float(np.linalg.norm(state.gradient)) / max(state.first_norm, np.finfo(float).tiny)
-        prior, eta = problem.prior, self._eta(problem, state)
-        if hasattr(prior, "fenchel_gap"):
-            gap = prior.fenchel_gap(state.w, eta)
+        prior, eta = problem.exact_prior, self._eta(problem, state)
+        if offers(prior, "fenchel_gap"):
+            gap = capable(prior, "fenchel_gap").fenchel_gap(state.w, eta)
         else:  # a difference of large numbers, which ends in rounding at about 1e-16 of them
-            gap = prior.penalty(state.w) + prior.cumulant(eta) - state.w @ eta
+            gap = prior.penalty(state.w) + prior.cumulant(eta) - float(state.w @ eta)
         return gap, problem.relative(gap, state.value)
 
     @staticmethod

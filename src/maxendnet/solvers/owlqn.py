@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from maxendnet.certificates import mixed_entropy
+from maxendnet.priors.base import capable
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.lbfgs import Curvature, SmoothState, memory_for
@@ -39,8 +40,10 @@ class OWLQN(Solver):
     warm_anywhere = True
 
     def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> SmoothState:
-        w = np.zeros(problem.n_weights) if warm is None else warm.w.copy()
-        return self._at(problem, w, Curvature.of(problem))._replace(tol=tol)
+        w = problem.first_weights(seed) if warm is None else warm.w.copy()
+        state = self._at(problem, w, Curvature.of(problem))._replace(tol=tol)
+        slope = pseudo_gradient(w, state.gradient, capable(problem.prior, "l1").rho)
+        return state._replace(first_norm=float(np.linalg.norm(slope)) if warm is None else warm.first_norm)
 
     def _at(self, problem: Problem, w: FloatArray, curvature: Curvature, single: bool = True) -> SmoothState:
         loss, slope, cost, _ = problem.look(w, single=single)
@@ -48,7 +51,7 @@ class OWLQN(Solver):
         return SmoothState(w, value, loss, slope, problem.C * slope, curvature, single, cost=cost)
 
     def step(self, problem: Problem, state: SmoothState) -> SmoothState:
-        w, rho = state.w, problem.prior.rho
+        w, rho = state.w, capable(problem.prior, "l1").rho
         pseudo = pseudo_gradient(w, state.gradient, rho)
         # Andrew & Gao use the whole inverse Hessian and drop what goes uphill. The inverse for the coordinates that can
         # move now is the right one, and then only weights at zero need to be held: half of the passes (OCR letters).
@@ -73,19 +76,24 @@ class OWLQN(Solver):
         if new is None or state.value - new.value <= 1e-8 * abs(state.value) * state.single:
             if state.single:  # float32 sees no further decrease: go on in float64
                 exact = self._at(problem, w if new is None else new.w, state.curvature.forget(), single=False)
-                return exact._replace(tol=state.tol)
+                return exact._replace(tol=state.tol, first_norm=state.first_norm)
             if new is None:  # what was learnt far away may mislead here: once more without it
                 return state._replace(curvature=state.curvature.forget(), finished=not state.curvature.s)
         memory = memory_for(self.memory, problem.n_weights)
         curvature = state.curvature.add(new.w - w, new.gradient - state.gradient, memory)
-        return new._replace(curvature=curvature, tol=state.tol)
+        return new._replace(curvature=curvature, tol=state.tol, first_norm=state.first_norm)
 
     def due(self, problem: Problem, state: SmoothState, n_pass: int, tol: float) -> bool:
+        if not problem.convex:
+            return n_pass % 10 == 0 or self._slope(problem, state) <= tol
         free, first_order, _ = self._gaps(problem, state)
         return n_pass % 10 == 0 or (first_order if pairwise(problem) else free) <= 0.7 * tol * abs(state.value)
 
     def evaluate(self, problem: Problem, state: SmoothState) -> Evaluation:
         exact = self._at(problem, state.w, state.curvature, single=False) if state.single else state
+        if not problem.convex:
+            slope = self._slope(problem, exact._replace(first_norm=state.first_norm))
+            return Evaluation(state.w, None, exact.value, np.nan, np.nan, slope)
         free, first_order, share = self._gaps(problem, exact)
         gap = free
         # the free bound is looser by (1 - share) * loss; the exact one is computed only where that is what is missing
@@ -95,12 +103,18 @@ class OWLQN(Solver):
         return Evaluation(state.w, None, exact.value, exact.value - gap, relative, relative)
 
     @staticmethod
+    def _slope(problem: Problem, state: SmoothState) -> float:
+        """Norm of the subgradient nearest to zero, relative to that at the start: where there is no certificate."""
+        slope = pseudo_gradient(state.w, state.gradient, capable(problem.prior, "l1").rho)
+        return float(np.linalg.norm(slope)) / max(state.first_norm, np.finfo(float).tiny)
+
+    @staticmethod
     def _gaps(problem: Problem, state: SmoothState) -> tuple[float, float, float]:
         """A sure gap, the gap to first order in 1 - share, and the share of the model in the dual point."""
         eta = -state.gradient
-        rho, largest = problem.prior.rho, np.abs(eta).max(initial=0.0)
+        rho, largest = capable(problem.prior, "l1").rho, np.abs(eta).max(initial=0.0)
         share = min(1.0, rho / largest) if largest > 0 else 1.0
-        first_order = problem.prior.penalty(state.w) - share * (state.w @ eta)
+        first_order = problem.prior.penalty(state.w) - share * float(state.w @ eta)
         return first_order + (1.0 - share) * problem.C * state.loss, first_order, share
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxendnet.priors.base import is_number
+from maxendnet.priors.base import capable, is_number
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.l1_projection import project_l1_ball
@@ -88,8 +88,8 @@ class ProjectedSubgradient(Solver):
         if warm is not None and warm.fingerprint == problem.fingerprint and problem.loss_scales(warm.C):
             factor = problem.C / warm.C
             state = state._replace(
-                w=project_l1_ball(warm.w, problem.prior.radius),
-                average=project_l1_ball(warm.average, problem.prior.radius),
+                w=project_l1_ball(warm.w, capable(problem.prior, "l1_ball").radius),
+                average=project_l1_ball(warm.average, capable(problem.prior, "l1_ball").radius),
                 eta=factor * warm.eta, eta_gain=factor * warm.eta_gain, total=warm.total, n_steps=warm.n_steps,
                 squares=factor**2 * warm.squares,
             )  # fmt: skip
@@ -103,7 +103,7 @@ class ProjectedSubgradient(Solver):
         return state._replace(best=state.w, best_risk=risk) if risk < state.best_risk else state
 
     def step(self, problem: Problem, state: ProjectedState) -> ProjectedState:
-        radius, t = problem.prior.radius, state.n_steps + 1
+        radius, t = capable(problem.prior, "l1_ball").radius, state.n_steps + 1
         squares = state.squares + float(state.corner @ state.corner)
         total = state.total + t
         share = t / total

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from maxendnet.piece import Piece
+from maxendnet.priors.base import capable
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe, DualState
@@ -84,7 +85,8 @@ class ProximalPoint(Solver):
     passes: int = 3
     inner: BlockFrankWolfe = field(default_factory=lambda: BlockFrankWolfe(average=False, inner=2))
     requires = (
-        "not loss.smooth", "loss.linear_slack", "prior.rho or prior.radius", "structure.blocks", "backend.local"
+        "not loss.smooth", "loss.linear_slack", "prior.rho or prior.radius", "structure.blocks", "backend.local",
+        "not tilted",
     )  # fmt: skip
     accuracy = 1e-3
 
@@ -94,7 +96,7 @@ class ProximalPoint(Solver):
         zero = np.zeros(problem.n_weights)
         radius = _radius(problem)
         tau = 1.0 if self.tau is None else self.tau
-        rho = problem.prior.rho if radius is None else 0.0
+        rho = capable(problem.prior, "l1").rho if radius is None else 0.0
         centre = zero
         if warm is not None and warm.centre.shape == zero.shape:
             # tau begins anew: what it had grown to at the end of the last fit is too hard for the beginning of this one
@@ -123,7 +125,7 @@ class ProximalPoint(Solver):
         if state.n_pass and state.n_pass % self.passes == 0:
             state = self._certify(problem, state)
             eta = problem.structure.blocks.unpad(state.dual_state.eta)
-            centre = self._easier(problem, state).prior.mean(eta)
+            centre = self._easier(problem, state).exact_prior.mean(eta)
             share = float(state.dual_state.gaps.sum()) / max(state.here - state.dual, 1e-300)  # of the gap, by solving
             tau = state.tau * (1.3 if share < 0.3 else 1 / 1.3 if share > 0.7 else 1.0)
             state = self._fit_border(problem, state._replace(centre=centre, tau=tau))
@@ -137,7 +139,7 @@ class ProximalPoint(Solver):
         easier, dual_state, radius = self._easier(problem, state), state.dual_state, _radius(problem)
         self.inner.refresh_eta(easier, dual_state)
         eta = problem.structure.blocks.unpad(dual_state.eta)
-        mu = easier.prior.mean(eta)
+        mu = easier.exact_prior.mean(eta)
         if radius is not None:
             mu *= min(1.0, radius / max(np.abs(mu).sum(), 1e-300))
         hinge = self.inner.block_gaps(easier, dual_state, mu)
@@ -145,7 +147,7 @@ class ProximalPoint(Solver):
         primal = problem.prior.penalty(mu) + problem.C * float(hinge @ problem.structure.sample_weight)
         largest, cost = float(np.abs(eta).max(initial=0.0)), dual_state.sets.total_cost()
         if radius is None:
-            dual = cost * min(1.0, problem.prior.rho / largest if largest > 0 else 1.0)
+            dual = cost * min(1.0, capable(problem.prior, "l1").rho / largest if largest > 0 else 1.0)
         else:
             dual = max(cost - radius * largest, 0.0)
         if primal < state.primal:

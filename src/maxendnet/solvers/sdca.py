@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from maxendnet import _kernels
 from maxendnet.backends.threads import n_shards
 from maxendnet.data.placed import PlacedData
+from maxendnet.priors.base import capable
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.structures import padding
@@ -71,7 +72,7 @@ class SDCA(Solver):
 
     check_every: int = 5
     sampling: str = "gap"
-    requires = ("loss.smooth", "prior.quadratic", "prior.kernel_args", "structure.pairwise", "backend.local")
+    requires = ("loss.smooth", "convex", "prior.quadratic", "prior.kernel_args", "structure.pairwise", "backend.local")
 
     def check(self) -> None:
         if self.sampling not in ("gap", "uniform"):
@@ -86,7 +87,7 @@ class SDCA(Solver):
         structure, batch, blocks = problem.structure, problem.batch, problem.structure.blocks
         n, L, lanes = len(batch.parent), structure.n_labels, padding.lanes(structure.layout)
         wide = lambda values: blocks.pad(np.broadcast_to(np.asarray(values, float), problem.n_weights))  # noqa: E731
-        variance, mean = (wide(values) for values in problem.prior.kernel_args()[1])
+        variance, mean = (wide(values) for values in capable(problem.prior, "kernel").kernel_args()[1])
         state = MarginalState(
             node=np.zeros((n, lanes)),
             edge=np.zeros((n if structure.layout.n_matrices else 0, L, lanes)),
@@ -120,7 +121,7 @@ class SDCA(Solver):
         """eta afresh from the marginals: rounding does not pile up, the certificate is for this very dual point."""
         blocks = problem.structure.blocks
         state.eta[:] = problem.C * (state.truth - self._features(problem, state))
-        state.weights = blocks.for_search(problem.prior.mean(blocks.unpad(state.eta)))
+        state.weights = blocks.for_search(problem.exact_prior.mean(blocks.unpad(state.eta)))
 
     def step(self, problem: Problem, state: MarginalState) -> MarginalState:
         n = problem.n_examples
@@ -138,7 +139,9 @@ class SDCA(Solver):
         work = np.diff(batch.offsets)[picks].sum() * structure.work_per_node
         n_calls = int(max(1, work / 5e6))
         for part in np.array_split(picks, min(n_calls, len(picks))):
-            mode = sum_mode(structure.layout, batch, problem.prior.mean(structure.blocks.unpad(state.eta)), np.float64)
+            mode = sum_mode(
+                structure.layout, batch, problem.exact_prior.mean(structure.blocks.unpad(state.eta)), np.float64
+            )
             _kernels.sdca(
                 batch, structure.shape, state.variance, state.mean, problem.C, mode, state.weights, state.eta, part,
                 state.node, state.edge, state.gaps,
@@ -149,7 +152,7 @@ class SDCA(Solver):
         return n_pass > 0 and n_pass % self.check_every == 0
 
     def evaluate(self, problem: Problem, state: MarginalState) -> Evaluation:
-        structure, batch, prior = problem.structure, problem.batch, problem.prior
+        structure, batch, prior = problem.structure, problem.batch, problem.exact_prior
         self._refresh(problem, state)
         eta = structure.blocks.unpad(state.eta)
         w = prior.mean(eta)

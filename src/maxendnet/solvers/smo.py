@@ -63,7 +63,14 @@ class SMO(Solver):
 
     rounds: int = 5
     check_every: int = 10
-    requires = ("not loss.smooth", "loss.linear_slack", "prior.kernel_args", "structure.pairwise", "backend.local")
+    requires = (
+        "not loss.smooth",
+        "loss.linear_slack",
+        "prior.kernel_args",
+        "structure.pairwise",
+        "backend.local",
+        "not tilted",
+    )
     accuracy = 1e-6
 
     def check(self) -> None:
@@ -114,7 +121,7 @@ class SMO(Solver):
         refresh(problem, state)
         state.gaps[:] = np.inf  # the next pass looks at every example: gaps that were small may have grown since
         eta = problem.structure.blocks.unpad(state.eta)
-        mu = problem.prior.mean(eta)
+        mu = problem.exact_prior.mean(eta)
         primal, dual = problem.primal(mu), problem.dual(eta, state.cost)[0]
         gap = problem.relative(primal - dual, primal)
         return Evaluation(mu, eta, primal, dual, gap, gap, cost=state.cost)
@@ -128,5 +135,5 @@ def refresh(problem: Problem, state: MarginalState) -> None:
     matrices = edge_sums(s, batch, *state.marginals.edges())
     eta = features_of(s, batch, true_node - node, true_matrices - matrices)
     state.eta[:] = blocks.pad(eta)
-    state.cost = float(np.sum(node * problem.cost[batch.y]))
-    state.weights = blocks.for_search(problem.prior.mean(eta))
+    state.cost = float(np.sum(node * problem.cost[batch.row]))
+    state.weights = blocks.for_search(problem.exact_prior.mean(eta))

@@ -9,13 +9,15 @@ import numpy as np
 
 from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors import Laplace
-from maxendnet.priors.base import offers
+from maxendnet.priors.base import capable, offers
 from maxendnet.problem import Problem
 from maxendnet.solvers.base import Evaluation, Solver, missing
 from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
 from maxendnet.solvers.dual_mixture import DualPoint, best_mixture
 from maxendnet.solvers.lbfgs import LBFGS, Curvature, SmoothState
 from maxendnet.solvers.owlqn import OWLQN
+from maxendnet.solvers.projected_subgradient import ProjectedSubgradient
+from maxendnet.solvers.proximal_point import ProximalPoint
 from maxendnet.structures.base import Table
 
 MOST_POINTS = 20
@@ -29,13 +31,19 @@ def for_hinge(problem: Problem, tol: float = 1e-3) -> Solver:
     ``C * nodes * prior variance / weights`` tells how much of it is left to the prior. Above 2, `BlockFrankWolfe` needs
     more and more passes, and `Smoothing` does not (OCR letters, folds 1-9, to 1e-2: M3N(C=2), 24, in a half of the
     time; LapMEDN(C=5, lam=25), 5, in a quarter; below 2, and on few nodes, it takes up to three times as long).
+    L1-M3N goes block by block, by `ProximalPoint`. A structure without blocks has `Smoothing`, and for the ball
+    `ProjectedSubgradient`.
     """
+    if offers(problem.prior, "l1_ball"):
+        return ProjectedSubgradient() if missing(ProximalPoint, problem) else ProximalPoint()
+    if offers(problem.prior, "l1"):
+        return Smoothing() if missing(ProximalPoint, problem) else ProximalPoint()
     nodes = int(problem.structure.offsets[-1])
     if missing(BlockFrankWolfe, problem):
         return Smoothing()
     if nodes < MANY_NODES or tol < Smoothing.accuracy or missing(Smoothing, problem):
         return BlockFrankWolfe()
-    variance = float(np.mean(problem.prior.variance(np.zeros(problem.n_weights))))
+    variance = float(np.mean(capable(problem.prior, "spread").variance(np.zeros(problem.n_weights))))
     strength = problem.C * nodes * variance / max(problem.n_weights, 1)
     return Smoothing() if strength > STRONG else BlockFrankWolfe()
 
@@ -126,6 +134,10 @@ class Smoothing(Solver):
         problem.n_oracle += soft.n_oracle
         return SmoothingState(soft, inner, with_last((zero, zero), soft, inner), 0.0, tol)
 
+    def carried(self, problem: Problem, state: SmoothingState) -> SmoothingState:
+        """Weights serve any problem."""
+        return state
+
     def _inner(self, problem: Problem) -> Any:
         return OWLQN(self.memory) if offers(problem.prior, "l1") else LBFGS(self.memory)
 
@@ -202,10 +214,11 @@ def best_bound(problem: Problem, state: SmoothingState, points: tuple[DualPoint,
     # 1/weight as there are weights at the border: a twentieth of what is asked for.
     wanted = 0.05 * state.tol * max(abs(state.inner.value), 1e-3 * abs(problem.at_zero), np.finfo(float).tiny)
     weight = (1 + np.count_nonzero(state.inner.w)) / wanted
-    found = best_mixture(Laplace(prior.rho**2), tuple(DualPoint(eta, weight * cost) for eta, cost in points))
+    rho = capable(prior, "l1").rho
+    found = best_mixture(Laplace(rho**2), tuple(DualPoint(eta, weight * cost) for eta, cost in points))
     mixture = DualPoint(found.eta, found.cost / weight)
     last = points[-1]
-    share = min(1.0, prior.rho / max(float(np.abs(last.eta).max(initial=0.0)), np.finfo(float).tiny))
+    share = min(1.0, rho / max(float(np.abs(last.eta).max(initial=0.0)), np.finfo(float).tiny))
     return mixture, max(mixture.cost, share * last.cost)
 
 
@@ -243,7 +256,7 @@ def hessian_diagonal(problem: Problem, soft: Problem, inner: SmoothState) -> Any
     found = soft.curvature()
     if getattr(structure, "linear_nodes", False):
         at_zero = structure.layout.parts(found)
-        cost = Table(problem.cost / T, structure.y)
+        cost = Table(problem.cost / T, problem.cost_table.row)
         share = structure.logsum(inner.w / T, cost, backend=problem.backend)[1].node
         node = problem.C / T * structure.layout.node_part(node_sums(problem, share * (1 - share)))
         less = node.sum() / max(at_zero.node.sum(), np.finfo(float).tiny)
@@ -252,7 +265,8 @@ def hessian_diagonal(problem: Problem, soft: Problem, inner: SmoothState) -> Any
         }
         found = structure.layout.join(at_zero._replace(node=node, **joined))
     if offers(problem.prior, "spread"):
-        found += 1.0 / problem.prior.variance(problem.prior.gradient(inner.w))
+        prior = capable(problem.prior, "spread")
+        found += 1.0 / prior.variance(prior.gradient(inner.w))
     return found + 0.01 * found.mean()
 
 

@@ -98,7 +98,7 @@ class Subgradient(Solver):
 
     def _look(self, problem: Problem, state: SubgradientState) -> SubgradientState:
         """Find the subgradient: one pass over the data."""
-        mu = problem.prior.mean(state.eta)
+        mu = problem.exact_prior.mean(state.eta)
         loss, slope = problem.losses(mu)
         corner, risk = -problem.C * slope, problem.C * loss
         # a loss is l(y*) - mu . df(y*) at its worst labelling, so what the corner earns follows from the loss
@@ -110,7 +110,7 @@ class Subgradient(Solver):
             size = best_step(problem.prior, state.eta, d, b)
         else:
             size = 1.0 / t if self.beta is None else min(1.0, 1.0 / (2.0 * self.beta * np.sqrt(t)))
-            while not np.isfinite(problem.prior.cumulant(state.eta + size * d)):
+            while not np.isfinite(problem.exact_prior.cumulant(state.eta + size * d)):
                 size *= 0.5
         state = state._replace(eta=state.eta + size * d, gain=state.gain + size * b, n_steps=t)
         if self.average:
@@ -127,11 +127,11 @@ class Subgradient(Solver):
         if n_pass % self.check_every == 0:
             return True
         # the gap of the iterate is at hand
-        gap = state.corner_gain - state.gain - float((state.corner - state.eta) @ problem.prior.mean(state.eta))
+        gap = state.corner_gain - state.gain - float((state.corner - state.eta) @ problem.exact_prior.mean(state.eta))
         return gap <= tol * max(abs(state.gain), 1e-3 * problem.at_zero)
 
     def evaluate(self, problem: Problem, state: SubgradientState) -> Evaluation:
-        prior = problem.prior
+        prior = problem.exact_prior
         mu = prior.mean(state.eta)
         found = [(prior.penalty(mu) + state.risk, mu, "last")]
         duals = [(problem.dual(state.eta, state.gain)[0], state.eta, state.gain)]

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxendnet.priors import Gaussian
-from maxendnet.priors.base import offers
+from maxendnet.priors.base import capable, offers
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver, check_requirements, missing, run
 from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
 from maxendnet.solvers.cutting_plane import for_any_slack
+from maxendnet.solvers.smoothing import Smoothing
 
 # Variances stay above this share of the largest; a weight whose variance is there is 0. float64 has 16 digits, and the
 # Gaussian problems are solved to fewer than 10.
@@ -84,13 +85,18 @@ class Variational(Solver):
         inner_tol = tol / 4
         if warm is not None and warm.variance.shape == (problem.n_weights,):
             return warm._replace(rng=rng, inner_tol=inner_tol, n_done=0, loose=0.0, finished="")
-        return VariationalState(problem.prior.first_variance(problem.n_weights), rng, inner_tol)
+        return VariationalState(
+            capable(problem.prior, "scale_mixture").first_variance(problem.n_weights), rng, inner_tol
+        )
 
     def _inner(self, problem: Problem) -> Solver:
         if self.inner is not None:
             return self.inner
-        # a slack that is not linear, or a structure without kernels for blocks, leaves the others
-        return for_any_slack() if missing(BlockFrankWolfe, problem.ask(prior=Gaussian())) else BlockFrankWolfe()
+        gaussian = problem.ask(prior=Gaussian())
+        if not missing(BlockFrankWolfe, gaussian):
+            return BlockFrankWolfe()
+        # a slack that is not linear, a structure without kernels for blocks, or an average for the truth
+        return Smoothing() if not missing(Smoothing, gaussian) and gaussian.tilted else for_any_slack()
 
     def step(self, problem: Problem, state: VariationalState) -> VariationalState:
         prior, variance = problem.prior, state.variance
@@ -103,8 +109,11 @@ class Variational(Solver):
         )  # fmt: skip
         problem.n_oracle += gaussian.n_oracle
         n_done = state.n_done + 1
-        new = prior.next_variance(result.w, variance)
-        price = prior.bound(result.w, variance) if offers(prior, "variational_bound") else prior.penalty(result.w)
+        new = capable(prior, "scale_mixture").next_variance(result.w, variance)
+        if offers(prior, "variational_bound"):
+            price = capable(prior, "variational_bound").bound(result.w, variance)
+        else:
+            price = prior.penalty(result.w)
         return state._replace(
             variance=np.maximum(new, SMALLEST * new.max(initial=0.0)),
             used_variance=variance,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.structures.base import Table, differences, sums
+from maxendnet.structures.base import differences, sums
 
 
 class Violated(NamedTuple):
@@ -28,9 +28,9 @@ def violated(
     Examples of weight 0 have no rows.
     """
     structure = problem.structure
-    _, labels = structure.maximum(w, Table(problem.cost, structure.y), backend=problem.backend)
+    _, labels = structure.maximum(w, problem.cost_table, backend=problem.backend)
     problem.n_oracle += problem.n_examples
-    cost = sums(problem.cost[structure.y, labels], structure.offsets)
+    cost = sums(problem.cost[problem.cost_table.row, labels], structure.offsets)
     rows = differences(structure, np.arange(problem.n_examples), labels)
     hinge = np.maximum(cost - rows @ w, 0.0)
     known = np.zeros(problem.n_examples)

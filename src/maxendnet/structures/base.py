@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from maxendnet.data.truth import Kinds, known
 from maxendnet.structures.layout import FloatArray
 
 if TYPE_CHECKING:
@@ -77,6 +78,23 @@ class Price(Protocol):
     def __call__(self, values: FloatArray) -> FloatArray: ...
 
 
+class Ask(NamedTuple):
+    """What is wanted of `excess` beside the values."""
+
+    counted: Table | None = None
+    """Its expected value is reported."""
+    price: Price | None = None
+    """From the values to a factor for the gradient of each example; None is 1."""
+    gradient: bool = True
+    single: bool = False
+    """The search may be made in float32."""
+    packed: bool = False
+    """The slope may stay in the order in which kernels add it up; `unpack` puts it in that of the weights."""
+
+
+GRADIENT = Ask()
+
+
 @runtime_checkable
 class BoundStructure(Protocol):
     """A structure with examples: what losses, solvers and estimators need of it.
@@ -88,7 +106,10 @@ class BoundStructure(Protocol):
     What a structure may offer beyond this, each by the method of that name: ``excess`` (losses without holding all
     marginals), ``decode``, ``max_marginals``, ``top`` and ``sample`` (predictions), ``differences`` (sparse features of
     labellings), ``curvature`` (a scale of the weights), ``ranges``, ``work_per_node`` and ``slope_size`` (shares of
-    work for threads), ``blocks`` (kernels for `BlockFrankWolfe`), ``pairwise`` (kernels for forests).
+    work for threads), ``blocks`` (kernels for `BlockFrankWolfe`), ``pairwise`` (kernels for forests). Labels that are
+    not known need ``row`` and ``kinds`` (what is known, see `maxendnet.data.truth`), ``within_truth`` (the same
+    structure, limited to labellings that agree with what is known) and ``completed`` (the same structure with a
+    labelling taken for the true one).
     """
 
     described: str
@@ -149,18 +170,7 @@ class Structure(Protocol):
 # ---- what follows from the methods above -----------------------------------------------------------------------------
 
 
-def excess(
-    structure: Any,
-    aggregate: str,
-    w: FloatArray,
-    table: Table | None = None,
-    *,
-    counted: Table | None = None,
-    price: Price | None = None,
-    gradient: bool = True,
-    single: bool = False,
-    packed: bool = False,
-) -> Excess:
+def excess(structure: Any, aggregate: str, w: FloatArray, table: Table | None = None, ask: Ask = GRADIENT) -> Excess:
     """``aggregate(w, table) - score(w, truth)`` for every example, and a (sub)gradient.
 
     The table must be 0 for the true labels, or is counted for them too.
@@ -173,48 +183,29 @@ def excess(
     w : ndarray of shape (n_weights,)
     table : Table, optional
         Added to the scores.
-    counted : Table, optional
-        Its expected value is reported.
-    price : Price, optional
-        From the values to a factor for the gradient of each example; None is 1.
-    gradient : bool, default=True
-    single : bool, default=False
-        The search may be made in float32.
-    packed : bool, default=False
-        The slope may stay in the order in which kernels add it up; `unpack` puts it in that of the weights.
+    ask : Ask
     """
     own = getattr(structure, "excess", None)
-    if own is not None:
-        return own(aggregate, w, table, counted=counted, price=price, gradient=gradient, single=single, packed=packed)
-    return composed_excess(structure, aggregate, w, table, counted=counted, price=price, gradient=gradient)
+    return composed_excess(structure, aggregate, w, table, ask) if own is None else own(aggregate, w, table, ask)
 
 
-def composed_excess(
-    structure: Any,
-    aggregate: str,
-    w: FloatArray,
-    table: Table | None = None,
-    *,
-    counted: Table | None = None,
-    price: Price | None = None,
-    gradient: bool = True,
-) -> Excess:
+def composed_excess(structure: Any, aggregate: str, w: FloatArray, table: Table | None, ask: Ask) -> Excess:
     """`excess` from the methods that every structure has: an aggregate, its features, and the score of the truth."""
     if aggregate == "maximum":
         values, q = structure.maximum(w, table)
     else:
-        values, q = structure.logsum(w, table, cliques=gradient)
+        values, q = structure.logsum(w, table, cliques=ask.gradient)
     truth = structure.score(w, structure.y)
     if table is not None:
         truth = truth + sums(table.rows[table.row, structure.y], structure.offsets)
     values = np.maximum(values - truth, 0.0)  # the truth is among all labellings: what is below is rounding
     expected = np.zeros(len(values))
-    if not gradient:
+    if not ask.gradient:
         return Excess(values, np.zeros(0), expected)
-    if counted is not None:
+    if ask.counted is not None:
         node = np.eye(structure.n_labels)[q] if isinstance(q, np.ndarray) else q.node
-        expected = sums((node * counted.at_nodes()).sum(axis=1), structure.offsets)
-    factor = structure.sample_weight * (1.0 if price is None else price(values))
+        expected = sums((node * ask.counted.at_nodes()).sum(axis=1), structure.offsets)
+    factor = structure.sample_weight * (1.0 if ask.price is None else ask.price(values))
     return Excess(values, structure.features(q, factor) - structure.features(structure.y, factor), expected)
 
 
@@ -223,6 +214,21 @@ def decode(structure: Any, w: FloatArray, backend: Threads | None = None) -> Int
     if hasattr(structure, "decode"):
         return structure.decode(w, backend=backend)
     return structure.maximum(w, backend=backend)[1]
+
+
+def no_table(structure: Any) -> Table:
+    """A table of zeros."""
+    return Table(np.zeros((1, structure.n_labels)), np.zeros_like(structure.y))
+
+
+def row_of(structure: Any) -> IntArray:
+    """The row of every node in tables of costs: the kind of its truth, or where all is known its label."""
+    return structure.row if hasattr(structure, "row") else structure.y
+
+
+def kinds_of(structure: Any) -> Kinds:
+    """What is known of nodes, for each of these rows."""
+    return structure.kinds if hasattr(structure, "kinds") else known(structure.n_labels)
 
 
 def unpack(structure: Any, slope: FloatArray) -> FloatArray:

@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from maxendnet.data.choices import check_rest, rest_of
+from maxendnet.data.choices import check_one_choice, check_rest, rest_of
 from maxendnet.data.examples import Examples
 from maxendnet.piece import Piece
 from maxendnet.structures import options
@@ -63,6 +63,8 @@ class Choice(Piece):
         layout = self.layout(examples, classes) if layout is None else layout
         batch = options.batch_of(self, examples, classes, layout, "independent")
         check_rest(batch, examples, layout.rest)
+        if len(batch.y):
+            check_one_choice(batch, examples, classes, layout.rest)
         return BoundChoice(layout, batch, layout.rest)
 
     def misfit(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:

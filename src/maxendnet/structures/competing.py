@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from maxendnet import _kernels
 from maxendnet.backends.threads import Threads, each
 from maxendnet.data.batch import Batch
-from maxendnet.structures.base import Excess, IntArray, Marginals, Price, Table, sums
+from maxendnet.structures.base import GRADIENT, Ask, Excess, IntArray, Marginals, Table, sums
 from maxendnet.structures.layout import FloatArray
 from maxendnet.structures.on_batch import OnBatch, kernel_shape
 from maxendnet.structures.padded_blocks import PaddedBlocks
@@ -24,6 +25,8 @@ class Gains(NamedTuple):
 
     of_rest: FloatArray
     """(n_examples,): score of the labelling in which every node has the label of the rest."""
+    of_none: FloatArray
+    """(n_examples,): 0, or -inf where some node must be chosen."""
     of_choice: FloatArray
     """(n_nodes, n_labels): what it adds to choose a node for a label; -inf if not allowed, and for the rest."""
 
@@ -51,6 +54,8 @@ class BoundChoice(OnBatch):
     batch : Batch
     rest : int, default=0
         The label of all nodes but the chosen one, as a number.
+    must_choose : uint8 ndarray of shape (n_examples,) or (0,)
+        1 where some node must be chosen; empty: nowhere.
 
     Examples
     --------
@@ -63,6 +68,7 @@ class BoundChoice(OnBatch):
     """
 
     rest: int = 0
+    must_choose: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, dtype=np.uint8))
     described = "a choice among nodes"
     pairwise = False
 
@@ -86,14 +92,36 @@ class BoundChoice(OnBatch):
         of_rest = scores[:, self.rest].copy()
         scores -= of_rest[:, None]
         scores[:, self.rest] = -np.inf
-        return Gains(sums(of_rest, self.offsets), scores)
+        of_none = np.zeros(len(self.sample_weight))
+        if len(self.must_choose):
+            of_none[self.must_choose.astype(bool)] = -np.inf
+        return Gains(sums(of_rest, self.offsets), of_none, scores)
+
+    @cached_property
+    def within_truth(self) -> BoundChoice:
+        """The same examples, of which a node may have only labels that may be its true one."""
+        batch = self.batch.within(self.kinds)
+        allowed = batch.allowed.copy()
+        chosen = np.flatnonzero(allowed[:, self.rest] == 0)
+        owner = np.repeat(np.arange(len(self.sample_weight)), np.diff(self.offsets))
+        must = np.zeros(len(self.sample_weight), dtype=np.uint8)
+        must[owner[chosen]] = 1
+        others = must[owner].astype(bool)  # where one node must be chosen no other can be
+        others[chosen] = False
+        allowed[others] = 0
+        allowed[:, self.rest] = 1
+        return replace(self, batch=batch._replace(allowed=allowed), must_choose=must)
+
+    def take(self, first: int, last: int) -> BoundChoice:
+        """Examples [first, last) as a bound structure of their own."""
+        return replace(self, batch=self.batch.take(first, last), must_choose=self.must_choose[first:last])
 
     def maximum(
         self, w: FloatArray, table: Table | None = None, backend: Threads | None = None
     ) -> tuple[FloatArray, IntArray]:
         """Best score of every example and a labelling that has it."""
-        of_rest, gains = self.gains(w, table, backend)
-        best, shares = largest(gains, self.batch)
+        of_rest, of_none, gains = self.gains(w, table, backend)
+        best, shares = largest(gains, of_none, self.batch)
         labels = np.full(len(gains), self.rest, dtype=np.int32)
         node, label = np.nonzero(shares)
         labels[node] = label
@@ -105,10 +133,10 @@ class BoundChoice(OnBatch):
 
     def max_marginals(self, w: FloatArray, backend: Threads | None = None) -> FloatArray:
         """Score of the best labelling that has label a at node t, shape (n_nodes, n_labels)."""
-        of_rest, gains = self.gains(w, backend=backend)
-        best, shares = largest(gains, self.batch)
+        of_rest, of_none, gains = self.gains(w, backend=backend)
+        best, shares = largest(gains, of_none, self.batch)
         chosen = shares.max(axis=1, initial=0.0) > 0
-        second, _ = largest(np.where(chosen[:, None], -np.inf, gains), self.batch)
+        second, _ = largest(np.where(chosen[:, None], -np.inf, gains), of_none, self.batch)
         sizes = np.diff(self.offsets)
         out = np.repeat(of_rest, sizes)[:, None] + gains
         out[:, self.rest] = np.where(chosen, np.repeat(of_rest + second, sizes), np.repeat(of_rest + best, sizes))
@@ -118,14 +146,15 @@ class BoundChoice(OnBatch):
         self, w: FloatArray, table: Table | None = None, cliques: bool = False, backend: Threads | None = None
     ) -> tuple[FloatArray, Marginals]:
         """Log-partition of every example, and its gradient: the marginals."""
-        of_rest, gains = self.gains(w, table, backend)
-        values, shares = softly_largest(gains, self.batch)
+        of_rest, of_none, gains = self.gains(w, table, backend)
+        values, shares = softly_largest(gains, of_none, self.batch)
         shares[:, self.rest] = 1.0 - shares.sum(axis=1)
         return of_rest + values, Marginals(shares, np.zeros((*shares.shape, self.n_labels)) if cliques else None)
 
     def sample(self, w: FloatArray, n_draws: int, rng: np.random.Generator, backend: Threads | None = None) -> IntArray:
         """Labellings drawn from p(y|x), shape (n_draws, n_nodes)."""
-        shares = softly_largest(self.gains(w, backend=backend).of_choice, self.batch)[1]
+        _, of_none, gains = self.gains(w, backend=backend)
+        shares = softly_largest(gains, of_none, self.batch)[1]
         uniforms = rng.random((n_draws, len(self.sample_weight)))
         labels = np.full((n_draws, len(shares)), self.rest, dtype=np.int32)
         for i, (begin, end) in enumerate(zip(self.offsets[:-1], self.offsets[1:])):
@@ -137,10 +166,10 @@ class BoundChoice(OnBatch):
 
     def top(self, w: FloatArray, k: int, backend: Threads | None = None) -> tuple[FloatArray, IntArray]:
         """The k best labellings, best first."""
-        of_rest, gains = self.gains(w, backend=backend)
+        of_rest, of_none, gains = self.gains(w, backend=backend)
         values, labels = np.full((len(of_rest), k), -np.inf), np.full((k, len(gains)), -1, dtype=np.int32)
         for i, (begin, end) in enumerate(zip(self.offsets[:-1], self.offsets[1:])):
-            every = np.append(gains[begin:end].ravel(), 0.0)
+            every = np.append(gains[begin:end].ravel(), of_none[i])
             for rank, place in enumerate(np.argsort(-every, kind="stable")[:k]):
                 if not every[place] > -np.inf:
                     break
@@ -153,40 +182,29 @@ class BoundChoice(OnBatch):
 
     # ---- sums over examples -------------------------------------------------------------------------------------
 
-    def excess(
-        self,
-        aggregate: str,
-        w: FloatArray,
-        table: Table | None = None,
-        *,
-        counted: Table | None = None,
-        price: Price | None = None,
-        gradient: bool = True,
-        single: bool = False,
-        packed: bool = False,
-    ) -> Excess:
+    def excess(self, aggregate: str, w: FloatArray, table: Table | None = None, ask: Ask = GRADIENT) -> Excess:
         """As `maxendnet.structures.base.excess`: both maxima are taken of gains, so that large scores of the rest
         cancel."""
-        batch, gains = self.batch, self.gains(w, table).of_choice
+        batch, (_, of_none, gains) = self.batch, self.gains(w, table)
         truth, chosen = np.zeros(len(gains)), np.flatnonzero(batch.y != self.rest)
         truth[chosen] = gains[chosen, batch.y[chosen]]
         overall: Callable[..., Aggregate] = largest if aggregate == "maximum" else softly_largest
-        values, shares = overall(gains, batch)
+        values, shares = overall(gains, of_none, batch)
         # the truth is among all labellings: what is below is rounding
         values = np.maximum(values - sums(truth, self.offsets), 0.0)
         expected = np.zeros(len(values))
-        if not gradient:
+        if not ask.gradient:
             return Excess(values, np.zeros(0), expected)
-        if counted is not None:
-            rows = counted.at_nodes()
+        if ask.counted is not None:
+            rows = ask.counted.at_nodes()
             of_rest = rows[:, self.rest]
             expected = sums(of_rest + (shares * (rows - of_rest[:, None])).sum(axis=1), self.offsets)
         shares[chosen, batch.y[chosen]] -= 1.0
         shares[:, self.rest] = -shares.sum(axis=1)
-        factor = self.sample_weight * (1.0 if price is None else price(values))
+        factor = self.sample_weight * (1.0 if ask.price is None else ask.price(values))
         shares *= np.repeat(factor, np.diff(self.offsets))[:, None]
         slope = self._add_features(batch, shares)
-        return Excess(values, slope if packed else self.unpack(slope), expected)
+        return Excess(values, slope if ask.packed else self.unpack(slope), expected)
 
     def unpack(self, slope: FloatArray) -> FloatArray:
         """A vector that kernels have added up, in the order of the weights."""
@@ -223,25 +241,25 @@ class BoundChoice(OnBatch):
         return 4 * labels * (10 + len(self.batch.indices) / n_nodes)
 
 
-def largest(gains: FloatArray, batch: Batch) -> Aggregate:
-    """The largest gain of every example, or 0 for no choice; the first of several that are equal."""
+def largest(gains: FloatArray, of_none: FloatArray, batch: Batch) -> Aggregate:
+    """The largest gain of every example, or that of no choice; the first of several that are equal."""
     some = np.diff(batch.offsets) > 0
     owner = np.repeat(np.arange(len(some)), np.diff(batch.offsets))
-    values, shares = np.zeros(len(some)), np.zeros_like(gains)
+    values, shares = of_none.copy(), np.zeros_like(gains)
     of_node = gains.max(axis=1)
     if some.any():
-        values[some] = np.maximum(np.maximum.reduceat(of_node, batch.offsets[:-1][some]), 0.0)
-    there = np.flatnonzero((of_node == values[owner]) & (of_node > 0.0))
+        values[some] = np.maximum(np.maximum.reduceat(of_node, batch.offsets[:-1][some]), of_none[some])
+    there = np.flatnonzero((of_node == values[owner]) & (of_node > of_none[owner]))
     node = there[np.unique(owner[there], return_index=True)[1]]
     shares[node, gains[node].argmax(axis=1)] = 1.0
     return Aggregate(values, shares)
 
 
-def softly_largest(gains: FloatArray, batch: Batch) -> Aggregate:
-    """``log(1 + sum exp(gain))`` of every example: 1 is for no choice."""
-    highest, _ = largest(gains, batch)
+def softly_largest(gains: FloatArray, of_none: FloatArray, batch: Batch) -> Aggregate:
+    """``log(exp(gain of none) + sum exp(gain))`` of every example."""
+    highest, _ = largest(gains, of_none, batch)
     sizes = np.diff(batch.offsets)
     shares = np.exp(gains - np.repeat(highest, sizes)[:, None])
-    total = np.exp(-highest) + sums(shares.sum(axis=1), batch.offsets)
+    total = np.exp(of_none - highest) + sums(shares.sum(axis=1), batch.offsets)
     shares /= np.repeat(total, sizes)[:, None]
     return Aggregate(highest + np.log(total), shares)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,11 @@ from maxendnet import _kernels
 from maxendnet.backends.threads import Range, Threads, cut, each
 from maxendnet.data.batch import Batch
 from maxendnet.structures import features as of_cliques
-from maxendnet.structures.base import Excess, IntArray, Marginals, Price, Table, composed_excess
+from maxendnet.structures.base import GRADIENT, Ask, Excess, IntArray, Marginals, Table, composed_excess, no_table
 from maxendnet.structures.layout import FloatArray, Layout
 from maxendnet.structures.on_batch import OnBatch
 from maxendnet.structures.padded_blocks import PaddedBlocks
-from maxendnet.structures.padding import for_search, lanes, pad, pad_rows, padded_size, unpad
+from maxendnet.structures.padding import for_search, lanes, once, pad, pad_rows, padded_size, unpad
 
 SCALED, LOGARITHMIC, CAREFUL = 0, 1, 2
 WIDEST_IF_CAREFUL = 200.0
@@ -113,12 +113,15 @@ class BoundForest(OnBatch):
 
     def decode(self, w: FloatArray, backend: Threads | None = None) -> IntArray:
         """Best labelling, searched in single precision where that cannot overflow: half the time of `maximum`."""
-        weights = self.for_search(w, np.float32 if single_is_enough(w, self.batch) else np.float64)
+        weights = self.for_search(w, np.float32 if self._single_is_enough(w) else np.float64)
         labels = np.zeros(len(self.batch.parent), dtype=np.int32)
         self.for_each_range(
             backend, lambda a, b: _kernels.decode(self.batch, self.shape, weights, None, a, b, None, labels)
         )
         return labels
+
+    def _single_is_enough(self, w: FloatArray) -> bool:
+        return single_is_enough(w, self.batch, once(self.layout, w, "largest", lambda: largest_of(w)))
 
     def max_marginals(self, w: FloatArray, backend: Threads | None = None) -> FloatArray:
         """Score of the best labelling that has label a at node t, shape (n_nodes, n_labels)."""
@@ -174,63 +177,47 @@ class BoundForest(OnBatch):
 
     # ---- sums over examples -------------------------------------------------------------------------------------
 
-    def excess(
-        self,
-        aggregate: str,
-        w: FloatArray,
-        table: Table | None = None,
-        *,
-        counted: Table | None = None,
-        price: Price | None = None,
-        gradient: bool = True,
-        single: bool = False,
-        packed: bool = False,
-    ) -> Excess:
+    def excess(self, aggregate: str, w: FloatArray, table: Table | None = None, ask: Ask = GRADIENT) -> Excess:
         """As `maxendnet.structures.base.excess`, without ever holding the marginals of all examples.
 
-        The rows of both tables must go by the true labels. With ``packed`` the slope stays as the kernels leave it,
-        see `unpack`.
+        Where it may stay packed, the slope is as the kernels leave it, see `unpack`.
         """
-        if (counted if aggregate == "maximum" else price) is not None:  # which no kernel takes
-            found = composed_excess(self, aggregate, w, table, counted=counted, price=price, gradient=gradient)
-            return found._replace(slope=pad(self.layout, found.slope)) if packed and gradient else found
+        if not kernels_take(aggregate, table, ask):
+            found = composed_excess(self, aggregate, w, table, ask)
+            return found._replace(slope=pad(self.layout, found.slope)) if ask.packed and ask.gradient else found
         evaluate = self._hardest if aggregate == "maximum" else self._softly
-        single = (
-            single and single_is_enough(w, self.batch) and (table is None or np.abs(table.rows).max(initial=0) < 1e5)
-        )
-        found = evaluate(w, table, counted, price, gradient, single)
-        return found if packed or not gradient else found._replace(slope=self.unpack(found.slope))
+        small = table is None or np.abs(table.rows).max(initial=0) < 1e5
+        found = evaluate(w, table, ask, ask.single and small and single_is_enough(w, self.batch))
+        return found if ask.packed or not ask.gradient else found._replace(slope=self.unpack(found.slope))
 
     def unpack(self, slope: FloatArray) -> FloatArray:
         """A vector that kernels have added up, in the order of the weights."""
         return unpad(self.layout, slope)
 
-    def _hardest(
-        self, w: FloatArray, table: Table | None, counted: Table | None, price: Any, gradient: bool, single: bool
-    ) -> Excess:
+    def _hardest(self, w: FloatArray, table: Table | None, ask: Ask, single: bool) -> Excess:
+        gradient, price = ask.gradient, ask.price
         dtype = np.float32 if single else np.float64
-        rows = np.zeros((self.n_labels, self.n_labels)) if table is None else table.rows
-        weights, padded = self.for_search(w, dtype), pad_rows(self.layout, rows, dtype)
+        table = no_table(self) if table is None else table
+        batch = self.with_rows(table)[0]
+        weights, padded = self.for_search(w, dtype), pad_rows(self.layout, table.rows, dtype)
         values = np.zeros(len(self.sample_weight))
         slope = np.zeros(padded_size(self.layout) if gradient else 0)
         slack, C = (0, 1.0) if price is None else (price.code, price.C)
         each(
             lambda a, b: _kernels.hinge_oracle(
-                self.batch, self.shape, weights, padded, a, b, values, slope if gradient else None, slack, C
+                batch, self.shape, weights, padded, a, b, values, slope if gradient else None, slack, C
             ),
             self.one_after_the_other(),
         )
         return Excess(values, slope, np.zeros(len(values)))
 
-    def _softly(
-        self, w: FloatArray, table: Table | None, counted: Table | None, price: Any, gradient: bool, single: bool
-    ) -> Excess:
-        layout, batch = self.layout, self.batch
+    def _softly(self, w: FloatArray, table: Table | None, ask: Ask, single: bool) -> Excess:
+        layout, gradient, batch = self.layout, ask.gradient, self.with_rows(table or ask.counted)[0]
         single = single and self.longest <= LONGEST_IN_SINGLE and self.forbidden_matrix is None
         dtype = np.float32 if single and sum_mode(layout, batch, w, np.float32, centred=True) == SCALED else np.float64
         mode = SCALED if dtype is np.float32 else self.sum_mode(w, centred=True)
         weights = self.for_search(w, dtype)
-        added, expected = (None if t is None else pad_rows(layout, t.rows, dtype) for t in (table, counted))
+        added, expected = (None if t is None else pad_rows(layout, t.rows, dtype) for t in (table, ask.counted))
         values, costs = np.zeros(len(self.sample_weight)), np.zeros(len(self.sample_weight))
         slope = np.zeros(padded_size(layout) if gradient else 0)
         groups = self.groups
@@ -241,7 +228,7 @@ class BoundForest(OnBatch):
             ),
             groups.ranges,
         )  # fmt: skip
-        return Excess(values, slope, np.zeros(len(values)) if counted is None or not gradient else costs)
+        return Excess(values, slope, np.zeros(len(values)) if ask.counted is None or not gradient else costs)
 
     @cached_property
     def groups(self) -> Groups:
@@ -283,9 +270,22 @@ class BoundForest(OnBatch):
         return padded_size(self.layout)
 
 
-def single_is_enough(w: FloatArray, batch: Batch) -> bool:
-    """Whether scores can be searched in float32: numbers of everyday size."""
-    return batch.largest < 1e5 and bool(np.abs(w).max(initial=0.0) * max(1.0, batch.largest) < 1e5)
+def kernels_take(aggregate: str, table: Table | None, ask: Ask) -> bool:
+    """Whether the kernels take this: one row of a node in both tables, and no prices of soft maxima."""
+    if aggregate == "maximum":
+        return ask.counted is None
+    return ask.price is None and (table is None or ask.counted is None or table.row is ask.counted.row)
+
+
+def single_is_enough(w: FloatArray, batch: Batch, largest: float | None = None) -> bool:
+    """Whether scores can be searched in float32: numbers of everyday size. ``largest`` is that of ``w``, if known."""
+    largest = largest_of(w) if largest is None else largest
+    return batch.largest < 1e5 and largest * max(1.0, batch.largest) < 1e5
+
+
+def largest_of(w: FloatArray) -> float:
+    """The largest size of a weight."""
+    return float(np.abs(w).max(initial=0.0))
 
 
 def uniform_curvature(layout: Layout, batch: Batch) -> FloatArray:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from maxendnet import _kernels
 from maxendnet.backends.threads import Threads, each
-from maxendnet.structures.base import Excess, IntArray, Marginals, Price, Table, composed_excess
-from maxendnet.structures.forest import uniform_curvature
+from maxendnet.structures.base import GRADIENT, Ask, Excess, IntArray, Marginals, Table, composed_excess, no_table
+from maxendnet.structures.forest import kernels_take, uniform_curvature
 from maxendnet.structures.k_best import k_best
 from maxendnet.structures.layout import FloatArray
 from maxendnet.structures.on_batch import OnBatch
@@ -147,25 +147,15 @@ class BoundHierarchy(OnBatch):
 
     # ---- sums over examples -------------------------------------------------------------------------------------
 
-    def excess(
-        self,
-        aggregate: str,
-        w: FloatArray,
-        table: Table | None = None,
-        *,
-        counted: Table | None = None,
-        price: Price | None = None,
-        gradient: bool = True,
-        single: bool = False,
-        packed: bool = False,
-    ) -> Excess:
-        """As `maxendnet.structures.base.excess`; the rows of both tables must go by the true labels."""
-        if (counted if aggregate == "maximum" else price) is not None:  # which no kernel takes
-            return composed_excess(self, aggregate, w, table, counted=counted, price=price, gradient=gradient)
+    def excess(self, aggregate: str, w: FloatArray, table: Table | None = None, ask: Ask = GRADIENT) -> Excess:
+        """As `maxendnet.structures.base.excess`."""
+        counted, price, gradient = ask.counted, ask.price, ask.gradient
+        if not kernels_take(aggregate, table, ask):
+            return composed_excess(self, aggregate, w, table, ask)
         values, costs = np.zeros(len(self.sample_weight)), np.zeros(len(self.sample_weight))
         slope = np.zeros(self.layout.n_weights if gradient else 0)
         added = slope if gradient else None
-        model, batch = self.model(w, sums=aggregate == "logsum"), self.batch
+        model, batch = self.model(w, sums=aggregate == "logsum"), self.with_rows(table or counted)[0]
         rows, expected = (None if t is None else np.ascontiguousarray(t.rows) for t in (table, counted))
         if aggregate == "logsum":
 
@@ -174,10 +164,11 @@ class BoundHierarchy(OnBatch):
 
         else:
             slack, C = (0, 1.0) if price is None else (price.code, price.C)
-            hinge_rows = np.zeros((self.n_labels, self.n_labels)) if rows is None else rows
+            table = no_table(self) if table is None else table
+            hinge_batch, hinge_rows = self.with_rows(table)[0], np.ascontiguousarray(table.rows)
 
             def part(a: int, b: int) -> None:
-                _kernels.hierarchy_hinge(batch, model, hinge_rows, a, b, values, added, slack, C)
+                _kernels.hierarchy_hinge(hinge_batch, model, hinge_rows, a, b, values, added, slack, C)
 
         each(part, self.one_after_the_other())
         return Excess(values, slope, np.zeros(len(values)) if counted is None or not gradient else costs)

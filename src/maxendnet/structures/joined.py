@@ -24,7 +24,9 @@ def bind_joined(
         return BoundForest(layout, batch)
     bound = BoundHierarchy(layout, batch, forbidden)
     check_directions(batch, examples)
-    if len(batch.y):
+    if len(batch.y) and not bound.kinds.all_known:
+        check_possible(bound.within_truth.impossible(), examples)
+    elif len(batch.y):
         check_pairs(batch, examples, classes, bound.forbidden_matrix)
     else:
         check_possible(bound.impossible(), examples)

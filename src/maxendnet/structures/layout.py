@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
@@ -116,6 +116,10 @@ class Layout:
         return (self.n_features, self.n_labels, self.sizes, self.rest) == (
             other.n_features, other.n_labels, other.sizes, other.rest
         )  # fmt: skip
+
+    def __getstate__(self) -> dict[str, Any]:
+        # without what was computed: weights as kernels read them are as large as the weights
+        return {item.name: getattr(self, item.name) for item in fields(self)}
 
     def __hash__(self) -> int:
         return hash((self.n_features, self.n_labels, self.sizes, self.rest))

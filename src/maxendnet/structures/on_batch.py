@@ -14,6 +14,7 @@ from scipy import sparse
 from maxendnet import _kernels
 from maxendnet.backends.threads import Range, Threads, cut
 from maxendnet.data.batch import Batch
+from maxendnet.data.truth import Kinds, known
 from maxendnet.structures import features as of_cliques
 from maxendnet.structures.base import IntArray, Marginals, Table
 from maxendnet.structures.layout import FloatArray, Layout
@@ -61,6 +62,16 @@ class OnBatch:
         return self.batch.y
 
     @property
+    def row(self) -> IntArray:
+        """The kind of every node: its row in tables of costs."""
+        return self.batch.row
+
+    @cached_property
+    def kinds(self) -> Kinds:
+        """What is known of the true label, for every kind of node."""
+        return known(self.n_labels) if self.batch.kinds is None else self.batch.kinds
+
+    @property
     def sample_weight(self) -> FloatArray:
         return self.batch.sample_weight
 
@@ -73,11 +84,20 @@ class OnBatch:
         """Examples [first, last) as a bound structure of their own."""
         return replace(self, batch=self.batch.take(first, last))
 
+    @cached_property
+    def within_truth(self) -> Any:
+        """The same examples, of which a node may have only labels that may be its true one."""
+        return replace(self, batch=self.batch.within(self.kinds))
+
+    def completed(self: Self, labels: IntArray) -> Self:
+        """The same examples with these labels taken for the true ones."""
+        return replace(self, batch=self.batch.completed(self.kinds, labels))
+
     def with_rows(self, table: Table | None) -> tuple[Batch, FloatArray | None]:
-        """A batch and rows to be added to the scores of nodes, as the kernels take a table: the row goes by ``y``."""
+        """A batch and rows to be added to the scores of nodes, as the kernels take a table."""
         if table is None:
             return self.batch, None
-        return self.batch._replace(y=np.ascontiguousarray(table.row)), np.ascontiguousarray(table.rows)
+        return self.batch._replace(row=np.ascontiguousarray(table.row)), np.ascontiguousarray(table.rows)
 
     # ---- features and scores -------------------------------------------------------------------------------------
 
@@ -117,5 +137,8 @@ class OnBatch:
     def for_each_range(self, backend: Threads | None, function: Callable[[int, int], Any], slow: float = 1.0) -> None:
         """Call ``function(first, last)`` on ranges that together are all examples, on the threads of the backend."""
         # nothing is summed, so that shards are only there for the threads: few where there is little to do
-        n_shards = min(64, 1 + len(self.batch.parent) // 512)
+        n_nodes = len(self.batch.parent)
+        if n_nodes <= 64 and len(self.sample_weight):
+            return function(0, len(self.sample_weight))
+        n_shards = min(64, 1 + n_nodes // 512)
         (backend or Threads()).run(lambda a, b, _: function(a, b), self.ranges(n_shards, slow))

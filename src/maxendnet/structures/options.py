@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from maxendnet.data.batch import Batch, encode, labels_by_node_type
 from maxendnet.data.examples import Examples
 from maxendnet.data.forbidden_pairs import pair_codes
+from maxendnet.data.ragged import gather, offsets_of
 from maxendnet.structures.layout import FloatArray, Layout, SeenPairs
 
 
@@ -43,8 +44,22 @@ def layout_of(piece: Any, examples: Examples, classes: NDArray, joined: str, sib
     if piece.pairs == "all":
         return layout
     batch = batch_of(piece, examples, classes, layout, joined)
-    of_entry = np.repeat(batch.y, np.diff(batch.indptr))
-    return replace(layout, seen=SeenPairs.of(batch.indices, of_entry, layout.n_features, layout.n_labels))
+    features, labels = seen_together(batch)
+    return replace(layout, seen=SeenPairs.of(features, labels, layout.n_features, layout.n_labels))
+
+
+def seen_together(batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Features and labels that occur together. A set of labels counts for all of them, an unknown label for none."""
+    if batch.kinds is None:
+        return batch.indices, np.repeat(batch.y, np.diff(batch.indptr))
+    node = np.repeat(np.arange(len(batch.row)), np.diff(batch.indptr))
+    size = batch.kinds.sets.sum(axis=1, dtype=np.int64)
+    size[(size == batch.kinds.sets.shape[1]) & (size > 1)] = 0
+    n_labels = size[batch.row][node]
+    features = np.repeat(batch.indices, n_labels)
+    members = np.nonzero(batch.kinds.sets * (size > 0)[:, None])[1].astype(np.int32)
+    positions, _ = gather(offsets_of(size), batch.row[node])
+    return features, members[positions]
 
 
 def batch_of(piece: Any, examples: Examples, classes: NDArray, layout: Layout, joined: str) -> Batch:

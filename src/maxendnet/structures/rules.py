@@ -1,7 +1,8 @@
 """Rules that labellings keep: which labels may follow each other, begin, end, come once, or match a pattern.
 
-A rule holds options and no data, as a piece does. Rules about neighbours, the first and the last node are *pairwise*: they are masks,
-and cost nothing in the recursions of chains. The others remember more than the last label and are automata.
+A rule holds options and no data, as a piece does. Rules about neighbours, the first and the last node are *pairwise*:
+they are masks, and cost nothing in the recursions of chains. The others remember more than the last label and are
+automata.
 """
 
 from __future__ import annotations
@@ -101,6 +102,7 @@ class Chunks(Rule):
     scheme: str = "bio"
     outside: str = "O"
     separator: str = "-"
+    inside: str = "I"
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -108,7 +110,8 @@ class Chunks(Rule):
 
     def _shown(self) -> list[str]:
         shown = [f"outside={self.outside!r}"] if self.outside != "O" else []
-        return shown + ([f"separator={self.separator!r}"] if self.separator != "-" else [])
+        shown += [f"separator={self.separator!r}"] if self.separator != "-" else []
+        return shown + ([f"inside={self.inside!r}"] if self.inside != "I" else [])
 
     def check(self) -> None:
         if self.scheme not in ("bio", "bioes"):
@@ -116,10 +119,10 @@ class Chunks(Rule):
 
     def masks(self, classes: NDArray) -> PairMasks:
         self.check()
-        prefixes = {"bio": "BI", "bioes": "BIES"}[self.scheme]
+        prefixes = {"bio": ("B", self.inside), "bioes": ("B", self.inside, "E", "S")}[self.scheme]
         parsed = [self._parse(label, prefixes) for label in classes.tolist()]
-        begun = np.array([prefix in ("B", "I") for prefix, _ in parsed])
-        inside = np.array([prefix in ("I", "E") for prefix, _ in parsed])
+        begun = np.array([prefix in ("B", self.inside) for prefix, _ in parsed])
+        inside = np.array([prefix in (self.inside, "E") for prefix, _ in parsed])
         same = np.array([[a == b and a is not None for _, b in parsed] for _, a in parsed])
         if self.scheme == "bio":  # I-x goes on from B-x or I-x; everything else may follow anything
             return PairMasks(~inside, ~inside[None, :] | (same & begun[:, None]), np.ones(len(parsed), bool))
@@ -127,7 +130,7 @@ class Chunks(Rule):
         pairs = np.where(begun[:, None], inside[None, :] & same, ~inside[None, :])
         return PairMasks(~inside, pairs, ~begun)
 
-    def _parse(self, label: Any, prefixes: str) -> tuple[str, str | None]:
+    def _parse(self, label: Any, prefixes: tuple[str, ...]) -> tuple[str, str | None]:
         if label == self.outside:
             return "", None
         if not isinstance(label, str):
@@ -135,7 +138,7 @@ class Chunks(Rule):
         if label in prefixes:  # chunks without types: B, I, O
             return label, ""
         prefix, separator, kind = label.partition(self.separator)
-        if not separator or prefix not in prefixes or len(prefix) != 1:
+        if not separator or prefix not in prefixes:
             expected = ", ".join(f"'{p}{self.separator}...'" for p in prefixes)
             raise ValueError(
                 f"{self!r} needs labels {expected} or {self.outside!r}, and one is {label!r}; name the outside label "
@@ -144,7 +147,7 @@ class Chunks(Rule):
         return prefix, kind
 
 
-def bio(outside: str = "O", separator: str = "-") -> Chunks:
+def bio(outside: str = "O", separator: str = "-", inside: str = "I") -> Chunks:
     """Valid chunks in BIO tags: ``I-x`` only behind ``B-x`` or ``I-x``, and not at the first node.
 
     The tags are found by the names of the labels: ``B-x``, ``I-x`` (or ``B`` and ``I`` alone) and ``outside``.
@@ -155,18 +158,20 @@ def bio(outside: str = "O", separator: str = "-") -> Chunks:
     >>> Chain(rules=[bio()])
     Chain(rules=[bio()])
     """
-    return Chunks("bio", outside, separator)
+    return Chunks("bio", outside, separator, inside)
 
 
-def bioes(outside: str = "O", separator: str = "-") -> Chunks:
+def bioes(outside: str = "O", separator: str = "-", inside: str = "I") -> Chunks:
     """Valid chunks in BIOES tags: ``S-x`` alone, or ``B-x``, any number of ``I-x``, and ``E-x``.
+
+    With ``inside="M"`` the tags are those of BMES.
 
     Examples
     --------
     >>> bioes().masks(np.array(["B-x", "E-x", "O"])).last.tolist()
     [False, True, True]
     """
-    return Chunks("bioes", outside, separator)
+    return Chunks("bioes", outside, separator, inside)
 
 
 # ---- the first and the last node, pairs ------------------------------------------------------------------------------

@@ -1,0 +1,191 @@
+"""Max-margin learning where labels are not known: complete them, solve the convex problem, and so on."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from maxendnet.losses import Log
+from maxendnet.problem import FloatArray, Problem
+from maxendnet.solvers.base import Evaluation, Result, Solver, Support, check_requirements, missing, run
+from maxendnet.solvers.lbfgs import LBFGS
+from maxendnet.solvers.owlqn import OWLQN
+
+FIRST_TOL = 0.03
+"""Of the first convex problem: its solution only serves the next completion."""
+
+
+class Round(NamedTuple):
+    """Weights, and the convex problem whose completion is made from them."""
+
+    completed: Problem
+    objective: float
+    """The objective at these weights: that of the problem with unknown labels, not that of a round."""
+    result: Result | None = None
+    """The solution of the convex problem before, of which these are the weights; None at the start."""
+    solved: Problem | None = None
+    """That convex problem."""
+
+
+class RoundsState(NamedTuple):
+    """One start after the other, each round after round."""
+
+    now: Round
+    best: Round | None
+    """Of the starts before."""
+    rng: np.random.Generator
+    tol: float
+    round_tol: float
+    decrease: float = np.inf
+    """Relative, of the objective in the last round."""
+    n_rounds: int = 0
+    starts_left: int = 0
+
+    @property
+    def first_of_all(self) -> Round:
+        """The best of what there is."""
+        if self.best is None or self.now.objective < self.best.objective:
+            return self.now
+        return self.best
+
+
+@dataclass(eq=False, repr=False)
+class ConcaveConvex(Solver):
+    """The concave-convex procedure for hinge losses with unknown labels.
+
+    The loss of an example is the highest score of a labelling with its costs, minus that of the labellings which agree
+    with what is known: ``max_y [score + cost] - max over Y_i of score``. A round takes the best of these, a completion
+    of the labels, for the truth, and solves the convex problem that is left, with a certificate. The objective never
+    rises from round to round. With ``Hinge(completion="average")`` the maximum over Y_i is a soft one, and the
+    completion an average over all of Y_i: the partially observed maximum entropy discrimination Markov network.
+
+    The result is a local minimum: ``gap_`` is nan, and ``round_gap_`` the certificate of the last convex problem.
+    ``tol`` is on the relative decrease of the objective in a round, and on that gap. A pass is a round.
+
+    After Yuille & Rangarajan 2003, Yu & Joachims 2009, Zhu, Xing & Zhang 2008.
+
+    Parameters
+    ----------
+    inner : Solver or None, default=None
+        Solves the convex problems. None takes the one made for the model.
+    starts : int, default=1
+        The first start completes labels by a likelihood model, the others at random. The best result is kept.
+    max_passes : int, default=1000
+        Passes over the data in a round, at most.
+
+    Examples
+    --------
+    >>> from maxendnet import M3N, UNKNOWN
+    >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], [UNKNOWN, "a"]]
+    >>> model = M3N(C=10, solver=ConcaveConvex(starts=2)).fit(X, y)
+    >>> model.predict(X), model.n_rounds_ > 0
+    ([['a', 'b'], ['b', 'a']], True)
+    """
+
+    inner: Solver | None = None
+    starts: int = 1
+    max_passes: int = 1000
+    requires = ("not loss.smooth", "not kinds.all_known")
+    instead_of_gap = "relative decrease of the objective in a round"
+
+    def check(self) -> None:
+        if not (self.inner is None or isinstance(self.inner, Solver)):
+            raise ValueError(f"inner must be a solver such as BlockFrankWolfe(), or None, got {self.inner!r}.")
+        for name in ("starts", "max_passes"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
+
+    def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> RoundsState:
+        self.check()
+        rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
+        w = likely_weights(problem, rng) if warm is None else warm.first_of_all.result.w
+        first = look(problem, w)
+        check_requirements(self._inner(first.completed), first.completed)
+        return RoundsState(first, None, rng, tol, max(tol, FIRST_TOL), starts_left=self.starts - 1)
+
+    def _inner(self, convex: Problem) -> Solver:
+        if self.inner is not None:
+            return self.inner
+        from maxendnet.solvers.choose import default_solver, for_problem
+
+        return for_problem(default_solver(convex.prior, convex.loss), convex)
+
+    def step(self, problem: Problem, state: RoundsState) -> RoundsState:
+        if self._settled(state):
+            return self._next_start(problem, state)
+        convex, inner = state.now.completed, self._inner(state.now.completed)
+        before = state.now.result
+        warm = None if before is None else inner.carried(convex, before.state)
+        result = run(
+            inner, convex, tol=state.round_tol, max_passes=self.max_passes, warm=warm, seed=state.rng, warn=False
+        )
+        problem.n_oracle += convex.n_oracle
+        new = look(problem, result.w, result, convex)
+        decrease = problem.relative(state.now.objective - new.objective, new.objective)
+        if new.objective > state.now.objective and before is not None:
+            # nothing gained, and the weights before stay: the bound just found tells how good they are in this round
+            primal = convex.primal(before.w)
+            gap = convex.relative(primal - result.dual, primal)
+            kept = replace(before, primal=primal, dual=result.dual, gap=gap)
+            new, decrease = state.now._replace(result=kept, solved=convex), 0.0
+        # not closer than asked for; where there is nothing to gain any more, as close as that
+        round_tol = max(state.tol, 0.3 * state.round_tol if decrease > state.round_tol else 0.03 * state.round_tol)
+        settled = decrease if state.round_tol <= state.tol or not result.converged else np.inf
+        return state._replace(now=new, round_tol=round_tol, decrease=settled, n_rounds=state.n_rounds + 1)
+
+    def _settled(self, state: RoundsState) -> bool:
+        return state.decrease <= state.tol
+
+    def _next_start(self, problem: Problem, state: RoundsState) -> RoundsState:
+        """Begin again from labels completed at random."""
+        best = state.first_of_all.result
+        size = 1.0 if best is None else max(float(np.abs(best.w).max(initial=0.0)), 1e-3)
+        first = look(problem, state.rng.normal(0.0, size, problem.n_weights))
+        return state._replace(
+            now=first._replace(objective=np.inf), best=state.first_of_all, round_tol=max(state.tol, FIRST_TOL),
+            decrease=np.inf, starts_left=state.starts_left - 1,
+        )  # fmt: skip
+
+    def support(self, problem: Problem, state: RoundsState) -> Support | None:
+        """That of the last convex problem."""
+        best = state.first_of_all
+        if best.result is None or best.solved is None:
+            return None
+        return self._inner(best.solved).support(best.solved, best.result.state)
+
+    def due(self, problem: Problem, state: RoundsState, n_pass: int, tol: float) -> bool:
+        return n_pass > 0
+
+    def evaluate(self, problem: Problem, state: RoundsState) -> Evaluation:
+        best = state.first_of_all
+        assert best.result is not None  # `due` waits for the first round
+        done = self._settled(state) and not state.starts_left
+        measure = state.decrease if done else np.inf
+        return Evaluation(
+            best.result.w, best.result.eta, best.objective, np.nan, np.nan, measure, best.result.which, best.result.cost
+        )
+
+
+def look(problem: Problem, w: FloatArray, result: Result | None = None, solved: Problem | None = None) -> Round:
+    """The objective at these weights, and the convex problem with labels completed by them."""
+    completed = problem.completed(w)
+    value, completed = completed.hinge.completion_objective(completed, w)
+    return Round(completed, value, result, solved)
+
+
+def likely_weights(problem: Problem, rng: np.random.Generator) -> FloatArray:
+    """Weights of a likelihood model with the same prior, roughly: unlike at zero, labels can be completed by them."""
+    likelihood = problem.ask(loss=Log())
+    for solver in (LBFGS(), OWLQN()):
+        if not missing(solver, likelihood):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                found = run(solver, likelihood, tol=0.03, max_passes=50, seed=rng, warn=False)
+            problem.n_oracle += likelihood.n_oracle
+            return found.w
+    return rng.normal(0.0, 1.0, problem.n_weights)

@@ -1,0 +1,70 @@
+"""Sequence labelling for people with text: column files, templates, taggers, spans and their probabilities.
+
+>>> from maxendnet.text import Tagger
+>>> sentences = [["Ada", "met", "Bob"], ["Bob", "slept"]]
+>>> tagger = Tagger().fit(sentences, [["B-PER", "O", "B-PER"], ["B-PER", "O"]])
+>>> tagger.predict([["Ada", "slept"]])
+[['B-PER', 'O']]
+"""
+
+from typing import TYPE_CHECKING
+
+from maxendnet.text.columns import Columns, read_columns, write_columns
+from maxendnet.text.errors import TextError
+from maxendnet.text.records import read_frame, read_records
+from maxendnet.text.scores import SpanScores, span_f1, span_scorer, span_scores
+from maxendnet.text.spans import Span, check_tags, convert_tags, find_spans, write_tags
+from maxendnet.text.templates import read_template
+from maxendnet.text.token_features import DictFeatures, TokenFeatures
+from maxendnet.utils.lazy import lazily
+
+if TYPE_CHECKING:
+    from maxendnet.text.calibration import Reliability, fit_temperature, reliability
+    from maxendnet.text.confidence import predict_confidence, predict_ranked, predict_spans
+    from maxendnet.text.explain import explain_model, explain_sentence
+    from maxendnet.text.tagger import Tagger
+
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "Reliability": "maxendnet.text.calibration",
+        "Tagger": "maxendnet.text.tagger",
+        "explain_model": "maxendnet.text.explain",
+        "explain_sentence": "maxendnet.text.explain",
+        "fit_temperature": "maxendnet.text.calibration",
+        "predict_confidence": "maxendnet.text.confidence",
+        "predict_ranked": "maxendnet.text.confidence",
+        "predict_spans": "maxendnet.text.confidence",
+        "reliability": "maxendnet.text.calibration",
+    },
+)
+
+__all__ = [
+    "Columns",
+    "DictFeatures",
+    "Reliability",
+    "Span",
+    "SpanScores",
+    "Tagger",
+    "TextError",
+    "TokenFeatures",
+    "check_tags",
+    "convert_tags",
+    "explain_model",
+    "explain_sentence",
+    "find_spans",
+    "fit_temperature",
+    "predict_confidence",
+    "predict_ranked",
+    "predict_spans",
+    "read_columns",
+    "read_frame",
+    "read_records",
+    "read_template",
+    "reliability",
+    "span_f1",
+    "span_scorer",
+    "span_scores",
+    "write_columns",
+    "write_tags",
+]

@@ -1,0 +1,255 @@
+"""A tagger: from sentences of words to labels, spans and explanations, and to a file that does the same elsewhere."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
+
+from maxendnet.data.examples import Examples
+from maxendnet.estimators import L2CRF
+from maxendnet.losses import Log
+from maxendnet.markov_network import MarkovNetwork
+from maxendnet.models.file import ModelFileError, load, read, save
+from maxendnet.selection.search import PathSearchCV
+from maxendnet.solvers import SDCA
+from maxendnet.structures import Chain, Independent
+from maxendnet.text import confidence
+from maxendnet.text.calibration import fit_temperature
+from maxendnet.text.columns import Columns
+from maxendnet.text.confidence import Confidence, Ranked, ScoredSpan
+from maxendnet.text.errors import TextError
+from maxendnet.text.scores import span_scorer
+from maxendnet.text.spans import found_scheme, scheme_of
+from maxendnet.text.token_features import TokenFeatures
+
+VERSION = 1
+
+
+def default_model(joined: bool = True, n_jobs: int | None = None, random_state: Any = 0) -> L2CRF:
+    """The model that a tagger has if none is given: a conditional random field with a Gaussian prior.
+
+    The constant is the one that did best on most of five data sets (names, chunks, addresses, segmentation) without
+    any tuning; `Tagger(search=True)` chooses it by cross-validation.
+    """
+    structure = Chain() if joined else Independent()
+    return L2CRF(
+        lam=0.3, structure=structure, solver=SDCA(), tol=1e-2, max_passes=200, n_jobs=n_jobs, random_state=random_state
+    )
+
+
+class Tagger(BaseEstimator):
+    """Labels for the tokens of sentences: features by a template, and any estimator of maxendnet.
+
+    Parameters
+    ----------
+    features : TokenFeatures or str, default="words"
+        How features are made of tokens; a string is short for ``TokenFeatures(string)``.
+    model : an estimator or None, default=None
+        Such as ``M3N(C=0.1)``. None is an L2-CRF whose constant suits most text.
+    scheme : str, default="auto"
+        Of the tags, for spans; see `maxendnet.text.spans`. "auto" finds it in the labels of the fit.
+    search : bool, default=False
+        Choose the constants of the model by cross-validation: those with the best F1 of spans (or share of tokens,
+        where labels have no letters B, I, ...).
+    calibrate : bool or "auto", default="auto"
+        Fit a temperature, so that confidences of a margin model are probabilities; three more fits. "auto" does so for
+        models without a likelihood.
+    cv : int, default=3
+        Folds of the search and of the calibration.
+    n_jobs : int or None, default=None
+        Threads of the default model, and folds of the search at a time.
+    random_state : int, default=0
+    verbose : int, default=0
+        1 shows a progress line.
+
+    Attributes
+    ----------
+    features_ : TokenFeatures
+    estimator_ : the fitted estimator
+    scheme_ : str
+    temperature_ : float
+    search_ : PathSearchCV or None
+    classes_ : ndarray of shape (n_labels,)
+
+    Examples
+    --------
+    >>> sentences = [["Ada", "met", "Bob"], ["Bob", "slept"]]
+    >>> tagger = Tagger().fit(sentences, [["B-PER", "O", "B-PER"], ["B-PER", "O"]])
+    >>> tagger.predict([["Ada", "slept"]])
+    [['B-PER', 'O']]
+    >>> [(span.start, span.end, span.type) for span in tagger.predict_spans([["Ada", "slept"]])[0]]
+    [(0, 1, 'PER')]
+    """
+
+    def __init__(
+        self,
+        features: TokenFeatures | str = "words",
+        model: MarkovNetwork | None = None,
+        scheme: str = "auto",
+        search: bool = False,
+        calibrate: bool | str = "auto",
+        cv: int = 3,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.features = features
+        self.model = model
+        self.scheme = scheme
+        self.search = search
+        self.calibrate = calibrate
+        self.cv = cv
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ---- learning ----------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any) -> Tagger:
+        """Learn from labelled sentences.
+
+        Parameters
+        ----------
+        X : Columns, or list of sentences
+            A sentence is a list of tokens, or of tuples with a token and its other columns.
+        y : list of lists of labels
+        """
+        if self.calibrate not in (True, False, "auto"):
+            raise TextError(f"calibrate must be True, False or 'auto', got {self.calibrate!r}.")
+        if not (self.model is None or isinstance(self.model, MarkovNetwork)):
+            raise TextError(f"model must be None or one of maxendnet's estimators, such as M3N(), got {self.model!r}.")
+        features = TokenFeatures(self.features) if isinstance(self.features, str) else clone(self.features)
+        columns = Columns.of(X)
+        labels = [list(row) for row in y]
+        scheme = found_scheme(labels) if self.scheme == "auto" else scheme_of(self.scheme)
+        examples = features.fit_transform(columns, labels)
+        model = self._model(features)
+        search = None
+        if self.search:
+            search = PathSearchCV(
+                model, scoring=span_scorer, cv=self.cv, refit=False, n_jobs=self.n_jobs, verbose=self.verbose
+            ).fit(examples)
+            model.set_params(**search.best_params_)
+        estimator = clone(model).set_params(verbose=self.verbose).fit(examples)
+        margin = not isinstance(estimator.compose()[1], Log)
+        wanted = (margin and len(examples) >= self.cv) if self.calibrate == "auto" else self.calibrate
+        temperature = fit_temperature(model, examples, cv=self.cv) if wanted else 1.0
+        # nothing is stored before this line: a fit that fails or is interrupted leaves the last one whole
+        self.features_, self.estimator_, self.scheme_, self.search_ = features, estimator, scheme, search
+        self.temperature_ = temperature
+        self.classes_ = estimator.classes_
+        return self
+
+    def _model(self, features: TokenFeatures) -> Any:
+        if self.model is None:
+            return default_model(features.template_.bigram, self.n_jobs, self.random_state)
+        return clone(self.model)
+
+    # ---- prediction --------------------------------------------------------------------------------------------------
+
+    def examples(self, X: Any, y: Any = None) -> Examples:
+        """Sentences as the estimator sees them."""
+        check_is_fitted(self, "estimator_")
+        return self.features_.transform(X, y)
+
+    def predict(self, X: Any) -> Any:
+        """The labels of every sentence."""
+        examples = self.examples(X)
+        return self.estimator_.predict(examples)
+
+    def predict_spans(self, X: Any, strict: bool = False) -> list[list[ScoredSpan]]:
+        """The spans of every sentence, each with its probability; see `maxendnet.text.predict_spans`."""
+        return confidence.predict_spans(self._fitted(), self.examples(X), self.scheme_, self.temperature_, strict)
+
+    def predict_top(self, X: Any, k: int = 5) -> list[list[Ranked]]:
+        """The k best labellings of every sentence with their probabilities, best first."""
+        return confidence.predict_ranked(self._fitted(), self.examples(X), k, self.temperature_)
+
+    def predict_confidence(self, X: Any) -> list[Confidence]:
+        """The labels of every sentence, with probabilities of each and of all together."""
+        return confidence.predict_confidence(self._fitted(), self.examples(X), self.temperature_)
+
+    def score(self, X: Any, y: Any) -> float:
+        """F1 of spans; the share of right labels where they have no letters B, I, ..."""
+        return span_scorer(self, X, y)
+
+    def explain(self, sentence: Any = None, top: int = 10) -> Any:
+        """Why: the weights of the model, or those that decided the labels of one sentence.
+
+        Parameters
+        ----------
+        sentence : list of tokens or rows, optional
+            None explains the model.
+        top : int, default=10
+            Features shown for each label or token.
+
+        Returns
+        -------
+        ModelExplanation or SentenceExplanation
+            With ``print``, ``as_dict``, ``to_json``, ``to_frame``, ``to_html``; it displays itself in a notebook.
+        """
+        from maxendnet.text.explain import explain_model, explain_sentence
+
+        if sentence is None:
+            return explain_model(self._fitted(), top)
+        columns = Columns.of([sentence])
+        words = columns.column(0)[0]
+        return explain_sentence(self._fitted(), self.examples(columns), words, top, self.temperature_)
+
+    def _fitted(self) -> Any:
+        check_is_fitted(self, "estimator_")
+        return self.estimator_
+
+    # ---- files -------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the tagger to a file, whole or not at all; `Tagger.load` reads it, ``maxendnet tag`` uses it."""
+        check_is_fitted(self, "estimator_")
+        application = {
+            "kind": "text",
+            "version": VERSION,
+            "features": self.features_.to_plain(),
+            "scheme": self.scheme_,
+            "temperature": self.temperature_,
+        }
+        save(self.estimator_, path, application)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Tagger:
+        """Read a tagger that `save` wrote.
+
+        Raises
+        ------
+        ModelFileError
+            It is no tagger, or damaged.
+        """
+        found = read(path).header.get("application")
+        if not isinstance(found, dict) or found.get("kind") != "text" or found.get("version") != VERSION:
+            raise ModelFileError(
+                f"{os.fspath(path)} is a model, but no tagger that this version reads; Tagger.save and maxendnet train "
+                f"write one."
+            )
+        estimator = load(path)
+        try:
+            names = estimator.model_.feature_names
+            features = TokenFeatures.from_plain(found["features"], names)
+            if features.n_hashed is not None and features.n_hashed != estimator.n_features_in_:
+                raise TextError(f"{features.n_hashed} hashed features, and weights for {estimator.n_features_in_}")
+            if names is not None:
+                features.feature_names_ = names
+            temperature = float(found["temperature"])
+            if not (np.isfinite(temperature) and temperature > 0):
+                raise TextError(f"the temperature {temperature}")
+            tagger = cls(clone(features), clone(estimator))
+            tagger.features_, tagger.estimator_, tagger.temperature_ = features, estimator, temperature
+            tagger.scheme_, tagger.search_, tagger.classes_ = scheme_of(found["scheme"]), None, estimator.classes_
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            raise ModelFileError(
+                f"{os.fspath(path)}: what it says about text is damaged ({what}); make it again with maxendnet train."
+            ) from error
+        return tagger

@@ -1,0 +1,149 @@
+"""Probabilities of spans, tokens and labellings, against enumeration of all labellings."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from maxendnet import L2CRF, M3N, Chain, Examples
+from maxendnet.text import confidence, find_spans, predict_confidence, predict_ranked, predict_spans
+from maxendnet.text.spans import forbidden_pairs
+
+LABELS = {
+    "IOB2": ["B-X", "I-X", "B-Y", "I-Y", "O"],
+    "BIOES": ["B-X", "I-X", "E-X", "S-X", "O"],
+    "LABELS": ["A", "B", "O"],
+}
+
+
+def fitted(scheme, structure="chain", seed=0, scale=2.0, estimator=L2CRF):
+    """A model with random weights for these labels."""
+    rng = np.random.default_rng(seed)
+    labels = LABELS[scheme]
+    X = [rng.normal(size=(len(labels), 3)) for _ in range(3)]
+    model = estimator(structure=structure, tol=0.5).fit(X, [labels] * 3)
+    weights = scale * rng.normal(size=len(model.model_.weights))
+    object.__setattr__(model.model_, "weights", weights)
+    model.model_.__post_init__()
+    return model
+
+
+def enumerated(model, x, temperature=1.0):
+    """Every labelling that is possible, and its probability."""
+    bound = model.model_.bind(Examples.build([x]))
+    classes = model.classes_.tolist()
+    forbidden = set(getattr(model.model_.structure, "forbidden", None) or ())
+    labellings, scores = [], []
+    for codes in product(range(len(classes)), repeat=len(x)):
+        labels = [classes[k] for k in codes]
+        if not forbidden & set(pairwise(labels)):
+            labellings.append(labels)
+            scores.append(bound.score(model.model_.weights, np.array(codes, dtype=np.int32))[0] / temperature)
+    scores = np.array(scores)
+    p = np.exp(scores - scores.max())
+    return labellings, p / p.sum()
+
+
+@pytest.mark.parametrize("scheme", LABELS)
+@pytest.mark.parametrize("kind", ["chain", "ends", "independent", "forbidden"])
+@settings(max_examples=25)
+@given(seed=st.integers(0, 50), n=st.integers(1, 4), temperature=st.sampled_from([1.0, 0.5, 3.0]))
+def test_spans_have_the_probability_of_all_labellings_with_them(scheme, kind, seed, n, temperature):
+    structure = {
+        "ends": Chain(bias=True, ends=True),
+        "forbidden": Chain(forbidden=forbidden_pairs(LABELS[scheme], scheme)),
+    }
+    model = fitted(scheme, structure.get(kind, kind), seed)
+    x = np.random.default_rng(seed + 1000).normal(size=(n, 3))
+    labellings, p = enumerated(model, x, temperature)
+    (spans,) = predict_spans(model, [x], temperature=temperature)
+    (best,) = model.predict([x])
+    assert [span[:3] for span in spans] == [tuple(span) for span in find_spans(best, scheme)]
+    for span in spans:
+        having = [span[:3] in find_spans(labels, scheme) for labels in labellings]
+        assert_allclose(span.probability, p[having].sum(), rtol=1e-9)
+
+
+@settings(max_examples=25)
+@given(seed=st.integers(0, 50), n=st.integers(1, 4))
+def test_without_marginals_of_pairs_the_labels_of_the_span_are_fixed(seed, n):
+    structure = Chain(forbidden=forbidden_pairs(LABELS["IOB2"], "IOB2"))
+    model = fitted("IOB2", structure, seed)
+    x = np.random.default_rng(seed + 1000).normal(size=(n, 3))
+    labellings, p = enumerated(model, x)
+    (best,) = model.predict([x])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(confidence, "is_chain", lambda *_: False)
+        (spans,) = predict_spans(model, [x])
+    for start, end, kind, probability in spans:
+        having = [
+            labels[start:end] == best[start:end] and (end == n or labels[end] != f"I-{kind}")
+            and not (start and best[start][0] == "I" and labels[start - 1] in (f"B-{kind}", f"I-{kind}"))
+            for labels in labellings
+        ]  # fmt: skip
+        assert_allclose(probability, p[having].sum(), rtol=1e-9)
+
+
+def test_many_sentences_in_parts(monkeypatch):
+    model = fitted("IOB2")
+    rng = np.random.default_rng(5)
+    X = [rng.normal(size=(n, 3)) for n in (3, 0, 1, 7, 2, 0, 12, 1)]
+    expected = predict_spans(model, X)
+    assert expected == [predict_spans(model, [x])[0] if len(x) else [] for x in X]
+    for most in (1, 26, 100, 200):
+        monkeypatch.setattr(confidence, "MOST_NUMBERS", most)
+        assert predict_spans(model, X) == expected
+
+
+@settings(max_examples=25)
+@given(seed=st.integers(0, 50), n=st.integers(1, 4), temperature=st.sampled_from([1.0, 0.5, 3.0]))
+def test_tokens_sequences_and_the_k_best(seed, n, temperature):
+    model = fitted("IOB2", "chain", seed)
+    x = np.random.default_rng(seed + 1000).normal(size=(n, 3))
+    labellings, p = enumerated(model, x, temperature)
+    (found,) = predict_confidence(model, [x], temperature)
+    assert found.labels == model.predict([x])[0]
+    assert_allclose(found.sequence, p.max(), rtol=1e-9)
+    expected = [sum(q for labels, q in zip(labellings, p) if labels[t] == found.labels[t]) for t in range(n)]
+    assert_allclose(found.tokens, expected, rtol=1e-9)
+    (ranked,) = predict_ranked(model, [x], 7, temperature)
+    order = np.argsort(-p)[:7]
+    assert_allclose([one.probability for one in ranked], p[order], rtol=1e-9)
+    assert [one.labels for one in ranked] == [labellings[k] for k in order]
+
+
+def test_a_temperature_changes_no_prediction_and_is_laid_out_once():
+    model = fitted("IOB2")
+    x = np.random.default_rng(3).normal(size=(4, 3))
+    cold, hot = (predict_confidence(model, [x], temperature)[0] for temperature in (0.1, 10.0))
+    assert cold.labels == hot.labels == model.predict([x])[0] and cold.sequence > hot.sequence
+    assert confidence.scaled_weights(model, 0.1) is confidence.scaled_weights(model, 0.1)
+    other = fitted("IOB2", seed=1)
+    model.set_model(other.model_)
+    assert_allclose(predict_confidence(model, [x], 0.1)[0].tokens, predict_confidence(other, [x], 0.1)[0].tokens)
+
+
+def test_examples_with_allowed_labels():
+    model = fitted("IOB2")
+    x = np.random.default_rng(3).normal(size=(2, 3))
+    only = Examples.build([x], allowed=[[{"B-X"}, {"I-X", "O"}]], labels=["B-X", "I-X", "O"])
+    (spans,) = predict_spans(model, only)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(confidence, "is_chain", lambda *_: False)
+        (clamped,) = predict_spans(model, only)
+    assert_allclose([span.probability for span in spans], [span.probability for span in clamped])
+    assert spans[0].start == 0 and spans[0].type == "X"
+
+
+def test_messages():
+    model = fitted("IOB2", estimator=M3N)
+    for temperature in (0, -1.0, np.inf, None):
+        with pytest.raises(ValueError, match="temperature must be a positive number"):
+            predict_spans(model, [np.zeros((1, 3))], temperature=temperature)
+    with pytest.raises(ValueError, match="scheme must be one of"):
+        predict_spans(model, [np.zeros((1, 3))], scheme="no")

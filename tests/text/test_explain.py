@@ -1,0 +1,132 @@
+"""Explanations: the numbers of the model, sums that add up, and every form."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from maxendnet import L2CRF, M3N, Chain, LapMEDN
+from maxendnet.text import Tagger, TextError, explain_model, explain_sentence
+
+SENTENCES = [["Ada", "Lovelace", "wrote"], ["We", "met", "Ada"], ["<b>Bob</b>", "&", "Ada", "met"]]
+TAGS = [["B-PER", "I-PER", "O"], ["O", "O", "B-PER"], ["B-PER", "O", "B-PER", "O"]]
+
+
+@pytest.fixture(scope="module", params=["L2CRF", "LapMEDN", "seen", "independent", "bias"])
+def tagger(request):
+    model = {
+        "L2CRF": L2CRF(), "LapMEDN": LapMEDN(random_state=0),
+        "seen": M3N(structure=Chain(pairs="seen"), random_state=0),
+        "independent": L2CRF(structure="independent"), "bias": L2CRF(structure=Chain(bias=True, ends=True)),
+    }[request.param]  # fmt: skip
+    return Tagger("words", model, calibrate=False).fit(SENTENCES, TAGS)
+
+
+def test_a_model_is_explained_by_its_largest_weights(tagger):
+    found, model = tagger.explain(top=4), tagger.estimator_
+    coef = model.coef_.toarray() if hasattr(model.coef_, "toarray") else model.coef_
+    rows = dict(zip(model.feature_names_, coef))
+    rows |= {"(bias)": model.intercept_, "(first token)": model.start_, "(last token)": model.end_}
+    assert found.labels == ["B-PER", "I-PER", "O"] and found.n_weights == len(model.model_.weights)
+    for a, label in enumerate(found.labels):
+        weights = found.top[label]
+        assert len(weights) == 4
+        assert_allclose([weight.weight for weight in weights], [rows[weight.feature][a] for weight in weights])
+        assert abs(weights[-1].weight) >= np.sort(np.abs([row[a] for row in rows.values()]))[-5] - 1e-12
+        assert all((weight.spread is None) == (model.posterior_.kind == "point") for weight in weights)
+    if tagger.estimator_.transitions_.shape == (3, 3):
+        assert_allclose(found.transitions, model.transitions_)
+    else:
+        assert found.transitions == []
+
+
+def test_spread_and_relevance_are_those_of_the_posterior():
+    model = LapMEDN(random_state=0).fit([[["a"], ["b"]], [["a"]]], [["X", "Y"], ["X"]])
+    variance, relevance = (
+        model.model_.layout.parts(v).node for v in (model.posterior_.variance, model.posterior_.relevance)
+    )
+    for a, label in enumerate(["X", "Y"]):
+        for feature, _, spread, sure in explain_model(model).top[label]:
+            k = model.feature_names_.index(feature)
+            assert_allclose([spread, sure], [np.sqrt(variance[k, a]), relevance[k, a]])
+
+
+def test_contributions_add_up_to_the_lead(tagger):
+    for sentence in [["Ada", "Lovelace", "slept"], ["unknown"], *SENTENCES]:
+        why = tagger.explain(sentence, top=3)
+        examples = tagger.examples([sentence])
+        bound = tagger.estimator_.model_.bind(examples)
+        w, classes = tagger.estimator_.model_.weights, tagger.classes_.tolist()
+        (labels,) = tagger.predict([sentence])
+        codes = np.array([classes.index(label) for label in labels], dtype=np.int32)
+        assert [one.label for one in why.tokens] == labels and [one.token for one in why.tokens] == sentence
+        (marginals,) = tagger.estimator_.predict_marginals(examples)
+        for t, one in enumerate(why.tokens):
+            other = codes.copy()
+            other[t] = classes.index(one.runner_up)
+            assert_allclose(one.lead, (bound.score(w, codes) - bound.score(w, other))[0], atol=1e-9)
+            assert_allclose(sum(reason.contribution for reason in one.reasons), one.lead, atol=1e-9)
+            assert sum(reason.kind == "feature" for reason in one.reasons) <= 3
+            order = np.argsort(-marginals[t])
+            assert_allclose(sorted([one.probability, one.runner_up_probability]), np.sort(marginals[t][order[:2]]))
+
+
+def test_all_reasons_are_the_weights_themselves():
+    tagger = Tagger("words", L2CRF()).fit(SENTENCES, TAGS)
+    why = tagger.explain(SENTENCES[0], top=1000).tokens[1]
+    coef, names, classes = tagger.estimator_.coef_, tagger.estimator_.feature_names_, tagger.classes_.tolist()
+    a, b = classes.index(why.label), classes.index(why.runner_up)
+    expected = {name: coef[names.index(name), a] - coef[names.index(name), b] for name in ("Uexact=Lovelace", "Ubias")}
+    T = tagger.estimator_.transitions_
+    expected |= {"after B-PER": T[0, a] - T[0, b], "before O": T[a, 2] - T[b, 2]}
+    found = {reason.name: reason.contribution for reason in why.reasons}
+    assert_allclose([found[name] for name in expected], list(expected.values()))
+    assert not any(reason.kind == "rest" for reason in why.reasons)
+
+
+def test_forms(tagger, tmp_path):
+    for explanation in (tagger.explain(), tagger.explain(SENTENCES[2])):
+        plain = json.loads(explanation.to_json())
+        assert plain == json.loads(json.dumps(explanation.as_dict()))
+        rows = explanation.rows()
+        assert rows and len({tuple(row) for row in rows}) == 1
+        assert "PER" in str(explanation)
+        text = explanation.to_html(tmp_path / "page.html")
+        assert (tmp_path / "page.html").read_text(encoding="utf-8") == text
+        assert explanation._repr_html_() in text
+        assert "<script" not in text and not re.search(r"(src|href)\s*=|url\(|@import", text)
+        assert "<b>Bob</b>" not in text
+        ET.fromstring(re.sub(r"<meta[^>]*>", "", text.replace("<!doctype html>", "")).replace("<br>", "<br/>").replace(
+            "&plusmn;", "+").replace("<details open>", "<details>"))  # fmt: skip
+
+
+def test_words_are_escaped(tagger):
+    assert "<b>&lt;b&gt;Bob&lt;/b&gt;</b>" in tagger.explain(SENTENCES[2]).to_html()
+    assert "=&lt;b&gt;bob" in tagger.explain(top=1000).to_html()
+
+
+def test_frames(tagger):
+    pytest.importorskip("pandas", reason="needs pandas (pip install pandas)")
+    assert list(tagger.explain().to_frame().columns) == ["label", "left", "feature", "weight", "spread", "relevance"]
+    frame = tagger.explain(SENTENCES[0]).to_frame()
+    assert_allclose(frame[frame.position == 0].contribution.sum(), frame.lead.iloc[0])
+
+
+def test_a_single_label_has_no_runner_up():
+    model = L2CRF().fit([[["a"]]], [["X"]])
+    (one,) = explain_sentence(model, [[["a"]]]).tokens
+    assert one.runner_up is None and one.token == "token 0" and "token 0: X" in str(explain_sentence(model, [[["a"]]]))
+    assert "<details" in explain_sentence(model, [[["a"]]]).to_html()
+
+
+def test_messages():
+    model = L2CRF().fit([[["a"]]], [["X"]])
+    with pytest.raises(TextError, match="an explanation is of one sentence, got 2"):
+        explain_sentence(model, [[["a"]], [["b"]]])
+    with pytest.raises(TextError, match="has 1 tokens, and 2 words"):
+        explain_sentence(model, [[["a"]]], ["x", "y"])

@@ -1,0 +1,83 @@
+"""Records and frames."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from maxendnet.text import TextError, read_frame, read_records
+
+
+class Names:
+    names = ["O", "B-PER"]
+
+
+class Sequence:
+    feature = Names()
+
+
+class Dataset(list):
+    """As ``datasets.Dataset``: records, and names for their tags."""
+
+    features = {"tokens": object(), "ner_tags": Sequence()}
+
+
+def test_records():
+    X, y = read_records([{"tokens": ["Ada", "slept"], "tags": ["B-PER", "O"]}, {"tokens": [], "tags": []}])
+    assert list(X) == [[("Ada",), ("slept",)], []] and y == [["B-PER", "O"], []]
+    X, y = read_records([{"tokens": np.array(["Ada"]), "pos": ["NNP"]}], tokens=["tokens", "pos"])
+    assert X[0] == [("Ada", "NNP")] and y is None
+
+
+def test_a_data_set_knows_the_names_of_its_tags():
+    records = Dataset([{"tokens": ["Ada", "slept"], "ner_tags": np.array([1, 0])}])
+    assert read_records(records)[1] == [["B-PER", "O"]]
+    assert read_records(records, names=["x", "y"])[1] == [["y", "x"]]
+
+
+@pytest.mark.parametrize(
+    ("records", "options", "message"),
+    [
+        ([{"words": ["a"]}], {}, "record 0 has no field 'tokens'; it has 'words'"),
+        ([{"tokens": "a b"}], {}, "record 0 field 'tokens' is a str; give a list"),
+        ([{"tokens": ["a"], "tags": ["O", "O"]}], {}, "record 0 has 1 tokens and 2 tags"),
+        ([{"tokens": ["a"], "tags": [0]}], {}, "record 0 has the number 0 in 'tags'; give names"),
+        (
+            [{"tokens": ["a"], "tags": [2]}],
+            {"names": ["O"]},
+            "record 0 has the number 2 in 'tags', and there are 1 names",
+        ),
+        ([{"tokens": ["a"], "tags": [None]}], {}, "record 0 has the tag None"),
+        ([{"tokens": ["a"], "pos": []}], {"tokens": ["tokens", "pos"]}, "1 entries in 'tokens' and 0 in 'pos'"),
+        ([{"tokens": [3]}], {}, "sentence 0 token 0 is 3"),
+        (["a"], {}, "records must be dicts"),
+    ],
+)
+def test_messages(records, options, message):
+    with pytest.raises(TextError, match=message):
+        read_records(records, **options)
+
+
+FRAME = {"s": [7, 7, 3, 7], "word": ["a", "b", "c", "d"], "pos": list("NVNV"), "tag": ["O", "B-X", "O", "I-X"]}
+
+
+def frames(kind):
+    if kind == "dict":
+        return lambda data: data
+    module = pytest.importorskip(kind, reason=f"needs {kind} (pip install {kind})")
+    return module.DataFrame
+
+
+@pytest.mark.parametrize("kind", ["dict", "pandas", "polars"])
+def test_frames(kind):
+    frame = frames(kind)(FRAME)
+    X, y = read_frame(frame, "s", ["word", "pos"], "tag")
+    assert list(X) == [[("a", "N"), ("b", "V"), ("d", "V")], [("c", "N")]] and y == [["O", "B-X", "I-X"], ["O"]]
+    assert read_frame(frame, "s", "word")[1] is None
+    with pytest.raises(TextError, match="the frame has no column 'nothing'; it has"):
+        read_frame(frame, "nothing", "word")
+    broken = frames(kind)({"s": ["a", None], "word": ["a", "b"]})
+    with pytest.raises(TextError, match="row 1 has no value in the column 's'; fill it in"):
+        read_frame(broken, "s", "word")
+    with pytest.raises(TextError, match=r"row 1 has (None|nan) in the column 's'; tokens and tags are strings"):
+        read_frame(broken, "word", "s")

@@ -1,0 +1,124 @@
+"""Span scores: against conlleval and seqeval, to the last digit."""
+
+from __future__ import annotations
+
+import warnings
+
+import conlleval
+import numpy as np
+import pytest
+import seqeval.metrics as seqeval
+from hypothesis import given
+from hypothesis import strategies as st
+from seqeval.scheme import BILOU, IOB2, IOBES
+from sklearn.metrics import make_scorer
+from sklearn.model_selection import cross_val_score
+
+from maxendnet import M3N, PathSearchCV
+from maxendnet.text import span_f1, span_scorer, span_scores
+
+
+def taggings(tags):
+    """Pairs of taggings of the same sentences."""
+    pair = st.tuples(st.sampled_from(tags), st.sampled_from(tags))
+    sentence = st.lists(pair, max_size=8)
+    return st.lists(sentence, min_size=1, max_size=5).map(
+        lambda sentences: tuple([[p[k] for p in sentence] for sentence in sentences] for k in (0, 1))
+    )
+
+
+IOB = ["O", "B-X", "I-X", "B-Y", "I-Y", "B-Y-Z", "I-Y-Z"]
+BIOES_TAGS = ["O", *(f"{letter}-{kind}" for letter in "BIES" for kind in ("X", "Y"))]
+BILOU_TAGS = ["O", *(f"{letter}-{kind}" for letter in "BILU" for kind in ("X", "Y"))]
+
+
+@given(taggings(IOB))
+def test_counts_are_those_of_conlleval(pair):
+    scores = span_scores(*pair, scheme="IOB2")
+    (right, true, predicted), (tokens, right_tokens) = conlleval.counts(*pair)
+    assert (scores.overall.n_right, scores.overall.n_true, scores.overall.n_predicted) == (right, true, predicted)
+    assert (scores.n_tokens, scores.n_right_tokens) == (tokens, right_tokens)
+
+
+@pytest.mark.parametrize("tags", [IOB, BIOES_TAGS], ids=["IOB", "BIOES"])
+@pytest.mark.parametrize("average", ["micro", "macro", "weighted"])
+def test_scores_are_those_of_seqeval(tags, average):
+    @given(taggings(tags))
+    def check(pair):
+        ours = span_scores(*pair, scheme="IOB2").average(average)
+        if not any(map(len, pair[0])):
+            return  # seqeval divides by nothing
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            theirs = seqeval.precision_score, seqeval.recall_score, seqeval.f1_score
+            expected = tuple(float(score(*pair, average=average, zero_division=0)) for score in theirs)
+        if np.isnan(expected).any():  # a mean over no types
+            expected = (0.0, 0.0, 0.0)
+        assert ours == expected
+
+    check()
+
+
+@pytest.mark.parametrize(
+    ("tags", "scheme", "theirs"),
+    [(IOB, "IOB2", IOB2), (BIOES_TAGS, "BIOES", IOBES), (BILOU_TAGS, "BILOU", BILOU)],
+    ids=["IOB2", "BIOES", "BILOU"],
+)
+def test_strict_scores_are_those_of_seqeval(tags, scheme, theirs):
+    @given(taggings(tags))
+    def check(pair):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            expected = seqeval.f1_score(*pair, mode="strict", scheme=theirs, zero_division=0)
+        assert span_f1(*pair, scheme=scheme, strict=True) == expected
+
+    check()
+
+
+def test_the_report_is_that_of_conlleval():
+    truth = [["B-NP", "I-NP", "B-VP", "O"], ["B-PP", "B-NP"]]
+    found = [["B-NP", "I-NP", "O", "B-VP"], ["B-PP", "I-NP"]]
+    assert str(span_scores(truth, found)).splitlines() == [
+        "processed 6 tokens with 4 phrases; found: 4 phrases; correct: 3.",
+        "accuracy:  50.00%; precision:  75.00%; recall:  75.00%; FB1:  75.00",
+        "               NP: precision: 100.00%; recall: 100.00%; FB1: 100.00  2",
+        "               PP: precision: 100.00%; recall: 100.00%; FB1: 100.00  1",
+        "               VP: precision:   0.00%; recall:   0.00%; FB1:   0.00  1",
+    ]
+
+
+def test_nothing_found_is_zero_and_no_warning():
+    scores = span_scores([["O", "O"]], [["O", "O"]])
+    assert scores.f1 == scores.precision == scores.recall == 0.0 and scores.accuracy == 1.0
+    assert scores.average("macro") == (0.0, 0.0, 0.0)
+    assert scores.as_dict()["by_type"] == {}
+
+
+def test_labels_without_letters_are_runs():
+    scores = span_scores([["City", "City", "State"]], [["City", "State", "State"]])
+    assert scores.overall.n_true == 2 and scores.f1 == 0.0
+
+
+def test_it_is_a_scorer():
+    X = [[[0.0], [1.0]], [[1.0], [1.0], [0.0]]] * 4
+    y = [["O", "B-X"], ["B-X", "B-X", "O"]] * 4
+    assert cross_val_score(M3N(C=10), X, y, cv=2, scoring=span_scorer).tolist() == [1.0, 1.0]
+    assert cross_val_score(M3N(C=10), X, y, cv=2, scoring=make_scorer(span_f1)).tolist() == [1.0, 1.0]
+    assert PathSearchCV(M3N(), {"C": [10.0]}, cv=2, scoring=span_scorer).fit(X, y).best_score_ == 1.0
+    parts_of_speech = [["N", "V"], ["V", "V", "N"]] * 4
+    assert cross_val_score(M3N(C=10), X, parts_of_speech, cv=2, scoring=span_scorer).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("truth", "found", "options", "message"),
+    [
+        ([["O"]], [["O"], ["O"]], {}, "y_true has 1 sentences and y_pred 2"),
+        ([["O"], ["O", "O"]], [["O"], ["O"]], {}, r"y_true\[1\] has 2 tags and y_pred\[1\] 1"),
+        ([["O"]], [["O"]], {"scheme": "XYZ"}, "scheme must be one of IOB2, IOB1"),
+        ([["O"]], [["O"]], {"average": "mean"}, "average must be 'micro', 'macro' or 'weighted'"),
+        ([["B-X", 3]], [["O", "O"]], {"scheme": "IOB2"}, "3 is no tag"),
+    ],
+)
+def test_messages(truth, found, options, message):
+    with pytest.raises(ValueError, match=message):
+        span_f1(truth, found, **options)

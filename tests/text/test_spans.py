@@ -1,0 +1,168 @@
+"""Schemes of tags: conversion there and back, checks, tables."""
+
+from __future__ import annotations
+
+import pytest
+import seqeval.metrics.sequence_labeling as seqeval
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maxendnet.text import TextError, check_tags, convert_tags, find_spans, write_tags
+from maxendnet.text.spans import (
+    LABELS,
+    SCHEMES,
+    Span,
+    forbidden_pairs,
+    found_scheme,
+    scheme_of,
+    span_rules,
+    tag_problems,
+)
+
+
+@st.composite
+def spans_of_a_sentence(draw, types=("X", "Y", "X-Y")):
+    n = draw(st.integers(0, 10))
+    found, at = [], 0
+    while at < n:
+        length = draw(st.integers(0, min(3, n - at)))
+        if length:
+            found.append(Span(at, at + length, draw(st.sampled_from(types))))
+        at += max(length, 1)
+    return found, n
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@given(case=spans_of_a_sentence())
+def test_tags_and_spans_there_and_back(scheme, case):
+    spans, n = case
+    tags = write_tags(spans, n, scheme)
+    assert len(tags) == n
+    assert find_spans(tags, scheme) == find_spans(tags, scheme, strict=True) == spans
+    assert list(tag_problems([tags], scheme)) == []
+
+
+@given(case=spans_of_a_sentence(types=["_"]))
+def test_letters_alone_have_no_type(case):
+    spans, n = case
+    tags = write_tags(spans, n, "BMES")
+    assert set(tags) <= {"O", "B", "M", "E", "S"}
+    assert find_spans(tags, "BMES") == spans
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("to", SCHEMES)
+@given(case=spans_of_a_sentence())
+def test_conversion_keeps_spans(scheme, to, case):
+    spans, n = case
+    (converted,) = convert_tags([write_tags(spans, n, scheme)], to, scheme)
+    assert find_spans(converted, to) == spans
+
+
+tags = st.lists(st.sampled_from(["O", *(f"{a}-{b}" for a in "BIES" for b in "XY")]), max_size=8)
+
+
+@given(tags)
+def test_any_tags_have_the_spans_of_seqeval(sentence):
+    expected = [Span(first, last + 1, kind) for kind, first, last in seqeval.get_entities(sentence)]
+    assert find_spans(sentence) == expected
+
+
+@given(tags)
+def test_a_sentence_without_problems_is_what_its_spans_are_written_as(sentence):
+    fine = sentence == write_tags(find_spans(sentence, "BIOES"), len(sentence), "BIOES")
+    assert fine == (list(tag_problems([sentence], "BIOES")) == [])
+
+
+def test_labels_are_runs():
+    assert find_spans(["A", "A", "O", "B", "A"], LABELS) == [Span(0, 2, "A"), Span(3, 4, "B"), Span(4, 5, "A")]
+    assert write_tags([Span(0, 2, "A")], 3, "labels") == ["A", "A", "O"]
+    with pytest.raises(TextError, match="touches"):
+        write_tags([Span(0, 2, "A"), Span(2, 3, "A")], 3, "labels")
+
+
+@pytest.mark.parametrize(
+    ("sentences", "scheme"),
+    [
+        ([["B-X", "I-X"], ["O"]], "IOB2"),
+        ([["O", "I-X"], ["B-X"]], "IOB1"),
+        ([["S-X"], ["B-X", "E-X"]], "BIOES"),
+        ([["U-X"], ["B-X", "L-X"]], "BILOU"),
+        ([["B", "M", "E", "S"]], "BMES"),
+        ([["B", "E", "S"]], "BIOES"),
+        ([["NN", "VB"]], LABELS),
+        ([["B-X", "NN"]], LABELS),
+        ([["B-X", "I"]], LABELS),
+        ([["M-X", "U-X"]], LABELS),
+        ([[1, 2]], LABELS),
+        ([["O"], []], "IOB2"),
+    ],
+)
+def test_found_scheme(sentences, scheme):
+    assert found_scheme(sentences) == scheme
+
+
+def test_other_names():
+    assert [scheme_of(name) for name in ("bio", "IOBES", "iob", "labels")] == ["IOB2", "BIOES", "IOB1", "LABELS"]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "scheme", "message"),
+    [
+        (["O", "I-X"], "IOB2", "sentence 0 token 1: I-X begins a span, and IOB2 begins spans with B-X"),
+        (["B-X", "I-Y"], "IOB2", "token 1: I-Y begins a span, and IOB2 begins spans with B-Y"),
+        (
+            ["O", "B-X"],
+            "IOB1",
+            "token 1: B-X begins a span with none of its type before it, and IOB1 begins it with I-X",
+        ),
+        (["B-X", "I-X"], "BIOES", "token 1: I-X is inside a span or at its end, and BIOES writes there E-X"),
+        (["B-X"], "BIOES", "token 0: B-X begins a span, and BIOES begins spans with S-X"),
+        (["Q-X"], "IOB2", "token 0: 'Q-X' is no tag of IOB2"),
+        (["B-"], "IOB2", "token 0: 'B-' is no tag of IOB2"),
+        ([""], "IOB2", "'' is no tag of IOB2"),
+        ([None], "IOB2", "None is no tag of IOB2"),
+    ],
+)
+def test_messages(sentence, scheme, message):
+    with pytest.raises(TextError, match=message):
+        check_tags([sentence], scheme)
+
+
+@pytest.mark.parametrize(
+    ("spans", "message"),
+    [
+        ([(0, 3, "X")], "not within a sentence of 2"),
+        ([(0, 2, "X"), (1, 2, "X")], "overlaps"),
+        ([(1, 1, "X")], "not within"),
+    ],
+)
+def test_spans_that_cannot_be_written(spans, message):
+    with pytest.raises(TextError, match=message):
+        write_tags(spans, 2)
+
+
+@pytest.mark.parametrize("scheme", ["IOB2", "BIOES", "BILOU", "BMES"])
+def test_forbidden_pairs_are_those_that_break_the_scheme_whatever_is_around_them(scheme):
+    letters = sorted({*SCHEMES[scheme]})
+    labels = ["O", *(f"{letter}-{kind}" for letter in letters for kind in "XY")]
+    begin, inside, end, single = SCHEMES[scheme]
+
+    def complete(a, b):
+        """The two tags with what is needed before and behind for a whole span."""
+        before = [f"{begin}-{a[2:]}"] if a != "O" and a[0] in (inside, end) and a[0] != begin and a[0] != single else []
+        behind = [f"{end}-{b[2:]}"] if b != "O" and b[0] in (begin, inside) and b[0] not in (single, end) else []
+        return [*before, a, b, *behind]
+
+    forbidden = set(forbidden_pairs(labels, scheme))
+    for a in labels:
+        for b in labels:
+            assert ((a, b) in forbidden) == bool(list(tag_problems([complete(a, b)], scheme))), (a, b)
+
+
+def test_rules_say_which_labels_are_of_one_span():
+    rules = span_rules(["B-X", "E-X", "I-X", "I-Y", "O", "S-X"])
+    assert rules.inside.tolist() == [True, True, True, True, False, True]
+    assert rules.types == ("X", "X", "X", "Y", "", "X")
+    pairs = {(a, b) for a in range(6) for b in range(6) if rules.joined[a, b]}
+    assert pairs == {(0, 1), (0, 2), (2, 1), (2, 2), (3, 3)}

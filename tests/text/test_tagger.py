@@ -1,0 +1,192 @@
+"""The tagger: all of it together, files, and what it refuses."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+import maxendnet as mx
+from maxendnet.text import Columns, Tagger, TextError, TokenFeatures, read_columns, span_scores
+
+PEOPLE, VERBS = ["Ada", "Bob", "Cleo", "Dan Brown", "Eve Smith"], ["met", "saw", "called", "the", "a"]
+
+
+def corpus(n, seed=0):
+    """Sentences with names of one or two words."""
+    rng = np.random.default_rng(seed)
+    sentences, tags = [], []
+    for _ in range(n):
+        words, labels = [], []
+        for _ in range(rng.integers(1, 4)):
+            name = str(rng.choice(PEOPLE)).split()
+            words += [*name, str(rng.choice(VERBS))]
+            labels += ["B-PER", *["I-PER"] * (len(name) - 1), "O"]
+        sentences.append(words)
+        tags.append(labels)
+    return sentences, tags
+
+
+@pytest.fixture(scope="module")
+def tagger():
+    return Tagger().fit(*corpus(60))
+
+
+def test_it_learns(tagger):
+    X, y = corpus(20, seed=1)
+    assert tagger.predict(X) == y and tagger.score(X, y) == 1.0
+    assert tagger.scheme_ == "IOB2" and tagger.temperature_ == 1.0 and tagger.estimator_.converged_
+
+
+def test_spans_confidence_and_the_best(tagger):
+    X, _ = corpus(5, seed=1)
+    spans, confidence, best = tagger.predict_spans(X), tagger.predict_confidence(X), tagger.predict_top(X, 2)
+    for x, some, sure, ranked in zip(X, spans, confidence, best):
+        assert sure.labels == ranked[0].labels and len(ranked) == 2
+        assert_allclose(sure.sequence, ranked[0].probability)
+        assert all(sure.sequence - 1e-12 <= span.probability <= 1 for span in some)
+        assert all(x[span.start] in {name.split()[0] for name in PEOPLE} for span in some)
+
+
+@pytest.mark.parametrize("hashed", [None, 64])
+@pytest.mark.parametrize("model", [mx.M3N(C=0.5, random_state=0), mx.L2CRF(structure=mx.Chain(pairs="seen"))], ids=repr)
+def test_files(hashed, model, tmp_path):
+    features = TokenFeatures("words", n_hashed=hashed, gazetteers={"people": PEOPLE}, clusters={"c": {"met": "01"}})
+    tagger = Tagger(features, model).fit(*corpus(30))
+    tagger.save(tmp_path / "t.medn")
+    again = Tagger.load(tmp_path / "t.medn")
+    X, _ = corpus(20, seed=1)
+    assert again.predict(X) == tagger.predict(X) and again.scheme_ == "IOB2"
+    assert again.predict_spans(X) == tagger.predict_spans(X)
+    assert again.temperature_ == tagger.temperature_ and (again.temperature_ != 1.0) == isinstance(model, mx.M3N)
+    assert again.predict([X[0]])[0] == tagger.predict(X)[0]
+    assert isinstance(mx.load(tmp_path / "t.medn"), type(model))
+    assert pickle.loads(pickle.dumps(tagger)).predict(X) == tagger.predict(X)
+
+
+def test_what_is_no_tagger_is_refused(tmp_path, tagger):
+    mx.M3N().fit([[["a"]]], [["X"]]).save(tmp_path / "m")
+    with pytest.raises(mx.ModelFileError, match="is a model, but no tagger"):
+        Tagger.load(tmp_path / "m")
+    (tmp_path / "x").write_text("x")
+    with pytest.raises(mx.ModelFileError, match="not a maxendnet model file"):
+        Tagger.load(tmp_path / "x")
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "message"),
+    [
+        ("temperature", 0, "the temperature 0.0"),
+        ("temperature", "x", "could not convert"),
+        ("scheme", "x", "scheme must be one of"),
+        ("features", {}, "'gazetteers' is missing"),
+        ("features", None, "not subscriptable"),
+    ],
+)
+def test_a_file_with_wrong_content_is_refused(part, value, message, tmp_path, tagger):
+    from maxendnet.models.file import save
+
+    application = {"kind": "text", "version": 1, "features": tagger.features_.to_plain(), "scheme": "IOB2",
+                   "temperature": 1.0, part: value}  # fmt: skip
+    save(tagger.estimator_, tmp_path / "m", application)
+    with pytest.raises(mx.ModelFileError, match=f"what it says about text is damaged .*{message}"):
+        Tagger.load(tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("n_columns_in", 0, "n_columns_in is 0"),
+        ("n_columns_in", "1", "n_columns_in is '1'"),
+        ("template", "U%x[0,9]", "the sentences have 1 columns"),
+        ("template", 3, "template must be a name"),
+        ("n_hashed", 7, "here both or neither"),
+        ("gazetteers", {"g": [1]}, "gazetteer 'g' has the phrase 1"),
+        ("clusters", {"c": {"a": 1}}, "clusters 'c' map 'a' to 1"),
+        ("min_count", "x", "min_count must be"),
+    ],
+)
+def test_a_file_with_wrong_features_is_refused(key, value, message, tmp_path, tagger):
+    from maxendnet.models.file import save
+
+    features = {**tagger.features_.to_plain(), key: value}
+    save(tagger.estimator_, tmp_path / "m",
+         {"kind": "text", "version": 1, "features": features, "scheme": "IOB2", "temperature": 1.0})  # fmt: skip
+    with pytest.raises(mx.ModelFileError, match=message):
+        Tagger.load(tmp_path / "m")
+
+
+def test_constants_by_cross_validation():
+    tagger = Tagger(model=mx.M3N(random_state=0), search=True, calibrate=False).fit(*corpus(30))
+    assert set(tagger.search_.best_params_) == {"C"} and tagger.search_.best_params_["C"] == tagger.estimator_.C
+    assert tagger.model.C == 1.0
+
+
+def test_it_works_with_the_tools_of_scikit_learn():
+    X, y = corpus(30)
+    assert cross_val_score(Tagger(), Columns.of(X), y, cv=2).mean() > 0.9
+    search = GridSearchCV(Tagger(model=mx.L2CRF()), {"model__lam": [0.1, 1000.0], "features": ["words"]}, cv=2)
+    assert search.fit(X, y).best_params_["model__lam"] == 0.1
+    assert clone(Tagger(TokenFeatures(min_count=2))).features.min_count == 2
+
+
+def test_a_template_without_b_has_no_transitions():
+    tagger = Tagger("U0=%x[0,0]").fit(*corpus(10))
+    assert isinstance(tagger.estimator_.structure, mx.Independent)
+    assert isinstance(Tagger("U0=%x[0,0]\nB").fit(*corpus(10)).estimator_.structure, mx.Chain)
+
+
+def test_a_fit_that_fails_leaves_the_last_one_whole(tagger):
+    model = clone(tagger).fit(*corpus(10))
+    X, y = corpus(3)
+    with pytest.raises(ValueError, match=r"y\[0\] has 1 labels"):
+        model.fit(X, [["O"]] * 3)
+    assert model.predict(X) == y
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"calibrate": "yes"}, "calibrate must be True, False or 'auto'"),
+        ({"model": "crf"}, "model must be None or one of maxendnet's estimators"),
+        ({"scheme": "x"}, "scheme must be one of"),
+        ({"features": "x"}, "template is 'x'"),
+    ],
+)
+def test_messages(options, message):
+    with pytest.raises(TextError, match=message):
+        Tagger(**options).fit(*corpus(3))
+
+
+def test_an_unfitted_tagger_says_so():
+    for call in (
+        lambda t: t.predict([["a"]]),
+        lambda t: t.predict_spans([["a"]]),
+        lambda t: t.explain(),
+        lambda t: t.save("x"),
+    ):
+        with pytest.raises(ValueError, match="is not fitted yet"):
+            call(Tagger())
+
+
+def data(name):
+    folder = os.environ.get("MAXENDNET_DATA")
+    path = Path(folder or "none") / name
+    if not path.exists():
+        pytest.skip("needs the data sets (set MAXENDNET_DATA to their folder)")
+    return path
+
+
+@pytest.mark.long
+def test_addresses():
+    X, y = read_columns(data("usaddress") / "train.tsv.gz").split()
+    new_X, new_y = read_columns(data("usaddress") / "test.tsv.gz").split()
+    tagger = Tagger().fit(X, y)
+    assert tagger.scheme_ == "LABELS"
+    assert span_scores(new_y, tagger.predict(new_X)).accuracy > 0.7
