@@ -7,7 +7,7 @@ import pytest
 import structure_laws
 from structure_laws import LABELS, Subject, make_examples
 
-from maxendnet import structures
+from maxendnet import rules, structures
 
 
 def at_most_one_choice(bound, labels):
@@ -26,6 +26,11 @@ def without_pair(first, second):
     return possible
 
 
+def pairs_are_kept(labels, first, never):
+    text = "".join(LABELS[labels])
+    return text[:1] in first and not any(pair in text for pair in never)
+
+
 CHOICES = [["p", "q", "p"], ["r"], [], ["p", "p", "p", "p"]]
 ORDERED = [["p", "q", "r"], ["r"], [], ["p", "p", "q", "q"]]  # no r before p
 # Subjects worth a visit; a piece that is not listed is tested with its default on plain sequences.
@@ -35,6 +40,18 @@ SUBJECTS = {
         Subject(structures.Chain(bias=True, ends=True), make_examples(1, allowed=True)),
         Subject(structures.Chain(bias=True, pairs="seen"), make_examples(8)),
         Subject(structures.Chain(forbidden=[("r", "p")]), make_examples(2, y=ORDERED), without_pair("r", "p")),
+        Subject(structures.Chain(order=2, bias=True, ends=True), make_examples(10, allowed=True)),
+        Subject(structures.Chain(order=3, ends=True, pairs="seen"), make_examples(11)),
+        Subject(
+            structures.Chain(bias=True, rules=[rules.starts_with("p", "r"), rules.never(("r", "p"))]),
+            make_examples(12, y=ORDERED, allowed=True),
+            lambda bound, labels: pairs_are_kept(labels, first="pr", never=["rp"]),
+        ),
+        Subject(
+            structures.Chain(order=2, ngrams="seen", rules=rules.at_most_once("r"), durations={"p": (None, 2)}),
+            make_examples(13, y=ORDERED),
+            lambda bound, labels: (labels == 2).sum() <= 1 and "ppp" not in "".join(LABELS[labels]),
+        ),
     ],
     "Tree": [
         Subject(structures.Tree(), make_examples(3, edges=True)),

@@ -375,3 +375,127 @@ def hierarchy_active_features(
 def hierarchy_impossible(batch: _Batch, model: HierarchyModel, first: int, last: int, nodes: _I64) -> None: ...
 def node_scores(batch: _Batch, shape: Shape, weights: _F64, first: int, last: int, scores: _F64) -> None: ...
 def add_features(batch: _Batch, shape: Shape, shares: _F64, first: int, last: int, gradient: _F64) -> None: ...
+
+# Chains that an automaton reads. Weights are nodes, label features, n-grams, then the scores of arcs.
+@final
+class Automaton:
+    """States in groups, arcs, and the n-grams that they fire."""
+
+    def __init__(
+        self,
+        arcs: _I32,
+        accepting: _U8,
+        fired_offsets: _I64,
+        fired: _I32,
+        groups: _I64,
+        targets: _I32,
+        start: int,
+        n_grams: int,
+    ) -> None: ...
+    @property
+    def n_scores(self) -> int: ...
+    @property
+    def n_loose(self) -> int: ...
+
+def automaton_scores(automaton: Automaton, grams: _Real, scores: _Real) -> None: ...
+def automaton_decode(
+    batch: _Batch,
+    shape: Shape,
+    automaton: Automaton,
+    weights: _Real,
+    cost: _Real | None,
+    first: int,
+    last: int,
+    values: _F64 | None,
+    labels: _I32,
+) -> None: ...
+def automaton_hinge(
+    batch: _Batch,
+    shape: Shape,
+    automaton: Automaton,
+    weights: _Real,
+    cost: _Real,
+    first: int,
+    last: int,
+    values: _F64,
+    gradient: _F64 | None,
+    slack: int,
+    C: float,
+) -> None: ...
+def automaton_block_frank_wolfe(
+    batch: _Batch,
+    shape: Shape,
+    automaton: Automaton,
+    kind: str,
+    a: float,
+    b: float,
+    variance: _F64 | None,
+    mean: _F64 | None,
+    C: float,
+    weights: _Real,
+    eta: _F64,
+    cost: _Real,
+    cost64: _F64,
+    picks: _I64,
+    inner: int,
+    sets: ActiveSets,
+    gaps: _F64,
+) -> float: ...
+def automaton_max_marginals(
+    batch: _Batch, shape: Shape, automaton: Automaton, weights: _F64, first: int, last: int, out: _F64
+) -> None: ...
+def automaton_marginals(
+    batch: _Batch,
+    shape: Shape,
+    automaton: Automaton,
+    weights: _F64,
+    cost: _F64 | None,
+    first: int,
+    last: int,
+    values: _F64,
+    node: _F64 | None,
+    grams: _F64 | None,
+) -> None: ...
+def automaton_sample(
+    batch: _Batch,
+    shape: Shape,
+    automaton: Automaton,
+    weights: _F64,
+    uniforms: _F64,
+    n_draws: int,
+    first: int,
+    last: int,
+    labels: _I32,
+) -> None: ...
+def automaton_log(
+    batch: _Batch,
+    shape: Shape,
+    automaton: Automaton,
+    weights: _F64,
+    cost: _F64 | None,
+    counted: _F64 | None,
+    first: int,
+    last: int,
+    values: _F64,
+    costs: _F64 | None,
+    gradient: _F64 | None,
+) -> None: ...
+def automaton_impossible(
+    batch: _Batch, shape: Shape, automaton: Automaton, first: int, last: int, nodes: _I64
+) -> None: ...
+def automaton_block_gaps(
+    batch: _Batch,
+    shape: Shape,
+    automaton: Automaton,
+    weights: _F64,
+    cost: _F64,
+    C: float,
+    first: int,
+    last: int,
+    sets: ActiveSets,
+    hinges: _F64,
+    gaps: _F64,
+) -> None: ...
+def automaton_active_features(
+    batch: _Batch, shape: Shape, automaton: Automaton, sets: ActiveSets, first: int, last: int, eta: _F64
+) -> None: ...

@@ -186,6 +186,7 @@ class MarkovNetwork(BaseEstimator):
             For margin models: multiplies the costs of a node.
         """
         rng = self._check_settings()
+        as_structure(self.structure).check()
         examples = self._read(X, y, sample_weight)
         if node_weight is not None:
             weights = read_node_weight(node_weight, examples.offsets, examples.flat)
@@ -222,7 +223,10 @@ class MarkovNetwork(BaseEstimator):
         return generator(self.random_state)
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Examples:
-        examples = as_examples(X, y, sample_weight=sample_weight, estimator=type(self).__name__, needs_y=True)
+        whole = bool(getattr(as_structure(self.structure), "whole", False))
+        examples = as_examples(
+            X, y, sample_weight=sample_weight, estimator=type(self).__name__, needs_y=True, whole=whole
+        )
         if examples.n_nodes == 0:
             raise ValueError(f"X has {len(examples)} examples but no node at all; there is nothing to learn from.")
         return examples
@@ -233,7 +237,7 @@ class MarkovNetwork(BaseEstimator):
         structure = as_structure(self.structure)
         structure.check()
         if hasattr(loss, "for_labels"):
-            loss = loss.for_labels(classes, examples.y)
+            loss = loss.for_labels(classes, examples.y, getattr(structure, "hidden", 1))
         elif examples.node_weight is not None:
             raise ValueError(
                 f"node_weight is a factor of the costs of nodes, and {type(self).__name__} has no costs; give "
@@ -324,7 +328,8 @@ class MarkovNetwork(BaseEstimator):
         """
         offsets, support = self._find_support("support_")
         found: list[list[tuple[list[Any], float]]] = [[] for _ in range(len(offsets) - 1)]
-        labels, begin = self.classes_[support.labels].tolist(), 0
+        states = support.labels // (self.model_.layout.n_labels // len(self.classes_))
+        labels, begin = self.classes_[states].tolist(), 0
         for i, weight in zip(support.examples.tolist(), support.weights.tolist()):
             end = begin + int(offsets[i + 1] - offsets[i])
             found[i].append((labels[begin:end], weight))
@@ -439,6 +444,8 @@ class MarkovNetwork(BaseEstimator):
         _, bound = self._prepare(truth)
         predicted = self.classes_[decode(bound, self.model_.weights, self._backend())]
         known = known_nodes(truth.y)
+        if self.model_.whole:  # one node of each example counts
+            known &= np.isin(np.arange(len(known)), truth.offsets[:-1])
         right = np.fromiter((p == t for p, t in zip(predicted[known], truth.y[known])), dtype=bool, count=known.sum())
         if truth.sample_weight is None:
             return float(right.mean()) if len(right) else float("nan")

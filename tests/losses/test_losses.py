@@ -19,7 +19,6 @@ from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
 from maxendnet.structures import Layout, Table
 from maxendnet.structures.forest import LONGEST_IN_SINGLE, BoundForest
-from maxendnet.structures.layout import Parts
 
 pytestmark = pytest.mark.usefixtures("every_level")
 
@@ -226,12 +225,11 @@ def test_log_whatever_the_ranges_of_edges_and_nodes(single, case, spread, size):
     ranges[0] += sum(np.abs(x).max(initial=0.0) * np.ptp(m) for x, m in zip(batch.edge_features.T, parts.edge))
     stretch = spread / max(1e-3, max(ranges) * batch.max_children)
     w = layout.join(
-        Parts(
-            size * parts.node,
-            stretch * parts.transitions,
-            stretch * parts.edge,
-            parts.siblings,
-            size * parts.label_features,
+        parts._replace(
+            node=size * parts.node,
+            transitions=stretch * parts.transitions,
+            edge=stretch * parts.edge,
+            label_features=size * parts.label_features,
         )
     )
     case = replace(case, batch=batch, w=w)

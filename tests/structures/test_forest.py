@@ -24,7 +24,7 @@ from scipy.special import logsumexp
 from maxendnet import _kernels
 from maxendnet.structures.base import Table
 from maxendnet.structures.forest import LOGARITHMIC, SCALED, BoundForest, single_is_enough, sum_mode
-from maxendnet.structures.layout import Layout, Parts
+from maxendnet.structures.layout import Layout
 from maxendnet.structures.padding import for_search, lanes, pad, pad_rows, padded_size, unpad
 
 pytestmark = pytest.mark.usefixtures("every_level")
@@ -461,12 +461,11 @@ def test_logsum_whatever_the_ranges_of_edges_and_nodes(case, spread, size):
     ranges[0] += sum(np.abs(x).max(initial=0.0) * np.ptp(m) for x, m in zip(batch.edge_features.T, parts.edge))
     stretch = spread / max(1e-3, max(ranges) * batch.max_children)
     w = layout.join(
-        Parts(
-            size * parts.node,
-            stretch * parts.transitions,
-            stretch * parts.edge,
-            parts.siblings,
-            size * parts.label_features,
+        parts._replace(
+            node=size * parts.node,
+            transitions=stretch * parts.transitions,
+            edge=stretch * parts.edge,
+            label_features=size * parts.label_features,
         )
     )
     check_logsum(replace(case, batch=batch, w=w))
@@ -655,7 +654,7 @@ def test_layouts(layout):
     assert layout.n_weights == sizes.n_weights
     parts = layout.parts(w)
     assert parts.siblings.size == 0
-    node, transitions, edge, _, label_weights = parts
+    node, transitions, edge, _, _, label_weights = parts
     for part, expected in zip((node, transitions, edge, label_weights), sizes.split(w)):
         assert_array_equal(part, expected)
         assert part.size == 0 or np.shares_memory(part, w)

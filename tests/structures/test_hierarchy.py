@@ -143,7 +143,7 @@ def test_parts_and_join_undo_each_other():
     layout = Layout(3, 2, 2, 1, 2, siblings=True)
     w = np.arange(float(layout.n_weights))
     parts = layout.parts(w)
-    assert [part.shape for part in parts] == [(3, 2), (2, 2, 2), (1, 2, 2), (2, 2, 2, 2), (2,)]
+    assert [part.shape for part in parts] == [(3, 2), (2, 2, 2), (1, 2, 2), (2, 2, 2, 2), (0,), (2,)]
     assert_array_equal(layout.join(parts), w)
     assert layout.n_weights == 6 + 8 + 4 + 16 + 2
     assert pickle.loads(pickle.dumps(layout)) == layout

@@ -5,6 +5,7 @@
 // from the worst of them to the most violating labelling. The two mostly differ in a node or two, so that a step
 // touches some hundred coordinates of eta where a step towards the vertex from the whole block touches thousands.
 #include "active_sets.hpp"
+#include "automaton.hpp"
 #include "direction.hpp"
 #include "forest.hpp"
 #include "hierarchy_features.hpp"
@@ -110,6 +111,74 @@ INLINE void follow(HierarchyBlocks&, const Prior& prior, const Direction& v, dou
   move(prior, v, gamma, eta, [&](int64_t k, double mean) INLINED { weights[k] = mean; });
 }
 
+// A chain that an automaton reads. Scores of arcs follow from the weights of n-grams, and are kept beside them.
+template <class R>
+struct AutomatonBlocks {
+  const BatchView& b;
+  const AutomatonView& m;
+  Weights<R> w;
+  const R* cost;
+  R *grams, *scores;
+  Layout layout;
+  int64_t first;
+  Paths<R> p;
+
+  AutomatonBlocks(const BatchView& batch, const AutomatonView& automaton, R* weights, const R* costs)
+      : b(batch), m(automaton), w(weights, batch), cost(costs), grams(weights + first_gram(batch)),
+        scores(grams + automaton.n_grams), layout(automaton_layout(batch)), first(first_gram(batch)) {}
+};
+
+template <class R>
+INLINE void visit(AutomatonBlocks<R>& s, int64_t i) {
+  visit_example(s.b, s.m, s.w, s.cost, i, s.p);
+}
+
+template <class R, class Label>
+INLINE double augmented_score(AutomatonBlocks<R>& s, const Label* labels) {
+  return path_score(s.m, s.scores, s.p, labels);
+}
+
+template <class R>
+INLINE void most_violating(AutomatonBlocks<R>& s, std::vector<uint16_t>& labels) {
+  max_back<true>(s.m, s.scores, s.p);
+  best_walk(s.m, s.scores, s.p, s.p.nodes.labels.data());
+  labels.assign(s.p.nodes.labels.begin(), s.p.nodes.labels.begin() + s.p.n);
+}
+
+template <class R>
+INLINE void gather(AutomatonBlocks<R>& s, const uint16_t* from, const uint16_t* to, const double* eta, Direction& v) {
+  const int64_t begin = s.p.begin, end = begin + s.p.n;
+  size_t n_fired = 0;
+  gram_differences(s.m, from, to, s.p.n, [&](int64_t, double) INLINED { n_fired++; });
+  begin_gathering(v, 2 * size_t(s.b.indptr[end] - s.b.indptr[begin] + s.p.n * s.b.n_label_features) + n_fired);
+  const auto add = [&](int64_t k, double value) INLINED { Direction::add(v, k, value); };
+  differences(s.b, s.layout, begin, end, from, to, add);
+  gram_differences(s.m, from, to, s.p.n, [&](int64_t k, double value) INLINED { add(s.first + k, value); });
+  take_gathered(v, eta, 0, int64_t(v.sum.size()));
+  end_gathering(v);
+}
+
+template <class R, class Prior>
+INLINE void follow(AutomatonBlocks<R>& s, const Prior& prior, const Direction& v, double gamma, double* eta, R* weights) {
+  move(prior, v, gamma, eta, [&](int64_t k, double mean) INLINED { weights[k] = R(mean); });
+  for (size_t j = 0; j < v.n; j++) {
+    const int64_t gram = v.index[j] - s.first;
+    if (gram < 0) continue;
+    for (int64_t e = s.m.user_offsets[gram]; e < s.m.user_offsets[gram + 1]; e++)
+      s.scores[score_place(s.m, s.m.users[e])] = score_of_row<R>(s.m, s.grams, s.m.users[e]);
+  }
+}
+
+// How many coordinates a structure's eta has.
+template <class R>
+INLINE int64_t n_coordinates(const AutomatonBlocks<R>& s) {
+  return s.first + s.m.n_grams;
+}
+template <class Blocks>
+INLINE int64_t n_coordinates(const Blocks& s) {
+  return s.layout.label_features + s.b.n_label_features;
+}
+
 // ---- steps ------------------------------------------------------------------------------------------------------------
 
 // Augmented scores of the active labellings, and which of those with weight is worst.
@@ -160,7 +229,7 @@ INLINE double updates(Blocks& s, const Prior& prior, double C, R* weights, doubl
   std::vector<double> active;
   Direction v;
   double cost_change = 0;  // of sum alpha l
-  v.sum.assign(size_t(s.layout.label_features + b.n_label_features), 0);
+  v.sum.assign(size_t(n_coordinates(s)), 0);
   for (int64_t pick = 0; pick < n_picks; pick++) {
     const int64_t i = picks[pick], begin = b.offsets[i], n = b.offsets[i + 1] - begin;
     if (n == 0) continue;
@@ -220,6 +289,22 @@ double hierarchy_block_frank_wolfe(const BatchView& b, const KernelPrior& prior,
       prior);
 }
 
+template <class R>
+double automaton_block_frank_wolfe(const BatchView& b, const AutomatonView& m, const KernelPrior& prior, double C,
+                                   R* weights, double* eta, const R* cost, const double* cost64, const int64_t* picks,
+                                   int64_t n_picks, int inner, ActiveSets& sets, double* gaps) {
+  AutomatonBlocks<R> s(b, m, weights, cost);
+  return std::visit(
+      [&](auto one) { return updates(s, one, C, weights, eta, cost64, b.lanes, picks, n_picks, inner, sets, gaps); },
+      prior);
+}
+template double automaton_block_frank_wolfe<float>(const BatchView&, const AutomatonView&, const KernelPrior&, double,
+                                                   float*, double*, const float*, const double*, const int64_t*, int64_t,
+                                                   int, ActiveSets&, double*);
+template double automaton_block_frank_wolfe<double>(const BatchView&, const AutomatonView&, const KernelPrior&, double,
+                                                    double*, double*, const double*, const double*, const int64_t*,
+                                                    int64_t, int, ActiveSets&, double*);
+
 void prior_mean(const KernelPrior& prior, const double* eta, int64_t n, double* mean) {
   std::visit(
       [&](auto one) {
@@ -264,6 +349,12 @@ void hierarchy_block_gaps(const BatchView& b, const HierarchyView& m, const doub
   gaps_of(s, C, first, last, sets, values, gaps);
 }
 
+void automaton_block_gaps(const BatchView& b, const AutomatonView& m, const double* weights, const double* cost, double C,
+                          int64_t first, int64_t last, const ActiveSets& sets, double* values, double* gaps) {
+  AutomatonBlocks<double> s(b, m, const_cast<double*>(weights), cost);  // which are not changed without steps
+  gaps_of(s, C, first, last, sets, values, gaps);
+}
+
 namespace {
 
 // eta = sum_i sum_y alpha_i(y) (f(x_i, y_i) - f(x_i, y)), afresh from the active sets, so that rounding does not pile up
@@ -287,6 +378,17 @@ void hierarchy_active_features(const BatchView& b, const HierarchyView& m, const
   add_active(b, sets, first, last, eta, [&](int64_t i, const int32_t* from, const uint16_t* to, auto add) INLINED {
     if (e.begin != b.offsets[i] || e.size != b.offsets[i + 1] - e.begin) find_labels(b, i, e);
     differences(b, m, e, from, to, add);
+  });
+}
+
+void automaton_active_features(const BatchView& b, const AutomatonView& m, const ActiveSets& sets, int64_t first,
+                               int64_t last, double* eta) {
+  const Layout layout = automaton_layout(b);
+  const int64_t grams = first_gram(b);
+  add_active(b, sets, first, last, eta, [&](int64_t i, const int32_t* from, const uint16_t* to, auto add) INLINED {
+    differences(b, layout, b.offsets[i], b.offsets[i + 1], from, to, add);
+    gram_differences(m, from, to, b.offsets[i + 1] - b.offsets[i],
+                     [&](int64_t k, double value) INLINED { add(grams + k, value); });
   });
 }
 

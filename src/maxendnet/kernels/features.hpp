@@ -78,6 +78,22 @@ INLINE void edge_features(const BatchView& b, const Layout& l, int64_t t, int64_
   edge_matrices(b, l, t, [&](int64_t matrix, double x) INLINED { add(matrix + cell, x); });
 }
 
+// gradient += the features of node t with each label, times p (stride numbers, one for each label)
+INLINE void node_expectation(const BatchView& b, const Layout& l, int64_t t, const double* p, double* gradient) {
+  for (int64_t k = b.indptr[t]; k < b.indptr[t + 1]; k++) {
+    const double x = b.data[k];
+    if (!b.row_offsets) {
+      double* row = gradient + int64_t(b.indices[k]) * l.stride;
+      for (int a = 0; a < b.n_labels; a++) row[a] += x * p[a];
+      continue;
+    }
+    const int64_t end = b.row_offsets[b.indices[k] + 1];
+    for (int64_t e = b.row_offsets[b.indices[k]]; e < end; e++) gradient[e] += x * p[b.row_labels[e]];
+  }
+  for (int a = 0; b.n_label_features && a < b.n_labels; a++)
+    for (int j = 0; j < b.n_label_features; j++) gradient[l.label_features + j] += p[a] * label_feature_values(b, t, a)[j];
+}
+
 // ---- labellings -----------------------------------------------------------------------------------------------------
 
 // add(coordinate, value) for the edges of a labelling of nodes [begin, end)

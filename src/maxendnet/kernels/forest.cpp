@@ -58,16 +58,27 @@ void max_marginals(const BatchView& b, const double* weights, int64_t first, int
   }
 }
 
+namespace {
+
+double sum_in_mode(const BatchView& b, Mode mode, int64_t begin, int64_t end, SumProduct<double>& s, std::vector<double>& before) {
+  if (mode != careful) return sum_up(b, begin, end, s);
+  before.assign(s.work.scores.data(), s.work.scores.data() + (end - begin) * b.lanes);
+  return sum_up_carefully(b, begin, end, s, [&](double* scores) { std::copy(before.begin(), before.end(), scores); });
+}
+
+}  // namespace
+
 void marginals(const BatchView& b, const double* weights, const double* cost, Mode mode, int64_t first, int64_t last,
                double* values, double* node_marginals, double* edge_marginals) {
   const Weights<double> w(weights, b);
   const int64_t n = b.n_labels;
   SumProduct<double> s;
+  std::vector<double> before;
   set_shared(b, mode, w.matrix, s);
   for (int64_t i = first; i < last; i++) {
     const int64_t begin = b.offsets[i], end = b.offsets[i + 1];
     prepare<double>(b, w, cost, begin, end, s.work);
-    values[i] = sum_up(b, begin, end, s);
+    values[i] = sum_in_mode(b, mode, begin, end, s, before);
     if (!node_marginals) continue;
     if (edge_marginals)
       sum_down(b, begin, end, 0, s, [&](int64_t t, int a, const double* joint) INLINED {
@@ -84,20 +95,21 @@ void marginals(const BatchView& b, const double* weights, const double* cost, Mo
 void sample(const BatchView& b, const double* weights, Mode mode, const double* uniforms, int64_t n_draws,
             int64_t first, int64_t last, int32_t* labels) {
   const Weights<double> w(weights, b);
-  const std::vector<double> root(b.lanes, mode == scaled ? 1 : 0);
+  const std::vector<double> ones(b.lanes, 1), zeros(b.lanes, 0);
   const int n = b.n_labels;
   std::vector<double> chance(n);
   SumProduct<double> s;
+  std::vector<double> before;
   set_shared(b, mode, w.matrix, s);
   for (int64_t i = first; i < last; i++) {
     const int64_t begin = b.offsets[i], end = b.offsets[i + 1];
     prepare<double>(b, w, nullptr, begin, end, s.work);
-    sum_up(b, begin, end, s);
+    sum_in_mode(b, mode, begin, end, s, before);
     for (int64_t draw = 0; draw < n_draws; draw++)
-      label_down(b, s.shared(), s.own(), root.data(), begin, end, labels + draw * b.n_nodes + begin,
+      label_down(b, s.shared(), s.own(), (s.mode == scaled ? ones : zeros).data(), begin, end, labels + draw * b.n_nodes + begin,
                  [&](int64_t t, const double* row) INLINED {
                    const double* belief = s.work.scores.data() + (t - begin) * b.lanes;
-                   if (mode == logarithmic)
+                   if (s.mode == logarithmic)
                      conditional(row, belief, n, chance.data());
                    else
                      for (int a = 0; a < n; a++) chance[a] = row[a] * belief[a];

@@ -8,7 +8,9 @@
 
 namespace maxendnet {
 
-enum Mode { scaled = 0, logarithmic = 1 };
+// How sums over labellings are kept from underflow; `careful` is for forests with forbidden pairs: scaled, and an example in
+// which a number comes near underflow is summed again with logarithms.
+enum Mode { scaled = 0, logarithmic = 1, careful = 2 };
 
 // forest.cpp -- prediction
 template <class R>

@@ -299,6 +299,7 @@ void bind_kernels(nb::module_& m) {
   bind_clique_marginals(m);
   bind_hierarchy(m);
   bind_choice(m);
+  bind_automaton(m);
 }
 
 }  // namespace maxendnet

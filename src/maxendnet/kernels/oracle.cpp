@@ -89,12 +89,13 @@ void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* gro
   const int n = b.n_labels, lanes = b.lanes;
   const int64_t size = b.matrix_size();
   // edges of one kind together: a sum of outer products, multiplied by the matrix of the kind once per group
-  const bool by_kind = mode == scaled && !b.n_edge_features;
+  const bool by_kind = mode != logarithmic && !b.n_edge_features;
   SumProduct<R> s;
   Workspace<R>& work = s.work;
   set_shared(b, mode, w.matrix, s);
   std::vector<R> sides, residuals, outer(by_kind ? s.exp_shared.size() : 0);
   if (by_kind) centre_shared(b, s, sides);
+  std::vector<R> before;      // scores of an example
   std::vector<int64_t> rows;  // edges of an example, as row starts into ratios and beliefs
   std::vector<double> gathered(b.row_offsets ? lanes : 0);
   for (int64_t group = first_group; group < last_group; group++) {
@@ -107,16 +108,20 @@ void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* gro
       prepare(b, w, cost, begin, end, work);  // the cost of the true labelling is zero
       R *beliefs = work.scores.data(), *found = work.results.data();
       const double truth = score_of(b, w.matrix, work.matrices.data(), begin, end, beliefs, b.y + begin);
+      if (mode == careful) before.assign(beliefs, beliefs + (end - begin) * lanes);
       for (int64_t t = begin; by_kind && t < end; t++) {
         if (b.parent[t] < 0) continue;
         const int64_t kind = b.edge_kind(t);
         add_row(beliefs + (b.parent[t] - begin) * lanes, sides.data() + kind * lanes, lanes);
         add_row(beliefs + (t - begin) * lanes, sides.data() + (kind ^ 1) * lanes, lanes);
       }
-      values[i] = sum_up(b, begin, end, s) - truth;
+      values[i] = -truth + (mode != careful ? sum_up(b, begin, end, s)
+                                            : sum_up_carefully(b, begin, end, s, [&](R* scores) INLINED {
+                                                std::copy(before.begin(), before.end(), scores);
+                                              }));
       if (!gradient) continue;
 
-      if (by_kind) {
+      if (by_kind && s.mode == scaled) {
         sum_down(b, begin, end, 0, s, NoRows());
         for (int64_t t = begin; t < end;) {
           rows.clear();

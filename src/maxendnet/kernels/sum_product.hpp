@@ -187,7 +187,7 @@ INLINE void set_type(const BatchView& b, int m, SumProduct<R>& s) {
 
 template <class R>
 INLINE void set_shared(const BatchView& b, Mode mode, const R* matrices, SumProduct<R>& s) {
-  s.mode = mode;
+  s.mode = mode == careful ? scaled : mode;
   s.plain = matrices;
   s.joint.assign(b.lanes, 0.0);
   if (mode == logarithmic || b.n_edge_features) return;
@@ -226,6 +226,38 @@ double sum_up(const BatchView& b, int64_t begin, int64_t end, SumProduct<R>& s) 
   }
   up(b, begin, end, beliefs, semiring);
   return semiring.scale.total();
+}
+
+// A path that is far behind at a node may be the only one in the end, where pairs of labels are forbidden. So with mode
+// `careful` no product may come near underflow: scores of a node are within `widest_node` of each other, matrices too
+// (forest.py), and beliefs are 0 or at least `least_belief`.
+constexpr double widest_node = 230, least_belief = 1e-100;
+
+template <class R>
+INLINE bool narrow_nodes(const BatchView& b, int64_t begin, int64_t end, const R* scores) {
+  bool narrow = true;
+  for (int64_t t = 0; t < end - begin; t++) {
+    const R* row = scores + t * b.lanes;
+    const R low = lane_max(row, b.lanes) - R(widest_node);
+    for (int a = 0; a < b.lanes; a++) narrow &= !(row[a] < low) | !(row[a] > minus_infinity<R>);
+  }
+  return narrow;
+}
+
+// As sum_up, in the mode that is safe for this example; `restore(scores)` puts back the scores before they were changed.
+template <class R, class Restore>
+INLINE double sum_up_carefully(const BatchView& b, int64_t begin, int64_t end, SumProduct<R>& s, Restore restore) {
+  R* beliefs = s.work.scores.data();
+  s.mode = scaled;
+  if (narrow_nodes(b, begin, end, beliefs)) {
+    const double total = sum_up(b, begin, end, s);
+    bool safe = std::isfinite(total);
+    for (int64_t k = 0; k < (end - begin) * b.lanes; k++) safe &= !(double(beliefs[k]) < least_belief) | !(beliefs[k] > R(0));
+    if (safe) return total;
+  }
+  restore(beliefs);
+  s.mode = logarithmic;
+  return sum_up(b, begin, end, s);
 }
 
 struct NoRows {

@@ -110,6 +110,23 @@ def seen_pairs(pairs: Any, n_features: int, n_labels: int) -> Any:
     return pairs
 
 
+def seen_ngrams(ngrams: Any, n_labels: int) -> None:
+    """Rows of symbols, from which an automaton is built: labels, a start only at the beginning, an end at the end."""
+    offsets, symbols = ngrams
+    for array, dtype, name in ((offsets, np.int64, "offsets"), (symbols, np.int32, "symbols")):
+        if not (isinstance(array, np.ndarray) and array.dtype == dtype and array.ndim == 1):
+            raise ModelFileError(f"{name} of the n-grams is {_shown(array)} and not a list of {np.dtype(dtype)}")
+    if len(offsets) < 1 or offsets[0] != 0 or offsets[-1] != len(symbols) or np.any(np.diff(offsets) < 2):
+        raise ModelFileError("offsets of the n-grams are not those of rows of two and more symbols")
+    first, last = np.zeros(len(symbols), dtype=bool), np.zeros(len(symbols), dtype=bool)
+    first[offsets[:-1]] = last[offsets[1:] - 1] = True
+    start, end = symbols == n_labels, symbols == n_labels + 1
+    if np.any((symbols < 0) | (symbols > n_labels + 1) | (start & ~first) | (end & ~last)):
+        raise ModelFileError(f"symbols of the n-grams are not labels below {n_labels}, or a start or end out of place")
+    if len(set(ngrams.tuples())) != len(offsets) - 1:
+        raise ModelFileError("an n-gram is there twice")
+
+
 def labels(values: Any) -> np.ndarray:
     """Distinct labels; NaN is not equal to itself and cannot be one."""
     if not (isinstance(values, np.ndarray) and values.ndim == 1):

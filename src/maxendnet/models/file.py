@@ -40,6 +40,7 @@ from maxendnet.posterior import PointEstimate, Posterior, VariationalPosterior
 from maxendnet.priors import ExactPrior
 from maxendnet.solvers import TraceRow
 from maxendnet.structures.layout import Layout, SeenPairs
+from maxendnet.structures.ngrams import SeenNGrams
 
 __all__ = ["ModelFileError", "load", "read", "save"]
 
@@ -67,6 +68,10 @@ UNSAVED = ("backend", "callback")
 """Settings that belong to a process and not to a model."""
 IN_FILE = {"n_label_features": "n_tied"}
 """Parts of a layout that files have by another name, from before they were renamed."""
+
+
+RAGGED = {"seen": SeenPairs, "ngrams": SeenNGrams}
+"""Parts of a layout that are ragged arrays."""
 
 
 class Content(NamedTuple):
@@ -177,11 +182,14 @@ def _describe(estimator: Any) -> Content:
 
 
 def _describe_layout(layout: Layout, plain: ToPlain) -> dict[str, Any]:
-    names = [field.name for field in fields(layout) if field.name != "seen"]
+    names = [field.name for field in fields(layout) if field.name not in RAGGED]
     described = {IN_FILE.get(name, name): plain(getattr(layout, name), name) for name in names}
-    seen = layout.seen
-    pairs = None if seen is None else {key: plain(array, f"seen_{key}") for key, array in seen._asdict().items()}
-    return described | {"seen": pairs}
+    for name in RAGGED:
+        rows = getattr(layout, name)
+        described[name] = (
+            None if rows is None else {key: plain(array, f"{name}_{key}") for key, array in rows._asdict().items()}
+        )
+    return described
 
 
 def _describe_posterior(posterior: Any, plain: ToPlain) -> dict[str, Any]:
@@ -293,12 +301,12 @@ def _build(content: Content) -> MarkovNetwork:
     if checks.truth(part("feature_names"), "feature_names"):
         names = checks.feature_names(json.loads(value.array("feature_names").tobytes()), n_features_in)
     layout = _layout(part("layout"), value)
-    if len(classes) != layout.n_labels or len(classes) < 1:
-        raise ModelFileError(f"the model has {len(classes)} labels, and weights for {layout.n_labels}")
     structure = value(part("structure"))
     if type(structure) not in structures.ALL:
         raise ModelFileError(f"the structure is {structure!r}")
     structure.check()
+    if len(classes) * getattr(structure, "hidden", 1) != layout.n_labels or len(classes) < 1:
+        raise ModelFileError(f"the model has {len(classes)} labels, and weights for {layout.n_labels}")
     problem = structure.misfit(layout, n_features_in, classes)
     if problem:
         raise ModelFileError(problem)
@@ -322,21 +330,31 @@ def _layout(described: Any, value: FromPlain) -> Layout:
     if isinstance(described, dict) and described.keys() - known:
         raise ModelFileError(f"the layout has the unknown part {min(described.keys() - known)!r}")
     size = lambda key: checks.count(part(key), key)  # noqa: E731
-    rest, types, seen = part("rest"), part("type_allowed"), entry(described, "seen", "the layout")
+    rest, types = part("rest"), part("type_allowed")
+    seen, ngrams = (_ragged(described, name, value) for name in RAGGED)
     if seen is not None:
-        pairs = SeenPairs(*(value(entry(seen, key, "the seen pairs")) for key in SeenPairs._fields))
-        seen = checks.seen_pairs(pairs, size("n_features"), size("n_labels"))
+        checks.seen_pairs(seen, size("n_features"), size("n_labels"))
+    if ngrams is not None:
+        checks.seen_ngrams(ngrams, size("n_labels"))
     layout = Layout(
         n_features=size("n_features"), n_labels=size("n_labels"), n_edge_types=size("n_edge_types"),
         n_edge_features=size("n_edge_features"), n_label_features=size(IN_FILE["n_label_features"]),
         siblings=checks.truth(part("siblings"), "siblings"),
         rest=-1 if rest == -1 else checks.count(rest, "rest"), seen=seen, type_allowed=types,
+        n_ngrams=checks.count(part("n_ngrams"), "n_ngrams") if "n_ngrams" in described else 0, ngrams=ngrams,
     )  # fmt: skip
     if types is not None and not (
         isinstance(types, np.ndarray) and types.dtype == bool and types.ndim == 2 and types.shape[1] == layout.n_labels
     ):
         raise ModelFileError(f"labels by node type are not truth values for {layout.n_labels} labels")
     return layout
+
+
+def _ragged(described: dict[str, Any], name: str, value: FromPlain) -> Any:
+    """A ragged part of a layout; files from before it existed have none."""
+    rows = described.get(name) if name != "seen" else entry(described, name, "the layout")
+    kind: Any = RAGGED[name]
+    return None if rows is None else kind(*(value(entry(rows, key, f"{name} of the layout")) for key in kind._fields))
 
 
 def _report(plain: Any, trace: Any, value: FromPlain) -> FitReport:

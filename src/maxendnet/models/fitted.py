@@ -106,8 +106,13 @@ class FittedModel:
         """Examples with the features that the model knows."""
         return as_examples(
             X, y, feature_names=self.feature_names, n_features=self.n_features_in, sample_weight=sample_weight,
-            estimator=self.estimator, needs_y=needs_y,
+            estimator=self.estimator, needs_y=needs_y, whole=self.whole,
         )  # fmt: skip
+
+    @property
+    def whole(self) -> bool:
+        """Whether an example has one label."""
+        return bool(getattr(self.structure, "whole", False))
 
     def bind(self, examples: Examples, given: Any = None) -> Any:
         """The structure with examples to predict; their labels, if any, are left out: they may be unknown ones.
@@ -115,23 +120,32 @@ class FittedModel:
         With ``given``, labels as in y, it is limited to labellings that agree with them.
         """
         if given is None:
-            return self.structure.bind(replace(examples, y=None), self.classes, self.layout)
-        y = read_labels(given, examples.offsets, examples.flat, "given")
+            return self._for_labels(self.structure.bind(replace(examples, y=None), self.classes, self.layout))
+        y = read_labels(given, examples.offsets, examples.flat, "given", self.whole)
         encode_truth(y, self.classes, examples.offsets, examples.flat, name="given")
         bound = self.structure.bind(replace(examples, y=y), self.classes, self.layout)
         if not hasattr(bound, "within_truth"):
             raise ValueError(f"{bound.described} takes no given labels; see docs/extend/structure.md.")
-        return bound.within_truth
+        return self._for_labels(bound.within_truth)
 
-    def named_weights(self) -> dict[str, FloatArray]:
+    def _for_labels(self, bound: Any) -> Any:
+        """What predicts labels, where those of the bound structure are states of them."""
+        return self.structure.predicting(bound) if hasattr(self.structure, "predicting") else bound
+
+    def named_weights(self) -> dict[str, Any]:
         """The weights by name, as the structure calls them."""
-        if hasattr(self.structure, "named_weights"):
-            return self.structure.named_weights(self.layout, self.weights)
-        return {}
+        structure, found = self.structure, {}
+        if hasattr(structure, "named_weights"):
+            found = structure.named_weights(self.layout, self.weights)
+        if hasattr(structure, "ngram_weights"):
+            found = found | {"ngrams": structure.ngram_weights(self.layout, self.weights, self.classes)}
+        return found
 
     def labellings(self, examples: Examples, labels: NDArray[np.int32]) -> Any:
         """Numbers of labels as labels: a list for every example, or one array if X was a table."""
+        if self.whole:
+            labels = labels[examples.offsets[:-1]]
         found = self.classes[labels]
-        if examples.flat:
+        if examples.flat or self.whole:
             return found
         return Labellings(part.tolist() for part in examples.split(found))

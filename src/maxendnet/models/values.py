@@ -1,7 +1,8 @@
 """Settings, labels and pieces as plain JSON and arrays, and back. Only classes of a fixed table are ever made.
 
 JSON has fewer types than Python, so what it lacks is an object with one key that names the type:
-``{"float": "nan"}``, ``{"tuple": [...]}``, ``{"bytes": "6869"}``, ``{"scalar": ["int32", 3]}``, ``{"array": "name"}``
+``{"float": "nan"}``, ``{"tuple": [...]}``, ``{"dict": [[key, value], ...]}``,
+``{"bytes": "6869"}``, ``{"scalar": ["int32", 3]}``, ``{"array": "name"}``
 (a tensor of the file), ``{"strings": [...]}`` and ``{"objects": [...]}`` (arrays of text and of objects),
 ``{"piece": ["Laplace", {"lam": 1.0}]}`` and ``{"random": ["PCG64", {...}]}``.
 """
@@ -17,13 +18,14 @@ import numpy as np
 from maxendnet import losses, priors, solvers, structures
 from maxendnet.models.checks import ModelFileError, pair, random_state, truth
 from maxendnet.piece import Piece
+from maxendnet.structures import rules
 
 
 def _pieces() -> dict[str, type[Piece]]:
     protocols = ("Prior", "ExactPrior")
     classes = [getattr(priors, name) for name in priors.__all__ if name not in protocols]
     classes += [getattr(losses, name) for name in losses.__all__]
-    return {cls.__name__: cls for cls in (*classes, *solvers.ALL, *structures.ALL)}
+    return {cls.__name__: cls for cls in (*classes, *solvers.ALL, *structures.ALL, *rules.ALL)}
 
 
 PIECES = _pieces()
@@ -72,6 +74,8 @@ class ToPlain:
             return [self(item, where) for item in value]
         if kind is tuple:
             return {"tuple": [self(item, where) for item in value]}
+        if kind is dict:
+            return {"dict": [[self(key, where), self(item, where)] for key, item in value.items()]}
         if isinstance(value, np.ndarray):
             return self._array(value, where)
         if isinstance(value, np.generic):
@@ -154,6 +158,7 @@ class FromPlain:
         self._makers: dict[str, Callable[[Any], Any]] = {
             "float": self._float,
             "tuple": lambda items: tuple(map(self, items)),
+            "dict": self._dict,
             "bytes": bytes.fromhex,
             "scalar": self._scalar,
             "array": self.array,
@@ -187,6 +192,14 @@ class FromPlain:
         if not (isinstance(text, str) and text in known):
             raise ModelFileError(f"a float {text!r}")
         return known[text]
+
+    def _dict(self, items: Any) -> dict[Any, Any]:
+        if not (isinstance(items, list) and all(isinstance(item, list) and len(item) == 2 for item in items)):
+            raise ModelFileError("a dict that is not a list of keys with their values")
+        found = {self(key): self(item) for key, item in items}
+        if len(found) != len(items):
+            raise ModelFileError("a dict with a key twice")
+        return found
 
     @staticmethod
     def _texts(items: Any) -> list[str]:

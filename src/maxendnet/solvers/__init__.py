@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from maxendnet.solvers.extragradient import Extragradient
     from maxendnet.solvers.l1_projection import project_l1_ball
     from maxendnet.solvers.lbfgs import LBFGS
+    from maxendnet.solvers.online_subgradient import OnlineSubgradient
     from maxendnet.solvers.owlqn import OWLQN
     from maxendnet.solvers.projected_subgradient import ProjectedSubgradient
     from maxendnet.solvers.proximal_point import ProximalPoint
@@ -38,6 +39,7 @@ _HOMES = {
     "Extragradient": "maxendnet.solvers.extragradient",
     "project_l1_ball": "maxendnet.solvers.l1_projection",
     "LBFGS": "maxendnet.solvers.lbfgs",
+    "OnlineSubgradient": "maxendnet.solvers.online_subgradient",
     "OWLQN": "maxendnet.solvers.owlqn",
     "ProjectedSubgradient": "maxendnet.solvers.projected_subgradient",
     "ProximalPoint": "maxendnet.solvers.proximal_point",
@@ -71,6 +73,7 @@ __all__ = [
     "ExponentiatedGradient",
     "Extragradient",
     "Monitor",
+    "OnlineSubgradient",
     "ProjectedSubgradient",
     "ProximalPoint",
     "Result",

@@ -1,39 +1,76 @@
-"""Chains: every node is joined to the one before it."""
+"""Chains: every node is joined to the ones before it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
+from maxendnet.data.batch import Batch
 from maxendnet.data.examples import Examples
 from maxendnet.piece import Piece
 from maxendnet.structures import options
+from maxendnet.structures.automaton import Automaton, intersect
 from maxendnet.structures.forest import BoundForest
-from maxendnet.structures.hierarchy import BoundHierarchy
-from maxendnet.structures.joined import bind_joined
+from maxendnet.structures.hidden import LabelsOfStates, between_labels, states_of, with_states
 from maxendnet.structures.layout import FloatArray, Layout
+from maxendnet.structures.ngrams import (
+    END,
+    START,
+    NGramWeights,
+    SeenNGrams,
+    all_ngrams,
+    automaton_of,
+    n_long,
+    seen_ngrams,
+    table_of_all,
+)
+from maxendnet.structures.read_by_automaton import BoundAutomaton, Reader
+from maxendnet.structures.rule_checks import check_possible, check_truth
+from maxendnet.structures.rules import Durations, Never, PairMasks, Rule, as_rules, combine
 
 
 @dataclass(eq=False, repr=False)
 class Chain(Piece):
-    """Sequences: every node is joined to the one before it.
+    """Sequences: every node is joined to the one before it, or to several.
 
     The score of a labelling is the sum over nodes of ``x_t . coef[:, y_t]`` and over neighbours of
-    ``transitions[y_t, y_t+1]``. Inference is exact.
+    ``transitions[y_t, y_t+1]``; with a higher order, also of weights for three and more labels in a row. Inference is
+    exact.
 
     Parameters
     ----------
     bias : bool, default=False
         Add a weight for every label.
     ends : bool, default=False
-        Add weights for every label at the first and at the last node.
+        Add weights for every label at the first and at the last node; with a higher order, for the first and last
+        labels together.
     forbidden : list of (label, label) or None, default=None
         Labels that a node and the next one cannot have together, neither in learning nor in prediction.
     pairs : {"all", "seen"}, default="all"
         Which pairs of a feature and a label have a weight: all, or those that occur in the examples of the fit. With
         many features and labels seen pairs are few, and take less memory and time; ``coef_`` is sparse then.
+    order : int, default=1
+        How many labels before a node are scored together with its own: n-grams of two to ``order + 1`` labels have
+        weights.
+    ngrams : {"all", "seen"} or None, default=None
+        Which n-grams have a weight: all, or those that occur in the labels of the fit. None is all for order 1 and 2,
+        and seen for higher orders.
+    rules : a rule, a list of rules or None, default=None
+        What labellings must keep, in learning and in prediction; see `maxendnet.rules`. Rules about neighbours, the
+        first and the last node (`bio`, `bioes`, `never`, `starts_with`, `ends_with`) take no time; others
+        (`at_most_once`, `regex`) make the recursions longer by the states of their automaton.
+    durations : int, dict or None, default=None
+        The largest number of neighbouring nodes with the same label, or ``{label: (shortest, longest)}``, where None is
+        no limit.
+    hidden : int, default=1
+        States of a label. Which of them a node has is not known, neither in learning nor in prediction: the states of a
+        label have weights and transitions of their own, and a label has the best of its states. The columns of
+        ``coef_`` and ``transitions_`` are states then, those of a label side by side.
+    whole : bool, default=False
+        An example has one label, which all its nodes have: y is a list of labels, and so are predictions.
 
     Examples
     --------
@@ -41,34 +78,220 @@ class Chain(Piece):
     >>> X, y = [[[0.0], [1.0]], [[1.0]]], [["a", "b"], ["b"]]
     >>> M3N(C=10, structure=Chain(bias=True)).fit(X, y).intercept_.shape
     (2,)
+    >>> model = M3N(structure=Chain(order=2, ngrams="seen")).fit([[[0.0], [1.0], [0.0]]], [["a", "b", "a"]])
+    >>> sorted(model.ngrams_)
+    [('a', 'b'), ('a', 'b', 'a'), ('b', 'a')]
     """
 
     bias: bool = False
     ends: bool = False
     forbidden: Any = None
     pairs: str = "all"
+    order: int = 1
+    ngrams: str | None = None
+    rules: Any = None
+    durations: Any = None
+    hidden: int = 1
+    whole: bool = False
 
     def check(self) -> None:
-        options.check_options(self, "bias", "ends")
+        options.check_options(self, "bias", "ends", "whole")
+        for name in ("order", "hidden"):
+            value = getattr(self, name)
+            if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < 1:
+                raise ValueError(f"Chain needs {name} to be a whole number of at least 1, got {value!r}.")
+        if self._has_states and (self.order != 1 or self._rules()):
+            raise ValueError(
+                "Chain with hidden states or one label for each example is of order 1 and has no rules, forbidden "
+                f"pairs or durations, got {self!r}."
+            )
+        if self.ngrams is not None and not (isinstance(self.ngrams, str) and self.ngrams in ("all", "seen")):
+            raise ValueError(f"Chain needs ngrams to be 'all', 'seen' or None, got {self.ngrams!r}.")
+        as_rules(self.rules)
+
+    @property
+    def _has_states(self) -> bool:
+        """Whether nodes have states of labels in the place of labels."""
+        return self.hidden > 1 or bool(self.whole)
+
+    def predicting(self, bound: Any) -> Any:
+        """What predicts labels with a bound chain."""
+        return LabelsOfStates(bound, self.hidden) if self._has_states else bound
+
+    @property
+    def only_seen(self) -> bool:
+        """Whether only n-grams that were seen have weights."""
+        return self.ngrams == "seen" if self.ngrams is not None else self.order >= 3
+
+    @property
+    def _pairs_alone(self) -> bool:
+        """Whether all pairs of labels have weights, and nothing longer."""
+        return self.order == 1 and not self.only_seen
+
+    def _rules(self, more: Any = None) -> list[Rule]:
+        """All rules, those that other options are short for too."""
+        found = as_rules(self.rules)
+        found += [] if self.forbidden is None else [Never(self.forbidden)]
+        found += [] if self.durations is None else [Durations(self.durations)]
+        return found + as_rules(more)
 
     def layout(self, examples: Examples, classes: NDArray) -> Layout:
         """The layout of weights for labelled examples."""
-        return options.layout_of(self, examples, classes, "chain")
+        if self._has_states:
+            examples, classes = with_states(examples, classes, self.hidden), states_of(classes, self.hidden)
+        if self._pairs_alone:
+            return options.layout_of(self, examples, classes, "chain")
+        layout = options.layout_of(self, examples, classes, "independent")
+        if not self.only_seen:
+            return replace(layout, n_edge_types=1, n_ngrams=n_long(layout.n_labels, self.order, bool(self.ends)))
+        batch = options.batch_of(self, examples, classes, layout, "independent")
+        ngrams = seen_ngrams(known_labels(batch), batch.offsets, layout.n_labels, self.order, bool(self.ends))
+        return replace(layout, n_ngrams=len(ngrams.offsets) - 1, ngrams=ngrams)
 
-    def bind(self, examples: Examples, classes: NDArray, layout: Layout | None = None) -> BoundForest | BoundHierarchy:
-        """The chain with these examples."""
+    def bind(
+        self, examples: Examples, classes: NDArray, layout: Layout | None = None, rules: Any = None
+    ) -> BoundForest | BoundAutomaton:
+        """The chain with these examples; ``rules`` are kept beside those of the options."""
         if examples.edges is not None:
             raise ValueError(
                 "Chain() joins every node to the one before it, and X comes with edges of its own; choose "
                 "structure=Tree(), or leave the edges out."
             )
         layout = self.layout(examples, classes) if layout is None else layout
-        return bind_joined(self, examples, classes, layout, "chain")
+        kept = self._rules(rules)
+        if self._has_states:
+            if kept:
+                raise ValueError("Chain with hidden states or one label for each example takes no rules.")
+            kept = [Never(between_labels(classes, self.hidden))] if self.whole and len(classes) > 1 else []
+            examples, classes = self._with_states(examples, classes), states_of(classes, self.hidden)
+        masks, automaton = combine(kept, classes)
+        if self._pairs_alone and automaton is None:
+            return self._forest(examples, classes, layout, kept, masks)
+        return self._automaton(examples, classes, layout, kept, masks, automaton)
+
+    def _with_states(self, examples: Examples, classes: NDArray) -> Examples:
+        """The examples with states of labels. With one label for each, a wrong one costs 1 whatever the length."""
+        if self.whole:
+            lengths = np.diff(examples.offsets)
+            empty = np.flatnonzero(lengths == 0)
+            if len(empty):
+                raise ValueError(f"X[{empty[0]}] has no nodes, and so no label; leave it out.")
+            weight = 1.0 if examples.node_weight is None else examples.node_weight
+            examples = replace(examples, node_weight=weight / np.repeat(lengths, lengths))
+        return with_states(examples, classes, self.hidden)
+
+    def _forest(
+        self, examples: Examples, classes: NDArray, layout: Layout, rules: list[Rule], masks: PairMasks
+    ) -> BoundForest:
+        """Pairs of labels alone: rules are masks."""
+        batch = options.batch_of(self, examples, classes, layout, "chain")
+        if not rules:
+            return BoundForest(layout, batch)
+        bound = BoundForest(
+            layout, at_ends(batch, masks), None if masks.pairs.all() else np.ascontiguousarray(~masks.pairs, np.uint8)
+        )
+        reader = Reader.of(masks.automaton(), 0)
+        self._check(BoundAutomaton(layout, batch, reader), examples, classes, rules)
+        return bound
+
+    def _automaton(
+        self,
+        examples: Examples,
+        classes: NDArray,
+        layout: Layout,
+        rules: list[Rule],
+        masks: PairMasks,
+        automaton: Automaton | None,
+    ) -> BoundAutomaton:
+        if examples.n_edge_types > 1 or examples.n_edge_features or layout.n_edge_types > 1 or layout.n_edge_features:
+            raise ValueError(
+                "Chain() of a higher order, with seen n-grams or with rules that remember takes no types and features "
+                "of edges; leave them out, or give their information as features of nodes."
+            )
+        read = (
+            automaton_of(layout.ngrams, layout.n_labels)
+            if layout.ngrams is not None
+            else all_ngrams(layout.n_labels, self.order, bool(self.ends))
+        )
+        if not all(mask.all() for mask in masks):
+            read = intersect(read, masks.automaton())
+        if automaton is not None:
+            read = intersect(read, automaton)
+        batch = options.batch_of(self, examples, classes, layout, "independent")
+        n_grams = layout.n_weights - layout.n_node_weights - layout.n_label_features
+        bound = BoundAutomaton(layout, batch, Reader.of(read, n_grams))
+        if rules:
+            self._check(bound, examples, classes, rules)
+        return bound
+
+    def _check(self, bound: BoundAutomaton, examples: Examples, classes: NDArray, rules: list[Rule]) -> None:
+        """True labellings keep the rules; without labels, every example has a labelling that does."""
+        if len(bound.y) and not bound.kinds.all_known:
+            inside = bound.within_truth
+            check_possible(bound.reader.automaton, inside.batch, examples, rules, inside.impossible())
+        elif len(bound.y):
+            check_truth(bound.batch, examples, classes, rules)
+        else:
+            nodes = bound.impossible() if bound.batch.allowed.size else None
+            check_possible(bound.reader.automaton, bound.batch, examples, rules, nodes)
 
     def misfit(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
         """What of a layout read from a file does not fit these options; empty if all does."""
-        return options.check_layout(self, layout, n_features_in, joined=True) or options.check_pairs(self, classes)
+        if layout.n_labels != len(classes) * self.hidden:
+            return f"the model has {len(classes)} labels, and weights for {layout.n_labels}"
+        if self._has_states:
+            classes = states_of(classes, self.hidden)
+        found = options.check_layout(self, layout, n_features_in, joined=not self.only_seen)
+        if found:
+            return found
+        if (layout.ngrams is not None) != self.only_seen:
+            return f"the structure is {self!r}, and the weights are those of other n-grams"
+        expected = (
+            n_long(layout.n_labels, self.order, bool(self.ends))
+            if layout.ngrams is None
+            else len(layout.ngrams.offsets) - 1
+        )
+        if layout.n_ngrams != expected:
+            return f"there are {expected} n-grams, and weights for {layout.n_ngrams}"
+        if layout.ngrams is not None and np.diff(layout.ngrams.offsets).max(initial=2) > self.order + 1:
+            return f"an n-gram is longer than order {self.order} has"
+        try:
+            combine(self._rules(), classes)
+        except ValueError as error:
+            return str(error)
+        return ""
 
     def named_weights(self, layout: Layout, w: FloatArray) -> dict[str, FloatArray]:
         """The parts of a weight vector by name."""
         return options.named_weights(self, layout, w)
+
+    def ngram_weights(self, layout: Layout, w: FloatArray, classes: NDArray) -> NGramWeights:
+        """The weights of n-grams by their labels, those of pairs too; empty where edges have types or features."""
+        if self._has_states:
+            classes = states_of(classes, self.hidden)
+        table = layout.ngrams
+        if table is None and layout.n_edge_types == 1 and not layout.n_edge_features:
+            table = table_of_all(layout.n_labels, self.order, bool(self.ends))
+        elif table is None:
+            table = SeenNGrams(np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32))
+        first = layout.n_node_weights
+        return NGramWeights([*classes.tolist(), START, END], table, w[first : first + len(table.offsets) - 1])
+
+
+def known_labels(batch: Batch) -> NDArray[np.int32]:
+    """The true labels, -1 where they are not known."""
+    if batch.kinds is None:
+        return batch.y
+    return np.where(batch.kinds.sets.sum(axis=1)[batch.row] == 1, batch.y, np.int32(-1))
+
+
+def at_ends(batch: Batch, masks: PairMasks) -> Batch:
+    """A batch in which first and last nodes have only the labels that the masks permit there."""
+    if masks.first.all() and masks.last.all():
+        return batch
+    n_nodes, L = len(batch.parent), len(masks.first)
+    allowed = batch.allowed.astype(bool) if batch.allowed.size else np.ones((n_nodes, L), dtype=bool)
+    some = np.diff(batch.offsets) > 0
+    allowed[batch.offsets[:-1][some]] &= masks.first
+    allowed[batch.offsets[1:][some] - 1] &= masks.last
+    return batch._replace(allowed=np.ascontiguousarray(allowed).view(np.uint8))

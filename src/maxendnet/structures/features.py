@@ -137,7 +137,9 @@ def features_of(
     n_types = layout.n_edge_types
     triples = np.zeros(layout.n_siblings) if siblings is None else siblings
     node_part = layout.node_part(X.T @ node)
-    return layout.join(Parts(node_part, matrices[:n_types], matrices[n_types:], triples, of_labels))
+    return layout.join(
+        Parts(node_part, matrices[:n_types], matrices[n_types:], triples, np.zeros(layout.n_ngrams), of_labels)
+    )
 
 
 def edge_sums(

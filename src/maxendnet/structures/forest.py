@@ -19,7 +19,9 @@ from maxendnet.structures.on_batch import OnBatch
 from maxendnet.structures.padded_blocks import PaddedBlocks
 from maxendnet.structures.padding import for_search, lanes, once, pad, pad_rows, padded_size, unpad
 
-SCALED, LOGARITHMIC = 0, 1
+SCALED, LOGARITHMIC, CAREFUL = 0, 1, 2
+WIDEST_IF_CAREFUL = 200.0
+"""Range of edge scores up to which sums with forbidden pairs use scaled probabilities; see kernels/sum_product.hpp."""
 LONGEST_IN_SINGLE = 8192
 """Nodes of an example up to which marginals in float32 are right to about 1e-6; at 100,000 nodes it would be 2e-4."""
 
@@ -44,6 +46,8 @@ class BoundForest(OnBatch):
     ----------
     layout : Layout
     batch : Batch
+    forbidden_matrix : uint8 ndarray of shape (n_labels, n_labels) or None, default=None
+        1 where a pair of labels cannot occur along an edge; row: the label of the user's first node.
 
     Examples
     --------
@@ -56,14 +60,29 @@ class BoundForest(OnBatch):
     (array([3.]), array([1, 1], dtype=int32))
     """
 
+    forbidden_matrix: NDArray[np.uint8] | None = None
     described = "a forest"
-    pairwise = True
-    """Scores join two labels at most, and any two: what solvers with kernels for forests rely on."""
+
+    @property
+    def pairwise(self) -> bool:
+        """Scores join two labels at most, and any two: what solvers with kernels for forests rely on."""
+        return self.forbidden_matrix is None
 
     @cached_property
     def blocks(self) -> PaddedBlocks:
         """What solvers that go from example to example need."""
-        return PaddedBlocks(self.layout, self.batch, self.shape)
+        return PaddedBlocks(self.layout, self.batch, self.shape, self.forbidden_matrix)
+
+    def for_search(self, w: FloatArray, dtype: type = np.float64) -> NDArray:
+        """Weights as the recursions read them; a forbidden pair weighs -inf."""
+        return for_search(self.layout, w, dtype, self.forbidden_matrix)
+
+    def sum_mode(self, w: FloatArray, centred: bool = False) -> int:
+        """How sums in double precision are kept from underflow."""
+        if self.forbidden_matrix is None:
+            return sum_mode(self.layout, self.batch, w, np.float64, centred)
+        spread = edge_range(self.layout, self.batch, w)
+        return CAREFUL if spread * max(1, self.batch.max_children) <= WIDEST_IF_CAREFUL else LOGARITHMIC
 
     # ---- aggregates over all labellings -------------------------------------------------------------------------
 
@@ -84,7 +103,7 @@ class BoundForest(OnBatch):
         values : ndarray of shape (n_examples,)
         labels : ndarray of shape (n_nodes,)
         """
-        weights, (batch, rows) = for_search(self.layout, w), self.with_rows(table)
+        weights, (batch, rows) = self.for_search(w), self.with_rows(table)
         rows = None if rows is None else pad_rows(self.layout, rows)
         values, labels = np.zeros(len(self.sample_weight)), np.zeros(len(batch.parent), dtype=np.int32)
         self.for_each_range(
@@ -94,7 +113,7 @@ class BoundForest(OnBatch):
 
     def decode(self, w: FloatArray, backend: Threads | None = None) -> IntArray:
         """Best labelling, searched in single precision where that cannot overflow: half the time of `maximum`."""
-        weights = for_search(self.layout, w, np.float32 if self._single_is_enough(w) else np.float64)
+        weights = self.for_search(w, np.float32 if self._single_is_enough(w) else np.float64)
         labels = np.zeros(len(self.batch.parent), dtype=np.int32)
         self.for_each_range(
             backend, lambda a, b: _kernels.decode(self.batch, self.shape, weights, None, a, b, None, labels)
@@ -106,7 +125,7 @@ class BoundForest(OnBatch):
 
     def max_marginals(self, w: FloatArray, backend: Threads | None = None) -> FloatArray:
         """Score of the best labelling that has label a at node t, shape (n_nodes, n_labels)."""
-        weights, out = for_search(self.layout, w), np.zeros((len(self.batch.parent), self.n_labels))
+        weights, out = self.for_search(w), np.zeros((len(self.batch.parent), self.n_labels))
         self.for_each_range(backend, lambda a, b: _kernels.max_marginals(self.batch, self.shape, weights, a, b, out))
         return out
 
@@ -116,10 +135,10 @@ class BoundForest(OnBatch):
         """Log-partition of every example, and its gradient: the marginals."""
         batch, rows = self.with_rows(table)
         padded = None if rows is None else pad_rows(self.layout, rows)
-        weights, values = for_search(self.layout, w), np.zeros(len(self.sample_weight))
+        weights, values = self.for_search(w), np.zeros(len(self.sample_weight))
         node = np.zeros((len(batch.parent), self.n_labels))
         edge = np.zeros((len(batch.parent), self.n_labels, self.n_labels)) if cliques else None
-        mode = sum_mode(self.layout, batch, w, np.float64)
+        mode = self.sum_mode(w)
         self.for_each_range(
             backend,
             lambda a, b: _kernels.marginals(batch, self.shape, weights, padded, mode, a, b, values, node, edge),
@@ -128,9 +147,9 @@ class BoundForest(OnBatch):
 
     def sample(self, w: FloatArray, n_draws: int, rng: np.random.Generator, backend: Threads | None = None) -> IntArray:
         """Labellings drawn from p(y|x), shape (n_draws, n_nodes)."""
-        weights, uniforms = for_search(self.layout, w), rng.random((n_draws, len(self.batch.parent)))
+        weights, uniforms = self.for_search(w), rng.random((n_draws, len(self.batch.parent)))
         labels = np.zeros((n_draws, len(self.batch.parent)), dtype=np.int32)
-        mode = sum_mode(self.layout, self.batch, w, np.float64)
+        mode = self.sum_mode(w)
         self.for_each_range(
             backend,
             lambda a, b: _kernels.sample(self.batch, self.shape, weights, mode, uniforms, n_draws, a, b, labels),
@@ -147,7 +166,7 @@ class BoundForest(OnBatch):
         labels : ndarray of shape (k, n_nodes)
             -1 there.
         """
-        weights, values = for_search(self.layout, w), np.zeros((len(self.sample_weight), k))
+        weights, values = self.for_search(w), np.zeros((len(self.sample_weight), k))
         labels = np.zeros((k, len(self.batch.parent)), dtype=np.int32)
         self.for_each_range(
             backend,
@@ -180,7 +199,7 @@ class BoundForest(OnBatch):
         dtype = np.float32 if single else np.float64
         table = no_table(self) if table is None else table
         batch = self.with_rows(table)[0]
-        weights, padded = for_search(self.layout, w, dtype), pad_rows(self.layout, table.rows, dtype)
+        weights, padded = self.for_search(w, dtype), pad_rows(self.layout, table.rows, dtype)
         values = np.zeros(len(self.sample_weight))
         slope = np.zeros(padded_size(self.layout) if gradient else 0)
         slack, C = (0, 1.0) if price is None else (price.code, price.C)
@@ -194,10 +213,10 @@ class BoundForest(OnBatch):
 
     def _softly(self, w: FloatArray, table: Table | None, ask: Ask, single: bool) -> Excess:
         layout, gradient, batch = self.layout, ask.gradient, self.with_rows(table or ask.counted)[0]
-        single = single and self.longest <= LONGEST_IN_SINGLE
+        single = single and self.longest <= LONGEST_IN_SINGLE and self.forbidden_matrix is None
         dtype = np.float32 if single and sum_mode(layout, batch, w, np.float32, centred=True) == SCALED else np.float64
-        mode = SCALED if dtype is np.float32 else sum_mode(layout, batch, w, dtype, centred=True)
-        weights = for_search(layout, w, dtype)
+        mode = SCALED if dtype is np.float32 else self.sum_mode(w, centred=True)
+        weights = self.for_search(w, dtype)
         added, expected = (None if t is None else pad_rows(layout, t.rows, dtype) for t in (table, ask.counted))
         values, costs = np.zeros(len(self.sample_weight)), np.zeros(len(self.sample_weight))
         slope = np.zeros(padded_size(layout) if gradient else 0)
@@ -302,15 +321,22 @@ def sum_mode(layout: Layout, batch: Batch, w: FloatArray, dtype: type, centred: 
     In float32 no example may be longer than `LONGEST_IN_SINGLE` either: marginals are products along it, and their
     rounding errors grow with it.
     """
-    parts = layout.parts(w)
     most = (60 if dtype is np.float32 else 640) / (batch.max_children + 1)
+    spread = edge_range(layout, batch, w)
+    if not layout.n_edge_features and centred and spread > most:
+        # what is left when rows and columns are taken out has a smaller range
+        spread = max(_centred_range(matrix) for matrix in layout.parts(w).transitions)
+    return SCALED if spread <= most else LOGARITHMIC
+
+
+def edge_range(layout: Layout, batch: Batch, w: FloatArray) -> float:
+    """Range of the scores of an edge, at most."""
+    parts = layout.parts(w)
     spread = max((_range(matrix) for matrix in parts.transitions), default=0.0)
     if layout.n_edge_features and batch.edge_features.size:
         size = np.abs(batch.edge_features).max(axis=0)
         spread += float(sum(s * _range(matrix) for s, matrix in zip(size, parts.edge)))
-    elif centred and spread > most:  # what is left when rows and columns are taken out has a smaller range
-        spread = max(_centred_range(matrix) for matrix in parts.transitions)
-    return SCALED if spread <= most else LOGARITHMIC
+    return spread
 
 
 def _range(matrix: FloatArray) -> float:

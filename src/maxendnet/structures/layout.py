@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from maxendnet.structures.ngrams import SeenNGrams
+
 FloatArray = NDArray[np.float64]
 
 
@@ -47,6 +49,8 @@ class Parts(NamedTuple):
     """(n_edge_features, n_labels, n_labels)"""
     siblings: FloatArray
     """(n_sibling_types, n_labels, n_labels, n_labels): label of the parent, of the left child, of the right child."""
+    ngrams: FloatArray
+    """(n_ngrams,)"""
     label_features: FloatArray
     """(n_label_features,)"""
 
@@ -69,6 +73,10 @@ class Layout:
         Of a choice: the label of all nodes but the chosen one, as a number.
     seen : SeenPairs or None, default=None
         The pairs of a feature and a label that have a weight; None is all.
+    n_ngrams : int, default=0
+        Weights for n-grams of labels beside those of pairs (chains of higher order).
+    ngrams : SeenNGrams or None, default=None
+        The n-grams that have a weight, where not all have one.
     type_allowed : bool ndarray of shape (n_node_types, n_labels) or None, default=None
         Which labels occur with which type of node, where nodes have types.
 
@@ -90,16 +98,21 @@ class Layout:
     siblings: bool = False
     rest: int = -1
     seen: SeenPairs | None = field(default=None, repr=False)
+    n_ngrams: int = 0
+    ngrams: SeenNGrams | None = field(default=None, repr=False)
     type_allowed: NDArray[np.bool_] | None = field(default=None, repr=False)
 
     def __eq__(self, other: object) -> bool:
         """Whether a weight vector of one is a weight vector of the other."""
-        if not isinstance(other, Layout) or (self.seen is None) != (other.seen is None):
+        if not isinstance(other, Layout):
             return False
-        if self.seen is not None and other.seen is not None:
-            same_rows = np.array_equal(self.seen.offsets, other.seen.offsets)
-            if not (same_rows and np.array_equal(self.seen.labels, other.seen.labels)):
+        for mine, its in ((self.seen, other.seen), (self.ngrams, other.ngrams)):
+            if (mine is None) != (its is None):
                 return False
+            if mine is not None and its is not None:
+                arrays: list[tuple[Any, Any]] = list(zip(mine, its))
+                if not all(np.array_equal(one, other) for one, other in arrays):
+                    return False
         return (self.n_features, self.n_labels, self.sizes, self.rest) == (
             other.n_features, other.n_labels, other.sizes, other.rest
         )  # fmt: skip
@@ -132,7 +145,7 @@ class Layout:
         pairs = self.n_labels**2
         return (
             self.n_node_weights, self.n_edge_types * pairs, self.n_edge_features * pairs, self.n_siblings,
-            self.n_label_features,
+            self.n_ngrams, self.n_label_features,
         )  # fmt: skip
 
     @cached_property
@@ -147,12 +160,13 @@ class Layout:
     def parts(self, w: FloatArray) -> Parts:
         """Views of the parts of ``w``."""
         L = self.n_labels
-        node, transitions, edge, siblings, label_features = (w[first:last] for first, last in self._cuts)
+        node, transitions, edge, siblings, ngrams, label_features = (w[first:last] for first, last in self._cuts)
         return Parts(
             node.reshape(-1, L) if self.seen is None else node,
             transitions.reshape(-1, L, L),
             edge.reshape(-1, L, L),
             siblings.reshape(-1, L, L, L),
+            ngrams,
             label_features,
         )
 

@@ -28,6 +28,7 @@ class PaddedBlocks:
     layout: Layout
     batch: Batch
     shape: _kernels.Shape
+    forbidden: NDArray[np.uint8] | None = None
 
     @property
     def size(self) -> int:
@@ -40,7 +41,7 @@ class PaddedBlocks:
         return padding.unpad(self.layout, padded)
 
     def for_search(self, w: FloatArray, dtype: type = np.float64) -> NDArray:
-        return padding.for_search(self.layout, w, dtype)
+        return padding.for_search(self.layout, w, dtype, self.forbidden)
 
     def update(
         self, prior: KernelPrior, C: float, weights: NDArray, eta: FloatArray, cost: FloatArray,

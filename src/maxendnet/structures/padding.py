@@ -60,12 +60,15 @@ def _rows(layout: Layout, padded: FloatArray, w: FloatArray):
     yield padded[wide + rows * width :][: layout.n_label_features], w[layout.n_weights - layout.n_label_features :]
 
 
-def for_search(layout: Layout, w: FloatArray, dtype: type = np.float64) -> NDArray:
-    """Weights as the recursions read them: padded, and every matrix in both orientations.
+def for_search(
+    layout: Layout, w: FloatArray, dtype: type = np.float64, forbidden: NDArray[np.uint8] | None = None
+) -> NDArray:
+    """Weights as the recursions read them: padded, and every matrix in both orientations; forbidden pairs are -inf.
 
     Those of a fitted model, which cannot be written to, are laid out once and kept.
     """
-    return once(layout, w, ("for_search", dtype), lambda: _laid_out(layout, w, dtype))
+    what = ("for_search", dtype, None if forbidden is None else forbidden.tobytes())
+    return once(layout, w, what, lambda: _laid_out(layout, w, dtype, forbidden))
 
 
 def once(layout: Layout, w: FloatArray, what: Any, compute: Callable[[], T]) -> T:
@@ -86,7 +89,7 @@ def once(layout: Layout, w: FloatArray, what: Any, compute: Callable[[], T]) -> 
     return found
 
 
-def _laid_out(layout: Layout, w: FloatArray, dtype: type) -> NDArray:
+def _laid_out(layout: Layout, w: FloatArray, dtype: type, forbidden: NDArray[np.uint8] | None) -> NDArray:
     L, width = layout.n_labels, lanes(layout)
     n_node, n_matrix = node_size(layout), layout.n_matrices * 2 * L * width
     out: NDArray = np.zeros(n_node + n_matrix + layout.n_label_features, dtype=dtype)
@@ -101,6 +104,9 @@ def _laid_out(layout: Layout, w: FloatArray, dtype: type) -> NDArray:
         if len(matrices):
             some[:, 0, :, :L] = matrices
             some[:, 1, :, :L] = matrices.transpose(0, 2, 1)
+    if forbidden is not None:
+        both[:n_types, 0, :, :L][:, forbidden > 0] = -np.inf
+        both[:n_types, 1, :, :L][:, forbidden.T > 0] = -np.inf
     out[n_node + n_matrix :] = parts.label_features
     return out
 

@@ -1,0 +1,401 @@
+"""Rules that labellings keep: which labels may follow each other, begin, end, come once, or match a pattern.
+
+A rule is a piece: options, no data. Rules about neighbours, the first and the last node are *pairwise*: they are masks,
+and cost nothing in the recursions of chains. The others remember more than the last label and are automata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxendnet.piece import Piece
+from maxendnet.structures.automaton import Automaton, anything, intersect, trim
+from maxendnet.structures.label_regex import Pattern
+
+BoolArray = NDArray[np.bool_]
+
+
+class PairMasks(NamedTuple):
+    """Which labels may begin, follow each other, and end."""
+
+    first: BoolArray
+    """(n_labels,)"""
+    pairs: BoolArray
+    """(n_labels, n_labels), row: the left one."""
+    last: BoolArray
+    """(n_labels,)"""
+
+    @classmethod
+    def everything(cls, n_labels: int) -> PairMasks:
+        return cls(np.ones(n_labels, bool), np.ones((n_labels, n_labels), bool), np.ones(n_labels, bool))
+
+    def __and__(self, other: PairMasks) -> PairMasks:
+        return PairMasks(*(own & its for own, its in zip(self, other)))
+
+    def automaton(self) -> Automaton:
+        """The same as an automaton: a state for the beginning, and one for every label read last."""
+        n_labels = len(self.first)
+        may = np.vstack([self.first, self.pairs])
+        arcs = np.where(may, np.arange(1, n_labels + 1), -1).astype(np.int32)
+        return trim(Automaton(arcs, np.concatenate([[True], self.last])))
+
+
+class Rule(Piece):
+    """Base of the rules."""
+
+    name = "rule"
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        given = ", ".join(f"{key}={value!r}" for key, value in self.get_params(deep=False).items() if value is not None)
+        return f"{self.name}({given})"
+
+    def masks(self, classes: NDArray) -> PairMasks | None:
+        """The rule as masks, or None if it remembers more than the last label."""
+        return None
+
+    def automaton(self, classes: NDArray) -> Automaton:
+        """The rule as an automaton over the numbers of the classes."""
+        masks = self.masks(classes)
+        if masks is None:
+            raise NotImplementedError(f"{type(self).__name__} has neither masks nor an automaton")
+        return masks.automaton()
+
+
+# ---- chunks ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False, repr=False)
+class Chunks(Rule):
+    """Tags of chunks by their prefixes, as `bio` and `bioes` make them."""
+
+    scheme: str = "bio"
+    outside: str = "O"
+    separator: str = "-"
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        shown = [f"outside={self.outside!r}"] if self.outside != "O" else []
+        shown += [f"separator={self.separator!r}"] if self.separator != "-" else []
+        return f"{self.scheme}({', '.join(shown)})"
+
+    def check(self) -> None:
+        if self.scheme not in ("bio", "bioes"):
+            raise ValueError(f"scheme must be 'bio' or 'bioes', got {self.scheme!r}.")
+
+    def masks(self, classes: NDArray) -> PairMasks:
+        self.check()
+        prefixes = {"bio": "BI", "bioes": "BIES"}[self.scheme]
+        parsed = [self._parse(label, prefixes) for label in classes.tolist()]
+        begun = np.array([prefix in ("B", "I") for prefix, _ in parsed])
+        inside = np.array([prefix in ("I", "E") for prefix, _ in parsed])
+        same = np.array([[a == b and a is not None for _, b in parsed] for _, a in parsed])
+        if self.scheme == "bio":  # I-x goes on from B-x or I-x; everything else may follow anything
+            return PairMasks(~inside, ~inside[None, :] | (same & begun[:, None]), np.ones(len(parsed), bool))
+        # B-x and I-x must go on with I-x or E-x of the same type; what is not begun is followed by what is not inside
+        pairs = np.where(begun[:, None], inside[None, :] & same, ~inside[None, :])
+        return PairMasks(~inside, pairs, ~begun)
+
+    def _parse(self, label: Any, prefixes: str) -> tuple[str, str | None]:
+        if label == self.outside:
+            return "", None
+        if not isinstance(label, str):
+            raise ValueError(f"{self!r} needs labels of text such as 'B{self.separator}x', and one is {label!r}.")
+        if label in prefixes:  # chunks without types: B, I, O
+            return label, ""
+        prefix, separator, kind = label.partition(self.separator)
+        if not separator or prefix not in prefixes or len(prefix) != 1:
+            expected = ", ".join(f"'{p}{self.separator}...'" for p in prefixes)
+            raise ValueError(
+                f"{self!r} needs labels {expected} or {self.outside!r}, and one is {label!r}; name the outside label "
+                "with outside=, or leave the rule out."
+            )
+        return prefix, kind
+
+
+def bio(outside: str = "O", separator: str = "-") -> Chunks:
+    """Valid chunks in BIO tags: ``I-x`` only behind ``B-x`` or ``I-x``, and not at the first node.
+
+    The tags are found by the names of the labels: ``B-x``, ``I-x`` (or ``B`` and ``I`` alone) and ``outside``.
+
+    Examples
+    --------
+    >>> from maxendnet import Chain
+    >>> Chain(rules=[bio()])
+    Chain(rules=[bio()])
+    """
+    return Chunks("bio", outside, separator)
+
+
+def bioes(outside: str = "O", separator: str = "-") -> Chunks:
+    """Valid chunks in BIOES tags: ``S-x`` alone, or ``B-x``, any number of ``I-x``, and ``E-x``.
+
+    Examples
+    --------
+    >>> bioes().masks(np.array(["B-x", "E-x", "O"])).last.tolist()
+    [False, True, True]
+    """
+    return Chunks("bioes", outside, separator)
+
+
+# ---- the first and the last node, pairs ------------------------------------------------------------------------------
+
+
+@dataclass(eq=False, repr=False)
+class StartsWith(Rule):
+    """The first node has one of these labels; see `starts_with`."""
+
+    labels: Any = None
+    name = "starts_with"
+
+    def masks(self, classes: NDArray) -> PairMasks:
+        return PairMasks.everything(len(classes))._replace(first=_chosen(self, self.labels, classes))
+
+
+def starts_with(*labels: Hashable) -> StartsWith:
+    """The first node has one of these labels.
+
+    Examples
+    --------
+    >>> starts_with("a", "b")
+    starts_with(labels=['a', 'b'])
+    """
+    return StartsWith(list(labels))
+
+
+@dataclass(eq=False, repr=False)
+class EndsWith(Rule):
+    """The last node has one of these labels; see `ends_with`."""
+
+    labels: Any = None
+    name = "ends_with"
+
+    def masks(self, classes: NDArray) -> PairMasks:
+        return PairMasks.everything(len(classes))._replace(last=_chosen(self, self.labels, classes))
+
+
+def ends_with(*labels: Hashable) -> EndsWith:
+    """The last node has one of these labels."""
+    return EndsWith(list(labels))
+
+
+@dataclass(eq=False, repr=False)
+class Never(Rule):
+    """A label is never followed by another; see `never`."""
+
+    pairs: Any = None
+    name = "never"
+
+    def masks(self, classes: NDArray) -> PairMasks:
+        from maxendnet.data.forbidden_pairs import pair_codes
+
+        masks = PairMasks.everything(len(classes))
+        for a, b in pair_codes(self.pairs, classes):
+            masks.pairs[a, b] = False
+        return masks
+
+
+def never(*pairs: tuple[Hashable, Hashable]) -> Never:
+    """The second label of a pair never follows the first one at once.
+
+    Examples
+    --------
+    >>> never(("a", "b")).masks(np.array(["a", "b"])).pairs.tolist()
+    [[True, False], [True, True]]
+    """
+    return Never([tuple(pair) for pair in pairs])
+
+
+# ---- rules that remember ---------------------------------------------------------------------------------------------
+
+MOST_ONCE = 12
+
+
+@dataclass(eq=False, repr=False)
+class AtMostOnce(Rule):
+    """Some labels occur at most once in an example; see `at_most_once`."""
+
+    labels: Any = None
+    runs: bool = False
+    name = "at_most_once"
+
+    def automaton(self, classes: NDArray) -> Automaton:
+        once = np.flatnonzero(_chosen(self, self.labels, classes))
+        if len(once) > MOST_ONCE:
+            raise ValueError(
+                f"at_most_once has {len(once)} labels and would need {2 ** len(once)} states; {MOST_ONCE} at most."
+            )
+        L, m = len(classes), len(once)
+        bit = np.zeros(L, dtype=np.int64)
+        bit[once] = 1 << np.arange(m)
+        used = np.arange(1 << m)[:, None]
+        if not self.runs:
+            arcs = np.where(used & bit, -1, used | bit)
+            return Automaton(arcs.astype(np.int32), np.ones(1 << m, dtype=bool))
+        # a run counts once: the last label is remembered too, if it is one of them
+        last = np.concatenate([[-1], once])  # 0: none of them
+        place = np.zeros(L, dtype=np.int64)
+        place[once] = np.arange(1, m + 1)
+        arcs = np.where((used[:, None] & bit)[:, :, :] > 0, -1, (used[:, None] | bit) * (m + 1) + place)
+        arcs = np.broadcast_to(arcs, (1 << m, m + 1, L)).copy()
+        for k in range(1, m + 1):
+            some = (np.arange(1 << m) & bit[last[k]]) > 0
+            arcs[some, k, last[k]] = np.arange(1 << m)[some] * (m + 1) + k
+        return trim(Automaton(arcs.reshape(-1, L).astype(np.int32), np.ones((1 << m) * (m + 1), dtype=bool)))
+
+
+def at_most_once(*labels: Hashable, runs: bool = False) -> AtMostOnce:
+    """Each of these labels occurs at most once in an example.
+
+    Parameters
+    ----------
+    *labels : hashable
+        Twelve at most: the automaton has two states for each combination of labels that were used.
+    runs : bool, default=False
+        Neighbouring nodes with the same label count as one occurrence.
+
+    Examples
+    --------
+    >>> rule = at_most_once("price").automaton(np.array(["-", "price"]))
+    >>> rule.accepts([0, 1, 0]), rule.accepts([1, 0, 1])
+    (True, False)
+    """
+    return AtMostOnce(list(labels), runs)
+
+
+@dataclass(eq=False, repr=False)
+class Regex(Rule):
+    """The labelling matches a pattern; see `regex`."""
+
+    pattern: Any = None
+    name = "regex"
+
+    def automaton(self, classes: NDArray) -> Automaton:
+        if not isinstance(self.pattern, str):
+            raise ValueError(f"regex needs a pattern of text, got {self.pattern!r}.")
+        return Pattern(self.pattern, classes).automaton()
+
+
+def regex(pattern: str) -> Regex:
+    """The labels of an example match a regular expression whose letters are labels.
+
+    Parameters
+    ----------
+    pattern : str
+        Labels are separated by blanks: ``"(noun | verb)* stop"``. ``*``, ``+``, ``?``, ``{2}`` and ``{1,3}`` repeat,
+        ``.`` is any label, ``[a b]`` one of some, ``[^ a b]`` any other. A label that has one of the characters
+        ``( ) | * + ? . [ ] { }`` or a blank stands between single quotes.
+
+    Examples
+    --------
+    >>> rule = regex("intro? body+").automaton(np.array(["body", "intro"]))
+    >>> rule.accepts([1, 0, 0]), rule.accepts([0, 1])
+    (True, False)
+    """
+    return Regex(pattern)
+
+
+@dataclass(eq=False, repr=False)
+class Durations(Rule):
+    """How long runs of equal labels are, see the option ``durations`` of `Chain`.
+
+    Parameters
+    ----------
+    limits : int or dict
+        The largest length of every run, or ``{label: (shortest, longest)}``, None for no limit.
+    """
+
+    limits: Any = None
+    name = "durations"
+
+    def automaton(self, classes: NDArray) -> Automaton:
+        """A state for the beginning, and states (label, length of the run so far, up to where it matters)."""
+        low, high = self._bounds(classes)
+        L = len(classes)
+        depth = np.where(high > 0, high, low)  # beyond the shortest length an unlimited run looks the same
+        first = 1 + np.concatenate([[0], np.cumsum(depth)])
+        arcs = np.full((int(first[-1]), L), -1, dtype=np.int32)
+        accepting = np.ones(len(arcs), dtype=bool)
+        arcs[0] = first[:-1]
+        for a in range(L):
+            for d in range(1, depth[a] + 1):
+                state = first[a] + d - 1
+                if d >= low[a]:
+                    arcs[state] = first[:-1]
+                accepting[state] = d >= low[a]
+                longer = state + 1 if d < depth[a] else (-1 if high[a] > 0 else state)
+                arcs[state, a] = longer
+        return trim(Automaton(arcs, accepting))
+
+    def _bounds(self, classes: NDArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Shortest and longest run of every label, 0 for no limit."""
+        low, high = np.ones(len(classes), dtype=np.int64), np.zeros(len(classes), dtype=np.int64)
+        if _whole(self.limits):
+            if self.limits < 1:
+                raise ValueError(f"durations must be at least 1, got {self.limits!r}.")
+            high[:] = self.limits
+            return low, high
+        if not isinstance(self.limits, dict):
+            raise ValueError(
+                f"durations must be a whole number or a dict {{label: (shortest, longest)}}, got {self.limits!r}."
+            )
+        for label, bounds in self.limits.items():
+            k = np.flatnonzero(_chosen(self, [label], classes))[0]
+            if not (isinstance(bounds, (tuple, list)) and len(bounds) == 2):
+                raise ValueError(f"durations[{label!r}] must be a pair (shortest, longest), got {bounds!r}.")
+            shortest, longest = 1 if bounds[0] is None else bounds[0], 0 if bounds[1] is None else bounds[1]
+            if not (_whole(shortest) and _whole(longest) and shortest >= 1 and (longest == 0 or longest >= shortest)):
+                raise ValueError(
+                    f"durations[{label!r}] is {tuple(bounds)!r}; give whole numbers 1 <= shortest <= longest, or None."
+                )
+            low[k], high[k] = shortest, longest
+        return low, high
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
+
+
+def _chosen(rule: Any, labels: Any, classes: NDArray) -> BoolArray:
+    """Which classes are among some labels."""
+    if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
+        raise ValueError(f"{rule.name} needs labels, got {labels!r}.")
+    number = {label: k for k, label in enumerate(classes.tolist())}
+    chosen = np.zeros(len(classes), dtype=bool)
+    for label in labels:
+        if not isinstance(label, Hashable) or label not in number:
+            raise ValueError(f"{rule!r} names {label!r}, which no node of y has; leave it out, or correct the label.")
+        chosen[number[label]] = True
+    return chosen
+
+
+# ---- several rules ---------------------------------------------------------------------------------------------------
+
+ALL = (Chunks, StartsWith, EndsWith, Never, AtMostOnce, Regex, Durations)
+"""The classes of rules."""
+
+
+def as_rules(given: Any, name: str = "rules") -> list[Rule]:
+    """A list of rules from one rule, several, or None."""
+    if given is None:
+        return []
+    if isinstance(given, Rule):
+        return [given]
+    if not isinstance(given, (list, tuple)) or not all(isinstance(rule, Rule) for rule in given):
+        raise ValueError(f"{name} must be a rule such as bio() or a list of rules of maxendnet.rules, got {given!r}.")
+    return list(given)
+
+
+def combine(rules: list[Rule], classes: NDArray) -> tuple[PairMasks, Automaton | None]:
+    """All rules together: masks of those about neighbours, and the automaton of the others, None if there are none."""
+    masks, automaton = PairMasks.everything(len(classes)), None
+    for rule in rules:
+        own = rule.masks(classes)
+        if own is not None:
+            masks = masks & own
+        else:
+            automaton = intersect(anything(len(classes)) if automaton is None else automaton, rule.automaton(classes))
+    return masks, automaton
