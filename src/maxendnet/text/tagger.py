@@ -153,7 +153,8 @@ class Tagger(BaseEstimator):
 
     def examples(self, X: Any, y: Any = None) -> Examples:
         """Sentences as the estimator sees them."""
-        check_is_fitted(self, "estimator_")
+        if "estimator_" not in vars(self):
+            check_is_fitted(self, "estimator_")
         return self.features_.transform(X, y)
 
     def predict(self, X: Any) -> Any:
