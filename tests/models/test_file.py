@@ -406,6 +406,16 @@ def test_a_folder_that_is_not_there_is_named(fitted, tmp_path):
         fitted("CRF").save(tmp_path / "none" / "model")
 
 
+def test_the_weights_of_a_point_estimate_are_kept_once(fitted, tmp_path):
+    fitted("L2CRF").save(tmp_path / "model")
+    content = model_file.read(tmp_path / "model")
+    assert content.header["posterior"]["mean"] == content.header["weights"] == {"array": "weights"}
+    assert "posterior__mean" not in content.arrays
+    again = mx.load(tmp_path / "model")
+    again.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
+
+
 def test_a_kill_while_saving_leaves_the_old_model(fitted, tmp_path):
     path = tmp_path / "model.medn"
     fitted("CRF").save(path)

@@ -37,6 +37,7 @@ def describe(path: str | os.PathLike[str], top: int = 5) -> dict[str, Any]:
         "format": header["format"],
         "maxendnet": header["maxendnet"],
         "estimator": type(model).__name__,
+        "application": _application(header.get("application")),
         "settings": {key: _plain(value) for key, value in model.get_params(deep=False).items()},
         "labels": labels,
         "sizes": {
@@ -63,6 +64,15 @@ def describe(path: str | os.PathLike[str], top: int = 5) -> dict[str, Any]:
         "top_weights": _top_weights(model, labels, top),
         "top_transitions": _top_transitions(model, labels, top),
     }
+
+
+def _application(found: Any) -> dict[str, Any] | None:
+    """What the file says of an application, in short; None for a model by itself."""
+    if not isinstance(found, dict):
+        return None
+    features = found.get("features")
+    about = {"template": features.get("template")} if isinstance(features, dict) else {}
+    return {"kind": found.get("kind"), **about, **{k: found[k] for k in ("scheme", "temperature") if k in found}}
 
 
 def _plain(value: Any) -> Any:
@@ -98,7 +108,8 @@ def _largest(values: np.ndarray, top: int) -> list[int]:
 
 def _top_weights(model: Any, labels: list[Any], top: int) -> list[dict[str, Any]]:
     names = model.feature_names_
-    rows = [*model.coef_]
+    coef = model.coef_
+    rows = [*(coef if isinstance(coef, np.ndarray) else coef.toarray())]
     features = [*(names if names is not None else range(model.n_features_in_))]
     structure = model.model_.structure
     for attribute, option in (("intercept_", "bias"), ("start_", "ends"), ("end_", "ends")):
@@ -136,6 +147,7 @@ def render(found: dict[str, Any], most_labels: int = 20) -> str:
         ("file", f"{found['file']}, {found['bytes']:,} bytes, format {found['format']}"),
         ("written by", f"maxendnet {found['maxendnet']}"),
         ("estimator", found["estimator"]),
+        *([("used by", _shown_application(found["application"]))] if found["application"] else []),
         ("settings", settings),
         ("sizes", ", ".join(parts)),
         ("features", "named" if found["named_features"] else "numbered"),
@@ -178,3 +190,10 @@ def _shown_posterior(posterior: dict[str, Any]) -> str:
         f"{posterior['kind']}{under}, KL {_shown(posterior['kl'])}, {100 * posterior['relevant_weights']:.1f} % of the "
         "weights have a sure sign (relevance above 0.95)"
     )
+
+
+def _shown_application(about: dict[str, Any]) -> str:
+    template = str(about.get("template", "")).strip()
+    more = {**about, "template": f"{len(template.splitlines())} lines" if "\n" in template else template}
+    shown = ", ".join(f"{key} {value}" for key, value in more.items() if key != "kind" and value not in ("", None))
+    return f"maxendnet.{about['kind']}" + (f" ({shown})" if shown else "")
