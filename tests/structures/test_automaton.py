@@ -206,8 +206,8 @@ def test_excess_is_enumeration(case, aggregate, single):
     piece, bound, possible = case
     w, rng = weights_for(bound, 9), np.random.default_rng(10)
     cost = Table(rng.uniform(0.5, 2, size=(3, 3)) * (1 - np.eye(3)), bound.y)
-    counted = Table(rng.normal(size=(3, 3)), cost.row) if aggregate == "logsum" else None
-    found = excess(bound, aggregate, w, cost, Ask(counted, single=single))
+    counted = Table(rng.normal(size=(3, 3)), bound.y) if aggregate == "logsum" else None
+    found = excess(bound, aggregate, w, cost, Ask(counted=counted, single=single))
     slope, tolerance = np.zeros(len(w)), 1e-5 if single and aggregate == "maximum" else 1e-10
     for i, every, scores in enumerated(piece, bound, w, possible, cost):
         one = bound.take(i, i + 1)
@@ -336,6 +336,11 @@ def accepted(automaton, n_labels, longest=4):
         (bio(), ["B-x", "B-y", "I-x", "I-y", "O"], lambda y: bio_is_valid(y)),
         (bio(), ["B", "I", "O"], lambda y: bio_is_valid(y)),
         (bioes(), ["B-x", "E-x", "I-x", "O", "S-x"], lambda y: bioes_is_valid(y)),
+        (
+            bioes(inside="M"),
+            ["B", "E", "M", "S"],
+            lambda y: bioes_is_valid([{"M": "I"}.get(label, label) for label in y]),
+        ),
         (starts_with("a"), ["a", "b"], lambda y: not y or y[0] == "a"),
         (ends_with("a"), ["a", "b"], lambda y: not y or y[-1] == "a"),
         (never(("a", "b")), ["a", "b"], lambda y: ["a", "b"] not in pairs_of(y)),

@@ -111,7 +111,7 @@ def seen_pairs(pairs: Any, n_features: int, n_labels: int) -> Any:
 
 
 def seen_ngrams(ngrams: Any, n_labels: int) -> None:
-    """Rows of symbols, from which an automaton is built: labels, a start only at the beginning, an end at the end."""
+    """Rows of symbols: labels, a start only at the beginning, an end only at the end. An automaton is built of them."""
     offsets, symbols = ngrams
     for array, dtype, name in ((offsets, np.int64, "offsets"), (symbols, np.int32, "symbols")):
         if not (isinstance(array, np.ndarray) and array.dtype == dtype and array.ndim == 1):

@@ -341,7 +341,7 @@ def _layout(described: Any, value: FromPlain) -> Layout:
         n_edge_features=size("n_edge_features"), n_label_features=size(IN_FILE["n_label_features"]),
         siblings=checks.truth(part("siblings"), "siblings"),
         rest=-1 if rest == -1 else checks.count(rest, "rest"), seen=seen, type_allowed=types,
-        n_ngrams=checks.count(part("n_ngrams"), "n_ngrams") if "n_ngrams" in described else 0, ngrams=ngrams,
+        n_ngrams=size("n_ngrams"), ngrams=ngrams,
     )  # fmt: skip
     if types is not None and not (
         isinstance(types, np.ndarray) and types.dtype == bool and types.ndim == 2 and types.shape[1] == layout.n_labels
@@ -351,8 +351,8 @@ def _layout(described: Any, value: FromPlain) -> Layout:
 
 
 def _ragged(described: dict[str, Any], name: str, value: FromPlain) -> Any:
-    """A ragged part of a layout; files from before it existed have none."""
-    rows = described.get(name) if name != "seen" else entry(described, name, "the layout")
+    """A ragged part of a layout, or None."""
+    rows = entry(described, name, "the layout")
     kind: Any = RAGGED[name]
     return None if rows is None else kind(*(value(entry(rows, key, f"{name} of the layout")) for key in kind._fields))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -114,16 +115,21 @@ class FittedModel:
         """Whether an example has one label."""
         return bool(getattr(self.structure, "whole", False))
 
-    def bind(self, examples: Examples, given: Any = None) -> Any:
+    def bind(self, examples: Examples, given: Any = None, rules: Any = None) -> Any:
         """The structure with examples to predict; their labels, if any, are left out: they may be unknown ones.
 
-        With ``given``, labels as in y, it is limited to labellings that agree with them.
+        With ``given``, labels as in y, it is limited to labellings that agree with them; with ``rules``, for a chain,
+        to those that keep these rules too.
         """
+        options = {} if rules is None else {"rules": rules}
+        if rules is not None and "rules" not in inspect.signature(self.structure.bind).parameters:
+            raise ValueError(f"rules are for chains, and the structure of the model is {self.structure!r}.")
         if given is None:
-            return self._for_labels(self.structure.bind(replace(examples, y=None), self.classes, self.layout))
+            unlabelled = replace(examples, y=None)
+            return self._for_labels(self.structure.bind(unlabelled, self.classes, self.layout, **options))
         y = read_labels(given, examples.offsets, examples.flat, "given", self.whole)
         encode_truth(y, self.classes, examples.offsets, examples.flat, name="given")
-        bound = self.structure.bind(replace(examples, y=y), self.classes, self.layout)
+        bound = self.structure.bind(replace(examples, y=y), self.classes, self.layout, **options)
         if not hasattr(bound, "within_truth"):
             raise ValueError(f"{bound.described} takes no given labels; see docs/extend/structure.md.")
         return self._for_labels(bound.within_truth)

@@ -28,5 +28,9 @@ def from_format_1(header: dict[str, Any]) -> dict[str, Any]:
     options = {new: settings[old] for old, new in OPTIONS[name].items() if old in settings}
     piece = {"piece": [name, options]}
     sizes = {key: value for key, value in header["structure"].items() if key != "forbidden"}
-    layout = {"siblings": False, "rest": -1, "seen": None} | sizes | {"type_allowed": header["type_allowed"]}
+    layout = (
+        {"siblings": False, "rest": -1, "seen": None, "n_ngrams": 0, "ngrams": None}
+        | sizes
+        | {"type_allowed": header["type_allowed"]}
+    )
     return header | {"estimator": [kind, kept | {"structure": piece}], "structure": piece, "layout": layout}

@@ -30,6 +30,8 @@ def describe(path: str | os.PathLike[str], top: int = 5) -> dict[str, Any]:
     model = load(path)
     layout = model.model_.layout
     labels = [_plain(label) for label in model.classes_.tolist()]
+    n_states = model.model_.layout.n_labels // max(1, len(labels))
+    states = labels if n_states == 1 else [f"{label}, state {k}" for label in labels for k in range(n_states)]
     weights = model.model_.weights
     return {
         "file": os.fspath(path),
@@ -46,6 +48,7 @@ def describe(path: str | os.PathLike[str], top: int = 5) -> dict[str, Any]:
             "edge_types": layout.n_edge_types,
             "edge_features": layout.n_edge_features,
             "sibling_weights": layout.n_siblings,
+            "n-grams": layout.n_ngrams,
             "label_features": layout.n_label_features,
             "weights": layout.n_weights,
         },
@@ -61,8 +64,9 @@ def describe(path: str | os.PathLike[str], top: int = 5) -> dict[str, Any]:
         },
         "posterior": _posterior(model.posterior_),
         "weights_above_0.001": float(np.mean(np.abs(weights) > 1e-3)),
-        "top_weights": _top_weights(model, labels, top),
-        "top_transitions": _top_transitions(model, labels, top),
+        "top_weights": _top_weights(model, states, top),
+        "top_transitions": _top_transitions(model, states, top),
+        "top_ngrams": _top_ngrams(model, top),
     }
 
 
@@ -109,7 +113,7 @@ def _largest(values: np.ndarray, top: int) -> list[int]:
 def _top_weights(model: Any, labels: list[Any], top: int) -> list[dict[str, Any]]:
     names = model.feature_names_
     coef = model.coef_
-    rows = [*(coef if isinstance(coef, np.ndarray) else coef.toarray())]
+    rows = [*(coef if isinstance(coef, np.ndarray) else coef.toarray())]  # sparse where pairs are those that were seen
     features = [*(names if names is not None else range(model.n_features_in_))]
     structure = model.model_.structure
     for attribute, option in (("intercept_", "bias"), ("start_", "ends"), ("end_", "ends")):
@@ -133,6 +137,18 @@ def _top_transitions(model: Any, labels: list[Any], top: int) -> list[dict[str, 
         kind, a, b = (int(i) for i in np.unravel_index(k, matrices.shape))
         found.append({"from": labels[a], "to": labels[b], "edge_type": kind, "weight": float(matrices[kind, a, b])})
     return found
+
+
+def _top_ngrams(model: Any, top: int) -> list[dict[str, Any]]:
+    """Those of chains that have weights for more than pairs of labels."""
+    if not model.model_.layout.n_ngrams:
+        return []
+    ngrams = model.ngrams_
+    names = list(ngrams)
+    return [
+        {"labels": [_plain(label) for label in names[k]], "weight": float(ngrams.weights[k])}
+        for k in _largest(ngrams.weights, top)
+    ]
 
 
 def render(found: dict[str, Any], most_labels: int = 20) -> str:
@@ -175,6 +191,10 @@ def render(found: dict[str, Any], most_labels: int = 20) -> str:
         for entry in found["top_transitions"]:
             kind = f"  (edge type {entry['edge_type']})" if several else ""
             text.append(f"  {entry['from']} -> {entry['to']}  {entry['weight']:+.3g}{kind}")
+    if found["top_ngrams"]:
+        text += ["", "Largest n-grams"]
+        for entry in found["top_ngrams"]:
+            text.append(f"  {' '.join(map(str, entry['labels']))}  {entry['weight']:+.3g}")
     return "\n".join(text)
 
 

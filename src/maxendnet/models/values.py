@@ -21,7 +21,7 @@ from maxendnet.piece import Piece
 from maxendnet.structures import rules
 
 
-def _pieces() -> dict[str, type[Piece]]:
+def _pieces() -> dict[str, Any]:
     protocols = ("Prior", "ExactPrior")
     classes = [getattr(priors, name) for name in priors.__all__ if name not in protocols]
     classes += [getattr(losses, name) for name in losses.__all__]
@@ -80,7 +80,7 @@ class ToPlain:
             return self._array(value, where)
         if isinstance(value, np.generic):
             return {"scalar": self._scalar(value, where)}
-        if isinstance(value, Piece):
+        if isinstance(value, (Piece, rules.Rule)):
             return {"piece": self._piece(value, where)}
         if isinstance(value, (np.random.Generator, np.random.RandomState)):
             return {"random": self._random(value, where)}
@@ -121,7 +121,7 @@ class ToPlain:
             self._refuse(value, where)
         return [value.dtype.name, self(value.item(), where)]
 
-    def _piece(self, value: Piece, where: str) -> list[Any]:
+    def _piece(self, value: Any, where: str) -> list[Any]:
         name = type(value).__name__
         if PIECES.get(name) is not type(value):
             raise ModelFileError(
@@ -223,7 +223,7 @@ class FromPlain:
             raise ModelFileError(f"a number of unknown type {name!r}")
         return np.dtype(name).type(self(value))
 
-    def _piece(self, content: Any) -> Piece:
+    def _piece(self, content: Any) -> Any:
         name, parameters = pair(content, "a piece")
         if name not in PIECES:
             raise ModelFileError(f"the unknown piece {name!r}")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maxendnet import _kernels
 from maxendnet.data.batch import Batch
 from maxendnet.data.examples import Examples
 from maxendnet.piece import Piece
@@ -208,6 +210,15 @@ class Chain(Piece):
                 "Chain() of a higher order, with seen n-grams or with rules that remember takes no types and features "
                 "of edges; leave them out, or give their information as features of nodes."
             )
+        batch = options.batch_of(self, examples, classes, layout, "independent")
+        key = (self.order, bool(self.ends), repr(rules), tuple(classes.tolist()), _kernels.level())
+        bound = BoundAutomaton(layout, batch, kept_reader(layout, key, lambda: self._reader(layout, masks, automaton)))
+        if rules:
+            self._check(bound, examples, classes, rules)
+        return bound
+
+    def _reader(self, layout: Layout, masks: PairMasks, automaton: Automaton | None) -> Reader:
+        """The automaton of n-grams and rules."""
         read = (
             automaton_of(layout.ngrams, layout.n_labels)
             if layout.ngrams is not None
@@ -217,23 +228,16 @@ class Chain(Piece):
             read = intersect(read, masks.automaton())
         if automaton is not None:
             read = intersect(read, automaton)
-        batch = options.batch_of(self, examples, classes, layout, "independent")
-        n_grams = layout.n_weights - layout.n_node_weights - layout.n_label_features
-        bound = BoundAutomaton(layout, batch, Reader.of(read, n_grams))
-        if rules:
-            self._check(bound, examples, classes, rules)
-        return bound
+        return Reader.of(read, layout.n_weights - layout.n_node_weights - layout.n_label_features)
 
     def _check(self, bound: BoundAutomaton, examples: Examples, classes: NDArray, rules: list[Rule]) -> None:
-        """True labellings keep the rules; without labels, every example has a labelling that does."""
-        if len(bound.y) and not bound.kinds.all_known:
-            inside = bound.within_truth
-            check_possible(bound.reader.automaton, inside.batch, examples, rules, inside.impossible())
-        elif len(bound.y):
+        """True labellings keep the rules; where they are not known, every example has a labelling that does."""
+        if len(bound.y) and bound.kinds.all_known:
             check_truth(bound.batch, examples, classes, rules)
-        else:
-            nodes = bound.impossible() if bound.batch.allowed.size else None
-            check_possible(bound.reader.automaton, bound.batch, examples, rules, nodes)
+            return
+        known = bound.within_truth if len(bound.y) else bound
+        nodes = known.impossible() if known.batch.allowed.size else None
+        check_possible(bound.reader.automaton, bound.batch, examples, rules, nodes)
 
     def misfit(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
         """What of a layout read from a file does not fit these options; empty if all does."""
@@ -283,6 +287,16 @@ def known_labels(batch: Batch) -> NDArray[np.int32]:
     if batch.kinds is None:
         return batch.y
     return np.where(batch.kinds.sets.sum(axis=1)[batch.row] == 1, batch.y, np.int32(-1))
+
+
+def kept_reader(layout: Layout, key: Any, make: Callable[[], Reader]) -> Reader:
+    """A reader that is made once for a layout: that of a fitted model is asked for with every prediction."""
+    kept: dict[Any, Reader] = layout.__dict__.setdefault("_readers", {})
+    if key not in kept:
+        if len(kept) >= 8:
+            kept.clear()
+        kept[key] = make()
+    return kept[key]
 
 
 def at_ends(batch: Batch, masks: PairMasks) -> Batch:

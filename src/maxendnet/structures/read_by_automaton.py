@@ -161,7 +161,10 @@ class BoundAutomaton(OnBatch):
         return out
 
     def for_search(self, w: FloatArray, dtype: type = np.float64) -> NDArray:
-        """Weights as the recursions read them, and behind them the scores of arcs."""
+        """Weights as the recursions read them, and behind them the scores of arcs; those of a fitted model once."""
+        return padding.once(self.layout, w, ("scores of arcs", dtype, self.reader), lambda: self._laid_out(w, dtype))
+
+    def _laid_out(self, w: FloatArray, dtype: type) -> NDArray:
         kernel = self.reader.kernel
         out: NDArray = np.zeros(self.slope_size + kernel.n_scores, dtype=dtype)
         for wide, narrow in self._parts(out, w):
@@ -296,36 +299,35 @@ class BoundAutomaton(OnBatch):
 
     def excess(self, aggregate: str, w: FloatArray, table: Table | None = None, ask: Ask = GRADIENT) -> Excess:
         """As `maxendnet.structures.base.excess`."""
-        counted, price, gradient = ask.counted, ask.price, ask.gradient
+        gradient = ask.gradient
         if not kernels_take(aggregate, table, ask):
             found = composed_excess(self, aggregate, w, table, ask)
             return found._replace(slope=self.pad(found.slope)) if ask.packed and gradient else found
         values, costs = np.zeros(len(self.sample_weight)), np.zeros(len(self.sample_weight))
         slope = np.zeros(self.slope_size if gradient else 0)
         added, kernel = slope if gradient else None, self.reader.kernel
-        if aggregate == "maximum" and table is None:
-            table = no_table(self)
-        batch = self.with_rows(table or counted)[0]
         if aggregate == "logsum":
-            weights = self.for_search(w)
-            rows, expected = (None if t is None else padding.pad_rows(self.layout, t.rows) for t in (table, counted))
+            weights, batch = self.for_search(w), self.with_rows(table or ask.counted)[0]
+            rows, expected = (
+                None if t is None else padding.pad_rows(self.layout, t.rows) for t in (table, ask.counted)
+            )
 
             def part(a: int, b: int) -> None:
                 _kernels.automaton_log(batch, self.shape, kernel, weights, rows, expected, a, b, values, costs, added)
 
         else:
-            assert table is not None
-            small = np.abs(table.rows).max(initial=0) < 1e5
+            table = no_table(self) if table is None else table
+            batch, small = self.with_rows(table)[0], np.abs(table.rows).max(initial=0) < 1e5
             dtype = np.float32 if ask.single and small and single_is_enough(w, batch) else np.float64
             weights, hinge_rows = self.for_search(w, dtype), padding.pad_rows(self.layout, table.rows, dtype)
-            slack, C = (0, 1.0) if price is None else (price.code, price.C)
+            slack, C = (0, 1.0) if ask.price is None else (ask.price.code, ask.price.C)
 
             def part(a: int, b: int) -> None:
                 _kernels.automaton_hinge(batch, self.shape, kernel, weights, hinge_rows, a, b, values, added, slack, C)
 
         each(part, self.one_after_the_other())
         slope = slope if ask.packed or not gradient else self.unpack(slope)
-        return Excess(values, slope, np.zeros(len(values)) if counted is None or not gradient else costs)
+        return Excess(values, slope, np.zeros(len(values)) if ask.counted is None or not gradient else costs)
 
     def curvature(self) -> FloatArray:
         """About the diagonal of the Hessian of the weighted log losses at ``w = 0``.

@@ -1,19 +1,19 @@
 """Rules that labellings keep: which labels may follow each other, begin, end, come once, or match a pattern.
 
-A rule is a piece: options, no data. Rules about neighbours, the first and the last node are *pairwise*: they are masks,
-and cost nothing in the recursions of chains. The others remember more than the last label and are automata.
+A rule holds options and no data, as a piece does. Rules about neighbours, the first and the last node are *pairwise*:
+they are masks, and cost nothing in the recursions of chains. The others remember more than the last label and are
+automata.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maxendnet.piece import Piece
 from maxendnet.structures.automaton import Automaton, anything, intersect, trim
 from maxendnet.structures.label_regex import Pattern
 
@@ -45,14 +45,40 @@ class PairMasks(NamedTuple):
         return trim(Automaton(arcs, np.concatenate([[True], self.last])))
 
 
-class Rule(Piece):
-    """Base of the rules."""
+class Rule:
+    """Base of the rules, which are dataclasses of their options.
+
+    Rules have the methods of pieces, so that they are cloned, searched over and saved with a structure. They are not
+    estimators of scikit-learn, which would print them by the names of their classes.
+    """
 
     name = "rule"
 
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        given = ", ".join(f"{key}={value!r}" for key, value in self.get_params(deep=False).items() if value is not None)
-        return f"{self.name}({given})"
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        return sorted(field.name for field in fields(cls))  # type: ignore[arg-type]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The options by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+
+    def set_params(self, **params: Any) -> Rule:
+        """Change options by name."""
+        for key, value in params.items():
+            if key not in self._get_param_names():
+                raise ValueError(f"{self.name} has no option {key!r}.")
+            setattr(self, key, value)
+        return self
+
+    def __repr__(self) -> str:
+        return f"{self.name}({', '.join(self._shown())})"
+
+    def _shown(self) -> list[str]:
+        """The arguments of the function that makes such a rule."""
+        return [repr(value) for value in self.get_params().values()]
+
+    def check(self) -> None:
+        """Raise ``ValueError`` when an option makes no sense."""
 
     def masks(self, classes: NDArray) -> PairMasks | None:
         """The rule as masks, or None if it remembers more than the last label."""
@@ -69,18 +95,23 @@ class Rule(Piece):
 # ---- chunks ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(repr=False)
 class Chunks(Rule):
     """Tags of chunks by their prefixes, as `bio` and `bioes` make them."""
 
     scheme: str = "bio"
     outside: str = "O"
     separator: str = "-"
+    inside: str = "I"
 
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return self.scheme
+
+    def _shown(self) -> list[str]:
         shown = [f"outside={self.outside!r}"] if self.outside != "O" else []
         shown += [f"separator={self.separator!r}"] if self.separator != "-" else []
-        return f"{self.scheme}({', '.join(shown)})"
+        return shown + ([f"inside={self.inside!r}"] if self.inside != "I" else [])
 
     def check(self) -> None:
         if self.scheme not in ("bio", "bioes"):
@@ -88,10 +119,10 @@ class Chunks(Rule):
 
     def masks(self, classes: NDArray) -> PairMasks:
         self.check()
-        prefixes = {"bio": "BI", "bioes": "BIES"}[self.scheme]
+        prefixes = {"bio": ("B", self.inside), "bioes": ("B", self.inside, "E", "S")}[self.scheme]
         parsed = [self._parse(label, prefixes) for label in classes.tolist()]
-        begun = np.array([prefix in ("B", "I") for prefix, _ in parsed])
-        inside = np.array([prefix in ("I", "E") for prefix, _ in parsed])
+        begun = np.array([prefix in ("B", self.inside) for prefix, _ in parsed])
+        inside = np.array([prefix in (self.inside, "E") for prefix, _ in parsed])
         same = np.array([[a == b and a is not None for _, b in parsed] for _, a in parsed])
         if self.scheme == "bio":  # I-x goes on from B-x or I-x; everything else may follow anything
             return PairMasks(~inside, ~inside[None, :] | (same & begun[:, None]), np.ones(len(parsed), bool))
@@ -99,7 +130,7 @@ class Chunks(Rule):
         pairs = np.where(begun[:, None], inside[None, :] & same, ~inside[None, :])
         return PairMasks(~inside, pairs, ~begun)
 
-    def _parse(self, label: Any, prefixes: str) -> tuple[str, str | None]:
+    def _parse(self, label: Any, prefixes: tuple[str, ...]) -> tuple[str, str | None]:
         if label == self.outside:
             return "", None
         if not isinstance(label, str):
@@ -107,7 +138,7 @@ class Chunks(Rule):
         if label in prefixes:  # chunks without types: B, I, O
             return label, ""
         prefix, separator, kind = label.partition(self.separator)
-        if not separator or prefix not in prefixes or len(prefix) != 1:
+        if not separator or prefix not in prefixes:
             expected = ", ".join(f"'{p}{self.separator}...'" for p in prefixes)
             raise ValueError(
                 f"{self!r} needs labels {expected} or {self.outside!r}, and one is {label!r}; name the outside label "
@@ -116,7 +147,7 @@ class Chunks(Rule):
         return prefix, kind
 
 
-def bio(outside: str = "O", separator: str = "-") -> Chunks:
+def bio(outside: str = "O", separator: str = "-", inside: str = "I") -> Chunks:
     """Valid chunks in BIO tags: ``I-x`` only behind ``B-x`` or ``I-x``, and not at the first node.
 
     The tags are found by the names of the labels: ``B-x``, ``I-x`` (or ``B`` and ``I`` alone) and ``outside``.
@@ -127,29 +158,34 @@ def bio(outside: str = "O", separator: str = "-") -> Chunks:
     >>> Chain(rules=[bio()])
     Chain(rules=[bio()])
     """
-    return Chunks("bio", outside, separator)
+    return Chunks("bio", outside, separator, inside)
 
 
-def bioes(outside: str = "O", separator: str = "-") -> Chunks:
+def bioes(outside: str = "O", separator: str = "-", inside: str = "I") -> Chunks:
     """Valid chunks in BIOES tags: ``S-x`` alone, or ``B-x``, any number of ``I-x``, and ``E-x``.
+
+    With ``inside="M"`` the tags are those of BMES.
 
     Examples
     --------
     >>> bioes().masks(np.array(["B-x", "E-x", "O"])).last.tolist()
     [False, True, True]
     """
-    return Chunks("bioes", outside, separator)
+    return Chunks("bioes", outside, separator, inside)
 
 
 # ---- the first and the last node, pairs ------------------------------------------------------------------------------
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(repr=False)
 class StartsWith(Rule):
     """The first node has one of these labels; see `starts_with`."""
 
     labels: Any = None
     name = "starts_with"
+
+    def _shown(self) -> list[str]:
+        return [repr(item) for item in self.labels or ()]
 
     def masks(self, classes: NDArray) -> PairMasks:
         return PairMasks.everything(len(classes))._replace(first=_chosen(self, self.labels, classes))
@@ -161,17 +197,20 @@ def starts_with(*labels: Hashable) -> StartsWith:
     Examples
     --------
     >>> starts_with("a", "b")
-    starts_with(labels=['a', 'b'])
+    starts_with('a', 'b')
     """
     return StartsWith(list(labels))
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(repr=False)
 class EndsWith(Rule):
     """The last node has one of these labels; see `ends_with`."""
 
     labels: Any = None
     name = "ends_with"
+
+    def _shown(self) -> list[str]:
+        return [repr(item) for item in self.labels or ()]
 
     def masks(self, classes: NDArray) -> PairMasks:
         return PairMasks.everything(len(classes))._replace(last=_chosen(self, self.labels, classes))
@@ -182,12 +221,15 @@ def ends_with(*labels: Hashable) -> EndsWith:
     return EndsWith(list(labels))
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(repr=False)
 class Never(Rule):
     """A label is never followed by another; see `never`."""
 
     pairs: Any = None
     name = "never"
+
+    def _shown(self) -> list[str]:
+        return [repr(item) for item in self.pairs or ()]
 
     def masks(self, classes: NDArray) -> PairMasks:
         from maxendnet.data.forbidden_pairs import pair_codes
@@ -214,13 +256,16 @@ def never(*pairs: tuple[Hashable, Hashable]) -> Never:
 MOST_ONCE = 12
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(repr=False)
 class AtMostOnce(Rule):
     """Some labels occur at most once in an example; see `at_most_once`."""
 
     labels: Any = None
     runs: bool = False
     name = "at_most_once"
+
+    def _shown(self) -> list[str]:
+        return [*(repr(label) for label in self.labels or ()), *(["runs=True"] if self.runs else [])]
 
     def automaton(self, classes: NDArray) -> Automaton:
         once = np.flatnonzero(_chosen(self, self.labels, classes))
@@ -266,7 +311,7 @@ def at_most_once(*labels: Hashable, runs: bool = False) -> AtMostOnce:
     return AtMostOnce(list(labels), runs)
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(repr=False)
 class Regex(Rule):
     """The labelling matches a pattern; see `regex`."""
 
@@ -298,7 +343,7 @@ def regex(pattern: str) -> Regex:
     return Regex(pattern)
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(repr=False)
 class Durations(Rule):
     """How long runs of equal labels are, see the option ``durations`` of `Chain`.
 
