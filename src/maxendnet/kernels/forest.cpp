@@ -119,14 +119,16 @@ struct Way {
 
 // The k best labellings: every node keeps, for each label, its k best ways; a child is joined to its parent by taking
 // the k best sums of two sorted lists. O(n_nodes * n_labels^2 * k log k).
-void top(const BatchView& b, const double* weights, int k, int64_t first, int64_t last, double* values,
-         int32_t* labels) {
+void top(const BatchView& b, const double* weights, int k, int64_t first, int64_t last, double* values, int32_t* labels,
+         const Pause& pause) {
   Workspace<double> work;
   const Weights<double> w(weights, b);
   const int n = b.n_labels;
   std::vector<std::vector<std::vector<Way>>> joined;   // per non-root node: ways of the parent after joining it, by label
   std::vector<std::vector<std::vector<Way>>> current;  // per node: its ways so far, by label
   std::vector<int64_t> roots;
+  // about ten milliseconds; the list of a message is sorted, hence a constant for its logarithm
+  const int64_t nodes_between_pauses = std::max<int64_t>(1, int64_t(2e5 / (double(n) * n * k)));
   auto better = [](const Way& u, const Way& v) { return u.score > v.score; };
   // the k best sums u + v, u from `left`, v from `right`, both sorted: only pairs with (i + 1)(j + 1) <= k can be among them
   auto join = [&](const std::vector<Way>& left, const std::vector<Way>& right, auto make) {
@@ -151,6 +153,7 @@ void top(const BatchView& b, const double* weights, int k, int64_t first, int64_
       }
     }
     for (int64_t slot = end - 1; slot >= begin; slot--) {
+      if ((end - slot) % nodes_between_pauses == 0) pause();
       const int64_t t = b.order[slot], p = b.parent[t], local = t - begin;
       if (p < 0) {
         roots.push_back(local);
@@ -191,6 +194,7 @@ void top(const BatchView& b, const double* weights, int k, int64_t first, int64_
     }
     std::vector<int32_t> way(size);
     for (int rank = 0; rank < k; rank++) {
+      if (size > 10000) pause();
       int32_t* out = labels + rank * b.n_nodes + begin;
       const bool exists = size > 0 && size_t(rank) < combined.back().size();
       values[i * k + rank] = exists ? combined.back()[rank].score : (size == 0 && rank == 0 ? 0 : minus_infinity<double>);

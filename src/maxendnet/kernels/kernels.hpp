@@ -1,6 +1,8 @@
 // The kernels, as free functions on flat arrays. Each works on examples [first, last), so that the caller can share
 // them out among threads and look for Ctrl-C in between. R is float (for searching) or double (for reporting).
 #pragma once
+#include <functional>
+
 #include "active_sets.hpp"
 #include "clique_marginals.hpp"
 #include "common.hpp"
@@ -9,6 +11,9 @@
 namespace maxendnet {
 
 enum Mode { scaled = 0, logarithmic = 1 };
+
+// What a kernel calls now and then if one example may take seconds; it may throw, and the kernel is left.
+using Pause = std::function<void()>;
 
 // forest.cpp -- prediction
 template <class R>
@@ -19,7 +24,8 @@ void marginals(const BatchView& b, const double* weights, const double* cost, Mo
                double* values, double* node_marginals, double* edge_marginals);
 void sample(const BatchView& b, const double* weights, Mode mode, const double* uniforms, int64_t n_draws,
             int64_t first, int64_t last, int32_t* labels);
-void top(const BatchView& b, const double* weights, int k, int64_t first, int64_t last, double* values, int32_t* labels);
+void top(const BatchView& b, const double* weights, int k, int64_t first, int64_t last, double* values, int32_t* labels,
+         const Pause& pause);
 
 // oracle.cpp -- losses: value per example, gradient of their weighted sum added to `gradient`, which is laid out as
 // [ node (n_features, lanes) | matrices (n_matrices, n_labels, lanes) as the user sees them | label features ]

@@ -178,12 +178,17 @@ void bind_kernels(nb::module_& m) {
   m.def(
       "top",
       [](nb::handle batch, const Shape& shape, In<double> weights, int k, int64_t first, int64_t last,
-         Out<double> values, Out<int32_t> labels) {
+         Out<double> values, Out<int32_t> labels, nb::callable pause) {
         const BatchView b = view(batch, shape);
         nb::gil_scoped_release release;
-        top(b, weights.data(), k, first, last, values.data(), labels.data());
+        top(b, weights.data(), k, first, last, values.data(), labels.data(), [&] {
+          nb::gil_scoped_acquire acquire;
+          pause();
+        });
       },
-      "batch"_a, "shape"_a, "weights"_a.noconvert(), "k"_a, "first"_a, "last"_a, "values"_a.noconvert(), "labels"_a.noconvert(), "The k best labellings.");
+      "batch"_a, "shape"_a, "weights"_a.noconvert(), "k"_a, "first"_a, "last"_a, "values"_a.noconvert(),
+      "labels"_a.noconvert(), "pause"_a,
+      "The k best labellings. `pause` is called now and then; what it raises ends the search.");
   nb::class_<ActiveSets>(m, "ActiveSets", "Dual variables: per example, the labellings that have dual weight.")
       .def("__init__",
            [](ActiveSets* self, In<int64_t> offsets, In<int32_t> y, In<double> sample_weight, double C) {
