@@ -73,8 +73,7 @@ void marginals(const BatchView& b, const double* weights, const double* cost, Mo
       sum_down(b, begin, end, 0, s, [&](int64_t t, int a, const double* joint) INLINED {
         for (int c = 0; c < n; c++) edge_marginals[t * n * n + edge_cell(b, n, t, a, c)] = joint[c];
       });
-    else
-      sum_down(b, begin, end, 0, s, NoRows());
+    else sum_down(b, begin, end, 0, s, NoRows());
     for (int64_t t = begin; t < end; t++)
       std::copy_n(s.work.results.data() + (t - begin) * b.lanes, n, node_marginals + t * n);
   }
@@ -97,8 +96,7 @@ void sample(const BatchView& b, const double* weights, Mode mode, const double* 
       label_down(b, s.shared(), s.own(), root.data(), begin, end, labels + draw * b.n_nodes + begin,
                  [&](int64_t t, const double* row) INLINED {
                    const double* belief = s.work.scores.data() + (t - begin) * b.lanes;
-                   if (mode == logarithmic)
-                     conditional(row, belief, n, chance.data());
+                   if (mode == logarithmic) conditional(row, belief, n, chance.data());
                    else
                      for (int a = 0; a < n; a++) chance[a] = row[a] * belief[a];
                    return draw_place(chance.data(), n, uniforms[draw * b.n_nodes + t]);
@@ -124,8 +122,8 @@ void top(const BatchView& b, const double* weights, int k, int64_t first, int64_
   Workspace<double> work;
   const Weights<double> w(weights, b);
   const int n = b.n_labels;
-  std::vector<std::vector<std::vector<Way>>> joined;   // per non-root node: ways of the parent after joining it, by label
-  std::vector<std::vector<std::vector<Way>>> current;  // per node: its ways so far, by label
+  // by node and label: ways of the node so far; and, for a node that is no root, ways of its parent after joining it
+  std::vector<std::vector<std::vector<Way>>> current, joined;
   std::vector<int64_t> roots;
   // about ten milliseconds; the list of a message is sorted, hence a constant for its logarithm
   const int64_t nodes_between_pauses = std::max<int64_t>(1, int64_t(2e5 / (double(n) * n * k)));
@@ -197,7 +195,8 @@ void top(const BatchView& b, const double* weights, int k, int64_t first, int64_
       if (size > 10000) pause();
       int32_t* out = labels + rank * b.n_nodes + begin;
       const bool exists = size > 0 && size_t(rank) < combined.back().size();
-      values[i * k + rank] = exists ? combined.back()[rank].score : (size == 0 && rank == 0 ? 0 : minus_infinity<double>);
+      values[i * k + rank] =
+          exists ? combined.back()[rank].score : (size == 0 && rank == 0 ? 0 : minus_infinity<double>);
       if (!exists) {
         std::fill(out, out + size, -1);
         continue;

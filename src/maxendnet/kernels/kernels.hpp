@@ -53,9 +53,9 @@ void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* gro
 
 // block_frank_wolfe.cpp
 template <class R>
-double block_frank_wolfe(const BatchView& b, const KernelPrior& prior, double C, R* weights, double* eta,
-                         const R* cost, const double* cost64, const int64_t* picks, int64_t n_picks, int inner,
-                         ActiveSets& sets, double* gaps);  // returns the change of sum alpha l
+double block_frank_wolfe(const BatchView& b, const KernelPrior& prior, double C, R* weights, double* eta, const R* cost,
+                         const double* cost64, const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets,
+                         double* gaps);  // returns the change of sum alpha l
 void block_gaps(const BatchView& b, const double* weights, const double* cost, double C, int64_t first, int64_t last,
                 const ActiveSets& sets, double* values, double* gaps);
 void active_features(const BatchView& b, const ActiveSets& sets, int64_t first, int64_t last, double* eta);
@@ -77,8 +77,8 @@ void smo(const BatchView& b, const KernelPrior& prior, double C, double* weights
 // sdca.cpp -- marginals of nodes have shape (n_nodes, lanes), those of edges (n_nodes, n_labels, lanes), row the parent
 void sdca(const BatchView& b, const double* variance, const double* mean, double C, Mode mode, double* weights,
           double* eta, const int64_t* picks, int64_t n_picks, double* node, double* edge, double* gaps);
-void sdca_look(const BatchView& b, const double* weights, double C, Mode mode, int64_t first, int64_t last, double* node,
-               double* edge, double* losses, double* entropies, double* gaps);
+void sdca_look(const BatchView& b, const double* weights, double C, Mode mode, int64_t first, int64_t last,
+               double* node, double* edge, double* losses, double* entropies, double* gaps);
 void sdca_features(const BatchView& b, int64_t first, int64_t last, double* node, double* edge, double* total);
 
 }  // namespace maxendnet

@@ -110,7 +110,8 @@ INLINE R row_max(const R* u, const R* v, int n) {
 // need logarithms are mostly far apart.
 template <class R>
 INLINE uint32_t lanes_that_matter(const R* u, const R* v, R top, int a0, int n) {
-  return lanes_where<R>(std::min(32, n - a0), [&](int a) INLINED { return load(u + a0 + a) + load(v + a0 + a) >= top - 40; });
+  return lanes_where<R>(std::min(32, n - a0),
+                        [&](int a) INLINED { return load(u + a0 + a) + load(v + a0 + a) >= top - 40; });
 }
 
 template <class R>
