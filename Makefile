@@ -11,6 +11,7 @@ RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 PIP := $(RUN) -m pip --disable-pip-version-check
 SANITIZED := build/sanitize
+KERNELS := $(wildcard src/maxendnet/kernels/*.cpp src/maxendnet/kernels/*.hpp)
 # what the kernels do, and nothing that starts processes of its own or measures time
 KERNEL_TESTS := $(wildcard tests/test_kernels.py tests/structures tests/losses tests/test_backends.py \
   tests/solvers/test_sdca.py tests/solvers/test_clique_marginals.py tests/solvers/test_smoothing.py)
@@ -23,12 +24,13 @@ OLDEST := build/oldest
 CORE_TESTS := $(filter-out tests/web/ tests/experiments/ tests/test_demo.py tests/test_docs.py tests/test_readme.py, \
   $(wildcard tests/*/ tests/test_*.py))
 
-.PHONY: help setup demo test test-long test-oldest lint check bench reproduction sanitize clean
+.PHONY: help setup demo test test-long test-oldest lint format check bench reproduction sanitize clean
 
 help:
 	@echo "make demo      the six systems on two data sets: tables, and a figure in build/demo"
 	@echo "make test      the tests, also the examples in the documentation"
-	@echo "make check     ruff, mypy and the tests; run it before a push"
+	@echo "make check     ruff, clang-format, mypy and the tests; run it before a push"
+	@echo "make format    lay out Python and C++ as make check wants it"
 	@echo "make test-long  also the tests that take long and cases drawn at random, at every vector width, and make sanitize"
 	@echo "make test-oldest  the tests of the core with the oldest packages that pyproject.toml allows"
 	@echo "make bench     benchmarks, written to benchmarks/RESULTS.md (about an hour)"
@@ -61,7 +63,13 @@ test: $(READY)
 lint: $(READY)
 	$(RUN) -m ruff check
 	$(RUN) -m ruff format --check
+	$(VENV)/bin/clang-format --dry-run --Werror $(KERNELS)
 	$(RUN) -m mypy
+
+# as the checks of `make lint` want it
+format: $(READY)
+	$(RUN) -m ruff format
+	$(VENV)/bin/clang-format -i $(KERNELS)
 
 check: lint test
 

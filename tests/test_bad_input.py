@@ -473,7 +473,7 @@ def test_warnings_are_not_errors_in_disguise():
 INTERRUPTED = """
     import os, signal, sys, threading, time
     import numpy as np
-    from maxendnet import L1CRF, L1M3N, L2CRF, LapMEDN, M3N
+    from maxendnet import L1CRF, L1M3N, L2CRF, LapMEDN, M3N, _kernels
     from maxendnet.solvers import SMO, ExponentiatedGradient, Extragradient, Monitor
 
     def interrupt(at_work, sent):
@@ -484,18 +484,26 @@ INTERRUPTED = """
         sent.append(time.process_time())
         os.kill(os.getpid(), signal.SIGINT)
 
-    def case(model, lengths, n_jobs):
+    def case(model, lengths, n_jobs, method="fit"):
         rng = np.random.default_rng(0)
         X = [rng.normal(size=(n, 50)) for n in lengths]
         y = [rng.integers(20, size=len(x)) for x in X]
+        if method == "predict_top":
+            model.set_params(tol=0.5, n_jobs=n_jobs).fit([x[:30] for x in X], [list(range(20)) + [0] * 10] * len(X))
         at_work, sent = threading.Event(), []
         thread = threading.Thread(target=interrupt, args=(at_work, sent), daemon=True)
         thread.start()
         Monitor.__call__ = lambda *_: at_work.set()  # the first look at the gap: now the solver is at work
+        top = _kernels.top
+        _kernels.top = lambda *arguments: (at_work.set(), top(*arguments))
         try:
-            model.set_params(tol=1e-12, max_passes=10**6, n_jobs=n_jobs).fit(X, y)
+            if method == "predict_top":
+                model.predict_top(X, 20)
+            else:
+                model.set_params(tol=1e-12, max_passes=10**6, n_jobs=n_jobs).fit(X, y)
         except KeyboardInterrupt:
-            print(time.process_time() - sent[0], hasattr(model, "coef_"), flush=True)
+            print(time.process_time() - sent[0], method == "fit" and hasattr(model, "coef_"), flush=True)
+        _kernels.top = top
         thread.join()
 
     for line in sys.stdin:
@@ -516,16 +524,18 @@ INTERRUPTED_CASES = [
     "M3N(solver=ExponentiatedGradient(check_every=1)), [10] * 500, 1",
     "M3N(solver=ExponentiatedGradient(check_every=1)), [20_000], 1",
     "M3N(solver=Extragradient(check_every=1)), [10] * 500, 1",
+    "L2CRF(), [150_000], 1, 'predict_top'",
+    "L2CRF(), [100_000] * 2, 2, 'predict_top'",
 ]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs signals, which Windows lacks")
-def test_control_c_stops_a_fit():
+def test_control_c_stops_a_fit_or_a_prediction():
     command = [sys.executable, "-c", textwrap.dedent(INTERRUPTED)]
     done = subprocess.run(command, input="\n".join(INTERRUPTED_CASES), capture_output=True, text=True, check=False)
     answers = done.stdout.splitlines()
     assert done.returncode == 0 and len(answers) == len(INTERRUPTED_CASES), (answers, done.stderr)
     for case, answer in zip(INTERRUPTED_CASES, answers):
         seconds, fitted = answer.split()
-        # meant to be half a second; without an ear for signals these fits go on for hours
+        # meant to be half a second; without an ear for signals these fits go on for hours, the predictions for long
         assert float(seconds) < 2.0 and fitted == "False", case

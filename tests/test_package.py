@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import maxendnet
-from maxendnet import solvers
+from maxendnet import solvers, text
 
 ROOT = Path(__file__).parents[1]
 
@@ -21,7 +21,7 @@ def printed(script):
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
 
 
-@pytest.mark.parametrize("module", ["maxendnet", "maxendnet.solvers"])
+@pytest.mark.parametrize("module", ["maxendnet", "maxendnet.solvers", "maxendnet.text"])
 def test_dir_lists_every_public_name_before_any_of_them_was_used(module):
     script = (
         f"import {module} as m; print(sorted(set(m.__all__) - set(dir(m))), len(m.__all__), sorted(dir(m)) == dir(m))"
@@ -30,7 +30,7 @@ def test_dir_lists_every_public_name_before_any_of_them_was_used(module):
     assert found == f"[] {len(sys.modules[module].__all__)} True\n"
 
 
-@pytest.mark.parametrize("module", [maxendnet, solvers], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [maxendnet, solvers, text], ids=lambda module: module.__name__)
 def test_every_name_that_dir_lists_is_there(module):
     assert all(hasattr(module, name) for name in dir(module))
     assert len(module.__all__) == len(set(module.__all__))
@@ -43,6 +43,11 @@ def test_the_import_is_lazy():
         "import sys, maxendnet; print([m for m in ('matplotlib', 'tqdm', 'clarabel', 'click') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_the_core_does_not_import_applications():
+    script = "import sys, maxendnet.models.file; print([m for m in ('text', 'web') if f'maxendnet.{m}' in sys.modules])"
+    assert printed(script) == "[]\n"
 
 
 def test_there_is_one_version():

@@ -3,6 +3,7 @@
 Outputs are arrays of the caller.
 """
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Protocol, final
 
@@ -190,7 +191,15 @@ def sample(
     labels: _I32,
 ) -> None: ...
 def top(
-    batch: _Batch, shape: Shape, weights: _F64, k: int, first: int, last: int, values: _F64, labels: _I32
+    batch: _Batch,
+    shape: Shape,
+    weights: _F64,
+    k: int,
+    first: int,
+    last: int,
+    values: _F64,
+    labels: _I32,
+    pause: Callable[[], object],
 ) -> None: ...
 def block_gaps(
     batch: _Batch,

@@ -15,7 +15,10 @@ import click
 class Main(click.Group):
     """The commands here, and those of applications, which are imported when they are asked for."""
 
-    applications = {"web": "maxendnet.web.commands"}
+    applications = {
+        "web": "maxendnet.web.commands",
+        **dict.fromkeys(("train", "tag", "evaluate", "explain"), "maxendnet.text.commands"),
+    }
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted([*super().list_commands(ctx), *self.applications])
@@ -35,6 +38,8 @@ def main() -> None:
     \b
     Examples:
       maxendnet demo --quick
+      maxendnet train train.txt -o names.medn
+      maxendnet tag names.medn new.txt
       maxendnet info model.medn
       maxendnet reproduce all --quick
     """

@@ -26,6 +26,7 @@ from maxendnet.solvers import Monitor, Solver, run
 from maxendnet.solvers.base import Result, Support, check_requirements
 from maxendnet.solvers.choose import default_solver, for_problem
 from maxendnet.solvers.concave_convex import ConcaveConvex, RoundsState
+from maxendnet.solvers.self_training import SelfTraining, SelfTrainingState
 from maxendnet.structures import as_structure
 from maxendnet.structures.base import decode
 
@@ -150,9 +151,14 @@ class MarkovNetwork(BaseEstimator):
         solver = self._asked(problem)
         if problem.kinds.all_known or problem.loss.smooth:
             solver = for_problem(default, problem, self.tol) if solver is None else solver
-        elif not isinstance(solver, ConcaveConvex):  # round after round, each a convex problem for the solver
+        elif not isinstance(solver, (ConcaveConvex, SelfTraining)):
+            # round after round, each a convex problem for the solver
             usual = type(default) is type(default_solver(problem.prior, problem.loss))
-            solver = ConcaveConvex(default if solver is None and not usual else solver)
+            inner = default if solver is None and not usual else solver
+            unlabelled = getattr(self, "unlabelled", 0.0)
+            if not (is_number(unlabelled) and 0 <= unlabelled < np.inf):
+                raise ValueError(f"unlabelled must be a finite number of at least 0, got {unlabelled!r}.")
+            solver = SelfTraining(unlabelled, inner=inner) if unlabelled > 0 else ConcaveConvex(inner)
         check_requirements(solver, problem)
         return solver
 
@@ -186,6 +192,7 @@ class MarkovNetwork(BaseEstimator):
             For margin models: multiplies the costs of a node.
         """
         rng = self._check_settings()
+        as_structure(self.structure).check()
         examples = self._read(X, y, sample_weight)
         if node_weight is not None:
             weights = read_node_weight(node_weight, examples.offsets, examples.flat)
@@ -222,7 +229,10 @@ class MarkovNetwork(BaseEstimator):
         return generator(self.random_state)
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Examples:
-        examples = as_examples(X, y, sample_weight=sample_weight, estimator=type(self).__name__, needs_y=True)
+        whole = bool(getattr(as_structure(self.structure), "whole", False))
+        examples = as_examples(
+            X, y, sample_weight=sample_weight, estimator=type(self).__name__, needs_y=True, whole=whole
+        )
         if examples.n_nodes == 0:
             raise ValueError(f"X has {len(examples)} examples but no node at all; there is nothing to learn from.")
         return examples
@@ -233,7 +243,7 @@ class MarkovNetwork(BaseEstimator):
         structure = as_structure(self.structure)
         structure.check()
         if hasattr(loss, "for_labels"):
-            loss = loss.for_labels(classes, examples.y)
+            loss = loss.for_labels(classes, examples.y, getattr(structure, "hidden", 1))
         elif examples.node_weight is not None:
             raise ValueError(
                 f"node_weight is a factor of the costs of nodes, and {type(self).__name__} has no costs; give "
@@ -270,10 +280,16 @@ class MarkovNetwork(BaseEstimator):
 
     def _model(self, examples: Examples, classes: NDArray, problem: Problem, result: Result) -> FittedModel:
         n_rounds, last = 1, result
-        if isinstance(result.state, RoundsState):  # what is reported beside the objective is of the last convex problem
+        if isinstance(
+            result.state, (RoundsState, SelfTrainingState)
+        ):  # what is reported beside the objective is of the last convex problem
             best = result.state.first_of_all
             assert best.solved is not None and best.result is not None
             n_rounds, problem, last = result.state.n_rounds, best.solved, best.result
+            if isinstance(last.state, RoundsState):  # rounds within a round
+                inner = last.state.first_of_all
+                assert inner.solved is not None and inner.result is not None
+                problem, last = inner.solved, inner.result
         *values, posterior = self._report(problem, last)
         objective, dual, gap = map(float, values)
         round_gap = gap
@@ -324,7 +340,8 @@ class MarkovNetwork(BaseEstimator):
         """
         offsets, support = self._find_support("support_")
         found: list[list[tuple[list[Any], float]]] = [[] for _ in range(len(offsets) - 1)]
-        labels, begin = self.classes_[support.labels].tolist(), 0
+        states = support.labels // (self.model_.layout.n_labels // len(self.classes_))
+        labels, begin = self.classes_[states].tolist(), 0
         for i, weight in zip(support.examples.tolist(), support.weights.tolist()):
             end = begin + int(offsets[i + 1] - offsets[i])
             found[i].append((labels[begin:end], weight))
@@ -450,6 +467,8 @@ class MarkovNetwork(BaseEstimator):
         _, bound = self._prepare(truth)
         predicted = self.classes_[decode(bound, self.model_.weights, self._backend())]
         known = known_nodes(truth.y)
+        if self.model_.whole:  # one node of each example counts
+            known &= np.isin(np.arange(len(known)), truth.offsets[:-1])
         right = np.fromiter((p == t for p, t in zip(predicted[known], truth.y[known])), dtype=bool, count=known.sum())
         if truth.sample_weight is None:
             return float(right.mean()) if len(right) else float("nan")

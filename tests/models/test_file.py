@@ -318,7 +318,7 @@ class Colour(IntEnum):
     RED = 1
 
 
-@pytest.mark.parametrize("label", [datetime.date(2020, 1, 2), frozenset("ab"), Colour.RED, ("a", 1j)])
+@pytest.mark.parametrize("label", [datetime.date(2020, 1, 2), ("a", frozenset("ab")), Colour.RED, ("a", 1j)])
 def test_a_label_that_cannot_be_kept_is_named(label, tmp_path):
     model = mx.L2CRF().fit([np.eye(2)], [["a", label]])
     with pytest.raises(
@@ -404,6 +404,16 @@ def test_settings_that_no_longer_fit_the_weights_are_refused(change, tmp_path):
 def test_a_folder_that_is_not_there_is_named(fitted, tmp_path):
     with pytest.raises(FileNotFoundError, match="no such folder"):
         fitted("CRF").save(tmp_path / "none" / "model")
+
+
+def test_the_weights_of_a_point_estimate_are_kept_once(fitted, tmp_path):
+    fitted("L2CRF").save(tmp_path / "model")
+    content = model_file.read(tmp_path / "model")
+    assert content.header["posterior"]["mean"] == content.header["weights"] == {"array": "weights"}
+    assert "posterior__mean" not in content.arrays
+    again = mx.load(tmp_path / "model")
+    again.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
 
 
 def test_a_kill_while_saving_leaves_the_old_model(fitted, tmp_path):

@@ -338,6 +338,29 @@ def test_a_single_label_leaves_no_choice():
     assert not forest.sample(w, 5, np.random.default_rng(0)).any()
 
 
+@pytest.mark.parametrize("k", [2, 20])
+def test_the_k_best_of_a_long_chain_pause_now_and_then(k, monkeypatch):
+    """In a pause Ctrl-C is heard; what is raised there ends the search."""
+    rng, n, L = np.random.default_rng(0), 20_000, 5
+    forest, w = forest_of(chain_of(rng.normal(size=(n, L))), L, L, 1), rng.normal(size=L * L + L * L)
+    expected, pauses = forest.top(w, k), []
+    monkeypatch.setattr("maxendnet.structures.forest.pause", lambda: pauses.append(None))
+    for found, before in zip(forest.top(w, k), expected):
+        assert_array_equal(found, before)
+    assert len(pauses) > n * L * L * k / 1e6  # a million ways are sorted in well under a second
+
+    def give_up():
+        pauses.append(None)
+        if len(pauses) == 3:
+            raise KeyboardInterrupt
+
+    pauses.clear()
+    monkeypatch.setattr("maxendnet.structures.forest.pause", give_up)
+    with pytest.raises(KeyboardInterrupt):
+        forest.top(w, k)
+    assert len(pauses) == 3
+
+
 # ------------------------------------------------------------------------------------------- empty and without labels
 
 

@@ -138,6 +138,15 @@ def each(function: Callable[[int, int], Any], ranges: Sequence[Range]) -> None:
         function(first, last)
 
 
+def pause() -> None:
+    """For kernels in which one example may take seconds, and which call it now and then.
+
+    Here Ctrl-C is heard, as in any Python function, and a thread whose work was given up in the meantime stops.
+    """
+    if getattr(_running, "errors", None):
+        raise Stopped
+
+
 def n_shards(structure: Any) -> int:
     """Every shard has weights and a gradient of its own to lay out: a quarter of the work at most; 16 shards at most.
 

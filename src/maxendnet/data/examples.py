@@ -303,6 +303,7 @@ def as_examples(
     sample_weight: Any = None,
     estimator: str = "the model",
     needs_y: bool = False,
+    whole: bool = False,
     **unknown: Any,
 ) -> Examples:
     """Examples from whatever a user has.
@@ -326,6 +327,8 @@ def as_examples(
         Name for messages.
     needs_y : bool
         Raise when there are no labels.
+    whole : bool
+        Whether y has one label for each example, which all its nodes get.
 
     Returns
     -------
@@ -342,13 +345,16 @@ def as_examples(
     if isinstance(X, Examples):
         examples = _refit(X, feature_names, n_features, estimator)
         if y is not None:
-            examples = replace(examples, y=read_labels(y, X.offsets, X.flat))
+            examples = replace(examples, y=read_labels(y, X.offsets, X.flat, whole=whole))
         if sample_weight is not None:
             examples = replace(examples, sample_weight=read_sample_weight(sample_weight, len(X)))
     else:
         examples = Examples.build(
-            X, y, sample_weight=sample_weight, feature_names=feature_names, n_features=n_features, estimator=estimator
-        )
+            X, None if whole else y, sample_weight=sample_weight, feature_names=feature_names, n_features=n_features,
+            estimator=estimator,
+        )  # fmt: skip
+        if whole and y is not None:
+            examples = replace(examples, y=read_labels(y, examples.offsets, examples.flat, whole=True))
     if needs_y and examples.y is None:
         raise ValueError(f"{estimator} requires y to be passed, but the target y is None; give a label for every node.")
     return examples

@@ -73,7 +73,7 @@ def label_array(labels: Sequence[Any]) -> Array:
     return np.fromiter(labels, dtype=object, count=len(labels))
 
 
-def read_labels(y: Any, offsets: IntArray, flat: bool, name: str = "y") -> Array:
+def read_labels(y: Any, offsets: IntArray, flat: bool, name: str = "y", whole: bool = False) -> Array:
     """Read labels given as one sequence per example (or as one sequence, where every example is one node).
 
     Parameters
@@ -81,6 +81,10 @@ def read_labels(y: Any, offsets: IntArray, flat: bool, name: str = "y") -> Array
     y : sequence
     offsets : ndarray of shape (n_examples + 1,)
     flat : bool
+    name : str
+        For messages.
+    whole : bool
+        Whether an example has one label, which all its nodes get.
 
     Returns
     -------
@@ -95,7 +99,16 @@ def read_labels(y: Any, offsets: IntArray, flat: bool, name: str = "y") -> Array
     """
     if isinstance(y, (str, bytes)):
         raise ValueError(f"{name} is the string {y!r}; give a list of labels per example.")
-    labels = _read_flat(y, len(offsets) - 1, name) if flat else _read_nested(y, offsets, name)
+    labels = _read_flat(y, len(offsets) - 1, name) if flat or whole else _read_nested(y, offsets, name)
+    if whole and not flat:
+        many = [i for i, label in enumerate(labels.tolist()) if isinstance(label, (list, np.ndarray))]
+        if many:
+            raise ValueError(
+                f"{name}[{many[0]}] is {labels[many[0]]!r}; with Chain(whole=True) an example has one label, and "
+                f"{name} is a list of labels."
+            )
+        _check_labels(labels, np.arange(len(offsets)), True, name)
+        return np.repeat(labels, np.diff(offsets))
     _check_labels(labels, offsets, flat, name)
     return labels
 

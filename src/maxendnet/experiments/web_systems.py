@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN
+from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, UNKNOWN, LapMEDN
+from maxendnet.data.examples import distinct_labels
 from maxendnet.experiments.experiment import Row
 from maxendnet.experiments.systems import SYSTEMS, Constants, grid_of
 from maxendnet.experiments.web_data import IntArray, WebPages
@@ -126,9 +128,9 @@ class Fit(NamedTuple):
 
 def fit(
     pages: WebPages, rows: IntArray, system: str, constants: Constants, model: str, protocol: Protocol,
-    siblings: bool = False,
+    siblings: bool = False, unknown_blocks: bool = False,
 ) -> Fit:  # fmt: skip
-    """Fit a system to some pages."""
+    """Fit a system to some pages; with ``unknown_blocks`` only leaves of the vision tree have labels."""
     began = time.process_time()
     columns = pages.columns(rows, protocol.groups, protocol.min_sites, model)
     made, matrices = pages.made(model), pages.matrices(model)
@@ -138,9 +140,14 @@ def fit(
         first, inverse, times = _like_columns(X)
         X = [x[:, first] for x in X]
     examples = examples_of([made[i] for i in rows], X, model, [pages.labels[i] for i in rows])
+    if unknown_blocks:
+        leaf = np.concatenate([np.asarray(made[i].tree.leaf, dtype=bool) for i in rows])
+        y = np.asarray(examples.y, dtype=object).copy()
+        y[~leaf] = UNKNOWN
+        examples = replace(examples, y=y)
     estimator = make(system, constants, model, siblings)
     if "cost" in estimator.get_params():
-        labels = sorted(set(np.asarray(examples.y).tolist()))
+        labels = distinct_labels(np.asarray(examples.y)).tolist()
         estimator.set_params(cost=miss_cost(labels, 1.0 if model == "choice" else MISS))
     if model == "choice":
         estimator.set_params(structure__rest=NONE)
@@ -221,10 +228,10 @@ def score(pages: WebPages, rows: IntArray, found: Sequence[FloatArray], by_site:
 
 def measure(
     pages: WebPages, train: IntArray, test: IntArray, system: str, constants: Constants, model: str = "independent",
-    protocol: Protocol = KNOWN, by_site: bool = False, siblings: bool = False,
+    protocol: Protocol = KNOWN, by_site: bool = False, siblings: bool = False, unknown_blocks: bool = False,
 ) -> Row:  # fmt: skip
     """Fit a system to some pages and test it on others; one page at a time, and with agreement."""
-    fitted = fit(pages, train, system, constants, model, protocol, siblings)
+    fitted = fit(pages, train, system, constants, model, protocol, siblings, unknown_blocks)
     found = margins(pages, test, fitted, model)
     scale = scale_of(margins(pages, train, fitted, model))
     agreed = score(pages, test, agree([pages.views[i] for i in test], [scale * m for m in found]), by_site)

@@ -89,7 +89,8 @@ void automaton_marginals(const BatchView& b, const AutomatonView& m, const doubl
         [&](int64_t state, double p) INLINED {
           if (grams) counts[m.ends() + state] += p;
         },
-        [&](int64_t t, const double* p) INLINED { std::copy_n(p, m.n_labels, node + (s.paths.begin + t) * m.n_labels); });
+        [&](int64_t t, const double* p)
+            INLINED { std::copy_n(p, m.n_labels, node + (s.paths.begin + t) * m.n_labels); });
     if (grams) fire_counts(m, counts.data(), grams + i * m.n_grams);
   }
 }
@@ -120,7 +121,8 @@ void automaton_sample(const BatchView& b, const AutomatonView& m, const double* 
           shares[a] = s.is_scaled ? score * node[a] * rest : score + node[a] + rest;
           top = std::max(top, shares[a]);
         }
-        for (int a = 0; a < m.n_labels && !s.is_scaled; a++) shares[a] = std::isfinite(top) ? std::exp(shares[a] - top) : 0;
+        for (int a = 0; a < m.n_labels && !s.is_scaled; a++)
+          shares[a] = std::isfinite(top) ? std::exp(shares[a] - top) : 0;
         const int label = draw_place(shares.data(), m.n_labels, uniforms[draw * b.n_nodes + p.begin + t]);
         labels[draw * b.n_nodes + p.begin + t] = label;
         state = std::max(next_state(m, state, label), int32_t(0));
@@ -154,7 +156,8 @@ void automaton_hinge(const BatchView& b, const AutomatonView& m, const R* weight
 }
 
 void automaton_log(const BatchView& b, const AutomatonView& m, const double* weights, const double* cost,
-                   const double* counted, int64_t first, int64_t last, double* values, double* costs, double* gradient) {
+                   const double* counted, int64_t first, int64_t last, double* values, double* costs,
+                   double* gradient) {
   const Weights<double> w(weights, b);
   const Layout layout = automaton_layout(b);
   const double* reported = counted ? counted : cost;
@@ -174,7 +177,8 @@ void automaton_log(const BatchView& b, const AutomatonView& m, const double* wei
         [&](int64_t state, double p) INLINED { counts[m.ends() + state] += u * p; },
         [&](int64_t t, const double* p) INLINED {
           const int64_t node = s.paths.begin + t;
-          for (int a = 0; reported && a < m.n_labels; a++) expected += p[a] * reported[int64_t(b.row[node]) * m.lanes + a];
+          for (int a = 0; reported && a < m.n_labels; a++)
+            expected += p[a] * reported[int64_t(b.row[node]) * m.lanes + a];
           for (int a = 0; a < m.lanes; a++) residual[a] = u * p[a];
           residual[b.y[node]] -= u;
           node_expectation(b, layout, node, residual.data(), gradient);
@@ -213,13 +217,13 @@ void automaton_impossible(const BatchView& b, const AutomatonView& m, int64_t fi
 
 template void automaton_scores<float>(const AutomatonView&, const float*, float*);
 template void automaton_scores<double>(const AutomatonView&, const double*, double*);
-template void automaton_decode<float>(const BatchView&, const AutomatonView&, const float*, const float*, int64_t, int64_t,
-                                      double*, int32_t*);
+template void automaton_decode<float>(const BatchView&, const AutomatonView&, const float*, const float*, int64_t,
+                                      int64_t, double*, int32_t*);
 template void automaton_decode<double>(const BatchView&, const AutomatonView&, const double*, const double*, int64_t,
                                        int64_t, double*, int32_t*);
 template void automaton_hinge<float>(const BatchView&, const AutomatonView&, const float*, const float*, Slack, int64_t,
                                      int64_t, double*, double*);
-template void automaton_hinge<double>(const BatchView&, const AutomatonView&, const double*, const double*, Slack, int64_t,
-                                      int64_t, double*, double*);
+template void automaton_hinge<double>(const BatchView&, const AutomatonView&, const double*, const double*, Slack,
+                                      int64_t, int64_t, double*, double*);
 
 }  // namespace maxendnet

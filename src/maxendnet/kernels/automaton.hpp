@@ -15,9 +15,10 @@ struct AutomatonView {
   int64_t n_states, n_groups, n_loose, n_grams;
   int n_labels, lanes;
   int32_t start;
-  const int32_t* arcs;           // (n_states, n_labels), -1: there is none
-  const uint8_t* accepting;      // (n_states)
-  const int64_t* fired_offsets;  // what is fired by arc (s, a): row s * n_labels + a; by the end at s: row n_states * n_labels + s
+  const int32_t* arcs;       // (n_states, n_labels), -1: there is none
+  const uint8_t* accepting;  // (n_states)
+  const int64_t*
+      fired_offsets;  // what is fired by arc (s, a): row s * n_labels + a; by the end at s: row n_states * n_labels + s
   const int32_t* fired;
   const int64_t* groups;         // (n_groups + 1)
   const int32_t* targets;        // (n_groups, lanes), -1: no state of the group has such an arc
@@ -34,7 +35,9 @@ struct AutomatonView {
   int64_t n_arcs() const { return n_states * n_labels; }
 };
 
-INLINE int32_t next_state(const AutomatonView& m, int32_t s, int64_t label) { return m.arcs[s * int64_t(m.n_labels) + label]; }
+INLINE int32_t next_state(const AutomatonView& m, int32_t s, int64_t label) {
+  return m.arcs[s * int64_t(m.n_labels) + label];
+}
 // Of a row of `fired`: the place of its score, -1 if there is no such arc.
 INLINE int64_t score_place(const AutomatonView& m, int64_t row) {
   return row < m.n_arcs() ? m.places[row] : m.ends() + (row - m.n_arcs());
@@ -108,7 +111,8 @@ struct Paths {
 
 // Turns to an example: scores of its nodes, with costs.
 template <class R>
-INLINE void visit_example(const BatchView& b, const AutomatonView& m, const Weights<R>& w, const R* cost, int64_t i, Paths<R>& p) {
+INLINE void visit_example(const BatchView& b, const AutomatonView& m, const Weights<R>& w, const R* cost, int64_t i,
+                          Paths<R>& p) {
   p.begin = b.offsets[i];
   p.n = b.offsets[i + 1] - p.begin;
   prepare(b, w, cost, p.begin, b.offsets[i + 1], p.nodes);
@@ -183,7 +187,8 @@ struct ScaledSumOverPaths {
 template <class Semiring, class R>
 INLINE void group_row(const AutomatonView& m, int64_t g, const R* node, const R* behind, R* row) {
   const int32_t* targets = m.targets + g * m.lanes;
-  for (int a = 0; a < m.lanes; a++) row[a] = targets[a] < 0 ? Semiring::zero : Semiring::joined(node[a], behind[targets[a]]);
+  for (int a = 0; a < m.lanes; a++)
+    row[a] = targets[a] < 0 ? Semiring::zero : Semiring::joined(node[a], behind[targets[a]]);
 }
 
 // One step of the recursion: `here` from `behind`.
@@ -358,8 +363,8 @@ inline double sum_back(const AutomatonView& m, PathSums& s) {
 
 // Probabilities of the arcs of a state that has the probability `reached`, given the row of its group: those of labels in
 // `shares` (lanes), which are added to `of_group`, and those of loose arcs behind them.
-INLINE void spread_state(const AutomatonView& m, const PathSums& s, int64_t t, int64_t state, double reached, const double* row,
-                         double* shares, double* of_group) {
+INLINE void spread_state(const AutomatonView& m, const PathSums& s, int64_t t, int64_t state, double reached,
+                         const double* row, double* shares, double* of_group) {
   const int64_t first = m.loose_offsets[state], n_loose = m.loose_offsets[state + 1] - first;
   const Paths<double>& p = s.paths;
   const double *here = p.behind.data() + t * m.n_states, *behind = here + m.n_states;
@@ -511,8 +516,8 @@ template <class R>
 double automaton_block_frank_wolfe(const BatchView& b, const AutomatonView& m, const KernelPrior& prior, double C,
                                    R* weights, double* eta, const R* cost, const double* cost64, const int64_t* picks,
                                    int64_t n_picks, int inner, ActiveSets& sets, double* gaps);
-void automaton_block_gaps(const BatchView& b, const AutomatonView& m, const double* weights, const double* cost, double C,
-                          int64_t first, int64_t last, const ActiveSets& sets, double* values, double* gaps);
+void automaton_block_gaps(const BatchView& b, const AutomatonView& m, const double* weights, const double* cost,
+                          double C, int64_t first, int64_t last, const ActiveSets& sets, double* values, double* gaps);
 void automaton_active_features(const BatchView& b, const AutomatonView& m, const ActiveSets& sets, int64_t first,
                                int64_t last, double* eta);
 

@@ -1,6 +1,5 @@
 // The binding of chains that an automaton reads.
 #include "automaton.hpp"
-
 #include "binding.hpp"
 
 namespace maxendnet {
@@ -53,9 +52,9 @@ struct Automaton {
   void check() const {
     const AutomatonView& m = view;
     const int64_t n_rows = m.n_arcs() + m.n_states;
-    bool right = int64_t(accepting.size()) == m.n_states && int64_t(fired_offsets.size()) == n_rows + 1 && m.n_groups >= 1 &&
-                 int64_t(targets.shape(0)) == m.n_groups && int(targets.shape(1)) == m.lanes && m.start >= 0 &&
-                 m.start < m.n_states && m.groups[0] == 0 && m.groups[m.n_groups] == m.n_states;
+    bool right = int64_t(accepting.size()) == m.n_states && int64_t(fired_offsets.size()) == n_rows + 1 &&
+                 m.n_groups >= 1 && int64_t(targets.shape(0)) == m.n_groups && int(targets.shape(1)) == m.lanes &&
+                 m.start >= 0 && m.start < m.n_states && m.groups[0] == 0 && m.groups[m.n_groups] == m.n_states;
     right = right && m.fired_offsets[0] == 0 && m.fired_offsets[n_rows] == int64_t(fired.size());
     for (int64_t k = 0; right && k < n_rows; k++) right = m.fired_offsets[k] <= m.fired_offsets[k + 1];
     for (int64_t k = 0; right && k < m.n_groups; k++) right = m.groups[k] <= m.groups[k + 1];
@@ -95,7 +94,8 @@ struct Automaton {
     users.resize(fired.size());
     std::vector<int64_t> cursor(user_offsets.begin(), user_offsets.end() - 1);
     for (int64_t row = 0; row < n_rows; row++)
-      for (int64_t k = m.fired_offsets[row]; k < m.fired_offsets[row + 1]; k++) users[cursor[m.fired[k]]++] = int32_t(row);
+      for (int64_t k = m.fired_offsets[row]; k < m.fired_offsets[row + 1]; k++)
+        users[cursor[m.fired[k]]++] = int32_t(row);
   }
 };
 
@@ -111,8 +111,8 @@ void bind_precision(nb::module_& m) {
       "automaton"_a, "grams"_a.noconvert(), "scores"_a.noconvert(), "Scores of arcs and ends from weights of n-grams.");
   m.def(
       "automaton_decode",
-      [](nb::handle batch, const Shape& shape, const Automaton& automaton, In<R> weights, nb::handle cost, int64_t first,
-         int64_t last, nb::handle values, Out<int32_t> labels) {
+      [](nb::handle batch, const Shape& shape, const Automaton& automaton, In<R> weights, nb::handle cost,
+         int64_t first, int64_t last, nb::handle values, Out<int32_t> labels) {
         const BatchView b = view(batch, shape);
         const R* costs = optional<R>(cost, "cost");
         double* v = writable<double>(values, "values");
@@ -144,7 +144,8 @@ void bind_precision(nb::module_& m) {
         const KernelPrior prior = prior_of(kind, a, b2, variance, mean);
         nb::gil_scoped_release release;
         return automaton_block_frank_wolfe<R>(b, automaton.view, prior, C, weights.data(), eta.data(), cost.data(),
-                                              cost64.data(), picks.data(), int64_t(picks.size()), inner, sets, gaps.data());
+                                              cost64.data(), picks.data(), int64_t(picks.size()), inner, sets,
+                                              gaps.data());
       },
       "batch"_a, "shape"_a, "automaton"_a, "kind"_a, "a"_a, "b"_a, "variance"_a.none(), "mean"_a.none(), "C"_a,
       "weights"_a.noconvert(), "eta"_a.noconvert(), "cost"_a.noconvert(), "cost64"_a.noconvert(), "picks"_a, "inner"_a,
@@ -165,8 +166,8 @@ void bind_automaton(nb::module_& m) {
   bind_precision<double>(m);
   m.def(
       "automaton_max_marginals",
-      [](nb::handle batch, const Shape& shape, const Automaton& automaton, In<double> weights, int64_t first, int64_t last,
-         Out<double> out) {
+      [](nb::handle batch, const Shape& shape, const Automaton& automaton, In<double> weights, int64_t first,
+         int64_t last, Out<double> out) {
         const BatchView b = view(batch, shape);
         nb::gil_scoped_release release;
         automaton_max_marginals(b, automaton.view, weights.data(), first, last, out.data());
@@ -213,7 +214,8 @@ void bind_automaton(nb::module_& m) {
       "scores; `costs` gets the expected value of `counted`, or else of `cost`.");
   m.def(
       "automaton_impossible",
-      [](nb::handle batch, const Shape& shape, const Automaton& automaton, int64_t first, int64_t last, Out<int64_t> nodes) {
+      [](nb::handle batch, const Shape& shape, const Automaton& automaton, int64_t first, int64_t last,
+         Out<int64_t> nodes) {
         const BatchView b = view(batch, shape);
         nb::gil_scoped_release release;
         automaton_impossible(b, automaton.view, first, last, nodes.data());
@@ -222,8 +224,8 @@ void bind_automaton(nb::module_& m) {
       "Of every example the first node that no path reaches, the last one if none may end there, or -1.");
   m.def(
       "automaton_block_gaps",
-      [](nb::handle batch, const Shape& shape, const Automaton& automaton, In<double> weights, In<double> cost, double C,
-         int64_t first, int64_t last, const ActiveSets& sets, Out<double> hinges, Out<double> gaps) {
+      [](nb::handle batch, const Shape& shape, const Automaton& automaton, In<double> weights, In<double> cost,
+         double C, int64_t first, int64_t last, const ActiveSets& sets, Out<double> hinges, Out<double> gaps) {
         const BatchView b = view(batch, shape);
         nb::gil_scoped_release release;
         automaton_block_gaps(b, automaton.view, weights.data(), cost.data(), C, first, last, sets, hinges.data(),

@@ -59,10 +59,10 @@ struct Shape {
   const int64_t* row_offsets = nullptr;
   const int32_t* row_labels = nullptr;
 
-  Shape(int64_t features, int labels, int types, int edge_features, int label_features, int rest_label, nb::object row_offsets_,
-        nb::object row_labels_)
-      : n_features(features), n_labels(labels), n_edge_types(types), n_edge_features(edge_features), n_label_features(label_features),
-        rest(rest_label), offsets_kept(row_offsets_), labels_kept(row_labels_) {
+  Shape(int64_t features, int labels, int types, int edge_features, int label_features, int rest_label,
+        nb::object row_offsets_, nb::object row_labels_)
+      : n_features(features), n_labels(labels), n_edge_types(types), n_edge_features(edge_features),
+        n_label_features(label_features), rest(rest_label), offsets_kept(row_offsets_), labels_kept(row_labels_) {
     if (row_offsets_.is_none()) return;
     In<int64_t> rows;
     In<int32_t> columns;

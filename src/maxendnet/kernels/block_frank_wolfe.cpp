@@ -159,7 +159,8 @@ INLINE void gather(AutomatonBlocks<R>& s, const uint16_t* from, const uint16_t* 
 }
 
 template <class R, class Prior>
-INLINE void follow(AutomatonBlocks<R>& s, const Prior& prior, const Direction& v, double gamma, double* eta, R* weights) {
+INLINE void follow(AutomatonBlocks<R>& s, const Prior& prior, const Direction& v, double gamma, double* eta,
+                   R* weights) {
   move(prior, v, gamma, eta, [&](int64_t k, double mean) INLINED { weights[k] = R(mean); });
   for (size_t j = 0; j < v.n; j++) {
     const int64_t gram = v.index[j] - s.first;
@@ -222,8 +223,8 @@ INLINE double step(Blocks& s, const Prior& prior, size_t from, size_t to, R* wei
 
 // `cost64` has rows of `stride`.
 template <class R, class Prior, class Blocks>
-INLINE double updates(Blocks& s, const Prior& prior, double C, R* weights, double* eta, const double* cost64, int stride,
-                      const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets, double* gaps) {
+INLINE double updates(Blocks& s, const Prior& prior, double C, R* weights, double* eta, const double* cost64,
+                      int stride, const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets, double* gaps) {
   const BatchView& b = s.b;
   std::vector<uint16_t> labels;
   std::vector<double> active;
@@ -267,9 +268,9 @@ INLINE double updates(Blocks& s, const Prior& prior, double C, R* weights, doubl
 }  // namespace
 
 template <class R>
-double block_frank_wolfe(const BatchView& b, const KernelPrior& prior, double C, R* weights, double* eta,
-                         const R* cost, const double* cost64, const int64_t* picks, int64_t n_picks, int inner,
-                         ActiveSets& sets, double* gaps) {
+double block_frank_wolfe(const BatchView& b, const KernelPrior& prior, double C, R* weights, double* eta, const R* cost,
+                         const double* cost64, const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets,
+                         double* gaps) {
   ForestBlocks<R> s(b, weights, cost);
   return std::visit(
       [&](auto one) { return updates(s, one, C, weights, eta, cost64, b.lanes, picks, n_picks, inner, sets, gaps); },
@@ -299,8 +300,8 @@ double automaton_block_frank_wolfe(const BatchView& b, const AutomatonView& m, c
       prior);
 }
 template double automaton_block_frank_wolfe<float>(const BatchView&, const AutomatonView&, const KernelPrior&, double,
-                                                   float*, double*, const float*, const double*, const int64_t*, int64_t,
-                                                   int, ActiveSets&, double*);
+                                                   float*, double*, const float*, const double*, const int64_t*,
+                                                   int64_t, int, ActiveSets&, double*);
 template double automaton_block_frank_wolfe<double>(const BatchView&, const AutomatonView&, const KernelPrior&, double,
                                                     double*, double*, const double*, const double*, const int64_t*,
                                                     int64_t, int, ActiveSets&, double*);
@@ -337,8 +338,8 @@ INLINE void gaps_of(Blocks& s, double C, int64_t first, int64_t last, const Acti
 
 // Hinge of every example and the gap of its block, g_i = C u_i max_y h(y) - sum_y alpha(y) h(y), where h(y) is the
 // augmented score l(y) + mu.f(y); their sum is primal - dual.
-void block_gaps(const BatchView& b, const double* weights, const double* cost, double C, int64_t first,
-                int64_t last, const ActiveSets& sets, double* values, double* gaps) {
+void block_gaps(const BatchView& b, const double* weights, const double* cost, double C, int64_t first, int64_t last,
+                const ActiveSets& sets, double* values, double* gaps) {
   ForestBlocks<double> s(b, weights, cost);
   gaps_of(s, C, first, last, sets, values, gaps);
 }
@@ -349,8 +350,8 @@ void hierarchy_block_gaps(const BatchView& b, const HierarchyView& m, const doub
   gaps_of(s, C, first, last, sets, values, gaps);
 }
 
-void automaton_block_gaps(const BatchView& b, const AutomatonView& m, const double* weights, const double* cost, double C,
-                          int64_t first, int64_t last, const ActiveSets& sets, double* values, double* gaps) {
+void automaton_block_gaps(const BatchView& b, const AutomatonView& m, const double* weights, const double* cost,
+                          double C, int64_t first, int64_t last, const ActiveSets& sets, double* values, double* gaps) {
   AutomatonBlocks<double> s(b, m, const_cast<double*>(weights), cost);  // which are not changed without steps
   gaps_of(s, C, first, last, sets, values, gaps);
 }
@@ -360,7 +361,8 @@ namespace {
 // eta = sum_i sum_y alpha_i(y) (f(x_i, y_i) - f(x_i, y)), afresh from the active sets, so that rounding does not pile up
 // over millions of steps. `differ(i, from, to, add)` are the differences of the structure.
 template <class Differ>
-INLINE void add_active(const BatchView& b, const ActiveSets& sets, int64_t first, int64_t last, double* eta, Differ differ) {
+INLINE void add_active(const BatchView& b, const ActiveSets& sets, int64_t first, int64_t last, double* eta,
+                       Differ differ) {
   for (int64_t i = first; i < last; i++) {
     const Block& block = sets.blocks[i];
     for (size_t j = 0; j < block.alpha.size(); j++)

@@ -24,7 +24,8 @@ void node_scores(const BatchView& b, const double* weights, int64_t first, int64
                  [&](int64_t k, double x, int j) INLINED { sums[j] += x * weights[k]; });
     std::fill(row, row + L, minus_infinity<double>);
     for (int j = 0; j < n; j++) {
-      for (int f = 0; f < b.n_label_features; f++) sums[j] += label_feature_values(b, t, labels[j])[f] * label_weights[f];
+      for (int f = 0; f < b.n_label_features; f++)
+        sums[j] += label_feature_values(b, t, labels[j])[f] * label_weights[f];
       row[labels[j]] = sums[j];
     }
   }
@@ -42,7 +43,8 @@ void add_features(const BatchView& b, const double* shares, int64_t first, int64
     node_entries(b, layout, t, labels.data(), int(labels.size()),
                  [&](int64_t k, double x, int j) INLINED { gradient[k] += x * share[labels[j]]; });
     for (const int64_t a : labels)
-      for (int j = 0; j < b.n_label_features; j++) gradient[layout.label_features + j] += share[a] * label_feature_values(b, t, a)[j];
+      for (int j = 0; j < b.n_label_features; j++)
+        gradient[layout.label_features + j] += share[a] * label_feature_values(b, t, a)[j];
   }
 }
 

@@ -1,7 +1,6 @@
 // The binding of choices.
-#include "choice.hpp"
-
 #include "binding.hpp"
+#include "choice.hpp"
 
 namespace maxendnet {
 

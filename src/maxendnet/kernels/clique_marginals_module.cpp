@@ -42,12 +42,13 @@ void bind_clique_marginals(nb::module_& m) {
              new (self) CliqueMarginals(b.n_examples, b.n_labels, b.offsets, b.y, b.parent, b.sample_weight, C);
            })
       .def("copy", [](const CliqueMarginals& self) { return CliqueMarginals(self); })
-      .def("scale",
-           [](CliqueMarginals& self, nb::handle batch, const Shape& shape, double C, double factor, double share) {
-             const BatchView b = view(batch, shape);
-             self.scale(b.n_examples, b.offsets, b.y, b.parent, b.sample_weight, C, factor, share);
-           },
-           "batch"_a, "shape"_a, "C"_a, "factor"_a, "share"_a)
+      .def(
+          "scale",
+          [](CliqueMarginals& self, nb::handle batch, const Shape& shape, double C, double factor, double share) {
+            const BatchView b = view(batch, shape);
+            self.scale(b.n_examples, b.offsets, b.y, b.parent, b.sample_weight, C, factor, share);
+          },
+          "batch"_a, "shape"_a, "C"_a, "factor"_a, "share"_a)
       .def("nodes", [](const CliqueMarginals& self) { return to_numpy(std::vector<double>(self.node)); })
       .def("edges", [](const CliqueMarginals& self) {
         // every pair of labels with weight: the child's node, the labels of parent and child, the weight
@@ -67,8 +68,8 @@ void bind_clique_marginals(nb::module_& m) {
   m.def(
       "smo",
       [](nb::handle batch, const Shape& shape, const std::string& kind, double a, double b2, nb::handle variance,
-         nb::handle mean, double C, Out<double> weights, Out<double> eta, In<double> cost, In<int64_t> picks, int rounds,
-         CliqueMarginals& marginals, Out<double> gaps) {
+         nb::handle mean, double C, Out<double> weights, Out<double> eta, In<double> cost, In<int64_t> picks,
+         int rounds, CliqueMarginals& marginals, Out<double> gaps) {
         const BatchView b = view(batch, shape);
         const KernelPrior prior = prior_of(kind, a, b2, variance, mean);
         nb::gil_scoped_release release;

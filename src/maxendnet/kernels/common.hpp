@@ -53,7 +53,8 @@ struct BatchView {
 };
 
 // Weights laid out for the kernels, in the precision R of the search:
-// [ node (n_features, lanes), or the pairs that were seen | matrices (n_matrices, 2, n_labels, lanes) | label features (n_label_features) ]
+// [ node (n_features, lanes), or the pairs that were seen | matrices (n_matrices, 2, n_labels, lanes) |
+//   label features (n_label_features) ]
 // where the second axis of a matrix is its orientation: 0 as the user sees it (row: first node), 1 transposed.
 template <class R>
 struct Weights {
@@ -75,16 +76,16 @@ struct GroupsView {
 };
 
 // Runs f<R, W>(a0, ...) over the lanes in groups of W = 32 (four or eight registers), then one group for the rest.
-#define FOR_LANES(f, R, lanes, ...)                            \
-  do {                                                         \
-    int a0_ = 0;                                               \
+#define FOR_LANES(f, R, lanes, ...)                                    \
+  do {                                                                 \
+    int a0_ = 0;                                                       \
     for (; a0_ + 32 <= (lanes); a0_ += 32) f<R, 32>(a0_, __VA_ARGS__); \
-    switch ((lanes)-a0_) {                                     \
-      case 24: f<R, 24>(a0_, __VA_ARGS__); break;              \
-      case 16: f<R, 16>(a0_, __VA_ARGS__); break;              \
-      case 8: f<R, 8>(a0_, __VA_ARGS__); break;                \
-      default: break;                                          \
-    }                                                          \
+    switch ((lanes) - a0_) {                                           \
+      case 24: f<R, 24>(a0_, __VA_ARGS__); break;                      \
+      case 16: f<R, 16>(a0_, __VA_ARGS__); break;                      \
+      case 8: f<R, 8>(a0_, __VA_ARGS__); break;                        \
+      default: break;                                                  \
+    }                                                                  \
   } while (0)
 
 // Vectors of 32 bytes by GCC's vector extension: what the compiler's own vectoriser makes of these loops changes from
@@ -218,9 +219,13 @@ INLINE uint32_t lanes_where(int lanes, Test test) {
 
 // c0 + x (c1 + x (c2 + ...)).
 template <class T, class C>
-INLINE T polynomial(T, C c) { return spread(c); }
+INLINE T polynomial(T, C c) {
+  return spread(c);
+}
 template <class T, class C, class... More>
-INLINE T polynomial(T x, C c, More... more) { return polynomial(x, more...) * x + c; }
+INLINE T polynomial(T x, C c, More... more) {
+  return polynomial(x, more...) * x + c;
+}
 
 // exp(x) for x <= 0 by 2^n times a Taylor polynomial on |r| <= log(2)/2; relative error about one unit in the last
 // place. Below the least normal number the result is 0.

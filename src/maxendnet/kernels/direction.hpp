@@ -120,7 +120,7 @@ INLINE double line_search(const Prior& prior, const Direction& v, double gain, d
   for (int trial = 0; trial < 40; trial++) {
     const Slopes here = slopes(prior, v, gamma);
     const bool inside = here.room > 0 && std::isfinite(here.first) && std::isfinite(here.second);
-    const double slope = gain - here.first;  // of the dual
+    const double slope = gain - here.first;                       // of the dual
     if (inside && std::fabs(slope) <= 0.01 * rise) return gamma;  // within 1e-4 of the best gain, to second order
     if (!inside || slope < 0) {
       high = gamma;

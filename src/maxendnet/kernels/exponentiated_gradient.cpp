@@ -61,9 +61,9 @@ void find_marginals(const BatchView& b, int64_t i, double most_spread, Candidate
       }
   double spread = 0;
   if (!b.n_edge_features)
-    for (int m = 0; m < b.n_edge_types; m++) spread = std::max(spread, range_of(c.both.data() + 2 * m * size, n, lanes));
-  else
-    build_matrices(b, c.both.data(), begin, end, work.matrices.data());
+    for (int m = 0; m < b.n_edge_types; m++)
+      spread = std::max(spread, range_of(c.both.data() + 2 * m * size, n, lanes));
+  else build_matrices(b, c.both.data(), begin, end, work.matrices.data());
   for (int64_t t = begin; b.n_edge_features && t < end; t++)
     if (b.parent[t] >= 0) spread = std::max(spread, range_of(work.matrices.data() + (t - begin) * 2 * size, n, lanes));
   set_shared(b, spread <= most_spread ? scaled : logarithmic, c.both.data(), c.sums);

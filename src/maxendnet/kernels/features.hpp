@@ -9,7 +9,8 @@ namespace maxendnet {
 
 // Where the parts of a vector of features begin, be it eta, a gradient, or the weights of a hierarchy:
 // [ node (n_features, stride), or the pairs that were seen | matrices (n_matrices, n_labels, stride) as the user sees them |
-//   siblings (n_edge_types, n_labels, n_labels, n_labels): parent, left child, right child | label features (n_label_features) ]
+//   siblings (n_edge_types, n_labels, n_labels, n_labels): parent, left child, right child |
+//   label features (n_label_features) ]
 struct Layout {
   int64_t stride;  // of a row of labels
   int64_t matrices, siblings, label_features;
@@ -91,14 +92,16 @@ INLINE void node_expectation(const BatchView& b, const Layout& l, int64_t t, con
     for (int64_t e = b.row_offsets[b.indices[k]]; e < end; e++) gradient[e] += x * p[b.row_labels[e]];
   }
   for (int a = 0; b.n_label_features && a < b.n_labels; a++)
-    for (int j = 0; j < b.n_label_features; j++) gradient[l.label_features + j] += p[a] * label_feature_values(b, t, a)[j];
+    for (int j = 0; j < b.n_label_features; j++)
+      gradient[l.label_features + j] += p[a] * label_feature_values(b, t, a)[j];
 }
 
 // ---- labellings -----------------------------------------------------------------------------------------------------
 
 // add(coordinate, value) for the edges of a labelling of nodes [begin, end)
 template <class Label, class Add>
-INLINE void labelled_edges(const BatchView& b, const Layout& l, int64_t begin, int64_t end, const Label* labels, Add add) {
+INLINE void labelled_edges(const BatchView& b, const Layout& l, int64_t begin, int64_t end, const Label* labels,
+                           Add add) {
   for (int64_t t = begin; t < end; t++)
     if (b.parent[t] >= 0) edge_features(b, l, t, labels[b.parent[t] - begin], labels[t - begin], add);
 }
@@ -120,7 +123,8 @@ INLINE void edge_differences(const BatchView& b, const Layout& l, int64_t begin,
                              const Other* to, Add add) {
   for (int64_t t = begin; t < end; t++) {
     const int64_t a = from[t - begin], c = to[t - begin];
-    for (int j = 0; j < b.n_label_features && a != c; j++) add(l.label_features + j, label_feature_values(b, t, a)[j] - label_feature_values(b, t, c)[j]);
+    for (int j = 0; j < b.n_label_features && a != c; j++)
+      add(l.label_features + j, label_feature_values(b, t, a)[j] - label_feature_values(b, t, c)[j]);
     if (b.parent[t] < 0) continue;
     const int64_t p = b.parent[t] - begin;
     if (a == c && from[p] == to[p]) continue;
@@ -147,7 +151,7 @@ struct Expectation {
   std::vector<int32_t> slot;  // per feature: its row below, or -1
   std::vector<int64_t> found;
   std::vector<double> rows, matrices, label_features;
-  std::vector<uint8_t> used;  // matrices that are not 0
+  std::vector<uint8_t> used;           // matrices that are not 0
   mutable std::vector<double> packed;  // a row of the pairs that have weights, and zeros to fill a vector
 
   explicit Expectation(const BatchView& b)

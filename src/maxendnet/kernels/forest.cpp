@@ -60,7 +60,8 @@ void max_marginals(const BatchView& b, const double* weights, int64_t first, int
 
 namespace {
 
-double sum_in_mode(const BatchView& b, Mode mode, int64_t begin, int64_t end, SumProduct<double>& s, std::vector<double>& before) {
+double sum_in_mode(const BatchView& b, Mode mode, int64_t begin, int64_t end, SumProduct<double>& s,
+                   std::vector<double>& before) {
   if (mode != careful) return sum_up(b, begin, end, s);
   before.assign(s.work.scores.data(), s.work.scores.data() + (end - begin) * b.lanes);
   return sum_up_carefully(b, begin, end, s, [&](double* scores) { std::copy(before.begin(), before.end(), scores); });
@@ -84,8 +85,7 @@ void marginals(const BatchView& b, const double* weights, const double* cost, Mo
       sum_down(b, begin, end, 0, s, [&](int64_t t, int a, const double* joint) INLINED {
         for (int c = 0; c < n; c++) edge_marginals[t * n * n + edge_cell(b, n, t, a, c)] = joint[c];
       });
-    else
-      sum_down(b, begin, end, 0, s, NoRows());
+    else sum_down(b, begin, end, 0, s, NoRows());
     for (int64_t t = begin; t < end; t++)
       std::copy_n(s.work.results.data() + (t - begin) * b.lanes, n, node_marginals + t * n);
   }
@@ -106,11 +106,10 @@ void sample(const BatchView& b, const double* weights, Mode mode, const double* 
     prepare<double>(b, w, nullptr, begin, end, s.work);
     sum_in_mode(b, mode, begin, end, s, before);
     for (int64_t draw = 0; draw < n_draws; draw++)
-      label_down(b, s.shared(), s.own(), (s.mode == scaled ? ones : zeros).data(), begin, end, labels + draw * b.n_nodes + begin,
-                 [&](int64_t t, const double* row) INLINED {
+      label_down(b, s.shared(), s.own(), (s.mode == scaled ? ones : zeros).data(), begin, end,
+                 labels + draw * b.n_nodes + begin, [&](int64_t t, const double* row) INLINED {
                    const double* belief = s.work.scores.data() + (t - begin) * b.lanes;
-                   if (s.mode == logarithmic)
-                     conditional(row, belief, n, chance.data());
+                   if (s.mode == logarithmic) conditional(row, belief, n, chance.data());
                    else
                      for (int a = 0; a < n; a++) chance[a] = row[a] * belief[a];
                    return draw_place(chance.data(), n, uniforms[draw * b.n_nodes + t]);
@@ -131,14 +130,16 @@ struct Way {
 
 // The k best labellings: every node keeps, for each label, its k best ways; a child is joined to its parent by taking
 // the k best sums of two sorted lists. O(n_nodes * n_labels^2 * k log k).
-void top(const BatchView& b, const double* weights, int k, int64_t first, int64_t last, double* values,
-         int32_t* labels) {
+void top(const BatchView& b, const double* weights, int k, int64_t first, int64_t last, double* values, int32_t* labels,
+         const Pause& pause) {
   Workspace<double> work;
   const Weights<double> w(weights, b);
   const int n = b.n_labels;
-  std::vector<std::vector<std::vector<Way>>> joined;   // per non-root node: ways of the parent after joining it, by label
-  std::vector<std::vector<std::vector<Way>>> current;  // per node: its ways so far, by label
+  // by node and label: ways of the node so far; and, for a node that is no root, ways of its parent after joining it
+  std::vector<std::vector<std::vector<Way>>> current, joined;
   std::vector<int64_t> roots;
+  // about ten milliseconds; the list of a message is sorted, hence a constant for its logarithm
+  const int64_t nodes_between_pauses = std::max<int64_t>(1, int64_t(2e5 / (double(n) * n * k)));
   auto better = [](const Way& u, const Way& v) { return u.score > v.score; };
   // the k best sums u + v, u from `left`, v from `right`, both sorted: only pairs with (i + 1)(j + 1) <= k can be among them
   auto join = [&](const std::vector<Way>& left, const std::vector<Way>& right, auto make) {
@@ -163,6 +164,7 @@ void top(const BatchView& b, const double* weights, int k, int64_t first, int64_
       }
     }
     for (int64_t slot = end - 1; slot >= begin; slot--) {
+      if ((end - slot) % nodes_between_pauses == 0) pause();
       const int64_t t = b.order[slot], p = b.parent[t], local = t - begin;
       if (p < 0) {
         roots.push_back(local);
@@ -203,9 +205,11 @@ void top(const BatchView& b, const double* weights, int k, int64_t first, int64_
     }
     std::vector<int32_t> way(size);
     for (int rank = 0; rank < k; rank++) {
+      if (size > 10000) pause();
       int32_t* out = labels + rank * b.n_nodes + begin;
       const bool exists = size > 0 && size_t(rank) < combined.back().size();
-      values[i * k + rank] = exists ? combined.back()[rank].score : (size == 0 && rank == 0 ? 0 : minus_infinity<double>);
+      values[i * k + rank] =
+          exists ? combined.back()[rank].score : (size == 0 && rank == 0 ? 0 : minus_infinity<double>);
       if (!exists) {
         std::fill(out, out + size, -1);
         continue;

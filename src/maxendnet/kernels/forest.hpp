@@ -137,8 +137,8 @@ INLINE double score_of(const BatchView& b, const R* shared, const R* own, int64_
     const int64_t label = labels[t - begin];
     total += double(scores[(t - begin) * b.lanes + label]);
     if (b.parent[t] >= 0)
-      total += double(edge_matrix(b, shared, own, t, t - begin)
-                          .by_parent[int64_t(labels[b.parent[t] - begin]) * b.lanes + label]);
+      total += double(
+          edge_matrix(b, shared, own, t, t - begin).by_parent[int64_t(labels[b.parent[t] - begin]) * b.lanes + label]);
   }
   return total;
 }

@@ -24,8 +24,7 @@ void hierarchy_decode(const BatchView& b, const HierarchyView& m, const double* 
   }
 }
 
-void hierarchy_max_marginals(const BatchView& b, const HierarchyView& m, int64_t first, int64_t last,
-                             double* out) {
+void hierarchy_max_marginals(const BatchView& b, const HierarchyView& m, int64_t first, int64_t last, double* out) {
   Example e;
   for (int64_t i = first; i < last; i++) {
     prepare(b, m, nullptr, i, e);
@@ -112,7 +111,8 @@ void hierarchy_hinge(const BatchView& b, const HierarchyView& m, const double* c
     prepare(b, m, cost, i, e);
     up<Max>(b, m, e);
     found.resize(e.size);
-    label_down<Max>(b, m, e, found.data(), [](int64_t, const double* x, int n) INLINED { return place_of_largest(x, n); });
+    label_down<Max>(b, m, e, found.data(),
+                    [](int64_t, const double* x, int n) INLINED { return place_of_largest(x, n); });
     const int32_t* truth = b.y + e.begin;
     values[i] = std::max(0.0, score_of(b, m, e, found.data()) - score_of(b, m, e, truth));
     if (!gradient || std::equal(found.begin(), found.end(), truth)) continue;
@@ -134,9 +134,8 @@ void hierarchy_log(const BatchView& b, const HierarchyView& m, const double* cos
     const auto on_edge = [&](int64_t t, int parent, int label, double p) INLINED {
       edge_features(b, m.layout, t, parent, label, [&](int64_t k, double x) INLINED { gradient[k] += u * p * x; });
     };
-    const auto on_siblings = [&](int64_t, int64_t cell, double p) INLINED {
-      gradient[m.layout.siblings + cell] += u * p;
-    };
+    const auto on_siblings = [&](int64_t, int64_t cell, double p)
+                                 INLINED { gradient[m.layout.siblings + cell] += u * p; };
     sum_down(b, m, e, on_edge, on_siblings);
     for_cliques(
         b, e, truth,
@@ -162,8 +161,7 @@ void hierarchy_log(const BatchView& b, const HierarchyView& m, const double* cos
   }
 }
 
-void hierarchy_impossible(const BatchView& b, const HierarchyView& m, int64_t first, int64_t last,
-                          int64_t* nodes) {
+void hierarchy_impossible(const BatchView& b, const HierarchyView& m, int64_t first, int64_t last, int64_t* nodes) {
   Example e;
   std::vector<uint8_t> possible;
   for (int64_t i = first; i < last; i++) {

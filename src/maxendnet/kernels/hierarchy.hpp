@@ -21,8 +21,8 @@ void hierarchy_decode(const BatchView& b, const HierarchyView& m, const double* 
 void hierarchy_max_marginals(const BatchView& b, const HierarchyView& m, int64_t first, int64_t last, double* out);
 void hierarchy_marginals(const BatchView& b, const HierarchyView& m, const double* cost, int64_t first, int64_t last,
                          double* values, double* node_marginals, double* edge_marginals, double* sibling_marginals);
-void hierarchy_sample(const BatchView& b, const HierarchyView& m, const double* uniforms, int64_t n_draws, int64_t first,
-                      int64_t last, int32_t* labels);
+void hierarchy_sample(const BatchView& b, const HierarchyView& m, const double* uniforms, int64_t n_draws,
+                      int64_t first, int64_t last, int32_t* labels);
 // as hinge_oracle and log_oracle; the gradient is laid out as the weights
 void hierarchy_hinge(const BatchView& b, const HierarchyView& m, const double* cost, Slack slack, int64_t first,
                      int64_t last, double* values, double* gradient);

@@ -47,8 +47,8 @@ INLINE void sibling_differences(const BatchView& b, const HierarchyView& m, cons
     }
 }
 template <class Label, class Other, class Add>
-INLINE void differences(const BatchView& b, const HierarchyView& m, const Example& e, const Label* from, const Other* to,
-                        Add add) {
+INLINE void differences(const BatchView& b, const HierarchyView& m, const Example& e, const Label* from,
+                        const Other* to, Add add) {
   differences(b, m.layout, e.begin, e.begin + e.size, from, to, add);
   sibling_differences(b, m, e, from, to, add);
 }

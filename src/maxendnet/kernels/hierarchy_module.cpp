@@ -1,7 +1,6 @@
 // The binding of hierarchies.
-#include "hierarchy.hpp"
-
 #include "binding.hpp"
+#include "hierarchy.hpp"
 
 namespace maxendnet {
 namespace {
@@ -20,7 +19,8 @@ struct HierarchyModel {
     const int64_t n_siblings = siblings ? s.n_edge_types * L * L * L : 0;
     Layout& layout = view.layout = {L, s.n_pairs(), s.n_pairs() + matrices * L * L, 0};
     layout.label_features = layout.siblings + n_siblings;
-    if (int64_t(w.size()) != layout.label_features + s.n_label_features) throw nb::value_error("weights have the wrong size");
+    if (int64_t(w.size()) != layout.label_features + s.n_label_features)
+      throw nb::value_error("weights have the wrong size");
     view.node = w.data();
     view.matrices = w.data() + layout.matrices;
     view.siblings = n_siblings ? w.data() + layout.siblings : nullptr;
@@ -69,8 +69,8 @@ void bind_hierarchy(nb::module_& m) {
       "batch"_a, "model"_a, "first"_a, "last"_a, "out"_a.noconvert(), "Best score for every label of every node.");
   m.def(
       "hierarchy_marginals",
-      [](nb::handle batch, const HierarchyModel& model, nb::handle cost, int64_t first, int64_t last, Out<double> values,
-         nb::handle node, nb::handle edge, nb::handle siblings) {
+      [](nb::handle batch, const HierarchyModel& model, nb::handle cost, int64_t first, int64_t last,
+         Out<double> values, nb::handle node, nb::handle edge, nb::handle siblings) {
         const BatchView b = view(batch, model.shape);
         const double* added = optional<double>(cost, "cost");
         double *n = writable<double>(node, "node"), *e = writable<double>(edge, "edge");
@@ -119,19 +119,19 @@ void bind_hierarchy(nb::module_& m) {
       "scores; `costs` gets the expected value of `counted`, or else of `cost`.");
   m.def(
       "hierarchy_block_frank_wolfe",
-      [](nb::handle batch, const HierarchyModel& model, const std::string& kind, double a, double b2, nb::handle variance,
-         nb::handle mean, double C, Out<double> weights, Out<double> eta, In<double> cost, In<int64_t> picks, int inner,
-         ActiveSets& sets, Out<double> gaps) {
+      [](nb::handle batch, const HierarchyModel& model, const std::string& kind, double a, double b2,
+         nb::handle variance, nb::handle mean, double C, Out<double> weights, Out<double> eta, In<double> cost,
+         In<int64_t> picks, int inner, ActiveSets& sets, Out<double> gaps) {
         if (weights.data() != model.weights.data()) throw nb::value_error("weights are not those of the model");
         const BatchView b = view(batch, model.shape);
         const KernelPrior prior = prior_of(kind, a, b2, variance, mean);
         nb::gil_scoped_release release;
-        return hierarchy_block_frank_wolfe(b, prior, C, model.view, weights.data(), eta.data(), cost.data(), picks.data(),
-                                           int64_t(picks.size()), inner, sets, gaps.data());
+        return hierarchy_block_frank_wolfe(b, prior, C, model.view, weights.data(), eta.data(), cost.data(),
+                                           picks.data(), int64_t(picks.size()), inner, sets, gaps.data());
       },
-      "batch"_a, "model"_a, "kind"_a, "a"_a, "b"_a, "variance"_a.none(), "mean"_a.none(), "C"_a, "weights"_a.noconvert(),
-      "eta"_a.noconvert(), "cost"_a.noconvert(), "picks"_a, "inner"_a, "sets"_a, "gaps"_a.noconvert(),
-      "As block_frank_wolfe; `weights` are those of the model, and change.");
+      "batch"_a, "model"_a, "kind"_a, "a"_a, "b"_a, "variance"_a.none(), "mean"_a.none(), "C"_a,
+      "weights"_a.noconvert(), "eta"_a.noconvert(), "cost"_a.noconvert(), "picks"_a, "inner"_a, "sets"_a,
+      "gaps"_a.noconvert(), "As block_frank_wolfe; `weights` are those of the model, and change.");
   m.def(
       "hierarchy_block_gaps",
       [](nb::handle batch, const HierarchyModel& model, In<double> cost, double C, int64_t first, int64_t last,

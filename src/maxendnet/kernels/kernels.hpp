@@ -1,6 +1,8 @@
 // The kernels, as free functions on flat arrays. Each works on examples [first, last), so that the caller can share
 // them out among threads and look for Ctrl-C in between. R is float (for searching) or double (for reporting).
 #pragma once
+#include <functional>
+
 #include "active_sets.hpp"
 #include "clique_marginals.hpp"
 #include "common.hpp"
@@ -12,6 +14,9 @@ namespace maxendnet {
 // which a number comes near underflow is summed again with logarithms.
 enum Mode { scaled = 0, logarithmic = 1, careful = 2 };
 
+// What a kernel calls now and then if one example may take seconds; it may throw, and the kernel is left.
+using Pause = std::function<void()>;
+
 // forest.cpp -- prediction
 template <class R>
 void decode(const BatchView& b, const R* weights, const R* cost, int64_t first, int64_t last, double* values,
@@ -21,7 +26,8 @@ void marginals(const BatchView& b, const double* weights, const double* cost, Mo
                double* values, double* node_marginals, double* edge_marginals);
 void sample(const BatchView& b, const double* weights, Mode mode, const double* uniforms, int64_t n_draws,
             int64_t first, int64_t last, int32_t* labels);
-void top(const BatchView& b, const double* weights, int k, int64_t first, int64_t last, double* values, int32_t* labels);
+void top(const BatchView& b, const double* weights, int k, int64_t first, int64_t last, double* values, int32_t* labels,
+         const Pause& pause);
 
 // oracle.cpp -- losses: value per example, gradient of their weighted sum added to `gradient`, which is laid out as
 // [ node (n_features, lanes) | matrices (n_matrices, n_labels, lanes) as the user sees them | label features ]
@@ -49,9 +55,9 @@ void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* gro
 
 // block_frank_wolfe.cpp
 template <class R>
-double block_frank_wolfe(const BatchView& b, const KernelPrior& prior, double C, R* weights, double* eta,
-                         const R* cost, const double* cost64, const int64_t* picks, int64_t n_picks, int inner,
-                         ActiveSets& sets, double* gaps);  // returns the change of sum alpha l
+double block_frank_wolfe(const BatchView& b, const KernelPrior& prior, double C, R* weights, double* eta, const R* cost,
+                         const double* cost64, const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets,
+                         double* gaps);  // returns the change of sum alpha l
 void block_gaps(const BatchView& b, const double* weights, const double* cost, double C, int64_t first, int64_t last,
                 const ActiveSets& sets, double* values, double* gaps);
 void active_features(const BatchView& b, const ActiveSets& sets, int64_t first, int64_t last, double* eta);
@@ -73,8 +79,8 @@ void smo(const BatchView& b, const KernelPrior& prior, double C, double* weights
 // sdca.cpp -- marginals of nodes have shape (n_nodes, lanes), those of edges (n_nodes, n_labels, lanes), row the parent
 void sdca(const BatchView& b, const double* variance, const double* mean, double C, Mode mode, double* weights,
           double* eta, const int64_t* picks, int64_t n_picks, double* node, double* edge, double* gaps);
-void sdca_look(const BatchView& b, const double* weights, double C, Mode mode, int64_t first, int64_t last, double* node,
-               double* edge, double* losses, double* entropies, double* gaps);
+void sdca_look(const BatchView& b, const double* weights, double C, Mode mode, int64_t first, int64_t last,
+               double* node, double* edge, double* losses, double* entropies, double* gaps);
 void sdca_features(const BatchView& b, int64_t first, int64_t last, double* node, double* edge, double* total);
 
 }  // namespace maxendnet

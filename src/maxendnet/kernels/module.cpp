@@ -14,8 +14,8 @@ struct Groups {
   In<int32_t> entry_nodes;
   In<double> entry_values;
   GroupsView view() const {
-    return {node_offsets.data(), feature_offsets.data(), features.data(),
-            entry_offsets.data(), entry_nodes.data(), entry_values.data()};
+    return {node_offsets.data(),  feature_offsets.data(), features.data(),
+            entry_offsets.data(), entry_nodes.data(),     entry_values.data()};
   }
 };
 
@@ -79,7 +79,8 @@ void bind_precision(nb::module_& m) {
         nb::gil_scoped_release release;
         decode<R>(b, weights.data(), costs, first, last, v, labels.data());
       },
-      "batch"_a, "shape"_a, "weights"_a.noconvert(), "cost"_a.none(), "first"_a, "last"_a, "values"_a.none(), "labels"_a.noconvert(),
+      "batch"_a, "shape"_a, "weights"_a.noconvert(), "cost"_a.none(), "first"_a, "last"_a, "values"_a.none(),
+      "labels"_a.noconvert(),
       "Best labelling of examples [first, last) and its score; with a cost matrix, loss-augmented.");
   m.def(
       "hinge_oracle",
@@ -90,8 +91,8 @@ void bind_precision(nb::module_& m) {
         nb::gil_scoped_release release;
         hinge_oracle<R>(b, weights.data(), cost.data(), Slack{SlackKind(slack), C}, first, last, values.data(), g);
       },
-      "batch"_a, "shape"_a, "weights"_a.noconvert(), "cost"_a.noconvert(), "first"_a, "last"_a, "values"_a.noconvert(), "gradient"_a.none(),
-      "slack"_a = 0, "C"_a = 1.0,
+      "batch"_a, "shape"_a, "weights"_a.noconvert(), "cost"_a.noconvert(), "first"_a, "last"_a, "values"_a.noconvert(),
+      "gradient"_a.none(), "slack"_a = 0, "C"_a = 1.0,
       "Hinge h of every example, and a subgradient of the weighted sum of their U(h)/C, added to `gradient`.");
   m.def(
       "log_oracle",
@@ -104,8 +105,8 @@ void bind_precision(nb::module_& m) {
         if ((added || reported) && g && !expected)
           throw nb::value_error("with cost or counted, and gradient, there must be an array of costs too");
         nb::gil_scoped_release release;
-        log_oracle<R>(b, groups.view(), group_examples.data(), weights.data(), added, reported, Mode(mode), first,
-                      last, values.data(), expected, g);
+        log_oracle<R>(b, groups.view(), group_examples.data(), weights.data(), added, reported, Mode(mode), first, last,
+                      values.data(), expected, g);
       },
       "batch"_a, "shape"_a, "groups"_a, "group_examples"_a, "weights"_a.noconvert(), "cost"_a.none(),
       "counted"_a.none(), "mode"_a, "first"_a, "last"_a, "values"_a, "costs"_a.none(), "gradient"_a.none(),
@@ -150,11 +151,12 @@ void bind_kernels(nb::module_& m) {
         nb::gil_scoped_release release;
         max_marginals(b, weights.data(), first, last, out.data());
       },
-      "batch"_a, "shape"_a, "weights"_a.noconvert(), "first"_a, "last"_a, "out"_a, "Best score for every label of every node.");
+      "batch"_a, "shape"_a, "weights"_a.noconvert(), "first"_a, "last"_a, "out"_a,
+      "Best score for every label of every node.");
   m.def(
       "marginals",
-      [](nb::handle batch, const Shape& shape, In<double> weights, nb::handle cost, int mode, int64_t first, int64_t last,
-         Out<double> values, nb::handle node, nb::handle edge) {
+      [](nb::handle batch, const Shape& shape, In<double> weights, nb::handle cost, int mode, int64_t first,
+         int64_t last, Out<double> values, nb::handle node, nb::handle edge) {
         const BatchView b = view(batch, shape);
         const double* added = optional<double>(cost, "cost");
         double* n = writable<double>(node, "node");
@@ -173,17 +175,22 @@ void bind_kernels(nb::module_& m) {
         nb::gil_scoped_release release;
         sample(b, weights.data(), Mode(mode), uniforms.data(), n_draws, first, last, labels.data());
       },
-      "batch"_a, "shape"_a, "weights"_a.noconvert(), "mode"_a, "uniforms"_a, "n_draws"_a, "first"_a, "last"_a, "labels"_a.noconvert(),
-      "Labellings drawn from p(y|x).");
+      "batch"_a, "shape"_a, "weights"_a.noconvert(), "mode"_a, "uniforms"_a, "n_draws"_a, "first"_a, "last"_a,
+      "labels"_a.noconvert(), "Labellings drawn from p(y|x).");
   m.def(
       "top",
       [](nb::handle batch, const Shape& shape, In<double> weights, int k, int64_t first, int64_t last,
-         Out<double> values, Out<int32_t> labels) {
+         Out<double> values, Out<int32_t> labels, nb::callable pause) {
         const BatchView b = view(batch, shape);
         nb::gil_scoped_release release;
-        top(b, weights.data(), k, first, last, values.data(), labels.data());
+        top(b, weights.data(), k, first, last, values.data(), labels.data(), [&] {
+          nb::gil_scoped_acquire acquire;
+          pause();
+        });
       },
-      "batch"_a, "shape"_a, "weights"_a.noconvert(), "k"_a, "first"_a, "last"_a, "values"_a.noconvert(), "labels"_a.noconvert(), "The k best labellings.");
+      "batch"_a, "shape"_a, "weights"_a.noconvert(), "k"_a, "first"_a, "last"_a, "values"_a.noconvert(),
+      "labels"_a.noconvert(), "pause"_a,
+      "The k best labellings. `pause` is called now and then; what it raises ends the search.");
   nb::class_<ActiveSets>(m, "ActiveSets", "Dual variables: per example, the labellings that have dual weight.")
       .def("__init__",
            [](ActiveSets* self, In<int64_t> offsets, In<int32_t> y, In<double> sample_weight, double C) {
@@ -204,8 +211,8 @@ void bind_kernels(nb::module_& m) {
                  cost.push_back(block.cost[j]);
                  labels.insert(labels.end(), block.labelling(j), block.labelling(j) + block.n);
                }
-             return nb::make_tuple(to_numpy(std::move(examples)), to_numpy(std::move(alpha)),
-                                   to_numpy(std::move(cost)), to_numpy(std::move(labels)));
+             return nb::make_tuple(to_numpy(std::move(examples)), to_numpy(std::move(alpha)), to_numpy(std::move(cost)),
+                                   to_numpy(std::move(labels)));
            })
       .def("set_truth",
            [](ActiveSets& self, In<int64_t> offsets, In<int32_t> y) {
@@ -215,7 +222,8 @@ void bind_kernels(nb::module_& m) {
                const std::vector<uint16_t> truth(y.data() + offsets.data()[i], y.data() + offsets.data()[i + 1]);
                const size_t j = block.find_or_add(truth.data(), 0);
                if (j == 0) continue;
-               std::swap_ranges(block.labels.begin(), block.labels.begin() + block.n, block.labels.begin() + j * block.n);
+               std::swap_ranges(block.labels.begin(), block.labels.begin() + block.n,
+                                block.labels.begin() + j * block.n);
                std::swap(block.alpha[0], block.alpha[j]);
                std::swap(block.cost[0], block.cost[j]);
                block.drop_if_empty(j);
@@ -231,7 +239,8 @@ void bind_kernels(nb::module_& m) {
         if (self.blocks.size() + 1 != offsets.size()) return false;
         for (size_t i = 0; i < self.blocks.size(); i++) {
           const int64_t begin = offsets.data()[i], n = offsets.data()[i + 1] - begin;
-          if (self.blocks[i].n != n || !std::equal(y.data() + begin, y.data() + begin + n, self.blocks[i].labels.begin()))
+          if (self.blocks[i].n != n ||
+              !std::equal(y.data() + begin, y.data() + begin + n, self.blocks[i].labels.begin()))
             return false;
         }
         return true;
@@ -257,7 +266,8 @@ void bind_kernels(nb::module_& m) {
   m.def(
       "sdca",
       [](nb::handle batch, const Shape& shape, In<double> variance, In<double> mean, double C, int mode,
-         Out<double> weights, Out<double> eta, In<int64_t> picks, Out<double> node, Out<double> edge, Out<double> gaps) {
+         Out<double> weights, Out<double> eta, In<int64_t> picks, Out<double> node, Out<double> edge,
+         Out<double> gaps) {
         const BatchView b = view(batch, shape);
         nb::gil_scoped_release release;
         sdca(b, variance.data(), mean.data(), C, Mode(mode), weights.data(), eta.data(), picks.data(),

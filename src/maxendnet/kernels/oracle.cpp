@@ -75,8 +75,7 @@ void hinge_oracle(const BatchView& b, const R* weights, const R* cost, Slack sla
                                   score_of(b, w.matrix, own, begin, end, plain.data(), truth));
     if (!gradient) continue;
     const double u = b.sample_weight[i] * slack.slope(values[i]);
-    differences(b, layout, begin, end, labels, truth,
-                [&](int64_t k, double x) INLINED { gradient[k] += u * x; });
+    differences(b, layout, begin, end, labels, truth, [&](int64_t k, double x) INLINED { gradient[k] += u * x; });
   }
 }
 
@@ -136,7 +135,8 @@ void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* gro
           R* target = outer.data() + kind * size;
           if (u != 1)
             for (int64_t row : rows) scale_row(work.ratios.data() + row, R(u), lanes);
-          FOR_LANES(outer_lanes, R, lanes, work.ratios.data(), beliefs, rows.data(), int64_t(rows.size()), n, lanes, target);
+          FOR_LANES(outer_lanes, R, lanes, work.ratios.data(), beliefs, rows.data(), int64_t(rows.size()), n, lanes,
+                    target);
         }
       } else {
         // a probability of 1e-18 is below any rounding of the sums
@@ -163,7 +163,8 @@ void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* gro
         for (int a = 0; a < lanes; a += width<R>) store(row + a, R(u) * load(marginal + a));
         row[b.y[t]] -= R(u);
         for (int a = 0; b.n_label_features && a < n; a++)
-          for (int j = 0; j < b.n_label_features; j++) gradient[layout.label_features + j] += double(row[a]) * label_feature_values(b, t, a)[j];
+          for (int j = 0; j < b.n_label_features; j++)
+            gradient[layout.label_features + j] += double(row[a]) * label_feature_values(b, t, a)[j];
       }
     }
     if (!gradient) continue;

@@ -33,7 +33,9 @@ INLINE T absolute(T x) {
   return x < 0 ? -x : x;
 }
 INLINE double weights_at(const double* p, const int64_t* k, double) { return p[*k]; }
-INLINE V<double> weights_at(const double* p, const int64_t* k, V<double>) { return V<double>{p[k[0]], p[k[1]], p[k[2]], p[k[3]]}; }
+INLINE V<double> weights_at(const double* p, const int64_t* k, V<double>) {
+  return V<double>{p[k[0]], p[k[1]], p[k[2]], p[k[3]]};
+}
 
 // What most priors share: they are not quadratic, no border is near, and a Newton step begins the line search.
 struct AnyPrior {
@@ -41,7 +43,9 @@ struct AnyPrior {
   static bool takes(const PriorArgs&) { return true; }
   double start(double g, double curvature) const { return g / curvature; }
   template <class T>
-  INLINE T room(const AnyPrior&, T eta) { return 1 + 0 * eta; }
+  INLINE T room(const AnyPrior&, T eta) {
+    return 1 + 0 * eta;
+  }
 };
 
 // Same variance and mean for every weight, so no array is read.
@@ -51,7 +55,9 @@ struct GaussianPrior : AnyPrior {
   explicit GaussianPrior(const PriorArgs& p) : variance(p.a), centre(p.b) {}
   static constexpr bool quadratic = true;
   template <class T>
-  INLINE Moments<T> moments(const GaussianPrior& p, T eta, const int64_t*) { return {p.centre + p.variance * eta, p.variance + 0 * eta}; }
+  INLINE Moments<T> moments(const GaussianPrior& p, T eta, const int64_t*) {
+    return {p.centre + p.variance * eta, p.variance + 0 * eta};
+  }
 };
 
 struct DiagonalGaussianPrior : AnyPrior {
@@ -80,7 +86,9 @@ struct NormalGammaPrior : AnyPrior {
     return {2 * p.a * eta * r, 2 * p.a * (p.lam + eta * eta) * r * r};
   }
   template <class T>
-  INLINE T room(const NormalGammaPrior& p, T eta) { return p.lam - eta * eta; }
+  INLINE T room(const NormalGammaPrior& p, T eta) {
+    return p.lam - eta * eta;
+  }
 };
 
 struct NormalInverseGaussianPrior : AnyPrior {
@@ -93,7 +101,9 @@ struct NormalInverseGaussianPrior : AnyPrior {
     return {p.d * eta * r, p.d * p.A * p.A * r / q};
   }
   template <class T>
-  INLINE T room(const NormalInverseGaussianPrior& p, T eta) { return p.A - absolute(eta); }
+  INLINE T room(const NormalInverseGaussianPrior& p, T eta) {
+    return p.A - absolute(eta);
+  }
 };
 
 struct SpikeSlabPrior : AnyPrior {
@@ -120,7 +130,9 @@ struct ExponentialPrior : AnyPrior {
     return {r, r * r};
   }
   template <class T>
-  INLINE T room(const ExponentialPrior& p, T eta) { return p.lam - eta; }
+  INLINE T room(const ExponentialPrior& p, T eta) {
+    return p.lam - eta;
+  }
 };
 
 // Not a prior but its limit: rho |w|_1 plus a proximal term |w - centre|^2 / (2 tau), as solvers of L1 problems use it.

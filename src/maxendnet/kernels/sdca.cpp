@@ -20,7 +20,8 @@ INLINE V<double> log_positive(V<double> x) {
   const Bits exponent = shifted >> 52;
   const V<double> m = (V<double>)((Bits)x - (exponent << 52));
   const V<double> f = (m - 1.0) / (m + 1.0), s = f * f;
-  const V<double> p = polynomial(s, 1.0, 1.0 / 3, 1.0 / 5, 1.0 / 7, 1.0 / 9, 1.0 / 11, 1.0 / 13, 1.0 / 15, 1.0 / 17, 1.0 / 19);
+  const V<double> p =
+      polynomial(s, 1.0, 1.0 / 3, 1.0 / 5, 1.0 / 7, 1.0 / 9, 1.0 / 11, 1.0 / 13, 1.0 / 15, 1.0 / 17, 1.0 / 19);
   // exponents are small whole numbers: exact as the difference of two doubles around 1.5 * 2^52
   const double magic = 6755399441055744.0;
   const V<double> e = (V<double>)(exponent + 0x4338000000000000LL) - magic;

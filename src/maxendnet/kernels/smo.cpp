@@ -144,7 +144,8 @@ void smo(const BatchView& b, const KernelPrior& prior, double C, double* weights
       if (gap < 0.3 * gaps[i] || !(c.top > c.bottom)) break;  // most of what this example offered is taken
       double gain = 0;
       for (int64_t t = begin; t < end; t++)
-        gain += cost[int64_t(b.row[t]) * b.lanes + c.best[t - begin]] - cost[int64_t(b.row[t]) * b.lanes + c.worst[t - begin]];
+        gain += cost[int64_t(b.row[t]) * b.lanes + c.best[t - begin]] -
+                cost[int64_t(b.row[t]) * b.lanes + c.worst[t - begin]];
       const double limit = movable(b, begin, end, q, c);
       const auto step = [&](auto one) { return step_of(b, one, begin, end, gain, limit, eta, weights, c); };
       const double gamma = limit > 0 ? std::visit(step, prior) : 0;

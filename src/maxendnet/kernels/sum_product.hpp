@@ -110,7 +110,8 @@ INLINE R row_max(const R* u, const R* v, int n) {
 // need logarithms are mostly far apart.
 template <class R>
 INLINE uint32_t lanes_that_matter(const R* u, const R* v, R top, int a0, int n) {
-  return lanes_where<R>(std::min(32, n - a0), [&](int a) INLINED { return load(u + a0 + a) + load(v + a0 + a) >= top - 40; });
+  return lanes_where<R>(std::min(32, n - a0),
+                        [&](int a) INLINED { return load(u + a0 + a) + load(v + a0 + a) >= top - 40; });
 }
 
 template <class R>
@@ -252,7 +253,8 @@ INLINE double sum_up_carefully(const BatchView& b, int64_t begin, int64_t end, S
   if (narrow_nodes(b, begin, end, beliefs)) {
     const double total = sum_up(b, begin, end, s);
     bool safe = std::isfinite(total);
-    for (int64_t k = 0; k < (end - begin) * b.lanes; k++) safe &= !(double(beliefs[k]) < least_belief) | !(beliefs[k] > R(0));
+    for (int64_t k = 0; k < (end - begin) * b.lanes; k++)
+      safe &= !(double(beliefs[k]) < least_belief) | !(beliefs[k] > R(0));
     if (safe) return total;
   }
   restore(beliefs);

@@ -96,7 +96,7 @@ class Hinge(Piece):
         """``U``, its derivative and its conjugate."""
         return SLACKS[self.slack]
 
-    def for_labels(self, classes: Any, y: Any) -> Hinge:
+    def for_labels(self, classes: Any, y: Any, n_states: int = 1) -> Hinge:
         """The same loss with costs as a matrix, where they were given by names of labels.
 
         Parameters
@@ -104,12 +104,15 @@ class Hinge(Piece):
         classes : ndarray of shape (n_labels,)
         y : ndarray of shape (n_nodes,)
             The labels, which "balanced" counts.
+        n_states : int, default=1
+            States of a label, which cost the same.
         """
-        if self.class_weight is None and not isinstance(self.cost, dict):
+        if self.class_weight is None and not isinstance(self.cost, dict) and (n_states == 1 or self.cost is None):
             return self
         cost = named_costs(self.cost, classes) if isinstance(self.cost, dict) else self.cost
         matrix = replace(self, cost=cost, class_weight=None).cost_matrix(len(classes))
-        return replace(self, cost=matrix * class_weights(self.class_weight, classes, y)[:, None], class_weight=None)
+        matrix = matrix * class_weights(self.class_weight, classes, y)[:, None]
+        return replace(self, cost=np.kron(matrix, np.ones((n_states, n_states))), class_weight=None)
 
     def cost_matrix(self, n_labels: int) -> FloatArray:
         """The label costs; Hamming unless others were given."""

@@ -301,12 +301,12 @@ def _build(content: Content) -> MarkovNetwork:
     if checks.truth(part("feature_names"), "feature_names"):
         names = checks.feature_names(json.loads(value.array("feature_names").tobytes()), n_features_in)
     layout = _layout(part("layout"), value)
-    if len(classes) != layout.n_labels or len(classes) < 1:
-        raise ModelFileError(f"the model has {len(classes)} labels, and weights for {layout.n_labels}")
     structure = value(part("structure"))
     if type(structure) not in structures.ALL:
         raise ModelFileError(f"the structure is {structure!r}")
     structure.check()
+    if len(classes) * getattr(structure, "hidden", 1) != layout.n_labels or len(classes) < 1:
+        raise ModelFileError(f"the model has {len(classes)} labels, and weights for {layout.n_labels}")
     problem = structure.misfit(layout, n_features_in, classes)
     if problem:
         raise ModelFileError(problem)

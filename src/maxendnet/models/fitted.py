@@ -107,8 +107,13 @@ class FittedModel:
         """Examples with the features that the model knows."""
         return as_examples(
             X, y, feature_names=self.feature_names, n_features=self.n_features_in, sample_weight=sample_weight,
-            estimator=self.estimator, needs_y=needs_y,
+            estimator=self.estimator, needs_y=needs_y, whole=self.whole,
         )  # fmt: skip
+
+    @property
+    def whole(self) -> bool:
+        """Whether an example has one label."""
+        return bool(getattr(self.structure, "whole", False))
 
     def bind(self, examples: Examples, given: Any = None, rules: Any = None) -> Any:
         """The structure with examples to predict; their labels, if any, are left out: they may be unknown ones.
@@ -120,13 +125,18 @@ class FittedModel:
         if rules is not None and "rules" not in inspect.signature(self.structure.bind).parameters:
             raise ValueError(f"rules are for chains, and the structure of the model is {self.structure!r}.")
         if given is None:
-            return self.structure.bind(replace(examples, y=None), self.classes, self.layout, **options)
-        y = read_labels(given, examples.offsets, examples.flat, "given")
+            unlabelled = replace(examples, y=None)
+            return self._for_labels(self.structure.bind(unlabelled, self.classes, self.layout, **options))
+        y = read_labels(given, examples.offsets, examples.flat, "given", self.whole)
         encode_truth(y, self.classes, examples.offsets, examples.flat, name="given")
         bound = self.structure.bind(replace(examples, y=y), self.classes, self.layout, **options)
         if not hasattr(bound, "within_truth"):
             raise ValueError(f"{bound.described} takes no given labels; see docs/extend/structure.md.")
-        return bound.within_truth
+        return self._for_labels(bound.within_truth)
+
+    def _for_labels(self, bound: Any) -> Any:
+        """What predicts labels, where those of the bound structure are states of them."""
+        return self.structure.predicting(bound) if hasattr(self.structure, "predicting") else bound
 
     def named_weights(self) -> dict[str, Any]:
         """The weights by name, as the structure calls them."""
@@ -139,7 +149,9 @@ class FittedModel:
 
     def labellings(self, examples: Examples, labels: NDArray[np.int32]) -> Any:
         """Numbers of labels as labels: a list for every example, or one array if X was a table."""
+        if self.whole:
+            labels = labels[examples.offsets[:-1]]
         found = self.classes[labels]
-        if examples.flat:
+        if examples.flat or self.whole:
             return found
         return Labellings(part.tolist() for part in examples.split(found))

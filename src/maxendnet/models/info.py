@@ -30,6 +30,8 @@ def describe(path: str | os.PathLike[str], top: int = 5) -> dict[str, Any]:
     model = load(path)
     layout = model.model_.layout
     labels = [_plain(label) for label in model.classes_.tolist()]
+    n_states = model.model_.layout.n_labels // max(1, len(labels))
+    states = labels if n_states == 1 else [f"{label}, state {k}" for label in labels for k in range(n_states)]
     weights = model.model_.weights
     return {
         "file": os.fspath(path),
@@ -37,6 +39,7 @@ def describe(path: str | os.PathLike[str], top: int = 5) -> dict[str, Any]:
         "format": header["format"],
         "maxendnet": header["maxendnet"],
         "estimator": type(model).__name__,
+        "application": _application(header.get("application")),
         "settings": {key: _plain(value) for key, value in model.get_params(deep=False).items()},
         "labels": labels,
         "sizes": {
@@ -61,10 +64,19 @@ def describe(path: str | os.PathLike[str], top: int = 5) -> dict[str, Any]:
         },
         "posterior": _posterior(model.posterior_),
         "weights_above_0.001": float(np.mean(np.abs(weights) > 1e-3)),
-        "top_weights": _top_weights(model, labels, top),
-        "top_transitions": _top_transitions(model, labels, top),
+        "top_weights": _top_weights(model, states, top),
+        "top_transitions": _top_transitions(model, states, top),
         "top_ngrams": _top_ngrams(model, top),
     }
+
+
+def _application(found: Any) -> dict[str, Any] | None:
+    """What the file says of an application, in short; None for a model by itself."""
+    if not isinstance(found, dict):
+        return None
+    features = found.get("features")
+    about = {"template": features.get("template")} if isinstance(features, dict) else {}
+    return {"kind": found.get("kind"), **about, **{k: found[k] for k in ("scheme", "temperature") if k in found}}
 
 
 def _plain(value: Any) -> Any:
@@ -151,6 +163,7 @@ def render(found: dict[str, Any], most_labels: int = 20) -> str:
         ("file", f"{found['file']}, {found['bytes']:,} bytes, format {found['format']}"),
         ("written by", f"maxendnet {found['maxendnet']}"),
         ("estimator", found["estimator"]),
+        *([("used by", _shown_application(found["application"]))] if found["application"] else []),
         ("settings", settings),
         ("sizes", ", ".join(parts)),
         ("features", "named" if found["named_features"] else "numbered"),
@@ -197,3 +210,10 @@ def _shown_posterior(posterior: dict[str, Any]) -> str:
         f"{posterior['kind']}{under}, KL {_shown(posterior['kl'])}, {100 * posterior['relevant_weights']:.1f} % of the "
         "weights have a sure sign (relevance above 0.95)"
     )
+
+
+def _shown_application(about: dict[str, Any]) -> str:
+    template = str(about.get("template", "")).strip()
+    more = {**about, "template": f"{len(template.splitlines())} lines" if "\n" in template else template}
+    shown = ", ".join(f"{key} {value}" for key, value in more.items() if key != "kind" and value not in ("", None))
+    return f"maxendnet.{about['kind']}" + (f" ({shown})" if shown else "")

@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from maxendnet.solvers.extragradient import Extragradient
     from maxendnet.solvers.l1_projection import project_l1_ball
     from maxendnet.solvers.lbfgs import LBFGS
+    from maxendnet.solvers.online_subgradient import OnlineSubgradient
     from maxendnet.solvers.owlqn import OWLQN
     from maxendnet.solvers.projected_subgradient import ProjectedSubgradient
     from maxendnet.solvers.proximal_point import ProximalPoint
     from maxendnet.solvers.sdca import SDCA
+    from maxendnet.solvers.self_training import SelfTraining
     from maxendnet.solvers.smo import SMO
     from maxendnet.solvers.smoothing import Smoothing, for_hinge
     from maxendnet.solvers.subgradient import Subgradient
@@ -38,10 +40,12 @@ _HOMES = {
     "Extragradient": "maxendnet.solvers.extragradient",
     "project_l1_ball": "maxendnet.solvers.l1_projection",
     "LBFGS": "maxendnet.solvers.lbfgs",
+    "OnlineSubgradient": "maxendnet.solvers.online_subgradient",
     "OWLQN": "maxendnet.solvers.owlqn",
     "ProjectedSubgradient": "maxendnet.solvers.projected_subgradient",
     "ProximalPoint": "maxendnet.solvers.proximal_point",
     "SDCA": "maxendnet.solvers.sdca",
+    "SelfTraining": "maxendnet.solvers.self_training",
     "SMO": "maxendnet.solvers.smo",
     "Smoothing": "maxendnet.solvers.smoothing",
     "for_hinge": "maxendnet.solvers.smoothing",
@@ -71,9 +75,11 @@ __all__ = [
     "ExponentiatedGradient",
     "Extragradient",
     "Monitor",
+    "OnlineSubgradient",
     "ProjectedSubgradient",
     "ProximalPoint",
     "Result",
+    "SelfTraining",
     "Smoothing",
     "Solver",
     "Subgradient",

@@ -16,6 +16,7 @@ from maxendnet.piece import Piece
 from maxendnet.structures import options
 from maxendnet.structures.automaton import Automaton, intersect
 from maxendnet.structures.forest import BoundForest
+from maxendnet.structures.hidden import LabelsOfStates, between_labels, states_of, with_states
 from maxendnet.structures.layout import FloatArray, Layout
 from maxendnet.structures.ngrams import (
     END,
@@ -66,6 +67,12 @@ class Chain(Piece):
     durations : int, dict or None, default=None
         The largest number of neighbouring nodes with the same label, or ``{label: (shortest, longest)}``, where None is
         no limit.
+    hidden : int, default=1
+        States of a label. Which of them a node has is not known, neither in learning nor in prediction: the states of a
+        label have weights and transitions of their own, and a label has the best of its states. The columns of
+        ``coef_`` and ``transitions_`` are states then, those of a label side by side.
+    whole : bool, default=False
+        An example has one label, which all its nodes have: y is a list of labels, and so are predictions.
 
     Examples
     --------
@@ -86,14 +93,32 @@ class Chain(Piece):
     ngrams: str | None = None
     rules: Any = None
     durations: Any = None
+    hidden: int = 1
+    whole: bool = False
 
     def check(self) -> None:
-        options.check_options(self, "bias", "ends")
-        if isinstance(self.order, (bool, np.bool_)) or not isinstance(self.order, (int, np.integer)) or self.order < 1:
-            raise ValueError(f"Chain needs order to be a whole number of at least 1, got {self.order!r}.")
+        options.check_options(self, "bias", "ends", "whole")
+        for name in ("order", "hidden"):
+            value = getattr(self, name)
+            if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < 1:
+                raise ValueError(f"Chain needs {name} to be a whole number of at least 1, got {value!r}.")
+        if self._has_states and (self.order != 1 or self._rules()):
+            raise ValueError(
+                "Chain with hidden states or one label for each example is of order 1 and has no rules, forbidden "
+                f"pairs or durations, got {self!r}."
+            )
         if self.ngrams is not None and not (isinstance(self.ngrams, str) and self.ngrams in ("all", "seen")):
             raise ValueError(f"Chain needs ngrams to be 'all', 'seen' or None, got {self.ngrams!r}.")
         as_rules(self.rules)
+
+    @property
+    def _has_states(self) -> bool:
+        """Whether nodes have states of labels in the place of labels."""
+        return self.hidden > 1 or bool(self.whole)
+
+    def predicting(self, bound: Any) -> Any:
+        """What predicts labels with a bound chain."""
+        return LabelsOfStates(bound, self.hidden) if self._has_states else bound
 
     @property
     def only_seen(self) -> bool:
@@ -114,16 +139,15 @@ class Chain(Piece):
 
     def layout(self, examples: Examples, classes: NDArray) -> Layout:
         """The layout of weights for labelled examples."""
+        if self._has_states:
+            examples, classes = with_states(examples, classes, self.hidden), states_of(classes, self.hidden)
         if self._pairs_alone:
             return options.layout_of(self, examples, classes, "chain")
         layout = options.layout_of(self, examples, classes, "independent")
         if not self.only_seen:
             return replace(layout, n_edge_types=1, n_ngrams=n_long(layout.n_labels, self.order, bool(self.ends)))
         batch = options.batch_of(self, examples, classes, layout, "independent")
-        y = batch.y
-        if batch.kinds is not None:  # a label that is not known is in no n-gram
-            y = np.where(batch.kinds.sets.sum(axis=1, dtype=np.int64)[batch.row] == 1, y, -1)
-        ngrams = seen_ngrams(y, batch.offsets, layout.n_labels, self.order, bool(self.ends))
+        ngrams = seen_ngrams(known_labels(batch), batch.offsets, layout.n_labels, self.order, bool(self.ends))
         return replace(layout, n_ngrams=len(ngrams.offsets) - 1, ngrams=ngrams)
 
     def bind(
@@ -135,12 +159,28 @@ class Chain(Piece):
                 "Chain() joins every node to the one before it, and X comes with edges of its own; choose "
                 "structure=Tree(), or leave the edges out."
             )
-        kept = self._rules(rules)
-        masks, automaton = combine(kept, classes)
         layout = self.layout(examples, classes) if layout is None else layout
+        kept = self._rules(rules)
+        if self._has_states:
+            if kept:
+                raise ValueError("Chain with hidden states or one label for each example takes no rules.")
+            kept = [Never(between_labels(classes, self.hidden))] if self.whole and len(classes) > 1 else []
+            examples, classes = self._with_states(examples, classes), states_of(classes, self.hidden)
+        masks, automaton = combine(kept, classes)
         if self._pairs_alone and automaton is None:
             return self._forest(examples, classes, layout, kept, masks)
         return self._automaton(examples, classes, layout, kept, masks, automaton)
+
+    def _with_states(self, examples: Examples, classes: NDArray) -> Examples:
+        """The examples with states of labels. With one label for each, a wrong one costs 1 whatever the length."""
+        if self.whole:
+            lengths = np.diff(examples.offsets)
+            empty = np.flatnonzero(lengths == 0)
+            if len(empty):
+                raise ValueError(f"X[{empty[0]}] has no nodes, and so no label; leave it out.")
+            weight = 1.0 if examples.node_weight is None else examples.node_weight
+            examples = replace(examples, node_weight=weight / np.repeat(lengths, lengths))
+        return with_states(examples, classes, self.hidden)
 
     def _forest(
         self, examples: Examples, classes: NDArray, layout: Layout, rules: list[Rule], masks: PairMasks
@@ -192,7 +232,7 @@ class Chain(Piece):
 
     def _check(self, bound: BoundAutomaton, examples: Examples, classes: NDArray, rules: list[Rule]) -> None:
         """True labellings keep the rules; where they are not known, every example has a labelling that does."""
-        if len(bound.y) and (bound.batch.kinds is None or bound.batch.kinds.all_known):
+        if len(bound.y) and bound.kinds.all_known:
             check_truth(bound.batch, examples, classes, rules)
             return
         known = bound.within_truth if len(bound.y) else bound
@@ -201,6 +241,10 @@ class Chain(Piece):
 
     def misfit(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
         """What of a layout read from a file does not fit these options; empty if all does."""
+        if layout.n_labels != len(classes) * self.hidden:
+            return f"the model has {len(classes)} labels, and weights for {layout.n_labels}"
+        if self._has_states:
+            classes = states_of(classes, self.hidden)
         found = options.check_layout(self, layout, n_features_in, joined=not self.only_seen)
         if found:
             return found
@@ -227,6 +271,8 @@ class Chain(Piece):
 
     def ngram_weights(self, layout: Layout, w: FloatArray, classes: NDArray) -> NGramWeights:
         """The weights of n-grams by their labels, those of pairs too; empty where edges have types or features."""
+        if self._has_states:
+            classes = states_of(classes, self.hidden)
         table = layout.ngrams
         if table is None and layout.n_edge_types == 1 and not layout.n_edge_features:
             table = table_of_all(layout.n_labels, self.order, bool(self.ends))
@@ -234,6 +280,13 @@ class Chain(Piece):
             table = SeenNGrams(np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32))
         first = layout.n_node_weights
         return NGramWeights([*classes.tolist(), START, END], table, w[first : first + len(table.offsets) - 1])
+
+
+def known_labels(batch: Batch) -> NDArray[np.int32]:
+    """The true labels, -1 where they are not known."""
+    if batch.kinds is None:
+        return batch.y
+    return np.where(batch.kinds.sets.sum(axis=1)[batch.row] == 1, batch.y, np.int32(-1))
 
 
 def kept_reader(layout: Layout, key: Any, make: Callable[[], Reader]) -> Reader:

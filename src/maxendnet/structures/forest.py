@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet import _kernels
-from maxendnet.backends.threads import Range, Threads, cut, each
+from maxendnet.backends.threads import Range, Threads, cut, each, pause
 from maxendnet.data.batch import Batch
 from maxendnet.structures import features as of_cliques
 from maxendnet.structures.base import GRADIENT, Ask, Excess, IntArray, Marginals, Table, composed_excess, no_table
@@ -170,7 +170,7 @@ class BoundForest(OnBatch):
         labels = np.zeros((k, len(self.batch.parent)), dtype=np.int32)
         self.for_each_range(
             backend,
-            lambda a, b: _kernels.top(self.batch, self.shape, weights, k, a, b, values, labels),
+            lambda a, b: _kernels.top(self.batch, self.shape, weights, k, a, b, values, labels, pause),
             slow=10 * k,
         )
         return values, labels

@@ -17,10 +17,10 @@ STYLE = """
 .mx p { margin: 2px 0 10px; color: #55606d; }
 .mx table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 .mx td, .mx th { padding: 2px 8px; text-align: left; font-weight: normal; white-space: nowrap; background: none; }
-.mx th { color: #55606d; } .mx td.n { text-align: right; }
+.mx th { color: #55606d; } .mx td.n { text-align: right; } .mx td.bars { min-width: 92px; }
 .mx .heat td { text-align: center; min-width: 34px; padding: 3px 5px; border: 1px solid #fff; }
 .mx .heat th.down { writing-mode: vertical-rl; transform: rotate(180deg); padding: 6px 2px; }
-.mx .grid { display: grid; grid-template-columns: repeat(auto-fill, minmax(310px, 1fr)); gap: 4px 26px; }
+.mx .grid { display: grid; grid-template-columns: repeat(auto-fill, minmax(340px, 1fr)); gap: 4px 26px; }
 .mx .wide { overflow-x: auto; }
 .mx .bar { display: inline-block; height: 9px; border-radius: 2px; vertical-align: middle; }
 .mx .for { background: #2f6fb5; } .mx .against { background: #c2543c; }
@@ -93,7 +93,7 @@ def _model(found: ModelExplanation) -> str:
             title = "" if spread is None else f' title="spread {spread:.3f}, relevance {relevance:.2f}"'
             more = "" if spread is None else f'<td class="n">&plusmn;{spread:.2f}</td>'
             rows.append(
-                f'<tr{title}><td class="n">{weight:+.2f}</td>{more}<td>{_bar(weight, largest)}</td>'
+                f'<tr{title}><td class="n">{weight:+.2f}</td>{more}<td class="bars">{_bar(weight, largest)}</td>'
                 f"<td>{escape(feature)}</td></tr>"
             )
         parts.append(f'<div class="wide"><h3>{escape(label)}</h3><table>{"".join(rows)}</table></div>')
@@ -143,7 +143,7 @@ def _token(one: TokenExplanation) -> str:
         against = f"not {escape(one.runner_up)} ({one.runner_up_probability:.2f}), lead {one.lead:+.2f}"
     largest = max((abs(reason.contribution) for reason in one.reasons), default=0.0)
     rows = "".join(
-        f'<tr><td class="n">{reason.contribution:+.2f}</td><td>{_bar(reason.contribution, largest)}</td>'
+        f'<tr><td class="n">{reason.contribution:+.2f}</td><td class="bars">{_bar(reason.contribution, largest)}</td>'
         f"<td>{escape(reason.name)}</td></tr>"
         for reason in one.reasons
     )

@@ -130,8 +130,12 @@ class Tagger(BaseEstimator):
         model = self._model(features)
         search = None
         if self.search:
+            from sklearn.model_selection import KFold
+
+            # files are often sorted by their sources, so that folds in order would be of other kinds of text
+            folds = KFold(self.cv, shuffle=True, random_state=0)
             search = PathSearchCV(
-                model, scoring=span_scorer, cv=self.cv, refit=False, n_jobs=self.n_jobs, verbose=self.verbose
+                model, scoring=span_scorer, cv=folds, refit=False, n_jobs=self.n_jobs, verbose=self.verbose
             ).fit(examples)
             model.set_params(**search.best_params_)
         estimator = clone(model).set_params(verbose=self.verbose).fit(examples)
@@ -153,7 +157,8 @@ class Tagger(BaseEstimator):
 
     def examples(self, X: Any, y: Any = None) -> Examples:
         """Sentences as the estimator sees them."""
-        check_is_fitted(self, "estimator_")
+        if "estimator_" not in vars(self):
+            check_is_fitted(self, "estimator_")
         return self.features_.transform(X, y)
 
     def predict(self, X: Any) -> Any:

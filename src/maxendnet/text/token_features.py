@@ -34,6 +34,37 @@ FEW_TOKENS = 60
 MOST_REMEMBERED = 100_000
 """Forms of so many words are remembered for the next sentence."""
 BROWN_PREFIXES = (4, 6, 10)
+UNSAVED = ("_forms", "_remembered", "_lines")
+
+
+class _Remembered(dict[str, str]):
+    """A form of words, computed once for each word."""
+
+    def __init__(self, form: Callable[[str], str]) -> None:
+        super().__init__()
+        self.form = form
+
+    def __missing__(self, word: str) -> str:
+        value = self.form(word)
+        if len(self) < MOST_REMEMBERED:
+            self[word] = value
+        return value
+
+
+class _Line(dict[Any, int]):
+    """The columns of one line of a template by the cells that it was made from: a cell, or a tuple of several."""
+
+    def __init__(self, texts: tuple[str, ...], place_of: Callable[[str], int]) -> None:
+        super().__init__()
+        self.texts, self.place_of = texts, place_of
+
+    def __missing__(self, cells: Any) -> int:
+        near = (cells,) if isinstance(cells, str) else cells
+        name = self.texts[0] + "".join(map("".join, zip(near, self.texts[1:])))
+        place = self.place_of(name) if all(near) else -1
+        if len(self) < MOST_REMEMBERED:
+            self[cells] = place
+        return place
 
 
 class Coded(NamedTuple):
@@ -170,7 +201,8 @@ class TokenFeatures(BaseEstimator):
             )
         self.template_ = Template.parse(text)
         self._forms = {name: self._source(name) for name in self.template_.columns}
-        self._remembered: dict[str, dict[str, str]] = {name: {} for name in self._forms}
+        self._remembered = {name: _Remembered(form) for name, (_, form) in self._forms.items() if callable(form)}
+        self._lines: list[_Line] | None = None  # what was looked up, made when it is first needed
 
     def _source(self, column: str) -> tuple[int, Callable[[str], str] | Gazetteer | None]:
         """Which column of the input a column of the template is made from, and how."""
@@ -202,7 +234,8 @@ class TokenFeatures(BaseEstimator):
 
     def transform(self, X: Any, y: Any = None) -> Examples:
         """Sentences as `Examples` with the features that `fit` has seen; others are left out."""
-        check_is_fitted(self, "template_")
+        if "template_" not in vars(self):
+            check_is_fitted(self, "template_")
         columns = Columns.of(X)
         if columns.n_columns != self.n_columns_in_ and columns.n_tokens:
             raise TextError(
@@ -214,7 +247,7 @@ class TokenFeatures(BaseEstimator):
         if not columns.n_tokens:
             column = np.zeros((0, len(self.template_.patterns)), dtype=np.int32)
         elif columns.n_tokens <= FEW_TOKENS:
-            column = self._few(columns, places)
+            column = self._few(columns)
         else:
             column = _looked_up(*self._entries(columns), places)
         column[column >= n_features] = -1
@@ -282,57 +315,40 @@ class TokenFeatures(BaseEstimator):
                 found[name] = Coded(of_values.codes[base.codes], of_values.values)
         return found
 
-    def _few(self, columns: Columns, place_of: Callable[[str], int]) -> IntArray:
-        """As `_entries` with the names looked up, for few tokens: one by one."""
-        rows: list[list[int]] = []
+    def _few(self, columns: Columns) -> IntArray:
+        """As `_entries` with the names looked up, for few tokens: by what was looked up before."""
+        if self._lines is None:
+            places = self._hash if self.feature_names_ is None else self.feature_names_.places.__getitem__
+            self._lines = [_Line(pattern.texts, places) for pattern in self.template_.patterns]
         reach, patterns = self.template_.reach, self.template_.patterns
         before, behind = [f"_B-{k}" for k in range(reach, 0, -1)], [f"_B+{k}" for k in range(1, reach + 1)]
+        rows = np.empty((columns.n_tokens, len(patterns)), dtype=np.int32)
         for first, last in pairwise(columns.offsets.tolist()):
-            cells = {
-                name: before + self._values(name, columns.cells[number][first:last], form) + behind
-                for name, (number, form) in self._forms.items()
-            }
-            n = last - first
-            lines: list[list[int]] = []
-            for texts, macros in patterns:
+            cells = {}
+            for name, (number, form) in self._forms.items():
+                words = columns.cells[number][first:last]
+                if isinstance(form, Gazetteer):
+                    words = form.tags(words)
+                elif form is not None:
+                    words = list(map(self._remembered[name].__getitem__, words))
+                cells[name] = before + words + behind
+            start, end = reach, reach + last - first
+            for k, (line, (_, macros)) in enumerate(zip(self._lines, patterns)):
                 if len(macros) == 1:
-                    (row, name), (start, end) = macros[0], texts
-                    words = cells[name][reach + row : reach + row + n]
-                    if end:
-                        lines.append([place_of(start + word + end) if word else -1 for word in words])
-                    else:
-                        lines.append([place_of(start + word) if word else -1 for word in words])
-                    continue
-                parts = [cells[name][reach + row : reach + row + n] for row, name in macros]
-                line = []
-                for near in zip(*parts) if parts else [()] * n:
-                    text = texts[0] + "".join(map("".join, zip(near, texts[1:])))
-                    line.append(place_of(text) if all(near) else -1)
-                lines.append(line)
-            rows.extend(map(list, zip(*lines)))
-        return np.array(rows, dtype=np.int32).reshape(-1, len(patterns))
-
-    def _values(self, name: str, words: list[str], form: Any) -> list[str]:
-        if form is None:
-            return words
-        if isinstance(form, Gazetteer):
-            return form.tags(words)
-        known = self._remembered[name]
-        if len(known) > MOST_REMEMBERED:
-            known = self._remembered[name] = {}
-        values = []
-        for word in words:
-            value = known.get(word)
-            if value is None:
-                value = known[word] = form(word)
-            values.append(value)
-        return values
+                    row, name = macros[0]
+                    keys: Any = cells[name][start + row : end + row]
+                elif macros:
+                    keys = zip(*[cells[name][start + row : end + row] for row, name in macros])
+                else:
+                    keys = [()] * (last - first)
+                rows[first:last, k] = list(map(line.__getitem__, keys))
+        return rows
 
     # ---- files -------------------------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
         # functions of forms cannot be pickled, and are made anew
-        return {key: value for key, value in super().__getstate__().items() if key not in ("_forms", "_remembered")}
+        return {key: value for key, value in super().__getstate__().items() if key not in UNSAVED}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

@@ -1,0 +1,154 @@
+"""How long does text take to become examples, and a sentence to become labels, beside CRFsuite.
+
+The data are those of CoNLL-2000 (a file with word, part of speech and chunk label a line, .gz or not), the features
+those of the template that CRF++ has for it: words and parts of speech in a window of five, 19 features a token. Beside
+it python-crfsuite, with the same features made in Python: once by a function that writes the strings of every token,
+as its tutorials do.
+
+- from a column file to `Examples`, and from the file to what the trainer of CRFsuite holds (CPU seconds);
+- from a column file to labels, with a model that was trained for a few passes;
+- one sentence at a time: wall time of ``Tagger.predict``, of ``predict`` on feature dicts, and of CRFsuite's ``tag``.
+
+    python benchmarks/text.py --train conll2000/train.tsv.gz --test conll2000/test.tsv.gz
+"""
+
+from __future__ import annotations
+
+import gzip
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import common
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from maxendnet import L2CRF, Chain
+from maxendnet.text import Tagger, TokenFeatures, read_columns
+from maxendnet.text.templates import CHUNKS, Template
+
+PATTERNS = Template.parse(CHUNKS).patterns
+
+
+def read_lines(path: str) -> tuple[list[list[list[str]]], list[list[str]]]:
+    """Sentences and labels as a short program reads them."""
+    opener: Any = gzip.open if path.endswith(".gz") else open
+    with opener(path, "rt", encoding="utf-8") as file:
+        blocks = [[line.split() for line in block.split("\n")] for block in file.read().strip().split("\n\n")]
+    return [[row[:2] for row in rows] for rows in blocks], [[row[2] for row in rows] for rows in blocks]
+
+
+def strings(rows: list[list[str]]) -> list[list[str]]:
+    """The features of one sentence, string by string."""
+    padded = [["_B-2", "_B-2"], ["_B-1", "_B-1"], *rows, ["_B+1", "_B+1"], ["_B+2", "_B+2"]]
+    found = []
+    for t in range(2, len(rows) + 2):
+        (w2, p2), (w1, p1), (w, p), (v1, q1), (v2, q2) = padded[t - 2 : t + 3]
+        found.append(
+            [
+                f"U00:{w2}", f"U01:{w1}", f"U02:{w}", f"U03:{v1}", f"U04:{v2}", f"U05:{w1}/{w}", f"U06:{w}/{v1}",
+                f"U10:{p2}", f"U11:{p1}", f"U12:{p}", f"U13:{q1}", f"U14:{q2}", f"U15:{p2}/{p1}", f"U16:{p1}/{p}",
+                f"U17:{p}/{q1}", f"U18:{q1}/{q2}", f"U20:{p2}/{p1}/{p}", f"U21:{p1}/{p}/{q1}", f"U22:{p}/{q1}/{q2}",
+            ]
+        )  # fmt: skip
+    return found
+
+
+def crfsuite_trainer(path: str) -> Any:
+    import pycrfsuite
+
+    trainer = pycrfsuite.Trainer("lbfgs", {"c2": 1.0, "max_iterations": 5}, verbose=False)
+    for rows, labels in zip(*read_lines(path)):
+        trainer.append(strings(rows), labels)
+    return trainer
+
+
+def per_sentence(function: Any, sentences: list[Any]) -> str:
+    """Median and 99th percentile of wall time for a sentence, in ms."""
+    for sentence in sentences[:20]:
+        function(sentence)
+    seconds = []
+    for sentence in sentences:
+        began = time.perf_counter()
+        function(sentence)
+        seconds.append(time.perf_counter() - began)
+    return f"{1e3 * np.median(seconds):.3f} ({1e3 * np.percentile(seconds, 99):.3f})"
+
+
+def main() -> None:
+    arguments = common.parser(__doc__, letters=False)
+    arguments.add_argument("--train", required=True, metavar="FILE", help="training file of CoNLL-2000")
+    arguments.add_argument("--test", required=True, metavar="FILE", help="test file of CoNLL-2000")
+    arguments.add_argument("--repeat", type=int, default=3, help="times that reading is measured; the least counts")
+    given = arguments.parse_args()
+    import pycrfsuite
+
+    ours: list[float] = []
+    theirs: list[float] = []
+    for _ in range(1 if given.quick else given.repeat):
+        seconds, examples = common.cpu(
+            lambda: TokenFeatures("chunks").fit_transform(*read_columns(given.train).split())
+        )
+        ours.append(seconds)
+        seconds, trainer = common.cpu(lambda: crfsuite_trainer(given.train))
+        theirs.append(seconds)
+        common.say(f"in: ours {ours[-1]:.2f} s, CRFsuite {theirs[-1]:.2f} s")
+    print(
+        f"CoNLL-2000: {len(examples):,} sentences, {examples.n_nodes:,} tokens, {examples.n_features:,} features, "
+        f"{examples.X.nnz:,} entries.\n"
+    )
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the fits are short on purpose
+        model = L2CRF(lam=1.0, structure=Chain(pairs="seen"), max_passes=5)
+        tagger = Tagger("chunks", model).fit(*read_columns(given.train).split())
+        file = str(Path(folder) / "model.crfsuite")
+        trainer.train(file)
+        del trainer
+        peer = pycrfsuite.Tagger()
+        peer.open(file)
+
+        def tag_file() -> Any:
+            return tagger.predict(read_columns(given.test).split()[0])
+
+        def peer_tag_file() -> Any:
+            return [peer.tag(strings(rows)) for rows in read_lines(given.test)[0]]
+
+        out, peer_out = (min(common.cpu(f)[0] for _ in range(given.repeat)) for f in (tag_file, peer_tag_file))
+        prepared = tagger.features_.transform(read_columns(given.test).split()[0])
+        decode = common.wall(lambda: tagger.estimator_.predict(prepared))
+
+        sentences = [rows for rows in read_lines(given.test)[0] if len(rows) <= 20][:500]
+        n_tokens = sum(map(len, sentences)) / len(sentences)
+        as_rows = [[tuple(row) for row in rows] for rows in sentences]
+        as_strings = list(map(strings, sentences))
+        head = ("", "maxendnet", "CRFsuite", "ratio")
+        rows = [
+            (
+                "column file to examples, CPU s",
+                f"{min(ours):.2f}",
+                f"{min(theirs):.2f}",
+                f"{min(theirs) / min(ours):.1f}",
+            ),
+            ("column file to labels (test part), CPU s", f"{out:.3f}", f"{peer_out:.3f}", f"{peer_out / out:.1f}"),
+            ("prepared examples to labels, tokens/s", f"{prepared.n_nodes / decode:,.0f}", "", ""),
+            (
+                f"one sentence of {n_tokens:.0f} tokens from words, ms (99 %)",
+                per_sentence(lambda x: tagger.predict([x]), as_rows),
+                per_sentence(lambda x: peer.tag(strings(x)), sentences),
+                "",
+            ),
+            (
+                "one sentence from feature strings, ms (99 %)",
+                per_sentence(lambda x: tagger.estimator_.predict([x]), as_strings),
+                per_sentence(peer.tag, as_strings),
+                "",
+            ),
+        ]
+        print(common.table(head, rows))
+        print(common.machine())
+
+
+if __name__ == "__main__":
+    main()

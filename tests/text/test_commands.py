@@ -1,0 +1,187 @@
+"""The command line: train, tag, evaluate, explain, through files and pipes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+from test_tagger import corpus
+
+from maxendnet.cli import main
+from maxendnet.text import Tagger, span_scores
+from maxendnet.text.columns import columns_text
+
+
+def run(*arguments, code=0, text=None):
+    result = CliRunner().invoke(main, [str(a) for a in arguments], input=text)
+    assert result.exit_code == code, result.output + repr(result.exception)
+    return result
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """train.txt, test.txt and a model."""
+    path = tmp_path_factory.mktemp("text")
+    for name, n, seed in (("train.txt", 40, 0), ("test.txt", 10, 1)):
+        (path / name).write_text(columns_text(*corpus(n, seed)))
+    run("train", path / "train.txt", "-o", path / "names.medn", "--lam", 0.3, "--quiet")
+    return path
+
+
+@pytest.mark.parametrize("command", ["train", "tag", "evaluate", "explain"])
+def test_help_has_examples(command):
+    assert "Examples:\n    maxendnet " in run(command, "--help").output
+
+
+def test_one_line_trains_on_column_data(folder, tmp_path):
+    result = run("train", folder / "train.txt", "-o", tmp_path / "m", "--test", folder / "test.txt", "-q")
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("L2CRF(lam=") and "chosen by 3-fold cross-validation: F1 of spans" in lines[0]
+    assert "40 sentences" in lines[1] and "3 labels (IOB2)" in lines[1]
+    assert "FB1: 100.00" in lines[4]
+    assert Tagger.load(tmp_path / "m").features_.template == "words"
+
+
+def test_progress_is_on_stderr_and_results_on_stdout(folder, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "maxendnet", "train", folder / "train.txt", "-o", tmp_path / "m", "--model", "m3n",
+         "--C", "1"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.startswith("M3N(C=1)\n") and len(done.stdout.splitlines()) == 3 and "M3N" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--model", "m3n", "--C", 1], ["--model", "lapmedn", "--C", 1, "--lam", 4], ["--model", "l1crf", "--lam", 0.1],
+        ["--lam", 1, "--seen"], ["--lam", 1, "--rules"], ["--lam", 1, "--hashed", 500], ["--lam", 1, "--min-count", 2],
+        ["--lam", 1, "--columns", "0"], ["--lam", 1, "--scheme", "IOB2", "--jobs", 2, "--tol", 0.1],
+    ],
+    ids=lambda options: " ".join(map(str, options)),
+)  # fmt: skip
+def test_options_of_train(folder, tmp_path, options):
+    run("train", folder / "train.txt", "-o", tmp_path / "m", "-q", *options)
+    assert "FB1: 100.00" in run("evaluate", tmp_path / "m", folder / "test.txt").stdout
+
+
+def test_files_of_templates_lists_and_clusters(folder, tmp_path):
+    (tmp_path / "t").write_text("U0=%x[0,0]\nU1=%x[0,people]/%x[0,brown]\nB\n")
+    (tmp_path / "people").write_text("Ada\nDan Brown\n")
+    (tmp_path / "brown").write_text("Ada 01\nBob 01\n")
+    lists = ["--gazetteer", f"people={tmp_path / 'people'}", "--clusters", f"brown={tmp_path / 'brown'}"]
+    files = [folder / "train.txt", folder / "train.txt", "-o", tmp_path / "m", "--features", tmp_path / "t"]
+    run("train", *files, *lists, "-q", "--lam", 1)
+    assert "U1=B/01" in Tagger.load(tmp_path / "m").features_.feature_names_
+
+
+def test_features_follow_the_columns(tmp_path):
+    (tmp_path / "zh").write_text("同 B\n样 E\n\n施 S\n")
+    run("train", tmp_path / "zh", "-o", tmp_path / "m", "-q", "--lam", 1)
+    assert Tagger.load(tmp_path / "m").features_.template == "characters"
+    (tmp_path / "pos").write_text("the DT B-NP\ndog NN I-NP\n\nit PRP B-NP\n")
+    run("train", tmp_path / "pos", "-o", tmp_path / "m", "-q", "--lam", 1)
+    assert Tagger.load(tmp_path / "m").features_.template == "tagged_words"
+    assert "NN" in run("explain", tmp_path / "m", "the/DT dog/NN", "--top", 100).stdout
+    assert "has not 2 columns" in run("explain", tmp_path / "m", "dog", code=1).stderr
+
+
+def test_tags_that_break_their_scheme_are_named(tmp_path):
+    (tmp_path / "t").write_text("a B-X\nb O\nc I-X\n")
+    result = run("train", tmp_path / "t", "-o", tmp_path / "m", "-q", "--lam", 1, "--scheme", "IOB2")
+    assert f"note: {tmp_path / 't'}:3: I-X begins a span, and IOB2 begins spans with B-X; such tags: 1" in result.stderr
+
+
+def test_columns_out(folder):
+    result = run("tag", folder / "names.medn", folder / "test.txt")
+    rows = [line.split("\t") for line in result.stdout.splitlines() if line]
+    assert all(len(row) == 3 and row[1] == row[2] for row in rows)
+    assert result.stdout.count("\n\n") == 9
+    (scores,) = {
+        run("evaluate", "-", text=result.stdout).stdout,
+        run("evaluate", folder / "names.medn", folder / "test.txt").stdout,
+    }
+    assert scores.strip() == str(span_scores(corpus(10, 1)[1], corpus(10, 1)[1]))
+    sure = run("tag", folder / "names.medn", folder / "test.txt", "--confidence").stdout.splitlines()[0].split("\t")
+    assert len(sure) == 4 and 0.5 < float(sure[3]) <= 1
+
+
+def test_many_sentences_keep_their_blank_lines(folder):
+    text = "\n\n".join(["Ada", "met"] * 2500) + "\n"
+    result = run("tag", folder / "names.medn", text=text)
+    assert [line.split("\t")[0] for line in result.stdout.splitlines()] == text.splitlines()
+
+
+def test_plain_text_json_and_spans(folder, tmp_path):
+    model = folder / "names.medn"
+    one = json.loads(run("tag", model, "--text", "--format", "json", "--top", 2, text="Dan Brown met Ada\n").stdout)
+    assert one["tokens"] == ["Dan", "Brown", "met", "Ada"] and one["labels"] == ["B-PER", "I-PER", "O", "B-PER"]
+    assert [span["text"] for span in one["spans"]] == ["Dan Brown", "Ada"] and len(one["top"]) == 2
+    assert one["probability"] <= min(span["probability"] for span in one["spans"]) + 1e-6
+    run("tag", model, "--text", "--format", "spans", "-o", tmp_path / "out", text="met\n\nDan Brown met\n")
+    (line,) = (tmp_path / "out").read_text().splitlines()
+    assert line.split("\t")[:4] == ["1", "0", "2", "PER"] and line.endswith("Dan Brown")
+
+
+def test_nothing_in_is_nothing_out(folder):
+    for options in ([], ["--text"], ["--format", "json"]):
+        assert run("tag", folder / "names.medn", *options, text="").stdout == ""
+
+
+def test_evaluate(folder, tmp_path):
+    (tmp_path / "e").write_text("a B-X B-X\nb I-X O\n\nc B-Y B-Y\n")
+    assert run("evaluate", tmp_path / "e").stdout.splitlines()[1].endswith("FB1:  50.00")
+    found = json.loads(run("evaluate", tmp_path / "e", "--json").stdout)
+    assert found["f1"] == 0.5 and found["by_type"]["Y"]["f1"] == 1.0
+    assert run("evaluate", tmp_path / "e", "--at-least", 0.5).exit_code == 0
+    assert "F1 0.5000 is below 0.51" in run("evaluate", tmp_path / "e", "--at-least", 0.51, code=3).stderr
+    assert "2 columns; a token, its true label" in run("evaluate", folder / "test.txt", code=1).stderr
+    assert "give a model and a file" in run("evaluate", "a", "b", "c", code=2).stderr
+
+
+def test_explain(folder, tmp_path):
+    model = folder / "names.medn"
+    assert "Pairs of labels" in run("explain", model).stdout
+    found = json.loads(run("explain", model, "Ada", "met", "Bob", "--json").stdout)
+    assert [token["label"] for token in found["tokens"]] == ["B-PER", "O", "B-PER"]
+    run("explain", model, "Ada met", "--html", tmp_path / "x.html")
+    assert "Why these labels" in (tmp_path / "x.html").read_text()
+
+
+def test_info_says_that_it_is_a_tagger(folder):
+    assert "maxendnet.text (template words, scheme IOB2, temperature 1.0)" in run("info", folder / "names.medn").stdout
+    about = json.loads(run("info", folder / "names.medn", "--json").stdout)["application"]
+    assert about == {"kind": "text", "template": "words", "scheme": "IOB2", "temperature": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["train", "none.txt", "-o", "m"], 1, "none.txt: No such file or directory"),
+        (["train", "{bad}", "-o", "m"], 1, "bad.txt:2: 1 column, and line 1 has 2: 'b'"),
+        (["train", "{train}", "-o", "m", "--C", "1"], 2, "--C is given, and l2crf has --lam"),
+        (["train", "{train}", "-o", "m", "--model", "lapmedn", "--C", "1"], 2, "lapmedn has two constants; give --lam"),
+        (["train", "{train}", "-o", "m", "--model", "crf", "--C", "1"], 2, "--C is given, and crf has no constants"),
+        (["train", "{train}", "-o", "m", "--lam", "-1", "-q"], 1, "lam must be"),
+        (["train", "{train}", "-o", "m", "--jobs", "0"], 2, "give the number of threads"),
+        (["train", "{train}", "-o", "m", "--features", "none"], 1, "none: No such file"),
+        (["train", "{train}", "-o", "m", "--features", "{bad}"], 1, "bad.txt:1: 'a O' begins with neither U, B nor #"),
+        (["train", "{train}", "-o", "m", "--columns", "a"], 2, "'a' is not numbers with commas between"),
+        (["train", "{train}", "-o", "m", "--columns", "7"], 1, "there is no column 7"),
+        (["train", "{train}", "-o", "m", "--gazetteer", "x"], 2, "'x' is not NAME=FILE"),
+        (["train", "{train}", "-o", "m", "--scheme", "x"], 1, "scheme must be one of"),
+        (["tag", "none.medn"], 1, "none.medn: No such file or directory"),
+        (["tag", "{train}"], 1, "is not a maxendnet model file"),
+        (["explain", "{train}"], 1, "is not a maxendnet model file"),
+    ],
+)
+def test_messages_and_exit_codes(folder, tmp_path, arguments, code, message, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.txt").write_text("a O\nb\n")
+    places = {"{bad}": tmp_path / "bad.txt", "{train}": folder / "train.txt"}
+    result = run(*(places.get(argument, argument) for argument in arguments), code=code)
+    assert message in result.stderr and result.stdout == ""
+    assert not (tmp_path / "m").exists()
