@@ -252,7 +252,7 @@ def estimator_of(
     options: dict[str, Any] = {"structure": structure, "tol": 1e-2 if tol is None else tol, "max_passes": 300}
     options |= {"n_jobs": jobs, "random_state": seed}
     constants = {name: value for name, value in (("C", C), ("lam", lam)) if value is not None}
-    if system == "l2crf":
+    if system == "l2crf" and not y:  # rules are beyond the solver
         options["solver"] = SDCA()
     kinds = {"l2crf": L2CRF, "l1crf": L1CRF, "crf": CRF, "m3n": M3N, "l1m3n": L1M3N, "lapmedn": LapMEDN}
     return kinds[system](**constants, **options)
