@@ -34,7 +34,16 @@ from maxendnet.losses import Hinge, Log
 from maxendnet.losses.costs import cost_rows
 from maxendnet.priors import L1, Gaussian, L1Ball, Laplace
 from maxendnet.problem import Problem
-from maxendnet.solvers import ALL, BlockFrankWolfe, ConcaveConvex, ExponentiatedGradient, Smoothing, Subgradient, run
+from maxendnet.solvers import (
+    ALL,
+    BlockFrankWolfe,
+    ConcaveConvex,
+    ExponentiatedGradient,
+    SelfTraining,
+    Smoothing,
+    Subgradient,
+    run,
+)
 from maxendnet.solvers.base import missing
 
 
@@ -298,7 +307,7 @@ def test_every_solver_that_takes_an_average_for_the_truth_bounds_the_others(prio
     fitting = {}
     for kind in ALL:
         solver = kind(online=False) if kind is ExponentiatedGradient else kind()
-        if kind is not ConcaveConvex and not missing(solver, convex):
+        if kind not in (ConcaveConvex, SelfTraining) and not missing(solver, convex):
             fitting[kind.__name__] = run(solver, convex, tol=5e-3, max_passes=2000, seed=0, warn=False)
     assert set(fitting) == accepted
     lowest = min(result.primal for result in fitting.values())
@@ -462,3 +471,44 @@ def test_seen_pairs_are_those_of_known_labels_and_sets():
     names = model.feature_names_
     assert not seen[names.index("three")].any()
     assert seen[names.index("two")].tolist() == [False, True, True]
+
+
+# ---- unlabelled examples ---------------------------------------------------------------------------------------------
+
+
+def test_self_training_learns_from_unlabelled_examples():
+    X, y, _ = words(n_examples=60)
+    hidden = [*y[:6], *[UNKNOWN] * 54]
+    alone = M3N(C=0.5).fit(X, hidden)
+    helped = M3N(C=0.5, unlabelled=0.2, random_state=0).fit(X, hidden)
+    assert helped.n_rounds_ == 6
+    assert np.isnan(helped.gap_) and 0 <= helped.round_gap_ <= helped.tol
+    assert helped.converged_
+    assert not np.array_equal(alone.model_.weights, helped.model_.weights)
+    assert helped.score(X, y) > 0.6
+    # with no weight it is the model of the labelled examples
+    none = M3N(C=0.5, solver=SelfTraining(weight=0.0, rounds=1), tol=1e-5).fit(X, hidden)
+    assert_allclose(none.coef_, M3N(C=0.5, tol=1e-5).fit(X[:6], y[:6]).coef_, atol=1e-2)
+
+
+def test_self_training_beside_partly_known_examples():
+    X, y, hidden = words(n_examples=30)
+    model = M3N(C=0.5, unlabelled=0.1, random_state=0, tol=1e-2).fit(X, [*hidden[:20], *[UNKNOWN] * 10])
+    assert model.score(X, y) > 0.7
+    assert model.round_gap_ <= 1e-2
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"unlabelled": -1.0}, "unlabelled must be a finite number of at least 0"),
+        ({"solver": SelfTraining(weight=np.inf)}, "weight must be a finite number"),
+        ({"solver": SelfTraining(rounds=0)}, "rounds must be a whole number of at least 1"),
+        ({"solver": ConcaveConvex(starts=0)}, "starts must be a whole number of at least 1"),
+        ({"solver": ConcaveConvex(inner="BFW")}, "inner must be a solver"),
+    ],
+)
+def test_options_of_rounds(settings, message):
+    X, y, _ = words(n_examples=5)
+    with pytest.raises(ValueError, match=message):
+        M3N(**settings).fit(X, [*y[:4], UNKNOWN])

@@ -82,6 +82,9 @@ class M3N(MarkovNetwork):
     completion : {"best", "average"}, default="best"
         What stands for labels that are not known: the best labelling that agrees with what is known, or an average
         over all of them; see `Hinge`.
+    unlabelled : float, default=0.0
+        Weight of examples of which nothing is known, beside 1 for the others, under the labels that the model itself
+        gives them. A heuristic, see `SelfTraining`; 0 leaves them out.
 
     Examples
     --------
@@ -91,13 +94,14 @@ class M3N(MarkovNetwork):
     [['a', 'b'], ['b']]
     """
 
-    def __init__(self, C=1.0, cost=None, class_weight=None, completion="best", structure="chain", solver=None, tol=1e-3,
-                 max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None,
-                 callback=None):  # fmt: skip
+    def __init__(self, C=1.0, cost=None, class_weight=None, completion="best", unlabelled=0.0, structure="chain",
+                 solver=None, tol=1e-3, max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0,
+                 backend=None, callback=None):  # fmt: skip
         self.C = C
         self.cost = cost
         self.class_weight = class_weight
         self.completion = completion
+        self.unlabelled = unlabelled
         self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
 
     def compose(self):
@@ -136,6 +140,9 @@ class LapMEDN(MarkovNetwork):
     completion : {"best", "average"}, default="best"
         What stands for labels that are not known: the best labelling that agrees with what is known, or an average
         over all of them; see `Hinge`.
+    unlabelled : float, default=0.0
+        Weight of examples of which nothing is known, beside 1 for the others, under the labels that the model itself
+        gives them. A heuristic, see `SelfTraining`; 0 leaves them out.
 
     Examples
     --------
@@ -149,8 +156,8 @@ class LapMEDN(MarkovNetwork):
     """
 
     def __init__(self, C=1.0, lam=1.0, method="exact", iterations=None, cost=None, class_weight=None, completion="best",
-                 structure="chain", solver=None, tol=1e-3, max_passes=1000, n_jobs=None, warm_start=False,
-                 random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+                 unlabelled=0.0, structure="chain", solver=None, tol=1e-3, max_passes=1000, n_jobs=None,
+                 warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self.C = C
         self.lam = lam
         self.method = method
@@ -158,6 +165,7 @@ class LapMEDN(MarkovNetwork):
         self.cost = cost
         self.class_weight = class_weight
         self.completion = completion
+        self.unlabelled = unlabelled
         self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
 
     def compose(self):
@@ -242,6 +250,9 @@ class L1M3N(MarkovNetwork):
     completion : {"best", "average"}, default="best"
         What stands for labels that are not known: the best labelling that agrees with what is known, or an average
         over all of them; see `Hinge`.
+    unlabelled : float, default=0.0
+        Weight of examples of which nothing is known, beside 1 for the others, under the labels that the model itself
+        gives them. A heuristic, see `SelfTraining`; 0 leaves them out.
 
     Examples
     --------
@@ -251,14 +262,15 @@ class L1M3N(MarkovNetwork):
     [['a', 'b'], ['b']]
     """
 
-    def __init__(self, C=1.0, radius=None, cost=None, class_weight=None, completion="best", structure="chain",
-                 solver=None, tol=1e-3, max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0,
-                 backend=None, callback=None):  # fmt: skip
+    def __init__(self, C=1.0, radius=None, cost=None, class_weight=None, completion="best", unlabelled=0.0,
+                 structure="chain", solver=None, tol=1e-3, max_passes=1000, n_jobs=None, warm_start=False,
+                 random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self.C = C
         self.radius = radius
         self.cost = cost
         self.class_weight = class_weight
         self.completion = completion
+        self.unlabelled = unlabelled
         self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
 
     def compose(self):

@@ -26,6 +26,7 @@ from maxendnet.solvers import Monitor, Solver, run
 from maxendnet.solvers.base import Result, Support, check_requirements
 from maxendnet.solvers.choose import default_solver, for_problem
 from maxendnet.solvers.concave_convex import ConcaveConvex, RoundsState
+from maxendnet.solvers.self_training import SelfTraining, SelfTrainingState
 from maxendnet.structures import as_structure
 from maxendnet.structures.base import decode
 
@@ -150,9 +151,14 @@ class MarkovNetwork(BaseEstimator):
         solver = self._asked(problem)
         if problem.kinds.all_known or problem.loss.smooth:
             solver = for_problem(default, problem, self.tol) if solver is None else solver
-        elif not isinstance(solver, ConcaveConvex):  # round after round, each a convex problem for the solver
+        elif not isinstance(solver, (ConcaveConvex, SelfTraining)):
+            # round after round, each a convex problem for the solver
             usual = type(default) is type(default_solver(problem.prior, problem.loss))
-            solver = ConcaveConvex(default if solver is None and not usual else solver)
+            inner = default if solver is None and not usual else solver
+            unlabelled = getattr(self, "unlabelled", 0.0)
+            if not (is_number(unlabelled) and 0 <= unlabelled < np.inf):
+                raise ValueError(f"unlabelled must be a finite number of at least 0, got {unlabelled!r}.")
+            solver = SelfTraining(unlabelled, inner=inner) if unlabelled > 0 else ConcaveConvex(inner)
         check_requirements(solver, problem)
         return solver
 
@@ -274,10 +280,16 @@ class MarkovNetwork(BaseEstimator):
 
     def _model(self, examples: Examples, classes: NDArray, problem: Problem, result: Result) -> FittedModel:
         n_rounds, last = 1, result
-        if isinstance(result.state, RoundsState):  # what is reported beside the objective is of the last convex problem
+        if isinstance(
+            result.state, (RoundsState, SelfTrainingState)
+        ):  # what is reported beside the objective is of the last convex problem
             best = result.state.first_of_all
             assert best.solved is not None and best.result is not None
             n_rounds, problem, last = result.state.n_rounds, best.solved, best.result
+            if isinstance(last.state, RoundsState):  # rounds within a round
+                inner = last.state.first_of_all
+                assert inner.solved is not None and inner.result is not None
+                problem, last = inner.solved, inner.result
         *values, posterior = self._report(problem, last)
         objective, dual, gap = map(float, values)
         round_gap = gap

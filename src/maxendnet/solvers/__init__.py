@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from maxendnet.solvers.projected_subgradient import ProjectedSubgradient
     from maxendnet.solvers.proximal_point import ProximalPoint
     from maxendnet.solvers.sdca import SDCA
+    from maxendnet.solvers.self_training import SelfTraining
     from maxendnet.solvers.smo import SMO
     from maxendnet.solvers.smoothing import Smoothing, for_hinge
     from maxendnet.solvers.subgradient import Subgradient
@@ -44,6 +45,7 @@ _HOMES = {
     "ProjectedSubgradient": "maxendnet.solvers.projected_subgradient",
     "ProximalPoint": "maxendnet.solvers.proximal_point",
     "SDCA": "maxendnet.solvers.sdca",
+    "SelfTraining": "maxendnet.solvers.self_training",
     "SMO": "maxendnet.solvers.smo",
     "Smoothing": "maxendnet.solvers.smoothing",
     "for_hinge": "maxendnet.solvers.smoothing",
@@ -77,6 +79,7 @@ __all__ = [
     "ProjectedSubgradient",
     "ProximalPoint",
     "Result",
+    "SelfTraining",
     "Smoothing",
     "Solver",
     "Subgradient",

@@ -93,6 +93,19 @@ class OnBatch:
         """The same examples with these labels taken for the true ones."""
         return replace(self, batch=self.batch.completed(self.kinds, labels))
 
+    def trusting(self: Self, nodes: NDArray[np.bool_], sample_weight: FloatArray) -> Self:
+        """The same examples with other weights, in which the labels of these nodes are known to be what they are."""
+        kinds = self.kinds
+        sets = np.concatenate([kinds.sets, np.eye(self.n_labels, dtype=np.uint8)])
+        label = np.concatenate([kinds.label, np.arange(self.n_labels, dtype=np.int32)])
+        weight = np.concatenate([kinds.weight, np.ones(self.n_labels)])
+        used, row = np.unique(np.where(nodes, len(kinds.sets) + self.y, self.row), return_inverse=True)
+        batch = self.batch._replace(
+            row=row.astype(np.int32).ravel(), sample_weight=np.ascontiguousarray(sample_weight),
+            kinds=Kinds(np.ascontiguousarray(sets[used]), label[used], weight[used]),
+        )  # fmt: skip
+        return replace(self, batch=batch)
+
     def with_rows(self, table: Table | None) -> tuple[Batch, FloatArray | None]:
         """A batch and rows to be added to the scores of nodes, as the kernels take a table."""
         if table is None:

@@ -1,0 +1,157 @@
+"""Margin models that also learn from examples of which nothing is known: a heuristic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxendnet.data.placed import PlacedData
+from maxendnet.data.ragged import owners
+from maxendnet.priors.base import is_number
+from maxendnet.problem import FloatArray, Problem
+from maxendnet.solvers.base import Evaluation, Result, Solver, check_requirements, run
+from maxendnet.structures.base import Table
+
+ADJUSTMENTS = 10
+"""Steps in which the shares of labels are brought near to those that are known."""
+
+
+class SelfTrainingState(NamedTuple):
+    """The last convex problem and its solution, and the labels that it gave to all nodes."""
+
+    solved: Problem
+    result: Result
+    rng: np.random.Generator
+    tol: float
+    labels: NDArray[np.int32]
+    changed: float = 1.0
+    """Share of the unlabelled nodes that got another label in the last round."""
+    n_rounds: int = 1
+    finished: str = ""
+
+    @property
+    def first_of_all(self) -> SelfTrainingState:
+        """As a `Round` of `ConcaveConvex` is read."""
+        return self
+
+
+@dataclass(eq=False, repr=False)
+class SelfTraining(Solver):
+    """Learn from examples of which nothing is known under the labels that the model itself gives them. A heuristic.
+
+    The first round leaves these examples out. Every further round labels them with the model of the round before and
+    learns from all examples, the unlabelled ones with a weight that rises to ``weight`` in ``rounds`` rounds. Their
+    labels are chosen so that the share of every label is near to that among the known ones: scores of labels get a
+    term that is adjusted to this end. Nothing says that the result is better than that of the first round, and no
+    objective falls from round to round: ``gap_`` is nan, and ``round_gap_`` the certificate of the last convex problem.
+
+    Parameters
+    ----------
+    weight : float, default=0.1
+        Of an unlabelled example, beside 1 for the others, in the last round.
+    rounds : int, default=5
+    inner : Solver or None, default=None
+        Solves the convex problems. None takes the one made for the model.
+    max_passes : int, default=1000
+        Passes over the data in a round, at most.
+
+    Examples
+    --------
+    >>> from maxendnet import M3N, UNKNOWN
+    >>> X, y = [[[0.0], [1.0]], [[1.0], [0.1]], [[0.9], [0.0]]], [["a", "b"], ["b", "a"], UNKNOWN]
+    >>> M3N(C=10, solver=SelfTraining(weight=0.5, rounds=2)).fit(X, y).predict(X)
+    [['a', 'b'], ['b', 'a'], ['b', 'a']]
+    """
+
+    weight: float = 0.1
+    rounds: int = 5
+    inner: Solver | None = None
+    max_passes: int = 1000
+    requires = ("not loss.smooth", "not kinds.all_known", "structure.trusting")
+    instead_of_gap = "share of labels that changed in a round"
+
+    def check(self) -> None:
+        if not (is_number(self.weight) and 0 <= self.weight < np.inf):
+            raise ValueError(f"weight must be a finite number of at least 0, got {self.weight!r}.")
+        for name in ("rounds", "max_passes"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
+
+    def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> SelfTrainingState:
+        self.check()
+        rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
+        first = self._trusting(problem, problem.structure.y, 0.0)
+        check_requirements(self._inner(first), first)
+        return self._solve(problem, first, rng, tol)
+
+    def _inner(self, convex: Problem) -> Solver:
+        from maxendnet.solvers.choose import default_solver, for_problem
+        from maxendnet.solvers.concave_convex import ConcaveConvex
+
+        if not convex.kinds.all_known:  # examples of which something is known
+            return ConcaveConvex(self.inner)
+        return self.inner or for_problem(default_solver(convex.prior, convex.loss), convex)
+
+    def _solve(self, problem: Problem, convex: Problem, rng: np.random.Generator, tol: float) -> SelfTrainingState:
+        result = run(self._inner(convex), convex, tol=tol, max_passes=self.max_passes, seed=rng, warn=False)
+        problem.n_oracle += convex.n_oracle
+        return SelfTrainingState(convex, result, rng, tol, self._labels(problem, result.w))
+
+    def step(self, problem: Problem, state: SelfTrainingState) -> SelfTrainingState:
+        factor = self.weight * min(1.0, state.n_rounds / self.rounds)
+        new = self._solve(problem, self._trusting(problem, state.labels, factor), state.rng, state.tol)
+        nodes = unlabelled(problem)[owners(problem.structure.offsets)]
+        changed = float(np.mean(new.labels[nodes] != state.labels[nodes])) if nodes.any() else 0.0
+        n_rounds = state.n_rounds + 1
+        done = "rounds" if n_rounds > self.rounds else ""
+        return new._replace(n_rounds=n_rounds, changed=changed, finished=done)
+
+    def _trusting(self, problem: Problem, labels: NDArray[np.int32], factor: float) -> Problem:
+        """The problem in which these labels are the truth of unlabelled examples, whose weights get a factor."""
+        structure, nothing = problem.structure.completed(labels), unlabelled(problem)
+        weight = structure.sample_weight * np.where(nothing, factor, 1.0)
+        structure = structure.trusting(nothing[owners(structure.offsets)], weight)
+        return replace(problem, data=PlacedData(structure, problem.backend), tilt=None)
+
+    @staticmethod
+    def _labels(problem: Problem, w: FloatArray) -> NDArray[np.int32]:
+        """Best labels of all nodes that agree with what is known, with shares as among the known ones."""
+        structure, kinds = problem.structure, problem.kinds
+        nodes = unlabelled(problem)[owners(structure.offsets)]
+        known = kinds.sets.sum(axis=1)[structure.row] == 1
+        wanted = np.bincount(kinds.label[structure.row[known]], minlength=structure.n_labels) + 0.5
+        wanted = wanted / wanted.sum()
+        term = np.zeros(structure.n_labels)
+        scale = float(np.abs(w).max(initial=0.0)) or 1.0
+        for k in range(ADJUSTMENTS):
+            table = Table(np.stack([term, np.zeros_like(term)]), np.where(nodes, 0, 1).astype(np.int32))
+            labels = structure.within_truth.maximum(w, table, backend=problem.backend)[1]
+            if not nodes.any():
+                break
+            found = np.bincount(labels[nodes], minlength=structure.n_labels) + 0.5
+            term += 0.3 * scale / (k + 1) * np.clip(np.log(wanted / (found / found.sum())), -1.0, 1.0)
+        return labels
+
+    def due(self, problem: Problem, state: SelfTrainingState, n_pass: int, tol: float) -> bool:
+        return n_pass > 0
+
+    def evaluate(self, problem: Problem, state: SelfTrainingState) -> Evaluation:
+        found = state.result
+        measure = 0.0 if state.finished else max(state.changed, 1.0)
+        return Evaluation(found.w, found.eta, found.primal, np.nan, np.nan, measure, found.which, found.cost)
+
+
+def unlabelled(problem: Problem) -> NDArray[np.bool_]:
+    """Examples with nodes, of none of which anything is known."""
+    structure, sets = problem.structure, problem.kinds.sets.astype(bool)
+    allowed = structure.batch.allowed.astype(bool)
+    if allowed.size:  # as much as is allowed
+        of_node: NDArray[np.bool_] = np.asarray((sets[structure.row] == allowed).all(axis=1))
+    else:
+        of_node = np.asarray(sets.all(axis=1))[structure.row]
+    known = np.bincount(owners(structure.offsets), ~of_node, minlength=len(structure.sample_weight))
+    return (known == 0) & (np.diff(structure.offsets) > 0)
