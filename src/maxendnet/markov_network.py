@@ -16,6 +16,7 @@ from maxendnet.backends import Backend, Threads, one_blas_thread
 from maxendnet.data.examples import Examples, as_examples, distinct_labels
 from maxendnet.losses import Hinge
 from maxendnet.models.fitted import FitReport, FittedModel
+from maxendnet.piece import options
 from maxendnet.posterior import PointEstimate, Posterior
 from maxendnet.priors.base import is_number
 from maxendnet.problem import Problem
@@ -269,7 +270,7 @@ class MarkovNetwork(BaseEstimator):
     def changed_structure(self) -> str:
         """What to say if the structure was changed after the fit; empty if it was not."""
         now, fitted = as_structure(self.structure), self.model_.structure
-        if type(now) is type(fitted) and repr(now.get_params()) == repr(fitted.get_params()):
+        if type(now) is type(fitted) and repr(options(now)) == repr(options(fitted)):
             return ""
         return f"structure was changed after the fit, from {fitted!r} to {now!r}; set it back, or fit again."
 
