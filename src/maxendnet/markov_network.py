@@ -399,10 +399,10 @@ class MarkovNetwork(BaseEstimator):
         >>> from maxendnet import L2CRF, UNKNOWN
         >>> model = L2CRF().fit([[[1.0], [0.0]], [[1.0], [0.0]]], [["a", "b"], ["a", "b"]])
         >>> model.predict([[[1.0], [0.0]]], given=[["b", UNKNOWN]])
-        [['b', 'b']]
+        [['b', 'a']]
         >>> from maxendnet.rules import starts_with
         >>> model.predict([[[1.0], [0.0]]], rules=starts_with("b"))
-        [['b', 'b']]
+        [['b', 'a']]
         """
         examples, bound = self._prepare(X, given, rules)
         if by == "mean":
