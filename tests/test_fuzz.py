@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, Chain, Examples, LapMEDN, structures
+from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, Chain, Examples, LapMEDN, rules, structures
 from maxendnet.backends import Threads
 
 NUMBERS = [0.0, 1.0, -1.0, 0.5, 1e-300, 1e99, 1e101, 1e308, np.inf, -np.inf, np.nan, 10**400, -(10**400), 2**63, True,
@@ -35,6 +35,12 @@ OPTIONS = {
     "bias": [True, False, 1, "yes", None, np.nan], "ends": [True, False, -4, "no", None],
     "rest": ["a", None, 7, []], "forbidden": [None, [("a", "b")], [("a",)], "ab", 3, [("x", "y")], [([], [])]],
     "siblings": [True, False, "x", None, 2], "pairs": ["seen", "all", "x", None, []],
+    "order": [2, 1, 3, 0, -1, True, 1.5, "x", None, np.nan, 10**6], "ngrams": ["seen", "all", None, "x", 3, []],
+    "rules": [
+        rules.never(("a", "b")), [rules.at_most_once("a")], rules.regex(". *"), rules.regex("(a"), rules.bio(), "x", 3,
+        [None],
+    ],
+    "durations": [3, {"a": (None, 2)}, 0, -1, True, "x", [], {"z": (1, 2)}, {"a": 2}, {"a": (2, 1)}, np.nan],
 }  # fmt: skip
 
 

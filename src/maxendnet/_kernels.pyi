@@ -147,6 +147,7 @@ def log_oracle(
     values: _F64,
     costs: _F64 | None,
     gradient: _F64 | None,
+    steps: int = 0,
 ) -> None: ...
 def block_frank_wolfe(
     batch: _Batch,

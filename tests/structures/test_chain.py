@@ -16,8 +16,9 @@ from maxendnet.models.info import describe, render
 from maxendnet.models.values import FromPlain, ToPlain
 from maxendnet.rules import at_most_once, bio, bioes, ends_with, never, regex, starts_with
 from maxendnet.structures import Table
-from maxendnet.structures.base import excess
+from maxendnet.structures.base import Ask, excess
 from maxendnet.structures.forest import CAREFUL, LOGARITHMIC, BoundForest
+from maxendnet.structures.hierarchy import BoundHierarchy
 from maxendnet.structures.read_by_automaton import BoundAutomaton
 
 pytestmark = pytest.mark.usefixtures("every_level")
@@ -57,12 +58,13 @@ def every(bound, i, allowed=True):
 
 
 @pytest.mark.parametrize("allowed", [False, True])
-@pytest.mark.parametrize("size", [1.0, 40.0, 400.0])
-def test_pairwise_rules_are_masks_on_the_forest(allowed, size):
+@pytest.mark.parametrize("edges, size, mode", [(1, 1.0, CAREFUL), (1, 300.0, CAREFUL), (400, 400.0, LOGARITHMIC)])
+def test_pairwise_rules_are_masks_on_the_forest(allowed, edges, size, mode):
     bound = Chain(bias=True, rules=[bio()]).bind(chunk_examples(allowed=allowed), LABELS)
     assert isinstance(bound, BoundForest) and not bound.pairwise
     w = size * np.random.default_rng(1).normal(size=bound.layout.n_weights)
-    assert bound.sum_mode(w) == (CAREFUL if size < 400 else LOGARITHMIC)
+    bound.layout.parts(w).transitions[:] *= edges / size
+    assert bound.sum_mode(w) == mode
     values, labels = bound.maximum(w)
     log_z, q = bound.logsum(w, cliques=True)
     top_values, top = bound.top(w, 3)
@@ -98,6 +100,51 @@ def test_pairwise_rules_are_masks_on_the_forest(allowed, size):
     assert_allclose(bound.features(q), features, atol=1e-9 * size)
     for found, expected in zip((hard, soft), slope):
         assert_allclose(found.slope, expected, atol=1e-8 * size)
+
+
+@pytest.mark.parametrize("size", [0.5, 50.0])
+def test_sums_under_pairwise_rules_in_single_precision(size):
+    """In float32 where nothing can underflow, and in double precision where it could."""
+    bound = Chain(bias=True, rules=[bio()]).bind(chunk_examples(), LABELS)
+    assert bound.steps == 2  # I-x, B-y, I-y
+    w = size * np.random.default_rng(2).normal(size=bound.layout.n_weights)
+    one, other = (excess(bound, "logsum", w, None, Ask(single=single)) for single in (True, False))
+    assert_allclose(one.values, other.values, rtol=1e-5, atol=1e-5 * size)
+    assert_allclose(one.slope, other.slope, atol=1e-4)
+    assert np.array_equal(one.values, other.values) == (size == 50.0)
+    assert Chain(rules=[bio()]).bind(chunk_examples(allowed=True), LABELS).steps == 0
+    assert bound.within_truth.steps == 0
+    never_back = Chain(rules=[never(("O", "B-x"), ("O", "B-y"), ("O", "I-x"), ("O", "I-y"))])
+    assert never_back.bind(Examples.build([np.zeros((2, 2))], [["B-x", "O"]]), LABELS).steps == 0
+
+
+def test_forbidden_pairs_with_types_and_features_of_edges():
+    """The kernel of forests and that of hierarchies have the same numbers."""
+    rng = np.random.default_rng(3)
+    lengths = (3, 1, 4)
+    examples = Examples.build(
+        [rng.normal(size=(n, 2)) for n in lengths],
+        [["b", "a", "c"], ["a"], ["c", "c", "b", "b"]],
+        edge_types=[rng.integers(0, 2, size=n - 1) for n in lengths],
+        edge_features=[rng.normal(size=(n - 1, 2)) for n in lengths],
+    )
+    classes = np.array(["a", "b", "c"])
+    bound = Chain(bias=True, forbidden=[("a", "b"), ("b", "c")]).bind(examples, classes)
+    assert isinstance(bound, BoundForest)
+    other = BoundHierarchy(bound.layout, bound.batch, ((0, 1), (1, 2)))
+    for size in (1.0, 60.0):
+        w = size * rng.normal(size=bound.layout.n_weights)
+        assert_array_equal(bound.maximum(w)[1], other.maximum(w)[1])
+        assert_allclose(bound.max_marginals(w), other.max_marginals(w), rtol=1e-10, atol=1e-9)
+        (values, q), (other_values, other_q) = bound.logsum(w, cliques=True), other.logsum(w, cliques=True)
+        assert_allclose(values, other_values, rtol=1e-9, atol=1e-9)
+        assert_allclose(q.node, other_q.node, rtol=1e-9, atol=1e-9)
+        assert_allclose(q.edge, other_q.edge, rtol=1e-9, atol=1e-9)
+        cost = Table(1 - np.eye(3), bound.y)
+        for aggregate in ("maximum", "logsum"):
+            one, its = (excess(some, aggregate, w, cost) for some in (bound, other))
+            assert_allclose(one.values, its.values, rtol=1e-9, atol=1e-9)
+            assert_allclose(one.slope, its.slope, rtol=1e-9, atol=1e-8)
 
 
 def test_draws_keep_pairwise_rules():

@@ -48,10 +48,11 @@ void hinge_oracle(const BatchView& b, const R* weights, const R* cost, Slack sla
                   double* values, double* gradient);
 // `cost` is added to the scores. With it or with `counted`, where there is a gradient, `costs` gets the expected value of
 // `counted`, or else of `cost`, for every example.
+// In float32 with mode `careful`, any label can follow any other after `steps` nodes; an example that is not safe has the value NaN.
 template <class R>
 void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* group_examples, const R* weights,
                 const R* cost, const R* counted, Mode mode, int64_t first_group, int64_t last_group, double* values,
-                double* costs, double* gradient);
+                double* costs, double* gradient, int steps);
 
 // block_frank_wolfe.cpp
 template <class R>

@@ -98,7 +98,7 @@ void bind_precision(nb::module_& m) {
       "log_oracle",
       [](nb::handle batch, const Shape& shape, const Groups& groups, In<int64_t> group_examples, In<R> weights,
          nb::handle cost, nb::handle counted, int mode, int64_t first, int64_t last, Out<double> values,
-         nb::handle costs, nb::handle gradient) {
+         nb::handle costs, nb::handle gradient, int steps) {
         const BatchView b = view(batch, shape);
         const R *added = optional<R>(cost, "cost"), *reported = optional<R>(counted, "counted");
         double *expected = writable<double>(costs, "costs"), *g = writable<double>(gradient, "gradient");
@@ -106,10 +106,11 @@ void bind_precision(nb::module_& m) {
           throw nb::value_error("with cost or counted, and gradient, there must be an array of costs too");
         nb::gil_scoped_release release;
         log_oracle<R>(b, groups.view(), group_examples.data(), weights.data(), added, reported, Mode(mode), first, last,
-                      values.data(), expected, g);
+                      values.data(), expected, g, steps);
       },
       "batch"_a, "shape"_a, "groups"_a, "group_examples"_a, "weights"_a.noconvert(), "cost"_a.none(),
       "counted"_a.none(), "mode"_a, "first"_a, "last"_a, "values"_a, "costs"_a.none(), "gradient"_a.none(),
+      "steps"_a = 0,
       "Log loss of every example in groups [first, last), and the gradient of their weighted sum, added to `gradient`. "
       "`cost` is added to the scores; `costs` gets the expected value of `counted`, or else of `cost`.");
   m.def(

@@ -82,7 +82,7 @@ void hinge_oracle(const BatchView& b, const R* weights, const R* cost, Slack sla
 template <class R>
 void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* group_examples, const R* weights,
                 const R* cost, const R* counted, Mode mode, int64_t first_group, int64_t last_group, double* values,
-                double* costs, double* gradient) {
+                double* costs, double* gradient, int steps) {
   const Weights<R> w(weights, b);
   const Layout layout = padded_layout(b);
   const int n = b.n_labels, lanes = b.lanes;
@@ -94,7 +94,9 @@ void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* gro
   set_shared(b, mode, w.matrix, s);
   std::vector<R> sides, residuals, outer(by_kind ? s.exp_shared.size() : 0);
   if (by_kind) centre_shared(b, s, sides);
-  std::vector<R> before;      // scores of an example
+  std::vector<R> before;  // scores of an example
+  const bool single = std::is_same_v<R, float>;
+  const double widest = single && mode == careful && steps ? widest_in_single(b, s, steps) : -1;
   std::vector<int64_t> rows;  // edges of an example, as row starts into ratios and beliefs
   std::vector<double> gathered(b.row_offsets ? lanes : 0);
   for (int64_t group = first_group; group < last_group; group++) {
@@ -107,17 +109,21 @@ void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* gro
       prepare(b, w, cost, begin, end, work);  // the cost of the true labelling is zero
       R *beliefs = work.scores.data(), *found = work.results.data();
       const double truth = score_of(b, w.matrix, work.matrices.data(), begin, end, beliefs, b.y + begin);
-      if (mode == careful) before.assign(beliefs, beliefs + (end - begin) * lanes);
+      if (mode == careful && !single) before.assign(beliefs, beliefs + (end - begin) * lanes);
       for (int64_t t = begin; by_kind && t < end; t++) {
         if (b.parent[t] < 0) continue;
         const int64_t kind = b.edge_kind(t);
         add_row(beliefs + (b.parent[t] - begin) * lanes, sides.data() + kind * lanes, lanes);
         add_row(beliefs + (t - begin) * lanes, sides.data() + (kind ^ 1) * lanes, lanes);
       }
-      values[i] = -truth + (mode != careful ? sum_up(b, begin, end, s)
-                                            : sum_up_carefully(b, begin, end, s, [&](R* scores) INLINED {
-                                                std::copy(before.begin(), before.end(), scores);
-                                              }));
+      if (mode == careful && single && !narrow_nodes(b, begin, end, beliefs, widest)) {
+        values[i] = std::numeric_limits<double>::quiet_NaN();  // to be asked again in double precision
+        continue;
+      }
+      values[i] = -truth + (mode != careful || single ? sum_up(b, begin, end, s)
+                                                      : sum_up_carefully(b, begin, end, s, [&](R* scores) INLINED {
+                                                          std::copy(before.begin(), before.end(), scores);
+                                                        }));
       if (!gradient) continue;
 
       if (by_kind && s.mode == scaled) {
@@ -194,8 +200,8 @@ template void hinge_oracle<float>(const BatchView&, const float*, const float*, 
 template void hinge_oracle<double>(const BatchView&, const double*, const double*, Slack, int64_t, int64_t, double*,
                                    double*);
 template void log_oracle<float>(const BatchView&, const GroupsView&, const int64_t*, const float*, const float*,
-                                const float*, Mode, int64_t, int64_t, double*, double*, double*);
+                                const float*, Mode, int64_t, int64_t, double*, double*, double*, int);
 template void log_oracle<double>(const BatchView&, const GroupsView&, const int64_t*, const double*, const double*,
-                                 const double*, Mode, int64_t, int64_t, double*, double*, double*);
+                                 const double*, Mode, int64_t, int64_t, double*, double*, double*, int);
 
 }  // namespace maxendnet

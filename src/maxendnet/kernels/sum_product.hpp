@@ -235,14 +235,27 @@ double sum_up(const BatchView& b, int64_t begin, int64_t end, SumProduct<R>& s) 
 constexpr double widest_node = 230, least_belief = 1e-100;
 
 template <class R>
-INLINE bool narrow_nodes(const BatchView& b, int64_t begin, int64_t end, const R* scores) {
+INLINE bool narrow_nodes(const BatchView& b, int64_t begin, int64_t end, const R* scores, double widest) {
   bool narrow = true;
   for (int64_t t = 0; t < end - begin; t++) {
     const R* row = scores + t * b.lanes;
-    const R low = lane_max(row, b.lanes) - R(widest_node);
+    const R low = lane_max(row, b.lanes) - R(widest);
     for (int a = 0; a < b.lanes; a++) narrow &= !(row[a] < low) | !(row[a] > minus_infinity<R>);
   }
   return narrow;
+}
+
+// In float32, for chains in which any label can follow any other after `steps` nodes, and labels are limited at the first and
+// the last node alone: the widest scores of a node for which nothing underflows. The path from a label to where the best one
+// leads to costs at most `steps` times the range of nodes and edges, and there are n_labels ways for each step.
+template <class R>
+INLINE double widest_in_single(const BatchView& b, const SumProduct<R>& s, int steps) {
+  double least = 1;
+  for (size_t k = 0; k < s.exp_shared.size(); k++) {
+    if (int64_t(k) % b.lanes >= b.n_labels || !(s.plain[k] > minus_infinity<R>)) continue;
+    least = std::min(least, double(s.exp_shared[k]));
+  }
+  return least > 0 ? 80.0 / steps - std::log(double(b.n_labels)) + std::log(least) : -1;
 }
 
 // As sum_up, in the mode that is safe for this example; `restore(scores)` puts back the scores before they were changed.
@@ -250,7 +263,7 @@ template <class R, class Restore>
 INLINE double sum_up_carefully(const BatchView& b, int64_t begin, int64_t end, SumProduct<R>& s, Restore restore) {
   R* beliefs = s.work.scores.data();
   s.mode = scaled;
-  if (narrow_nodes(b, begin, end, beliefs)) {
+  if (narrow_nodes(b, begin, end, beliefs, widest_node)) {
     const double total = sum_up(b, begin, end, s);
     bool safe = std::isfinite(total);
     for (int64_t k = 0; k < (end - begin) * b.lanes; k++)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -166,10 +165,25 @@ class Chain(Piece):
                 raise ValueError("Chain with hidden states or one label for each example takes no rules.")
             kept = [Never(between_labels(classes, self.hidden))] if self.whole and len(classes) > 1 else []
             examples, classes = self._with_states(examples, classes), states_of(classes, self.hidden)
-        masks, automaton = combine(kept, classes)
-        if self._pairs_alone and automaton is None:
-            return self._forest(examples, classes, layout, kept, masks)
-        return self._automaton(examples, classes, layout, kept, masks, automaton)
+        if self._pairs_alone and not kept:
+            return BoundForest(layout, options.batch_of(self, examples, classes, layout, "chain"))
+        masks, reader = self._kept(layout, kept, classes)
+        bound: BoundForest | BoundAutomaton
+        if masks is not None:  # pairs of labels alone: rules are masks
+            batch = options.batch_of(self, examples, classes, layout, "chain")
+            never = None if masks.pairs.all() else np.ascontiguousarray(~masks.pairs, np.uint8)
+            bound = BoundForest(layout, at_ends(batch, masks), never)
+            self._check(BoundAutomaton(layout, batch, reader), examples, classes, kept)
+            return bound
+        if examples.n_edge_types > 1 or examples.n_edge_features or layout.n_edge_types > 1 or layout.n_edge_features:
+            raise ValueError(
+                "Chain() of a higher order, with seen n-grams or with rules that remember takes no types and features "
+                "of edges; leave them out, or give their information as features of nodes."
+            )
+        bound = BoundAutomaton(layout, options.batch_of(self, examples, classes, layout, "independent"), reader)
+        if kept:
+            self._check(bound, examples, classes, kept)
+        return bound
 
     def _with_states(self, examples: Examples, classes: NDArray) -> Examples:
         """The examples with states of labels. With one label for each, a wrong one costs 1 whatever the length."""
@@ -182,40 +196,24 @@ class Chain(Piece):
             examples = replace(examples, node_weight=weight / np.repeat(lengths, lengths))
         return with_states(examples, classes, self.hidden)
 
-    def _forest(
-        self, examples: Examples, classes: NDArray, layout: Layout, rules: list[Rule], masks: PairMasks
-    ) -> BoundForest:
-        """Pairs of labels alone: rules are masks."""
-        batch = options.batch_of(self, examples, classes, layout, "chain")
-        if not rules:
-            return BoundForest(layout, batch)
-        bound = BoundForest(
-            layout, at_ends(batch, masks), None if masks.pairs.all() else np.ascontiguousarray(~masks.pairs, np.uint8)
-        )
-        reader = Reader.of(masks.automaton(), 0)
-        self._check(BoundAutomaton(layout, batch, reader), examples, classes, rules)
-        return bound
+    def _kept(self, layout: Layout, rules: list[Rule], classes: NDArray) -> tuple[PairMasks | None, Reader]:
+        """What is made of the rules: masks, if the kernels of forests take them, and the automaton that reads labels.
 
-    def _automaton(
-        self,
-        examples: Examples,
-        classes: NDArray,
-        layout: Layout,
-        rules: list[Rule],
-        masks: PairMasks,
-        automaton: Automaton | None,
-    ) -> BoundAutomaton:
-        if examples.n_edge_types > 1 or examples.n_edge_features or layout.n_edge_types > 1 or layout.n_edge_features:
-            raise ValueError(
-                "Chain() of a higher order, with seen n-grams or with rules that remember takes no types and features "
-                "of edges; leave them out, or give their information as features of nodes."
-            )
-        batch = options.batch_of(self, examples, classes, layout, "independent")
+        It is made once for a layout: that of a fitted model is asked for with every prediction.
+        """
+        found: dict[Any, tuple[PairMasks | None, Reader]] = layout.__dict__.setdefault("_rules", {})
         key = (self.order, bool(self.ends), repr(rules), tuple(classes.tolist()), _kernels.level())
-        bound = BoundAutomaton(layout, batch, kept_reader(layout, key, lambda: self._reader(layout, masks, automaton)))
-        if rules:
-            self._check(bound, examples, classes, rules)
-        return bound
+        made = found.get(key)
+        if made is None:
+            masks, automaton = combine(rules, classes)
+            if self._pairs_alone and automaton is None:
+                made = masks, Reader.of(masks.automaton(), 0)
+            else:
+                made = None, self._reader(layout, masks, automaton)
+            if len(found) >= 8:
+                found.clear()
+            found[key] = made
+        return made
 
     def _reader(self, layout: Layout, masks: PairMasks, automaton: Automaton | None) -> Reader:
         """The automaton of n-grams and rules."""
@@ -287,16 +285,6 @@ def known_labels(batch: Batch) -> NDArray[np.int32]:
     if batch.kinds is None:
         return batch.y
     return np.where(batch.kinds.sets.sum(axis=1)[batch.row] == 1, batch.y, np.int32(-1))
-
-
-def kept_reader(layout: Layout, key: Any, make: Callable[[], Reader]) -> Reader:
-    """A reader that is made once for a layout: that of a fitted model is asked for with every prediction."""
-    kept: dict[Any, Reader] = layout.__dict__.setdefault("_readers", {})
-    if key not in kept:
-        if len(kept) >= 8:
-            kept.clear()
-        kept[key] = make()
-    return kept[key]
 
 
 def at_ends(batch: Batch, masks: PairMasks) -> Batch:

@@ -20,7 +20,7 @@ from maxendnet.structures.padded_blocks import PaddedBlocks
 from maxendnet.structures.padding import for_search, lanes, once, pad, pad_rows, padded_size, unpad
 
 SCALED, LOGARITHMIC, CAREFUL = 0, 1, 2
-WIDEST_IF_CAREFUL = 200.0
+WIDEST_IF_CAREFUL = 100.0
 """Range of edge scores up to which sums with forbidden pairs use scaled probabilities; see kernels/sum_product.hpp."""
 LONGEST_IN_SINGLE = 8192
 """Nodes of an example up to which marginals in float32 are right to about 1e-6; at 100,000 nodes it would be 2e-4."""
@@ -213,9 +213,11 @@ class BoundForest(OnBatch):
 
     def _softly(self, w: FloatArray, table: Table | None, ask: Ask, single: bool) -> Excess:
         layout, gradient, batch = self.layout, ask.gradient, self.with_rows(table or ask.counted)[0]
-        single = single and self.longest <= LONGEST_IN_SINGLE and self.forbidden_matrix is None
+        single = single and self.longest <= LONGEST_IN_SINGLE and (self.forbidden_matrix is None or self.steps > 0)
         dtype = np.float32 if single and sum_mode(layout, batch, w, np.float32, centred=True) == SCALED else np.float64
-        mode = SCALED if dtype is np.float32 else self.sum_mode(w, centred=True)
+        mode = self.sum_mode(w, centred=True)
+        if dtype is np.float32:
+            mode = SCALED if self.forbidden_matrix is None else CAREFUL
         weights = self.for_search(w, dtype)
         added, expected = (None if t is None else pad_rows(layout, t.rows, dtype) for t in (table, ask.counted))
         values, costs = np.zeros(len(self.sample_weight)), np.zeros(len(self.sample_weight))
@@ -224,11 +226,33 @@ class BoundForest(OnBatch):
         each(
             lambda a, b: _kernels.log_oracle(
                 batch, self.shape, groups.transposed, groups.examples, weights, added, expected, mode, a, b, values,
-                costs, slope if gradient else None,
+                costs, slope if gradient else None, self.steps,
             ),
             groups.ranges,
         )  # fmt: skip
+        if dtype is np.float32 and self.forbidden_matrix is not None and np.isnan(values).any():
+            return self._softly(w, table, ask, single=False)  # an example has scores too far apart
         return Excess(values, slope, np.zeros(len(values)) if ask.counted is None or not gradient else costs)
+
+    @cached_property
+    def steps(self) -> int:
+        """With forbidden pairs, for a chain: after how many nodes any label can follow any other, 0 if not known.
+
+        Labels may be limited at first and last nodes only. It bounds how far a label can fall behind.
+        """
+        if self.forbidden_matrix is None or self.layout.n_edge_features:
+            return 0
+        inner = np.ones(len(self.batch.parent), dtype=bool)
+        some = np.diff(self.offsets) > 0
+        inner[self.offsets[:-1][some]] = inner[self.offsets[1:][some] - 1] = False
+        if self.batch.allowed.size and not self.batch.allowed[inner].all():
+            return 0
+        may = reached = self.forbidden_matrix == 0
+        for n in range(1, 5):
+            if reached.all():
+                return n
+            reached = (reached.astype(np.int64) @ may) > 0
+        return 0
 
     @cached_property
     def groups(self) -> Groups:
