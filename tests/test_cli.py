@@ -88,14 +88,14 @@ def test_info_as_json_has_the_numbers_of_the_model(saved):
 
 
 def test_info_of_a_model_without_certificate_and_names(tmp_path):
-    mx.CRF(structure="independent").fit(np.array([[1.0, 0.0], [0.0, 1.0]]), [(1, 2), None]).save(tmp_path / "crf")
+    mx.CRF(structure="independent").fit(np.array([[1.0, 0.0], [0.0, 1.0]]), [(1, 2), True]).save(tmp_path / "crf")
     text = run("info", tmp_path / "crf")
     assert (
-        "none (no certificate)" in text and "point estimate" in text and "numbered" in text and "None, (1, 2)" in text
+        "none (no certificate)" in text and "point estimate" in text and "numbered" in text and "True, (1, 2)" in text
     )
     found = json.loads(run("info", tmp_path / "crf", "--json"))
     assert found["fit"]["gap"] is None and found["fit"]["dual"] is None and found["top_transitions"] == []
-    assert found["labels"] == [None, "(1, 2)"]
+    assert found["labels"] == [True, "(1, 2)"]
 
 
 def test_info_of_several_edge_types_and_array_settings(tmp_path):

@@ -108,10 +108,10 @@ def test_without_clarabel_the_subgradient_method_steps_in(monkeypatch):
 @pytest.mark.parametrize(
     ("solver", "prior", "fitting"),
     [
-        (BlockFrankWolfe(), Gaussian(), ["CuttingPlane", "Subgradient"]),
-        (BlockFrankWolfe(), Laplace(), ["Subgradient", "Variational"]),
-        (ProximalPoint(), L1Ball(), ["ProjectedSubgradient"]),
-        (ConstraintGeneration(), L1Ball(), ["ProjectedSubgradient"]),
+        (BlockFrankWolfe(), Gaussian(), ["CuttingPlane", "OnlineSubgradient", "Subgradient"]),
+        (BlockFrankWolfe(), Laplace(), ["OnlineSubgradient", "Subgradient", "Variational"]),
+        (ProximalPoint(), L1Ball(), ["OnlineSubgradient", "ProjectedSubgradient"]),
+        (ConstraintGeneration(), L1Ball(), ["OnlineSubgradient", "ProjectedSubgradient"]),
     ],
 )
 def test_solvers_of_the_linear_slack_refuse_the_others(solver, prior, fitting):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise, product
+from itertools import groupby, pairwise, product
 
 import numpy as np
 import pytest
@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from maxendnet import L2CRF, M3N, Chain, Examples
+from maxendnet.rules import bio
 from maxendnet.text import confidence, find_spans, predict_confidence, predict_ranked, predict_spans
-from maxendnet.text.spans import forbidden_pairs
+from maxendnet.text.spans import forbidden_pairs, tag_problems
 
 LABELS = {
     "IOB2": ["B-X", "I-X", "B-Y", "I-Y", "O"],
@@ -37,11 +38,16 @@ def enumerated(model, x, temperature=1.0):
     """Every labelling that is possible, and its probability."""
     bound = model.model_.bind(Examples.build([x]))
     classes = model.classes_.tolist()
-    forbidden = set(getattr(model.model_.structure, "forbidden", None) or ())
+    structure = model.model_.structure
+    forbidden = set(getattr(structure, "forbidden", None) or ())
     labellings, scores = [], []
     for codes in product(range(len(classes)), repeat=len(x)):
         labels = [classes[k] for k in codes]
-        if not forbidden & set(pairwise(labels)):
+        broken = forbidden & set(pairwise(labels))
+        broken |= set(tag_problems([labels], "IOB2")) if getattr(structure, "rules", None) else set()
+        if getattr(structure, "durations", None):
+            broken |= {label for label, run in groupby(labels) if len(list(run)) > structure.durations}
+        if not broken:
             labellings.append(labels)
             scores.append(bound.score(model.model_.weights, np.array(codes, dtype=np.int32))[0] / temperature)
     scores = np.array(scores)
@@ -51,7 +57,7 @@ def enumerated(model, x, temperature=1.0):
 
 @pytest.mark.parametrize("scheme", LABELS)
 @pytest.mark.parametrize("kind", ["chain", "ends", "independent", "forbidden"])
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 50), n=st.integers(1, 4), temperature=st.sampled_from([1.0, 0.5, 3.0]))
 def test_spans_have_the_probability_of_all_labellings_with_them(scheme, kind, seed, n, temperature):
     structure = {
@@ -69,17 +75,24 @@ def test_spans_have_the_probability_of_all_labellings_with_them(scheme, kind, se
         assert_allclose(span.probability, p[having].sum(), rtol=1e-9)
 
 
-@settings(max_examples=25)
-@given(seed=st.integers(0, 50), n=st.integers(1, 4))
-def test_without_marginals_of_pairs_the_labels_of_the_span_are_fixed(seed, n):
-    structure = Chain(forbidden=forbidden_pairs(LABELS["IOB2"], "IOB2"))
-    model = fitted("IOB2", structure, seed)
+LONGER = {
+    "pairs": Chain(rules=[bio()]), "order 2": Chain(order=2), "seen": Chain(order=2, ngrams="seen", ends=True),
+    "order 2, rules": Chain(order=2, rules=[bio()]), "durations": Chain(durations=2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", LONGER)
+@settings(max_examples=15)
+@given(seed=st.integers(0, 50), n=st.integers(1, 4), temperature=st.sampled_from([1.0, 2.0]))
+def test_beyond_pairs_the_labels_of_the_span_are_fixed(kind, seed, n, temperature):
+    model = fitted("IOB2", LONGER[kind], seed)
     x = np.random.default_rng(seed + 1000).normal(size=(n, 3))
-    labellings, p = enumerated(model, x)
+    labellings, p = enumerated(model, x, temperature)
     (best,) = model.predict([x])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(confidence, "is_chain", lambda *_: False)
-        (spans,) = predict_spans(model, [x])
+        if kind == "pairs":
+            patch.setattr(confidence, "is_chain", lambda *_: False)
+        (spans,) = predict_spans(model, [x], temperature=temperature)
     for start, end, kind, probability in spans:
         having = [
             labels[start:end] == best[start:end] and (end == n or labels[end] != f"I-{kind}")
@@ -87,6 +100,33 @@ def test_without_marginals_of_pairs_the_labels_of_the_span_are_fixed(seed, n):
             for labels in labellings
         ]  # fmt: skip
         assert_allclose(probability, p[having].sum(), rtol=1e-9)
+    (found,) = predict_confidence(model, [x], temperature)
+    assert_allclose(found.sequence, p.max(), rtol=1e-9)
+
+
+def test_hidden_states_are_summed_over():
+    model = fitted("IOB2", Chain(hidden=2))
+    x = np.random.default_rng(4).normal(size=(3, 3))
+    every = list(product(model.classes_.tolist(), repeat=3))
+    log_p = [model.model_.bind(Examples.build([x]), [labels]).logsum(model.model_.weights)[0][0] for labels in every]
+    p = np.exp(np.array(log_p) - np.logaddexp.reduce(log_p))
+    (found,) = predict_confidence(model, [x])
+    assert_allclose(found.sequence, p[every.index(tuple(found.labels))])
+    ((span, *_),) = predict_spans(model, [x])
+    joined = {(f"B-{kind}", f"I-{kind}") for kind in "XY"} | {(f"I-{kind}", f"I-{kind}") for kind in "XY"}
+    having = [
+        list(labels[span.start : span.end]) == found.labels[span.start : span.end]
+        and not (span.start and (labels[span.start - 1], labels[span.start]) in joined)
+        and not (span.end < 3 and (labels[span.end - 1], labels[span.end]) in joined)
+        for labels in every
+    ]
+    assert_allclose(span.probability, p[having].sum())
+
+
+def test_one_label_for_all_tokens_has_no_spans():
+    model = L2CRF(structure=Chain(whole=True)).fit([np.eye(3), np.eye(3)[::-1]], ["a", "b"])
+    with pytest.raises(ValueError, match="gives one label to all tokens"):
+        predict_spans(model, [np.eye(3)])
 
 
 def test_many_sentences_in_parts(monkeypatch):
@@ -100,7 +140,7 @@ def test_many_sentences_in_parts(monkeypatch):
         assert predict_spans(model, X) == expected
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 50), n=st.integers(1, 4), temperature=st.sampled_from([1.0, 0.5, 3.0]))
 def test_tokens_sequences_and_the_k_best(seed, n, temperature):
     model = fitted("IOB2", "chain", seed)

@@ -124,6 +124,20 @@ def test_a_single_label_has_no_runner_up():
     assert "<details" in explain_sentence(model, [[["a"]]]).to_html()
 
 
+def test_orders_and_rules_are_part_of_the_rest():
+    model = L2CRF(structure=Chain(order=2)).fit(*[[[["Ada"], ["met"], ["Ada"]]], [["B-PER", "O", "B-PER"]]])
+    for one in explain_sentence(model, [[["Ada"], ["met"], ["Ada"]]]).tokens:
+        assert_allclose(sum(reason.contribution for reason in one.reasons), one.lead, atol=1e-9)
+    assert explain_model(model).top["O"]
+
+
+def test_hidden_states_are_refused():
+    model = L2CRF(structure=Chain(hidden=2), random_state=0).fit([[["a"], ["b"]]], [["X", "Y"]])
+    for call in (lambda: explain_model(model), lambda: explain_sentence(model, [[["a"]]])):
+        with pytest.raises(TextError, match="has weights for hidden states"):
+            call()
+
+
 def test_messages():
     model = L2CRF().fit([[["a"]]], [["X"]])
     with pytest.raises(TextError, match="an explanation is of one sentence, got 2"):

@@ -136,6 +136,29 @@ def test_it_works_with_the_tools_of_scikit_learn():
     assert clone(Tagger(TokenFeatures(min_count=2))).features.min_count == 2
 
 
+def test_validation_sentences_are_looked_at_and_end_the_fit(capsys):
+    X, y = corpus(40)
+    noisy = [[("O" if k % 3 == 0 else "B-PER") for k, _ in enumerate(row)] for row in y[:20]]
+    model = mx.L2CRF(lam=0.1, tol=1e-8, max_passes=400)
+    whole = Tagger(model=model).fit(X, y, validation=corpus(10, 1))
+    looks = whole.validation_
+    assert len(looks) == len(whole.estimator_.trace_) and looks[-1].score == 1.0
+    assert [look.objective for look in looks] == [row.primal for row in whole.estimator_.trace_]
+    assert capsys.readouterr().err == ""
+    short = Tagger(model=model, patience=2, verbose=1).fit(X, y, validation=(X[:20], noisy))
+    scores = [look.score for look in short.validation_]
+    assert len(scores) < len(looks) and len(scores) - 1 - int(np.argmax(scores)) == 2
+    assert "validation F1" in capsys.readouterr().err and short.estimator_.callback is None
+    assert not short.estimator_.converged_
+
+
+def test_patience_needs_validation_sentences():
+    with pytest.raises(TextError, match="patience needs sentences to look at"):
+        Tagger(patience=1).fit(*corpus(3))
+    with pytest.raises(TextError, match="patience must be None or a whole number"):
+        Tagger(patience=0).fit(*corpus(3), validation=corpus(2))
+
+
 def test_a_template_without_b_has_no_transitions():
     tagger = Tagger("U0=%x[0,0]").fit(*corpus(10))
     assert isinstance(tagger.estimator_.structure, mx.Independent)

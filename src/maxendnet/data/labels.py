@@ -200,7 +200,9 @@ def _objects(row: Array, name: str) -> list[Any]:
     if row.dtype.kind in "mM":
         missing = np.flatnonzero(np.isnat(row))
         if len(missing):
-            raise ValueError(f"Input {name} contains NaT: {name}[{missing[0]}]; drop the node or give it a label.")
+            raise ValueError(
+                f"Input {name.partition('[')[0]} contains NaT: {name}[{missing[0]}]; drop the node or give it a label."
+            )
         if any(isinstance(label, int) for label in row[:1].tolist()):
             raise ValueError(
                 f"{name} has dtype {row.dtype}, which Python has no type for; give strings, or days or microseconds: "

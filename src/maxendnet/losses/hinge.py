@@ -42,8 +42,11 @@ class Hinge(Piece):
         is the one of the highest score. "average" is a soft maximum,
         ``temperature * (log sum over Y_i of exp(score / temperature) - log |Y_i|)``, as in the partially observed
         maximum entropy discrimination Markov network; it needs a linear slack.
-    temperature : float, default=1.0
-        For "average"; as it falls to 0 the average becomes the best. In the terms of the paper it is 1/C.
+    temperature : float, default=0.1
+        For "average"; as it falls to 0 the average becomes the best. Scores of a margin model are of the size of its
+        costs: at a temperature of 1 all completions are almost alike, and the model learns little from them. (OCR
+        letters, half of them unknown, M3N: 26 % errors at 0.02 to 0.2, 36 % from 0.4 on.) The KL divergence of Zhu,
+        Xing & Zhang (2008) is that of 1/C.
 
     Examples
     --------
@@ -57,7 +60,7 @@ class Hinge(Piece):
     cost: Any = None
     slack: str = "linear"
     completion: str = "best"
-    temperature: float = 1.0
+    temperature: float = 0.1
     class_weight: Any = None
     smooth = False
     convex = True

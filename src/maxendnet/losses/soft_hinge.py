@@ -31,6 +31,7 @@ class SoftHinge(Hinge):
     True
     """
 
+    temperature: float = 1.0
     exact: bool = False
     smooth = True
 

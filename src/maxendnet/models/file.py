@@ -368,13 +368,11 @@ def _report(plain: Any, trace: Any, value: FromPlain) -> FitReport:
         TraceRow(int(p), seconds, int(n), primal, dual, gap, int(nonzero))
         for p, seconds, n, primal, dual, gap, nonzero in rows.tolist()
     ]
-    # files that were written before there were rounds have one
-    round_gap, n_rounds = (part(key) if key in plain else old for key, old in (("round_gap", gap), ("n_rounds", 1)))
     return FitReport(
         checks.number(part("objective"), "objective"), checks.number(part("dual"), "dual", nan=True), gap,
         checks.truth(part("converged"), "converged"), checks.text(part("which"), "which"),
-        checks.count(part("n_passes"), "n_passes"), found, checks.number(round_gap, "round_gap", nan=True),
-        checks.count(n_rounds, "n_rounds"),
+        checks.count(part("n_passes"), "n_passes"), found, checks.number(part("round_gap"), "round_gap", nan=True),
+        checks.count(part("n_rounds"), "n_rounds"),
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -154,4 +155,5 @@ class FittedModel:
         found = self.classes[labels]
         if examples.flat or self.whole:
             return found
-        return Labellings(part.tolist() for part in examples.split(found))
+        every = found.tolist()  # once: a list is cut in a tenth of the time that an array takes
+        return Labellings([every[first:last] for first, last in pairwise(examples.offsets.tolist())])

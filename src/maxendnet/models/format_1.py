@@ -33,4 +33,7 @@ def from_format_1(header: dict[str, Any]) -> dict[str, Any]:
         | sizes
         | {"type_allowed": header["type_allowed"]}
     )
+    fit = header.get("fit")
+    if isinstance(fit, dict) and "gap" in fit:
+        header = header | {"fit": fit | {"round_gap": fit["gap"], "n_rounds": 1}}
     return header | {"estimator": [kind, kept | {"structure": piece}], "structure": piece, "layout": layout}

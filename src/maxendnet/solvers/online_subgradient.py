@@ -24,11 +24,17 @@ class OnlineState(NamedTuple):
     average: FloatArray
     """Of the points; later ones count more."""
     n_steps: int
+    squares: float
+    """Sum of the squared slopes so far."""
     rng: np.random.Generator
     eta: FloatArray
     """``sum alpha df`` of the dual point."""
     gain: float
     """Its ``sum alpha l``, less the price of its slack."""
+    mean: FloatArray | None = None
+    """Of all corners, later ones count more: another dual point; and what it earns."""
+    mean_gain: float = 0.0
+    n_looks: int = 0
     primal: float = np.inf
     """Objective of the better one of the last iterate and the average, at the last look."""
     w: FloatArray | None = None
@@ -46,14 +52,16 @@ class OnlineSubgradient(Solver):
     ``w - s C g``, projected. The average of all points is returned, or the last if it is better (``which_``).
 
     Steps on single examples certify nothing. Every ``check_every`` passes there is a look at all examples: the features
-    of their worst labellings are a corner of the dual domain, and the dual point moves towards it as in Frank-Wolfe.
+    of their worst labellings are a corner of the dual domain. A dual point moves towards it as in Frank-Wolfe, another
+    one is the mean of all corners; the better one counts.
     The gap is true and far from tight: this is for comparison with the paper, and `BlockFrankWolfe` also takes one
     example at a time.
 
     Parameters
     ----------
     beta : float or None, default=None
-        Step sizes ``1 / (2 beta sqrt(t))`` for the t-th example; None is ``C / 200``, as in the paper.
+        Step sizes ``1 / (2 beta sqrt(t))`` for the t-th example, as in the paper, which takes them with
+        ``C = 200 beta``. None is ``n / (n + t)``, and in the ball ``0.3 radius / sqrt(sum of all |C g|^2 so far)``.
     check_every : int, default=5
         Passes between two looks.
 
@@ -73,7 +81,7 @@ class OnlineSubgradient(Solver):
 
     def check(self) -> None:
         if self.beta is not None and not (is_number(self.beta) and 0 < self.beta < np.inf):
-            raise ValueError(f"beta must be a positive finite number, or None for C / 200, got {self.beta!r}.")
+            raise ValueError(f"beta must be a positive finite number, or None for other step sizes, got {self.beta!r}.")
         if not self.check_every >= 1:
             raise ValueError(f"check_every must be at least 1, got {self.check_every!r}.")
 
@@ -81,22 +89,31 @@ class OnlineSubgradient(Solver):
         self.check()
         zero = np.zeros(problem.n_weights)
         rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
-        return OnlineState(zero, zero, 0, rng, zero, 0.0)
+        return OnlineState(zero, zero, 0, 0.0, rng, zero, 0.0)
 
     def step(self, problem: Problem, state: OnlineState) -> OnlineState:
         structure, n, C = problem.structure, problem.n_examples, problem.C
-        beta = C / 200.0 if self.beta is None else self.beta
-        point, average, t = state.point.copy(), state.average.copy(), state.n_steps
+        point, average, t, squares = state.point.copy(), state.average.copy(), state.n_steps, state.squares
         question = LossQuestion(problem.loss, C)
         for i in state.rng.permutation(n).tolist():
             t += 1
             one = structure.take(i, i + 1)
             found = loss_oracle(one, self._weights(problem, point), question)
-            point = self._moved(problem, point, 1.0 / (2.0 * beta * np.sqrt(t)), C * unpack(one, found.gradient), n)
+            slope = C * unpack(one, found.gradient)
+            squares += float(slope @ slope)
+            point = self._moved(problem, point, self._size(problem, t, n, squares), slope, n)
             average += 2.0 / (t + 1) * (point - average)  # the k-th point counts k times
         problem.n_oracle += n
-        state = state._replace(point=point, average=average, n_steps=t)
+        state = state._replace(point=point, average=average, n_steps=t, squares=squares)
         return self._look(problem, state) if (t // max(n, 1)) % self.check_every == 0 else state
+
+    def _size(self, problem: Problem, t: int, n: int, squares: float) -> float:
+        """Size of the t-th step."""
+        if self.beta is not None:
+            return 1.0 / (2.0 * self.beta * np.sqrt(t))
+        if offers(problem.prior, "l1_ball"):
+            return 0.3 * capable(problem.prior, "l1_ball").radius / np.sqrt(squares) if squares > 0 else 0.0
+        return n / (n + t)
 
     @staticmethod
     def _moved(problem: Problem, point: FloatArray, size: float, slope: FloatArray, n: int) -> FloatArray:
@@ -122,16 +139,26 @@ class OnlineSubgradient(Solver):
     def _look(self, problem: Problem, state: OnlineState) -> OnlineState:
         """Look at all examples: which of last iterate and average is better, and a better dual point."""
         found: list[tuple[float, str, FloatArray]] = []
-        eta, gain = state.eta, state.gain
+        eta, gain, n_looks = state.eta, state.gain, state.n_looks + 1
+        mean = np.zeros(problem.n_weights) if state.mean is None else state.mean
+        mean_gain = state.mean_gain
         for which, point in (("last", state.point), ("average", state.average)):
             w = self._weights(problem, point)
             loss, slope = problem.losses(w)
             found.append((problem.prior.penalty(w) + problem.C * loss, which, w))
             # a loss is l(y*) - w . df(y*) at its worst labelling, so what the corner earns follows from the loss
             corner = -problem.C * slope
-            eta, gain = self._nearer(problem, eta, gain, corner, problem.C * loss + float(w @ corner))
+            earned = problem.C * loss + float(w @ corner)
+            eta, gain = self._nearer(problem, eta, gain, corner, earned)
+            share = (2.0 if which == "average" else 1.0) / (n_looks + 1)
+            mean, mean_gain = mean + share * (corner - mean), mean_gain + share * (earned - mean_gain)
+        if self._dual(problem, mean, mean_gain) > self._dual(problem, eta, gain):
+            eta, gain = mean, mean_gain
         primal, which, w = min(found, key=lambda entry: entry[0])
-        return state._replace(eta=eta, gain=gain, primal=primal, w=w, which=which, seen=state.n_steps)
+        return state._replace(
+            eta=eta, gain=gain, mean=mean, mean_gain=mean_gain, n_looks=n_looks, primal=primal, w=w, which=which,
+            seen=state.n_steps,
+        )  # fmt: skip
 
     def evaluate(self, problem: Problem, state: OnlineState) -> Evaluation:
         if state.seen != state.n_steps:

@@ -76,6 +76,8 @@ def named_paths(ctx: click.Context, param: click.Parameter, values: tuple[str, .
 @click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE...")
 @click.option("-o", "--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="The model file.")
 @click.option("--test", type=PATH, help="A column file to evaluate the tagger on in the end.")
+@click.option("--dev", type=PATH, help="A column file whose F1 is shown at every look at the fit.")
+@click.option("--patience", type=click.IntRange(min=1), help="With --dev: end after so many looks without a better F1.")
 @click.option(
     "--features",
     help="words, tagged_words, chunks, characters, or a template file of CRF++.  [default: by the columns: characters "
@@ -85,7 +87,7 @@ def named_paths(ctx: click.Context, param: click.Parameter, values: tuple[str, .
 @click.option("--C", "C", type=float, help="Weight of the loss, of m3n, lapmedn and l1m3n.")
 @click.option("--lam", type=float, help="Of the prior, of l2crf, l1crf and lapmedn.")
 @click.option("--seen", is_flag=True, help="Weights only for pairs of a feature and a label that occur.")
-@click.option("--rules", is_flag=True, help="Never predict pairs of tags that the scheme does not allow.")
+@click.option("--rules", is_flag=True, help="Learn and predict only tags that keep the scheme.")
 @click.option("--folds", type=click.IntRange(min=2), default=3, show_default=True, help="Of the cross-validation.")
 @click.option("--scheme", default="auto", show_default=True, help="IOB1, IOB2, BIOES, BILOU, BMES or LABELS.")
 @click.option(
@@ -106,7 +108,8 @@ def named_paths(ctx: click.Context, param: click.Parameter, values: tuple[str, .
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 @reading
 def train(
-    files: tuple[Path, ...], out: Path, test: Path | None, features: str | None, system: str, C: float | None,
+    files: tuple[Path, ...], out: Path, test: Path | None, dev: Path | None, patience: int | None,
+    features: str | None, system: str, C: float | None,
     lam: float | None, seen: bool, rules: bool, folds: int, scheme: str, columns: str | None, label_column: int,
     min_count: int, hashed: int | None, gazetteer: dict[str, str], clusters: dict[str, str], tol: float | None,
     jobs: int, seed: int, quiet: bool, separator: str | None, comment: str | None,
@@ -151,11 +154,11 @@ def train(
     model = estimator_of(system, C, lam, seen, y if rules else None, chosen, tol, joined, jobs, seed)
     tagger = Tagger(
         TokenFeatures(template, min_count, hashed, gazetteer or None, clusters or None), model, chosen, search=search,
-        cv=folds, n_jobs=jobs, random_state=seed, verbose=0 if quiet else 1,
+        cv=folds, patience=patience, n_jobs=jobs, random_state=seed, verbose=0 if quiet else 1,
     )  # fmt: skip
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        tagger.fit(X, y)
+        tagger.fit(X, y, None if dev is None else split(read(dev, separator, comment), columns, label_column))
     for text in dict.fromkeys(str(warning.message) for warning in caught if "maxendnet" in str(warning.filename)):
         note(text)
     tagger.save(out)
@@ -231,19 +234,25 @@ def estimator_of(
 ) -> Any:  # fmt: skip
     """The estimator of a name."""
     from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN
+    from maxendnet.rules import bio, bioes
     from maxendnet.solvers import SDCA
     from maxendnet.structures import Chain, Independent
     from maxendnet.text.spans import forbidden_pairs
 
+    rules_of: dict[str, Any] = {"IOB2": bio, "BIOES": bioes, "BMES": lambda: bioes(inside="M")}
+
     pairs = "seen" if seen else "all"
     structure: Any = Independent(pairs=pairs)
     if joined:
-        forbidden = forbidden_pairs(sorted({tag for tags in y for tag in tags}), scheme) if y else []
-        structure = Chain(pairs=pairs, forbidden=forbidden or None)
+        structure = Chain(pairs=pairs)
+        if y and scheme in rules_of:
+            structure.rules = [rules_of[scheme]()]
+        elif y:
+            structure.forbidden = forbidden_pairs(sorted({tag for tags in y for tag in tags}), scheme) or None
     options: dict[str, Any] = {"structure": structure, "tol": 1e-2 if tol is None else tol, "max_passes": 300}
     options |= {"n_jobs": jobs, "random_state": seed}
     constants = {name: value for name, value in (("C", C), ("lam", lam)) if value is not None}
-    if system == "l2crf" and not getattr(structure, "forbidden", None):
+    if system == "l2crf" and not y:  # rules are beyond the solver
         options["solver"] = SDCA()
     kinds = {"l2crf": L2CRF, "l1crf": L1CRF, "crf": CRF, "m3n": M3N, "l1m3n": L1M3N, "lapmedn": LapMEDN}
     return kinds[system](**constants, **options)

@@ -17,7 +17,6 @@ from maxendnet.data.examples import Examples
 from maxendnet.structures import Chain, Independent
 from maxendnet.structures.base import decode
 from maxendnet.structures.forest import BoundForest
-from maxendnet.structures.hierarchy import BoundHierarchy
 from maxendnet.text.errors import TextError
 from maxendnet.text.spans import Span, SpanRules, find_spans, found_scheme, scheme_of, span_rules
 
@@ -71,6 +70,26 @@ def scaled_weights(model: Any, temperature: float) -> FloatArray:
     return found
 
 
+def prepared(model: Any, X: Any) -> tuple[Examples, Any]:
+    """Examples and the structure bound to them, where every token has a label of its own."""
+    examples, bound = model._prepare(X)
+    if model.model_.whole:
+        raise TextError(
+            f"{model.model_.structure!r} gives one label to all tokens, and so no labels or spans of tokens."
+        )
+    return examples, bound
+
+
+def log_scores(model: Any, examples: Examples, bound: Any, w: FloatArray, labels: NDArray) -> FloatArray:
+    """Logarithm of what the log-partition has for these labels: their score, or a sum over hidden states."""
+    if hasattr(bound, "score"):
+        found: FloatArray = bound.score(w, labels)
+        return found
+    given = [part.tolist() for part in _pieces(examples, model.classes_[labels])]
+    summed: FloatArray = model.model_.bind(examples, given).logsum(w)[0]
+    return summed
+
+
 def predict_confidence(model: Any, X: Any, temperature: float = 1.0) -> list[Confidence]:
     """The best labelling of every example, with probabilities of its tokens and of the whole.
 
@@ -92,13 +111,12 @@ def predict_confidence(model: Any, X: Any, temperature: float = 1.0) -> list[Con
     >>> found.labels, bool(found.sequence <= min(found.tokens))
     (['D', 'N'], True)
     """
-    examples, bound = model._prepare(X)
+    examples, bound = prepared(model, X)
     w = scaled_weights(model, temperature)
     labels = decode(bound, w, model._backend())
     log_partition, marginals = bound.logsum(w, backend=model._backend())
-    score = bound.score(w, labels)
     tokens = marginals.node[np.arange(len(labels)), labels]
-    whole = np.exp(np.minimum(score - log_partition, 0.0))
+    whole = np.exp(np.minimum(log_scores(model, examples, bound, w, labels) - log_partition, 0.0))
     parts = zip(_pieces(examples, model.classes_[labels]), _pieces(examples, tokens), whole.tolist())
     return [Confidence(some.tolist(), probabilities, sequence) for some, probabilities, sequence in parts]
 
@@ -114,7 +132,7 @@ def predict_ranked(model: Any, X: Any, k: int = 5, temperature: float = 1.0) -> 
     >>> [ranked.labels for ranked in found], round(sum(ranked.probability for ranked in found), 6)
     ([['N'], ['D']], 1.0)
     """
-    _, bound = model._prepare(X)
+    _, bound = prepared(model, X)
     log_partition, _ = bound.logsum(scaled_weights(model, temperature), backend=model._backend())
     return [
         [Ranked(float(np.exp(min(score / temperature - total, 0.0))), labels) for score, labels in best]
@@ -157,7 +175,7 @@ def predict_spans(
     >>> span.start, span.end, span.type, bool(0.5 < span.probability < 1)
     (0, 2, 'PER', True)
     """
-    examples, bound = model._prepare(X)
+    examples, bound = prepared(model, X)
     w = scaled_weights(model, temperature)
     classes = model.classes_.tolist()
     chosen = found_scheme([classes]) if scheme == "auto" else scheme_of(scheme)
@@ -178,7 +196,7 @@ def predict_spans(
 
 def is_chain(model: Any, bound: Any) -> bool:
     """Whether labels are a Markov chain along every example: given one, those before and behind are independent."""
-    return type(model.model_.structure) in (Chain, Independent) and type(bound) in (BoundForest, BoundHierarchy)
+    return type(model.model_.structure) in (Chain, Independent) and type(bound) is BoundForest
 
 
 def _pieces(examples: Examples, values: NDArray) -> list[NDArray]:

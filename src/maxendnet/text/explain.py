@@ -162,6 +162,7 @@ def explain_model(model: Any, top: int = 10) -> ModelExplanation:
     """
     check_is_fitted(model, "model_")
     fitted = model.model_
+    _refuse_states(model)
     layout, labels = fitted.layout, [str(label) for label in fitted.classes.tolist()]
     names = feature_names(model)
     spread = relevance = None
@@ -194,6 +195,13 @@ def explain_model(model: Any, top: int = 10) -> ModelExplanation:
         found,
         transitions.tolist() if transitions.shape == (len(labels), len(labels)) else [],
     )
+
+
+def _refuse_states(model: Any) -> None:
+    if model.model_.layout.n_labels != len(model.classes_):
+        raise TextError(
+            f"{model.model_.structure!r} has weights for hidden states and not for labels; there is no explanation."
+        )
 
 
 def feature_names(model: Any) -> list[str]:
@@ -335,6 +343,7 @@ def explain_sentence(
     0.0
     """
     check_is_fitted(model, "model_")
+    _refuse_states(model)
     examples = as_examples(X, feature_names=model.model_.feature_names, n_features=model.n_features_in_)
     if len(examples) != 1:
         raise TextError(f"an explanation is of one sentence, got {len(examples)}; explain them one by one.")

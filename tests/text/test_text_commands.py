@@ -68,6 +68,13 @@ def test_options_of_train(folder, tmp_path, options):
     assert "FB1: 100.00" in run("evaluate", tmp_path / "m", folder / "test.txt").stdout
 
 
+def test_a_file_to_look_at_during_the_fit(folder, tmp_path):
+    result = run(
+        "train", folder / "train.txt", "-o", tmp_path / "m", "--lam", 1, "--dev", folder / "test.txt", "--patience", 3
+    )
+    assert "validation F1 100.00" in result.stderr and "validation" not in result.stdout
+
+
 def test_files_of_templates_lists_and_clusters(folder, tmp_path):
     (tmp_path / "t").write_text("U0=%x[0,0]\nU1=%x[0,people]/%x[0,brown]\nB\n")
     (tmp_path / "people").write_text("Ada\nDan Brown\n")
