@@ -127,7 +127,7 @@ def ocr_cell(letters: Any, test: Any, train: Any, name: str, C: float) -> dict[s
 
 
 def orders(letters: Any, cells: Any, names: list[str], n_folds: int) -> list[list[Any]]:
-    folds, rows = np.asarray(letters.fold), []
+    folds, rows = np.asarray(letters.folds), []
     for name in [*names, "words"]:
         C = 0.0
         if name != "words":
