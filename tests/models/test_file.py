@@ -1,3 +1,4 @@
+import dataclasses
 import datetime
 import hashlib
 import json
@@ -165,8 +166,8 @@ def same(a, b, path=""):
         assert clone_draws(a) == clone_draws(b), path
     elif isinstance(a, np.random.RandomState):
         same(a.get_state(), b.get_state(), path)
-    elif isinstance(a, (FittedModel, Layout)):
-        same_dict(vars(a), vars(b), path)
+    elif isinstance(a, (FittedModel, Layout)):  # their fields: what is computed from these and kept is not saved
+        same_dict(*({f.name: getattr(x, f.name) for f in dataclasses.fields(x)} for x in (a, b)), path)
     elif hasattr(a, "get_params"):
         same_dict(a.get_params(deep=False), b.get_params(deep=False), path)
     elif isinstance(a, (mx.posterior.Posterior, mx.posterior.VariationalPosterior, mx.posterior.PointEstimate)):

@@ -229,7 +229,7 @@ class Never(Rule):
     name = "never"
 
     def _shown(self) -> list[str]:
-        return [repr(item) for item in self.pairs or ()]
+        return [repr(item) for item in self.pairs] if isinstance(self.pairs, (list, tuple)) else [repr(self.pairs)]
 
     def masks(self, classes: NDArray) -> PairMasks:
         from maxendnet.data.forbidden_pairs import pair_codes
