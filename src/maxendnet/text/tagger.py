@@ -34,8 +34,9 @@ def default_model(joined: bool = True, n_jobs: int | None = None, random_state: 
     """The model that a tagger has if none is given: a conditional random field with a Gaussian prior.
 
     ``lam=0.3`` was the best or within 1 % of the best of 0.1, 0.3 and 1 on names (UNER Portuguese), addresses
-    (usaddress) and segmentation (Chinese GSD); on WNUT-17 0.1 was better (F1 17.4 against 16.6). `Tagger(search=True)`
-    chooses it by cross-validation.
+    (usaddress) and segmentation (Chinese GSD); on WNUT-17 0.1 was better (F1 17.4 against 16.6). These are scores of
+    test parts, so that they say nothing about how good the default is elsewhere. `Tagger(search=True)` chooses lam by
+    cross-validation.
     """
     structure = Chain() if joined else Independent()
     return L2CRF(
