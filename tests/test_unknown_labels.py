@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
+from sklearn.exceptions import ConvergenceWarning
 
 from maxendnet import (
     CRF,
@@ -512,3 +513,11 @@ def test_options_of_rounds(settings, message):
     X, y, _ = words(n_examples=5)
     with pytest.raises(ValueError, match=message):
         M3N(**settings).fit(X, [*y[:4], UNKNOWN])
+
+
+def test_rounds_that_are_not_solved_to_the_end_are_not_called_converged():
+    X, _, hidden = words()
+    with pytest.warns(ConvergenceWarning, match="ConcaveConvex stopped .* raise max_passes or tol"):
+        model = M3N(C=5.0, solver=ConcaveConvex(max_passes=1), tol=1e-6).fit(X, hidden)
+    assert model.round_gap_ > 1e-6
+    assert not model.converged_

@@ -83,8 +83,8 @@ class M3N(MarkovNetwork):
         What stands for labels that are not known: the best labelling that agrees with what is known, or an average
         over all of them; see `Hinge`.
     unlabelled : float, default=0.0
-        Weight of examples of which nothing is known, beside 1 for the others, under the labels that the model itself
-        gives them. A heuristic, see `SelfTraining`; 0 leaves them out.
+        Weight of examples of which nothing is known, where that of the others is 1. They are learned from under the
+        labels that the model itself gives them: a heuristic, see `SelfTraining`. 0 leaves them out.
 
     Examples
     --------
@@ -141,8 +141,8 @@ class LapMEDN(MarkovNetwork):
         What stands for labels that are not known: the best labelling that agrees with what is known, or an average
         over all of them; see `Hinge`.
     unlabelled : float, default=0.0
-        Weight of examples of which nothing is known, beside 1 for the others, under the labels that the model itself
-        gives them. A heuristic, see `SelfTraining`; 0 leaves them out.
+        Weight of examples of which nothing is known, where that of the others is 1. They are learned from under the
+        labels that the model itself gives them: a heuristic, see `SelfTraining`. 0 leaves them out.
 
     Examples
     --------
@@ -251,8 +251,8 @@ class L1M3N(MarkovNetwork):
         What stands for labels that are not known: the best labelling that agrees with what is known, or an average
         over all of them; see `Hinge`.
     unlabelled : float, default=0.0
-        Weight of examples of which nothing is known, beside 1 for the others, under the labels that the model itself
-        gives them. A heuristic, see `SelfTraining`; 0 leaves them out.
+        Weight of examples of which nothing is known, where that of the others is 1. They are learned from under the
+        labels that the model itself gives them: a heuristic, see `SelfTraining`. 0 leaves them out.
 
     Examples
     --------

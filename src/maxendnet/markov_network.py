@@ -284,11 +284,11 @@ class MarkovNetwork(BaseEstimator):
         if isinstance(
             result.state, (RoundsState, SelfTrainingState)
         ):  # what is reported beside the objective is of the last convex problem
-            best = result.state.first_of_all
+            best = result.state.best_round
             assert best.solved is not None and best.result is not None
             n_rounds, problem, last = result.state.n_rounds, best.solved, best.result
             if isinstance(last.state, RoundsState):  # rounds within a round
-                inner = last.state.first_of_all
+                inner = last.state.best_round
                 assert inner.solved is not None and inner.result is not None
                 problem, last = inner.solved, inner.result
         *values, posterior = self._report(problem, last)
@@ -296,10 +296,10 @@ class MarkovNetwork(BaseEstimator):
         round_gap = gap
         if last is not result:
             objective, dual, gap = result.primal, np.nan, np.nan
+        converged = result.converged and not round_gap > self.tol
         report = FitReport(
-            objective, dual, gap, result.converged and not gap > self.tol, result.which, result.n_pass, result.trace,
-            round_gap, n_rounds,
-        )  # fmt: skip
+            objective, dual, gap, converged, result.which, result.n_pass, result.trace, round_gap, n_rounds
+        )
         return FittedModel(
             clone(as_structure(self.structure)), problem.structure.layout, classes, result.w, posterior,
             examples.n_features, examples.feature_names, report, type(self).__name__,

@@ -34,9 +34,9 @@ class Round(NamedTuple):
 class RoundsState(NamedTuple):
     """One start after the other, each round after round."""
 
-    now: Round
-    best: Round | None
-    """Of the starts before."""
+    current: Round
+    best_before: Round | None
+    """The best round of the starts before."""
     rng: np.random.Generator
     tol: float
     round_tol: float
@@ -46,11 +46,21 @@ class RoundsState(NamedTuple):
     starts_left: int = 0
 
     @property
-    def first_of_all(self) -> Round:
-        """The best of what there is."""
-        if self.best is None or self.now.objective < self.best.objective:
-            return self.now
-        return self.best
+    def settled(self) -> bool:
+        """Whether the current start has come to its end."""
+        return self.decrease <= self.tol
+
+    @property
+    def finished(self) -> str:
+        """The reason to stop if the last convex problem is not solved to ``tol``: its passes did not suffice."""
+        return "max_passes" if self.settled and not self.starts_left else ""
+
+    @property
+    def best_round(self) -> Round:
+        """The round with the lowest objective, of all starts."""
+        if self.best_before is None or self.current.objective < self.best_before.objective:
+            return self.current
+        return self.best_before
 
 
 @dataclass(eq=False, repr=False)
@@ -90,7 +100,7 @@ class ConcaveConvex(Solver):
     starts: int = 1
     max_passes: int = 1000
     requires = ("not loss.smooth", "not kinds.all_known")
-    instead_of_gap = "relative decrease of the objective in a round"
+    instead_of_gap = "decrease of the objective or gap of the last round"
 
     def check(self) -> None:
         if not (self.inner is None or isinstance(self.inner, Solver)):
@@ -103,7 +113,7 @@ class ConcaveConvex(Solver):
     def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> RoundsState:
         self.check()
         rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
-        w = likely_weights(problem, rng) if warm is None else warm.first_of_all.result.w
+        w = likely_weights(problem, rng) if warm is None else warm.best_round.result.w
         first = look(problem, w)
         check_requirements(self._inner(first.completed), first.completed)
         return RoundsState(first, None, rng, tol, max(tol, FIRST_TOL), starts_left=self.starts - 1)
@@ -116,44 +126,41 @@ class ConcaveConvex(Solver):
         return for_problem(default_solver(convex.prior, convex.loss), convex)
 
     def step(self, problem: Problem, state: RoundsState) -> RoundsState:
-        if self._settled(state):
+        if state.settled:
             return self._next_start(problem, state)
-        convex, inner = state.now.completed, self._inner(state.now.completed)
-        before = state.now.result
+        convex, inner = state.current.completed, self._inner(state.current.completed)
+        before = state.current.result
         warm = None if before is None else inner.carried(convex, before.state)
         result = run(
             inner, convex, tol=state.round_tol, max_passes=self.max_passes, warm=warm, seed=state.rng, warn=False
         )
         problem.n_oracle += convex.n_oracle
         new = look(problem, result.w, result, convex)
-        decrease = problem.relative(state.now.objective - new.objective, new.objective)
-        if new.objective > state.now.objective and before is not None:
+        decrease = problem.relative(state.current.objective - new.objective, new.objective)
+        if new.objective > state.current.objective and before is not None:
             # nothing gained, and the weights before stay: the bound just found tells how good they are in this round
             primal = convex.primal(before.w)
             gap = convex.relative(primal - result.dual, primal)
             kept = replace(before, primal=primal, dual=result.dual, gap=gap)
-            new, decrease = state.now._replace(result=kept, solved=convex), 0.0
+            new, decrease = state.current._replace(result=kept, solved=convex), 0.0
         # not closer than asked for; where there is nothing to gain any more, as close as that
         round_tol = max(state.tol, 0.3 * state.round_tol if decrease > state.round_tol else 0.03 * state.round_tol)
         settled = decrease if state.round_tol <= state.tol or not result.converged else np.inf
-        return state._replace(now=new, round_tol=round_tol, decrease=settled, n_rounds=state.n_rounds + 1)
-
-    def _settled(self, state: RoundsState) -> bool:
-        return state.decrease <= state.tol
+        return state._replace(current=new, round_tol=round_tol, decrease=settled, n_rounds=state.n_rounds + 1)
 
     def _next_start(self, problem: Problem, state: RoundsState) -> RoundsState:
         """Begin again from labels completed at random."""
-        best = state.first_of_all.result
+        best = state.best_round.result
         size = 1.0 if best is None else max(float(np.abs(best.w).max(initial=0.0)), 1e-3)
         first = look(problem, state.rng.normal(0.0, size, problem.n_weights))
         return state._replace(
-            now=first._replace(objective=np.inf), best=state.first_of_all, round_tol=max(state.tol, FIRST_TOL),
+            current=first._replace(objective=np.inf), best_before=state.best_round, round_tol=max(state.tol, FIRST_TOL),
             decrease=np.inf, starts_left=state.starts_left - 1,
         )  # fmt: skip
 
     def support(self, problem: Problem, state: RoundsState) -> Support | None:
         """That of the last convex problem."""
-        best = state.first_of_all
+        best = state.best_round
         if best.result is None or best.solved is None:
             return None
         return self._inner(best.solved).support(best.solved, best.result.state)
@@ -162,10 +169,11 @@ class ConcaveConvex(Solver):
         return n_pass > 0
 
     def evaluate(self, problem: Problem, state: RoundsState) -> Evaluation:
-        best = state.first_of_all
+        best = state.best_round
         assert best.result is not None  # `due` waits for the first round
-        done = self._settled(state) and not state.starts_left
-        measure = state.decrease if done else np.inf
+        measure = (
+            max(state.decrease, best.result.gap if np.isfinite(best.result.gap) else 0.0) if state.finished else np.inf
+        )
         return Evaluation(
             best.result.w, best.result.eta, best.objective, np.nan, np.nan, measure, best.result.which, best.result.cost
         )

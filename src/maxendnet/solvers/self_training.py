@@ -33,7 +33,7 @@ class SelfTrainingState(NamedTuple):
     finished: str = ""
 
     @property
-    def first_of_all(self) -> SelfTrainingState:
+    def best_round(self) -> SelfTrainingState:
         """As a `Round` of `ConcaveConvex` is read."""
         return self
 
@@ -51,7 +51,7 @@ class SelfTraining(Solver):
     Parameters
     ----------
     weight : float, default=0.1
-        Of an unlabelled example, beside 1 for the others, in the last round.
+        Weight of an unlabelled example in the last round; that of a labelled one is 1.
     rounds : int, default=5
     inner : Solver or None, default=None
         Solves the convex problems. None takes the one made for the model.

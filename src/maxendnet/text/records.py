@@ -149,14 +149,8 @@ def read_frame(
 
 
 def _column(frame: Any, name: str) -> list[Any]:
-    try:
-        column = frame[name]
-    except (KeyError, IndexError, ValueError) as error:
-        raise TextError(
-            f"the frame has no column {name!r}; it has {list(getattr(frame, 'columns', frame))}."
-        ) from error
-    except Exception as error:
-        if type(error).__name__ == "ColumnNotFoundError":  # polars, which need not be there
-            raise TextError(f"the frame has no column {name!r}; it has {list(frame.columns)}.") from error
-        raise
+    names = list(getattr(frame, "columns", frame))
+    if name not in names:
+        raise TextError(f"the frame has no column {name!r}; it has {names}.")
+    column = frame[name]
     return column.to_list() if hasattr(column, "to_list") else list(column)
