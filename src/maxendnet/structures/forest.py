@@ -17,7 +17,7 @@ from maxendnet.structures.base import GRADIENT, Ask, Excess, IntArray, Marginals
 from maxendnet.structures.layout import FloatArray, Layout
 from maxendnet.structures.on_batch import OnBatch
 from maxendnet.structures.padded_blocks import PaddedBlocks
-from maxendnet.structures.padding import for_search, lanes, once, pad, pad_rows, padded_size, unpad
+from maxendnet.structures.padding import for_search, lanes, pad, pad_rows, padded_size, unpad
 
 SCALED, LOGARITHMIC, CAREFUL = 0, 1, 2
 WIDEST_IF_CAREFUL = 100.0
@@ -121,7 +121,7 @@ class BoundForest(OnBatch):
         return labels
 
     def _single_is_enough(self, w: FloatArray) -> bool:
-        return single_is_enough(w, self.batch, once(self.layout, w, "largest", lambda: largest_of(w)))
+        return single_is_enough(w, self.batch, self.layout.remembered.of_weights(w, "largest", lambda: largest_of(w)))
 
     def max_marginals(self, w: FloatArray, backend: Threads | None = None) -> FloatArray:
         """Score of the best labelling that has label a at node t, shape (n_nodes, n_labels)."""
