@@ -92,8 +92,8 @@ class Solver(Piece):
         none."""
         return None
 
-    def support(self, problem: Problem, state: Any) -> Support | None:
-        """The labellings that have dual weight, where the solver keeps them."""
+    def support(self, problem: Problem, state: Any) -> Support | Callable[[], Support] | None:
+        """The labellings that have dual weight, or a function that finds them; None where that cannot be said."""
         return None
 
     def due(self, problem: Problem, state: Any, n_pass: int, tol: float) -> bool:
