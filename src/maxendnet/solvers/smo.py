@@ -73,6 +73,7 @@ class SMO(Solver):
         "structure.pairwise",
         "backend.local",
         "not tilted",
+        "not cost_table.edges",
     )
     accuracy = 1e-6
 
