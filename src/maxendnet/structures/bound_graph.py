@@ -26,11 +26,11 @@ from maxendnet.structures.k_best import k_best
 from maxendnet.structures.layout import FloatArray, Layout
 from maxendnet.structures.on_batch import OnBatch
 
-SOFT_TOL, HARD_TOL = 1e-6, 1e-5
+SOFT_TOL, HARD_TOL = 1e-5, 1e-5
 """How far a bound may be above what the tables attain, for each node: in units of the temperature, and of the average
 range of the scores."""
-MOST_SWEEPS = 300
-"""Over the nodes of an example, for one call."""
+MOST_SWEEPS, SWEEPS_OF_A_LOSS = 300, 30
+"""Over the nodes of an example, for one call: of a prediction, and of a loss, whose next call goes on from there."""
 MOST_VARIABLES = 20_000
 """Of an integer programme that is tried for a proof: ten seconds at most are given to each."""
 
@@ -386,7 +386,8 @@ class BoundGraph(OnBatch):
         def work(a: int, b: int) -> None:
             part, own = self.part(a, b), table_of(table, self.offsets, a, b)
             scores = part.scores(w, own)
-            found = (part.hard if aggregate == "maximum" else part.soft)(scores, w, table, tables=ask.gradient)
+            solve, most = (part.hard, MOST_SWEEPS) if aggregate == "maximum" else (part.soft, SWEEPS_OF_A_LOSS)
+            found = solve(scores, w, table, max_sweeps=most, tables=ask.gradient)
             values = np.maximum(found.upper - scores.of_labels(part.y), 0.0)
             short = np.clip(found.upper - found.attained, 0.0, values)
             out.values[a:b], out.short[a:b] = values, short
