@@ -51,13 +51,13 @@ class Subject:
         return [y for y in every if self.possible(one, y)]
 
 
-def make_examples(seed: int, edges: bool = False, allowed: bool = False, y: Any = None, **more: Any) -> Examples:
+def make_examples(seed: int, edges: Any = False, allowed: bool = False, y: Any = None, **more: Any) -> Examples:
     """Four small examples, one of them empty."""
     rng = np.random.default_rng(seed)
     X = [rng.normal(size=(n, 2)) for n in SIZES]
     labels = [rng.choice(LABELS, size=n).tolist() for n in SIZES] if y is None else y
     if edges:
-        more["edges"] = [[(0, 1), (0, 2)], [], [], [(1, 0), (1, 2), (0, 3)]]
+        more["edges"] = [[(0, 1), (0, 2)], [], [], [(1, 0), (1, 2), (0, 3)]] if edges is True else edges
     if allowed:
         masks = [rng.random((n, 3)) < 0.6 for n in SIZES]
         for mask, own in zip(masks, labels):

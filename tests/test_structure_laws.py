@@ -32,6 +32,7 @@ def pairs_are_kept(labels, first, never):
 
 
 CHOICES = [["p", "q", "p"], ["r"], [], ["p", "p", "p", "p"]]
+CYCLES = [[(0, 1), (2, 0), (1, 2)], [], [], [(1, 0), (1, 2), (0, 3), (2, 3)]]
 ORDERED = [["p", "q", "r"], ["r"], [], ["p", "p", "q", "q"]]  # no r before p
 # Subjects worth a visit; a piece that is not listed is tested with its default on plain sequences.
 SUBJECTS = {
@@ -66,6 +67,20 @@ SUBJECTS = {
     "Independent": [
         Subject(structures.Independent(ends=True), make_examples(6, edges=True, allowed=True)),
         Subject(structures.Independent(ends=True, pairs="seen"), make_examples(6)),
+    ],
+    "Graph": [
+        Subject(structures.Graph(), make_examples(14, edges=CYCLES)),
+        Subject(structures.Graph(bias=True, pairs="seen"), make_examples(15, edges=CYCLES, allowed=True)),
+        Subject(
+            structures.Graph("exact"),
+            make_examples(
+                16,
+                edges=CYCLES,
+                edge_types=[[0, 1, 0], [], [], [1, 0, 0, 1]],
+                edge_features=[np.ones((3, 1)), np.zeros((0, 1)), np.zeros((0, 1)), np.eye(4)[:, :1]],
+            ),
+        ),
+        Subject(structures.Graph("relaxed"), make_examples(3, edges=True)),
     ],
     "Choice": [
         Subject(structures.Choice(rest="p"), make_examples(7, y=CHOICES), at_most_one_choice),

@@ -28,19 +28,26 @@ from maxendnet.priors import (
     StudentT,
     Uniform,
 )
-from maxendnet.structures import Chain, Choice, Independent, Tree
+from maxendnet.structures import Chain, Choice, Graph, Independent, Tree
 from maxendnet.utils.lazy import lazily
 
 if TYPE_CHECKING:
+    from maxendnet.data.grids import grid_edges
     from maxendnet.models.file import ModelFileError, load
+    from maxendnet.multi_label import MultiLabel
+    from maxendnet.on_nodes import KernelFeatures, OnNodes
     from maxendnet.selection.regularisation_path import path
     from maxendnet.selection.search import PathSearchCV
 
 __getattr__, __dir__ = lazily(
     __name__,
     {
+        "KernelFeatures": "maxendnet.on_nodes",
         "ModelFileError": "maxendnet.models.file",
+        "MultiLabel": "maxendnet.multi_label",
+        "OnNodes": "maxendnet.on_nodes",
         "PathSearchCV": "maxendnet.selection.search",
+        "grid_edges": "maxendnet.data.grids",
         "load": "maxendnet.models.file",
         "path": "maxendnet.selection.regularisation_path",
     },
@@ -62,23 +69,28 @@ __all__ = [
     "Exponential",
     "Flat",
     "Gaussian",
+    "Graph",
     "Hinge",
     "Independent",
     "Jeffreys",
+    "KernelFeatures",
     "L1Ball",
     "LapMEDN",
     "Laplace",
     "Log",
     "MaxEnDNet",
     "ModelFileError",
+    "MultiLabel",
     "NormalGamma",
     "NormalInverseGaussian",
+    "OnNodes",
     "PathSearchCV",
     "SpikeSlab",
     "SquaredL1",
     "StudentT",
     "Tree",
     "Uniform",
+    "grid_edges",
     "load",
     "path",
 ]

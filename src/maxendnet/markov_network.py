@@ -33,8 +33,8 @@ from maxendnet.structures.base import decode
 
 COMMON = """\
     structure : a structure or its name, default="chain"
-        How the labels of one example depend on each other: `Chain`, `Tree`, `Independent` or `Choice`, with options
-        such as ``Chain(bias=True)``. A name in small letters is short for the default of one.
+        How the labels of one example depend on each other: `Chain`, `Tree`, `Graph`, `Independent` or `Choice`, with
+        options such as ``Chain(bias=True)``. A name in small letters is short for the default of one.
     solver : Solver or None, default=None
         None takes the one made for the model.
     tol : float, default=1e-3
@@ -381,7 +381,7 @@ class MarkovNetwork(BaseEstimator):
 
     def predict(
         self, X: Any, given: Any = None, by: str = "mean", n_draws: int = 25, random_state: Any = None,
-        rules: Any = None,
+        rules: Any = None, return_proof: bool = False,
     ) -> Any:  # fmt: skip
         """The best labelling of every example: a list of labels for each (one array if X is a 2-D array).
 
@@ -401,6 +401,10 @@ class MarkovNetwork(BaseEstimator):
         rules : a rule or a list of rules of `maxendnet.rules`, optional
             For chains: only labellings that keep these rules too are predicted. All other methods for predictions take
             them too.
+        return_proof : bool, default=False
+            Return ``(labels, proven)``: a bool array says for every example whether no labelling has a higher score.
+            Only graphs with cycles may have examples for which that is not known; small ones are then searched by
+            branch and bound, at most ten seconds each.
 
         Examples
         --------
@@ -413,6 +417,11 @@ class MarkovNetwork(BaseEstimator):
         [['b', 'a']]
         """
         examples, bound = self._prepare(X, given, rules)
+        if return_proof:
+            if by != "mean":
+                raise ValueError(f"return_proof is about the mean of the posterior, and by is {by!r}.")
+            labels, proven = best_and_proven(bound, self.model_.weights, self._backend())
+            return self.model_.labellings(examples, labels), proven
         if by == "mean":
             return self.model_.labellings(examples, decode(bound, self.model_.weights, self._backend()))
         require_count("n_draws", n_draws)
@@ -497,6 +506,14 @@ class MarkovNetwork(BaseEstimator):
         from maxendnet.models.file import save
 
         save(self, path)
+
+
+def best_and_proven(bound: Any, w: NDArray[np.float64], backend: Any) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    """The best labelling of every example, and whether it is known to be the best."""
+    if not hasattr(bound, "prove"):
+        return decode(bound, w, backend), np.ones(len(bound.sample_weight), dtype=bool)
+    proof = bound.search(w, bound.prove(w, backend=backend))
+    return proof.labels, proof.proven
 
 
 def decode_samples(bound: Any, posterior: Any, rng: np.random.Generator) -> NDArray[np.int32]:

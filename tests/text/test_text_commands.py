@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
@@ -15,8 +16,14 @@ from maxendnet.text import Tagger, span_scores
 from maxendnet.text.columns import columns_text
 
 
+def runner() -> CliRunner:
+    """Standard output and errors apart: click before 8.2 has to be asked for it."""
+    mixes = "mix_stderr" in inspect.signature(CliRunner).parameters
+    return CliRunner(**{"mix_stderr": False} if mixes else {})
+
+
 def run(*arguments, code=0, text=None):
-    result = CliRunner().invoke(main, [str(a) for a in arguments], input=text)
+    result = runner().invoke(main, [str(a) for a in arguments], input=text)
     assert result.exit_code == code, result.output + repr(result.exception)
     return result
 

@@ -22,12 +22,15 @@ class Partial(NamedTuple):
     """Expected cost of labels, where the loss has one."""
     values: FloatArray = EMPTY
     """Loss of every example, without its weight; empty if it was not asked for."""
+    short: float = 0.0
+    """By how much the loss is above that of the fractional labellings that gradient and cost belong to: 0, unless the
+    loss is an upper bound. ``loss - short + gradient . (v - w)`` is below the sum of losses at any v."""
 
     def plus(self, other: Partial) -> Partial:
         """The sum with the next shard. The gradient of this one is overwritten."""
         gradient = np.add(self.gradient, other.gradient, out=self.gradient) if self.gradient.size else EMPTY
         values = np.concatenate([self.values, other.values])
-        return Partial(self.loss + other.loss, gradient, self.cost + other.cost, values)
+        return Partial(self.loss + other.loss, gradient, self.cost + other.cost, values, self.short + other.short)
 
 
 def add_up(parts: Sequence[Partial]) -> Partial:

@@ -17,8 +17,9 @@ from maxendnet.data.truth import Kinds, Truth, complete, encode_truth, known
 
 __all__ = ["Batch", "encode", "forest_order", "labels_by_node_type"]
 
-JOINED = ("chain", "tree", "independent")
-"""How nodes are joined: each to the one before it, by the edges of the examples, or not at all."""
+JOINED = ("chain", "tree", "independent", "graph")
+"""How nodes are joined: each to the one before it, by the edges of the examples, not at all, or by edges that are kept
+beside the batch."""
 
 
 class Batch(NamedTuple):
@@ -96,9 +97,10 @@ def encode(
         something else, encode without it.
     classes : array of shape (n_labels,)
         Distinct labels in the order of the weights.
-    joined : {"chain", "tree", "independent"}
+    joined : {"chain", "tree", "independent", "graph"}
         ``"tree"`` uses the edges of the examples and needs them (unless every example is one node). ``"chain"`` joins
-        every node to the one before, ``"independent"`` none; both ignore edges.
+        every node to the one before, ``"independent"`` none; both ignore edges. So does ``"graph"``, whose edges a
+        batch cannot hold, but for checks of their types and features.
     bias : bool
         Append a feature that is 1 at every node.
     ends : bool
@@ -234,7 +236,7 @@ def _check_edge_weights(examples: Examples, n_edge_types: int | None, n_edge_fea
 def _orient(examples: Examples, joined: str) -> ForestOrder:
     """Parents and order of visit."""
     n_nodes = examples.n_nodes
-    if joined == "independent":
+    if joined in ("independent", "graph"):
         return ForestOrder(
             np.arange(n_nodes, dtype=np.int32),
             np.full(n_nodes, -1, dtype=np.int32),
@@ -278,7 +280,7 @@ def _with_bias_and_ends(
 
 def _along_edges(examples: Examples, forest: ForestOrder, joined: str) -> tuple[npt.NDArray[np.int32], FloatArray]:
     """Type and features of the edge to the parent, for every node."""
-    ignored = _ignores_edges(examples, joined)
+    ignored = _ignores_edges(examples, joined) or joined == "graph"
     child = forest.parent >= 0
     edge_type = np.zeros(examples.n_nodes, dtype=np.int32)
     if examples.edge_types is not None and not ignored:

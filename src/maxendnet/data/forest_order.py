@@ -163,26 +163,53 @@ def chain_edge_offsets(offsets: IntArray) -> npt.NDArray[np.int64]:
     return offsets_of(np.maximum(np.diff(offsets) - 1, 0))
 
 
+class _Parts(NamedTuple):
+    """Connected parts of the graphs of all examples."""
+
+    part: IntArray  # (n_nodes,) of every node
+    lowest: IntArray  # (n_parts,) the node of lowest number
+    n_parts: IntArray  # (n_examples,)
+    n_cycles: IntArray  # (n_examples,) edges beyond those of a forest
+
+
+def _parts(first: IntArray, second: IntArray, offsets: IntArray, example_of_edge: IntArray) -> _Parts:
+    n_nodes = int(offsets[-1])
+    links = sparse.csr_array((np.ones(len(first), dtype=np.int8), (first, second)), shape=(n_nodes, n_nodes))
+    n_parts, part = csgraph.connected_components(links, directed=False)
+    lowest = np.empty(n_parts, dtype=np.int64)
+    lowest[part[::-1]] = np.arange(n_nodes)[::-1]  # of several values for one place, numpy keeps the last
+    parts_of_example = np.bincount(owners(offsets)[lowest], minlength=len(offsets) - 1)
+    edges_of_example = np.bincount(example_of_edge, minlength=len(offsets) - 1)
+    # A forest has as many edges as nodes less trees; one more closes a cycle.
+    return _Parts(part, lowest, parts_of_example, edges_of_example - (np.diff(offsets) - parts_of_example))
+
+
+def count_cycles(edges: IntArray, edge_offsets: IntArray, offsets: IntArray) -> IntArray:
+    """How many edges of every example have to go until no cycle is left.
+
+    Examples
+    --------
+    >>> count_cycles(np.array([[0, 1], [1, 2], [2, 0], [0, 1]]), np.array([0, 3, 4]), np.array([0, 3, 5])).tolist()
+    [1, 0]
+    """
+    example = owners(edge_offsets)
+    return _parts(edges[:, 0] + offsets[example], edges[:, 1] + offsets[example], offsets, example).n_cycles
+
+
 def _roots(first: IntArray, second: IntArray, offsets: IntArray, example_of_edge: IntArray) -> IntArray:
     """The root of every tree; raises where there is a cycle."""
     n_nodes = int(offsets[-1])
-    links = sparse.csr_array((np.ones(len(first), dtype=np.int8), (first, second)), shape=(n_nodes, n_nodes))
-    n_trees, tree = csgraph.connected_components(links, directed=False)
-    lowest = np.empty(n_trees, dtype=np.int64)
-    lowest[tree[::-1]] = np.arange(n_nodes)[::-1]  # of several values for one place, numpy keeps the last
-
-    # A forest has as many edges as nodes less trees; one more closes a cycle.
-    trees_of_example = np.bincount(owners(offsets)[lowest], minlength=len(offsets) - 1)
-    edges_of_example = np.bincount(example_of_edge, minlength=len(offsets) - 1)
-    cyclic = np.flatnonzero(edges_of_example > np.diff(offsets) - trees_of_example)
+    tree, lowest, trees_of_example, n_cycles = _parts(first, second, offsets, example_of_edge)
+    cyclic = np.flatnonzero(n_cycles > 0)
     if len(cyclic):
         i = int(cyclic[0])
         raise ValueError(
-            f"The edges of X[{i}] close a cycle: {edges_of_example[i]} edges on {offsets[i + 1] - offsets[i]} nodes in "
-            f"{trees_of_example[i]} connected part(s). Give a forest: drop an edge of every cycle."
+            f"The edges of X[{i}] close a cycle: {np.count_nonzero(example_of_edge == i)} edges on "
+            f"{offsets[i + 1] - offsets[i]} nodes in {trees_of_example[i]} connected part(s). Choose "
+            "structure=Graph(), or give a forest: drop an edge of every cycle."
         )
     incoming = np.bincount(second, minlength=n_nodes)
-    two_incoming = np.zeros(n_trees, dtype=bool)
+    two_incoming = np.zeros(len(lowest), dtype=bool)
     two_incoming[tree[incoming > 1]] = True
     given = np.flatnonzero((incoming == 0) & ~two_incoming[tree])
     roots = lowest

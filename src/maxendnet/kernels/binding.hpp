@@ -121,5 +121,6 @@ void bind_clique_marginals(nb::module_& m);  // clique_marginals_module.cpp
 void bind_hierarchy(nb::module_& m);         // hierarchy_module.cpp
 void bind_choice(nb::module_& m);            // choice_module.cpp
 void bind_automaton(nb::module_& m);         // automaton_module.cpp
+void bind_graph(nb::module_& m);             // graph_module.cpp
 
 }  // namespace maxendnet

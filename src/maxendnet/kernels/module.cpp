@@ -311,6 +311,7 @@ void bind_kernels(nb::module_& m) {
   bind_hierarchy(m);
   bind_choice(m);
   bind_automaton(m);
+  bind_graph(m);
 }
 
 }  // namespace maxendnet

@@ -101,8 +101,10 @@ def total(
     slope: FloatArray,
     costs: FloatArray | None = None,
     keep_values: bool = False,
+    short: FloatArray = EMPTY,
 ) -> Partial:
     """Values, costs and slope of the examples of a structure as a contribution to a sum."""
     factor = structure.sample_weight
     cost = 0.0 if costs is None else float(costs @ factor)
-    return Partial(float(values @ factor), slope, cost, values if keep_values else EMPTY)
+    missing = float(short @ factor) if short.size else 0.0
+    return Partial(float(values @ factor), slope, cost, values if keep_values else EMPTY, missing)

@@ -200,5 +200,9 @@ class Hinge(Piece):
                 gradient=question.gradient, single=question.single, packed=True,
             ),
         )  # fmt: skip
-        values = found.values if self.linear_slack else self.slack_function.value(found.values, C) / C
-        return total(structure, values, found.slope, keep_values=question.values)
+        values, short = found.values, found.short
+        if not self.linear_slack:
+            values = self.slack_function.value(found.values, C) / C
+            if short.size:
+                short = values - self.slack_function.value(found.values - short, C) / C
+        return total(structure, values, found.slope, keep_values=question.values, short=short)

@@ -44,8 +44,8 @@ class Log(Piece):
     def evaluate(self, structure: Any, w: FloatArray, question: LossQuestion) -> Partial:
         """Log loss of every example and, if asked, the gradient of their weighted sum."""
         ask = Ask(gradient=question.gradient, single=question.single, packed=True)
-        values, slope, _ = excess(structure, "logsum", w, ask=ask)
+        values, slope, _, short = excess(structure, "logsum", w, ask=ask)
         if not kinds_of(structure).all_known:  # both are above the score of the same labelling, which cancels
             inside = excess(structure.within_truth, "logsum", w, ask=ask)
             values, slope = np.maximum(values - inside.values, 0.0), slope - inside.slope
-        return total(structure, values, slope, keep_values=question.values)
+        return total(structure, values, slope, keep_values=question.values, short=short)

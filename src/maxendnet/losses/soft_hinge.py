@@ -52,4 +52,4 @@ class SoftHinge(Hinge):
         cost = cost._replace(rows=cost.rows / T, edges=edges)
         ask = Ask(counted=cost, gradient=question.gradient, single=single, packed=True)
         found = excess(structure, "logsum", w / T, cost, ask)
-        return total(structure, T * found.values, found.slope, T * found.counted, question.values)
+        return total(structure, T * found.values, found.slope, T * found.counted, question.values, T * found.short)

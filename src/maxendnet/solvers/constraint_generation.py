@@ -63,7 +63,13 @@ class ConstraintGeneration(Solver):
 
     first: ProximalPoint | None = field(default_factory=ProximalPoint)
     first_gap: float = 0.01
-    requires = ("not loss.smooth", "loss.linear_slack", "prior.rho or prior.radius", "not tilted")
+    requires = (
+        "not loss.smooth",
+        "loss.linear_slack",
+        "prior.rho or prior.radius",
+        "not tilted",
+        "not structure.relaxed",
+    )
 
     def start(
         self, problem: Problem, warm: ProgrammeState | None = None, seed: Any = None, tol: float = 1e-3

@@ -71,7 +71,11 @@ class CuttingPlane(Solver):
     """
 
     slacks: str = "one"
-    requires = ("not loss.smooth", "prior.gram", "not tilted")
+
+    @property
+    def requires(self) -> tuple[str, ...]:  # type: ignore[override]  # cuts of one example are labellings
+        common = ("not loss.smooth", "prior.gram", "not tilted")
+        return common if self.slacks == "one" else (*common, "not structure.relaxed")
 
     def check(self) -> None:
         if self.slacks not in ("one", "n"):
@@ -105,12 +109,12 @@ class CuttingPlane(Solver):
             groups, rows, gains = found.examples, found.rows, found.costs
             risk = float(problem.structure.sample_weight @ problem.hinge.slack_function.value(found.hinge, problem.C))
         else:
-            loss, slope = problem.losses(w)
-            risk = problem.C * loss
+            here = problem.look(w)
+            risk, loss = problem.C * here.loss, here.loss - here.short
             known = float(np.max(state.gains - state.rows @ w, initial=0.0))
             n = int(loss > known + 1e-12 * loss)  # nothing, if the cuts at hand say it already
-            groups, rows = np.zeros(n, dtype=np.int64), sparse.csr_array(-slope[None, :])[:n]
-            gains = np.full(n, loss - float(w @ slope))
+            groups, rows = np.zeros(n, dtype=np.int64), sparse.csr_array(-here.gradient[None, :])[:n]
+            gains = np.full(n, loss - float(w @ here.gradient))
         primal = problem.prior.penalty(w) + risk
         if primal < state.primal:
             state = state._replace(primal=primal, w=w)

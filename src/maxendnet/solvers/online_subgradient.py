@@ -144,11 +144,11 @@ class OnlineSubgradient(Solver):
         mean_gain = state.mean_gain
         for which, point in (("last", state.point), ("average", state.average)):
             w = self._weights(problem, point)
-            loss, slope = problem.losses(w)
-            found.append((problem.prior.penalty(w) + problem.C * loss, which, w))
+            here = problem.look(w)
+            found.append((problem.prior.penalty(w) + problem.C * here.loss, which, w))
             # a loss is l(y*) - w . df(y*) at its worst labelling, so what the corner earns follows from the loss
-            corner = -problem.C * slope
-            earned = problem.C * loss + float(w @ corner)
+            corner = -problem.C * here.gradient
+            earned = problem.C * (here.loss - here.short) + float(w @ corner)
             eta, gain = self._nearer(problem, eta, gain, corner, earned)
             share = (2.0 if which == "average" else 1.0) / (n_looks + 1)
             mean, mean_gain = mean + share * (corner - mean), mean_gain + share * (earned - mean_gain)

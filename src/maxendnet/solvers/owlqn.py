@@ -46,9 +46,9 @@ class OWLQN(Solver):
         return state._replace(first_norm=float(np.linalg.norm(slope)) if warm is None else warm.first_norm)
 
     def _at(self, problem: Problem, w: FloatArray, curvature: Curvature, single: bool = True) -> SmoothState:
-        loss, slope, cost, _ = problem.look(w, single=single)
+        loss, slope, cost, _, short = problem.look(w, single=single)
         value = problem.prior.penalty(w) + problem.C * loss
-        return SmoothState(w, value, loss, slope, problem.C * slope, curvature, single, cost=cost)
+        return SmoothState(w, value, loss, slope, problem.C * slope, curvature, single, cost=cost, short=short)
 
     def step(self, problem: Problem, state: SmoothState) -> SmoothState:
         w, rho = state.w, capable(problem.prior, "l1").rho
@@ -114,7 +114,7 @@ class OWLQN(Solver):
         eta = -state.gradient
         rho, largest = capable(problem.prior, "l1").rho, np.abs(eta).max(initial=0.0)
         share = min(1.0, rho / largest) if largest > 0 else 1.0
-        first_order = problem.prior.penalty(state.w) - share * float(state.w @ eta)
+        first_order = problem.prior.penalty(state.w) - share * (float(state.w @ eta) - problem.C * state.short)
         return first_order + (1.0 - share) * problem.C * state.loss, first_order, share
 
 

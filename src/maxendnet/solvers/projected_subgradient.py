@@ -97,9 +97,10 @@ class ProjectedSubgradient(Solver):
 
     def _look(self, problem: Problem, state: ProjectedState) -> ProjectedState:
         """Find the subgradient: one pass over the data."""
-        loss, slope = problem.losses(state.w)
-        corner, risk = -problem.C * slope, problem.C * loss
-        state = state._replace(corner=corner, gain=risk + float(state.w @ corner), risk=risk)
+        found = problem.look(state.w)
+        corner, risk = -problem.C * found.gradient, problem.C * found.loss
+        gain = risk + float(state.w @ corner) - problem.C * found.short
+        state = state._replace(corner=corner, gain=gain, risk=risk)
         return state._replace(best=state.w, best_risk=risk) if risk < state.best_risk else state
 
     def step(self, problem: Problem, state: ProjectedState) -> ProjectedState:

@@ -153,7 +153,8 @@ class Smoothing(Solver):
         inner, blur = state.inner, state.blur
         # the hinge at this point is below the soft one, by about a half of the blur in the end
         wanted = 2.0 * state.tol * abs(inner.value)
-        settled = state.value_before - inner.value <= 0.1 * blur or bool(inner.finished)
+        gained = state.value_before - inner.value
+        settled = gained <= 0.1 * blur or bool(inner.finished)
         state = state._replace(value_before=inner.value)
         if settled and blur > wanted:
             return self._cool(problem, state, float(np.clip(0.8 * wanted / blur, 0.3, 0.9)))
@@ -161,9 +162,11 @@ class Smoothing(Solver):
             state = self._in_float64(problem, state)
             mixture, dual = best_bound(problem, state, state.points)
             state = state._replace(points=(mixture, *state.points[1:]), dual=dual)
-        if not inner.finished:
+        # under L1 a dual point is scaled by its largest entry, for which the last digits of the soft problem count
+        solved = gained <= 1e-3 * blur and not offers(problem.prior, "l1")
+        if not (inner.finished or solved):
             return state
-        # no step helps at this temperature any more, and the bound still lags
+        # steps at this temperature hardly help any more, and the bound still lags
         coldest = soft_hinge(state.soft).temperature < 1e-9 * max(problem.cost.max(initial=0.0), 1e-300)
         return state._replace(finished=True) if coldest else self._cool(problem, state, 0.3)
 

@@ -99,10 +99,11 @@ class Subgradient(Solver):
     def _look(self, problem: Problem, state: SubgradientState) -> SubgradientState:
         """Find the subgradient: one pass over the data."""
         mu = problem.exact_prior.mean(state.eta)
-        loss, slope = problem.losses(mu)
-        corner, risk = -problem.C * slope, problem.C * loss
+        found = problem.look(mu)
+        corner, risk = -problem.C * found.gradient, problem.C * found.loss
         # a loss is l(y*) - mu . df(y*) at its worst labelling, so what the corner earns follows from the loss
-        return state._replace(corner=corner, corner_gain=risk + float(mu @ corner), risk=risk)
+        gain = risk + float(mu @ corner) - problem.C * found.short
+        return state._replace(corner=corner, corner_gain=gain, risk=risk)
 
     def step(self, problem: Problem, state: SubgradientState) -> SubgradientState:
         d, b, t = state.corner - state.eta, state.corner_gain - state.gain, state.n_steps + 1

@@ -8,11 +8,12 @@ from maxendnet.piece import Piece
 from maxendnet.structures.base import BoundStructure, Excess, Marginals, Structure, Table
 from maxendnet.structures.chain import Chain
 from maxendnet.structures.choice import Choice
+from maxendnet.structures.graph import Graph
 from maxendnet.structures.independent import Independent
 from maxendnet.structures.layout import Layout
 from maxendnet.structures.tree import Tree
 
-ALL = (Chain, Tree, Independent, Choice)
+ALL = (Chain, Tree, Independent, Choice, Graph)
 """The pieces; the name of each in small letters is short for its default."""
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Chain",
     "Choice",
     "Excess",
+    "Graph",
     "Independent",
     "Layout",
     "Marginals",

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from maxendnet.backends.partial import EMPTY
 from maxendnet.data.truth import Kinds, known
 from maxendnet.structures.layout import FloatArray
 
@@ -77,6 +78,9 @@ class Excess(NamedTuple):
     Empty if it was not asked for."""
     counted: FloatArray
     """(n_examples,): expected value of the table ``counted``; zeros where none was given or there is no slope."""
+    short: FloatArray = EMPTY
+    """(n_examples,): of a structure whose aggregates are upper bounds, by how much the values are above those of the
+    fractional labellings that the slope and ``counted`` belong to. Empty where they are equal."""
 
 
 class Price(Protocol):
@@ -122,9 +126,10 @@ class BoundStructure(Protocol):
     marginals), ``decode``, ``max_marginals``, ``top`` and ``sample`` (predictions), ``differences`` (sparse features of
     labellings), ``curvature`` (a scale of the weights), ``ranges``, ``work_per_node`` and ``slope_size`` (shares of
     work for threads), ``edge_labels`` (costs of pairs of labels, see `EdgeTable`), ``blocks`` (kernels for
-    `BlockFrankWolfe`), ``pairwise`` (kernels for forests). Labels that are not known need ``row`` and ``kinds`` (what
-    is known, see `maxendnet.data.truth`), ``within_truth`` (the same structure, limited to labellings that agree with
-    what is known) and ``completed`` (the same structure with a labelling taken for the true one).
+    `BlockFrankWolfe`), ``pairwise`` (kernels for forests), ``relaxed`` (the aggregates of `excess` are upper bounds, and
+    not attained by labellings), ``prove`` (a bound for every prediction). Labels that are not known need ``row`` and
+    ``kinds`` (what is known, see `maxendnet.data.truth`), ``within_truth`` (the same structure, limited to labellings
+    that agree with what is known) and ``completed`` (the same structure with a labelling taken for the true one).
     """
 
     described: str

@@ -156,7 +156,7 @@ class Chain(Piece):
         if examples.edges is not None:
             raise ValueError(
                 "Chain() joins every node to the one before it, and X comes with edges of its own; choose "
-                "structure=Tree(), or leave the edges out."
+                "structure=Tree() or Graph(), or leave the edges out."
             )
         layout = self.layout(examples, classes) if layout is None else layout
         kept = self._rules(rules)

@@ -1,0 +1,98 @@
+"""Graphs: nodes are joined by any edges that come with the examples, cycles too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxendnet.data.examples import Examples
+from maxendnet.data.forest_order import check_edges, count_cycles
+from maxendnet.piece import Piece
+from maxendnet.structures import options
+from maxendnet.structures.bound_graph import BoundGraph
+from maxendnet.structures.forest import BoundForest
+from maxendnet.structures.graph_edges import Edges
+from maxendnet.structures.layout import FloatArray, Layout
+
+INFERENCE = ("auto", "exact", "relaxed")
+
+
+@dataclass(eq=False, repr=False)
+class Graph(Piece):
+    """Graphs: nodes are joined by any edges that come with the examples; edges may close cycles.
+
+    The score of a labelling is the sum over nodes of ``x_t . coef[:, y_t]`` and over edges (s, t) of
+    ``transitions[y_s, y_t]``, with a matrix for every type of edge.
+
+    An example is *exact* where its nodes can be eliminated one after the other with tables of at most ``max_table``
+    numbers: trees, ladders, small grids, a dozen binary nodes that are all joined. Elsewhere it is *relaxed*: in the
+    place of labellings there are tables of nodes and edges that agree with each other, of which labellings are special
+    ones. The maximum over them is a linear programme, and an upper bound of the score of every labelling; the objective
+    with it is convex and above the true one, and `gap_` is a bound for this objective. In likelihood models a bound of
+    the log-partition of the same kind (tree-reweighted) takes its place. If no example has a cycle, all is as with
+    `Tree`.
+
+    Parameters
+    ----------
+    inference : {"auto", "exact", "relaxed"}, default="auto"
+        "auto" eliminates where it can. "exact" refuses examples with larger tables. "relaxed" never eliminates, but for
+        examples without a cycle.
+    max_table : float, default=1e6
+        Numbers that a table may have. Only labels that a node may have are counted.
+    bias : bool, default=False
+        Add a weight for every label.
+    pairs : {"all", "seen"}, default="all"
+        Which pairs of a feature and a label have a weight: all, or those that occur in the examples of the fit.
+
+    Examples
+    --------
+    >>> from maxendnet import M3N, Graph
+    >>> X, y = [([[0.0], [1.0], [1.0]], [(0, 1), (1, 2), (2, 0)])], [["a", "b", "b"]]
+    >>> M3N(C=10, structure=Graph()).fit(X, y).predict(X)
+    [['a', 'b', 'b']]
+    """
+
+    inference: str = "auto"
+    max_table: float = 1e6
+    bias: bool = False
+    pairs: str = "all"
+    ends = False
+    """A graph has no first and no last node."""
+
+    def check(self) -> None:
+        options.check_options(self, "bias")
+        if not (isinstance(self.inference, str) and self.inference in INFERENCE):
+            raise ValueError(f"Graph needs inference to be 'auto', 'exact' or 'relaxed', got {self.inference!r}.")
+        number = isinstance(self.max_table, (int, float, np.number)) and not isinstance(self.max_table, bool)
+        if not (number and self.max_table >= 1):
+            raise ValueError(f"Graph needs max_table to be a number of at least 1, got {self.max_table!r}.")
+
+    def layout(self, examples: Examples, classes: NDArray) -> Layout:
+        """The layout of weights for labelled examples."""
+        return options.layout_of(self, examples, classes, "graph")
+
+    def bind(self, examples: Examples, classes: NDArray, layout: Layout | None = None) -> BoundForest | BoundGraph:
+        """The graphs with these examples; forests, if none has a cycle."""
+        if examples.edges is None and np.diff(examples.offsets).max(initial=0) > 1:
+            raise ValueError(
+                "Graph() needs the edges of every example, and X has none; give items (node_features, edges) or "
+                "Examples.build(..., edges=...), or choose structure=Chain()."
+            )
+        layout = self.layout(examples, classes) if layout is None else layout
+        edges = Edges.of(examples)
+        check_edges(edges.pairs, edges.offsets, examples.offsets)
+        if not count_cycles(edges.pairs, edges.offsets, examples.offsets).any():
+            return BoundForest(layout, options.batch_of(self, examples, classes, layout, "tree"))
+        batch = options.batch_of(self, examples, classes, layout, "graph")
+        return BoundGraph.of(layout, batch, edges, self.inference, float(self.max_table))
+
+    def misfit(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
+        """What of a layout read from a file does not fit these options; empty if all does."""
+        return options.check_layout(self, layout, n_features_in, joined=True)
+
+    def named_weights(self, layout: Layout, w: FloatArray) -> dict[str, Any]:
+        """The parts of a weight vector by name."""
+        return options.named_weights(self, layout, w)
