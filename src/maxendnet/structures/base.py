@@ -126,10 +126,11 @@ class BoundStructure(Protocol):
     marginals), ``decode``, ``max_marginals``, ``top`` and ``sample`` (predictions), ``differences`` (sparse features of
     labellings), ``curvature`` (a scale of the weights), ``ranges``, ``work_per_node`` and ``slope_size`` (shares of
     work for threads), ``edge_labels`` (costs of pairs of labels, see `EdgeTable`), ``blocks`` (kernels for
-    `BlockFrankWolfe`), ``pairwise`` (kernels for forests), ``relaxed`` (the aggregates of `excess` are upper bounds, and
-    not attained by labellings), ``prove`` (a bound for every prediction). Labels that are not known need ``row`` and
-    ``kinds`` (what is known, see `maxendnet.data.truth`), ``within_truth`` (the same structure, limited to labellings
-    that agree with what is known) and ``completed`` (the same structure with a labelling taken for the true one).
+    `BlockFrankWolfe`), ``pairwise`` (kernels for forests), ``relaxed`` (the aggregates of `excess` are upper bounds,
+    and not attained by labellings), ``prove`` (a bound for every prediction). Labels that are not known need ``row``
+    and ``kinds`` (what is known, see `maxendnet.data.truth`), ``within_truth`` (the same structure, limited to
+    labellings that agree with what is known) and ``completed`` (the same structure with a labelling taken for the
+    true one).
     """
 
     described: str
