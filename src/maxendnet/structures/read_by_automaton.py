@@ -106,6 +106,8 @@ class BoundAutomaton(OnBatch):
     reader: Reader
     described = "a chain of higher order or with rules"
     pairwise = False
+    cost_of_sums = 10.0
+    """A sum over labellings takes so many times as long as a maximum: no state can be left out, and in float64."""
 
     @cached_property
     def shape(self) -> _kernels.Shape:
