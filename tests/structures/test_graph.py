@@ -217,7 +217,7 @@ def local_polytope(scores):
     return -found.fun
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(cases(scale=1.0))
 def test_the_relaxed_maximum_is_the_linear_programme(case):
     bound = case.bind(inference="relaxed")
@@ -258,15 +258,15 @@ def test_the_relaxed_log_partition_is_a_bound_and_its_tables_agree(case):
     assert_allclose((above - below) / (2 * step), bound.score(change, q), atol=1e-4)
 
 
-@settings(max_examples=30, deadline=None)
-@given(cases(), st.sampled_from(["maximum", "logsum"]))
+@settings(max_examples=15, deadline=None)
+@given(cases(most_nodes=6), st.sampled_from(["maximum", "logsum"]))
 def test_what_losses_see_of_bounds_is_true(case, aggregate):
     """Value, slope and shortfall make a linear function that is below the convex loss everywhere."""
     bound = case.bind(inference="relaxed")
     rng = np.random.default_rng(1)
     cost = Table(1.0 - np.eye(bound.n_labels), bound.y)
     assert np.all(excess(bound, aggregate, case.w, cost).short >= 0)
-    for _ in range(10):  # each call goes on where the last one has ended
+    for _ in range(5):  # each call goes on where the last one has ended
         found = excess(bound, aggregate, case.w, cost, Ask(counted=cost))
     assert_allclose(found.short, 0.0, atol=1e-2)
     u = bound.sample_weight
