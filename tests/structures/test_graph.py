@@ -291,6 +291,31 @@ def test_messages_are_kept_and_change_nothing_but_the_time(seed):
         assert np.all(found.values >= expected.values - expected.short - 1e-9)
 
 
+def test_a_frustrated_cycle_is_proven_by_search_alone():
+    """Three nodes that all want to differ, and two labels: tables of halves are better than any labelling."""
+    data = Examples.build([np.ones((3, 1))], [["a", "b", "b"]], edges=[[(0, 1), (1, 2), (2, 0)]])
+    bound = Graph("relaxed").bind(data, np.array(["a", "b"]))
+    w = np.array([0.1, 0.0, 0.0, 1.0, 1.0, 0.0])  # score of label a, and the matrix of an edge
+    proof = bound.prove(w)
+    assert not proof.proven[0]
+    assert_allclose([proof.score[0], proof.bound[0]], [2.2, 3.15], atol=1e-6)
+    found = bound.search(w, proof)
+    assert found.proven[0] and np.bincount(found.labels).tolist() == [2, 1]
+    assert_allclose([found.score[0], found.bound[0]], 2.2, atol=1e-9)
+    assert not bound.search(w, bound.prove(w), most=3).proven[0]  # too large to be searched
+
+
+def test_predictions_come_with_a_proof():
+    case = Case(1, [6, 5], 3, density=0.8)
+    best = M3N(structure=Graph("exact", bias=True), tol=0.1).fit(case.examples)
+    model = M3N(structure=Graph("relaxed", bias=True), tol=0.1).fit(case.examples)
+    labels, proven = model.predict(case.examples, return_proof=True)
+    assert proven.all() and [len(own) for own in labels] == [len(x) for x in case.X]
+    assert best.predict(case.examples, return_proof=True)[1].all()
+    with pytest.raises(ValueError, match="return_proof is about the mean"):
+        model.predict(case.examples, by="vote", return_proof=True)
+
+
 # ---- learning --------------------------------------------------------------------------------------------------------
 
 
