@@ -44,23 +44,6 @@ INLINE double entropy(const double* p, int n) {
   return lane_sum(sum);
 }
 
-// For every label of a node what an edge says of it: the maximum over the labels of the other node or, with a temperature T > 0,
-// the soft one. Rows of `matrix` are labels of the other node.
-template <bool soft>
-INLINE void receive(const double* matrix, const double* message, int n_labels, int lanes, double T, double* out) {
-  for (int a = 0; a < lanes; a += 4) {
-    Lanes top = spread(-infinity);
-    for (int b = 0; b < n_labels; b++) top = larger(load(matrix + b * lanes + a) - message[b], top);
-    if (soft) {
-      const double scale = 1 / T;
-      Lanes sum = {};
-      for (int b = 0; b < n_labels; b++) sum += exp_negative((load(matrix + b * lanes + a) - message[b] - top) * scale);
-      top += T * log_positive(sum);
-    }
-    store(out + a, top);
-  }
-}
-
 struct Local {
   struct Incident {
     int64_t edge;
@@ -74,13 +57,18 @@ struct Local {
   const int n, m, L, P;
   std::vector<Incident> incident;
   std::vector<int> begin;
-  std::vector<double> share, score, level, received, log_belief, belief, table, best_node, best_edge, rows, columns;
+  std::vector<double> share, score, level, received, log_belief, belief, table, rows, columns;
+  // Of every edge and direction: the terms of its last sum as a table, the message and the maxima they were made with, and the
+  // temperature (0: none yet). As long as the message moves little, the next sum is the table times factors of the message.
+  std::vector<double> terms, reference, tops, temperature, factors;
 
   Local(const GraphView& view, const double* matrices, double* all_messages, int64_t i)
       : g(view), both(matrices), messages(all_messages), first_node(g.offsets[i]), first_edge(g.edge_offsets[i]),
         n(int(g.offsets[i + 1] - first_node)), m(int(g.edge_offsets[i + 1] - first_edge)), L(g.n_labels),
         P(message_lanes(L)), begin(n + 1, 0), share(m), score(size_t(n) * P, -infinity), level(n),
-        log_belief(size_t(n) * P), belief(size_t(n) * P), table(size_t(L) * P), rows(L), columns(P) {
+        log_belief(size_t(n) * P), belief(size_t(n) * P), table(size_t(L) * P), rows(L), columns(P),
+        terms(size_t(2) * m * L * P), reference(size_t(2) * m * P), tops(size_t(2) * m * P),
+        temperature(size_t(2) * m, 0.0), factors(P) {
     const int32_t* own = g.edges + 2 * first_edge;
     for (int k = 0; k < 2 * m; k++) begin[own[k] + 1]++;
     int widest = 0;
@@ -112,24 +100,55 @@ struct Local {
     return both + (int64_t(g.matrix[first_edge + e]) * 2 + side) * L * P;
   }
 
+  // For every label of the node at `side` of an edge the soft maximum, at temperature T, over the labels of the other node.
+  void receive(int64_t e, int side, double T, double* out) {
+    const size_t k = 2 * e + side;
+    const double *message = message_of(e, 1 - side), *scores = matrix(e, side), scale = 1 / T;
+    double *term = &terms[k * L * P], *before = &reference[k * P], *top = &tops[k * P];
+    bool near = temperature[k] == T;
+    for (int b = 0; near && b < P; b += 4) {
+      const Lanes moved = (load(before + b) - load(message + b)) * scale;  // not a number where a label is not allowed
+      if (one_word((Vector<double>::words)((moved > 100.0) | (moved < -100.0)))) near = false;
+      store(&factors[b], exp_negative(moved));
+    }
+    if (!near) {
+      temperature[k] = T;
+      std::copy_n(message, P, before);
+      for (int b = 0; b < P; b++) factors[b] = message[b] < infinity ? 1.0 : 0.0;
+      for (int a = 0; a < P; a += 4) {
+        Lanes best = spread(-infinity);
+        for (int b = 0; b < L; b++) best = larger(load(scores + b * P + a) - message[b], best);
+        for (int b = 0; b < L; b++)
+          store(term + b * P + a, exp_negative((load(scores + b * P + a) - message[b] - best) * scale));
+        store(top + a, best);
+      }
+    }
+    for (int a = 0; a < P; a += 4) {
+      Lanes sum = {}, other = {};
+      int b = 0;
+      for (; b + 1 < L; b += 2) {
+        sum += load(term + b * P + a) * factors[b];
+        other += load(term + (b + 1) * P + a) * factors[b + 1];
+      }
+      if (b < L) sum += load(term + b * P + a) * factors[b];
+      store(out + a, load(top + a) + T * log_positive(sum + other));
+    }
+  }
+
   // Messages of one node at their optimum.
-  template <bool soft>
   void update(int t, double T) {
     double* sum = &log_belief[size_t(t) * P];
     std::copy_n(&score[size_t(t) * P], P, sum);
     for (int k = begin[t]; k < begin[t + 1]; k++) {
       const auto [e, side] = incident[k];
       double* out = &received[size_t(k - begin[t]) * P];
-      receive<soft>(matrix(e, side), message_of(e, 1 - side), L, P, share[e] * T, out);
+      receive(e, side, share[e] * T, out);
       add_row(sum, out, P);
     }
     const double top = lane_max(sum, P);
-    level[t] = top;
-    if (soft) {
-      Lanes total = {};
-      for (int a = 0; a < P; a += 4) total += exp_negative((load(sum + a) - top) * (1 / T));
-      level[t] += T * std::log(lane_sum(total));
-    }
+    Lanes total = {};
+    for (int a = 0; a < P; a += 4) total += exp_negative((load(sum + a) - top) * (1 / T));
+    level[t] = top + T * std::log(lane_sum(total));
     for (int a = 0; a < P; a++) sum[a] -= level[t];  // T times the logarithm of the belief
     for (int k = begin[t]; k < begin[t + 1]; k++) {
       const auto [e, side] = incident[k];
@@ -140,9 +159,8 @@ struct Local {
   }
 
   // All nodes, forwards or backwards; returns the bound.
-  template <bool soft>
   double sweep(bool forwards, double T) {
-    for (int k = 0; k < n; k++) update<soft>(forwards ? k : n - 1 - k, T);
+    for (int k = 0; k < n; k++) update(forwards ? k : n - 1 - k, T);
     double sum = 0;
     for (const double x : level) sum += x;
     return sum;
@@ -313,12 +331,12 @@ struct Local {
 // At temperature 1.
 void solve_soft(Local& one, const Relaxation& r, double& upper, double& attained, double* node, double* edge,
                 int32_t& n_sweeps) {
-  double value = one.sweep<true>(true, 1.0), step = 0.1 * r.tol * one.n;
+  double value = one.sweep(true, 1.0), step = 0.1 * r.tol * one.n;
   n_sweeps = 1;
   while (true) {
     while (n_sweeps < r.max_sweeps) {
       const double before = value;
-      value = one.sweep<true>(n_sweeps % 2 == 0, 1.0);
+      value = one.sweep(n_sweeps % 2 == 0, 1.0);
       n_sweeps++;
       if (before - value <= step) break;
     }
@@ -347,7 +365,7 @@ void solve_hard(Local& one, const Relaxation& r, double& T, double& upper, doubl
     double value = infinity;
     for (int k = 0; k < 8 && n_sweeps < r.max_sweeps; k++) {
       const double before = value;
-      value = one.sweep<true>(n_sweeps % 2 == 0, T);
+      value = one.sweep(n_sweeps % 2 == 0, T);
       n_sweeps++;
       if (before - value <= 0.01 * T * one.n) break;
     }
