@@ -84,7 +84,7 @@ def evaluate(
         not_there += [f"{page.name}: {problem}" for problem in problems]
         complete = True
         for name in fields:
-            truth = set(given.values.get(name, []))
+            truth = set(given.written(name))
             # an image by the name of its file, and what was labelled by its place
             truth |= {
                 span_text(view, span)

@@ -158,12 +158,19 @@ def same_value(text: str) -> str:
     return BLANK.sub("", unicodedata.normalize("NFKD", text)).casefold()
 
 
-def find_value(view: View, value: str) -> list[Span]:
+def find_value(view: View, value: str, everywhere: bool = False) -> list[Span]:
     """Where a page shows a value, as it is written.
 
     All leaves with exactly this text; if there is none, a part of a text, or several in a row that make it together,
     at the bounds of words and numbers: where there is least else in these texts. An image is found by the name of its
     file, too.
+
+    Parameters
+    ----------
+    view : View
+    value : str
+    everywhere : bool
+        All places, also those where there is more else in the texts: which of them is meant will be found otherwise.
 
     Examples
     --------
@@ -180,14 +187,17 @@ def find_value(view: View, value: str) -> list[Span]:
     if not exact and any(view.images) and re.search(r"\.(?:jpe?g|png|gif|webp|avif)\b", wanted):
         name = wanted.rsplit("/", 1)[-1]
         exact = [k for k, (image, text) in enumerate(zip(view.images, shown)) if image and text.endswith(name)]
-    if exact:
-        return [whole(view, k) for k in exact]
+    found = [whole(view, k) for k in exact]
+    if found and not everywhere:
+        return found
     texts = ["" if image else text for image, text in zip(view.images, shown)]
-    return _parts(view, wanted, texts) if wanted in "".join(texts) else []
+    if wanted in "".join(texts):
+        found += _parts(view, wanted, texts, everywhere)
+    return sorted(set(found)) if everywhere else found
 
 
-def _parts(view: View, wanted: str, texts: Sequence[str]) -> list[Span]:
-    """The best of the places where a value is a part of a text, or goes over several."""
+def _parts(view: View, wanted: str, texts: Sequence[str], everywhere: bool = False) -> list[Span]:
+    """The best of the places where a value is a part of a text, or goes over several; or all in one run."""
     text = "".join(texts)
     starts = [0]
     for some in texts:
@@ -210,6 +220,8 @@ def _parts(view: View, wanted: str, texts: Sequence[str]) -> list[Span]:
                 joined = _joined(view.texts[k], begin, -1) + _joined(view.texts[last], end, 1)
                 # in one run, standing alone, with as little else in its texts as can be
                 size = (view.runs.run[k] != view.runs.run[last], joined, length)
+                if everywhere:
+                    size = (size[0], joined, 0)
                 if best is not None and size > best:
                     at = text.find(wanted, at + 1)
                     continue
