@@ -4,7 +4,7 @@
     python benchmarks/web_listings.py --other         # 12 templates that were not looked at
     python benchmarks/web_listings.py --together      # one model for all templates
 
-Pages are made by `maxendnet.experiments.web_listings`, with a fixed seed: 5 pages a template with 10 to 50 records each.
+Pages are made by `maxendnet.experiments.web_listings`, with a fixed seed: 5 pages a template with 10 to 50 records.
 Records are labelled on the first page of a template only. A record is right if a row has all of its values, letter by
 letter, and nothing where it has none; a row is mixed if no record has all of its values, but every value is one of some
 record; it is foreign if it has no value of a record.

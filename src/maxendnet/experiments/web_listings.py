@@ -16,14 +16,46 @@ from maxendnet.web.labels import PageLabels
 from maxendnet.web.page import Page
 
 FIELDS = ("name", "price", "date", "place")
-FIRST = ("Winter", "Open", "Silent", "Grand", "Little", "Northern", "Electric", "Old", "Midnight", "River", "Paper", "Second")
-SECOND = ("Jazz", "Poetry", "Garden", "Film", "Chess", "Robot", "Tango", "Ceramics", "Choir", "Opera", "Bread", "Comics")
+FIRST = (
+    "Winter",
+    "Open",
+    "Silent",
+    "Grand",
+    "Little",
+    "Northern",
+    "Electric",
+    "Old",
+    "Midnight",
+    "River",
+    "Paper",
+    "Second",
+)
+SECOND = (
+    "Jazz",
+    "Poetry",
+    "Garden",
+    "Film",
+    "Chess",
+    "Robot",
+    "Tango",
+    "Ceramics",
+    "Choir",
+    "Opera",
+    "Bread",
+    "Comics",
+)
 THIRD = ("Night", "Fair", "Workshop", "Festival", "Marathon", "Evening", "Club", "Market", "School", "Parade")
-PLACES = ("Town Hall", "Old Harbour", "St. Anne's Church", "Museum of Glass", "City Library", "Pier 39", "Blue Barn", "North Park",
-          "Café Milo", "The Dome", "Central Station", "Rose & Crown")  # fmt: skip
+PLACES = ("Town Hall", "Old Harbour", "St. Anne's Church", "Museum of Glass", "City Library", "Pier 39", "Blue Barn",
+          "North Park", "Café Milo", "The Dome", "Central Station", "Rose & Crown")  # fmt: skip
 MONTHS = ("January", "March", "April", "June", "July", "September", "October", "December")
 TAGS = ("music", "family", "outdoors", "free entry", "late", "food", "for kids", "sold out soon")
-ADS = ("Try our app", "Subscribe to the letter", "Hotels nearby from $49.99", "Win two tickets", "Car hire $19.00 a day")
+ADS = (
+    "Try our app",
+    "Subscribe to the letter",
+    "Hotels nearby from $49.99",
+    "Win two tickets",
+    "Car hire $19.00 a day",
+)
 
 Item = dict[str, str | None]
 
@@ -111,7 +143,10 @@ def make_items(rng: Random, n: int) -> list[Item]:
     """Records with names that differ; the first and the last have all fields or not, as all others."""
     names: dict[str, None] = {}
     while len(names) < n:
-        names[f"{rng.choice(FIRST)} {rng.choice(SECOND)} {rng.choice(THIRD)}" + rng.choice(("", "", f" {rng.randint(2, 40)}"))] = None
+        names[
+            f"{rng.choice(FIRST)} {rng.choice(SECOND)} {rng.choice(THIRD)}"
+            + rng.choice(("", "", f" {rng.randint(2, 40)}"))
+        ] = None
     items: list[Item] = []
     for name in names:
         item: Item = {
@@ -134,10 +169,13 @@ def make_items(rng: Random, n: int) -> list[Item]:
 
 def page_of(title: str, body: str, rng: Random) -> str:
     """A whole page: menu, a heading, the list, a foot."""
-    menu = "".join(f"<li><a href='/{word}'>{word.title()}</a></li>" for word in ("home", "events", "places", "about us", "contact"))
+    menu = "".join(
+        f"<li><a href='/{word}'>{word.title()}</a></li>" for word in ("home", "events", "places", "about us", "contact")
+    )
     note = f"<p>{rng.choice(ADS)}</p>" if rng.random() < 0.5 else ""
     return (
-        f"<!DOCTYPE html><html><head><title>{title}</title></head><body><div id='top'><ul class='menu'>{menu}</ul></div>"
+        f"<!DOCTYPE html><html><head><title>{title}</title></head><body><div id='top'><ul class='menu'>{menu}"
+        f"</ul></div>"
         f"<h1>{title}</h1>{note}{body}<div id='foot'><p>Prices in $ and with tax. <a href='/terms'>Terms</a></p>"
         f"<p>&copy; 2026 {title}</p></div></body></html>"
     )
@@ -151,7 +189,12 @@ def say(item: Item, field: str, form: str = "{}", missing: str = "") -> str:
 
 def hashed(rng: Random) -> str:
     """A class name as build tools make them."""
-    return "css-" + "".join(rng.choice("abcdefghijkmnpqrstuvwxyz0123456789") for _ in range(4)) + rng.choice("0123456789") + rng.choice("abcdef")
+    return (
+        "css-"
+        + "".join(rng.choice("abcdefghijkmnpqrstuvwxyz0123456789") for _ in range(4))
+        + rng.choice("0123456789")
+        + rng.choice("abcdef")
+    )
 
 
 def link(item: Item) -> str:
@@ -186,9 +229,11 @@ def cards(items: list[Item], rng: Random) -> str:
         badge = "<span class='badge'>New!</span>" if rng.random() < 0.3 else ""
         old = f"<s>${rng.randint(250, 400)}.00</s> " if item["price"] and rng.random() < 0.4 else ""
         out += (
-            f"<div class='card{rng.choice((' sale', '', ' featured'))}'>{badge}<a href='/p'><img src='/i/{hash_of(item)}.jpg' alt=''></a>"
+            f"<div class='card{rng.choice((' sale', '', ' featured'))}'>{badge}<a href='/p'><img src='/i/"
+            f"{hash_of(item)}.jpg' alt=''></a>"
             f"<h3>{link(item)}</h3><div class='info'>{say(item, 'date', '<span class=when>{}</span>')}"
-            f"{say(item, 'place', '<span class=where>{}</span>')}</div>{say(item, 'price', '<div class=price>' + old + '<b>{}</b></div>')}"
+            f"{say(item, 'place', '<span class=where>{}</span>')}</div>"
+            f"{say(item, 'price', '<div class=price>' + old + '<b>{}</b></div>')}"
             "<button>Add to basket</button></div>"
         )
     return page_of("What is on", f"<div class='grid'>{out}</div>", rng)
@@ -197,7 +242,8 @@ def cards(items: list[Item], rng: Random) -> str:
 def definitions(items: list[Item], rng: Random) -> str:
     """A definition list: a term, then as many definitions as are known."""
     out = "".join(
-        f"<dt>{escape(str(item['name']))}</dt>{say(item, 'date', '<dd>{}</dd>')}{say(item, 'place', '<dd><i>{}</i></dd>')}"
+        f"<dt>{escape(str(item['name']))}</dt>{say(item, 'date', '<dd>{}</dd>')}"
+        f"{say(item, 'place', '<dd><i>{}</i></dd>')}"
         f"{say(item, 'price', '<dd>Tickets: {}</dd>')}"
         for item in items
     )
@@ -225,7 +271,7 @@ def two_a_row(items: list[Item], rng: Random) -> str:
         f"{say(item, 'place', '{}<br>')}{say(item, 'price', '<font color=red>{}</font>')}</td>"
         for item in items
     ]
-    rows = "".join(f"<tr>{''.join(cells[k:k + 2])}</tr>" for k in range(0, len(cells), 2))
+    rows = "".join(f"<tr>{''.join(cells[k : k + 2])}</tr>" for k in range(0, len(cells), 2))
     return page_of("Tickets", f"<table width='100%'>{rows}</table>", rng)
 
 
@@ -247,11 +293,16 @@ def with_ads(items: list[Item], rng: Random) -> str:
     out = ""
     for item in items:
         out += (
-            f"<div class='box event'><div class='left'><p class='t'>{escape(str(item['name']))}</p>{say(item, 'place', '<p>{}</p>')}</div>"
-            f"<div class='right'>{say(item, 'price', '<p>{}</p>', '<p>ask us</p>')}{say(item, 'date', '<p>{}</p>')}</div></div>"
+            f"<div class='box event'><div class='left'><p class='t'>{escape(str(item['name']))}</p>"
+            f"{say(item, 'place', '<p>{}</p>')}</div>"
+            f"<div class='right'>{say(item, 'price', '<p>{}</p>', '<p>ask us</p>')}"
+            f"{say(item, 'date', '<p>{}</p>')}</div></div>"
         )
         if rng.random() < 0.25:
-            out += f"<div class='box ad'><div class='left'><p>{rng.choice(ADS)}</p></div><div class='right'><p>Sponsored</p></div></div>"
+            out += (
+                f"<div class='box ad'><div class='left'><p>{rng.choice(ADS)}</p></div>"
+                "<div class='right'><p>Sponsored</p></div></div>"
+            )
     return page_of("City guide", f"<div id='list'>{out}</div>", rng)
 
 
@@ -269,7 +320,8 @@ def two_rows(items: list[Item], rng: Random) -> str:
     """A table with two rows for a record, and a rule after it."""
     out = "".join(
         f"<tr><td colspan='3'><b>{escape(str(item['name']))}</b></td></tr><tr><td>{say(item, 'date')}</td>"
-        f"<td>{say(item, 'place')}</td><td align='right'>{say(item, 'price')}</td></tr><tr><td colspan='3'><hr></td></tr>"
+        f"<td>{say(item, 'place')}</td><td align='right'>{say(item, 'price')}</td></tr><tr><td colspan='3'><hr>"
+        f"</td></tr>"
         for item in items
     )
     return page_of("Diary", f"<table>{out}</table>", rng)
@@ -279,8 +331,10 @@ def hashed_classes(items: list[Item], rng: Random) -> str:
     """Boxes in boxes, with class names that a build tool has made, other ones on every page."""
     a, b, c, d, e = (hashed(rng) for _ in range(5))
     out = "".join(
-        f"<div class='{a}'><div class='{b}'><div class='{c}'><span><span>{escape(str(item['name']))}</span></span></div>"
-        f"<div class='{d}'>{say(item, 'date', '<div><span>{}</span></div>')}{say(item, 'place', '<div><span>{}</span></div>')}</div></div>"
+        f"<div class='{a}'><div class='{b}'><div class='{c}'><span><span>{escape(str(item['name']))}</span>"
+        f"</span></div>"
+        f"<div class='{d}'>{say(item, 'date', '<div><span>{}</span></div>')}"
+        f"{say(item, 'place', '<div><span>{}</span></div>')}</div></div>"
         f"<div class='{e}'>{say(item, 'price', '<span>{}</span>')}</div></div>"
         for item in items
     )
@@ -301,7 +355,8 @@ def one_text(items: list[Item], rng: Random) -> str:
     """Items whose values stand in one text, with separators."""
     out = "".join(
         "<li>" + " | ".join(part for part in (
-            escape(str(item["name"])), say(item, "date"), say(item, "place", "at {}"), say(item, "price", "{} incl. fees"),
+            escape(str(item["name"])), say(item, "date"), say(item, "place", "at {}"),
+            say(item, "price", "{} incl. fees"),
         ) if part) + "</li>"
         for item in items
     )  # fmt: skip
@@ -323,10 +378,14 @@ def lists_inside(items: list[Item], rng: Random) -> str:
     out = ""
     for item in items:
         tags = "".join(f"<li>{tag}</li>" for tag in rng.sample(TAGS, rng.randint(0, 4)))
-        people = "".join(f"<li><a href='/u'>{rng.choice(FIRST)} {rng.choice(THIRD)}</a></li>" for _ in range(rng.randint(1, 3)))
+        people = "".join(
+            f"<li><a href='/u'>{rng.choice(FIRST)} {rng.choice(THIRD)}</a></li>" for _ in range(rng.randint(1, 3))
+        )
         out += (
-            f"<article><header><h2>{link(item)}</h2>{say(item, 'date', '<time>{}</time>')}</header><ul class='tags'>{tags}</ul>"
-            f"<section>{say(item, 'place', '<address>{}</address>')}<ul>{people}</ul></section>{say(item, 'price', '<footer>from {}</footer>')}</article>"
+            f"<article><header><h2>{link(item)}</h2>{say(item, 'date', '<time>{}</time>')}</header>"
+            f"<ul class='tags'>{tags}</ul>"
+            f"<section>{say(item, 'place', '<address>{}</address>')}<ul>{people}</ul></section>"
+            f"{say(item, 'price', '<footer>from {}</footer>')}</article>"
         )
     return page_of("Talks", f"<main>{out}</main>", rng)
 
@@ -347,7 +406,11 @@ def name_row_price_row(items: list[Item], rng: Random) -> str:
     for k in range(0, len(items), 3):
         some = items[k : k + 3]
         rows += "<tr>" + "".join(f"<td><b>{escape(str(item['name']))}</b></td>" for item in some) + "</tr>"
-        rows += "<tr>" + "".join(f"<td>{say(item, 'date', '{}<br>')}{say(item, 'place', '<i>{}</i>')}</td>" for item in some) + "</tr>"
+        rows += (
+            "<tr>"
+            + "".join(f"<td>{say(item, 'date', '{}<br>')}{say(item, 'place', '<i>{}</i>')}</td>" for item in some)
+            + "</tr>"
+        )
         rows += "<tr>" + "".join(f"<td>{say(item, 'price', '{}', '&nbsp;')}</td>" for item in some) + "</tr>"
     return page_of("Shop window", f"<table class='grid'>{rows}</table>", rng)
 
@@ -356,14 +419,17 @@ def columns(items: list[Item], rng: Random) -> str:
     """A comparison: records are the columns of a table."""
     rows = ""
     for field, head in (("name", "Event"), ("price", "Price"), ("date", "Date"), ("place", "Place")):
-        rows += f"<tr><th>{head}</th>" + "".join(f"<td>{say(item, field, '{}', '&nbsp;')}</td>" for item in items) + "</tr>"
+        rows += (
+            f"<tr><th>{head}</th>" + "".join(f"<td>{say(item, field, '{}', '&nbsp;')}</td>" for item in items) + "</tr>"
+        )
     return page_of("Compare", f"<table>{rows}</table>", rng)
 
 
 def rules(items: list[Item], rng: Random) -> str:
     """Text with line breaks, and a rule between records."""
     out = "<hr>".join(
-        f"{escape(str(item['name']))}<br>{say(item, 'date', '{}<br>')}{say(item, 'place', '{}<br>')}{say(item, 'price', 'Price: {}')}"
+        f"{escape(str(item['name']))}<br>{say(item, 'date', '{}<br>')}{say(item, 'place', '{}<br>')}"
+        f"{say(item, 'price', 'Price: {}')}"
         for item in items
     )
     return page_of("Plain", f"<div>{out}</div>", rng)
@@ -371,14 +437,20 @@ def rules(items: list[Item], rng: Random) -> str:
 
 def with_sidebar(items: list[Item], rng: Random) -> str:
     """A list, beside it a short list of other things made in the same way."""
+
     def row(item: Item) -> str:
         return (
-            f"<li><a href='/e'>{escape(str(item['name']))}</a><span>{say(item, 'price')}</span><small>{say(item, 'date')}</small>"
+            f"<li><a href='/e'>{escape(str(item['name']))}</a><span>{say(item, 'price')}</span><small>"
+            f"{say(item, 'date')}</small>"
             f"{say(item, 'place', '<small>{}</small>')}</li>"
         )
 
-    aside = "".join(f"<li><a href='/x'>{rng.choice(SECOND)} {rng.choice(THIRD)}</a><span>${rng.randint(3, 99)}.00</span></li>" for _ in range(5))
-    body = f"<div class='wrap'><div class='side'><h4>Popular</h4><ul class='top'>{aside}</ul></div><div class='main'><ul class='results'>{''.join(map(row, items))}</ul></div></div>"
+    others = [(f"{rng.choice(SECOND)} {rng.choice(THIRD)}", rng.randint(3, 99)) for _ in range(5)]
+    aside = "".join(f"<li><a href='/x'>{name}</a><span>${price}.00</span></li>" for name, price in others)
+    body = (
+        f"<div class='wrap'><div class='side'><h4>Popular</h4><ul class='top'>{aside}</ul></div>"
+        f"<div class='main'><ul class='results'>{''.join(map(row, items))}</ul></div></div>"
+    )
     return page_of("Search", body, rng)
 
 
@@ -389,8 +461,10 @@ def price_first(items: list[Item], rng: Random) -> str:
         words = str(item["name"]).split(" ", 1)
         old = f"<del>${rng.randint(250, 400)}.00</del>" if rng.random() < 0.5 else ""
         out += (
-            f"<div class='row'><div class='c1'>{say(item, 'price', '<ins>{}</ins>')}{old}</div><div class='c2'><a href='/e'><b>{escape(words[0])}</b> "
-            f"{escape(words[1])}</a></div><div class='c3'>{say(item, 'place', '{}')}{say(item, 'date', ' <span>on {}</span>')}</div></div>"
+            f"<div class='row'><div class='c1'>{say(item, 'price', '<ins>{}</ins>')}{old}</div><div class='c2'>"
+            f"<a href='/e'><b>{escape(words[0])}</b> "
+            f"{escape(words[1])}</a></div><div class='c3'>{say(item, 'place', '{}')}"
+            f"{say(item, 'date', ' <span>on {}</span>')}</div></div>"
         )
     return page_of("Deals", f"<div class='rows'>{out}</div>", rng)
 
@@ -399,7 +473,8 @@ def bodies(items: list[Item], rng: Random) -> str:
     """A table with a body for every record."""
     out = "".join(
         f"<tbody><tr><th colspan='2'>{link(item)}</th></tr>{say(item, 'date', '<tr><td>When</td><td>{}</td></tr>')}"
-        f"{say(item, 'place', '<tr><td>Where</td><td>{}</td></tr>')}{say(item, 'price', '<tr><td>Price</td><td>{}</td></tr>')}</tbody>"
+        f"{say(item, 'place', '<tr><td>Where</td><td>{}</td></tr>')}"
+        f"{say(item, 'price', '<tr><td>Price</td><td>{}</td></tr>')}</tbody>"
         for item in items
     )
     return page_of("Timetable", f"<table>{out}</table>", rng)
@@ -408,7 +483,8 @@ def bodies(items: list[Item], rng: Random) -> str:
 def links(items: list[Item], rng: Random) -> str:
     """Every record is a link, with boxes in it."""
     out = "".join(
-        f"<a class='item' href='/e/{hash_of(item)}'><div>{escape(str(item['name']))}</div><div>{say(item, 'date')} {say(item, 'place', '&middot; <span>{}</span>')}</div>"
+        f"<a class='item' href='/e/{hash_of(item)}'><div>{escape(str(item['name']))}</div><div>"
+        f"{say(item, 'date')} {say(item, 'place', '&middot; <span>{}</span>')}</div>"
         f"{say(item, 'price', '<div><span>$</span>{}</div>').replace('</span>$', '</span>')}</a>"
         for item in items
     )
@@ -425,17 +501,19 @@ def rows_of_cards(items: list[Item], rng: Random) -> str:
         item = items[k]
         cells.append(
             f"<div class='col-4'><div class='panel'><h4>{escape(str(item['name']))}</h4><p>{say(item, 'date')}</p>"
-            f"<ul><li>{say(item, 'place', 'Venue: {}', 'Venue to be told')}</li><li>{say(item, 'price', 'Price: {}', 'Free')}</li></ul></div></div>"
+            f"<ul><li>{say(item, 'place', 'Venue: {}', 'Venue to be told')}</li><li>"
+            f"{say(item, 'price', 'Price: {}', 'Free')}</li></ul></div></div>"
         )
         k += 1
-    rows = "".join(f"<div class='row'>{''.join(cells[k:k + 3])}</div>" for k in range(0, len(cells), 3))
+    rows = "".join(f"<div class='row'>{''.join(cells[k : k + 3])}</div>" for k in range(0, len(cells), 3))
     return page_of("Gallery", f"<div class='container'>{rows}</div>", rng)
 
 
 def double_breaks(items: list[Item], rng: Random) -> str:
     """Lines, with an empty line between records."""
     out = "".join(
-        f"<b>{escape(str(item['name']))}</b><br>{say(item, 'date')}{say(item, 'place', ', {}')}{say(item, 'price', '<br>{}')}<br><br>"
+        f"<b>{escape(str(item['name']))}</b><br>{say(item, 'date')}{say(item, 'place', ', {}')}"
+        f"{say(item, 'price', '<br>{}')}<br><br>"
         for item in items
     )
     return page_of("Notice board", f"<div class='text'>{out}</div>", rng)
@@ -444,7 +522,8 @@ def double_breaks(items: list[Item], rng: Random) -> str:
 def deep_list(items: list[Item], rng: Random) -> str:
     """A list with wrappers, white space, comments and hidden parts."""
     out = "".join(
-        f"\n  <li id='r{k}'>\n   <!-- {k} --><div>\n <div>\n<p>\n  {escape(str(item['name']))}\n  </p><p hidden>{k}</p></div></div>\n <div><p>\n{say(item, 'place', '{}', '-')}\n</p>"
+        f"\n  <li id='r{k}'>\n   <!-- {k} --><div>\n <div>\n<p>\n  {escape(str(item['name']))}\n  </p><p hidden>"
+        f"{k}</p></div></div>\n <div><p>\n{say(item, 'place', '{}', '-')}\n</p>"
         f"<p>\n {say(item, 'date', '{}', '-')} \n</p> <p> \n {say(item, 'price', '{}', '-')}\n</p></div>\n</li>"
         for k, item in enumerate(items)
     )

@@ -274,8 +274,8 @@ def _choices(
     """For every page and field, all leaves that do not have the field, and one that does; or none, if none does.
 
     If several leaves of a page have the field, each is the right one in an example of its own, and these share the
-    weight of the page: a value that is written twice is no rival of itself. Leaves that are alike stand for one. A field
-    of which nothing is known on a page gives no example: its loss would be 0 whatever the weights are.
+    weight of the page: a value that is written twice is no rival of itself. Leaves that are alike stand for one. A
+    field of which nothing is known on a page gives no example: its loss would be 0 whatever the weights are.
     """
     fields = sorted({name for some in labels for label in some for name in fields_of(label)})
     matrices, y, allowed, sample_weight = [], [], [], []

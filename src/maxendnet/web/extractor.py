@@ -42,7 +42,7 @@ from maxendnet.web.records import choose_records, given_records
 from maxendnet.web.selectors import whole_path
 from maxendnet.web.spans import Span, is_part, same_value, span_text
 from maxendnet.web.split import MODES as RECORDS
-from maxendnet.web.split import SiteRecords, learn_records, split_pages
+from maxendnet.web.split import learn_records, split_pages
 from maxendnet.web.systems import default_system, set_model, situation
 from maxendnet.web.systems import estimator as estimator_of
 from maxendnet.web.types import fits, learned_kind
@@ -51,6 +51,7 @@ from maxendnet.web.view import View, make_views
 Source = Page | str | bytes | os.PathLike[str]
 SETS = {"known": KNOWN_SITES, "new": NEW_SITES}
 Progress = Callable[[Iterable[Any], str], Iterable[Any]]
+FEWEST_CELLS = 2  # of a record of a listing with three fields or more
 MOST_LIKE = 40  # records of a site that are lined up with labelled ones
 
 
@@ -173,6 +174,7 @@ class Extractor(BaseEstimator):
             raise LabelError('no page has a label; give at least one, such as {"page": "a.html", "values": {...}}.')
         self.layout_ = self._has_layout(pages)
         self.images_ = labels_images(pages, labels)
+        self.problems_: list[str] = []
         views, of_views = self.split_labelled(make_views(list(progress(pages, "reading")), self.images_), labels)
         problems = self.problems_
         numbering = Numbering()
@@ -475,7 +477,9 @@ class Extractor(BaseEstimator):
                 found = best_leaves(m, view.texts, leaves, self.together_)
                 values = self._values(view, found, self.boundaries_, self.levels_)
                 cells = [self._cell(view, value, curve, min_confidence) for value in values]
-                if source is None or all_rows or any(cell is not None for cell in cells):
+                # what has hardly anything of a record is none: the head of a table, an advertisement
+                n_found = sum(cell is not None for cell in cells)
+                if source is None or all_rows or n_found >= min(FEWEST_CELLS, (len(cells) + 1) // 2):
                     page = view.page
                     out.append(Record(page.name, page.site, number, dict(zip(self.fields_, cells)), page.url))
                     number += 1
@@ -511,9 +515,7 @@ class Extractor(BaseEstimator):
                     kept.append(value[1])
         return found
 
-    def _cell(
-        self, view: View, found: tuple[BestLeaf, Span] | None, curve: Calibration, least: float
-    ) -> Cell | None:
+    def _cell(self, view: View, found: tuple[BestLeaf, Span] | None, curve: Calibration, least: float) -> Cell | None:
         if found is None:
             return None
         best, span = found

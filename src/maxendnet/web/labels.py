@@ -73,8 +73,8 @@ def read_labels(path: str | Path) -> list[PageLabels]:
     A line is ``{"page": "a.html", "site": "x.com", "labels": [[214, "price"], ...]}`` or
     ``{"page": "a.html", "values": {"price": ["$12"]}}``, with ``"records": [[first, last], ...]`` if there are several.
     Of a listing, lists of values have a place for every labelled record, ``null`` where it has none:
-    ``{"name": ["Cup", "Pot"], "price": ["$12", null]}``; other records are unknown, unless ``"complete": true`` says that
-    there are none.
+    ``{"name": ["Cup", "Pot"], "price": ["$12", null]}``; other records are unknown, unless ``"complete": true`` says
+    that there are none.
     ``[[214, 7, 216, 2], "price"]`` labels the text from letter 7 of node 214 up to letter 2 of node 216.
     Lines with ``"done": false``, which ``maxendnet web label`` writes for a page in work, are passed over.
 

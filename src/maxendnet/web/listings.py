@@ -13,31 +13,43 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
 from maxendnet.web.page import Page, words
 from maxendnet.web.patterns import PATTERNS
 from maxendnet.web.place_features import HASHED
-from maxendnet.web.types import MONTH
+from maxendnet.web.types import MONTH, is_number
 from maxendnet.web.view import View, fold
 
 BACK = 6  # siblings before the first labelled one that may begin a record
 ABOVE = 3  # elements above the labelled leaves whose children may be records
+LONGEST_PATH = 500
 LONGEST_MARK = 30  # letters of a caption that marks a record
 LONGEST_STEP = 12  # siblings of a record without marks
 MOST_PAGES = 8  # of a site that patterns are tried on
+MOST_PARTS = 400  # that a pattern is tried on, on a labelled page
+HIGHEST = 30  # elements above the labelled leaves that may be records
 FINALISTS = 12  # patterns that are tried on more than the labelled pages
 ALIKE = 0.45  # of the labelled leaves, what a part must have to be a record
 LEAST = 0.2  # the same for a part made of the same elements as a labelled record
 REGION = 0.5  # the same, mean over the records under one element
+FEW = 3  # records under one element that are not looked at by themselves
 EVEN = 0.55  # a part that has so much speaks neither for a pattern nor against it
 SPECIFIC = 0.75  # a pattern with a class is taken if it finds that share of what the best one finds
 JUNK = 0.1  # the most that a part which is no record costs
-UNITS = {"element": 1.0, "from": 0.985, "between": 0.975, "every": 0.95}  # simple patterns first, when all else is equal
+UNITS = {
+    "element": 1.0,
+    "from": 0.985,
+    "between": 0.975,
+    "every": 0.95,
+}  # simple patterns first, when all else is equal
 MARKS = {"tag": 1.0, "class": 1.0, "void": 1.0, "text": 0.99, "shape": 0.97}
 COLUMNS = 0.97
+MADE_ALIKE = 0.6  # of the leaves of two records, what they must share to be made alike
 SEPARATORS = words("br hr")
 LONG_TEXT = 120
 
@@ -101,12 +113,13 @@ class Outline:
         self.children: dict[int, list[int]] = {}
         self.at: dict[str, list[int]] = {}
         self.paths = [""] * len(page)
+        self._shapes: dict[int, str] = {}
         for t, tag in enumerate(page.tags):
             p = self.parents[t]
             if p >= 0:
                 self.children.setdefault(p, []).append(t)
             if tag != "#text":
-                path = self.paths[t] = f"{self.paths[p]}/{tag}" if p >= 0 else tag
+                path = self.paths[t] = _path(self.paths[p], tag) if p >= 0 else tag
                 self.at.setdefault(path, []).append(t)
 
     @cached_property
@@ -131,12 +144,16 @@ class Outline:
 
     def shape(self, t: int) -> str:
         """Tags below an element, two levels deep, each once."""
+        known = self._shapes.get(t)
+        if known is not None:
+            return known
         found = set()
         for child in self.children.get(t, ()):
             tag = self.page.tags[child]
             found.add(tag)
             found |= {f"{tag}/{self.page.tags[below]}" for below in self.children.get(child, ())}
-        return " ".join(sorted(found))
+        shape = self._shapes[t] = " ".join(sorted(found))
+        return shape
 
     def has_mark(self, siblings: Sequence[int], k: int, mark: tuple[str, ...]) -> bool:
         """Whether a sibling has a mark."""
@@ -151,7 +168,7 @@ class Outline:
         if kind == "shape":
             return self.shape(t) == what
         if kind == "text":
-            return fold(self.page.text(t)) == what
+            return self.caption(t) == what
         n = int(what)
         return all(self.page.tags[s] == mark[1] for s in siblings[k : k + n]) and len(siblings) >= k + n
 
@@ -164,11 +181,20 @@ class Outline:
         for name in self.names(t):
             yield "class", tag, name
         yield "shape", tag, self.shape(t)
+        text = self.caption(t)
+        if 0 < len(text) <= LONGEST_MARK:
+            yield "text", tag, text
+
+    def caption(self, t: int) -> str:
+        """The text of a small element, folded; empty for others."""
         end = self.page.end(t)
-        if end - t < 10:
-            text = fold(self.page.text(t))
-            if 0 < len(text) <= LONGEST_MARK:
-                yield "text", tag, text
+        return fold(" ".join(self.page.texts[t:end])) if end - t < 10 else ""
+
+
+def _path(above: str, tag: str) -> str:
+    """The path of an element; a very long one as a number, so that deep pages take no more space than others."""
+    path = f"{above}/{tag}"
+    return path if len(path) < LONGEST_PATH else f"{crc32(path.encode()):x}"
 
 
 def given_names(attributes: dict[str, str]) -> list[str]:
@@ -205,10 +231,9 @@ def kind_of_text(text: str) -> str:
         return "price"
     if PATTERNS["date"].search(text) or (MONTH.search(text) and any(map(str.isdigit, text))):
         return "date"
-    digits, letters = sum(map(str.isdigit, text)), sum(map(str.isalpha, text))
-    if digits + letters == 0:
+    if not any(map(str.isalnum, text)):
         return "sign"
-    return "number" if digits >= letters else "text" if len(text) < LONG_TEXT else "long"
+    return "number" if is_number(text) else "text" if len(text) < LONG_TEXT else "long"
 
 
 # ---- parts ----------------------------------------------------------------------------------------------------------
@@ -249,7 +274,7 @@ def _stretches(outline: Outline, siblings: list[int], pattern: Pattern) -> list[
         if not at:
             return []
         bounds = [*at, len(siblings)]
-        out = [siblings[a:b] for a, b in zip(bounds, bounds[1:])]
+        out = [siblings[a:b] for a, b in pairwise(bounds)]
         if len(out) > 2:  # what follows the last record is no part of it
             out[-1] = out[-1][: max(map(len, out[:-1]))]
         return out
@@ -335,18 +360,28 @@ class Found(NamedTuple):
     value: float
 
 
-def find_parts(outline: Outline, pattern: Pattern, samples: Sequence[Sequence[Token]]) -> Found:
-    """Parts that look like a labelled record; where few under an element do, none of them."""
+def find_parts(
+    outline: Outline, pattern: Pattern, samples: Sequence[Sequence[Token]], near: int | None = None
+) -> Found:
+    """Parts that look like a labelled record; where few under an element do, none of them.
+
+    With ``near``, a node, of very many parts only those around it are looked at.
+    """
     n = max(map(len, samples), default=1)
     regions: dict[int, list[tuple[Part, float]]] = {}
-    for around, part in parts_of(outline, pattern):
+    parts = parts_of(outline, pattern)
+    if near is not None and len(parts) > MOST_PARTS:
+        at = bisect_left([part[0][0] for _, part in parts], near) if not pattern.columns else 0
+        parts = parts[max(0, at - MOST_PARTS // 2) : at + MOST_PARTS // 2]
+    for around, part in parts:
         tokens = [outline.tokens[k] for k in outline.leaves_in(part)]
         if tokens:
             alike = max(likeness(tokens, wanted, n) for wanted in samples)
             regions.setdefault(around, []).append((part, alike))
     kept: list[tuple[Part, float]] = []
     value = 0.0
-    for some in regions.values():
+    small = [item for some in regions.values() if len(some) < FEW for item in some]  # rows of two, say: seen together
+    for some in [small, *(some for some in regions.values() if len(some) >= FEW)]:
         good = [alike for _, alike in some if alike >= ALIKE]
         # what lies between records may be unlike them, but a menu with a price in it is no list of records
         if good and sum(good) / len(good) >= REGION:
@@ -396,7 +431,9 @@ class Listing(NamedTuple):
             marked = unit != "element"
             if unit not in UNITS or marked != bool(mark) or (mark and (mark[0] not in MARKS or len(mark) < 2)):
                 raise ValueError(f"there is no pattern of records {unit!r} with the mark {mark!r}")
-            if (unit == "every" and step < 1) or (mark and mark[0] == "void" and not 1 <= int(mark[-1]) <= LONGEST_STEP):
+            if (unit == "every" and step < 1) or (
+                mark and mark[0] == "void" and not 1 <= int(mark[-1]) <= LONGEST_STEP
+            ):
                 raise ValueError("a pattern of records repeats after no element")
             patterns.append(Pattern(unit, path, level, name, tuple(mark), step, offset, bool(columns)))
         samples = [[(str(tag), str(kind)) for tag, kind in sample] for sample in plain["samples"]]
@@ -473,15 +510,35 @@ def find_listing(samples: Sequence[Sample], others: Sequence[Outline] = (), fewe
     return Listing(patterns, tokens) if patterns else None
 
 
+def made_alike(sample: Sample, listing: Listing) -> int:
+    """How many records of its page are made like a labelled one; 0 if they are fewer than half.
+
+    All leaves are compared, also those without a field: large parts of a page about one thing have a name and a price
+    somewhere, but are not made alike.
+    """
+    outline = sample.outline
+    parts = listing.records(outline)
+    leaves = [outline.leaves_in(part) for part in parts]
+    own = next(
+        (Counter(outline.tokens[k] for k in some) for some, part in zip(leaves, parts) if sample.lies_in(part)), None
+    )
+    if own is None:
+        return 0
+    others = [Counter(outline.tokens[k] for k in some) for some in leaves]
+    n = sum(2 * (own & other).total() >= MADE_ALIKE * (own.total() + other.total()) for other in others)
+    return n if 2 * n >= len(parts) else 0
+
+
 def _best_pattern(
     waiting: Sequence[Sample], samples: Sequence[Sample], others: Sequence[Outline], fewest: int
 ) -> Pattern | None:
     first = waiting[0]
     tokens = [sample.tokens for sample in samples]
     beside = [sample for sample in samples if sample.outline is first.outline and sample is not first]
+    node = first.outline.view.leaves[first.leaves[0]]
     scored: list[tuple[int, float, Pattern]] = []
     for pattern in dict.fromkeys(candidates(first)):
-        parts = find_parts(first.outline, pattern, tokens)
+        parts = find_parts(first.outline, pattern, tokens, node)
         if len(parts.parts) < fewest or not _apart(first, beside, parts.parts):
             continue
         held = sum(_holds(pattern, sample, tokens) for sample in waiting)
@@ -530,7 +587,7 @@ def candidates(sample: Sample) -> Iterator[Pattern]:
     nodes = [outline.view.leaves[k] for k in sample.leaves]
     around = outline.view.elements[sample.leaves[0]] if len(nodes) == 1 else _common(outline, nodes)
     t, level = around, 0
-    while outline.parents[t] >= 0:
+    while outline.parents[t] >= 0 and level < HIGHEST:
         for where in _selectors(outline, t):
             yield Pattern("element", *where)
             if len(nodes) > 1 and level < 2:
@@ -583,7 +640,7 @@ def _selectors(outline: Outline, t: int) -> Iterator[tuple[str, int, str]]:
     """Ways to name the elements like one: by its path, and by a class of it or of one above."""
     yield outline.paths[t], 0, ""
     level, above = 0, t
-    while above > 0:
+    while above > 0 and level < HIGHEST:
         for name in outline.names(above):
             yield outline.paths[t], level, name
         above, level = outline.parents[above], level + 1

@@ -11,7 +11,16 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from maxendnet.web.labels import LabelError, LabelledRecord, PageLabels, labelled_records
-from maxendnet.web.listings import Listing, Outline, Part, Sample, find_listing, page_of_part, sample_of
+from maxendnet.web.listings import (
+    Listing,
+    Outline,
+    Part,
+    Sample,
+    find_listing,
+    made_alike,
+    page_of_part,
+    sample_of,
+)
 from maxendnet.web.page import Page, in_order
 from maxendnet.web.spans import Span, leaves_of_span
 from maxendnet.web.view import View
@@ -77,7 +86,6 @@ def learn_records(
         return found, problems
     for site, rows in in_order([view.page for view in views]).items():
         samples: list[Sample] = []
-        outlines: dict[int, Outline] = {}
         given = {i: labels[i] for i in rows if labels[i] is not None}
         single = []
         for i, own in given.items():
@@ -85,8 +93,8 @@ def learn_records(
             outline = Outline(views[i])
             records = _records_on(views[i], own, mode)
             some = [sample for record in records if (sample := _sample(outline, record)) is not None]
-            if some and find_listing(some, fewest=FEWEST[mode]) is not None:
-                outlines[i] = outline
+            alone = find_listing(some, fewest=FEWEST[mode]) if some else None
+            if alone is not None and (mode == "many" or made_alike(some[0], alone) >= FEWEST[mode]):
                 samples += some
                 continue
             if mode == "many":

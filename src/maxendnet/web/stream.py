@@ -33,7 +33,8 @@ class Options(NamedTuple):
     ----------
     site : str
         Of all pages; empty, if pages and folders say it.
-    records : {"one", "auto"}
+    records : {"one", "auto"}, optional
+        As `Extractor.extract` has it.
     min_confidence : float
     csv : bool
         Else lines of JSON.
@@ -44,7 +45,7 @@ class Options(NamedTuple):
     """
 
     site: str = ""
-    records: str = "one"
+    records: str | None = None
     min_confidence: float = 0.2
     csv: bool = False
     excel: bool = False

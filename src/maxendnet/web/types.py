@@ -1,4 +1,4 @@
-"""Kinds of values: what a price, a date or a number looks like. A value of another kind than all labelled ones is none."""
+"""Kinds of values: what a price, a date or a number looks like. A value of a kind that no label has is none."""
 
 from __future__ import annotations
 
@@ -33,7 +33,19 @@ def kind_of(value: str) -> str:
         return "price"
     if len(value) <= LONGEST_DATE and (PATTERNS["date"].search(value) or (digits and MONTH.search(value))):
         return "date"
-    return "number" if digits >= letters else "text"
+    return "number" if is_number(value) else "text"
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number, with a unit perhaps: it begins with a digit, and has no more letters than digits.
+
+    Examples
+    --------
+    >>> is_number("1,200 km"), is_number("X100"), is_number("4 doors")
+    (True, False, False)
+    """
+    first = next(filter(str.isalnum, text), "")
+    return first.isdigit() and 2 * sum(map(str.isdigit, text)) >= sum(map(str.isalnum, text))
 
 
 def learned_kind(values: Iterable[str]) -> str:

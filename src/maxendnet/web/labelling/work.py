@@ -49,7 +49,7 @@ class Work:
         Where every new model is written.
     settings : Extractor, optional
         How to learn; a fitted one is asked until there is a newer.
-    records : {"one", "auto"}
+    records : {"one", "many", "auto"}
     random_state : int
         Of the order of pages.
 
@@ -127,6 +127,9 @@ class Work:
             pairs[span, name] = None
         written = [[_spot(view, span), name] for span, name in sorted(pairs)]
         row: dict[str, Any] = {"page": page.name, "site": page.site, "labels": written, "sha": sha}
+        ranges = self._ranges(i, self.labels.get(i), self.answers)
+        if len(ranges) > 1:
+            row["records"] = [list(one) for one in ranges]
         with self._lock:
             self.file.put({**row, "done": done})
             was = i in self.done
