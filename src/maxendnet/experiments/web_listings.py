@@ -12,7 +12,7 @@ from html import escape
 from random import Random
 from typing import NamedTuple
 
-from maxendnet.web.labels import PageLabels
+from maxendnet.web.labels import PageLabels, Values
 from maxendnet.web.page import Page
 
 FIELDS = ("name", "price", "date", "place")
@@ -99,7 +99,7 @@ class ListedPages(NamedTuple):
             first = rng.choice([item for item in items if all(item.values())])
             others = rng.sample([item for item in items if item is not first], n_records - 1)
             chosen = [first, *others]
-            values = {name: [item[name] for item in chosen] for name in FIELDS}
+            values: Values = {name: [item[name] for item in chosen] for name in FIELDS}
             out[-1] = PageLabels(page.name, page.site, values=values)
         return out
 

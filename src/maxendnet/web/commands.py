@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +154,9 @@ def label(
               help="Texts of a page compete for a field, or stand alone, in a row, in a tree.")  # fmt: skip
 @click.option("--records", type=click.Choice(["one", "many", "auto"]), default="auto", show_default=True,
               help="One record a page, listings, or what the labels look like.")  # fmt: skip
+@click.option("--type", "types", multiple=True, metavar="FIELD=TYPE",
+              help="text, price, date, number, link or image: a cell of another kind is left out.")  # fmt: skip
+@click.option("--several", default="", help="Fields with several values in a record, with commas between.")
 @click.option("--siblings", is_flag=True, help="Hierarchical: neighbouring blocks are scored together.")
 @click.option("--constraints", is_flag=True, help="Hierarchical: impossible pairs of block and child are ruled out.")
 @click.option("--layout", type=click.Choice(["off", "on"]), default="off", show_default=True,
@@ -165,6 +168,7 @@ def label(
 def train(
     pages: Path, labels: Path, out: Path, new_sites: bool, system: str | None, model: str, layout: str,
     strength: float | None, no_confidence: bool, strict: bool, siblings: bool, constraints: bool, records: str,
+    types: tuple[str, ...], several: str,
 ) -> None:  # fmt: skip
     """Learn from a folder of pages and a file of labels.
 
@@ -191,6 +195,7 @@ def train(
     if (siblings or constraints) and model != "hierarchical":
         raise click.UsageError("--siblings and --constraints are for --model hierarchical.")
     given = read_labels(labels)
+    wanted = _types(types, {name for x in given for name in x.fields} | set(project_fields(labels.parent)))
     found, of_pages, problems = labelled_folder(pages, given, progress=progress)
     missing = {x.page for x in given} - {page.name for page in found}
     if missing and strict:
@@ -203,7 +208,8 @@ def train(
         learner = estimator(system or default_system(model), strength, situation(new_sites, n_sites), model)
     extractor = Extractor(
         learner, model, "new" if new_sites else "known", calibrate=not no_confidence, siblings=siblings,
-        constraints=constraints, records=records,
+        constraints=constraints, records=records, types=wanted,
+        several=[name.strip() for name in several.split(",") if name.strip()],
     )  # fmt: skip
     extractor.fit(found, of_pages, fields=project_fields(labels.parent), progress=progress)
     note(problems + extractor.problems_)
@@ -416,6 +422,22 @@ def demo(out: Path, seed: int) -> None:
 
 
 # ---- what the commands share ----------------------------------------------------------------------------------------
+
+
+def _types(given: Sequence[str], fields: Collection[str]) -> dict[str, str] | None:
+    """Types of fields, as they are named on the command line."""
+    from maxendnet.web.types import KINDS
+
+    found = {}
+    for item in given:
+        name, _, kind = item.rpartition("=")
+        if name not in fields or kind not in KINDS:
+            raise click.BadParameter(
+                f"{item!r} is not field=type, with a field that is labelled ({', '.join(sorted(fields))}) and one of "
+                f"{', '.join(KINDS)}.", param_hint="--type",
+            )  # fmt: skip
+        found[name] = kind
+    return found or None
 
 
 def _rendered(found: list[Any], root: Path) -> list[Any]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from maxendnet.web.labels import PageLabels, labelled_records, labels_on_page
 from maxendnet.web.page import Page
-from maxendnet.web.record import Record
+from maxendnet.web.record import Cell, Record
 from maxendnet.web.spans import same_value, span_text
 from maxendnet.web.view import View
 
@@ -70,8 +70,8 @@ def evaluate(
 
     An answer is right if it is one of the values of the field, letter by letter but for case and white space: values
     are compared as they are written in the labels, and labelled places by their text. A value that is not on the page
-    counts as missed, and is named. A field that the record lacks is right when there is no answer; an answer then
-    lowers precision, and does not touch "all right".
+    counts as missed, and is named. Of several values all must be there. A field that the record lacks is right when
+    there is no answer; an answer then lowers precision, and does not touch "all right".
 
     On a listing every labelled record is compared with the row that has most of its values. Other rows count for
     nothing, unless the labels are complete: then they lower precision.
@@ -104,7 +104,7 @@ def evaluate(
             complete = True
             for name in fields:
                 cell = None if row is None else row.fields.get(name)
-                hit = cell is not None and same_value(cell.value) in folded.get(name, ())
+                hit = cell is not None and _is_right(cell, folded.get(name, set()))
                 counts[name][0] += bool(own.get(name))
                 counts[name][1] += cell is not None
                 counts[name][2] += hit
@@ -157,7 +157,7 @@ def _records_of(view: View, given: PageLabels) -> tuple[list[Truth], list[str]]:
     records, problems = labelled_records(view, given)
     found = []
     for record in records:
-        own: Truth = {name: {value} for name, value in record.values.items()}
+        own: Truth = {name: set(values) for name, values in record.values.items()}
         for name, spans in record.places:
             if name not in own or view.page.tags[spans[0].first] == "img":
                 own.setdefault(name, set()).update(span_text(view, span) for span in spans)
@@ -167,4 +167,11 @@ def _records_of(view: View, given: PageLabels) -> tuple[list[Truth], list[str]]:
 
 def _n_right(row: Record, folded: Truth) -> int:
     cells = [(name, cell) for name, cell in row.fields.items() if cell is not None]
-    return sum(same_value(cell.value) in folded.get(name, ()) for name, cell in cells)
+    return sum(_is_right(cell, folded.get(name, set())) for name, cell in cells)
+
+
+def _is_right(cell: Cell, folded: set[str]) -> bool:
+    """Whether a cell has one of the values, or, of a field with several, all of them."""
+    if len(cell.values) > 1:
+        return {same_value(value) for value in cell.values} == folded
+    return same_value(cell.value) in folded

@@ -18,7 +18,7 @@ from maxendnet.markov_network import MarkovNetwork
 from maxendnet.web.agreement import agree
 from maxendnet.web.align import align, record_tokens
 from maxendnet.web.blocks import NONE, fields_of, leaf_labels
-from maxendnet.web.boundaries import Boundaries, Labelled
+from maxendnet.web.boundaries import SURE, Boundaries, Labelled
 from maxendnet.web.calibrate import Calibration, fit_calibration, held_out_parts
 from maxendnet.web.dataset import (
     MODELS,
@@ -40,18 +40,20 @@ from maxendnet.web.page import Page, read_page
 from maxendnet.web.record import Cell, Record
 from maxendnet.web.records import choose_records, given_records
 from maxendnet.web.selectors import whole_path
-from maxendnet.web.spans import Span, is_part, same_value, span_text
+from maxendnet.web.spans import Span, attribute_of, attribute_of_value, is_part, same_value, span_text, whole
 from maxendnet.web.split import MODES as RECORDS
 from maxendnet.web.split import learn_records, split_pages
 from maxendnet.web.systems import default_system, set_model, situation
 from maxendnet.web.systems import estimator as estimator_of
-from maxendnet.web.types import fits, learned_kind
+from maxendnet.web.types import KINDS, fits, learned_kind, normalise
 from maxendnet.web.view import View, make_views
 
 Source = Page | str | bytes | os.PathLike[str]
 SETS = {"known": KNOWN_SITES, "new": NEW_SITES}
 Progress = Callable[[Iterable[Any], str], Iterable[Any]]
 FEWEST_CELLS = 2  # of a record of a listing with three fields or more
+KIND_OF_ATTRIBUTE = {"href": "link", "src": "image", "data-src": "image", "datetime": "date"}
+JOINED = "; "  # between several values
 MOST_LIKE = 40  # records of a site that are lined up with labelled ones
 
 
@@ -83,6 +85,11 @@ class Extractor(BaseEstimator):
         Learn confidences from held-out sites and pages; takes a few more fits.
     siblings, constraints : bool
         For the hierarchical model, see `set_model`. On pages about one thing both cost time and gain nothing.
+    types : dict of str to str, optional
+        Kinds of fields, out of ``maxendnet.web.types.KINDS``: a cell of another kind is left out. None learns kinds
+        from the labelled values; they then hold for listings.
+    several : sequence of str
+        Fields that may have several values in a record, such as authors.
     records : {"one", "many", "auto"}
         One record a page; labelled pages are listings; or those are around whose labels something repeats, see
         `maxendnet.web.split`.
@@ -109,9 +116,11 @@ class Extractor(BaseEstimator):
     listings_ : dict of str to SiteRecords
         For every site with labelled listings, how records are found.
     kinds_ : dict of str to str
-        The kind of value that every field has in labelled records of listings, see `maxendnet.web.types`.
+        The kind of value that every field has, see `maxendnet.web.types`.
+    attributes_ : dict of str to str
+        Fields whose values are attributes, such as the address of a link, and which.
     overlap_ : bool
-        Whether values of two fields overlap in these.
+        Whether values of two fields overlap in labelled records of listings.
     problems_ : list of str
         Labels that could not be used.
 
@@ -137,6 +146,8 @@ class Extractor(BaseEstimator):
         siblings: bool = False,
         constraints: bool = False,
         records: str = "one",
+        types: dict[str, str] | None = None,
+        several: Sequence[str] = (),
     ) -> None:
         self.estimator = estimator
         self.model = model
@@ -147,6 +158,8 @@ class Extractor(BaseEstimator):
         self.calibrate = calibrate
         self.siblings, self.constraints = siblings, constraints
         self.records = records
+        self.types = types
+        self.several = several
 
     # ---- learning -----------------------------------------------------------------------------------------------
 
@@ -205,6 +218,7 @@ class Extractor(BaseEstimator):
         self.together_ = fields_together({label for some in of_leaves for label in some}, self.fields_)
         made = [features_of(i) for i in progress(rows, "features")]
         truth = [_Truth(views[i], made[k], of_leaves[k], values[k], labels[i]) for k, i in enumerate(rows)]
+        self.attributes_ = self._labelled_attributes(truth)
         self.kinds_, self.overlap_ = self._labelled_kinds(truth)
         self._like = self._like_labelled(views, labels, truth, features_of)
         fitted = self._fit_model(truth, sites)
@@ -224,6 +238,9 @@ class Extractor(BaseEstimator):
                 ("model", self.model, MODELS) if self.model not in MODELS else ("features", self.features, tuple(SETS))
             )
             raise ValueError(f"{what} is {given!r}; choose one of {', '.join(map(repr, choice))}.")
+        wrong = [kind for kind in (self.types or {}).values() if kind not in KINDS]
+        if wrong:
+            raise ValueError(f"there is no type {wrong[0]!r}; choose one of {', '.join(KINDS)}.")
         if self.records not in RECORDS:
             raise ValueError(f"records is {self.records!r}; choose one of {', '.join(map(repr, RECORDS))}.")
         if (self.siblings or self.constraints) and self.model != "hierarchical":
@@ -263,17 +280,42 @@ class Extractor(BaseEstimator):
             )
         return rows, found, values
 
+    def _labelled_attributes(self, truth: Sequence[_Truth]) -> dict[str, str]:
+        """Fields whose labelled values are attributes, not texts, and which."""
+        found: dict[str, Counter[str]] = {name: Counter() for name in self.fields_}
+        for t in truth:
+            for span, name in t.values:
+                written = t.given.written(name) if t.given is not None else []
+                k = t.view.leaf_of[span.first]
+                if written and same_value(span_text(t.view, span)) not in map(same_value, written):
+                    found[name].update(filter(None, (attribute_of_value(t.view, k, value) for value in written)))
+                else:
+                    found[name][""] += 1
+        most = {name: times.most_common(1)[0][0] for name, times in found.items() if times}
+        return {name: attribute for name, attribute in most.items() if attribute}
+
     def _labelled_kinds(self, truth: Sequence[_Truth]) -> tuple[dict[str, str], bool]:
-        """The kind of value that every field has in labelled records, and whether values of two fields overlap."""
-        records = [t for t in truth if t.view.page.source is not None]
-        kinds = {
-            name: learned_kind(span_text(t.view, span) for t in records for span, field in t.values if field == name)
-            for name in self.fields_
-        }
+        """The kind of value that every field has, and whether values of two fields overlap in a listing."""
+        kinds = {}
+        for name in self.fields_:
+            spans = [(t.view, span) for t in truth for span, field in t.values if field == name]
+            attribute = self.attributes_.get(name, "")
+            if attribute:
+                values = [x for view, s in spans if (x := attribute_of(view, view.leaf_of[s.first], attribute))]
+            else:
+                values = [span_text(view, span) for view, span in spans]
+            if spans and all(view.images[view.leaf_of[span.first]] for view, span in spans):
+                attribute = "src"
+            kinds[name] = KIND_OF_ATTRIBUTE.get(attribute) or learned_kind(values)
         overlap = any(
-            _overlap(a, b) for t in records for a, one in t.values for b, other in t.values if one < other
-        )  # fmt: skip
-        return kinds, overlap
+            _overlap(a, b)
+            for t in truth
+            if t.view.page.source is not None
+            for a, one in t.values
+            for b, other in t.values
+            if one < other and one not in self.attributes_ and other not in self.attributes_
+        )
+        return kinds | (self.types or {}), overlap
 
     def _like_labelled(
         self, views: Sequence[View], labels: Sequence[PageLabels | None], truth: Sequence[_Truth],
@@ -476,7 +518,11 @@ class Extractor(BaseEstimator):
             for leaves in parts:
                 found = best_leaves(m, view.texts, leaves, self.together_)
                 values = self._values(view, found, self.boundaries_, self.levels_)
-                cells = [self._cell(view, value, curve, min_confidence) for value in values]
+                cells = [
+                    self._cell(view, name, value, curve, min_confidence) for name, value in zip(self.fields_, values)
+                ]
+                if self.several:
+                    self._add_others(view, cells, m, leaves)
                 # what has hardly anything of a record is none: the head of a table, an advertisement
                 n_found = sum(cell is not None for cell in cells)
                 if source is None or all_rows or n_found >= min(FEWEST_CELLS, (len(cells) + 1) // 2):
@@ -490,21 +536,28 @@ class Extractor(BaseEstimator):
     ) -> list[tuple[BestLeaf, Span] | None]:
         """Where the value of every field begins and ends, around the leaf that was chosen for it.
 
-        A value does not reach the leaf of a field that is more likely there than not. In a record of a listing a value
-        must be of the kind that the labelled ones are, and two fields on one text do not overlap unless labelled ones
-        do: a text with several fields may lack one.
+        A value does not reach the leaf of a field that is more likely there than not. In a record of a listing, and
+        where the type of a field was given, a value must be of the kind that the labelled ones are. In a record two
+        fields on one text do not overlap unless labelled ones do: a text with several fields may lack one.
         """
         best = [x if x is None else x._replace(score=x.score - level) for x, level in zip(chosen, levels)]
         taken = {x.leaf for x in best if x is not None and x.score > 0}
         found: list[tuple[BestLeaf, Span] | None] = []
         for name, own in zip(self.fields_, best):
             found.append(None)
-            if own is not None:
+            if own is not None and name in self.attributes_:
+                found[-1] = own._replace(edge=SURE), whole(view, own.leaf)
+            elif own is not None:
                 span, edge = boundaries.find(view, name, own.leaf, taken - {own.leaf})
-                if view.page.source is None or fits(self.kinds_.get(name, ""), span_text(view, span)):
+                guarded = view.page.source is not None or name in (self.types or {})
+                if not guarded or fits(self.kinds_.get(name, ""), span_text(view, span)):
                     found[-1] = own._replace(edge=edge), span
         if view.page.source is not None and not self.overlap_:
-            sure = sorted((-value[0].edge, f) for f, value in enumerate(found) if value is not None)
+            sure = sorted(
+                (-value[0].edge, f)
+                for f, value in enumerate(found)
+                if value is not None and self.fields_[f] not in self.attributes_
+            )
             kept: list[Span] = []
             for _, f in sure:
                 value = found[f]
@@ -515,7 +568,9 @@ class Extractor(BaseEstimator):
                     kept.append(value[1])
         return found
 
-    def _cell(self, view: View, found: tuple[BestLeaf, Span] | None, curve: Calibration, least: float) -> Cell | None:
+    def _cell(
+        self, view: View, name: str, found: tuple[BestLeaf, Span] | None, curve: Calibration, least: float
+    ) -> Cell | None:
         if found is None:
             return None
         best, span = found
@@ -523,10 +578,38 @@ class Extractor(BaseEstimator):
         if confidence < least:
             return None
         value, part = span_text(view, span), is_part(view, span)
+        if name in self.attributes_:
+            attribute = attribute_of(view, best.leaf, self.attributes_[name])
+            if attribute is None:
+                return None
+            value, part = attribute, False
         nodes = view.page.nodes
         if nodes is not None:
             span = span._replace(first=int(nodes[span.first]), last=int(nodes[span.last]))
-        return Cell(value, confidence, span.first, tuple(span) if part else None)
+        normal = normalise(self.kinds_.get(name, ""), value, view.page.url)
+        return Cell(value, confidence, span.first, tuple(span) if part else None, normal or None)
+
+    def _add_others(
+        self, view: View, cells: list[Cell | None], margins: NDArray[np.float64], leaves: Sequence[int]
+    ) -> None:
+        """The other values of fields with several: leaves made like the best one that are more likely so than not."""
+        number = {t: k for k, t in enumerate(view.leaves)} if view.page.nodes is None else {
+            int(view.page.nodes[t]): k for k, t in enumerate(view.leaves)
+        }  # fmt: skip
+        taken = {number[cell.node] for cell in cells if cell is not None}
+        for f, name in enumerate(self.fields_):
+            cell = cells[f]
+            if name not in self.several or cell is None:
+                continue
+            best = number[cell.node]
+            values = {best: cell.value}
+            for k in leaves:
+                if k not in taken and view.kinds[k] == view.kinds[best] and margins[k, f] > self.levels_[f]:
+                    span, _ = self.boundaries_.find(view, name, k, taken | (set(values) - {k}))
+                    attribute = self.attributes_.get(name)
+                    values[k] = (attribute_of(view, k, attribute) or "") if attribute else span_text(view, span)
+            ordered = tuple(dict.fromkeys(value for _, value in sorted(values.items()) if value))
+            cells[f] = cell._replace(value=JOINED.join(ordered), values=ordered)
 
     # ---- files --------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 VERSION = 4
 """1 had no scale and levels of scores, 2 no bounds of values, 3 no listings."""
-SETTINGS = ("model", "features", "min_sites", "miss", "agreement", "calibrate", "siblings", "constraints", "records")
+SETTINGS = ("model", "features", "min_sites", "miss", "agreement", "calibrate", "siblings", "constraints", "records",
+            "types", "several")  # fmt: skip
 
 
 def save_extractor(extractor: Extractor, path: str | os.PathLike[str]) -> None:
@@ -28,6 +29,7 @@ def save_extractor(extractor: Extractor, path: str | os.PathLike[str]) -> None:
     settings = {name: getattr(extractor, name) for name in SETTINGS}
     if not isinstance(settings["features"], str):
         settings["features"] = list(settings["features"])
+    settings["several"] = list(settings["several"])
     application = {
         "kind": "web",
         "version": VERSION,
@@ -46,6 +48,7 @@ def save_extractor(extractor: Extractor, path: str | os.PathLike[str]) -> None:
         },
         "boundaries": extractor.boundaries_.to_plain(),
         "kinds": extractor.kinds_,
+        "attributes": extractor.attributes_,
         "overlap": extractor.overlap_,
         "listings": {site: records.to_plain() for site, records in extractor.listings_.items()},
     }
@@ -106,6 +109,7 @@ def _restore(extractor: Extractor, found: dict[str, Any]) -> None:
     extractor.boundaries_ = Boundaries.from_plain(found["boundaries"])
     extractor.listings_ = {site: SiteRecords.from_plain(plain) for site, plain in found["listings"].items()}
     extractor.kinds_ = {str(name): str(kind) for name, kind in found["kinds"].items()}
+    extractor.attributes_ = {str(name): str(attribute) for name, attribute in found["attributes"].items()}
     extractor.overlap_ = bool(found["overlap"])
     extractor.problems_ = []
 

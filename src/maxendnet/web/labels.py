@@ -14,6 +14,8 @@ from maxendnet.web.page import Page
 from maxendnet.web.spans import Span, find_value, leaves_of_span, span_text, whole
 from maxendnet.web.view import View
 
+Values = dict[str, list[str | tuple[str, ...] | None]]
+"""For every field its values; of a listing, one place for every record."""
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".webp", ".avif")
 
 
@@ -33,9 +35,9 @@ class PageLabels:
         Empty when the line does not say.
     labels : list of (int or Span, str)
         Node and field, if the value is the whole text of a node or an image; else where it begins and ends.
-    values : dict of str to list of str or None
-        Instead of, or beside, places: values as they are written. Of a listing: one for every labelled record, in the
-        same order in all lists, None where a record has none.
+    values : dict of str to list of str, tuple or None
+        Instead of places: values as they are written. Of a listing: one for every labelled record, in the same order
+        in all lists, None where a record has none, a tuple where it has several.
     records : list of (int, int)
         First and last node of every record; empty for one record a page.
     complete : bool
@@ -51,7 +53,7 @@ class PageLabels:
     page: str
     site: str = ""
     labels: list[tuple[int | Span, str]] = field(default_factory=list)
-    values: dict[str, list[str | None]] = field(default_factory=dict)
+    values: Values = field(default_factory=dict)
     records: list[tuple[int, int]] = field(default_factory=list)
     sha: str = ""
     done: bool = True
@@ -64,7 +66,10 @@ class PageLabels:
 
     def written(self, name: str) -> list[str]:
         """The values of a field that are there."""
-        return [value for value in self.values.get(name, []) if value is not None]
+        out: list[str] = []
+        for value in self.values.get(name, []):
+            out += [value] if isinstance(value, str) else value or ()
+        return out
 
 
 def read_labels(path: str | Path) -> list[PageLabels]:
@@ -192,18 +197,21 @@ def parse_place(given: Any) -> int | Span | None:
     return span if (span.first, span.begin) < (span.last, span.end) else None
 
 
-def _values(given: Any, where: str) -> dict[str, list[str | None]]:
+def _values(given: Any, where: str) -> Values:
     if not isinstance(given, dict):
         raise LabelError(f'{where}: "values" is {given!r}; expected an object such as {{"price": ["$12"]}}.')
-    out: dict[str, list[str | None]] = {}
+    out: Values = {}
     for name, values in given.items():
         check_field(name, where)
-        some = values if isinstance(values, list) else [values]
-        if not all(v is None or (isinstance(v, (str, int, float)) and not isinstance(v, bool)) for v in some):
-            raise LabelError(
-                f'{where}: the values of "{name}" are {values!r}; expected text or a list of texts, null for none.'
-            )
-        found = [None if v is None or not str(v).strip() else str(v) for v in some]
+        found: list[str | tuple[str, ...] | None] = []
+        for one in values if isinstance(values, list) else [values]:
+            inner = one if isinstance(one, list) else [one]
+            if not all(v is None or (isinstance(v, (str, int, float)) and not isinstance(v, bool)) for v in inner):
+                raise LabelError(
+                    f'{where}: the values of "{name}" are {values!r}; expected text or a list of texts, null for none.'
+                )
+            there = tuple(str(v) for v in inner if v is not None and str(v).strip())
+            found.append(None if not there else there if isinstance(one, list) else there[0])
         out[name] = found if len(found) > 1 else [v for v in found if v is not None]
     return out
 
@@ -259,8 +267,9 @@ def labels_on_page(view: View, given: PageLabels) -> tuple[list[tuple[Span, str]
         else:
             what = "is not shown" if page.tags[node] in ("#text", "img") else f"is an element {page.tags[node]!r}"
             problems.append(f"{name} at node {node} {what}: label a visible text or an image")
+    placed = {name for _, name in given.labels}
     for name in given.values:
-        for value in given.written(name):
+        for value in given.written(name) if name not in placed else ():
             spans = find_value(view, value)
             if not spans:
                 problems.append(f"{name} {value!r} is not on the page")
@@ -304,13 +313,14 @@ class LabelledRecord(NamedTuple):
     Attributes
     ----------
     places : list of (str, list of Span)
-        Fields, each with the places where its value may be: all of the page that show it.
-    values : dict of str to str
+        Fields, each with the places where its value may be: all of the page that show it. A field with several values
+        is there several times.
+    values : dict of str to list of str
         As they are written.
     """
 
     places: list[tuple[str, list[Span]]]
-    values: dict[str, str]
+    values: dict[str, list[str]]
 
 
 def labelled_records(view: View, given: PageLabels) -> tuple[list[LabelledRecord], list[str]]:
@@ -347,12 +357,13 @@ def labelled_records(view: View, given: PageLabels) -> tuple[list[LabelledRecord
             value = given.values[name][i]
             if value is None:
                 continue
-            record.values[name] = value
-            spans = find_value(view, value, everywhere=True)
-            if spans:
-                record.places.append((name, spans))
-            else:
-                problems.append(f"{name} {value!r} is not on the page")
+            record.values[name] = [value] if isinstance(value, str) else list(value)
+            for one in record.values[name]:
+                spans = find_value(view, one, everywhere=True)
+                if spans:
+                    record.places.append((name, spans))
+                else:
+                    problems.append(f"{name} {one!r} is not on the page")
         if record.places:
             found.append(record)
     return found, problems

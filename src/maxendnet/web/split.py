@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from maxendnet.web.labels import LabelError, LabelledRecord, PageLabels, labelled_records
+from maxendnet.web.labels import LabelError, LabelledRecord, PageLabels, Values, labelled_records
 from maxendnet.web.listings import (
     Listing,
     Outline,
@@ -198,4 +198,5 @@ def _labels_in(view: View, given: PageLabels, record: LabelledRecord, part: Part
         for span in spans
         if _inside(span, part)
     ]
-    return PageLabels(given.page, given.site, labels=places)
+    values: Values = {name: list(some) for name, some in record.values.items()}
+    return PageLabels(given.page, given.site, labels=places, values=values)
