@@ -1,7 +1,8 @@
 """Listings: what is found of all records when one or two of them are labelled.
 
     python benchmarks/web_listings.py                 # 12 templates, a model for each, 1 and 2 labelled records
-    python benchmarks/web_listings.py --other         # 12 templates that were not looked at
+    python benchmarks/web_listings.py --other         # 12 other templates
+    python benchmarks/web_listings.py --staff         # 8 staff directories, with other fields
     python benchmarks/web_listings.py --together      # one model for all templates
 
 Pages are made by `maxendnet.experiments.web_listings`, with a fixed seed: 5 pages a template with 10 to 50 records.
@@ -18,20 +19,28 @@ from collections.abc import Sequence
 
 from common import parser, say, table
 
-from maxendnet.experiments.web_listings import OTHER_TEMPLATES, TEMPLATES, Item, ListedPages, make_listings
+from maxendnet.experiments.web_listings import (
+    OTHER_TEMPLATES,
+    STAFF_TEMPLATES,
+    TEMPLATES,
+    Item,
+    ListedPages,
+    make_listings,
+)
 from maxendnet.web import Extractor, Record
 
 
 def main() -> None:
     options = parser(__doc__, letters=False)
-    options.add_argument("--other", action="store_true", help="templates that were not looked at")
+    options.add_argument("--other", action="store_true", help="12 other templates")
+    options.add_argument("--staff", action="store_true", help="staff directories")
     options.add_argument("--together", action="store_true", help="one model for all templates")
     options.add_argument("--seeds", type=int, default=3)
     options.add_argument("--records", default="many", choices=["many", "auto"])
     options.add_argument("--only", default="", help="a template")
     options.add_argument("--wrong", type=int, default=0, help="show so many wrong records a template")
     given = options.parse_args()
-    templates = OTHER_TEMPLATES if given.other else TEMPLATES
+    templates = STAFF_TEMPLATES if given.staff else OTHER_TEMPLATES if given.other else TEMPLATES
     if given.only:
         templates = {given.only: templates[given.only]}
     counts: dict[tuple[str, int], list[int]] = {}

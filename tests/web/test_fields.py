@@ -100,7 +100,8 @@ def test_a_given_type_guards_a_cell(books):
 def test_several_values_and_links_in_a_listing():
     items = [(f"Book {k + 20}", [PEOPLE[(k + i) % 7] for i in range(k % 3 + 1)], f"/b/{k}") for k in range(12)]
     rows = "".join(
-        f"<div class='row'><h3><a href='{link}'>{title}</a></h3><ul>{''.join(f'<li>{x}</li>' for x in people)}</ul></div>"
+        f"<div class='row'><h3><a href='{link}'>{title}</a></h3>"
+        f"<ul>{''.join(f'<li>{x}</li>' for x in people)}</ul></div>"
         for title, people, link in items
     )
     page = Page.from_html(f"<html>{HEAD}<body><div>{rows}</div></body></html>", name="l", site="x.com")

@@ -5,7 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from maxendnet.experiments.web_listings import OTHER_TEMPLATES, TEMPLATES, make_listings
+from maxendnet.experiments.web_listings import OTHER_TEMPLATES, STAFF_TEMPLATES, TEMPLATES, make_listings
 from maxendnet.models.file import ModelFileError
 from maxendnet.web import Extractor, LabelError, Page, PageLabels, evaluate, toy_pages
 from maxendnet.web.align import align
@@ -15,7 +15,7 @@ from maxendnet.web.listings import Listing, Outline, Pattern, page_of_part, part
 from maxendnet.web.split import learn_records, split_pages
 from maxendnet.web.view import View, make_views
 
-ALL = {**TEMPLATES, **OTHER_TEMPLATES}
+ALL = {**TEMPLATES, **OTHER_TEMPLATES, **STAFF_TEMPLATES}
 
 
 def rows_of(records, page):

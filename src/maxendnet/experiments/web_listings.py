@@ -1,8 +1,9 @@
 """Listings of made-up events in templates that differ in markup, with the truth of every record: for `web_listings`.
 
 Every template is a function of a page (its records, a source of chance) that gives HTML. Records have a name, a price,
-a date and a place; price, date and place are missing now and then. ``TEMPLATES`` were looked at while records were made
-to be found, ``OTHER_TEMPLATES`` were not: they were written before, and only measured.
+a date and a place; price, date and place are missing now and then. All templates were written before records could be
+found; errors on both sets were looked at while the search for records was made, those on ``TEMPLATES`` first.
+``STAFF_TEMPLATES`` have other fields (name, role, phone, mail), and were written and measured afterwards.
 """
 
 from __future__ import annotations
@@ -57,6 +58,34 @@ ADS = (
     "Car hire $19.00 a day",
 )
 
+GIVEN = ("Ada", "Bea", "Carl", "Dora", "Emil", "Fay", "Gero", "Hana", "Ivo", "Jana", "Kai", "Lena")
+FAMILY = (
+    "Abel",
+    "Brandt",
+    "Costa",
+    "Dahl",
+    "Ek",
+    "Fuchs",
+    "Gallo",
+    "Horn",
+    "Ito",
+    "Jung",
+    "Klein",
+    "Lund",
+    "Mora",
+    "Ode",
+)
+ROLES = (
+    "Professor",
+    "Senior Lecturer",
+    "Dean",
+    "Technician",
+    "PhD student",
+    "Visiting scholar",
+    "Secretary",
+    "Librarian",
+)
+
 Item = dict[str, str | None]
 
 
@@ -99,7 +128,7 @@ class ListedPages(NamedTuple):
             first = rng.choice([item for item in items if all(item.values())])
             others = rng.sample([item for item in items if item is not first], n_records - 1)
             chosen = [first, *others]
-            values: Values = {name: [item[name] for item in chosen] for name in FIELDS}
+            values: Values = {name: [item[name] for item in chosen] for name in first}
             out[-1] = PageLabels(page.name, page.site, values=values)
         return out
 
@@ -130,7 +159,8 @@ def make_listings(
     for name, template in (TEMPLATES if templates is None else templates).items():
         for n in range(n_pages):
             rng = Random(f"{random_state} {name} {n}")
-            items = make_items(rng, rng.randint(fewest, most))
+            make = make_people if name in STAFF_TEMPLATES else make_items
+            items = make(rng, rng.randint(fewest, most))
             html = template(items, rng)
             path = f"{name}.example/{n}.html"
             found.html[path] = html
@@ -161,6 +191,26 @@ def make_items(rng: Random, n: int) -> list[Item]:
         items.append(item)
     if not any(all(item.values()) for item in items):
         items[0] = {field: value or "TBA" for field, value in items[0].items()}
+    return items
+
+
+def make_people(rng: Random, n: int) -> list[Item]:
+    """Members of a staff."""
+    names: dict[str, None] = {}
+    while len(names) < n:
+        names[f"{rng.choice(GIVEN)} {rng.choice(FAMILY)}" + rng.choice(("", f" {rng.choice('ABCDE')}."))] = None
+    items: list[Item] = []
+    for name in names:
+        item: Item = {
+            "name": name,
+            "role": rng.choice(ROLES),
+            "phone": f"555-{rng.randint(1000, 9999)}",
+            "mail": f"{name.split()[0].lower()}{rng.randint(1, 99)}@uni.example",
+        }
+        for field, share in (("role", 0.1), ("phone", 0.15), ("mail", 0.1)):
+            if rng.random() < share:
+                item[field] = None
+        items.append(item)
     return items
 
 
@@ -370,7 +420,7 @@ TEMPLATES: dict[str, Callable[[list[Item], Random], str]] = {
 }  # fmt: skip
 
 
-# ---- templates that were only measured ------------------------------------------------------------------------------
+# ---- other templates ------------------------------------------------------------------------------------------------
 
 
 def lists_inside(items: list[Item], rng: Random) -> str:
@@ -534,4 +584,101 @@ OTHER_TEMPLATES: dict[str, Callable[[list[Item], Random], str]] = {
     "lists-inside": lists_inside, "captioned": captioned, "name-row": name_row_price_row, "columns": columns,
     "rules": rules, "sidebar": with_sidebar, "price-first": price_first, "bodies": bodies, "links": links,
     "rows-of-cards": rows_of_cards, "double-breaks": double_breaks, "deep": deep_list,
+}  # fmt: skip
+
+
+# ---- staff directories ----------------------------------------------------------------------------------------------
+
+
+def staff_table(items: list[Item], rng: Random) -> str:
+    """A table with two values in one cell."""
+    rows = ""
+    for item in items:
+        both = "<br>" if item["phone"] and item["mail"] else ""
+        rows += (
+            f"<tr><td><a href='#'>{say(item, 'name')}</a></td><td>{say(item, 'role')}</td>"
+            f"<td>{say(item, 'phone', 'Tel. {}')}{both}{say(item, 'mail')}</td></tr>"
+        )
+    head = "<thead><tr><th>Name</th><th>Role</th><th>Contact</th></tr></thead>"
+    return page_of("Staff", f"<table class='tbl'>{head}<tbody>{rows}</tbody></table>", rng)
+
+
+def staff_cards(items: list[Item], rng: Random) -> str:
+    """Cards with a definition list in each."""
+    out = "".join(
+        f"<div class='person p{k % 3}'><img src='a.png'><div><span>{say(item, 'name')}</span>"
+        f"{say(item, 'role', '<span>{}</span>')}</div><dl>{say(item, 'phone', '<dt>Phone</dt><dd>{}</dd>')}"
+        f"{say(item, 'mail', '<dt>Mail</dt><dd>{}</dd>')}</dl></div>"
+        for k, item in enumerate(items)
+    )
+    return page_of("People", f"<div class='people'>{out}</div>", rng)
+
+
+def staff_paragraphs(items: list[Item], rng: Random) -> str:
+    """A paragraph for everyone, among other paragraphs."""
+    out = "".join(
+        f"<p><strong>{say(item, 'name')}</strong>{say(item, 'role', ', {}')}<br>{say(item, 'phone', '{}<br>')}"
+        f"{say(item, 'mail', '<a href=x>{}</a>')}</p>"
+        for item in items
+    )
+    return page_of("Team", f"<p>Call us.</p>{out}<p>Updated weekly</p>", rng)
+
+
+def staff_groups(items: list[Item], rng: Random) -> str:
+    """Articles in sections, with paragraphs that look alike."""
+    out, rest = "", list(items)
+    while rest:
+        some, rest = rest[: (n := rng.randint(1, 6))], rest[n:]
+        inner = "".join(
+            f"<article><h4>{say(item, 'name')}</h4>{say(item, 'role', '<p>{}</p>')}{say(item, 'mail', '<p>{}</p>')}"
+            f"{say(item, 'phone', '<p>{}</p>')}</article>"
+            for item in some
+        )
+        out += f"<section><h3>Group {rng.choice(FAMILY)}</h3>{inner}</section>"
+    return page_of("Groups", out, rng)
+
+
+def staff_two_rows(items: list[Item], rng: Random) -> str:
+    """Two rows for everyone."""
+    out = "".join(
+        f"<tr class='a'><td>{say(item, 'name')}</td><td>{say(item, 'role')}</td></tr>"
+        f"<tr class='b'><td>{say(item, 'phone')}</td><td>{say(item, 'mail')}</td></tr>"
+        for item in items
+    )
+    return page_of("Faculty", f"<table>{out}</table>", rng)
+
+
+def staff_lines(items: list[Item], rng: Random) -> str:
+    """Items with dashes and commas between."""
+    out = "".join(
+        f"<li>{say(item, 'name')} &ndash; {say(item, 'role', '<em>{}</em>, ')}{say(item, 'phone')} "
+        f"<small>{say(item, 'mail')}</small></li>"
+        for item in items
+    )
+    return page_of("Directory", f"<ol>{out}</ol>", rng)
+
+
+def staff_flat(items: list[Item], rng: Random) -> str:
+    """Four boxes for everyone, and nothing around them."""
+    out = "".join("".join(f"<div>{say(item, field, '{}', 'n/a')}</div>" for field in item) for item in items)
+    return page_of("Index", f"<div>{out}</div>", rng)
+
+
+def staff_ads(items: list[Item], rng: Random) -> str:
+    """A list with advertisements that have a phone number."""
+    out = ""
+    for item in items:
+        if rng.random() < 0.2:
+            out += f"<li class='z-ad'><a>Advert {rng.randint(1, 9)}</a><span>555-0000</span></li>"
+        out += (
+            f"<li class='z-item'><a>{say(item, 'name')}</a>{say(item, 'role', '<i>{}</i>')}"
+            f"{say(item, 'phone', '<span>{}</span>')}{say(item, 'mail', '<span>{}</span>')}</li>"
+        )
+    return page_of("Contacts", f"<ul class='z-list'>{out}</ul>", rng)
+
+
+STAFF_TEMPLATES: dict[str, Callable[[list[Item], Random], str]] = {
+    "staff-table": staff_table, "staff-cards": staff_cards, "staff-paragraphs": staff_paragraphs,
+    "staff-groups": staff_groups, "staff-two-rows": staff_two_rows, "staff-lines": staff_lines,
+    "staff-flat": staff_flat, "staff-ads": staff_ads,
 }  # fmt: skip

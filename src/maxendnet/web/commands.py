@@ -155,7 +155,7 @@ def label(
 @click.option("--records", type=click.Choice(["one", "many", "auto"]), default="auto", show_default=True,
               help="One record a page, listings, or what the labels look like.")  # fmt: skip
 @click.option("--type", "types", multiple=True, metavar="FIELD=TYPE",
-              help="text, price, date, number, link or image: a cell of another kind is left out.")  # fmt: skip
+              help="text, price, date, number, mail, link or image: a cell of another kind is left out.")  # fmt: skip
 @click.option("--several", default="", help="Fields with several values in a record, with commas between.")
 @click.option("--siblings", is_flag=True, help="Hierarchical: neighbouring blocks are scored together.")
 @click.option("--constraints", is_flag=True, help="Hierarchical: impossible pairs of block and child are ruled out.")

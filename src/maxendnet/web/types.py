@@ -10,7 +10,8 @@ from urllib.parse import urljoin
 
 from maxendnet.web.patterns import PATTERNS
 
-KINDS = ("text", "price", "date", "number", "link", "image")
+KINDS = ("text", "price", "date", "number", "mail", "link", "image")
+NOTHING = frozenset(("n/a", "na", "none", "tba", "tbd", "unknown", "null", "nil"))
 NORMAL: dict[str, tuple[str, ...]] = {
     "price": ("number", "currency"), "number": ("number",), "date": ("date",), "link": ("url",), "image": ("url",),
 }  # fmt: skip
@@ -29,16 +30,18 @@ LOOKED_AT = 200  # letters of a value
 
 
 def kind_of(value: str) -> str:
-    """The kind of a value: ``price``, ``date``, ``number``, ``text``, or ``sign`` if it has no letter and no digit.
+    """The kind of a value: ``price``, ``date``, ``number``, ``mail``, ``text``, or ``sign`` if it says nothing.
 
     Examples
     --------
-    >>> [kind_of(value) for value in ("$12.50", "3 May 2021", "1,200", "Hotels from $49", "Marathon 12", "-")]
-    ['price', 'date', 'number', 'text', 'text', 'sign']
+    >>> [kind_of(value) for value in ("$12.50", "3 May 2021", "1,200", "Hotels from $49", "Marathon 12", "-", "n/a")]
+    ['price', 'date', 'number', 'text', 'text', 'sign', 'sign']
     """
     value = value[:LOOKED_AT].strip()
-    if not any(map(str.isalnum, value)):
+    if not any(map(str.isalnum, value)) or value.lower() in NOTHING:
         return "sign"
+    if PATTERNS["mail"].search(value) and " " not in value:
+        return "mail"
     found = PATTERNS["price"].search(value)
     if found is not None and 2 * len(found[0]) >= len(value):
         return "price"
@@ -75,7 +78,7 @@ def fits(kind: str, value: str) -> bool:
     (True, False, True, False, True)
     """
     own = kind_of(value)
-    if kind in ("price", "date", "number"):
+    if kind in ("price", "date", "number", "mail"):
         return own == kind or (kind == "price" and own == "number")
     return kind != "text" or own in ("text", "number")
 
