@@ -46,7 +46,7 @@ ORDERS = {
     "5, seen": {"order": 5},
     "6, seen": {"order": 6},
 }
-CONSTANTS = [0.02, 0.05, 0.1, 0.2, 0.5]
+CONSTANTS = [0.05, 0.1, 0.2, 0.5, 1.0]
 TOL = 1e-2
 
 
@@ -126,7 +126,7 @@ def ocr_cell(letters: Any, test: Any, train: Any, name: str, C: float) -> dict[s
     }  # fmt: skip
 
 
-def orders(letters: Any, cells: Any, names: list[str], n_folds: int) -> list[list[Any]]:
+def orders(letters: Any, cells: Any, names: list[str], n_folds: int, constants: list[float]) -> list[list[Any]]:
     folds, rows = np.asarray(letters.folds), []
     for name in [*names, "words"]:
         C = 0.0
@@ -136,7 +136,7 @@ def orders(letters: Any, cells: Any, names: list[str], n_folds: int) -> list[lis
                     {"part": "constants", "order": name, "C": C},
                     lambda: ocr_cell(letters, folds == 9, (folds > 0) & (folds < 9), name, C),  # noqa: B023
                 )
-                for C in CONSTANTS
+                for C in constants
             }
             common.say(f"order {name}: " + ", ".join(f"C={C} {found['error']:.2f}" for C, found in tried.items()))
             C = min(tried, key=lambda C: tried[C]["error"])
@@ -156,7 +156,7 @@ def orders(letters: Any, cells: Any, names: list[str], n_folds: int) -> list[lis
     return rows
 
 
-def words(letters: Any, cells: Any, names: list[str], n_parts: int = 5) -> list[list[Any]]:
+def words(letters: Any, cells: Any, names: list[str], constants: list[float], n_parts: int = 5) -> list[list[Any]]:
     spelled = np.array(["".join(map(str, y)) for y in letters.y])
     distinct = np.random.default_rng(0).permutation(np.unique(spelled))
     part = {word: k % 5 for k, word in enumerate(distinct)}
@@ -170,7 +170,7 @@ def words(letters: Any, cells: Any, names: list[str], n_parts: int = 5) -> list[
                     {"part": "words, constants", "order": name, "C": C, "test": test},
                     lambda: ocr_cell(letters, parts == held, (parts != held) & (parts != test), name, C),  # noqa: B023
                 )
-                for C in CONSTANTS
+                for C in constants
             }
             C = min(tried, key=lambda C: tried[C]["error"])
             cell = cells.get(
@@ -291,6 +291,7 @@ def main() -> None:
     options.add_argument("--out", help="file of finished cells, one JSON value a line")
     options.add_argument("--folds", type=int, default=10)
     options.add_argument("--orders", nargs="+", default=list(ORDERS))
+    options.add_argument("--constants", nargs="+", type=float, default=CONSTANTS, help="values of C to choose from")
     options.add_argument("--tasks", nargs="+", default=[*TASKS, "bach_chorales"])
     given = options.parse_args()
     cells = common.Cells(given.out)
@@ -308,10 +309,10 @@ def main() -> None:
             print(f"\n{name}: {found}", flush=True)
     if "orders" in given.part:
         head = ["order", "C", "letter error, %", "standard error", "CPU s a fit", "folds"]
-        print("\n" + common.table(head, orders(letters, cells, given.orders, given.folds)), flush=True)
+        print("\n" + common.table(head, orders(letters, cells, given.orders, given.folds, given.constants)), flush=True)
     if "words" in given.part:
         head = ["order", "C", "letter error, %", "of each part"]
-        print("\n" + common.table(head, words(letters, cells, given.orders)), flush=True)
+        print("\n" + common.table(head, words(letters, cells, given.orders, given.constants)), flush=True)
 
 
 if __name__ == "__main__":

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 
 from maxendnet import L2CRF, M3N, UNKNOWN, Gaussian, Independent, Laplace, LapMEDN
 from maxendnet.posterior import Posterior
-from maxendnet.solvers import BlockFrankWolfe, Smoothing
+from maxendnet.solvers import SMO, BlockFrankWolfe, Smoothing
 
 
 def letters(seed=0, n_examples=20):
@@ -28,10 +29,11 @@ def features(x, labels, classes=("a", "b", "c")):
     return np.concatenate([node.ravel(), pairs.ravel()])
 
 
+@pytest.mark.parametrize("solver", [BlockFrankWolfe(average=False), SMO()])
 @pytest.mark.parametrize(("estimator", "prior"), [(M3N(C=0.7), Gaussian()), (LapMEDN(C=2.0, lam=3.0), Laplace(3.0))])
-def test_the_support_makes_up_the_weights(estimator, prior):
+def test_the_support_makes_up_the_weights(estimator, prior, solver):
     X, y = letters()
-    model = estimator.set_params(solver=BlockFrankWolfe(average=False), tol=1e-4).fit(X, y)
+    model = clone(estimator).set_params(solver=solver, tol=1e-2).fit(X, y)
     assert model.which_ == "last"
     eta = np.zeros(18)
     for x, truth, found in zip(X, y, model.support_):
@@ -49,7 +51,7 @@ def test_without_labellings_there_is_no_support(estimator):
     X, y = letters()
     model = estimator.fit(X, y)
     assert not hasattr(model, "support_")
-    with pytest.raises(AttributeError, match="margin models have it after BlockFrankWolfe"):
+    with pytest.raises(AttributeError, match="margin models have it after BlockFrankWolfe or SMO"):
         model.n_support_  # noqa: B018
 
 

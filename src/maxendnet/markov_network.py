@@ -337,7 +337,9 @@ class MarkovNetwork(BaseEstimator):
         """Dual support: for every example of the fit, the labellings other than the true one that have dual weight, as
         pairs (labels, weight). An example without any has no say in the weights.
 
-        It is there where the solver keeps labellings (`BlockFrankWolfe`), and of its last iterate. It is not saved.
+        It is that of the last iterate of `BlockFrankWolfe`, which keeps labellings, or of `SMO`, which keeps marginals
+        of nodes and edges: then it is one set of labellings that has them. Other solvers spread dual weight over all
+        labellings. It is not saved.
         """
         offsets, support = self._find_support("support_")
         found: list[list[tuple[list[Any], float]]] = [[] for _ in range(len(offsets) - 1)]
@@ -356,7 +358,13 @@ class MarkovNetwork(BaseEstimator):
 
     def _find_support(self, name: str) -> tuple[NDArray[np.int64], Support]:
         if not hasattr(self, "_support") or self._support[1] is None:
-            raise AttributeError(f"{type(self).__name__} has no {name}: margin models have it after BlockFrankWolfe()")
+            raise AttributeError(
+                f"{type(self).__name__} has no {name}: margin models have it after BlockFrankWolfe or SMO, "
+                "such as M3N(solver=BlockFrankWolfe())."
+            )
+        offsets, support = self._support
+        if callable(support):
+            self._support = (offsets, support())
         return self._support
 
     # ---- prediction ---------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from maxendnet.data.batch import Batch
 from maxendnet.data.placed import PlacedData
 from maxendnet.losses import Hinge
 from maxendnet.losses.base import Loss, LossQuestion, TableQuestion, inside_oracle, loss_oracle, table_oracle
-from maxendnet.losses.costs import cost_rows
+from maxendnet.losses.costs import cost_rows, edge_table
 from maxendnet.priors.base import ExactPrior, Prior, capable, offers
 from maxendnet.structures.base import Table, decode, kinds_of, row_of, unpack
 
@@ -95,10 +95,12 @@ class Problem:
         """Whether an average of labellings stands for the truth, which solvers that go by labellings cannot use."""
         return self.tilt is not None
 
-    @property
+    @cached_property
     def cost_table(self) -> Table:
-        """The costs of labels at all nodes."""
-        return Table(self.cost, row_of(self.structure))
+        """The costs of labels at all nodes, and of pairs of labels along edges where these have costs."""
+        costs = getattr(self.loss, "pair_costs", None)
+        edges = None if costs is None else edge_table(costs, self.structure)
+        return Table(self.cost, row_of(self.structure), edges)
 
     def completed(self, w: FloatArray) -> Problem:
         """The same problem, with the best labellings under w that agree with what is known taken for the true ones."""

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.special import logsumexp
 
+from maxendnet.data.examples import Examples
 from maxendnet.losses import Hinge
 from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
+from maxendnet.structures import Chain
 
 pytestmark = pytest.mark.usefixtures("every_level")
 
@@ -67,3 +69,24 @@ def test_above_the_hinge_by_at_most_the_temperature_times_the_log_of_the_number_
     most = temperature * np.log(case.n_labels) * np.diff(case.batch.offsets) @ case.batch.sample_weight
     slack = 1e-12 * (1 + abs(hinge) + np.abs(case.w).max(initial=0.0) * 100)
     assert hinge - slack <= soft <= hinge + most + slack
+
+
+@pytest.mark.parametrize("far", [0.0, 1e4])
+def test_a_long_chain_at_a_low_temperature(far):
+    """Where all labels are nearly equal, the number of labellings is beyond floating-point numbers.
+
+    ``far`` sets one pair of labels so far behind the others that sums are in logarithms; for the other pairs that
+    changes nothing.
+    """
+    rng = np.random.default_rng(0)
+    n, L, T = 3000, 3, 1e-2
+    X, y = [rng.normal(size=(n, 2))], [rng.integers(L, size=n)]
+    bound = Chain().bind(Examples.build(X, y), np.arange(L))
+    w = 1e-4 * rng.normal(size=bound.layout.n_weights)
+    bound.layout.parts(w).transitions[0, 2, 1] = -far
+    cost = np.zeros((L, L))
+    found = Problem.pose(bound, SoftHinge(cost, temperature=T), Gaussian()).look(w)
+    (value,), marginals = bound.logsum(w / T, cliques=True)
+    assert_allclose(found.loss, T * (value - bound.score(w / T, bound.y)[0]), rtol=1e-12)
+    expected = bound.features(marginals) - bound.features(bound.y)
+    assert_allclose(found.gradient, expected, atol=1e-8)

@@ -18,6 +18,8 @@ nb::list processor_levels() {
 }  // namespace
 
 NB_MODULE(MODULE_NAME, m) {
+  // an object that is still referred to when the interpreter ends, say by a traceback, is no leak that a user can mend
+  nanobind::set_leak_warnings(false);
   maxendnet::bind_kernels(m);
   m.def("_processor_levels", &processor_levels);
 }

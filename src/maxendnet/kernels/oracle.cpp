@@ -1,4 +1,5 @@
 // The one big sum of learning: losses of many examples and the gradient of their sum.
+#include "few_labels.hpp"
 #include "kernels.hpp"
 #include "sum_product.hpp"
 
@@ -53,6 +54,9 @@ INLINE void centre_shared(const BatchView& b, SumProduct<R>& s, std::vector<R>& 
   }
 }
 
+// Pairs of labels an edge, up to which the sum over few labels is faster than that of logarithms.
+constexpr int64_t pairs_of_few = 40;
+
 }  // namespace
 
 template <class R>
@@ -95,6 +99,7 @@ void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* gro
   std::vector<R> sides, residuals, outer(by_kind ? s.exp_shared.size() : 0);
   if (by_kind) centre_shared(b, s, sides);
   std::vector<R> before;  // scores of an example
+  FewLabels few;
   const bool single = std::is_same_v<R, float>;
   const double widest = single && mode == careful && steps ? widest_in_single(b, s, steps) : -1;
   std::vector<int64_t> rows;  // edges of an example, as row starts into ratios and beliefs
@@ -109,7 +114,11 @@ void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* gro
       prepare(b, w, cost, begin, end, work);  // the cost of the true labelling is zero
       R *beliefs = work.scores.data(), *found = work.results.data();
       const double truth = score_of(b, w.matrix, work.matrices.data(), begin, end, beliefs, b.y + begin);
-      if (mode == careful && !single) before.assign(beliefs, beliefs + (end - begin) * lanes);
+      if (mode == logarithmic || (mode == careful && !single)) before.assign(beliefs, beliefs + (end - begin) * lanes);
+      const R* own = work.matrices.data();
+      const bool few_matter =
+          mode == logarithmic && find_few(b, w.matrix, own, begin, end, (end - begin) * pairs_of_few, work, few);
+      if (mode == logarithmic && !few_matter) std::copy(before.begin(), before.end(), beliefs);
       for (int64_t t = begin; by_kind && t < end; t++) {
         if (b.parent[t] < 0) continue;
         const int64_t kind = b.edge_kind(t);
@@ -120,13 +129,22 @@ void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* gro
         values[i] = std::numeric_limits<double>::quiet_NaN();  // to be asked again in double precision
         continue;
       }
-      values[i] = -truth + (mode != careful || single ? sum_up(b, begin, end, s)
-                                                      : sum_up_carefully(b, begin, end, s, [&](R* scores) INLINED {
-                                                          std::copy(before.begin(), before.end(), scores);
-                                                        }));
+      values[i] = -truth + (few_matter                  ? sum_few(b, w.matrix, own, begin, end, work, few)
+                            : mode != careful || single ? sum_up(b, begin, end, s)
+                                                        : sum_up_carefully(b, begin, end, s, [&](R* scores) INLINED {
+                                                            std::copy(before.begin(), before.end(), scores);
+                                                          }));
       if (!gradient) continue;
 
-      if (by_kind && s.mode == scaled) {
+      const auto add_pair = [&](int64_t t, int64_t a, int64_t c, double share) INLINED {
+        edge_features(b, layout, t, a, c, [&](int64_t k, double x) INLINED { gradient[k] += u * share * x; });
+      };
+      if (few_matter) {
+        marginals_of_few(b, begin, end, few);
+        std::fill_n(found, (end - begin) * lanes, R(0));
+        spread_few(b, begin, end, few, found);
+        each_pair(b, begin, end, few, add_pair);
+      } else if (by_kind && s.mode == scaled) {
         sum_down(b, begin, end, 0, s, NoRows());
         for (int64_t t = begin; t < end;) {
           rows.clear();
@@ -148,8 +166,7 @@ void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* gro
         // a probability of 1e-18 is below any rounding of the sums
         sum_down(b, begin, end, 1e-18, s, [&](int64_t t, int a, const double* joint) INLINED {
           for (int c = 0; c < n; c++)
-            if (joint[c] != 0)
-              edge_features(b, layout, t, a, c, [&](int64_t k, double x) INLINED { gradient[k] += u * joint[c] * x; });
+            if (joint[c] != 0) add_pair(t, a, c, joint[c]);
         });
       }
       labelled_edges(b, layout, begin, end, b.y + begin, [&](int64_t k, double x) INLINED { gradient[k] += -u * x; });

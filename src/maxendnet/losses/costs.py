@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from maxendnet.data.ragged import shorten
 from maxendnet.data.truth import Kinds
 from maxendnet.losses.base import FloatArray
+from maxendnet.structures.base import EdgeTable, kinds_of, row_of
 
 
 def cost_rows(matrix: FloatArray, kinds: Kinds) -> FloatArray:
@@ -54,6 +55,76 @@ def named_costs(cost: dict[Any, Any], classes: NDArray) -> Any:
             _require_class(label, place, "cost")
         matrix[place[pair[0]], place[pair[1]]] = value
     return _numbers(matrix, "cost")
+
+
+class PairCosts(NamedTuple):
+    """Costs of wrong pairs of labels along an edge."""
+
+    true: NDArray[np.int64]
+    """(n_rows, 2): the true labels of first and second node."""
+    rows: FloatArray
+    """(n_rows, n_labels, n_labels): what predicted labels cost there."""
+
+
+def split_costs(cost: dict[Any, Any], classes: NDArray) -> tuple[dict[Any, Any], dict[Any, Any]]:
+    """The costs of labels, and those of pairs of labels.
+
+    Examples
+    --------
+    >>> split_costs({("a", "b"): 2, (("a", "b"), ("a", "a")): 3}, np.array(["a", "b"]))
+    ({('a', 'b'): 2}, {(('a', 'b'), ('a', 'a')): 3})
+    """
+    labels = set(classes.tolist())
+
+    def is_pair(key: Any) -> bool:
+        return isinstance(key, tuple) and len(key) == 2 and all(isinstance(k, tuple) and k not in labels for k in key)
+
+    return {k: v for k, v in cost.items() if not is_pair(k)}, {k: v for k, v in cost.items() if is_pair(k)}
+
+
+def pair_costs(cost: dict[Any, Any], classes: NDArray) -> PairCosts | None:
+    """Costs of pairs from a dict of ``((true, true), (predicted, predicted))``; others cost nothing more.
+
+    Examples
+    --------
+    >>> found = pair_costs({(("a", "b"), ("a", "a")): 3}, np.array(["a", "b"]))
+    >>> found.true.tolist(), found.rows.tolist()
+    ([[0, 1]], [[[3.0, 0.0], [0.0, 0.0]]])
+    """
+    place = {label: k for k, label in enumerate(classes.tolist())}
+    rows: dict[tuple[int, int], NDArray] = {}
+    for (true, predicted), value in cost.items():
+        if len(true) != 2 or len(predicted) != 2:
+            raise ValueError(
+                f"cost has the key {(true, predicted)!r}; costs are those of single labels, (true, predicted), or of "
+                "two labels that are joined, ((true, true), (predicted, predicted))."
+            )
+        for label in (*true, *predicted):
+            _require_class(label, place, "cost")
+        number = float(_numbers(np.array([value], dtype=object), "cost")[0])
+        if not (np.isfinite(number) and number >= 0) or (true == predicted and number):
+            raise ValueError(
+                f"cost of {true!r} predicted as {predicted!r} is {value!r}; it must be finite and not negative, and 0 "
+                "where the prediction is right."
+            )
+        row = rows.setdefault((place[true[0]], place[true[1]]), np.zeros((len(place), len(place))))
+        row[place[predicted[0]], place[predicted[1]]] = number
+    return PairCosts(np.array(list(rows), dtype=np.int64), np.array(list(rows.values()))) if rows else None
+
+
+def edge_table(costs: PairCosts, structure: Any) -> EdgeTable:
+    """The costs of pairs at the edges of a bound structure; edges of which a label is not known cost nothing."""
+    if not hasattr(structure, "edge_labels"):
+        raise ValueError(f"cost names pairs of labels, and {structure.described} takes costs of single labels only.")
+    joined, first, second = structure.edge_labels(structure.y)
+    if not joined.any() and len(joined):
+        raise ValueError("cost names pairs of labels, and no two nodes are joined; take a chain or a tree.")
+    is_known = kinds_of(structure).sets.sum(axis=1)[row_of(structure)] == 1
+    _, first_known, second_known = structure.edge_labels(is_known)
+    row = np.zeros(len(first), dtype=np.int32)
+    for number, (a, b) in enumerate(costs.true.tolist(), start=1):
+        row[(first == a) & (second == b) & first_known & second_known & joined] = number
+    return EdgeTable(np.concatenate([np.zeros_like(costs.rows[:1]), costs.rows]), row)
 
 
 def class_weights(weight: Any, classes: NDArray, y: NDArray) -> FloatArray:

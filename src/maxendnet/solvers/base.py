@@ -92,8 +92,8 @@ class Solver(Piece):
         none."""
         return None
 
-    def support(self, problem: Problem, state: Any) -> Support | None:
-        """The labellings that have dual weight, where the solver keeps them."""
+    def support(self, problem: Problem, state: Any) -> Support | Callable[[], Support] | None:
+        """The labellings that have dual weight, or a function that finds them; None where that cannot be said."""
         return None
 
     def due(self, problem: Problem, state: Any, n_pass: int, tol: float) -> bool:
@@ -164,6 +164,8 @@ def check_requirements(solver: Solver, problem: Problem) -> None:
         pieces = f"{type(problem.prior).__name__} prior and {type(problem.loss).__name__} loss"
         if not getattr(problem.loss, "linear_slack", True):
             pieces += f" with {problem.hinge.slack} slack"
+        if problem.cost_table.edges is not None:
+            pieces += " with costs of pairs of labels"
         pieces += f" on {problem.structure.described}"
         raise ValueError(
             f"{type(solver).__name__} needs {' and '.join(lacking)}, which a problem with {pieces} does not offer. "

@@ -87,6 +87,7 @@ class BlockFrankWolfe(Solver):
         "structure.blocks",
         "backend.local",
         "not tilted",
+        "not cost_table.edges",
     )
 
     def check(self) -> None:

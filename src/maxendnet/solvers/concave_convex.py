@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -158,7 +159,7 @@ class ConcaveConvex(Solver):
             decrease=np.inf, starts_left=state.starts_left - 1,
         )  # fmt: skip
 
-    def support(self, problem: Problem, state: RoundsState) -> Support | None:
+    def support(self, problem: Problem, state: RoundsState) -> Support | Callable[[], Support] | None:
         """That of the last convex problem."""
         best = state.best_round
         if best.result is None or best.solved is None:

@@ -47,12 +47,13 @@ def best_mixture(prior: Any, points: tuple[DualPoint, ...], rounds: int = 3) -> 
 
 def on_simplex(gradient: FloatArray, curvature: FloatArray, start: FloatArray, n_steps: int = 200) -> FloatArray:
     """Where ``gradient . d - d . curvature . d / 2`` with ``d = s - start`` is about largest for s on the simplex."""
-    shares, slope = start.copy(), gradient.copy()
+    shares, slope, first_gain = start.copy(), gradient.copy(), 0.0
     for _ in range(n_steps):
         best = int(np.argmax(slope))
         worst = int(np.argmin(np.where(shares > 0, slope, np.inf)))
         gain = slope[best] - slope[worst]
-        if not gain > 1e-12 * np.abs(gradient).max(initial=0.0):
+        first_gain = max(first_gain, gain)
+        if not gain > max(1e-2 * first_gain, 1e-12 * np.abs(gradient).max(initial=0.0)):
             break
         curve = curvature[best, best] + curvature[worst, worst] - 2 * curvature[best, worst]
         size = min(shares[worst], gain / curve) if curve > 0 else shares[worst]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from maxendnet import _kernels
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.solvers.base import Evaluation, Solver
+from maxendnet.solvers.base import Evaluation, Solver, Support
 from maxendnet.solvers.block_frank_wolfe import kernel_prior
+from maxendnet.solvers.peel import peel
 from maxendnet.structures.features import edge_sums, features_of, true_marginals
 from maxendnet.structures.padding import pad_rows
 
@@ -70,6 +73,7 @@ class SMO(Solver):
         "structure.pairwise",
         "backend.local",
         "not tilted",
+        "not cost_table.edges",
     )
     accuracy = 1e-6
 
@@ -96,6 +100,11 @@ class SMO(Solver):
             state.marginals.scale(batch, structure.shape, problem.C, factor, share)
         refresh(problem, state)
         return state
+
+    def support(self, problem: Problem, state: MarginalState) -> Callable[[], Support]:
+        """Finds labellings that have the marginals of the last iterate."""
+        batch, nodes = problem.batch, state.marginals.nodes().reshape(-1, problem.structure.layout.n_labels)
+        return partial(peel, nodes, state.marginals.edges(), batch.offsets, batch.order, batch.parent, batch.y)
 
     def step(self, problem: Problem, state: MarginalState) -> MarginalState:
         structure, batch, n = problem.structure, problem.batch, problem.n_examples

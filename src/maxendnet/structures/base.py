@@ -23,16 +23,31 @@ if TYPE_CHECKING:
 IntArray = NDArray[np.int32]
 
 
+class EdgeTable(NamedTuple):
+    """Numbers that are added to the score of the two labels of an edge.
+
+    ``rows[row[t], a, b]`` is added where the edge that joins node t to its parent has the labels a and b; a is that of
+    the edge's first node, as the user wrote it.
+    """
+
+    rows: FloatArray
+    """(n_rows, n_labels, n_labels); the first row is 0."""
+    row: IntArray
+    """(n_nodes,): 0 for a root."""
+
+
 class Table(NamedTuple):
     """Numbers that are added to the score of a label at a node, such as the costs of wrong labels.
 
-    ``rows[row[t], a]`` is added for label a at node t: a small table of rows, and a row number for every node.
+    ``rows[row[t], a]`` is added for label a at node t: a small table of rows, and a row number for every node. A
+    structure that has ``edge_labels`` also takes a table for edges.
     """
 
     rows: FloatArray
     """(n_rows, n_labels)"""
     row: IntArray
     """(n_nodes,)"""
+    edges: EdgeTable | None = None
 
     def at_nodes(self) -> FloatArray:
         """What is added at every node, shape (n_nodes, n_labels)."""
@@ -106,10 +121,10 @@ class BoundStructure(Protocol):
     What a structure may offer beyond this, each by the method of that name: ``excess`` (losses without holding all
     marginals), ``decode``, ``max_marginals``, ``top`` and ``sample`` (predictions), ``differences`` (sparse features of
     labellings), ``curvature`` (a scale of the weights), ``ranges``, ``work_per_node`` and ``slope_size`` (shares of
-    work for threads), ``blocks`` (kernels for `BlockFrankWolfe`), ``pairwise`` (kernels for forests). Labels that are
-    not known need ``row`` and ``kinds`` (what is known, see `maxendnet.data.truth`), ``within_truth`` (the same
-    structure, limited to labellings that agree with what is known) and ``completed`` (the same structure with a
-    labelling taken for the true one).
+    work for threads), ``edge_labels`` (costs of pairs of labels, see `EdgeTable`), ``blocks`` (kernels for
+    `BlockFrankWolfe`), ``pairwise`` (kernels for forests). Labels that are not known need ``row`` and ``kinds`` (what
+    is known, see `maxendnet.data.truth`), ``within_truth`` (the same structure, limited to labellings that agree with
+    what is known) and ``completed`` (the same structure with a labelling taken for the true one).
     """
 
     described: str
@@ -197,16 +212,29 @@ def composed_excess(structure: Any, aggregate: str, w: FloatArray, table: Table 
         values, q = structure.logsum(w, table, cliques=ask.gradient)
     truth = structure.score(w, structure.y)
     if table is not None:
-        truth = truth + sums(table.rows[table.row, structure.y], structure.offsets)
+        truth = truth + table_values(structure, table, structure.y)
     values = np.maximum(values - truth, 0.0)  # the truth is among all labellings: what is below is rounding
     expected = np.zeros(len(values))
     if not ask.gradient:
         return Excess(values, np.zeros(0), expected)
     if ask.counted is not None:
-        node = np.eye(structure.n_labels)[q] if isinstance(q, np.ndarray) else q.node
-        expected = sums((node * ask.counted.at_nodes()).sum(axis=1), structure.offsets)
+        expected = table_values(structure, ask.counted, q)
     factor = structure.sample_weight * (1.0 if ask.price is None else ask.price(values))
     return Excess(values, structure.features(q, factor) - structure.features(structure.y, factor), expected)
+
+
+def table_values(structure: Any, table: Table, q: Any) -> FloatArray:
+    """What a table adds to every example under a labelling or a fractional labelling, which has cliques if needed."""
+    if isinstance(q, np.ndarray):
+        values = table.rows[table.row, q]
+        if table.edges is not None:
+            _, first, second = structure.edge_labels(q)
+            values = values + table.edges.rows[table.edges.row, first, second]
+    else:
+        values = (q.node * table.at_nodes()).sum(axis=1)
+        if table.edges is not None:
+            values = values + np.einsum("tab,tab->t", q.edge, table.edges.rows[table.edges.row])
+    return sums(values, structure.offsets)
 
 
 def decode(structure: Any, w: FloatArray, backend: Threads | None = None) -> IntArray:

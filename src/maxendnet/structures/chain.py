@@ -201,19 +201,15 @@ class Chain(Piece):
 
         It is made once for a layout: that of a fitted model is asked for with every prediction.
         """
-        found: dict[Any, tuple[PairMasks | None, Reader]] = layout.__dict__.setdefault("_rules", {})
-        key = (self.order, bool(self.ends), repr(rules), tuple(classes.tolist()), _kernels.level())
-        made = found.get(key)
-        if made is None:
+
+        def make() -> tuple[PairMasks | None, Reader]:
             masks, automaton = combine(rules, classes)
             if self._pairs_alone and automaton is None:
-                made = masks, Reader.of(masks.automaton(), 0)
-            else:
-                made = None, self._reader(layout, masks, automaton)
-            if len(found) >= 8:
-                found.clear()
-            found[key] = made
-        return made
+                return masks, Reader.of(masks.automaton(), 0)
+            return None, self._reader(layout, masks, automaton)
+
+        what = (self.order, bool(self.ends), repr(rules), tuple(classes.tolist()), _kernels.level())
+        return layout.remembered.result(what, make)
 
     def _reader(self, layout: Layout, masks: PairMasks, automaton: Automaton | None) -> Reader:
         """The automaton of n-grams and rules."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -13,11 +13,21 @@ from maxendnet import _kernels
 from maxendnet.backends.threads import Range, Threads, cut, each, pause
 from maxendnet.data.batch import Batch
 from maxendnet.structures import features as of_cliques
-from maxendnet.structures.base import GRADIENT, Ask, Excess, IntArray, Marginals, Table, composed_excess, no_table
+from maxendnet.structures.base import (
+    GRADIENT,
+    Ask,
+    EdgeTable,
+    Excess,
+    IntArray,
+    Marginals,
+    Table,
+    composed_excess,
+    no_table,
+)  # fmt: skip
 from maxendnet.structures.layout import FloatArray, Layout
 from maxendnet.structures.on_batch import OnBatch
 from maxendnet.structures.padded_blocks import PaddedBlocks
-from maxendnet.structures.padding import for_search, lanes, once, pad, pad_rows, padded_size, unpad
+from maxendnet.structures.padding import for_search, lanes, pad, pad_rows, padded_size, unpad
 
 SCALED, LOGARITHMIC, CAREFUL = 0, 1, 2
 WIDEST_IF_CAREFUL = 100.0
@@ -95,7 +105,7 @@ class BoundForest(OnBatch):
         ----------
         w : ndarray of shape (n_weights,)
         table : Table, optional
-            Added to the scores of nodes.
+            Added to the scores of nodes, and of edges if it has a part for them.
         backend : Threads, optional
 
         Returns
@@ -103,6 +113,9 @@ class BoundForest(OnBatch):
         values : ndarray of shape (n_examples,)
         labels : ndarray of shape (n_nodes,)
         """
+        if table is not None and table.edges is not None:
+            structure, w = self._with_edge_table(w, table.edges)
+            return structure.maximum(w, table._replace(edges=None), backend)
         weights, (batch, rows) = self.for_search(w), self.with_rows(table)
         rows = None if rows is None else pad_rows(self.layout, rows)
         values, labels = np.zeros(len(self.sample_weight)), np.zeros(len(batch.parent), dtype=np.int32)
@@ -121,7 +134,7 @@ class BoundForest(OnBatch):
         return labels
 
     def _single_is_enough(self, w: FloatArray) -> bool:
-        return single_is_enough(w, self.batch, once(self.layout, w, "largest", lambda: largest_of(w)))
+        return single_is_enough(w, self.batch, self.layout.remembered.of_weights(w, "largest", lambda: largest_of(w)))
 
     def max_marginals(self, w: FloatArray, backend: Threads | None = None) -> FloatArray:
         """Score of the best labelling that has label a at node t, shape (n_nodes, n_labels)."""
@@ -133,6 +146,9 @@ class BoundForest(OnBatch):
         self, w: FloatArray, table: Table | None = None, cliques: bool = False, backend: Threads | None = None
     ) -> tuple[FloatArray, Marginals]:
         """Log-partition of every example, and its gradient: the marginals."""
+        if table is not None and table.edges is not None:
+            structure, w = self._with_edge_table(w, table.edges)
+            return structure.logsum(w, table._replace(edges=None), cliques, backend)
         batch, rows = self.with_rows(table)
         padded = None if rows is None else pad_rows(self.layout, rows)
         weights, values = self.for_search(w), np.zeros(len(self.sample_weight))
@@ -144,6 +160,26 @@ class BoundForest(OnBatch):
             lambda a, b: _kernels.marginals(batch, self.shape, weights, padded, mode, a, b, values, node, edge),
         )
         return values, Marginals(node, edge)
+
+    def edge_labels(self, labels: NDArray) -> tuple[NDArray[np.bool_], NDArray, NDArray]:
+        """Of the edge that joins a node to its parent: whether there is one, and the labels of its first and second
+        node, as the user wrote it; those of the node itself where there is none."""
+        joined, flipped = self.batch.parent >= 0, self.batch.flipped.astype(bool)
+        above = np.where(joined, labels[self.batch.parent], labels)
+        return joined, np.where(flipped, labels, above), np.where(flipped, above, labels)
+
+    def _with_edge_table(self, w: FloatArray, edges: EdgeTable) -> tuple[BoundForest, FloatArray]:
+        """The same scores plus those of the table: its rows are the weights of features that say which row an edge has.
+
+        Every edge then has a matrix of its own, which takes time in proportion to the square of the number of labels.
+        """
+        n_rows = len(edges.rows) - 1
+        which = (edges.row[:, None] == np.arange(1, n_rows + 1)).astype(np.float64)
+        batch = self.batch._replace(edge_features=np.hstack([self.batch.edge_features, which]))
+        layout = replace(self.layout, n_edge_features=self.layout.n_edge_features + n_rows)
+        parts = self.layout.parts(w)
+        edge = np.concatenate([parts.edge, edges.rows[1:]])
+        return replace(self, layout=layout, batch=batch), layout.join(parts._replace(edge=edge))
 
     def sample(self, w: FloatArray, n_draws: int, rng: np.random.Generator, backend: Threads | None = None) -> IntArray:
         """Labellings drawn from p(y|x), shape (n_draws, n_nodes)."""
@@ -295,7 +331,9 @@ class BoundForest(OnBatch):
 
 
 def kernels_take(aggregate: str, table: Table | None, ask: Ask) -> bool:
-    """Whether the kernels take this: one row of a node in both tables, and no prices of soft maxima."""
+    """Whether the kernels take this: one row of a node in both tables, none for edges, no prices of soft maxima."""
+    if table is not None and table.edges is not None:
+        return False
     if aggregate == "maximum":
         return ask.counted is None
     return ask.price is None and (table is None or ask.counted is None or table.row is ask.counted.row)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from maxendnet.structures.ngrams import SeenNGrams
+from maxendnet.structures.remembered import Remembered
 
 FloatArray = NDArray[np.float64]
 
@@ -138,6 +139,11 @@ class Layout:
     def n_node_weights(self) -> int:
         """Number of weights of pairs of a feature and a label."""
         return self.n_features * self.n_labels if self.seen is None else len(self.seen.labels)
+
+    @cached_property
+    def remembered(self) -> Remembered:
+        """What predictions need again and again; it is neither compared nor copied nor saved."""
+        return Remembered()
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
-
 import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet import _kernels
 from maxendnet.structures.layout import FloatArray, Layout
-
-T = TypeVar("T")
 
 
 def lanes(layout: Layout) -> int:
@@ -68,25 +63,7 @@ def for_search(
     Those of a fitted model, which cannot be written to, are laid out once and kept.
     """
     what = ("for_search", dtype, None if forbidden is None else forbidden.tobytes())
-    return once(layout, w, what, lambda: _laid_out(layout, w, dtype, forbidden))
-
-
-def once(layout: Layout, w: FloatArray, what: Any, compute: Callable[[], T]) -> T:
-    """What is computed from weights that cannot be written to: the first time only, for the last such weights.
-
-    Threads that ask at the same time may compute it twice, and all get an equal result.
-    """
-    if w.flags.writeable:
-        return compute()
-    kept = layout.__dict__.get("_kept")
-    if kept is None or kept[0] is not w:
-        kept = (w, {})
-        layout.__dict__["_kept"] = kept  # in one step: the weights and what belongs to them
-    results: dict[Any, Any] = kept[1]
-    if what not in results:
-        results[what] = compute()
-    found: T = results[what]
-    return found
+    return layout.remembered.of_weights(w, what, lambda: _laid_out(layout, w, dtype, forbidden))
 
 
 def _laid_out(layout: Layout, w: FloatArray, dtype: type, forbidden: NDArray[np.uint8] | None) -> NDArray:

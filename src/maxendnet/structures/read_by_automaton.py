@@ -162,7 +162,9 @@ class BoundAutomaton(OnBatch):
 
     def for_search(self, w: FloatArray, dtype: type = np.float64) -> NDArray:
         """Weights as the recursions read them, and behind them the scores of arcs; those of a fitted model once."""
-        return padding.once(self.layout, w, ("scores of arcs", dtype, self.reader), lambda: self._laid_out(w, dtype))
+        return self.layout.remembered.of_weights(
+            w, ("scores of arcs", dtype, self.reader), lambda: self._laid_out(w, dtype)
+        )
 
     def _laid_out(self, w: FloatArray, dtype: type) -> NDArray:
         kernel = self.reader.kernel

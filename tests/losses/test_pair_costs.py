@@ -1,0 +1,135 @@
+"""Costs of two labels that are joined: against enumeration, and solvers against each other."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.special import logsumexp
+
+from maxendnet import L1M3N, M3N, UNKNOWN, Chain, Examples, Independent, LapMEDN, Tree
+from maxendnet.losses import Hinge
+from maxendnet.losses.soft_hinge import SoftHinge
+from maxendnet.priors import Gaussian
+from maxendnet.problem import Problem
+from maxendnet.solvers import SMO, BlockFrankWolfe, ConstraintGeneration, CuttingPlane, Smoothing, Subgradient
+
+pytestmark = pytest.mark.usefixtures("every_level")
+
+CLASSES = np.array(["a", "b", "c"])
+COST = {
+    ("a", "b"): 2.5,
+    (("a", "b"), ("b", "a")): 4.0,
+    (("a", "b"), ("a", "c")): 1.5,
+    (("c", "c"), ("c", "a")): 0.5,
+}
+# in this tree edges are written with the child first, too
+EDGES = [(0, 1), (2, 1), (1, 3)]
+
+
+def examples(joined, seed=0, n=6):
+    rng = np.random.default_rng(seed)
+    X = [rng.normal(size=(4, 2)) for _ in range(n)]
+    y = [rng.choice(CLASSES, size=4).tolist() for _ in range(n)]
+    if joined == "chain":
+        return Chain(), Examples.build(X, y)
+    features = [rng.normal(size=(3, 1)) for _ in range(n)]
+    return Tree(), Examples.build(X, y, edges=[EDGES] * n, edge_features=features)
+
+
+def cost_of(truth, labels, edges):
+    total = sum(COST.get((t, p), 1.0) for t, p in zip(truth, labels) if t != p)
+    return total + sum(COST.get(((truth[s], truth[t]), (labels[s], labels[t])), 0.0) for s, t in edges)
+
+
+def enumerated(bound, found, w, edges):
+    """For every example, the costs of all labellings, and their scores above that of the truth."""
+    for i in range(len(found)):
+        one = bound.take(i, i + 1)
+        truth = CLASSES[one.y].tolist()
+        labellings = [np.array(labels, dtype=np.int32) for labels in product(range(3), repeat=4)]
+        costs = np.array([cost_of(truth, CLASSES[labels].tolist(), edges) for labels in labellings])
+        scores = np.array([one.score(w, labels)[0] for labels in labellings]) - one.score(w, one.y)[0]
+        yield costs, scores, labellings, one
+
+
+@pytest.mark.parametrize("joined", ["chain", "tree"])
+def test_hinge_and_soft_hinge_are_enumeration(joined):
+    structure, found = examples(joined)
+    bound = structure.bind(found, CLASSES)
+    edges = EDGES if joined == "tree" else [(0, 1), (1, 2), (2, 3)]
+    w = np.random.default_rng(1).normal(size=bound.layout.n_weights)
+    hinge = Hinge(COST).for_labels(CLASSES, found.y)
+    soft = SoftHinge(COST, temperature=0.7).for_labels(CLASSES, found.y)
+    of_hinge, of_soft, cost, slope = 0.0, 0.0, 0.0, np.zeros_like(w)
+    for costs, scores, labellings, one in enumerated(bound, found, w, edges):
+        of_hinge += (costs + scores).max()
+        of_soft += 0.7 * logsumexp((costs + scores) / 0.7)
+        p = np.exp((costs + scores) / 0.7 - logsumexp((costs + scores) / 0.7))
+        cost += p @ costs
+        slope += sum(share * (one.features(y) - one.features(one.y)) for share, y in zip(p, labellings))
+    assert_allclose(Problem.pose(bound, hinge, Gaussian()).look(w).loss, of_hinge, rtol=1e-12)
+    partial = Problem.pose(bound, soft, Gaussian()).look(w)
+    assert_allclose(partial.loss, of_soft, rtol=1e-12)
+    assert_allclose(partial.gradient, slope, atol=1e-11)
+    assert_allclose(partial.cost, cost, rtol=1e-12)
+
+
+@pytest.mark.parametrize("joined", ["chain", "tree"])
+def test_solvers_agree(joined):
+    structure, found = examples(joined, n=12)
+    solvers = [None, Smoothing(), CuttingPlane(), CuttingPlane(slacks="n")]
+    fits = [M3N(C=0.5, cost=COST, structure=structure, solver=s, tol=1e-4).fit(found) for s in solvers]
+    assert isinstance(fits[0].gap_, float)
+    for fit in fits:
+        assert fit.gap_ <= 1e-4
+        assert_allclose(fit.objective_, fits[-1].objective_, rtol=2e-4)
+    plain = M3N(C=0.5, structure=structure, tol=1e-4).fit(found)
+    assert abs(plain.objective_ - fits[0].objective_) > 0.1
+
+
+def test_other_systems():
+    structure, found = examples("chain", n=12)
+    assert LapMEDN(C=0.5, lam=2.0, cost=COST, structure=structure, tol=1e-2).fit(found).gap_ <= 1e-2
+    by_smoothing = L1M3N(C=0.5, cost=COST, structure=structure, tol=1e-3).fit(found)
+    by_constraints = L1M3N(C=0.5, cost=COST, solver=ConstraintGeneration(), structure=structure, tol=1e-6).fit(found)
+    assert_allclose(by_smoothing.objective_, by_constraints.objective_, rtol=2e-3)
+    assert M3N(C=0.1, cost=COST, solver=Subgradient(), structure=structure, tol=0.2).fit(found).gap_ <= 0.2
+
+
+@pytest.mark.parametrize("solver", [BlockFrankWolfe(), SMO()])
+def test_solvers_with_kernels_for_costs_of_labels_say_no(solver):
+    structure, found = examples("chain")
+    with pytest.raises(ValueError, match="costs of pairs of labels"):
+        M3N(cost=COST, structure=structure, solver=solver).fit(found)
+
+
+def test_where_a_label_is_not_known_the_pair_costs_nothing():
+    X = [[[1.0], [0.5], [0.0]]]
+    cost = {(("a", "b"), ("b", "b")): 7.0}
+    for y, expected in (["a", "b", "a"], [1]), ([UNKNOWN, "b", "a"], []), (["a", {"a", "b"}, "a"], []):
+        found = Examples.build(X, [y])
+        bound = Chain().bind(found, np.array(["a", "b"]))
+        table = Hinge(cost).for_labels(np.array(["a", "b"]), found.y).cost_table(bound)
+        assert np.flatnonzero(table.edges.row).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("cost", "structure", "message"),
+    [
+        ({(("a", "b"), ("a", "z")): 1.0}, Chain(), "names the label 'z'"),
+        ({(("a", "b", "a"), ("a", "a", "a")): 1.0}, Chain(), "two labels that are joined"),
+        ({(("a", "b"), ("a", "b")): 1.0}, Chain(), "0 where the prediction is right"),
+        ({(("a", "b"), ("b", "b")): -1.0}, Chain(), "not negative"),
+        ({(("a", "b"), ("b", "b")): "x"}, Chain(), "real numbers"),
+        ({(("a", "b"), ("b", "b")): 1.0}, Chain(order=2), "takes costs of single labels only"),
+        ({(("a", "b"), ("b", "b")): 1.0}, Independent(), "no two nodes are joined"),
+        ({(("a", "b"), ("b", "b")): 1.0}, Chain(hidden=2), "hidden states"),
+    ],
+)
+def test_errors(cost, structure, message):
+    found = examples("chain")[1]
+    with pytest.raises(ValueError, match=message):
+        M3N(cost=cost, structure=structure).fit(found)
