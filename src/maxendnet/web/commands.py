@@ -101,7 +101,8 @@ def init(project: Path, fields: str, alias: tuple[str, ...]) -> None:
                f"{project / 'labels.jsonl'}:")  # fmt: skip
     click.echo('  {"page": "x.com/a.html", "values": ' + json.dumps({name: ["..."] for name in names}) + "}")
     click.echo(f"or label them in the browser: maxendnet web label {project} {project / 'pages'}")
-    click.echo(f"Then: maxendnet web train {project / 'pages'} {project / 'labels.jsonl'} -o {project.name}.medn")
+    model = project / f"{project.resolve().name}.medn"  # where label writes it, too
+    click.echo(f"Then: maxendnet web train {project / 'pages'} {project / 'labels.jsonl'} -o {model}")
 
 
 @web.command(cls=Errors)
