@@ -124,6 +124,13 @@ def test_lists_in_lists_of_labels():
         parse_line({"page": "a", "values": {"name": [{"x": 1}]}}, "line 1")
 
 
+def test_clicked_values_of_a_field_with_several_are_one_record():
+    view = View(Page.from_html("<h1>Soup</h1><ul><li>salt<li>water<li>leek</ul>"))
+    places = [(node, "name" if k == 0 else "part") for k, node in enumerate(view.leaves)]
+    assert len(labelled_records(view, PageLabels("a", labels=places))[0]) == 3
+    assert len(labelled_records(view, PageLabels("a", labels=places), ["part"])[0]) == 1
+
+
 @pytest.mark.parametrize(
     ("kind", "value", "expected"),
     [

@@ -199,10 +199,10 @@ class Extractor(BaseEstimator):
         self, views: Sequence[View], labels: Sequence[PageLabels | None]
     ) -> tuple[list[View], list[PageLabels | None]]:
         """Learn how listings are split, and split them: views of pages and records, with the labels of each."""
-        self.listings_, self.problems_ = learn_records(views, labels, self.records)
+        self.listings_, self.problems_ = learn_records(views, labels, self.records, self.several)
         if not self.listings_:
             return list(views), list(labels)
-        units, problems = split_pages(views, labels, self.listings_)
+        units, problems = split_pages(views, labels, self.listings_, self.several)
         self.problems_ += problems
         return make_views(units.pages, self.images_), units.labels
 

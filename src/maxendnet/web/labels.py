@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -323,11 +323,13 @@ class LabelledRecord(NamedTuple):
     values: dict[str, list[str]]
 
 
-def labelled_records(view: View, given: PageLabels) -> tuple[list[LabelledRecord], list[str]]:
+def labelled_records(
+    view: View, given: PageLabels, several: Collection[str] = ()
+) -> tuple[list[LabelledRecord], list[str]]:
     """The labelled records of a listing, and what could not be used, in words.
 
     Values with the same place in their lists are of one record. Labelled nodes are put together by ``records``, or, in
-    the order of the page, until a field comes again.
+    the order of the page, until a field comes again that is not one of ``several``.
 
     Raises
     ------
@@ -350,7 +352,10 @@ def labelled_records(view: View, given: PageLabels) -> tuple[list[LabelledRecord
             "where a record has none."
         )
     placed, problems = labels_on_page(view, replace(given, values={}))
-    found = [LabelledRecord([(name, [span]) for span, name in some], {}) for some in _by_record(placed, given.records)]
+    found = [
+        LabelledRecord([(name, [span]) for span, name in some], {})
+        for some in _by_record(placed, given.records, several)
+    ]
     for i in range(max(lengths.values(), default=0)):
         record = LabelledRecord([], {})
         for name in lengths:
@@ -370,8 +375,8 @@ def labelled_records(view: View, given: PageLabels) -> tuple[list[LabelledRecord
 
 
 def _by_record(
-    placed: Sequence[tuple[Span, str]], ranges: Sequence[tuple[int, int]]
-) -> list[list[tuple[Span, str]]]:  # fmt: skip
+    placed: Sequence[tuple[Span, str]], ranges: Sequence[tuple[int, int]], several: Collection[str]
+) -> list[list[tuple[Span, str]]]:
     """Labelled places of the same record together."""
     ordered = sorted(placed)
     if ranges:
@@ -379,7 +384,7 @@ def _by_record(
         return [items for items in some if items]
     out: list[list[tuple[Span, str]]] = []
     for span, name in ordered:
-        if not out or name in {field for _, field in out[-1]}:
+        if not out or (name not in several and name in {field for _, field in out[-1]}):
             out.append([])
         out[-1].append((span, name))
     return out

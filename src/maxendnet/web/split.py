@@ -7,7 +7,7 @@ Records that are not labelled, on a page where others are, are pages without lab
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from maxendnet.web.labels import LabelError, LabelledRecord, PageLabels, Values, labelled_records
@@ -69,7 +69,7 @@ class Units(NamedTuple):
 
 
 def learn_records(
-    views: Sequence[View], labels: Sequence[PageLabels | None], mode: str
+    views: Sequence[View], labels: Sequence[PageLabels | None], mode: str, several: Collection[str] = ()
 ) -> tuple[dict[str, SiteRecords], list[str]]:
     """How the listings of every site are split, and what could not be used, in words.
 
@@ -79,6 +79,8 @@ def learn_records(
     labels : sequence of PageLabels or None
     mode : {"one", "many", "auto"}
         One record a page; labelled pages are listings; or they are if something repeats around what is labelled.
+    several : collection of str
+        Fields with several values in a record.
     """
     found: dict[str, SiteRecords] = {}
     problems: list[str] = []
@@ -91,7 +93,7 @@ def learn_records(
         for i, own in given.items():
             assert own is not None
             outline = Outline(views[i])
-            records = _records_on(views[i], own, mode)
+            records = _records_on(views[i], own, mode, several)
             some = [sample for record in records if (sample := _sample(outline, record)) is not None]
             alone = find_listing(some, fewest=FEWEST[mode]) if some else None
             if alone is not None and (mode == "many" or made_alike(some[0], alone) >= FEWEST[mode]):
@@ -111,10 +113,10 @@ def learn_records(
     return found, problems
 
 
-def _records_on(view: View, given: PageLabels, mode: str) -> list[LabelledRecord]:
+def _records_on(view: View, given: PageLabels, mode: str, several: Collection[str]) -> list[LabelledRecord]:
     """Labelled records of a page; none if, by its labels, it can be no listing."""
     try:
-        return labelled_records(view, given)[0]
+        return labelled_records(view, given, several)[0]
     except LabelError:
         if mode == "many":
             raise
@@ -135,7 +137,10 @@ def _sample(outline: Outline, record: LabelledRecord) -> Sample | None:
 
 
 def split_pages(
-    views: Sequence[View], labels: Sequence[PageLabels | None], sites: dict[str, SiteRecords]
+    views: Sequence[View],
+    labels: Sequence[PageLabels | None],
+    sites: dict[str, SiteRecords],
+    several: Collection[str] = (),
 ) -> tuple[Units, list[str]]:
     """Pages and records, with the labels of each, and what could not be used, in words."""
     units, problems = Units([], [], []), []
@@ -148,7 +153,7 @@ def split_pages(
             parts = site.parts(outline) if given is None else site.listing.records(outline)
             if given is not None:
                 try:
-                    records, more = labelled_records(view, given)
+                    records, more = labelled_records(view, given, several)
                 except LabelError:
                     parts, more = [], []
                 where = [_part_of(view, parts, record) for record in records]
