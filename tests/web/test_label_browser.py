@@ -310,3 +310,67 @@ def test_the_frame_holds_without_what_makes_pages_harmless(tmp_path):
         assert browser.run("typeof window.evil") == "undefined"
         assert not browser.refused, browser.refused
         assert browser.run("location.href").startswith(browser.origin)
+
+
+def test_five_pages_by_keyboard_alone(tmp_path):
+    """Arrows go from text to text in both directions, Enter picks, d is done: no pointer at all."""
+    toy = toy_pages(n_sites=1, n_pages=5, missing=0.0)
+    toy.write(tmp_path / "pages")
+    truth = {x.page: {name: x.values[name][0] for name in FIELDS} for x in toy.labels}
+    with working(tmp_path) as (browser, work):
+        for _ in range(5):
+            settle(work, browser)
+            name = browser.run("page.name")
+            for f, field in enumerate(FIELDS):
+                if browser.run(f"valuesOf({f}, null).some((v) => v.text === {json.dumps(truth[name][field])})"):
+                    continue
+                wanted = browser.run(f"page.leaves.findIndex(([, text]) => text === {json.dumps(truth[name][field])})")
+                browser.press(str(f + 1))
+                for _ in range(100):
+                    at = browser.run("cursor")
+                    if at == wanted:
+                        break
+                    browser.press("ArrowDown" if at < wanted else "ArrowUp")
+                assert browser.run(
+                    "(() => { const b = boxOf(page.leaves[cursor][0]); return b.top * scale >= stage.scrollTop &&"
+                    " b.bottom * scale <= stage.scrollTop + stage.clientHeight; })()"
+                )
+                browser.press("Enter")
+            browser.wait(SURE)
+            assert browser.run("page.name") == name  # Enter has picked, and not ended the page
+            browser.press("d")
+            browser.wait(f"{SURE} && (page.name !== {json.dumps(name)} || state.done === 5)")
+        found = saved(tmp_path)
+        assert {name: dict(labels) for name, (_, labels) in found.items()} == truth
+        assert all(done for done, _ in found.values()) and not reports(browser)
+
+
+def test_a_stale_tab_is_told_and_overwrites_nothing(tmp_path):
+    toy = toy_pages(n_sites=1, n_pages=2, missing=0.0)
+    toy.write(tmp_path / "pages")
+    with working(tmp_path) as (browser, work):
+        n, sha = browser.run("[page.n, page.sha]")
+        price = toy.labels[work.pages.index(work.pages[n])].values["price"][0]
+        node = next(t for t in work.view(n).leaves if work.pages[n].text(t) == price)
+        browser.run("look = async () => {}")  # this tab sleeps, while another one works
+        work.save(n, sha, [(node, "price")], done=True, stamp="")
+        browser.click_text("Help")
+        browser.wait("get('status').className === 'bad'")
+        assert "changed elsewhere" in browser.run("get('status').textContent")
+        browser.wait(f"{SURE} && page.source === 'done'")
+        done, labels = saved(tmp_path)[work.pages[n].name]
+        assert done and labels == [("price", price)]
+        assert browser.run("valuesOf(1, null).map((v) => v.text)") == [price]
+
+
+def test_undo_leaves_no_trace(tmp_path):
+    toy = toy_pages(n_sites=1, n_pages=2, missing=0.0)
+    toy.write(tmp_path / "pages")
+    with working(tmp_path) as (browser, _):
+        browser.click_text("Help")
+        browser.wait(SURE)
+        assert len(saved(tmp_path)) == 1
+        browser.press("z", CTRL)
+        browser.wait(f"{SURE} && page.stamp === ''")
+        assert saved(tmp_path) == {} and browser.run("[labels.length, page.source]") == [0, "nothing"]
+        assert not reports(browser)

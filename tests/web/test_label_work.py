@@ -1,15 +1,17 @@
 import json
+import threading
 import time
 
 import numpy as np
 import pytest
 
 from maxendnet.web.extractor import Extractor
-from maxendnet.web.labelling.command import prepare
+from maxendnet.web.labelling.command import prepare, serve
 from maxendnet.web.labelling.label_file import LabelFile
 from maxendnet.web.labelling.learner import Learner
 from maxendnet.web.labelling.order import ORDERS, next_page
-from maxendnet.web.labelling.work import Refused, Work
+from maxendnet.web.labelling.server import LabelServer
+from maxendnet.web.labelling.work import Refused, Stale, Work
 from maxendnet.web.labels import LabelError, labels_on_page
 from maxendnet.web.page import PageError
 from maxendnet.web.spans import Span, is_part
@@ -232,3 +234,33 @@ def test_a_model_from_elsewhere_is_asked_first_and_kept(shop):
     assert type(Extractor.load(folder / "shop.medn").estimator_).__name__ == "M3N"
     _, notes = prepare(folder / "shop", folder / "pages")  # now it is made from these labels
     assert not notes
+
+
+def test_a_port_in_use_is_named_and_the_next_one_taken(tmp_path):
+    toy = toy_pages(n_sites=1, n_pages=1)
+    toy.write(tmp_path / "pages")
+    work, _ = prepare(tmp_path / "shop", tmp_path / "pages", fields=["name"])
+    said = []
+    with LabelServer(work) as first:
+        port = first.server_port
+        serve(work, port, echo=said.append, ready=lambda server: _end(server, said))
+    assert f"Port {port} is in use; port" in said[0] and said[-1] != port
+
+
+def _end(server, said):
+    said.append(server.server_port)
+    threading.Thread(target=server.shutdown).start()
+
+
+def test_labels_are_forgotten_only_by_who_has_seen_them(tmp_path):
+    toy = toy_pages(n_sites=1, n_pages=1)
+    toy.write(tmp_path / "pages")
+    work, _ = prepare(tmp_path / "shop", tmp_path / "pages", fields=["name"])
+    node = work.view(0).leaves[0]
+    work.save(0, toy.pages[0].sha, [(node, "name")], done=False, stamp="")
+    with pytest.raises(Stale, match="changed elsewhere"):
+        work.save(0, toy.pages[0].sha, [], done=False, stamp="")
+    with pytest.raises(Stale):
+        work.forget(0, "")
+    work.forget(0, work.stamp(0))
+    assert work.stamp(0) == "" and (tmp_path / "labels.jsonl").read_text() == ""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from maxendnet.web.page import in_order
+from maxendnet.web.page import made_alike
 from maxendnet.web.view import View
 
 FLOOR = 1e-4  # a place that no page votes for can still win
@@ -35,7 +35,7 @@ def agree(views: Sequence[View], margins: Sequence[NDArray[np.float64]], weight:
     out = [np.array(m) for m in margins]
     if weight == 0:
         return out
-    for rows in in_order([view.page for view in views]).values():
+    for rows in made_alike([view.page for view in views]):
         if len(rows) < 2:
             continue
         shares = np.concatenate([_shares(margins[i]) for i in rows])

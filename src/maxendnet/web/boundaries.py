@@ -10,7 +10,7 @@ from one gap to a later one with the largest sum of scores.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -38,6 +38,7 @@ SURE = 3.0
 """Leads beyond this say no more; what is always a whole leaf has this."""
 FIXED = 0.6  # share of pages on which a token must be to be no part of a value
 COUNTED = 4  # positions and separators are counted up to this
+COUNTED_IN_RECORDS = 2  # the same for positions in a record: one is labelled, and others have names of other lengths
 OUTSIDE = "\0"
 
 
@@ -124,15 +125,19 @@ class Boundaries:
         found = {name: coef[np.ix_(kept, [at(f"{name} {side}") for side in SIDES])] for name in fields}
         return cls(names, found, reach)
 
-    def find(self, view: View, name: str, k: int) -> Found:
-        """The value of a field whose place is leaf k."""
+    def find(self, view: View, name: str, k: int, others: Collection[int] = ()) -> Found:
+        """The value of a field whose place is leaf k; it does not reach ``others``, the leaves of other fields."""
         if name not in self.weights or view.images[k]:
             return Found(whole(view, k), SURE)
         tokens = tokens_around(view, k, self.reach.get(name, 0))
-        if not tokens.texts:
+        if k not in tokens.leaves:
             return Found(whole(view, k), SURE)
         scores = _matrix(gap_features(view, tokens, k), self._column, grow=False) @ self.weights[name]
-        i, j, lead = best_stretch(scores[:, 0], scores[:, 1])
+        at = tokens.leaves.index(k)
+        first = next((t + 1 for t in range(at - 1, -1, -1) if tokens.leaves[t] in others), 0)
+        after = next((t for t in range(at, len(tokens.leaves)) if tokens.leaves[t] in others), len(tokens.leaves))
+        i, j, lead = best_stretch(scores[first : after + 1, 0], scores[first : after + 1, 1])
+        i, j = i + first, j + first
         return Found(span_of_tokens(view, tokens, i, j), min(lead, SURE))
 
     # ---- files ----------------------------------------------------------------------------------------------------
@@ -239,6 +244,7 @@ def gap_features(view: View, tokens: Tokens, k: int, same_site: bool = True) -> 
     """
     texts, leaves = tokens.texts, tokens.leaves
     n = len(texts)
+    counted = COUNTED if view.page.source is None else COUNTED_IN_RECORDS
     words = [_word(text) for text in texts]
     shapes = [_shape(text) for text in texts]
     fixed = _fixed(view, tokens)
@@ -263,11 +269,11 @@ def gap_features(view: View, tokens: Tokens, k: int, same_site: bool = True) -> 
         if g == last + 1:
             names += ["stop", f"stop {a}"]
         if first <= g <= last + 1:
-            names += [f"from={min(g - first, COUNTED)}", f"to={min(last + 1 - g, COUNTED)}"]
+            names += [f"from={min(g - first, counted)}", f"to={min(last + 1 - g, counted)}"]
             if same_site:
                 names += [
-                    f"{view.kinds[k]} from={min(g - first, COUNTED)}",
-                    f"{view.kinds[k]} to={min(last + 1 - g, COUNTED)}",
+                    f"{view.kinds[k]} from={min(g - first, counted)}",
+                    f"{view.kinds[k]} to={min(last + 1 - g, counted)}",
                     f"{view.kinds[k]} left={l1}",
                     f"{view.kinds[k]} right={r1}",
                 ]

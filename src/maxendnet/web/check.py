@@ -56,9 +56,11 @@ class SiteReport(NamedTuple):
 def check(extractor: Extractor, pages: Sequence[Page]) -> list[SiteReport]:
     """A report for every site of some pages."""
     views, margins = extractor.margins(pages)
-    records = extractor.records_of(views, margins)
+    records = extractor.records_of(views, margins, "one", all_rows=True)
+    units = [view.page for view in views]  # pages, and records of listings
+    of_site = in_order(pages)
     out = []
-    for site, rows in in_order(pages).items():
+    for site, rows in in_order(units).items():
         known = site in extractor.sites_
         mean, gone, unsure, words = {}, [], [], []
         for name in extractor.fields_:
@@ -75,7 +77,9 @@ def check(extractor: Extractor, pages: Sequence[Page]) -> list[SiteReport]:
             if enough and there < GONE * past.share * len(rows):
                 gone.append(name)
                 now = Counter(
-                    css_path(pages[i], cell.node) for i in rows if (cell := records[i].fields[name]) is not None
+                    css_path(units[i].source or units[i], cell.node)
+                    for i in rows
+                    if (cell := records[i].fields[name]) is not None
                 )
                 best = f"; it may now be at {now.most_common(1)[0][0]}" if now else ""
                 words.append(
@@ -91,8 +95,8 @@ def check(extractor: Extractor, pages: Sequence[Page]) -> list[SiteReport]:
         least = sorted(
             rows, key=lambda i: min((c.confidence for c in records[i].fields.values() if c is not None), default=0.0)
         )
-        look_at = [pages[i].name for i in least[:3]]
-        out.append(SiteReport(site, len(rows), known, mean, gone, unsure, look_at, words))
+        look_at = list(dict.fromkeys(units[i].name for i in least))[:3]
+        out.append(SiteReport(site, len(of_site[site]), known, mean, gone, unsure, look_at, words))
     return out
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +101,8 @@ def init(project: Path, fields: str, alias: tuple[str, ...]) -> None:
                f"{project / 'labels.jsonl'}:")  # fmt: skip
     click.echo('  {"page": "x.com/a.html", "values": ' + json.dumps({name: ["..."] for name in names}) + "}")
     click.echo(f"or label them in the browser: maxendnet web label {project} {project / 'pages'}")
-    click.echo(f"Then: maxendnet web train {project / 'pages'} {project / 'labels.jsonl'} -o {project.name}.medn")
+    model = project / f"{project.resolve().name}.medn"  # where label writes it, too
+    click.echo(f"Then: maxendnet web train {project / 'pages'} {project / 'labels.jsonl'} -o {model}")
 
 
 @web.command(cls=Errors)
@@ -111,8 +112,8 @@ def init(project: Path, fields: str, alias: tuple[str, ...]) -> None:
 @click.option(
     "--labels", type=FILE, help="File of labels.  [default: labels.jsonl in the project, or beside the model]"
 )
-@click.option("--records", type=click.Choice(["one", "auto"]), default="one", show_default=True,
-              help="One record a page, or as many as are found.")  # fmt: skip
+@click.option("--records", type=click.Choice(["one", "many", "auto"]), default="auto", show_default=True,
+              help="One record a page, listings, or what the labels look like.")  # fmt: skip
 @click.option("--new-sites", is_flag=True, help="Features for sites that are not labelled.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Of the local server.  [default: a free one]")
 @click.option("--most", type=click.IntRange(min=1), default=400, show_default=True, help="Pages to choose from.")
@@ -152,6 +153,11 @@ def label(
 @click.option("--model", type=click.Choice(["choice", "independent", "chain", "hierarchical"]), default="choice",
               show_default=True,
               help="Texts of a page compete for a field, or stand alone, in a row, in a tree.")  # fmt: skip
+@click.option("--records", type=click.Choice(["one", "many", "auto"]), default="auto", show_default=True,
+              help="One record a page, listings, or what the labels look like.")  # fmt: skip
+@click.option("--type", "types", multiple=True, metavar="FIELD=TYPE",
+              help="text, price, date, number, mail, link or image: a cell of another kind is left out.")  # fmt: skip
+@click.option("--several", default="", help="Fields with several values in a record, with commas between.")
 @click.option("--siblings", is_flag=True, help="Hierarchical: neighbouring blocks are scored together.")
 @click.option("--constraints", is_flag=True, help="Hierarchical: impossible pairs of block and child are ruled out.")
 @click.option("--layout", type=click.Choice(["off", "on"]), default="off", show_default=True,
@@ -162,7 +168,8 @@ def label(
 @click.option("--strict", is_flag=True, help="A label that cannot be used is an error.")
 def train(
     pages: Path, labels: Path, out: Path, new_sites: bool, system: str | None, model: str, layout: str,
-    strength: float | None, no_confidence: bool, strict: bool, siblings: bool, constraints: bool,
+    strength: float | None, no_confidence: bool, strict: bool, siblings: bool, constraints: bool, records: str,
+    types: tuple[str, ...], several: str,
 ) -> None:  # fmt: skip
     """Learn from a folder of pages and a file of labels.
 
@@ -172,10 +179,13 @@ def train(
     A line of the labels is one of
       {"page": "a.html", "site": "x.com", "labels": [[214, "price"], [30, "name"]]}
       {"page": "a.html", "site": "x.com", "values": {"price": ["$12"], "name": ["A cup"]}}
+    Of a listing one or two records are enough; lists have a place for each, null where it has no such value:
+      {"page": "list.html", "values": {"price": ["$12", null], "name": ["A cup", "A pot"]}}
 
     \b
     Examples:
       maxendnet web train pages/ labels.jsonl -o shop.medn
+      maxendnet web train pages/ labels.jsonl -o list.medn --records many
       maxendnet web train pages/ labels.jsonl -o shop.medn --new-sites --system lapmedn
     """
     from maxendnet.web.extractor import Extractor
@@ -186,6 +196,7 @@ def train(
     if (siblings or constraints) and model != "hierarchical":
         raise click.UsageError("--siblings and --constraints are for --model hierarchical.")
     given = read_labels(labels)
+    wanted = _types(types, {name for x in given for name in x.fields} | set(project_fields(labels.parent)))
     found, of_pages, problems = labelled_folder(pages, given, progress=progress)
     missing = {x.page for x in given} - {page.name for page in found}
     if missing and strict:
@@ -198,7 +209,8 @@ def train(
         learner = estimator(system or default_system(model), strength, situation(new_sites, n_sites), model)
     extractor = Extractor(
         learner, model, "new" if new_sites else "known", calibrate=not no_confidence, siblings=siblings,
-        constraints=constraints,
+        constraints=constraints, records=records, types=wanted,
+        several=[name.strip() for name in several.split(",") if name.strip()],
     )  # fmt: skip
     extractor.fit(found, of_pages, fields=project_fields(labels.parent), progress=progress)
     note(problems + extractor.problems_)
@@ -212,6 +224,8 @@ def train(
         f"{len(extractor.sites_)} sites and {len(found) - n} others; {type(fitted).__name__}, "
         f"{fitted.n_features_in_:,} features, gap {fitted.gap_:.1e}."
     )
+    if extractor.listings_:
+        click.echo(f"Listings, a row for every record: {', '.join(sorted(extractor.listings_))}.")
 
 
 @web.command(cls=Errors)
@@ -219,8 +233,8 @@ def train(
 @click.argument("pages", type=click.Path(path_type=Path), nargs=-1, required=True)
 @click.option("-o", "--out", type=FILE, help="File to write, .jsonl or .csv; else lines of JSON are printed.")
 @click.option("--site", default="", help="The site of all these pages.")
-@click.option("--records", type=click.Choice(["one", "auto"]), default="one", show_default=True,
-              help="One record a page, or as many as are found.")  # fmt: skip
+@click.option("--records", type=click.Choice(["one", "auto"]),
+              help="One for what is no labelled listing, or runs of like blocks.  [default: as learned]")  # fmt: skip
 @click.option("--min-confidence", type=click.FloatRange(0, 1), default=0.2, show_default=True,
               help="A cell below is empty.")  # fmt: skip
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True,
@@ -228,8 +242,8 @@ def train(
 @click.option("--excel", is_flag=True, help="CSV with a byte order mark, by which Excel knows UTF-8.")
 @click.option("--strict", is_flag=True, help="A page that cannot be read is an error.")
 def extract(
-    model: Path, pages: tuple[Path, ...], out: Path | None, site: str, records: str, min_confidence: float, jobs: int,
-    excel: bool, strict: bool,
+    model: Path, pages: tuple[Path, ...], out: Path | None, site: str, records: str | None, min_confidence: float,
+    jobs: int, excel: bool, strict: bool,
 ) -> None:  # fmt: skip
     """Make records of pages (files, or folders of them).
 
@@ -239,7 +253,7 @@ def extract(
     \b
     Examples:
       maxendnet web extract shop.medn a.html b.html -o out.jsonl
-      maxendnet web extract shop.medn pages/ -o out.csv --records auto --min-confidence 0.5
+      maxendnet web extract shop.medn pages/ -o out.csv --min-confidence 0.5
       maxendnet web extract shop.medn pages/ -o out.csv --jobs 4 --excel
     """
     from maxendnet.web.stream import Options, extract_stream
@@ -326,26 +340,28 @@ def evaluate(model: Path, pages: Path, labels: Path, min_confidence: float, as_j
         found = _rendered(found, pages)
     note(problems)
     records = extractor.extract(found, min_confidence=min_confidence, progress=progress)
-    rows = [(p, x, r) for p, x, r in zip(found, of_pages, records) if x is not None]
+    rows = [(page, given) for page, given in zip(found, of_pages) if given is not None]
     scores = compare(
-        [p for p, _, _ in rows], [x for _, x, _ in rows], [r for _, _, r in rows], extractor.fields_, extractor.images_
+        [page for page, _ in rows], [given for _, given in rows], records, extractor.fields_, extractor.images_
     )
     if as_json:
         found_scores = {
-            f.name: {"precision": f.precision, "recall": f.recall, "f1": f.f1, "pages": f.n_true} for f in scores.fields
+            f.name: {"precision": f.precision, "recall": f.recall, "f1": f.f1, "records": f.n_true}
+            for f in scores.fields
         }
         click.echo(
             json.dumps(
-                {"pages": scores.n_pages, "average_f1": scores.average_f1, "all_right": scores.all_right,
-                 "not_on_page": scores.problems, "fields": found_scores}, indent=2,
+                {"pages": scores.n_pages, "records": scores.n_records, "average_f1": scores.average_f1,
+                 "all_right": scores.all_right, "not_on_page": scores.problems, "fields": found_scores}, indent=2,
             )
         )  # fmt: skip
         return
-    click.echo(f"{'field':<24}{'pages':>7}{'precision':>11}{'recall':>9}{'F1':>8}")
+    click.echo(f"{'field':<24}{'records':>9}{'precision':>11}{'recall':>9}{'F1':>8}")
     for f in scores.fields:
-        click.echo(f"{f.name:<24}{f.n_true:>7}{f.precision:>11.3f}{f.recall:>9.3f}{f.f1:>8.3f}")
+        click.echo(f"{f.name:<24}{f.n_true:>9}{f.precision:>11.3f}{f.recall:>9.3f}{f.f1:>8.3f}")
     click.echo(
-        f"average F1 {scores.average_f1:.3f}; all fields right on {scores.all_right:.1%} of {scores.n_pages} pages"
+        f"average F1 {scores.average_f1:.3f}; all fields right in {scores.all_right:.1%} of {scores.n_records} records "
+        f"on {scores.n_pages} pages"
     )
     if scores.problems:
         click.echo(f"{len(scores.problems)} labelled values are not on their pages, and count as missed:")
@@ -407,6 +423,22 @@ def demo(out: Path, seed: int) -> None:
 
 
 # ---- what the commands share ----------------------------------------------------------------------------------------
+
+
+def _types(given: Sequence[str], fields: Collection[str]) -> dict[str, str] | None:
+    """Types of fields, as they are named on the command line."""
+    from maxendnet.web.types import KINDS
+
+    found = {}
+    for item in given:
+        name, _, kind = item.rpartition("=")
+        if name not in fields or kind not in KINDS:
+            raise click.BadParameter(
+                f"{item!r} is not field=type, with a field that is labelled ({', '.join(sorted(fields))}) and one of "
+                f"{', '.join(KINDS)}.", param_hint="--type",
+            )  # fmt: skip
+        found[name] = kind
+    return found or None
 
 
 def _rendered(found: list[Any], root: Path) -> list[Any]:

@@ -206,8 +206,9 @@ def _renumbered(pages: Sequence[Featurised]) -> list[Featurised]:
 
 
 def to_examples(
-    pages: Sequence[Featurised], vocabulary: Vocabulary, model: str, labels: Sequence[Sequence[str]] | None = None
-) -> Examples:
+    pages: Sequence[Featurised], vocabulary: Vocabulary, model: str, labels: Sequence[Sequence[str]] | None = None,
+    unknown: Sequence[Collection[str]] | None = None,
+) -> Examples:  # fmt: skip
     """Examples of the core.
 
     Parameters
@@ -218,6 +219,8 @@ def to_examples(
     model : {"choice", "independent", "chain", "hierarchical"}
     labels : sequence of sequence of str, optional
         Of the leaves of every page.
+    unknown : sequence of collection of str, optional
+        Fields of every page of which nothing is known; for ``"choice"``.
 
     Notes
     -----
@@ -229,7 +232,7 @@ def to_examples(
     numberings = {id(page.numbering): page.numbering for page in pages}
     column = {key: vocabulary.columns(numbering) for key, numbering in numberings.items()}
     X = [page_matrix(page, column[id(page.numbering)], len(vocabulary.numbers)) for page in pages]
-    return replace(examples_of(pages, X, model, labels), feature_names=tuple(vocabulary.names))
+    return replace(examples_of(pages, X, model, labels, unknown), feature_names=tuple(vocabulary.names))
 
 
 def examples_of(
@@ -237,6 +240,7 @@ def examples_of(
     X: Sequence[sparse.csr_array],
     model: str,
     labels: Sequence[Sequence[str]] | None = None,
+    unknown: Sequence[Collection[str]] | None = None,
 ) -> Examples:
     """The same, with the features of every page as a matrix."""
     y = None
@@ -245,7 +249,7 @@ def examples_of(
             block_labels(page.tree, some) if page.tree is not None else list(some) for page, some in zip(pages, labels)
         ]
     if model == "choice" and labels is not None:
-        examples = _choices(X, labels)
+        examples = _choices(X, labels, unknown or [()] * len(X))
     elif model in LEAVES:
         matrix = sparse.csr_array(sparse.vstack(X, format="csr"))
         if y is None:
@@ -264,28 +268,36 @@ def examples_of(
     return examples
 
 
-def _choices(X: Sequence[sparse.csr_array], labels: Sequence[Sequence[str]]) -> Examples:
+def _choices(
+    X: Sequence[sparse.csr_array], labels: Sequence[Sequence[str]], unknown: Sequence[Collection[str]]
+) -> Examples:
     """For every page and field, all leaves that do not have the field, and one that does; or none, if none does.
 
     If several leaves of a page have the field, each is the right one in an example of its own, and these share the
-    weight of the page: a value that is written twice is no rival of itself. Leaves that are alike stand for one.
+    weight of the page: a value that is written twice is no rival of itself. Leaves that are alike stand for one. A
+    field of which nothing is known on a page gives no example: its loss would be 0 whatever the weights are.
     """
     fields = sorted({name for some in labels for label in some for name in fields_of(label)})
     matrices, y, allowed, sample_weight = [], [], [], []
-    for matrix, some in zip(X, labels):
+    for matrix, some, not_known in zip(X, labels, unknown):
         kinds: dict[bytes, int] = {}
         kind = np.array([
             kinds.setdefault(matrix.indices[a:b].tobytes(), len(kinds))
             for a, b in zip(matrix.indptr[:-1], matrix.indptr[1:])
         ])  # fmt: skip
         of_leaf = [fields_of(label) for label in some]
+        nothing = sparse.csr_array((1, matrix.shape[1]))
         for f, name in enumerate(fields):
+            if name in not_known:
+                continue
             has = np.array([name in names for names in of_leaf], dtype=bool)
             having, others = np.flatnonzero(has).tolist(), np.flatnonzero(~has)
             others = np.sort(others[np.unique(kind[others], return_index=True)[1]]).tolist()
             for right in [[t] for t in having] or [[]]:
                 matrices.append(matrix[others + right])
-                y.append([NONE] * len(others) + [name] * len(right))
+                if not others:  # a record of one text: its rival is no text at all
+                    matrices[-1] = sparse.csr_array(sparse.vstack([nothing, matrices[-1]], format="csr"))
+                y.append([NONE] * max(1, len(others)) + [name] * len(right))
                 mask = np.zeros((len(y[-1]), 1 + len(fields)), dtype=bool)
                 mask[:, [0, 1 + f]] = True
                 allowed.append(mask)

@@ -16,8 +16,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from maxendnet.markov_network import MarkovNetwork
 from maxendnet.web.agreement import agree
+from maxendnet.web.align import align, record_tokens
 from maxendnet.web.blocks import NONE, fields_of, leaf_labels
-from maxendnet.web.boundaries import Boundaries, Labelled
+from maxendnet.web.boundaries import SURE, Boundaries, Labelled
 from maxendnet.web.calibrate import Calibration, fit_calibration, held_out_parts
 from maxendnet.web.dataset import (
     MODELS,
@@ -34,18 +35,26 @@ from maxendnet.web.extractor_file import load_extractor, save_extractor
 from maxendnet.web.features import GROUPS, KNOWN_SITES, NEW_SITES
 from maxendnet.web.folder import site_of
 from maxendnet.web.labels import LabelError, PageLabels, field_order, labelled_nodes, labels_images, labels_on_page
+from maxendnet.web.listings import Token
 from maxendnet.web.page import Page, read_page
 from maxendnet.web.record import Cell, Record
 from maxendnet.web.records import choose_records, given_records
-from maxendnet.web.selectors import css_path
-from maxendnet.web.spans import Span, is_part, same_value, span_text
+from maxendnet.web.selectors import whole_path
+from maxendnet.web.spans import Span, attribute_of, attribute_of_value, is_part, same_value, span_text, whole
+from maxendnet.web.split import MODES as RECORDS
+from maxendnet.web.split import learn_records, split_pages
 from maxendnet.web.systems import default_system, set_model, situation
 from maxendnet.web.systems import estimator as estimator_of
+from maxendnet.web.types import KINDS, fits, learned_kind, normalise
 from maxendnet.web.view import View, make_views
 
 Source = Page | str | bytes | os.PathLike[str]
 SETS = {"known": KNOWN_SITES, "new": NEW_SITES}
 Progress = Callable[[Iterable[Any], str], Iterable[Any]]
+FEWEST_CELLS = 2  # of a record of a listing with three fields or more
+KIND_OF_ATTRIBUTE = {"href": "link", "src": "image", "data-src": "image", "datetime": "date"}
+JOINED = "; "  # between several values
+MOST_LIKE = 40  # records of a site that are lined up with labelled ones
 
 
 def _quiet(items: Iterable[Any], _: str) -> Iterable[Any]:
@@ -76,6 +85,14 @@ class Extractor(BaseEstimator):
         Learn confidences from held-out sites and pages; takes a few more fits.
     siblings, constraints : bool
         For the hierarchical model, see `set_model`. On pages about one thing both cost time and gain nothing.
+    types : dict of str to str, optional
+        Kinds of fields, out of ``maxendnet.web.types.KINDS``: a cell of another kind is left out. None learns kinds
+        from the labelled values; they then hold for listings.
+    several : sequence of str
+        Fields that may have several values in a record, such as authors.
+    records : {"one", "many", "auto"}
+        One record a page; labelled pages are listings; or those are around whose labels something repeats, see
+        `maxendnet.web.split`.
 
     Attributes
     ----------
@@ -96,6 +113,14 @@ class Extractor(BaseEstimator):
     scale_, levels_ : float, list of float
         What scores of the estimator are multiplied by, and for every field which of them means even odds; see
         `scale_of` and `levels_of` in `maxendnet.web.decode`.
+    listings_ : dict of str to SiteRecords
+        For every site with labelled listings, how records are found.
+    kinds_ : dict of str to str
+        The kind of value that every field has, see `maxendnet.web.types`.
+    attributes_ : dict of str to str
+        Fields whose values are attributes, such as the address of a link, and which.
+    overlap_ : bool
+        Whether values of two fields overlap in labelled records of listings.
     problems_ : list of str
         Labels that could not be used.
 
@@ -120,6 +145,9 @@ class Extractor(BaseEstimator):
         calibrate: bool = True,
         siblings: bool = False,
         constraints: bool = False,
+        records: str = "one",
+        types: dict[str, str] | None = None,
+        several: Sequence[str] = (),
     ) -> None:
         self.estimator = estimator
         self.model = model
@@ -129,6 +157,9 @@ class Extractor(BaseEstimator):
         self.agreement = agreement
         self.calibrate = calibrate
         self.siblings, self.constraints = siblings, constraints
+        self.records = records
+        self.types = types
+        self.several = several
 
     # ---- learning -----------------------------------------------------------------------------------------------
 
@@ -156,22 +187,40 @@ class Extractor(BaseEstimator):
             raise LabelError('no page has a label; give at least one, such as {"page": "a.html", "values": {...}}.')
         self.layout_ = self._has_layout(pages)
         self.images_ = labels_images(pages, labels)
-        views = make_views(list(progress(pages, "reading")), self.images_)
+        self.problems_: list[str] = []
+        views, of_views = self.split_labelled(make_views(list(progress(pages, "reading")), self.images_), labels)
+        problems = self.problems_
         numbering = Numbering()
-        return self.fit_views(views, labels, lambda i: featurise(views[i], groups, self.model, numbering), progress)
+        self.fit_views(views, of_views, lambda i: featurise(views[i], groups, self.model, numbering), progress)
+        self.problems_ = problems + self.problems_
+        return self
+
+    def split_labelled(
+        self, views: Sequence[View], labels: Sequence[PageLabels | None]
+    ) -> tuple[list[View], list[PageLabels | None]]:
+        """Learn how listings are split, and split them: views of pages and records, with the labels of each."""
+        self.listings_, self.problems_ = learn_records(views, labels, self.records, self.several)
+        if not self.listings_:
+            return list(views), list(labels)
+        units, problems = split_pages(views, labels, self.listings_, self.several)
+        self.problems_ += problems
+        return make_views(units.pages, self.images_), units.labels
 
     def fit_views(
         self, views: Sequence[View], labels: Sequence[PageLabels | None], features_of: Callable[[int], Featurised],
         progress: Progress = _quiet,
     ) -> Extractor:  # fmt: skip
         """The rest of `fit`, for those who keep views and features between fits; fields, layout and images are set."""
-        self.problems_: list[str] = []
+        self.problems_ = []
         rows, of_leaves, values = self._labelled(views, labels)
         sites = [views[i].page.site for i in rows]
         self.sites_ = sorted(set(sites))
         self.together_ = fields_together({label for some in of_leaves for label in some}, self.fields_)
         made = [features_of(i) for i in progress(rows, "features")]
         truth = [_Truth(views[i], made[k], of_leaves[k], values[k], labels[i]) for k, i in enumerate(rows)]
+        self.attributes_ = self._labelled_attributes(truth)
+        self.kinds_, self.overlap_ = self._labelled_kinds(truth)
+        self._like = self._like_labelled(views, labels, truth, features_of)
         fitted = self._fit_model(truth, sites)
         self.estimator_, self.scale_, self.levels_ = fitted.estimator, fitted.scale, fitted.levels
         self.boundaries_ = fitted.boundaries
@@ -189,6 +238,11 @@ class Extractor(BaseEstimator):
                 ("model", self.model, MODELS) if self.model not in MODELS else ("features", self.features, tuple(SETS))
             )
             raise ValueError(f"{what} is {given!r}; choose one of {', '.join(map(repr, choice))}.")
+        wrong = [kind for kind in (self.types or {}).values() if kind not in KINDS]
+        if wrong:
+            raise ValueError(f"there is no type {wrong[0]!r}; choose one of {', '.join(KINDS)}.")
+        if self.records not in RECORDS:
+            raise ValueError(f"records is {self.records!r}; choose one of {', '.join(map(repr, RECORDS))}.")
         if (self.siblings or self.constraints) and self.model != "hierarchical":
             raise ValueError(f"siblings and constraints are for model='hierarchical', and model is {self.model!r}.")
         unknown = [name for name in chosen if name not in GROUPS]
@@ -226,7 +280,75 @@ class Extractor(BaseEstimator):
             )
         return rows, found, values
 
+    def _labelled_attributes(self, truth: Sequence[_Truth]) -> dict[str, str]:
+        """Fields whose labelled values are attributes, not texts, and which."""
+        found: dict[str, Counter[str]] = {name: Counter() for name in self.fields_}
+        for t in truth:
+            for span, name in t.values:
+                written = t.given.written(name) if t.given is not None else []
+                k = t.view.leaf_of[span.first]
+                if written and same_value(span_text(t.view, span)) not in map(same_value, written):
+                    found[name].update(filter(None, (attribute_of_value(t.view, k, value) for value in written)))
+                else:
+                    found[name][""] += 1
+        most = {name: times.most_common(1)[0][0] for name, times in found.items() if times}
+        return {name: attribute for name, attribute in most.items() if attribute}
+
+    def _labelled_kinds(self, truth: Sequence[_Truth]) -> tuple[dict[str, str], bool]:
+        """The kind of value that every field has, and whether values of two fields overlap in a listing."""
+        kinds = {}
+        for name in self.fields_:
+            spans = [(t.view, span) for t in truth for span, field in t.values if field == name]
+            attribute = self.attributes_.get(name, "")
+            if attribute:
+                values = [x for view, s in spans if (x := attribute_of(view, view.leaf_of[s.first], attribute))]
+            else:
+                values = [span_text(view, span) for view, span in spans]
+            if spans and all(view.images[view.leaf_of[span.first]] for view, span in spans):
+                attribute = "src"
+            kinds[name] = KIND_OF_ATTRIBUTE.get(attribute) or learned_kind(values)
+        overlap = any(
+            _overlap(a, b)
+            for t in truth
+            if t.view.page.source is not None
+            for a, one in t.values
+            for b, other in t.values
+            if one < other and one not in self.attributes_ and other not in self.attributes_
+        )
+        return kinds | (self.types or {}), overlap
+
+    def _like_labelled(
+        self, views: Sequence[View], labels: Sequence[PageLabels | None], truth: Sequence[_Truth],
+        features_of: Callable[[int], Featurised],
+    ) -> list[tuple[_Truth, _Truth]]:  # fmt: skip
+        """Records of listings that are lined up with a labelled one, see `maxendnet.web.align`, each with that one."""
+        if self.model != "choice":
+            return []
+        samples: dict[str, list[tuple[_Truth, list[Token]]]] = {}
+        for t in truth:
+            if t.view.page.source is not None and t.values:
+                samples.setdefault(t.view.page.site, []).append((t, record_tokens(t.view)))
+        found: list[tuple[_Truth, _Truth]] = []
+        for site, some in samples.items():
+            rows = [
+                i
+                for i, (view, given) in enumerate(zip(views, labels))
+                if given is None and view.page.source is not None and view.page.site == site
+            ]
+            for i in rows[:: max(1, len(rows) // MOST_LIKE)][:MOST_LIKE]:
+                tokens = record_tokens(views[i])
+                best = min(
+                    ((aligned, t) for t, own in some if (aligned := align(tokens, own, t.labels)) is not None),
+                    key=lambda item: (len(item[0].unknown), item[0].labels.count(NONE)), default=None,
+                )  # fmt: skip
+                if best is not None:
+                    aligned, t = best
+                    found.append((_Truth(views[i], features_of(i), aligned.labels, [], None, aligned.unknown), t))
+        return found
+
     def _fit_model(self, truth: Sequence[_Truth], sites: Sequence[str], tol: float | None = None) -> _Fitted:
+        like = [t for t, sample in self._like if any(sample is other for other in truth)]
+        truth, sites = [*truth, *like], [*sites, *(t.view.page.site for t in like)]
         made, of_leaves = [t.made for t in truth], [t.labels for t in truth]
         least = self.min_sites if self.min_sites is not None else 2 if self.features == "new" else 1
         words = vocabulary(made, sites, least)
@@ -237,7 +359,7 @@ class Extractor(BaseEstimator):
                 default_system(self.model), None, situation(self.features == "new", len(self.sites_)), self.model
             )
         )
-        examples = to_examples(made, words, self.model, of_leaves)
+        examples = to_examples(made, words, self.model, of_leaves, [t.unknown for t in truth])
         miss = self.miss if self.miss is not None else 1.0 if self.model == "choice" else 5.0
         set_model(estimator, self.model, np.asarray(examples.y).tolist(), miss, self.siblings, self.constraints)
         if tol is not None:
@@ -270,10 +392,10 @@ class Extractor(BaseEstimator):
             )
             for t, m in zip(held, margins):
                 chosen = best_leaves(m, t.view.texts, together=self.together_)
-                for name, best, level in zip(self.fields_, chosen, fitted.levels):
-                    if best is not None:
-                        span, edge = fitted.boundaries.find(t.view, name, best.leaf)
-                        answers[kind][0].append(best._replace(score=best.score - level, edge=edge))
+                for name, value in zip(self.fields_, self._values(t.view, chosen, fitted.boundaries, fitted.levels)):
+                    if value is not None:
+                        best, span = value
+                        answers[kind][0].append(best)
                         answers[kind][1].append(same_value(span_text(t.view, span)) in t.wanted(name))
                         answers[kind][2].append((t.view.page.site, name))
         for kind, (found, right, groups) in answers.items():
@@ -288,7 +410,7 @@ class Extractor(BaseEstimator):
         """For every labelled site and field, where it was and how sure the model is there; `check` compares with it."""
         views = [t.view for t in truth]
         margins = self._margins(views, [t.made for t in truth], self.estimator_, self.scale_)
-        records = self.records_of(views, margins)
+        records = self.records_of(views, margins, all_rows=True)
         found: dict[str, dict[str, Past]] = {}
         for site in self.sites_:
             rows = [k for k, t in enumerate(truth) if t.view.page.site == site]
@@ -300,7 +422,7 @@ class Extractor(BaseEstimator):
                 if not places:
                     continue
                 kinds = list(dict.fromkeys(truth[k].view.kinds[leaf] for k, leaf in places))
-                paths = Counter(css_path(truth[k].view.page, truth[k].view.leaves[leaf]) for k, leaf in places)
+                paths = Counter(whole_path(truth[k].view.page, truth[k].view.leaves[leaf]) for k, leaf in places)
                 cells = [cell for k in rows if (cell := records[k].fields[name]) is not None]
                 confidence = sum(cell.confidence for cell in cells) / max(1, len(cells))
                 share = len({k for k, _ in places}) / len(rows)
@@ -324,7 +446,10 @@ class Extractor(BaseEstimator):
     def margins(
         self, pages: Sequence[Page], progress: Progress = _quiet
     ) -> tuple[list[View], list[NDArray[np.float64]]]:
-        """Views of pages, and by how much each field beats ``none`` at each of their leaves."""
+        """Views of pages, and by how much each field beats ``none`` at each of their leaves.
+
+        A listing of a labelled site has a view for each of its records, see `maxendnet.web.split`.
+        """
         if self._has_layout(pages) != self.layout_ and len(pages):
             raise ValueError(
                 "the model was trained with boxes of a browser, and these pages have none; render them (--layout on)."
@@ -332,13 +457,16 @@ class Extractor(BaseEstimator):
                 else "the model was trained without boxes of a browser, and these pages have them; leave them out."
             )
         views = make_views(pages, self.images_)
+        if self.listings_:
+            units, _ = split_pages(views, [None] * len(views), self.listings_)
+            views = make_views(units.pages, self.images_)
         groups = self.check_settings()
         numbering = Numbering()
         made = [featurise(view, groups, self.model, numbering) for view in progress(views, "features")]
         return views, self._margins(views, made, self.estimator_, self.scale_)
 
     def extract(
-        self, pages: Source | Sequence[Source], *, records: str | Sequence[Sequence[tuple[int, int]]] = "one",
+        self, pages: Source | Sequence[Source], *, records: str | Sequence[Sequence[tuple[int, int]]] | None = None,
         min_confidence: float = 0.0, progress: Progress = _quiet,
     ) -> list[Record]:  # fmt: skip
         """Records of pages, best given all pages of a site at once.
@@ -347,8 +475,11 @@ class Extractor(BaseEstimator):
         ----------
         pages : Page, HTML (str), bytes or path, or a sequence of these
             Text with a "<" is HTML, other text a path.
-        records : {"one", "auto"} or a list for every page
-            One record a page, records found as runs of similar blocks, or the first and last nodes of the records.
+        records : {"one", "auto"} or a list for every page, optional
+            None: as the model has learned it: listings of labelled sites are split into their records, other pages of
+            these sites are one, and on other sites records are found as runs of similar blocks if the model was learned
+            with "many" or "auto". Else one record for what is not a listing by its labels, runs of similar blocks also
+            on labelled sites, or the first and last nodes of the records.
         min_confidence : float
             A cell below is "not found".
         progress : callable, optional
@@ -366,39 +497,119 @@ class Extractor(BaseEstimator):
 
     def records_of(
         self, views: Sequence[View], margins: Sequence[NDArray[np.float64]],
-        records: str | Sequence[Sequence[tuple[int, int]]] = "one", min_confidence: float = 0.0,
+        records: str | Sequence[Sequence[tuple[int, int]]] | None = None, min_confidence: float = 0.0,
+        all_rows: bool = False,
     ) -> list[Record]:  # fmt: skip
-        """The rest of `extract`, for those who have views and margins."""
-        out = []
+        """The rest of `extract`, for those who have views and margins; ``all_rows``: also records without a cell."""
+        out: list[Record] = []
+        number, last = 0, None
         for i, (view, m) in enumerate(zip(views, margins)):
-            if records == "one":
+            source = view.page.source
+            number = number if source is not None and source is last else 0
+            last = source
+            known = view.page.site in self.sites_
+            if source is not None or records == "one" or (records is None and (known or self.records == "one")):
                 parts = [list(range(len(view)))]
-            elif records == "auto":
+            elif records is None or isinstance(records, str):
                 parts = choose_records(view, m)
             else:
-                parts = given_records(view, records[i])  # type: ignore[arg-type]
-            curve = self.calibrations_["known" if view.page.site in self.sites_ else "new"]
-            for number, leaves in enumerate(parts):
+                parts = given_records(view, records[i])
+            curve = self.calibrations_["known" if known else "new"]
+            for leaves in parts:
                 found = best_leaves(m, view.texts, leaves, self.together_)
+                values = self._values(view, found, self.boundaries_, self.levels_)
                 cells = [
-                    self._cell(view, name, best, level, curve, min_confidence)
-                    for name, best, level in zip(self.fields_, found, self.levels_)
+                    self._cell(view, name, value, curve, min_confidence) for name, value in zip(self.fields_, values)
                 ]
-                out.append(
-                    Record(view.page.name, view.page.site, number, dict(zip(self.fields_, cells)), view.page.url)
-                )
+                if self.several:
+                    self._add_others(view, cells, m, leaves)
+                # what has hardly anything of a record is none: the head of a table, an advertisement
+                n_found = sum(cell is not None for cell in cells)
+                if source is None or all_rows or n_found >= min(FEWEST_CELLS, (len(cells) + 1) // 2):
+                    page = view.page
+                    out.append(Record(page.name, page.site, number, dict(zip(self.fields_, cells)), page.url))
+                    number += 1
         return out
 
+    def _values(
+        self, view: View, chosen: Sequence[BestLeaf | None], boundaries: Boundaries, levels: Sequence[float]
+    ) -> list[tuple[BestLeaf, Span] | None]:
+        """Where the value of every field begins and ends, around the leaf that was chosen for it.
+
+        A value does not reach the leaf of a field that is more likely there than not. In a record of a listing, and
+        where the type of a field was given, a value must be of the kind that the labelled ones are. In a record two
+        fields on one text do not overlap unless labelled ones do: a text with several fields may lack one.
+        """
+        best = [x if x is None else x._replace(score=x.score - level) for x, level in zip(chosen, levels)]
+        taken = {x.leaf for x in best if x is not None and x.score > 0}
+        found: list[tuple[BestLeaf, Span] | None] = []
+        for name, own in zip(self.fields_, best):
+            found.append(None)
+            if own is not None and name in self.attributes_:
+                found[-1] = own._replace(edge=SURE), whole(view, own.leaf)
+            elif own is not None:
+                span, edge = boundaries.find(view, name, own.leaf, taken - {own.leaf})
+                guarded = view.page.source is not None or name in (self.types or {})
+                if not guarded or fits(self.kinds_.get(name, ""), span_text(view, span)):
+                    found[-1] = own._replace(edge=edge), span
+        if view.page.source is not None and not self.overlap_:
+            sure = sorted(
+                (-value[0].edge, f)
+                for f, value in enumerate(found)
+                if value is not None and self.fields_[f] not in self.attributes_
+            )
+            kept: list[Span] = []
+            for _, f in sure:
+                value = found[f]
+                assert value is not None
+                if any(_overlap(value[1], other) for other in kept):
+                    found[f] = None
+                elif value[0].score > 0:
+                    kept.append(value[1])
+        return found
+
     def _cell(
-        self, view: View, name: str, best: BestLeaf | None, level: float, curve: Calibration, least: float
+        self, view: View, name: str, found: tuple[BestLeaf, Span] | None, curve: Calibration, least: float
     ) -> Cell | None:
-        if best is None:
+        if found is None:
             return None
-        span, edge = self.boundaries_.find(view, name, best.leaf)
-        confidence = curve(best._replace(score=best.score - level, edge=edge))
+        best, span = found
+        confidence = curve(best)
         if confidence < least:
             return None
-        return Cell(span_text(view, span), confidence, span.first, tuple(span) if is_part(view, span) else None)
+        value, part = span_text(view, span), is_part(view, span)
+        if name in self.attributes_:
+            attribute = attribute_of(view, best.leaf, self.attributes_[name])
+            if attribute is None:
+                return None
+            value, part = attribute, False
+        nodes = view.page.nodes
+        if nodes is not None:
+            span = span._replace(first=int(nodes[span.first]), last=int(nodes[span.last]))
+        normal = normalise(self.kinds_.get(name, ""), value, view.page.url)
+        return Cell(value, confidence, span.first, tuple(span) if part else None, normal or None)
+
+    def _add_others(
+        self, view: View, cells: list[Cell | None], margins: NDArray[np.float64], leaves: Sequence[int]
+    ) -> None:
+        """The other values of fields with several: leaves made like the best one that are more likely so than not."""
+        number = {t: k for k, t in enumerate(view.leaves)} if view.page.nodes is None else {
+            int(view.page.nodes[t]): k for k, t in enumerate(view.leaves)
+        }  # fmt: skip
+        taken = {number[cell.node] for cell in cells if cell is not None}
+        for f, name in enumerate(self.fields_):
+            cell = cells[f]
+            if name not in self.several or cell is None:
+                continue
+            best = number[cell.node]
+            values = {best: cell.value}
+            for k in leaves:
+                if k not in taken and view.kinds[k] == view.kinds[best] and margins[k, f] > self.levels_[f]:
+                    span, _ = self.boundaries_.find(view, name, k, taken | (set(values) - {k}))
+                    attribute = self.attributes_.get(name)
+                    values[k] = (attribute_of(view, k, attribute) or "") if attribute else span_text(view, span)
+            ordered = tuple(dict.fromkeys(value for _, value in sorted(values.items()) if value))
+            cells[f] = cell._replace(value=JOINED.join(ordered), values=ordered)
 
     # ---- files --------------------------------------------------------------------------------------------------
 
@@ -430,6 +641,11 @@ def as_page(source: Source, known: Sequence[str] = ()) -> Page:
     page = read_page(path)
     page.site = site_of(page, path.resolve().parent.name, known)
     return page
+
+
+def _overlap(a: Span, b: Span) -> bool:
+    """Whether two stretches have a letter in common."""
+    return max((a.first, a.begin), (b.first, b.begin)) < min((a.last, a.end), (b.last, b.end))
 
 
 class Past(NamedTuple):
@@ -471,10 +687,11 @@ class _Truth(NamedTuple):
     labels: list[str]
     values: list[tuple[Span, str]]
     given: PageLabels | None
+    unknown: frozenset[str] = frozenset()
 
     def wanted(self, name: str) -> set[str]:
         """Values of a field, folded."""
-        written = self.given.values.get(name, []) if self.given is not None else []
+        written = self.given.written(name) if self.given is not None else []
         return {same_value(span_text(self.view, span)) for span, field in self.values if field == name} | {
             same_value(value) for value in written
         }

@@ -12,14 +12,16 @@ from sklearn.base import clone
 from maxendnet.models.file import ModelFileError, load, read, save
 from maxendnet.web.boundaries import Boundaries
 from maxendnet.web.calibrate import Calibration
+from maxendnet.web.split import SiteRecords
 from maxendnet.web.systems import STRUCTURES
 
 if TYPE_CHECKING:
     from maxendnet.web.extractor import Extractor
 
-VERSION = 3
-"""1 had no scale and levels of scores, 2 no bounds of values."""
-SETTINGS = ("model", "features", "min_sites", "miss", "agreement", "calibrate", "siblings", "constraints")
+VERSION = 4
+"""1 had no scale and levels of scores, 2 no bounds of values, 3 no listings."""
+SETTINGS = ("model", "features", "min_sites", "miss", "agreement", "calibrate", "siblings", "constraints", "records",
+            "types", "several")  # fmt: skip
 
 
 def save_extractor(extractor: Extractor, path: str | os.PathLike[str]) -> None:
@@ -27,6 +29,7 @@ def save_extractor(extractor: Extractor, path: str | os.PathLike[str]) -> None:
     settings = {name: getattr(extractor, name) for name in SETTINGS}
     if not isinstance(settings["features"], str):
         settings["features"] = list(settings["features"])
+    settings["several"] = list(settings["several"])
     application = {
         "kind": "web",
         "version": VERSION,
@@ -44,6 +47,10 @@ def save_extractor(extractor: Extractor, path: str | os.PathLike[str]) -> None:
             site: {name: past._asdict() for name, past in some.items()} for site, some in extractor.memory_.items()
         },
         "boundaries": extractor.boundaries_.to_plain(),
+        "kinds": extractor.kinds_,
+        "attributes": extractor.attributes_,
+        "overlap": extractor.overlap_,
+        "listings": {site: records.to_plain() for site, records in extractor.listings_.items()},
     }
     save(extractor.estimator_, path, application)
 
@@ -100,6 +107,10 @@ def _restore(extractor: Extractor, found: dict[str, Any]) -> None:
         site: {name: _past(past) for name, past in of_fields.items()} for site, of_fields in found["memory"].items()
     }
     extractor.boundaries_ = Boundaries.from_plain(found["boundaries"])
+    extractor.listings_ = {site: SiteRecords.from_plain(plain) for site, plain in found["listings"].items()}
+    extractor.kinds_ = {str(name): str(kind) for name, kind in found["kinds"].items()}
+    extractor.attributes_ = {str(name): str(attribute) for name, attribute in found["attributes"].items()}
+    extractor.overlap_ = bool(found["overlap"])
     extractor.problems_ = []
 
 

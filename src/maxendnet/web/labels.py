@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from maxendnet.web.blocks import INNER, JOIN, NONE
 from maxendnet.web.page import Page
 from maxendnet.web.spans import Span, find_value, leaves_of_span, span_text, whole
 from maxendnet.web.view import View
 
+Values = dict[str, list[str | tuple[str, ...] | None]]
+"""For every field its values; of a listing, one place for every record."""
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".webp", ".avif")
 
 
@@ -33,10 +35,13 @@ class PageLabels:
         Empty when the line does not say.
     labels : list of (int or Span, str)
         Node and field, if the value is the whole text of a node or an image; else where it begins and ends.
-    values : dict of str to list of str
-        Instead of, or beside, places: values as they are written.
+    values : dict of str to list of str, tuple or None
+        Instead of places: values as they are written. Of a listing: one for every labelled record, in the same order
+        in all lists, None where a record has none, a tuple where it has several.
     records : list of (int, int)
         First and last node of every record; empty for one record a page.
+    complete : bool
+        Of a listing: whether all of its records are labelled. If not, nothing is known of the others.
     sha : str
         Checksum of the page that the node numbers belong to; empty when the line does not say.
     done : bool
@@ -48,15 +53,23 @@ class PageLabels:
     page: str
     site: str = ""
     labels: list[tuple[int | Span, str]] = field(default_factory=list)
-    values: dict[str, list[str]] = field(default_factory=dict)
+    values: Values = field(default_factory=dict)
     records: list[tuple[int, int]] = field(default_factory=list)
     sha: str = ""
     done: bool = True
     line: int = 0
+    complete: bool = False
 
     @property
     def fields(self) -> set[str]:
         return {name for _, name in self.labels} | set(self.values)
+
+    def written(self, name: str) -> list[str]:
+        """The values of a field that are there."""
+        out: list[str] = []
+        for value in self.values.get(name, []):
+            out += [value] if isinstance(value, str) else value or ()
+        return out
 
 
 def read_labels(path: str | Path) -> list[PageLabels]:
@@ -64,6 +77,9 @@ def read_labels(path: str | Path) -> list[PageLabels]:
 
     A line is ``{"page": "a.html", "site": "x.com", "labels": [[214, "price"], ...]}`` or
     ``{"page": "a.html", "values": {"price": ["$12"]}}``, with ``"records": [[first, last], ...]`` if there are several.
+    Of a listing, lists of values have a place for every labelled record, ``null`` where it has none:
+    ``{"name": ["Cup", "Pot"], "price": ["$12", null]}``; other records are unknown, unless ``"complete": true`` says
+    that there are none.
     ``[[214, 7, 216, 2], "price"]`` labels the text from letter 7 of node 214 up to letter 2 of node 216.
     Lines with ``"done": false``, which ``maxendnet web label`` writes for a page in work, are passed over.
 
@@ -132,7 +148,15 @@ def parse_line(row: Any, where: str) -> PageLabels:
         records=_records(row.get("records") or [], where),
         sha=row.get("sha") or "",
         done=row.get("done") is not False,
+        complete=_flag(row, "complete", where),
     )
+
+
+def _flag(row: dict[str, Any], name: str, where: str) -> bool:
+    value = row.get(name, False)
+    if not isinstance(value, bool):
+        raise LabelError(f'{where}: "{name}" is {value!r}; expected true or false.')
+    return value
 
 
 def check_field(name: Any, where: str) -> str:
@@ -173,16 +197,22 @@ def parse_place(given: Any) -> int | Span | None:
     return span if (span.first, span.begin) < (span.last, span.end) else None
 
 
-def _values(given: Any, where: str) -> dict[str, list[str]]:
+def _values(given: Any, where: str) -> Values:
     if not isinstance(given, dict):
         raise LabelError(f'{where}: "values" is {given!r}; expected an object such as {{"price": ["$12"]}}.')
-    out = {}
+    out: Values = {}
     for name, values in given.items():
         check_field(name, where)
-        some = values if isinstance(values, list) else [] if values is None else [values]
-        if not all(isinstance(v, (str, int, float)) and not isinstance(v, bool) for v in some):
-            raise LabelError(f'{where}: the values of "{name}" are {values!r}; expected text or a list of texts.')
-        out[name] = [str(v) for v in some if str(v).strip()]
+        found: list[str | tuple[str, ...] | None] = []
+        for one in values if isinstance(values, list) else [values]:
+            inner = one if isinstance(one, list) else [one]
+            if not all(v is None or (isinstance(v, (str, int, float)) and not isinstance(v, bool)) for v in inner):
+                raise LabelError(
+                    f'{where}: the values of "{name}" are {values!r}; expected text or a list of texts, null for none.'
+                )
+            there = tuple(str(v) for v in inner if v is not None and str(v).strip())
+            found.append(None if not there else there if isinstance(one, list) else there[0])
+        out[name] = found if len(found) > 1 else [v for v in found if v is not None]
     return out
 
 
@@ -237,8 +267,9 @@ def labels_on_page(view: View, given: PageLabels) -> tuple[list[tuple[Span, str]
         else:
             what = "is not shown" if page.tags[node] in ("#text", "img") else f"is an element {page.tags[node]!r}"
             problems.append(f"{name} at node {node} {what}: label a visible text or an image")
-    for name, values in given.values.items():
-        for value in values:
+    placed = {name for _, name in given.labels}
+    for name in given.values:
+        for value in given.written(name) if name not in placed else ():
             spans = find_value(view, value)
             if not spans:
                 problems.append(f"{name} {value!r} is not on the page")
@@ -267,7 +298,93 @@ def labels_images(pages: Sequence[Page], labels: Sequence[PageLabels | None]) ->
         nodes = [place.first if isinstance(place, Span) else place for place, _ in given.labels]
         if any(node < len(page) and page.tags[node] == "img" for node in nodes):
             return True
-        for values in given.values.values():
-            if any(value.lower().rsplit("?", 1)[0].endswith(IMAGE_ENDINGS) for value in values):
+        for name in given.values:
+            if any(value.lower().rsplit("?", 1)[0].endswith(IMAGE_ENDINGS) for value in given.written(name)):
                 return True
     return False
+
+
+# ---- listings -------------------------------------------------------------------------------------------------------
+
+
+class LabelledRecord(NamedTuple):
+    """A labelled record of a listing.
+
+    Attributes
+    ----------
+    places : list of (str, list of Span)
+        Fields, each with the places where its value may be: all of the page that show it. A field with several values
+        is there several times.
+    values : dict of str to list of str
+        As they are written.
+    """
+
+    places: list[tuple[str, list[Span]]]
+    values: dict[str, list[str]]
+
+
+def labelled_records(
+    view: View, given: PageLabels, several: Collection[str] = ()
+) -> tuple[list[LabelledRecord], list[str]]:
+    """The labelled records of a listing, and what could not be used, in words.
+
+    Values with the same place in their lists are of one record. Labelled nodes are put together by ``records``, or, in
+    the order of the page, until a field comes again that is not one of ``several``.
+
+    Raises
+    ------
+    LabelError
+        Lists of values differ in length.
+
+    Examples
+    --------
+    >>> from maxendnet.web.page import Page
+    >>> view = View(Page.from_html("<p>cup<p>$5<p>pot"))
+    >>> found, _ = labelled_records(view, PageLabels("a", values={"name": ["cup", "pot"], "price": ["$5", None]}))
+    >>> [[name for name, _ in record.places] for record in found]
+    [['name', 'price'], ['name']]
+    """
+    lengths = {name: len(values) for name, values in given.values.items() if values}
+    if len(set(lengths.values())) > 1:
+        (one, n), (other, m) = sorted(lengths.items(), key=lambda item: item[1])[:: len(lengths) - 1]
+        raise LabelError(
+            f"{given.page}: {other!r} has {m} values and {one!r} {n}; in a listing give one for every record, and null "
+            "where a record has none."
+        )
+    placed, problems = labels_on_page(view, replace(given, values={}))
+    found = [
+        LabelledRecord([(name, [span]) for span, name in some], {})
+        for some in _by_record(placed, given.records, several)
+    ]
+    for i in range(max(lengths.values(), default=0)):
+        record = LabelledRecord([], {})
+        for name in lengths:
+            value = given.values[name][i]
+            if value is None:
+                continue
+            record.values[name] = [value] if isinstance(value, str) else list(value)
+            for one in record.values[name]:
+                spans = find_value(view, one, everywhere=True)
+                if spans:
+                    record.places.append((name, spans))
+                else:
+                    problems.append(f"{name} {one!r} is not on the page")
+        if record.places:
+            found.append(record)
+    return found, problems
+
+
+def _by_record(
+    placed: Sequence[tuple[Span, str]], ranges: Sequence[tuple[int, int]], several: Collection[str]
+) -> list[list[tuple[Span, str]]]:
+    """Labelled places of the same record together."""
+    ordered = sorted(placed)
+    if ranges:
+        some = [[item for item in ordered if a <= item[0].first and item[0].last <= b] for a, b in ranges]
+        return [items for items in some if items]
+    out: list[list[tuple[Span, str]]] = []
+    for span, name in ordered:
+        if not out or (name not in several and name in {field for _, field in out[-1]}):
+            out.append([])
+        out[-1].append((span, name))
+    return out

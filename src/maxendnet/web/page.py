@@ -77,6 +77,9 @@ class Page:
         nothing is shown.
     warnings : list of str
         What was lost or changed while reading.
+    source, nodes : Page and ndarray, or None
+        Of a record of a listing, which is a small page of its own (see `maxendnet.web.listings`): the page that it is
+        from, and the numbers that its nodes have there.
 
     Examples
     --------
@@ -100,6 +103,8 @@ class Page:
     layout: NDArray[np.float64] | None = None
     warnings: list[str] = field(default_factory=list)
     url: str = ""
+    source: Page | None = None
+    nodes: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.tags)
@@ -185,6 +190,21 @@ class Page:
                 if found[t] > found[p]:
                     found[p] = found[t]
             self.__dict__["_ends"] = found
+        return found
+
+    @property
+    def made_like(self) -> tuple[str, bool]:
+        """Pages with the same are made alike: those of a site, and apart from them records of its listings."""
+        return self.site, self.source is not None
+
+    @property
+    def spaced(self) -> bool:
+        """Whether white space at the ends of texts was kept: else nothing is known of which texts touch."""
+        if self.source is not None:
+            return self.source.spaced
+        found: bool | None = self.__dict__.get("_spaced")
+        if found is None:
+            found = self.__dict__["_spaced"] = any(text and (text[0] == " " or text[-1] == " ") for text in self.texts)
         return found
 
     def with_layout(self, layout: NDArray[np.float64] | None) -> Page:
@@ -434,3 +454,11 @@ def in_order(pages: Sequence[Page]) -> dict[str, list[int]]:
     for i, page in enumerate(pages):
         found.setdefault(page.site, []).append(i)
     return found
+
+
+def made_alike(pages: Sequence[Page]) -> list[list[int]]:
+    """Which pages are made alike, see `Page.made_like`."""
+    found: dict[tuple[str, bool], list[int]] = {}
+    for i, page in enumerate(pages):
+        found.setdefault(page.made_like, []).append(i)
+    return list(found.values())

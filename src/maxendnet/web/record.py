@@ -6,8 +6,10 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+from maxendnet.web.types import NORMAL
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # the last are wide forms
 NUMBER = re.compile(r"[+-]?\d[\d.,]*%?")
@@ -25,13 +27,20 @@ class Cell(NamedTuple):
     node : int
         Where it begins.
     span : tuple of int, or None
-        First node, letter, last node, letter after it; None if it is the whole text of the node, or an image.
+        First node, letter, last node, letter after it; None if it is the whole text of the node, an image or another
+        attribute.
+    normal : dict, or None
+        What the value means to a program, by the kind of the field: see `maxendnet.web.types`.
+    values : tuple of str
+        Of a field with several values: each of them; ``value`` has all.
     """
 
     value: str
     confidence: float
     node: int
     span: tuple[int, ...] | None = None
+    normal: dict[str, Any] | None = None
+    values: tuple[str, ...] = ()
 
 
 class Record(NamedTuple):
@@ -52,6 +61,9 @@ class Record(NamedTuple):
                 cells[name] = {"value": cell.value, "confidence": round(cell.confidence, 4), "node": cell.node}
                 if cell.span is not None:
                     cells[name]["span"] = list(cell.span)
+                if cell.values:
+                    cells[name]["values"] = list(cell.values)
+                cells[name] |= cell.normal or {}
         return {"page": self.page, "url": self.url, "site": self.site, "record": self.record, "fields": cells}
 
 
@@ -60,10 +72,13 @@ def as_lines(records: Iterable[Record]) -> str:
     return "".join(json.dumps(record.to_json(), ensure_ascii=False) + "\n" for record in records)
 
 
-def as_csv(records: Iterable[Record], fields: Sequence[str], head: bool = True) -> str:
+def as_csv(
+    records: Iterable[Record], fields: Sequence[str], head: bool = True, kinds: Mapping[str, str] | None = None
+) -> str:
     """A table: page, url, site and record, then value, confidence and node of every field, empty where not found.
 
-    Cells that a spreadsheet would take for a formula begin with an apostrophe.
+    A field of a known kind, such as ``price``, has columns for what its values mean to a program. Cells that a
+    spreadsheet would take for a formula begin with an apostrophe.
 
     Examples
     --------
@@ -74,21 +89,31 @@ def as_csv(records: Iterable[Record], fields: Sequence[str], head: bool = True) 
     out = io.StringIO(newline="")
     writer = csv.writer(out)
     if head:
-        writer.writerow(csv_head(fields))
+        writer.writerow(csv_head(fields, kinds))
     for record in records:
         line: list[Any] = [safe_cell(record.page), safe_cell(record.url), safe_cell(record.site), record.record]
         for name in fields:
             cell = record.fields[name]
             line += ["", "", ""] if cell is None else [safe_cell(cell.value), f"{cell.confidence:.4f}", cell.node]
+            normal = (cell.normal if cell is not None else None) or {}
+            line += [safe_cell(str(normal.get(key, ""))) for key in NORMAL.get((kinds or {}).get(name, ""), ())]
         writer.writerow(line)
     return out.getvalue()
 
 
-def csv_head(fields: Sequence[str]) -> list[str]:
-    """Names of the columns."""
-    return ["page", "url", "site", "record"] + [
-        safe_cell(column) for name in fields for column in (name, f"{name}_confidence", f"{name}_node")
-    ]
+def csv_head(fields: Sequence[str], kinds: Mapping[str, str] | None = None) -> list[str]:
+    """Names of the columns.
+
+    Examples
+    --------
+    >>> csv_head(["cost"], {"cost": "price"})[4:]
+    ['cost', 'cost_confidence', 'cost_node', 'cost_number', 'cost_currency']
+    """
+    columns = ["page", "url", "site", "record"]
+    for name in fields:
+        more = NORMAL.get((kinds or {}).get(name, ""), ())
+        columns += [safe_cell(column) for column in (name, *(f"{name}_{x}" for x in ("confidence", "node", *more)))]
+    return columns
 
 
 def safe_cell(text: str) -> str:
@@ -118,5 +143,7 @@ def as_rows(records: Iterable[Record]) -> list[dict[str, Any]]:
         for name, cell in record.fields.items():
             row[name] = None if cell is None else cell.value
             row[f"{name}_confidence"] = None if cell is None else cell.confidence
+            if cell is not None:
+                row |= {f"{name}_{key}": value for key, value in (cell.normal or {}).items()}
         rows.append(row)
     return rows

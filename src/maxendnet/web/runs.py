@@ -42,7 +42,7 @@ def find_runs(page: Page, leaves: Sequence[int]) -> Runs:
     Runs(word=[0, 1, 1, 1, 2, 3], run=[0, 0, 0, 0, 0, 1], before=['', ' ', '', '', ' ', ' '])
     """
     # a page whose texts were all stripped does not say which of them touch
-    spaced = any(text and (text[0] == " " or text[-1] == " ") for text in page.texts)
+    spaced = page.spaced
     looks, inline = _nearest(page, LOOKS), _nearest(page, INLINE)
     found = Runs([], [], [])
     length = 0

@@ -71,6 +71,13 @@ def css_path(page: Page, node: int, positions: bool = False) -> str:
     return " > ".join(reversed(steps))
 
 
+def whole_path(page: Page, node: int) -> str:
+    """The CSS path of a node of a page, or of a record, on the whole page."""
+    return (
+        css_path(page, node) if page.source is None or page.nodes is None else css_path(page.source, page.nodes[node])
+    )
+
+
 def find_selectors(pages: Sequence[Page], records: Iterable[Record]) -> list[Selector]:
     """For every field of every site, the CSS path that most of its answers share.
 

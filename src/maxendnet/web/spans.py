@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
+from urllib.parse import urljoin
 
 from maxendnet.web.view import PIECE, View, value_of
 
@@ -158,12 +159,19 @@ def same_value(text: str) -> str:
     return BLANK.sub("", unicodedata.normalize("NFKD", text)).casefold()
 
 
-def find_value(view: View, value: str) -> list[Span]:
+def find_value(view: View, value: str, everywhere: bool = False) -> list[Span]:
     """Where a page shows a value, as it is written.
 
     All leaves with exactly this text; if there is none, a part of a text, or several in a row that make it together,
     at the bounds of words and numbers: where there is least else in these texts. An image is found by the name of its
-    file, too.
+    file, too. What no text shows may be an attribute, such as the address of a link: then all leaves in it are meant.
+
+    Parameters
+    ----------
+    view : View
+    value : str
+    everywhere : bool
+        All places, also those where there is more else in the texts: which of them is meant will be found otherwise.
 
     Examples
     --------
@@ -180,14 +188,54 @@ def find_value(view: View, value: str) -> list[Span]:
     if not exact and any(view.images) and re.search(r"\.(?:jpe?g|png|gif|webp|avif)\b", wanted):
         name = wanted.rsplit("/", 1)[-1]
         exact = [k for k, (image, text) in enumerate(zip(view.images, shown)) if image and text.endswith(name)]
-    if exact:
-        return [whole(view, k) for k in exact]
+    found = [whole(view, k) for k in exact]
+    if found and not everywhere:
+        return found
     texts = ["" if image else text for image, text in zip(view.images, shown)]
-    return _parts(view, wanted, texts) if wanted in "".join(texts) else []
+    if wanted in "".join(texts):
+        found += _parts(view, wanted, texts, everywhere)
+    if not found:
+        found = [whole(view, k) for k in range(len(view)) if attribute_of_value(view, k, value)]
+    return sorted(set(found)) if everywhere else found
 
 
-def _parts(view: View, wanted: str, texts: Sequence[str]) -> list[Span]:
-    """The best of the places where a value is a part of a text, or goes over several."""
+# ---- attributes -----------------------------------------------------------------------------------------------------
+
+ATTRIBUTES = ("href", "src", "data-src", "datetime", "content")
+"""Attributes that can be values: where a link leads, a picture, a date as programs read it."""
+
+
+def attribute_of(view: View, k: int, name: str) -> str | None:
+    """The attribute of the nearest element around leaf k that has it.
+
+    Examples
+    --------
+    >>> from maxendnet.web.page import Page
+    >>> attribute_of(View(Page.from_html("<a href='/cup'><b>Cup</b></a>")), 0, "href")
+    '/cup'
+    """
+    found = (view.page.attributes[t].get(name) for t in view.ancestors(k))
+    return next((value for value in found if value), None)
+
+
+def attribute_of_value(view: View, k: int, value: str) -> str:
+    """The attribute around leaf k that is a value; empty, if none is. Addresses may be whole ones."""
+    for name in ATTRIBUTES:
+        own = attribute_of(view, k, name)
+        if own is not None and (own == value.strip() or ("://" in value and _address(view, own) == value.strip())):
+            return name
+    return ""
+
+
+def _address(view: View, own: str) -> str:
+    try:
+        return urljoin(view.page.url, own)
+    except ValueError:
+        return own
+
+
+def _parts(view: View, wanted: str, texts: Sequence[str], everywhere: bool = False) -> list[Span]:
+    """The best of the places where a value is a part of a text, or goes over several; or all in one run."""
     text = "".join(texts)
     starts = [0]
     for some in texts:
@@ -210,6 +258,8 @@ def _parts(view: View, wanted: str, texts: Sequence[str]) -> list[Span]:
                 joined = _joined(view.texts[k], begin, -1) + _joined(view.texts[last], end, 1)
                 # in one run, standing alone, with as little else in its texts as can be
                 size = (view.runs.run[k] != view.runs.run[last], joined, length)
+                if everywhere:
+                    size = (size[0], joined, 0)
                 if best is not None and size > best:
                     at = text.find(wanted, at + 1)
                     continue

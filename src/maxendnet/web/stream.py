@@ -33,7 +33,8 @@ class Options(NamedTuple):
     ----------
     site : str
         Of all pages; empty, if pages and folders say it.
-    records : {"one", "auto"}
+    records : {"one", "auto"}, optional
+        As `Extractor.extract` has it.
     min_confidence : float
     csv : bool
         Else lines of JSON.
@@ -44,7 +45,7 @@ class Options(NamedTuple):
     """
 
     site: str = ""
-    records: str = "one"
+    records: str | None = None
     min_confidence: float = 0.2
     csv: bool = False
     excel: bool = False
@@ -110,7 +111,7 @@ def extract_batch(extractor: Extractor, files: Sequence[Path], options: Options)
         problems += more
     rows = extractor.extract(pages, records=options.records, min_confidence=options.min_confidence)
     cells = [cell for row in rows for cell in row.fields.values()]
-    text = as_csv(rows, extractor.fields_, head=False) if options.csv else as_lines(rows)
+    text = as_csv(rows, extractor.fields_, head=False, kinds=extractor.kinds_) if options.csv else as_lines(rows)
     return Batch(text, len(rows), len(pages), len(cells), sum(cell is None for cell in cells), problems)
 
 
@@ -134,7 +135,7 @@ def extract_stream(
     """
     parts = batches(files, options.batch)
     extractor = Extractor.load(model)
-    head = (BOM if options.excel else "") + as_csv([], extractor.fields_) if options.csv else ""
+    head = (BOM if options.excel else "") + as_csv([], extractor.fields_, kinds=extractor.kinds_) if options.csv else ""
     if not isinstance(out, Path):
         out.write(head)
         total = Total(0, 0, 0, 0, [], 0)

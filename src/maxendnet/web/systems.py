@@ -130,7 +130,7 @@ def set_model(
     labels = sorted(set(classes))
     options: dict[str, Any] = {}
     if model == "choice":
-        options["rest"] = NONE if NONE in labels else None
+        options["rest"] = NONE
     if model == "hierarchical":
         options = {"siblings": siblings, "forbidden": forbidden_pairs(labels) if constraints else None}
     own = as_structure(estimator.structure)

@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 from zlib import crc32
 
-from maxendnet.web.page import Page, image_address
+from maxendnet.web.page import Page, image_address, made_alike
 from maxendnet.web.runs import Runs, find_runs
 from maxendnet.web.vision import find_leaves
 
@@ -268,13 +268,10 @@ def make_views(pages: Sequence[Page], images: bool = False, leaves: Sequence[lis
         Leaves of every page, when they are known.
     """
     views = [View(page, images, None if leaves is None else leaves[i]) for i, page in enumerate(pages)]
-    of_site: dict[str, list[View]] = {}
-    for view in views:
-        of_site.setdefault(view.page.site, []).append(view)
-    for some in of_site.values():
-        facts = gather_facts(some)
-        for view in some:
-            view.facts = facts
+    for rows in made_alike(pages):
+        facts = gather_facts([views[i] for i in rows])
+        for i in rows:
+            views[i].facts = facts
     return views
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import threading
 import webbrowser
@@ -17,6 +18,7 @@ from maxendnet.web.labels import LabelError, check_field
 from maxendnet.web.page import PageError
 
 MODEL = ".medn"
+PORTS = 20  # that are tried, beginning with the one that was asked for
 
 
 def prepare(
@@ -77,7 +79,7 @@ def serve(
     ready: Callable[[LabelServer], object] = lambda server: None,
 ) -> None:  # fmt: skip
     """Serve until Ctrl-C."""
-    with LabelServer(work, port) as server:
+    with _server(work, port, echo) as server:
         echo(f"{len(work.pages)} pages, {len(work.done)} of them done. Labels go to {work.file.path}.")
         echo(f"Open {server.address} (Ctrl-C ends; nothing is lost).")
         work.start()
@@ -93,3 +95,18 @@ def serve(
     n = len(work.done)
     if work.model is not None and work.model.exists() and n:
         echo(f"{n} pages are done. Now: maxendnet web extract {work.model} {work.root} -o records.csv")
+
+
+def _server(work: Work, port: int, echo: Callable[[str], object]) -> LabelServer:
+    """A server at a port, or, if somebody else has it, at the next free one."""
+    for other in range(port, min(port + PORTS, 65536)) if port else (0,):
+        try:
+            server = LabelServer(work, other)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            continue
+        if other != port:
+            echo(f"Port {port} is in use; port {other} is taken instead.")
+        return server
+    raise OSError(errno.EADDRINUSE, f"ports {port} to {port + PORTS - 1} are in use; give another with --port")

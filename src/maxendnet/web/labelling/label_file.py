@@ -63,6 +63,18 @@ class LabelFile:
             text = "".join(line + "\n" for line in lines.values())
             write_whole(self.path, lambda file: file.write(text.encode()))
 
+    def remove(self, page: str) -> None:
+        """Take out the line of a page, if there is one.
+
+        Raises
+        ------
+        LabelError, OSError
+        """
+        with self._lock:
+            lines = [text for labels, text in self._lines() if labels.page != page]
+            if self.path.exists():
+                write_whole(self.path, lambda file: file.write("".join(line + "\n" for line in lines).encode()))
+
     def _lines(self) -> list[tuple[PageLabels, str]]:
         try:
             return read_lines(self.path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 from sklearn.base import clone
 
 from maxendnet.web.dataset import Featurised, Numbering, featurise
@@ -35,7 +36,7 @@ class Learner:
     pages : sequence of Page
     settings : Extractor
         Not fitted, or fitted: its settings are used.
-    records : {"one", "auto"}
+    records : {"one", "many", "auto"}
     """
 
     def __init__(self, pages: Sequence[Page], settings: Extractor, records: str = "one") -> None:
@@ -86,17 +87,27 @@ class Learner:
         extractor.fields_ = list(fields)
         extractor.layout_ = Extractor._has_layout(self.pages)
         extractor.images_ = self.pictures or labels_images(self.pages, labels)
-        views = self.views(extractor.images_)
-        fitted: Extractor = extractor.fit_views(views, labels, self.features_of(extractor.images_), progress)
+        extractor.records = self.records
+        views, of_views = extractor.split_labelled(self.views(extractor.images_), labels)
+        if extractor.listings_:
+            groups = self.settings.check_settings()
+            extractor.fit_views(
+                views, of_views, lambda i: featurise(views[i], groups, self.settings.model, self._numbering), progress
+            )
+        else:
+            extractor.fit_views(views, labels, self.features_of(extractor.images_), progress)
+        fitted: Extractor = extractor
         return fitted
 
     def answer(self, extractor: Extractor, min_confidence: float, progress: Progress) -> Answers:
         """Records of all pages."""
+        if extractor.listings_:
+            return self._answer_listings(extractor, min_confidence, progress)
         views, one = self.views(extractor.images_), self.features_of(extractor.images_)
         made = [one(i) for i in progress(range(len(self.pages)), "features")]
         margins = extractor._margins(views, made, extractor.estimator_, extractor.scale_)
         ranges: list[list[tuple[int, int]]] = [[] for _ in views]
-        if self.records == "auto":
+        if self.records != "one":
             for i, (view, m) in enumerate(zip(views, margins)):
                 parts = choose_records(view, m)
                 if len(parts) > 1:
@@ -111,3 +122,20 @@ class Learner:
             for view, m, some in zip(views, margins, ranges)
         ]
         return Answers(extractor, found, ranges, certainty)
+
+    def _answer_listings(self, extractor: Extractor, min_confidence: float, progress: Progress) -> Answers:
+        """The same, where listings have a view for each of their records."""
+        views, margins = extractor.margins(self.pages, progress)
+        at = {id(page): i for i, page in enumerate(self.pages)}
+        found: list[list[Record]] = [[] for _ in self.pages]
+        ranges: list[list[tuple[int, int]]] = [[] for _ in self.pages]
+        certainty = [np.inf] * len(self.pages)
+        for view, m in zip(views, margins):
+            page, nodes = view.page, view.page.nodes
+            i = at[id(page.source or page)]
+            records = extractor.records_of([view], [m], "one", min_confidence)
+            found[i] += [record._replace(record=len(found[i])) for record in records]
+            if nodes is not None and records:
+                ranges[i].append((int(nodes[1]), int(nodes[-1])))
+            certainty[i] = min(certainty[i], page_certainty(best_leaves(m, view.texts, None, extractor.together_)))
+        return Answers(extractor, found, ranges, [0.0 if np.isinf(value) else value for value in certainty])

@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from maxendnet.web.labelling.frame import PICTURES, file_inside
-from maxendnet.web.labelling.work import MOST_LABELS, Refused, Work
+from maxendnet.web.labelling.work import MOST_LABELS, Refused, Stale, Work
 from maxendnet.web.labels import LabelError, parse_place
 from maxendnet.web.page import PageError
 
@@ -112,7 +112,7 @@ class Handler(BaseHTTPRequestHandler):
         except Answer as answer:
             self._send(json.dumps({"error": str(answer)}).encode(), "application/json", status=answer.status)
         except (Refused, LabelError, PageError) as error:
-            self._json({"error": str(error)}, HTTPStatus.CONFLICT)
+            self._json({"error": str(error), "stale": isinstance(error, Stale)}, HTTPStatus.CONFLICT)
         except OSError as error:
             if isinstance(error, (BrokenPipeError, ConnectionError, TimeoutError)):
                 return
@@ -215,8 +215,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def _save(self, body: Any) -> None:
         work = self.server.work
-        n, sha, labels, done = (
-            (body.get(k) for k in ("n", "sha", "labels", "done")) if isinstance(body, dict) else [None] * 4
+        n, sha, labels, done, stamp, forget = (
+            (body.get(k) for k in ("n", "sha", "labels", "done", "stamp", "forget"))
+            if isinstance(body, dict)
+            else [None] * 6
         )
         if type(n) is not int or not 0 <= n < len(work.pages):
             raise Answer(HTTPStatus.BAD_REQUEST, '"n" must be the number of a page')
@@ -224,9 +226,15 @@ class Handler(BaseHTTPRequestHandler):
             raise Answer(HTTPStatus.BAD_REQUEST, '"sha" must be text, and "done" true or false')
         if not isinstance(labels, list) or len(labels) > MOST_LABELS or not all(map(_is_label, labels)):
             raise Answer(HTTPStatus.BAD_REQUEST, f'"labels" must be up to {MOST_LABELS:,} pairs [node, "field"]')
-        places = [(parse_place(place), name) for place, name in labels]
-        work.save(n, sha, [(place, name) for place, name in places if place is not None], done)
-        self._json({"saved": True, "version": work.version, "next": work.next(n) if done else None})
+        if stamp is not None and not isinstance(stamp, str):
+            raise Answer(HTTPStatus.BAD_REQUEST, '"stamp" must be text')
+        if forget is True:
+            work.forget(n, stamp)
+        else:
+            places = [(parse_place(place), name) for place, name in labels]
+            work.save(n, sha, [(place, name) for place, name in places if place is not None], done, stamp)
+        following = work.next(n) if done else None
+        self._json({"saved": True, "version": work.version, "stamp": work.stamp(n), "next": following})
 
     # ---- answering ----------------------------------------------------------------------------------------------
 

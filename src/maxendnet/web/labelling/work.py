@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,6 +32,10 @@ class Refused(ValueError):
     """A change that cannot be made; the message is for the person who labels."""
 
 
+class Stale(Refused):
+    """The labels of a page are others than those that were seen."""
+
+
 class Newer(Exception):
     """There are newer labels than those that a model is being made of."""
 
@@ -49,7 +54,7 @@ class Work:
         Where every new model is written.
     settings : Extractor, optional
         How to learn; a fitted one is asked until there is a newer.
-    records : {"one", "auto"}
+    records : {"one", "many", "auto"}
     random_state : int
         Of the order of pages.
 
@@ -102,11 +107,49 @@ class Work:
     def done(self) -> set[int]:
         return {i for i, labels in self.labels.items() if labels.done}
 
-    def save(self, i: int, sha: str, labels: Sequence[tuple[int | Span, str]], done: bool) -> None:
-        """Write the labels of a page, nodes or stretches of text; when it is done, the model learns from it.
+    def stamp(self, i: int) -> str:
+        """Tells whether the labels of a page are still those that somebody has seen."""
+        given = self.labels.get(i)
+        if given is None:
+            return ""
+        seen = repr((sorted(map(str, given.labels)), sorted(given.values.items()), given.done))
+        return hashlib.sha256(seen.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+    def forget(self, i: int, stamp: str | None = None) -> None:
+        """Take back all labels of a page: its line is removed.
 
         Raises
         ------
+        Stale
+            They are not those of the stamp.
+        LabelError, OSError
+        """
+        with self._lock:
+            self._take(self.file.read())
+            self._check_stamp(i, stamp)
+            was = i in self.done
+            self.file.remove(self.pages[i].name)
+            self._take(self.file.read())
+            self.version += 1
+            if was:
+                self._changed = True
+                self._lock.notify_all()
+
+    def _check_stamp(self, i: int, stamp: str | None) -> None:
+        if stamp is not None and stamp != self.stamp(i):
+            raise Stale("This page was changed elsewhere, in another tab perhaps. Nothing was overwritten.")
+
+    def save(
+        self, i: int, sha: str, labels: Sequence[tuple[int | Span, str]], done: bool, stamp: str | None = None
+    ) -> None:
+        """Write the labels of a page, nodes or stretches of text; when it is done, the model learns from it.
+
+        With ``stamp``, only if the labels on the disk are those that it was made of.
+
+        Raises
+        ------
+        Stale
+            The labels were changed in the meantime.
         Refused
             Another page, no such text, no such field.
         LabelError, OSError
@@ -127,7 +170,12 @@ class Work:
             pairs[span, name] = None
         written = [[_spot(view, span), name] for span, name in sorted(pairs)]
         row: dict[str, Any] = {"page": page.name, "site": page.site, "labels": written, "sha": sha}
+        ranges = self._ranges(i, self.labels.get(i), self.answers)
+        if len(ranges) > 1:
+            row["records"] = [list(one) for one in ranges]
         with self._lock:
+            self._take(self.file.read())
+            self._check_stamp(i, stamp)
             self.file.put({**row, "done": done})
             was = i in self.done
             self._take(self.file.read())
@@ -198,7 +246,7 @@ class Work:
         """A page: its labels or what the model suggests, its leaves, and (if wanted) what is to be drawn."""
         view = self.view(i)
         with self._lock:
-            given, answers, version = self.labels.get(i), self.answers, self.version
+            given, answers, version, stamp = self.labels.get(i), self.answers, self.version, self.stamp(i)
         problems: list[str] = []
         confidence: dict[str, float] = {}
         pairs: list[tuple[Span, str]] = []
@@ -224,6 +272,7 @@ class Work:
             "title": self.pages[i].title,
             "sha": self._sha[i],
             "version": version,
+            "stamp": stamp,
             "source": source,
             "labels": [[_spot(view, span), name] for span, name in pairs],
             "confidence": confidence,

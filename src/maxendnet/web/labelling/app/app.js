@@ -14,6 +14,7 @@ let undo = [];
 let active = 0; // field
 let activeRecord = 0;
 let anchor = -1; // leaf of the last click
+let cursor = -1; // leaf that the arrow keys have reached; none: -1
 let visited = [];
 let busy = false;
 let plain = false;
@@ -29,23 +30,31 @@ async function ask(path) {
   return value;
 }
 
+// "forget": the page as if nobody had labelled it
 let saving = Promise.resolve();
-function save(done) {
-  const body = JSON.stringify({ n: page.n, sha: page.sha, labels, done });
+function save(done, forget = false) {
+  const about = page;
+  const change = { n: page.n, sha: page.sha, labels: forget ? [] : labels, done, forget };
   unsaved += 1;
   saving = saving.catch(() => {}).then(async () => {
     try {
+      const body = JSON.stringify({ ...change, stamp: about.stamp });
       const answer = await fetch(BASE + "api/save", {
         method: "POST", credentials: "omit", body,
         headers: { "Content-Type": "application/json", "X-Maxendnet-Token": TOKEN },
       });
       const value = await answer.json();
+      if (value.stale && page === about) {
+        setTimeout(() => open(about.n, true), 0);
+        throw Object.assign(new Error(value.error), { stale: true });
+      }
       if (!answer.ok) throw new Error(value.error || answer.statusText);
+      about.stamp = value.stamp;
       say("Saved");
       failed = false;
       return value;
     } catch (error) {
-      failed = true;
+      failed = !error.stale;
       say("Not saved: " + (error instanceof TypeError ? "the server does not answer; is it still running?" : error.message), "bad");
       throw error;
     } finally {
@@ -55,6 +64,7 @@ function save(done) {
   return saving;
 }
 
+const GONE = "The server does not answer. What was saved is safe: start maxendnet web label again, and open the address it prints.";
 let said = 0;
 function say(text, kind = "") {
   const status = get("status");
@@ -81,7 +91,7 @@ async function look() {
       get("status").className = state.problem ? "bad" : state.doing ? "busy" : "";
     }
   } catch (error) {
-    if (Date.now() > said) say("The server does not answer; what was saved is safe.", "bad");
+    if (Date.now() > said) say(error instanceof TypeError ? GONE : error.message, "bad");
   }
 }
 
@@ -97,7 +107,7 @@ async function open(n, back = false) {
     labels = page.labels;
     touched = false;
     undo = [];
-    anchor = -1;
+    anchor = cursor = -1;
     activeRecord = 0;
     takeOwn();
     await draw();
@@ -114,11 +124,15 @@ async function open(n, back = false) {
 
 // suggestions and confidences of a newer model, for a page that the person has not touched
 async function renew() {
-  const n = page.n;
+  const { n, stamp } = page;
   const found = await ask("page?drawn=0&n=" + n);
   if (!page || page.n !== n) return;
   page.version = found.version;
   page.confidence = found.confidence;
+  if (found.stamp !== stamp && page.stamp === stamp && !unsaved) {
+    say("This page was changed elsewhere, in another tab perhaps; it is shown as it is now.", "bad");
+    return open(n, true);
+  }
   if (!touched && page.source !== "done" && page.source !== "begun") {
     page.source = found.source;
     page.records = found.records;
@@ -184,7 +198,7 @@ function recordOf(spot) {
 }
 
 function change(next) {
-  undo.push([labels, own]);
+  undo.push([labels, own, page.source]);
   own = new Set([...own, ...next.map(key).filter((k) => !labels.some((label) => key(label) === k))]);
   labels = next;
   touched = true;
@@ -247,9 +261,39 @@ function clear() {
 
 function takeBack() {
   if (!undo.length) return;
-  [labels, own] = undo.pop();
+  [labels, own, page.source] = undo.pop();
+  const untouched = page.source !== "done" && page.source !== "begun";
+  if (untouched) touched = false;
   show();
-  save(page.source === "done").catch(() => {});
+  save(page.source === "done", untouched).catch(() => {});
+}
+
+// ---- the cursor: texts and pictures by keyboard ------------------------------------------------------------------
+
+function moveCursor(step) {
+  for (let k = cursor + step; k >= 0 && k < page.leaves.length; k += step) {
+    const box = boxOf(page.leaves[k][0]);
+    if (!box) continue;
+    cursor = k;
+    place(hover, box, 3);
+    colour(hover, active);
+    hover.hidden = false;
+    scrollTo_(box);
+    say(fields[active] + ": " + page.leaves[k][1].slice(0, 80));
+    return;
+  }
+}
+
+function leaveCursor() {
+  cursor = -1;
+  hover.hidden = true;
+}
+
+function scrollTo_(box) {
+  const top = box.top * scale;
+  const bottom = box.bottom * scale;
+  if (top < stage.scrollTop + 40) stage.scrollTop = Math.max(0, top - 80);
+  else if (bottom > stage.scrollTop + stage.clientHeight - 40) stage.scrollTop = bottom - stage.clientHeight + 80;
 }
 
 const hasField = (f) => labels.some(([, name]) => name === fields[f]);
@@ -333,6 +377,7 @@ overlay.addEventListener("mousedown", (event) => event.preventDefault()); // sel
 let moved = null;
 overlay.addEventListener("pointermove", (event) => {
   drag(event);
+  cursor = -1;
   if (!moved) requestAnimationFrame(() => {
     const leaf = busy ? -1 : leafAt(moved);
     moved = null;
@@ -353,6 +398,11 @@ document.addEventListener("keydown", (event) => {
   if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "z") takeBack();
   else if (event.ctrlKey || event.metaKey) return;
   else if (event.key >= "1" && event.key <= "9" && Number(event.key) <= fields.length) choose(Number(event.key) - 1, activeRecord);
+  else if (event.key === "ArrowDown" || event.key === "ArrowUp") moveCursor(event.key === "ArrowDown" ? 1 : -1);
+  else if (event.key === "Escape" && cursor >= 0) leaveCursor();
+  else if (event.key === "Enter" && cursor >= 0) assign(page.leaves[cursor][0], false, event.shiftKey);
+  else if (event.key === "+" && cursor >= 0) assign(page.leaves[cursor][0], true, false);
+  else if (event.key === "d") right();
   else if (event.key === "Enter" && !(event.target instanceof HTMLElement && event.target.closest("#buttons button:not(.main), summary, #pages"))) right();
   else if (event.key === "Delete" || event.key === "Backspace" || event.key === "0") clear();
   else if (event.key === "ArrowRight") skip();

@@ -32,7 +32,7 @@ function showRecords() {
   if (page.source === "done") ask.append("Done. Change it if it is wrong.");
   else if (!hasField(active)) ask.append("Click ", word, page.source === "nothing" ? " on the page." : " on the page, if it is there.");
   else if (page.source === "model") ask.append("Is this right? If not, choose a field and click.");
-  else ask.append("All fields are there. Press Enter.");
+  else ask.append("All fields are there. Press d.");
   get("records").replaceChildren(page.records.length > 1 ? recordTable() : recordRows());
 }
 

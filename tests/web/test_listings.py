@@ -1,0 +1,227 @@
+"""Listings: records found from one or two labelled ones, learned from and extracted as small pages."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from maxendnet.experiments.web_listings import OTHER_TEMPLATES, STAFF_TEMPLATES, TEMPLATES, make_listings
+from maxendnet.models.file import ModelFileError
+from maxendnet.web import Extractor, LabelError, Page, PageLabels, evaluate, toy_pages
+from maxendnet.web.align import align
+from maxendnet.web.commands import web
+from maxendnet.web.labels import labelled_records, parse_line
+from maxendnet.web.listings import Listing, Outline, Pattern, page_of_part, parts_of
+from maxendnet.web.split import learn_records, split_pages
+from maxendnet.web.view import View, make_views
+
+ALL = {**TEMPLATES, **OTHER_TEMPLATES, **STAFF_TEMPLATES}
+
+
+def rows_of(records, page):
+    return [
+        {name: None if cell is None else cell.value for name, cell in record.fields.items()}
+        for record in records
+        if record.page == page.name
+    ]
+
+
+@pytest.mark.parametrize("name", ["table", "cards", "definitions", "two-a-row-flat", "two-rows", "name-row", "columns"])
+def test_one_labelled_record_is_enough(name, tmp_path):
+    listed = make_listings({name: ALL[name]}, n_pages=2, most=16)
+    extractor = Extractor(records="auto", calibrate=False).fit(listed.pages, listed.labels(1))
+    extractor.save(tmp_path / "m.medn")
+    records = Extractor.load(tmp_path / "m.medn").extract(listed.pages, min_confidence=0.2)
+    assert records == extractor.extract(listed.pages, min_confidence=0.2)
+    for page, items in zip(listed.pages, listed.items):
+        assert rows_of(records, page) == items
+        own = [record for record in records if record.page == page.name]
+        assert [record.record for record in own] == list(range(len(items)))
+        for record in own:  # cells have the numbers of the nodes on their page
+            for cell in record.fields.values():
+                if cell is not None and cell.span is None:
+                    assert page.text(cell.node) == cell.value
+
+
+@pytest.mark.parametrize("name", sorted(ALL))
+def test_records_are_cut_where_they_begin_and_end(name):
+    """Every part has all values of one record, and of no other."""
+    listed = make_listings({name: ALL[name]}, n_pages=2, most=20)
+    labels = listed.labels(2)
+    views = make_views(listed.pages)
+    sites, problems = learn_records(views, labels, "many")
+    units, more = split_pages(views, labels, sites)
+    assert not problems and not more and sum(given is not None for given in units.labels) == 2
+    for i, items in enumerate(listed.items):
+        parts = [page.text(0) for page, origin in zip(units.pages, units.origin) if origin == i]
+        names = sorted((item["name"] for item in items), key=len, reverse=True)
+        for part in parts:
+            inside, rest = [], part
+            for own in names:  # a name may be the beginning of another
+                if own in rest:
+                    inside.append(own)
+                    rest = rest.replace(own, "")
+            if inside:
+                assert len(inside) == 1
+                item = next(item for item in items if item["name"] == inside[0])
+                assert all(value is None or value in part for value in item.values())
+        assert sum(any(own in part for own in names) for part in parts) >= len(items) - 1
+
+
+def test_pages_with_one_record_stay_so_beside_listings():
+    """A shop with a listing and pages about one thing, in one folder, both labelled."""
+    listed = make_listings({"sidebar": ALL["sidebar"]}, n_pages=2, most=12)
+    details = []
+    for k, item in enumerate(listed.items[0][:4]):
+        html = (
+            f"<h1>{item['name']}</h1><div class='facts'><p>Price <b>{item['price'] or '$1.00'}</b></p>"
+            f"<p>On <i>{item['date'] or '1 May 2020'}</i></p><p>At <u>{item['place'] or 'Town Hall'}</u></p></div>"
+            "<ul class='similar'><li><a>Other Thing</a><span>$5.00</span></li>"
+            "<li><a>Next Thing</a><span>$6.00</span></li></ul>"
+        )
+        details.append(Page.from_html(html, name=f"detail{k}", site=listed.pages[0].site))
+    item = next(item for item in listed.items[0][:4] if all(item.values()))
+    k = listed.items[0].index(item)
+    own = PageLabels(details[k].name, details[k].site, values={name: [value] for name, value in item.items()})
+    pages = [*listed.pages, *details]
+    labels = [*listed.labels(1), *(own if i == k else None for i in range(4))]
+    records = Extractor(records="auto", calibrate=False).fit(pages, labels).extract(pages, min_confidence=0.2)
+    for page, items in zip(listed.pages, listed.items):
+        assert rows_of(records, page) == items
+    for page in details:
+        assert len(rows_of(records, page)) == 1
+    assert rows_of(records, details[k]) == [item]
+
+
+def test_auto_takes_pages_about_one_thing_for_what_they_are():
+    toy = toy_pages(n_sites=5, n_pages=2)
+    assert learn_records(make_views(toy.pages, images=True), toy.labels, "auto")[0] == {}
+    _, problems = learn_records(make_views(toy.pages[:1]), [PageLabels("x", values={"name": ["nothing"]})], "many")
+    assert "nothing repeats" in problems[0]
+
+
+def test_other_records_of_a_labelled_page_are_unknown_unless_labels_are_complete():
+    page = Page.from_html("<ul><li><b>a</b> $1<li><b>b</b> $2<li><b>c</b> $3<li><b>d</b> $4</ul>", name="x", site="s")
+    given = PageLabels("x", "s", values={"name": ["a", "c"], "price": ["$1", "$3"]})
+    views = make_views([page])
+    sites, _ = learn_records(views, [given], "many")
+    units, _ = split_pages(views, [given], sites)
+    assert [own is not None for own in units.labels] == [True, False, True, False]
+    given.complete = True
+    units, _ = split_pages(views, [given], sites)
+    assert [None if own is None else len(own.labels) for own in units.labels] == [2, 0, 2, 0]
+
+
+def test_values_stand_in_parallel_lists():
+    view = View(Page.from_html("<p>cup<p>$5<p>pot<p>$5<p>pan"))
+    given = parse_line({"page": "a", "values": {"name": ["cup", "pan"], "price": ["$5", None]}, "complete": True}, "1")
+    records, problems = labelled_records(view, given)
+    assert given.complete and not problems
+    assert [[(name, len(spans)) for name, spans in record.places] for record in records] == [
+        [("name", 1), ("price", 2)], [("name", 1)]
+    ]  # fmt: skip
+    with pytest.raises(LabelError, match="'name' has 2 values and 'price' 1; in a listing"):
+        labelled_records(view, PageLabels("a", values={"name": ["cup", "pan"], "price": ["$5"]}))
+    with pytest.raises(LabelError, match="expected true or false"):
+        parse_line({"page": "a", "complete": "yes"}, "line 1")
+
+
+def test_clicked_nodes_are_put_together_by_record():
+    page = Page.from_html("<ul><li><b>a</b> $1<li><b>b</b> $2<li><b>c</b> $3</ul>")
+    view = View(page)
+    nodes = [t for t in view.leaves]
+    places = [(nodes[0], "name"), (nodes[1], "price"), (nodes[2], "name"), (nodes[4], "name"), (nodes[5], "price")]
+    records, _ = labelled_records(view, PageLabels("a", labels=places))
+    assert [len(record.places) for record in records] == [2, 1, 2]
+    ranges = [(nodes[0], nodes[1]), (nodes[4], nodes[5])]
+    records, _ = labelled_records(view, PageLabels("a", labels=places, records=ranges))
+    assert [len(record.places) for record in records] == [2, 2]
+
+
+def test_what_is_lined_up():
+    sample = [("b", "text"), ("p", "text"), ("p", "price")]
+    labels = ["name", "place", "price"]
+    # a missing price, with a price left over at another place: nothing is known of it
+    found = align([("b", "text"), ("p", "text"), ("i", "price")], sample, labels)
+    assert found.labels == ["name", "place", "none"] and found.unknown == {"price"}
+    # two texts, either of which may be the place
+    found = align([("b", "text"), ("p", "text"), ("p", "text"), ("p", "price")], sample, labels)
+    assert found.labels == ["name", "none", "none", "price"] and found.unknown == {"place"}
+    assert align([("p", "image")], sample, labels) is None
+
+
+def test_patterns_from_a_file_are_checked():
+    outline = Outline(View(Page.from_html("<p>a<hr>b<hr><hr>c")))
+    plain = Listing([Pattern("between", "body", mark=("tag", "hr"))], [[("body", "text")]]).to_plain()
+    listing = Listing.from_plain(json.loads(json.dumps(plain)))
+    assert [part[0][0] for _, part in parts_of(outline, listing.patterns[0])] == [1, 4, 7]
+    for bad in (
+        ["sideways"],
+        ["every", "body", 0, "", ["tag", "p"], 0, 0, False],
+        ["from", "body", 0, "", [], 0, 0, 0],
+    ):
+        with pytest.raises((ValueError, TypeError)):
+            Listing.from_plain({"patterns": [bad], "samples": []})
+
+
+def test_a_damaged_model_is_refused(tmp_path):
+    listed = make_listings({"table": ALL["table"]}, n_pages=1)
+    extractor = Extractor(records="many", calibrate=False).fit(listed.pages, listed.labels(1))
+    site = listed.pages[0].site
+    broken = extractor.listings_[site].listing.patterns[0]._replace(unit="nowhere")
+    extractor.listings_[site].listing.patterns[0] = broken
+    extractor.save(tmp_path / "m.medn")
+    with pytest.raises(ModelFileError, match="what it says about web pages is damaged"):
+        Extractor.load(tmp_path / "m.medn")
+
+
+def test_a_record_is_a_small_page():
+    page = Page.from_html("<table><tr><td>a<td>b<tr><td>c <td> d</table>", name="x", site="s")
+    row = next(t for t in range(len(page)) if page.tags[t] == "tr")
+    small = page_of_part(page, [(row, page.end(row))])
+    assert small.source is page and [page.tags[t] for t in small.nodes[1:]] == small.tags[1:]
+    assert small.spaced == page.spaced and small.made_like != page.made_like
+
+
+def test_evaluate_compares_labelled_records_with_their_rows():
+    listed = make_listings({"cards": ALL["cards"]}, n_pages=2, most=12)
+    extractor = Extractor(records="many", calibrate=False).fit(listed.pages, listed.labels(1))
+    records = extractor.extract(listed.pages, min_confidence=0.2)
+    names = extractor.fields_
+    all_of = [
+        PageLabels(page.name, page.site, values={name: [item[name] for item in items] for name in names}, complete=True)
+        for page, items in zip(listed.pages, listed.items)
+    ]
+    scores = evaluate(listed.pages, all_of, records, names)
+    assert scores.all_right == 1.0 and scores.n_records == sum(map(len, listed.items))
+    assert all(field.precision == field.recall == 1.0 for field in scores.fields)
+    missing = evaluate(listed.pages, all_of, records[1:], names)
+    assert missing.all_right == 1 - 1 / scores.n_records and missing.fields[0].precision == 1.0
+    few = PageLabels(all_of[0].page, all_of[0].site, values={name: v[:2] for name, v in all_of[0].values.items()})
+    assert all(field.precision == 1.0 for field in evaluate(listed.pages[:1], [few], records, names).fields)
+    few.complete = True
+    assert evaluate(listed.pages[:1], [few], records, names).fields[0].precision < 0.5
+
+
+def test_the_command_line_needs_no_flag_to_extract(tmp_path):
+    listed = make_listings({"definitions": ALL["definitions"]}, n_pages=2, most=12)
+    for name, text in listed.html.items():
+        path = tmp_path / "pages" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    given = listed.labels(2)[0]
+    line = {"page": given.page, "values": given.values}
+    (tmp_path / "labels.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
+    run = CliRunner().invoke
+    model, out = str(tmp_path / "m.medn"), tmp_path / "out.jsonl"
+    done = run(web, ["train", str(tmp_path / "pages"), str(tmp_path / "labels.jsonl"), "-o", model])
+    assert done.exit_code == 0 and "Listings, a row for every record: definitions.example." in done.output
+    done = run(web, ["extract", model, str(tmp_path / "pages"), "-o", str(out)])
+    rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    assert done.exit_code == 0 and len(rows) == sum(map(len, listed.items))
+    names = [row["fields"]["name"]["value"] for row in rows]
+    assert names == [item["name"] for items in listed.items for item in items]
+    done = run(web, ["evaluate", model, str(tmp_path / "pages"), str(tmp_path / "labels.jsonl"), "--json"])
+    assert json.loads(done.output)["records"] == 2 and json.loads(done.output)["all_right"] == 1.0
+    done = run(web, ["check", model, str(tmp_path / "pages")])
+    assert done.exit_code == 0 and "definitions.example: ok (2 pages)" in done.output
