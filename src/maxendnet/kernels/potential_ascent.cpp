@@ -12,7 +12,7 @@
 namespace maxendnet {
 namespace {
 
-constexpr int most_trials = 4;
+constexpr int most_trials = 6, most_first_trials = 20;
 constexpr double least_step = 1e-3;
 
 // f(place of the first pair, its labels, how many, value) for every feature of node t; without labels they are 0, 1, ...
@@ -180,12 +180,15 @@ void potential_ascent(const BatchView& b, const KernelPrior& prior_of_any_kind, 
           c.matrix.resize(matrices);
           c.moves.assign(size_t(n), 0);
           score_nodes(b, w, begin, end, c.goal.data());
-          for (int trial = 0; trial < (n < 10000 ? most_trials : 1); trial++) {
+          // few trials where an example is long, for a call must not last
+          const int n_trials = first ? most_first_trials : n < 10000 ? most_trials : 1;
+          double added = bonus;
+          for (int trial = 0; trial < n_trials; trial++, added *= 1.5) {
             const double step = steps[i];
             const R share = R(step);
             if (first) {
               std::copy_n(c.goal.data(), n_node, c.node.data());
-              for (int64_t t = 0; t < n; t++) c.node[t * lanes + b.y[begin + t]] += R(bonus);
+              for (int64_t t = 0; t < n; t++) c.node[t * lanes + b.y[begin + t]] += R(added);
             } else {
               for (size_t k = 0; k < n_node; k += width<R>)
                 store(c.node.data() + k, load(node + k) + share * (load(c.goal.data() + k) - load(node + k)));
@@ -250,8 +253,17 @@ void potential_ascent(const BatchView& b, const KernelPrior& prior_of_any_kind, 
             // The slope of the dual after a share s of the way is about scale [(1 - s) variance - s curve / (scale step^2)].
             const double variance = scale * spread / step, bent = curve / (step * step);
             const double best = variance > 0 ? variance / (variance + bent) : 0;
-            const bool taken = first || step <= 1.8 * best || trial + 1 == most_trials || step <= least_step;
-            const bool moved = first || (taken && variance > 0);
+            bool moved = variance > 0 && (step <= 1.8 * best || step <= least_step);
+            if (first) {
+              // Here the dual rises by what entropy and expected score gain, less half the curvature: at the best step the
+              // curvature is the gain. Where both drown in rounding there is no harm.
+              double right = 0;
+              for (int64_t t = 0; t < n; t++) right += double(now[t * lanes + b.y[begin + t]]);
+              const double truth =
+                  score_of(b, w.matrix, static_cast<const R*>(nullptr), begin, end, c.goal.data(), b.y + begin);
+              const double gain = c.log_partition - added * right - truth;
+              moved = curve <= scale * (1.4 * gain + 1e-4);
+            }
             for (int64_t t = 0; t < n; t++)
               if (c.moves[t])
                 each_feature(b, begin + t, [&](int64_t place, const int32_t*, int64_t n_labels, double) INLINED {
@@ -260,9 +272,10 @@ void potential_ascent(const BatchView& b, const KernelPrior& prior_of_any_kind, 
                     scratch[k] = 0;
                   }
                 });
-            if (trial == 0) gaps[i] = std::max(0.0, 0.5 * variance);
+            if (trial == 0 && !first) gaps[i] = std::max(0.0, 0.5 * variance);
             if (best > 0 && !first) steps[i] = std::min(1.0, std::max(least_step, best));
-            if (!moved && taken) break;
+            if (first) gaps[i] = moved ? scale * double(n) : std::numeric_limits<double>::infinity();
+            if (!moved && !first && !(variance > 0)) break;  // nothing to gain, to rounding
             if (!moved) continue;
             for (int m = 0; m < b.n_edge_types; m++) {
               R* pair = weights + layout.matrices + 2 * m * size;

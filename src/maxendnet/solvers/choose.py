@@ -46,7 +46,7 @@ def choose(default: Solver, problem: Problem, tol: float = 1e-3) -> tuple[Solver
 
 def sparse_features(problem: Problem) -> bool:
     """Whether an example has a small part of the features, as in text, so that solvers for one example after the other
-    have little to do at each: on chunks of CoNLL-2000 (benchmarks/conll.py) a tenth of the passes of `LBFGS`.
+    have little to do at each: on chunks of CoNLL-2000 ten passes to where CRFsuite is after 161 (benchmarks/TEXT.md).
 
     On dense features, such as the OCR letters, `LBFGS` is faster; on few nodes all are fast.
     """
