@@ -22,6 +22,7 @@ from maxendnet import (
     L1M3N,
     L2CRF,
     M3N,
+    ElasticNet,
     Examples,
     Exponential,
     Gaussian,
@@ -166,6 +167,7 @@ PRIORS = [
     Exponential(lam=2.0),
     Uniform(a=1.5),
     SquaredL1(lam=3.0),
+    ElasticNet(l1=0.2, l2=0.7),
 ]
 
 
@@ -259,6 +261,8 @@ def cumulant(prior, eta):
         at, share = np.polynomial.legendre.leggauss(16)
         terms = [np.log(s / 2) + prior.a * x * eta for x, s in zip(at, share)]
         return cp.sum(cp.log_sum_exp(cp.vstack(terms), axis=0))
+    if isinstance(prior, ElasticNet):
+        return cp.sum_squares(cp.pos(cp.abs(eta) - prior.l1)) / (2 * prior.l2)
     if isinstance(prior, SquaredL1):
         return eta.size / (2 * prior.lam) * cp.square(cp.norm_inf(eta))
     raise NotImplementedError(f"give the cumulant of {type(prior).__name__} here, so that it is compared with cvxpy")

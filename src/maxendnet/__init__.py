@@ -15,6 +15,7 @@ from maxendnet.estimators import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN, MaxEnDN
 from maxendnet.losses import Hinge, Log
 from maxendnet.priors import (
     L1,
+    ElasticNet,
     Exponential,
     Flat,
     Gaussian,
@@ -65,6 +66,7 @@ __all__ = [
     "UNKNOWN",
     "Chain",
     "Choice",
+    "ElasticNet",
     "Examples",
     "Exponential",
     "Flat",

@@ -167,6 +167,42 @@ def block_frank_wolfe(
     sets: ActiveSets,
     gaps: _F64,
 ) -> float: ...
+def potential_ascent(
+    batch: _Batch,
+    shape: Shape,
+    kind: str,
+    a: float,
+    b: float,
+    variance: _F64 | None,
+    mean: _F64 | None,
+    C: float,
+    weights: _Real,
+    eta: _Real,
+    picks: _I64,
+    most_spread: float,
+    least_change: float,
+    bonus: float,
+    scratch: _Real,
+    steps: _F64,
+    node_potentials: _Real,
+    matrix_potentials: _Real,
+    node_marginals: _Real,
+    matrix_marginals: _Real,
+    gaps: _F64,
+) -> None: ...
+def potential_look(
+    batch: _Batch,
+    shape: Shape,
+    first: int,
+    last: int,
+    most_spread: float,
+    node_potentials: _Real,
+    matrix_potentials: _Real,
+    node_marginals: _Real,
+    matrix_marginals: _Real,
+    entropies: _F64,
+    features: _F64,
+) -> None: ...
 def max_marginals(batch: _Batch, shape: Shape, weights: _F64, first: int, last: int, out: _F64) -> None: ...
 def marginals(
     batch: _Batch,

@@ -21,11 +21,11 @@ from maxendnet.losses import Hinge
 from maxendnet.models.fitted import FitReport, FittedModel
 from maxendnet.piece import options
 from maxendnet.posterior import PointEstimate, Posterior
-from maxendnet.priors.base import is_number
+from maxendnet.priors.base import is_number, offers
 from maxendnet.problem import Problem
 from maxendnet.solvers import Monitor, Solver, run
 from maxendnet.solvers.base import Result, Support, check_requirements
-from maxendnet.solvers.choose import default_solver, for_problem
+from maxendnet.solvers.choose import choose, default_solver
 from maxendnet.solvers.concave_convex import ConcaveConvex, RoundsState
 from maxendnet.solvers.self_training import SelfTraining, SelfTrainingState
 from maxendnet.structures import as_structure
@@ -44,8 +44,8 @@ COMMON = """\
     n_jobs : int or None, default=None
         Threads for passes over all examples; None is 1, -1 all processors. The result is the same for any number.
     warm_start : bool, default=False
-        Start from the last fit of this estimator: for a margin model where the examples, their sample weights and
-        the cost are the same, for a likelihood model where the problem has the same shape.
+        Start from the last fit of this estimator: where the examples, their sample weights and the cost are the same;
+        with `LBFGS` and `OWLQN` where the problem has the same shape.
     random_state : int, Generator or None, default=None
         For the order in which examples are visited.
     verbose : int, default=0
@@ -81,6 +81,8 @@ COMMON = """\
         then. Otherwise the same as `gap_`.
     n_rounds_ : int
         Convex problems solved; 1 where all labels are known.
+    solver_ : str
+        Which solver ran, and why it was chosen.
     trace_ : list of TraceRow
         n_pass, seconds, n_oracle, primal, dual, gap, n_nonzero.
     n_passes_ : int
@@ -148,10 +150,12 @@ class MarkovNetwork(BaseEstimator):
             raise ValueError(f"solver must be None or a solver such as {names}, got {self.solver!r}.")
         return self.solver
 
-    def _solver(self, default: Solver, problem: Problem) -> Solver:
-        solver = self._asked(problem)
+    def _solver(self, default: Solver, problem: Problem) -> tuple[Solver, str]:
+        """The solver to take, and why."""
+        solver, reason = self._asked(problem), "it was asked for"
         if problem.kinds.all_known or problem.loss.smooth:
-            solver = for_problem(default, problem, self.tol) if solver is None else solver
+            if solver is None:
+                solver, reason = choose(default, problem, self.tol)
         elif not isinstance(solver, (ConcaveConvex, SelfTraining)):
             # round after round, each a convex problem for the solver
             usual = type(default) is type(default_solver(problem.prior, problem.loss))
@@ -160,8 +164,9 @@ class MarkovNetwork(BaseEstimator):
             if not (is_number(unlabelled) and 0 <= unlabelled < np.inf):
                 raise ValueError(f"unlabelled must be a finite number of at least 0, got {unlabelled!r}.")
             solver = SelfTraining(unlabelled, inner=inner) if unlabelled > 0 else ConcaveConvex(inner)
+            reason = "some labels are not known"
         check_requirements(solver, problem)
-        return solver
+        return solver, reason
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -202,13 +207,14 @@ class MarkovNetwork(BaseEstimator):
         if not len(classes):
             raise ValueError("All labels of y are UNKNOWN; there must be some that are known, or sets of labels.")
         problem, default = self.pose(examples, classes)
-        solver = self._solver(default, problem)
+        solver, reason = self._solver(default, problem)
         hooks = [Monitor(self.verbose, type(self).__name__), *([] if self.callback is None else [self.callback])]
         with one_blas_thread:
             result = run(
                 solver, problem, tol=self.tol, max_passes=self.max_passes, warm=self._warm_state(solver, problem),
                 seed=rng, hooks=hooks,
             )  # fmt: skip
+        result.solver = f"{type(solver).__name__}: {reason}"
         model = self._model(examples, classes, problem, result)
         # nothing is stored before this line: a fit that fails or is interrupted leaves the last one whole
         self._state = (type(solver), result.state, problem.fingerprint) if self.warm_start else None
@@ -298,8 +304,9 @@ class MarkovNetwork(BaseEstimator):
             objective, dual, gap = result.primal, np.nan, np.nan
         converged = result.converged and not round_gap > self.tol
         report = FitReport(
-            objective, dual, gap, converged, result.which, result.n_pass, result.trace, round_gap, n_rounds
-        )
+            objective, dual, gap, converged, result.which, result.n_pass, result.trace, round_gap, n_rounds,
+            result.solver,
+        )  # fmt: skip
         return FittedModel(
             clone(as_structure(self.structure)), problem.structure.layout, classes, result.w, posterior,
             examples.n_features, examples.feature_names, report, type(self).__name__,
@@ -318,7 +325,7 @@ class MarkovNetwork(BaseEstimator):
     def _report(self, problem: Problem, result: Result) -> tuple[float, float, float, Any]:
         """Objective, dual, gap and posterior, in the terms of this estimator."""
         eta, mu = result.eta, result.w
-        if not isinstance(problem.loss, Hinge) or eta is None:
+        if not isinstance(problem.loss, Hinge) or eta is None or not offers(problem.prior, "exact"):
             return result.primal, result.dual, result.gap, PointEstimate(mu)
         prior = problem.exact_prior
         if not np.array_equal(prior.mean(eta), mu):

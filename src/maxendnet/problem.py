@@ -16,7 +16,7 @@ from maxendnet.data.placed import PlacedData
 from maxendnet.losses import Hinge
 from maxendnet.losses.base import Loss, LossQuestion, TableQuestion, inside_oracle, loss_oracle, table_oracle
 from maxendnet.losses.costs import cost_rows, edge_table
-from maxendnet.priors.base import ExactPrior, Prior, capable, offers
+from maxendnet.priors.base import DualPrior, ExactPrior, Prior, capable, dual_form
 from maxendnet.structures.base import Table, decode, kinds_of, row_of, unpack
 
 FloatArray = NDArray[np.float64]
@@ -129,6 +129,11 @@ class Problem:
         """The prior, where it has a cumulant and an exact posterior."""
         return capable(self.prior, "exact")
 
+    @property
+    def dual_prior(self) -> DualPrior:
+        """The prior as the dual sees it, where it has a cumulant or a conjugate."""
+        return dual_form(self.prior)
+
     def ask(self, **changes: Any) -> Problem:
         """Another question (``loss``, ``prior``, ``C``) about the same examples, which stay where they are."""
         return replace(self, **changes)
@@ -240,12 +245,8 @@ class Problem:
         point is one (the rest of the weight goes to the true labelling). So a point outside the domain of the cumulant
         still gives a bound. (The price of a share is at most that share of the price, since it is convex.)
         """
-        prior = self.prior
         # a convex penalty that belongs to no density has a conjugate too, and a subgradient in the place of the mean
-        if offers(prior, "exact"):
-            phi, slope = capable(prior, "exact").cumulant, capable(prior, "exact").mean
-        else:
-            phi, slope = capable(prior, "conjugate").conjugate, capable(prior, "conjugate").conjugate_slope
+        phi, slope = self.dual_prior.cumulant, self.dual_prior.mean
         rising = lambda s: np.isfinite(phi(s * eta)) and cost >= eta @ slope(s * eta)  # noqa: E731
         low, high = (1.0, 1.0) if rising(1.0) else (0.0, 1.0)
         while high - low > 1e-6 * high:  # the dual is concave along the ray

@@ -9,12 +9,21 @@ import pytest
 from plain_structure import BoundPlain, Plain
 from test_agreement import CASES
 
-from maxendnet import L1CRF, L1M3N, L2CRF, M3N, Gaussian, Hinge, MaxEnDNet, solvers
+from maxendnet import L1CRF, L1M3N, L2CRF, M3N, ElasticNet, Gaussian, Hinge, MaxEnDNet, solvers
 from maxendnet.data.labels import distinct_labels
 from maxendnet.losses import Log
 from maxendnet.priors import L1, L1Ball, Laplace
 from maxendnet.problem import Problem
-from maxendnet.solvers import SDCA, SMO, ActiveSetNewton, BlockFrankWolfe, ExponentiatedGradient, ProximalPoint, run
+from maxendnet.solvers import (
+    SDCA,
+    SMO,
+    ActiveSetNewton,
+    BlockFrankWolfe,
+    ExponentiatedGradient,
+    PotentialAscent,
+    ProximalPoint,
+    run,
+)
 from maxendnet.solvers.base import check_requirements, missing
 from maxendnet.structures import Chain
 
@@ -27,6 +36,7 @@ WITH_KERNELS = [
     (SMO(), Hinge(), Gaussian(), "structure.pairwise"),
     (ExponentiatedGradient(), Hinge(), Laplace(), "structure.pairwise"),
     (SDCA(), Log(), Gaussian(), "structure.pairwise"),
+    (PotentialAscent(), Log(), ElasticNet(), "structure.pairwise"),
     (ActiveSetNewton(), Log(), L1(), "structure.pairwise"),
 ]
 

@@ -6,24 +6,6 @@
 namespace maxendnet {
 namespace {
 
-// out[p, :] += sum over edges of ratio[p] * belief[:], for one row p: a matrix product kept in registers.
-template <class R, int W>
-INLINE void outer_lanes(int a0, const R* ratios, const R* beliefs, const int64_t* edges, int64_t n_edges, int n_labels,
-                        int lanes, R* out) {
-  constexpr int n = width<R>;
-  for (int p = 0; p < n_labels; p++) {
-    R* row = out + int64_t(p) * lanes + a0;
-    V<R> sum[W / n];
-    for (int a = 0; a < W / n; a++) sum[a] = load(row + a * n);
-    for (int64_t e = 0; e < n_edges; e++) {
-      const R r = ratios[edges[e] + p];
-      const R* belief = beliefs + edges[e] + a0;
-      for (int a = 0; a < W / n; a++) sum[a] += r * load(belief + a * n);
-    }
-    for (int a = 0; a < W / n; a++) store(row + a * n, sum[a]);
-  }
-}
-
 // gradient row += sum over the nodes that have the feature of value * residual
 template <class R, int W>
 INLINE void gather_lanes(int a0, const GroupsView& groups, int64_t distinct, const R* residuals, int lanes,
@@ -146,22 +128,10 @@ void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* gro
         each_pair(b, begin, end, few, add_pair);
       } else if (by_kind && s.mode == scaled) {
         sum_down(b, begin, end, 0, s, NoRows());
-        for (int64_t t = begin; t < end;) {
-          rows.clear();
-          int64_t kind = -1;
-          for (; t < end; t++) {
-            if (b.parent[t] < 0) continue;
-            if (kind >= 0 && b.edge_kind(t) != kind) break;
-            kind = b.edge_kind(t);
-            rows.push_back((t - begin) * lanes);
-          }
-          if (rows.empty()) break;
-          R* target = outer.data() + kind * size;
-          if (u != 1)
-            for (int64_t row : rows) scale_row(work.ratios.data() + row, R(u), lanes);
-          FOR_LANES(outer_lanes, R, lanes, work.ratios.data(), beliefs, rows.data(), int64_t(rows.size()), n, lanes,
-                    target);
-        }
+        if (u != 1)
+          for (int64_t t = begin; t < end; t++)
+            if (b.parent[t] >= 0) scale_row(work.ratios.data() + (t - begin) * lanes, R(u), lanes);
+        add_outer(b, begin, end, s, rows, outer.data());
       } else {
         // a probability of 1e-18 is below any rounding of the sums
         sum_down(b, begin, end, 1e-18, s, [&](int64_t t, int a, const double* joint) INLINED {

@@ -329,4 +329,42 @@ INLINE void sum_down(const BatchView& b, int64_t begin, int64_t end, double leas
   }
 }
 
+// out[p, :] += sum over edges of ratio[p] * belief[:], for one row p: a matrix product kept in registers.
+template <class R, int W>
+INLINE void outer_lanes(int a0, const R* ratios, const R* beliefs, const int64_t* edges, int64_t n_edges, int n_labels,
+                        int lanes, R* out) {
+  constexpr int n = width<R>;
+  for (int p = 0; p < n_labels; p++) {
+    R* row = out + int64_t(p) * lanes + a0;
+    V<R> sum[W / n];
+    for (int a = 0; a < W / n; a++) sum[a] = load(row + a * n);
+    for (int64_t e = 0; e < n_edges; e++) {
+      const R r = ratios[edges[e] + p];
+      const R* belief = beliefs + edges[e] + a0;
+      for (int a = 0; a < W / n; a++) sum[a] += r * load(belief + a * n);
+    }
+    for (int a = 0; a < W / n; a++) store(row + a * n, sum[a]);
+  }
+}
+
+// outer[kind] += sum over the edges of a kind of ratio (by label of the parent) times belief (of the child), after
+// `sum_down` in mode `scaled`: times the matrix of the kind these are the sums of marginals. `rows` is for its own use.
+template <class R>
+INLINE void add_outer(const BatchView& b, int64_t begin, int64_t end, const SumProduct<R>& s,
+                      std::vector<int64_t>& rows, R* outer) {
+  for (int64_t t = begin; t < end;) {
+    rows.clear();  // edges of one kind that follow each other, as row starts into ratios and beliefs
+    int64_t kind = -1;
+    for (; t < end; t++) {
+      if (b.parent[t] < 0) continue;
+      if (kind >= 0 && b.edge_kind(t) != kind) break;
+      kind = b.edge_kind(t);
+      rows.push_back((t - begin) * b.lanes);
+    }
+    if (rows.empty()) break;
+    FOR_LANES(outer_lanes, R, b.lanes, s.work.ratios.data(), s.work.scores.data(), rows.data(), int64_t(rows.size()),
+              b.n_labels, b.lanes, outer + kind * b.matrix_size());
+  }
+}
+
 }  // namespace maxendnet

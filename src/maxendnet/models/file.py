@@ -173,6 +173,7 @@ def _describe(estimator: Any) -> Content:
             "n_passes": int(model.report.n_passes),
             "round_gap": plain(float(model.report.round_gap), "round_gap_"),
             "n_rounds": int(model.report.n_rounds),
+            "solver": str(model.report.solver),
         },
         # counts are whole numbers far below 2^53, so float64 holds them
         "trace": plain(np.array(model.report.trace, dtype=np.float64).reshape(-1, len(TraceRow._fields)), "trace"),
@@ -373,6 +374,7 @@ def _report(plain: Any, trace: Any, value: FromPlain) -> FitReport:
         checks.truth(part("converged"), "converged"), checks.text(part("which"), "which"),
         checks.count(part("n_passes"), "n_passes"), found, checks.number(part("round_gap"), "round_gap", nan=True),
         checks.count(part("n_rounds"), "n_rounds"),
+        checks.text(value(plain.get("solver", "")), "solver"),  # files of earlier versions do not say
     )  # fmt: skip
 
 

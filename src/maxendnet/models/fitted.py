@@ -51,6 +51,8 @@ class FitReport(NamedTuple):
     trace: list[Any]
     round_gap: float = np.nan
     n_rounds: int = 1
+    solver: str = ""
+    """Which solver ran, and why it was chosen; empty where it is not known."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ To add one, see docs/extend/prior.md; the law tests take every class that is exp
 from __future__ import annotations
 
 from maxendnet.priors.base import ExactPrior, Prior
+from maxendnet.priors.elastic_net import ElasticNet
 from maxendnet.priors.exponential import Exponential
 from maxendnet.priors.flat import Flat
 from maxendnet.priors.gaussian import Gaussian
@@ -22,6 +23,7 @@ from maxendnet.priors.uniform import Uniform
 
 __all__ = [
     "L1",
+    "ElasticNet",
     "ExactPrior",
     "Exponential",
     "Flat",

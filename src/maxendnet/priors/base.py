@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Literal, Protocol, TypeVar, cast, overload, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, cast, overload, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,6 +83,24 @@ class ConjugatePrior(Prior, Protocol):
         ...
 
 
+class DualPrior(Protocol):
+    """What the dual asks of a prior, with a density or without: a conjugate pair, and the slope that joins them."""
+
+    def penalty(self, mu: FloatArray) -> float: ...
+
+    def cumulant(self, eta: FloatArray) -> float: ...
+
+    def mean(self, eta: FloatArray) -> FloatArray: ...
+
+
+class OfConjugate(NamedTuple):
+    """A penalty that belongs to no density, in the terms of the dual: its conjugate is called a cumulant here."""
+
+    penalty: Callable[[FloatArray], float]
+    cumulant: Callable[[FloatArray], float]
+    mean: Callable[[FloatArray], FloatArray]
+
+
 class KernelPrior(ExactPrior, Protocol):
     """A prior that the compiled solvers know."""
 
@@ -138,6 +156,7 @@ CAPABILITIES = {
     "spread": "variance",  # variances of the posterior
     "kernel": "kernel_args",  # the compiled solvers know it
     "l1": "rho",  # the penalty rho |w|_1
+    "elastic_net": "l2",  # the penalty l1 |w|_1 + l2/2 |w|^2
     "l1_ball": "radius",  # |w|_1 at most radius
     "scale_mixture": "next_variance",  # Gaussians of random variance, for `Variational`
     "variational_bound": "bound",  # a bound on the divergence of a variational posterior
@@ -197,6 +216,21 @@ def capable(prior: Prior, capability: str) -> Any:
             f"{type(prior).__name__} has no {CAPABILITIES[capability]}, so it does not offer {capability!r}."
         )
     return prior
+
+
+def dual_form(prior: Prior) -> DualPrior:
+    """The prior as the dual sees it.
+
+    Examples
+    --------
+    >>> from maxendnet.priors import ElasticNet
+    >>> dual_form(ElasticNet(l1=1.0, l2=0.5)).mean([2.0]).tolist()
+    [2.0]
+    """
+    if offers(prior, "exact"):
+        return capable(prior, "exact")
+    found = capable(prior, "conjugate")
+    return OfConjugate(found.penalty, found.conjugate, found.conjugate_slope)
 
 
 def total(terms: FloatArray, outside: NDArray[np.bool_]) -> float:

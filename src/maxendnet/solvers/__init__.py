@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from maxendnet.solvers.lbfgs import LBFGS
     from maxendnet.solvers.online_subgradient import OnlineSubgradient
     from maxendnet.solvers.owlqn import OWLQN
+    from maxendnet.solvers.potential_ascent import PotentialAscent
     from maxendnet.solvers.projected_subgradient import ProjectedSubgradient
     from maxendnet.solvers.proximal_point import ProximalPoint
     from maxendnet.solvers.sdca import SDCA
@@ -42,6 +43,7 @@ _HOMES = {
     "LBFGS": "maxendnet.solvers.lbfgs",
     "OnlineSubgradient": "maxendnet.solvers.online_subgradient",
     "OWLQN": "maxendnet.solvers.owlqn",
+    "PotentialAscent": "maxendnet.solvers.potential_ascent",
     "ProjectedSubgradient": "maxendnet.solvers.projected_subgradient",
     "ProximalPoint": "maxendnet.solvers.proximal_point",
     "SDCA": "maxendnet.solvers.sdca",
@@ -76,6 +78,7 @@ __all__ = [
     "Extragradient",
     "Monitor",
     "OnlineSubgradient",
+    "PotentialAscent",
     "ProjectedSubgradient",
     "ProximalPoint",
     "Result",

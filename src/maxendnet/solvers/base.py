@@ -61,6 +61,8 @@ class Result:
     reason: str
     state: Any
     trace: list[TraceRow] = field(default_factory=list)
+    solver: str = ""
+    """Which solver it was, and why."""
 
 
 class Solver(Piece):

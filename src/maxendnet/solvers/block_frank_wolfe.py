@@ -102,7 +102,7 @@ class BlockFrankWolfe(Solver):
         self.check()
         blocks, batch = problem.structure.blocks, problem.batch
         # float32 finds labellings well enough unless numbers are large or the last digits of the gap are wanted
-        small = batch.largest <= 1e4 and single_is_enough(problem.exact_prior.mean(np.zeros(problem.n_weights)), batch)
+        small = batch.largest <= 1e4 and single_is_enough(problem.dual_prior.mean(np.zeros(problem.n_weights)), batch)
         single = small and problem.cost_is_small and tol >= 1e-6
         gaussian = capable(problem.prior, "kernel").kernel_args()[0] == "gaussian"
         C = problem.C / 2**self.ramp if gaussian else problem.C
@@ -184,7 +184,7 @@ class BlockFrankWolfe(Solver):
         return n_pass > 0 and known <= tol * max(state.sets.total_cost(), 1e-3 * problem.at_zero)
 
     def evaluate(self, problem: Problem, state: DualState) -> Evaluation:
-        blocks, prior = problem.structure.blocks, problem.exact_prior
+        blocks, prior = problem.structure.blocks, problem.dual_prior
         self.refresh_eta(problem, state)
         self.set_weights(problem, state)
         eta, cost = blocks.unpad(state.eta), state.sets.total_cost()
@@ -218,7 +218,7 @@ class BlockFrankWolfe(Solver):
 
     def set_weights(self, problem: Problem, state: DualState) -> None:
         blocks = problem.structure.blocks
-        mu = problem.exact_prior.mean(blocks.unpad(state.eta))
+        mu = problem.dual_prior.mean(blocks.unpad(state.eta))
         state.weights = blocks.for_search(mu, state.weights.dtype.type)
 
 

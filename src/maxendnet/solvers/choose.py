@@ -7,13 +7,17 @@ from typing import Any
 from maxendnet import solvers
 from maxendnet.priors.base import offers
 from maxendnet.problem import Problem
-from maxendnet.solvers.base import Solver
+from maxendnet.solvers.base import Solver, missing
+
+MANY_NODES = 1000
+FEW_OF = 20
+"""A node has one in so many of the features, or less."""
 
 
 def default_solver(prior: Any, loss: Any) -> Solver:
     """The solver made for a prior and a loss, on examples of which all labels are known."""
     if loss.smooth:
-        return solvers.OWLQN() if offers(prior, "l1") else solvers.LBFGS()
+        return solvers.OWLQN() if offers(prior, "l1", "elastic_net") else solvers.LBFGS()
     if not loss.linear_slack:
         if offers(prior, "l1_ball"):
             return solvers.ProjectedSubgradient()
@@ -27,11 +31,30 @@ def default_solver(prior: Any, loss: Any) -> Solver:
     return solvers.Variational() if only_by_variances else solvers.BlockFrankWolfe()
 
 
-def for_problem(default: Solver, problem: Problem, tol: float = 1e-3) -> Solver:
-    """The solver for these examples, where the default for prior and loss is ``default``.
+def choose(default: Solver, problem: Problem, tol: float = 1e-3) -> tuple[Solver, str]:
+    """The solver for these examples, where the default for prior and loss is ``default``, and why it is that one.
 
-    What is best for the hinge depends on the examples.
+    What is best depends on the examples too.
     """
     if isinstance(default, (solvers.BlockFrankWolfe, solvers.ProximalPoint)):
-        return solvers.for_hinge(problem, tol)
-    return default
+        return solvers.for_hinge(problem, tol), "the default for the hinge with this prior, C and number of nodes"
+    smooth = isinstance(default, (solvers.LBFGS, solvers.OWLQN))
+    if smooth and not missing(solvers.PotentialAscent, problem) and sparse_features(problem):
+        return solvers.PotentialAscent(), "many sparse features, of which every example has a few"
+    return default, "the default for this prior and loss"
+
+
+def sparse_features(problem: Problem) -> bool:
+    """Whether an example has a small part of the features, as in text, so that solvers for one example after the other
+    have little to do at each: on chunks of CoNLL-2000 ten passes to where CRFsuite is after 161 (benchmarks/TEXT.md).
+
+    On dense features, such as the OCR letters, `LBFGS` is faster; on few nodes all are fast.
+    """
+    batch, layout = problem.batch, problem.structure.layout
+    n_nodes = len(batch.parent)
+    return n_nodes >= MANY_NODES and len(batch.indices) * FEW_OF < n_nodes * layout.n_features
+
+
+def for_problem(default: Solver, problem: Problem, tol: float = 1e-3) -> Solver:
+    """The solver that `choose` finds."""
+    return choose(default, problem, tol)[0]

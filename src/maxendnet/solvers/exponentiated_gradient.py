@@ -145,7 +145,7 @@ class ExponentiatedGradient(Solver):
             eta = problem.structure.blocks.unpad(state.eta)
         else:
             eta = state.eta
-        mu = problem.exact_prior.mean(eta)
+        mu = problem.dual_prior.mean(eta)
         primal, dual = problem.primal(mu), problem.dual(eta, state.cost)[0]
         gap = problem.relative(primal - dual, primal)
         return Evaluation(mu, eta, primal, dual, gap, gap, cost=state.cost)
@@ -156,18 +156,18 @@ class ExponentiatedGradient(Solver):
         zero = np.zeros(problem.n_weights)
         if isinstance(warm, SharedState) and warm.W.shape == zero.shape:
             _, eta, cost = problem.gibbs(warm.A, warm.W, warm.B)
-            if np.isfinite(problem.exact_prior.cumulant(eta)):
+            if np.isfinite(problem.dual_prior.cumulant(eta)):
                 return warm._replace(eta=eta, cost=cost, finished=False)
 
         def value(B: float) -> float:
             _, eta, cost = problem.gibbs(0.0, zero, B)
-            return cost - problem.exact_prior.cumulant(eta)
+            return cost - problem.dual_prior.cumulant(eta)
 
         B = best_start(value)
         return SharedState(0.0, zero, B, size, *problem.gibbs(0.0, zero, B)[1:])
 
     def _step_shared(self, problem: Problem, state: SharedState) -> SharedState:
-        prior, size = problem.exact_prior, state.step
+        prior, size = problem.dual_prior, state.step
         mu, dual = prior.mean(state.eta), state.cost - prior.cumulant(state.eta)
         while size > 1e-12 * state.step:
             A, W = state.A + size, state.W + size * mu
@@ -189,7 +189,7 @@ class ExponentiatedGradient(Solver):
 
         def dual() -> float:
             find_marginals(problem, state)
-            return state.cost - problem.exact_prior.cumulant(blocks.unpad(state.eta))
+            return state.cost - problem.dual_prior.cumulant(blocks.unpad(state.eta))
 
         def value(B: float) -> float:
             state.node_potentials[:] = B * truth
@@ -251,4 +251,4 @@ def refresh(problem: Problem, state: OwnState) -> None:
     eta = features_of(s, batch, true_node - node, true_matrices - matrices)
     state.eta[:] = blocks.pad(eta)
     state.cost = float(np.sum(node * problem.cost[batch.row]))
-    state.weights = blocks.for_search(problem.exact_prior.mean(eta))
+    state.weights = blocks.for_search(problem.dual_prior.mean(eta))

@@ -41,6 +41,7 @@ class Curvature(NamedTuple):
         diagonal += 0.01 * diagonal.mean()  # a feature that hardly occurs need not move fast
         if offers(problem.prior, "spread"):
             diagonal += 1.0 / capable(problem.prior, "spread").variance(np.zeros(problem.n_weights))
+        diagonal += getattr(problem.prior, "l2", 0.0)  # of an elastic net
         return cls(1.0 / np.maximum(diagonal, np.finfo(float).tiny))
 
     def with_features(self, problem: Problem) -> Curvature:

@@ -1,4 +1,4 @@
-"""Orthant-wise limited-memory quasi-Newton, for the log loss with an L1 penalty."""
+"""Orthant-wise limited-memory quasi-Newton, for the log loss with an L1 penalty or an elastic net."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from maxendnet.certificates import mixed_entropy
-from maxendnet.priors.base import capable
+from maxendnet.priors.base import Prior, capable, offers
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.lbfgs import Curvature, SmoothState, memory_for
@@ -21,7 +21,8 @@ class OWLQN(Solver):
     The dual point is ``p(y | x; w)``, mixed with the truth until every ``|eta_k| <= rho``; the share s of the model is
     1 at the optimum. The entropy of the mixture is at least s times that of the model, which gives a gap for free;
     when that is not enough but the gap to first order is, the entropy is computed from the mixed marginals (on a
-    hierarchy the free gap has to do, which takes some more passes).
+    hierarchy the free gap has to do, which takes some more passes). Under an elastic net every dual point has a finite
+    value, and the gap comes for free.
 
     Parameters
     ----------
@@ -36,22 +37,23 @@ class OWLQN(Solver):
     """
 
     memory: int | None = None
-    requires = ("loss.smooth", "prior.rho")
+    requires = ("loss.smooth", "prior.rho or prior.l1")
     warm_anywhere = True
 
     def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> SmoothState:
         w = problem.first_weights(seed) if warm is None else warm.w.copy()
         state = self._at(problem, w, Curvature.of(problem))._replace(tol=tol)
-        slope = pseudo_gradient(w, state.gradient, capable(problem.prior, "l1").rho)
+        slope = pseudo_gradient(w, state.gradient, l1_price(problem.prior))
         return state._replace(first_norm=float(np.linalg.norm(slope)) if warm is None else warm.first_norm)
 
     def _at(self, problem: Problem, w: FloatArray, curvature: Curvature, single: bool = True) -> SmoothState:
         loss, slope, cost, _, short = problem.look(w, single=single)
         value = problem.prior.penalty(w) + problem.C * loss
-        return SmoothState(w, value, loss, slope, problem.C * slope, curvature, single, cost=cost, short=short)
+        gradient = problem.C * slope + getattr(problem.prior, "l2", 0.0) * w
+        return SmoothState(w, value, loss, slope, gradient, curvature, single, cost=cost, short=short)
 
     def step(self, problem: Problem, state: SmoothState) -> SmoothState:
-        w, rho = state.w, capable(problem.prior, "l1").rho
+        w, rho = state.w, l1_price(problem.prior)
         pseudo = pseudo_gradient(w, state.gradient, rho)
         # Andrew & Gao use the whole inverse Hessian and drop what goes uphill. The inverse for the coordinates that can
         # move now is the right one, and then only weights at zero need to be held: half of the passes (OCR letters).
@@ -105,17 +107,26 @@ class OWLQN(Solver):
     @staticmethod
     def _slope(problem: Problem, state: SmoothState) -> float:
         """Norm of the subgradient nearest to zero, relative to that at the start: where there is no certificate."""
-        slope = pseudo_gradient(state.w, state.gradient, capable(problem.prior, "l1").rho)
+        slope = pseudo_gradient(state.w, state.gradient, l1_price(problem.prior))
         return float(np.linalg.norm(slope)) / max(state.first_norm, np.finfo(float).tiny)
 
     @staticmethod
     def _gaps(problem: Problem, state: SmoothState) -> tuple[float, float, float]:
         """A sure gap, the gap to first order in 1 - share, and the share of the model in the dual point."""
-        eta = -state.gradient
-        rho, largest = capable(problem.prior, "l1").rho, np.abs(eta).max(initial=0.0)
+        eta = -problem.C * state.loss_slope
+        if offers(problem.prior, "conjugate"):  # no border: the model itself is a dual point
+            gap = problem.dual_prior.cumulant(eta) + problem.prior.penalty(state.w) - float(state.w @ eta)
+            gap += problem.C * state.short
+            return gap, gap, 1.0
+        rho, largest = l1_price(problem.prior), np.abs(eta).max(initial=0.0)
         share = min(1.0, rho / largest) if largest > 0 else 1.0
         first_order = problem.prior.penalty(state.w) - share * (float(state.w @ eta) - problem.C * state.short)
         return first_order + (1.0 - share) * problem.C * state.loss, first_order, share
+
+
+def l1_price(prior: Prior) -> float:
+    """What a unit of ``|w_k|`` costs, beside a smooth penalty or alone."""
+    return float(getattr(prior, "l1", None) or capable(prior, "l1").rho)
 
 
 def pairwise(problem: Problem) -> bool:

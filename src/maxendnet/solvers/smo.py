@@ -130,7 +130,7 @@ class SMO(Solver):
         refresh(problem, state)
         state.gaps[:] = np.inf  # the next pass looks at every example: gaps that were small may have grown since
         eta = problem.structure.blocks.unpad(state.eta)
-        mu = problem.exact_prior.mean(eta)
+        mu = problem.dual_prior.mean(eta)
         primal, dual = problem.primal(mu), problem.dual(eta, state.cost)[0]
         gap = problem.relative(primal - dual, primal)
         return Evaluation(mu, eta, primal, dual, gap, gap, cost=state.cost)
@@ -145,4 +145,4 @@ def refresh(problem: Problem, state: MarginalState) -> None:
     eta = features_of(s, batch, true_node - node, true_matrices - matrices)
     state.eta[:] = blocks.pad(eta)
     state.cost = float(np.sum(node * problem.cost[batch.row]))
-    state.weights = blocks.for_search(problem.exact_prior.mean(eta))
+    state.weights = blocks.for_search(problem.dual_prior.mean(eta))

@@ -1,0 +1,347 @@
+// Block coordinate ascent for the log loss on potentials (online exponentiated gradient, Collins et al. 2008): max over
+// distributions q_i of sum_i C u_i entropy(q_i) - phi(eta), eta = sum_i C u_i (f(x_i, y_i) - E_q f).
+//
+// The logarithm of q_i is kept, up to a constant, as potentials: a row for every node, and one matrix for every edge type,
+// which is enough because all edges of a type change alike. A step goes from the potentials towards the scores under the
+// weights at hand, theta <- theta + step (w . f - theta); with step 1, q_i is p(y | x_i; w). The marginals of nodes and the
+// sums of the marginals of edges are kept too, because a step changes eta by what it changes them.
+#include "kernels.hpp"
+#include "prior.hpp"
+#include "sum_product.hpp"
+
+namespace maxendnet {
+namespace {
+
+constexpr int most_trials = 6, most_first_trials = 20;
+constexpr double least_step = 1e-3;
+
+// f(place of the first pair, its labels, how many, value) for every feature of node t; without labels they are 0, 1, ...
+template <class F>
+INLINE void each_feature(const BatchView& b, int64_t t, F f) {
+  for (int64_t k = b.indptr[t]; k < b.indptr[t + 1]; k++) {
+    const int64_t j = b.indices[k];
+    if (b.row_offsets) {
+      const int64_t first = b.row_offsets[j];
+      f(first, b.row_labels + first, b.row_offsets[j + 1] - first, b.data[k]);
+    } else {
+      f(j * b.lanes, static_cast<const int32_t*>(nullptr), int64_t(b.n_labels), b.data[k]);
+    }
+  }
+}
+
+// Rare features are far apart in memory: what an example needs is asked for while those before it are at work. First where
+// the rows begin, then the rows themselves.
+INLINE void prefetch_offsets(const BatchView& b, int64_t i) {
+  for (int64_t k = b.indptr[b.offsets[i]]; k < b.indptr[b.offsets[i + 1]]; k++)
+    __builtin_prefetch(b.row_offsets + b.indices[k]);
+}
+template <class R>
+INLINE void prefetch_rows(const BatchView& b, int64_t i, const R* weights, const R* eta, const R* scratch) {
+  for (int64_t k = b.indptr[b.offsets[i]]; k < b.indptr[b.offsets[i + 1]]; k++) {
+    const int64_t first = b.row_offsets[b.indices[k]];
+    __builtin_prefetch(b.row_labels + first);
+    __builtin_prefetch(weights + first);
+    __builtin_prefetch(scratch + first);
+    __builtin_prefetch(eta + first);
+  }
+}
+
+// Potentials of one example, and what belongs to them.
+template <class R>
+struct Trial {
+  SumProduct<R> sums;
+  std::vector<R> goal;                  // (n, lanes) scores under the weights
+  std::vector<R> node, matrix;          // potentials
+  std::vector<R> both, outer;           // matrices in both orientations; sums over edges
+  std::vector<R> matrix_marginals;      // (n_edge_types, n_labels, lanes)
+  std::vector<R> change, label_change;  // of the marginals of nodes, and of expected label features
+  std::vector<uint8_t> moves;           // nodes whose marginals change
+  std::vector<int64_t> rows;
+  double log_partition = 0;
+
+  const R* node_marginals() const { return sums.work.results.data(); }
+};
+
+template <class R>
+INLINE double range_of(const R* matrix, int n, int lanes) {
+  R low = std::numeric_limits<R>::infinity(), high = -low;
+  for (int a = 0; a < n; a++)
+    for (int c = 0; c < n; c++) {
+      low = std::min(low, matrix[int64_t(a) * lanes + c]);
+      high = std::max(high, matrix[int64_t(a) * lanes + c]);
+    }
+  return double(high - low);
+}
+
+// log Z and the marginals of the potentials in `node` and `matrix`.
+template <class R>
+void find_marginals(const BatchView& b, int64_t begin, int64_t end, double most_spread, Trial<R>& c) {
+  const int64_t size = b.matrix_size();
+  const int n = b.n_labels, lanes = b.lanes;
+  SumProduct<R>& s = c.sums;
+  s.work.fit(end - begin, b);
+  std::copy_n(c.node.data(), (end - begin) * lanes, s.work.scores.data());
+  forbid(b, begin, end, s.work.scores.data());
+  double spread = 0;
+  for (int m = 0; m < b.n_edge_types; m++) spread = std::max(spread, range_of(c.matrix.data() + m * size, n, lanes));
+  const bool joined = b.n_edge_types && end - begin > 1;
+  s.mode = spread <= most_spread || !joined ? scaled : logarithmic;
+  s.joint.resize(lanes);
+  c.both.resize(size_t(b.n_edge_types) * 2 * size);
+  s.exp_shared.resize(c.both.size());
+  s.shift_shared.resize(b.n_edge_types);
+  s.plain = c.both.data();
+  for (int m = 0; joined && m < b.n_edge_types; m++) {
+    const R* matrix = c.matrix.data() + m * size;
+    R* one = (s.mode == scaled ? s.exp_shared.data() : c.both.data()) + 2 * m * size;
+    if (s.mode == scaled) s.shift_shared[m] = exp_matrix(matrix, n, lanes, one);
+    else std::copy_n(matrix, size, one);
+    for (int a = 0; a < n; a++)
+      for (int z = 0; z < n; z++) one[size + int64_t(z) * lanes + a] = one[int64_t(a) * lanes + z];
+  }
+  c.log_partition = sum_up(b, begin, end, s);
+  c.matrix_marginals.assign(size_t(b.n_edge_types) * size, R(0));
+  if (s.mode == scaled) {
+    sum_down(b, begin, end, 0, s, NoRows());
+    c.outer.assign(s.exp_shared.size(), R(0));
+    add_outer(b, begin, end, s, c.rows, c.outer.data());
+    for (int64_t kind = 0; joined && kind < 2 * b.n_edge_types; kind++) {
+      const R *matrix = s.exp_shared.data() + kind * size, *sums = c.outer.data() + kind * size;
+      R* out = c.matrix_marginals.data() + kind / 2 * size;
+      if (!(kind & 1)) {
+        for (int64_t k = 0; k < size; k += width<R>) store(out + k, load(out + k) + load(matrix + k) * load(sums + k));
+        continue;
+      }
+      for (int a = 0; a < n; a++)
+        for (int z = 0; z < n; z++)
+          out[int64_t(z) * lanes + a] += matrix[int64_t(a) * lanes + z] * sums[int64_t(a) * lanes + z];
+    }
+  } else {
+    sum_down(b, begin, end, 0, s, [&](int64_t t, int a, const double* joint) INLINED {
+      R* out = c.matrix_marginals.data() + b.edge_type[t] * size;
+      for (int z = 0; z < n; z++) out[edge_cell(b, lanes, t, a, z)] += R(joint[z]);
+    });
+  }
+}
+
+// scratch += what the change of the marginals does to the expected features of nodes
+template <class R>
+INLINE void scatter(const BatchView& b, int64_t t, const R* change, R* scratch) {
+  each_feature(b, t, [&](int64_t place, const int32_t* labels, int64_t n, double value) INLINED {
+    const R x = R(value);
+    R* row = scratch + place;
+    if (labels)
+      for (int64_t e = 0; e < n; e++) row[e] += x * change[labels[e]];
+    else
+      for (int a = 0; a < b.lanes; a += width<R>) store(row + a, load(row + a) + x * load(change + a));
+  });
+}
+
+}  // namespace
+
+template <class R>
+void potential_ascent(const BatchView& b, const KernelPrior& prior_of_any_kind, double C, R* weights, R* eta,
+                      const int64_t* picks, int64_t n_picks, double most_spread, double least_change, double bonus,
+                      R* scratch, double* steps, R* node_potentials, R* matrix_potentials, R* node_marginals,
+                      R* matrix_marginals, double* gaps) {
+  const int lanes = b.lanes;
+  const int64_t size = b.matrix_size(), matrices = b.n_edge_types * size;
+  const Layout layout = padded_layout(b);
+  const Weights<R> w(weights, b);
+  Trial<R> c;
+  c.label_change.resize(b.n_label_features);
+  std::visit(
+      [&](auto prior) {
+        using Prior = decltype(prior);
+        // d (mean(eta + d) - mean(eta)), for d in two factors: its sum over the weights is the curvature of phi along d
+        const auto bend = [&](int64_t k, double factor, double d) INLINED {
+          if constexpr (Prior::quadratic) return factor * d * Prior::moments(prior, 0.0, &k).variance;
+          else
+            return factor * (Prior::moments(prior, double(eta[k]) + d, &k).mean -
+                             Prior::moments(prior, double(eta[k]), &k).mean);
+        };
+        // eta += d; what the weight is then
+        const auto follow = [&](int64_t k, double d) INLINED {
+          eta[k] = R(double(eta[k]) + d);
+          return R(Prior::moments(prior, double(eta[k]), &k).mean);
+        };
+        for (int64_t pick = 0; pick < n_picks; pick++) {
+          const int64_t i = picks[pick], begin = b.offsets[i], end = b.offsets[i + 1], n = end - begin;
+          const double scale = C * b.sample_weight[i];
+          if (b.row_offsets && pick + 2 < n_picks) prefetch_offsets(b, picks[pick + 2]);
+          if (b.row_offsets && pick + 1 < n_picks) prefetch_rows(b, picks[pick + 1], weights, eta, scratch);
+          const bool first = std::isinf(gaps[i]);  // not visited yet: all weight is at the truth
+          gaps[i] = 0;
+          if (n == 0 || scale == 0) continue;
+          R *node = node_potentials + begin * lanes, *matrix = matrix_potentials + i * matrices;
+          R *old_node = node_marginals + begin * lanes, *old_matrix = matrix_marginals + i * matrices;
+          const size_t n_node = size_t(n) * lanes;
+          if (c.goal.size() < n_node) c.goal.resize(n_node), c.node.resize(n_node), c.change.resize(n_node);
+          c.matrix.resize(matrices);
+          c.moves.assign(size_t(n), 0);
+          score_nodes(b, w, begin, end, c.goal.data());
+          // few trials where an example is long, for a call must not last
+          const int n_trials = first ? most_first_trials : n < 10000 ? most_trials : 1;
+          double added = bonus;
+          for (int trial = 0; trial < n_trials; trial++, added *= 1.5) {
+            const double step = steps[i];
+            const R share = R(step);
+            if (first) {
+              std::copy_n(c.goal.data(), n_node, c.node.data());
+              for (int64_t t = 0; t < n; t++) c.node[t * lanes + b.y[begin + t]] += R(added);
+            } else {
+              for (size_t k = 0; k < n_node; k += width<R>)
+                store(c.node.data() + k, load(node + k) + share * (load(c.goal.data() + k) - load(node + k)));
+            }
+            for (int m = 0; m < b.n_edge_types; m++)
+              for (int64_t k = 0; k < size; k++) {
+                const R from = matrix[m * size + k];
+                c.matrix[m * size + k] = from + (first ? R(1) : share) * (w.matrix[2 * m * size + k] - from);
+              }
+            find_marginals(b, begin, end, most_spread, c);
+            // (marginals after - before) . (goal - potentials): on average the variance of goal - potentials on the way, times step
+            double spread = 0;
+            const R* now = c.node_marginals();
+            for (int64_t t = 0; t < n; t++) {
+              V<R> sum = {}, most = {};
+              for (int64_t k = t * lanes; k < (t + 1) * lanes; k += width<R>) {
+                const V<R> d = load(now + k) - load(old_node + k);
+                store(c.change.data() + k, d);
+                sum += d * (load(c.goal.data() + k) - load(node + k));
+                most = larger(d < 0 ? -d : d, most);
+              }
+              spread += double(lane_sum(sum));
+              c.moves[t] = double(lane_max(most)) > least_change;
+            }
+            for (int m = 0; m < b.n_edge_types; m++)
+              for (int64_t k = 0; k < size; k++)
+                spread += double((c.matrix_marginals[m * size + k] - old_matrix[m * size + k]) *
+                                 (w.matrix[2 * m * size + k] - matrix[m * size + k]));
+            // the curvature of phi on the way
+            double curve = 0;
+            for (int64_t t = 0; t < n; t++)
+              if (c.moves[t]) scatter(b, begin + t, c.change.data() + t * lanes, scratch);
+            for (int64_t t = 0; t < n; t++)
+              if (c.moves[t])
+                each_feature(
+                    b, begin + t, [&](int64_t place, const int32_t* labels, int64_t n_labels, double x) INLINED {
+                      if constexpr (std::is_same_v<
+                                        Prior, GaussianPrior>) {  // one variance for all, so that it waits for the end
+                        const R* change = c.change.data() + t * lanes;
+                        R sum = 0;
+                        for (int64_t e = 0; e < n_labels; e++)
+                          sum += change[labels ? labels[e] : e] * scratch[place + e];
+                        curve += scale * scale * prior.variance * x * double(sum);
+                        return;
+                      }
+                      for (int64_t e = 0; e < n_labels; e++)
+                        curve += bend(place + e, -scale * x * double(c.change[t * lanes + (labels ? labels[e] : e)]),
+                                      -scale * double(scratch[place + e]));
+                    });
+            for (int64_t k = 0; k < matrices; k++) {
+              const double d = -scale * double(c.matrix_marginals[k] - old_matrix[k]);
+              if (d != 0) curve += bend(layout.matrices + k, d, d);
+            }
+            std::fill(c.label_change.begin(), c.label_change.end(), R(0));
+            for (int64_t t = 0; b.n_label_features && t < n; t++)
+              for (int a = 0; a < b.n_labels; a++)
+                for (int j = 0; j < b.n_label_features; j++)
+                  c.label_change[j] += c.change[t * lanes + a] * R(label_feature_values(b, begin + t, a)[j]);
+            for (int j = 0; j < b.n_label_features; j++)
+              curve += bend(layout.label_features + j, -scale * double(c.label_change[j]),
+                            -scale * double(c.label_change[j]));
+            // The slope of the dual after a share s of the way is about scale [(1 - s) variance - s curve / (scale step^2)].
+            const double variance = scale * spread / step, bent = curve / (step * step);
+            const double best = variance > 0 ? variance / (variance + bent) : 0;
+            bool moved = variance > 0 && (step <= 1.8 * best || step <= least_step);
+            if (first) {
+              // Here the dual rises by what entropy and expected score gain, less half the curvature: at the best step the
+              // curvature is the gain. Where both drown in rounding there is no harm.
+              double right = 0;
+              for (int64_t t = 0; t < n; t++) right += double(now[t * lanes + b.y[begin + t]]);
+              const double truth =
+                  score_of(b, w.matrix, static_cast<const R*>(nullptr), begin, end, c.goal.data(), b.y + begin);
+              const double gain = c.log_partition - added * right - truth;
+              moved = curve <= scale * (1.4 * gain + 1e-4);
+            }
+            for (int64_t t = 0; t < n; t++)
+              if (c.moves[t])
+                each_feature(b, begin + t, [&](int64_t place, const int32_t*, int64_t n_labels, double) INLINED {
+                  for (int64_t k = place; k < place + n_labels; k++) {
+                    if (moved && scratch[k] != 0) weights[k] = follow(k, -scale * double(scratch[k]));
+                    scratch[k] = 0;
+                  }
+                });
+            if (trial == 0 && !first) gaps[i] = std::max(0.0, 0.5 * variance);
+            if (best > 0 && !first) steps[i] = std::min(1.0, std::max(least_step, best));
+            if (first) gaps[i] = moved ? scale * double(n) : std::numeric_limits<double>::infinity();
+            if (!moved && !first && !(variance > 0)) break;  // nothing to gain, to rounding
+            if (!moved) continue;
+            for (int m = 0; m < b.n_edge_types; m++) {
+              R* pair = weights + layout.matrices + 2 * m * size;
+              for (int64_t a = 0; a < b.n_labels; a++)
+                for (int64_t z = 0; z < b.n_labels; z++) {
+                  const int64_t cell = m * size + a * lanes + z, k = layout.matrices + cell;
+                  pair[a * lanes + z] = pair[size + z * lanes + a] =
+                      follow(k, -scale * double(c.matrix_marginals[cell] - old_matrix[cell]));
+                }
+            }
+            R* of_labels = weights + layout.label_features + layout.label_features - layout.matrices;
+            for (int j = 0; j < b.n_label_features; j++)
+              of_labels[j] = follow(layout.label_features + j, -scale * double(c.label_change[j]));
+            std::copy_n(c.node.data(), n_node, node);
+            std::copy_n(c.matrix.data(), matrices, matrix);
+            for (int64_t t = 0; t < n; t++)
+              if (c.moves[t]) std::copy_n(now + t * lanes, lanes, old_node + t * lanes);
+            std::copy_n(c.matrix_marginals.data(), matrices, old_matrix);
+            break;
+          }
+        }
+      },
+      prior_of_any_kind);
+}
+
+// Marginals and entropy of given potentials, in double precision, for examples [first, last); `features` gets by how much
+// the features that they expect are above those of the truth, weighted.
+template <class R>
+void potential_look(const BatchView& b, int64_t first, int64_t last, double most_spread, const R* node_potentials,
+                    const R* matrix_potentials, R* node_marginals, R* matrix_marginals, double* entropies,
+                    double* features) {
+  const int64_t matrices = b.n_edge_types * b.matrix_size();
+  const Layout layout = padded_layout(b);
+  Trial<double> c;
+  for (int64_t i = first; i < last; i++) {
+    const int64_t begin = b.offsets[i], end = b.offsets[i + 1], n_node = (end - begin) * b.lanes;
+    const double u = b.sample_weight[i];
+    entropies[i] = 0;
+    if (begin == end) continue;
+    c.node.assign(node_potentials + begin * b.lanes, node_potentials + end * b.lanes);
+    c.matrix.assign(matrix_potentials + i * matrices, matrix_potentials + (i + 1) * matrices);
+    find_marginals(b, begin, end, most_spread, c);
+    const double* node = c.node_marginals();
+    double expected = 0;
+    for (int64_t k = 0; k < n_node; k++) expected += node[k] * c.node[k];
+    for (int64_t k = 0; k < matrices; k++) expected += c.matrix_marginals[k] * c.matrix[k];
+    entropies[i] = c.log_partition - expected;
+    std::copy_n(node, n_node, node_marginals + begin * b.lanes);
+    std::copy_n(c.matrix_marginals.data(), matrices, matrix_marginals + i * matrices);
+    for (int64_t t = begin; t < end; t++) {
+      double* row = c.node.data();  // no longer needed
+      for (int a = 0; a < b.n_labels; a++) row[a] = u * (node[(t - begin) * b.lanes + a] - (a == b.y[t]));
+      node_expectation(b, layout, t, row, features);
+    }
+    for (int64_t k = 0; k < matrices; k++) features[layout.matrices + k] += u * c.matrix_marginals[k];
+    labelled_edges(b, layout, begin, end, b.y + begin, [&](int64_t k, double x) INLINED { features[k] -= u * x; });
+  }
+}
+
+#define FOR_PRECISION(R)                                                                                           \
+  template void potential_ascent<R>(const BatchView&, const KernelPrior&, double, R*, R*, const int64_t*, int64_t, \
+                                    double, double, double, R*, double*, R*, R*, R*, R*, double*);                 \
+  template void potential_look<R>(const BatchView&, int64_t, int64_t, double, const R*, const R*, R*, R*, double*, \
+                                  double*);
+FOR_PRECISION(float)
+FOR_PRECISION(double)
+#undef FOR_PRECISION
+
+}  // namespace maxendnet
