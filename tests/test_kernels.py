@@ -137,7 +137,15 @@ def test_every_prior_that_offers_itself_to_the_kernels_is_tested():
     offering = {
         name for name in priors.__all__ if hasattr(getattr(priors, name), "kernel_args") and name not in ("ExactPrior",)
     }
-    assert offering == {type(prior).__name__ for prior, _ in PRIORS}
+    assert offering == {type(prior).__name__ for prior, _ in PRIORS} | {"ElasticNet"}
+
+
+def test_the_elastic_net_has_a_conjugate_in_the_place_of_a_cumulant():
+    prior, eta = priors.ElasticNet(l1=0.3, l2=2.0), np.linspace(-2.0, 2.0, 13)
+    kind, (l1, size, _) = prior.kernel_args()
+    found = np.full_like(eta, np.nan)
+    _kernels.prior_mean(kind, l1, size, None, np.zeros(13), eta, found)
+    assert_allclose(found, prior.conjugate_slope(eta), rtol=1e-14, atol=1e-15)
 
 
 def test_a_kind_that_no_kernel_knows():

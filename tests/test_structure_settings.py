@@ -9,13 +9,14 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from systems import every_system, labelled_chains, roughly, weights_of
 
-from maxendnet import CRF, L2CRF, M3N, Chain, Choice, Independent, LapMEDN, PathSearchCV, Tree, path
+from maxendnet import CRF, L2CRF, M3N, Chain, Choice, Graph, Independent, LapMEDN, PathSearchCV, Tree, path
 from maxendnet.structures import ALL, as_structure
 
 OPTIONS = {
     Chain: {"bias": True, "ends": True, "forbidden": [("a", "c")]},
     Tree: {"bias": True, "ends": True, "siblings": True, "forbidden": [("a", "c")]},
     Independent: {"bias": True, "ends": True},
+    Graph: {"bias": True, "inference": "exact", "max_table": 500.0},
     Choice: {"bias": True, "ends": True, "rest": "-"},
 }
 every_piece = pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)

@@ -23,6 +23,9 @@ struct FewLabels {
 // What a labelling may be behind the best of all and still count: exp(-40) for all the others together.
 inline double far_behind(int64_t n_nodes, int n_labels) { return 40 + double(n_nodes) * std::log(double(n_labels)); }
 
+// Beyond that, scores are rounded by more than 1e-4.
+constexpr double exact_up_to = 1e12;
+
 template <class R>
 INLINE void find_lanes(const R* row, R least, int lanes, std::vector<int32_t>& found) {
   for (int a0 = 0; a0 < lanes; a0 += 32) {
@@ -33,7 +36,7 @@ INLINE void find_lanes(const R* row, R least, int lanes, std::vector<int32_t>& f
 }
 
 // The labels that matter, after `prepare`; scores become maxima. False if there is no labelling, or if more than
-// `most_pairs` pairs of labels would matter.
+// `most_pairs` pairs of labels would matter, or if rounding hides which do.
 template <class R>
 INLINE bool find_few(const BatchView& b, const R* shared, const R* own, int64_t begin, int64_t end, int64_t most_pairs,
                      Workspace<R>& work, FewLabels& f) {
@@ -64,7 +67,8 @@ INLINE bool find_few(const BatchView& b, const R* shared, const R* own, int64_t 
       std::fill(row, row + lanes, minus_infinity<R>);
       for (int64_t j = f.first[above]; j < f.first[above + 1]; j++) {
         const int64_t a = f.labels[j];
-        const R beyond = through[p * lanes + a] - messages[local * lanes + a];
+        const R message = messages[local * lanes + a], beyond = through[p * lanes + a] - message;
+        if (!(std::fabs(message) < exact_up_to && std::fabs(beyond) < exact_up_to)) return false;
         for (int64_t c = 0; c < lanes; c += width<R>)
           store(row + c, larger(load(row + c), load(matrix + a * lanes + c) + beyond));
       }
@@ -73,6 +77,7 @@ INLINE bool find_few(const BatchView& b, const R* shared, const R* own, int64_t 
     if (!(f.top[k] > minus_infinity<double>)) return false;
     find_lanes(row, R(f.top[k]) - behind, b.lanes, f.labels);
     f.first.push_back(int64_t(f.labels.size()));
+    if (f.first[k + 1] == f.first[k]) return false;
     if (b.parent[t] < 0) continue;
     const int64_t above = f.place[b.parent[t] - begin];
     f.first_joint[k] = pairs;

@@ -374,7 +374,7 @@ def _report(plain: Any, trace: Any, value: FromPlain) -> FitReport:
         checks.truth(part("converged"), "converged"), checks.text(part("which"), "which"),
         checks.count(part("n_passes"), "n_passes"), found, checks.number(part("round_gap"), "round_gap", nan=True),
         checks.count(part("n_rounds"), "n_rounds"),
-        checks.text(value(plain.get("solver", "")), "solver"),  # files of earlier versions do not say
+        checks.text(part("solver"), "solver"),
     )  # fmt: skip
 
 

@@ -238,6 +238,10 @@ class Extractor(BaseEstimator):
                 ("model", self.model, MODELS) if self.model not in MODELS else ("features", self.features, tuple(SETS))
             )
             raise ValueError(f"{what} is {given!r}; choose one of {', '.join(map(repr, choice))}.")
+        if isinstance(self.several, str) or not all(isinstance(name, str) for name in self.several):
+            raise ValueError(f"several is {self.several!r}; give the names of fields in a list.")
+        if not (self.types is None or isinstance(self.types, dict)):
+            raise ValueError(f"types is {self.types!r}; give a dict of fields and their types.")
         wrong = [kind for kind in (self.types or {}).values() if kind not in KINDS]
         if wrong:
             raise ValueError(f"there is no type {wrong[0]!r}; choose one of {', '.join(KINDS)}.")
