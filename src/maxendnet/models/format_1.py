@@ -35,5 +35,5 @@ def from_format_1(header: dict[str, Any]) -> dict[str, Any]:
     )
     fit = header.get("fit")
     if isinstance(fit, dict) and "gap" in fit:
-        header = header | {"fit": fit | {"round_gap": fit["gap"], "n_rounds": 1, "solver": ""}}
+        header = header | {"fit": {"round_gap": fit["gap"], "n_rounds": 1, "solver": ""} | fit}
     return header | {"estimator": [kind, kept | {"structure": piece}], "structure": piece, "layout": layout}
