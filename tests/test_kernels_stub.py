@@ -5,10 +5,11 @@ import importlib
 from pathlib import Path
 
 import pytest
-from nanobind.stubgen import StubGen
 
 import maxendnet
 from maxendnet import _kernels
+
+StubGen = pytest.importorskip("nanobind.stubgen", reason="needs nanobind (pip install nanobind)").StubGen
 
 
 def signatures(stub):
