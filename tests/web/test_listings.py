@@ -11,7 +11,8 @@ from maxendnet.web import Extractor, LabelError, Page, PageLabels, evaluate, toy
 from maxendnet.web.align import align
 from maxendnet.web.commands import web
 from maxendnet.web.labels import labelled_records, parse_line
-from maxendnet.web.listings import Listing, Outline, Pattern, page_of_part, parts_of
+from maxendnet.web.listings import Listing, Pattern, page_of_part, parts_of
+from maxendnet.web.outline import Outline
 from maxendnet.web.split import learn_records, split_pages
 from maxendnet.web.view import View, make_views
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from maxendnet.web.blocks import JOIN, NONE, fields_of
-from maxendnet.web.listings import Token, given_names, leaf_tokens
+from maxendnet.web.outline import Token, given_names, leaf_tokens
 from maxendnet.web.view import View
 
 LONGEST = 200  # leaves of a record that is lined up

@@ -35,7 +35,7 @@ from maxendnet.web.extractor_file import load_extractor, save_extractor
 from maxendnet.web.features import GROUPS, KNOWN_SITES, NEW_SITES
 from maxendnet.web.folder import site_of
 from maxendnet.web.labels import LabelError, PageLabels, field_order, labelled_nodes, labels_images, labels_on_page
-from maxendnet.web.listings import Token
+from maxendnet.web.outline import Token
 from maxendnet.web.page import Page, read_page
 from maxendnet.web.record import Cell, Record
 from maxendnet.web.records import choose_records, given_records

@@ -11,16 +11,8 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from maxendnet.web.labels import LabelError, LabelledRecord, PageLabels, Values, labelled_records
-from maxendnet.web.listings import (
-    Listing,
-    Outline,
-    Part,
-    Sample,
-    find_listing,
-    made_alike,
-    page_of_part,
-    sample_of,
-)
+from maxendnet.web.listings import Listing, Sample, find_listing, made_alike, page_of_part, sample_of
+from maxendnet.web.outline import Outline, Part
 from maxendnet.web.page import Page, in_order
 from maxendnet.web.spans import Span, leaves_of_span
 from maxendnet.web.view import View
