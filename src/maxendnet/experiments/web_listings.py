@@ -170,7 +170,7 @@ def make_listings(
 
 
 def make_items(rng: Random, n: int) -> list[Item]:
-    """Records with names that differ; the first and the last have all fields or not, as all others."""
+    """Events with different names, of which some lack a price, a date or a place; at least one has all fields."""
     names: dict[str, None] = {}
     while len(names) < n:
         names[
@@ -195,7 +195,7 @@ def make_items(rng: Random, n: int) -> list[Item]:
 
 
 def make_people(rng: Random, n: int) -> list[Item]:
-    """Members of a staff."""
+    """Members of a staff with different names, of whom some lack a role, a phone number or a mail address."""
     names: dict[str, None] = {}
     while len(names) < n:
         names[f"{rng.choice(GIVEN)} {rng.choice(FAMILY)}" + rng.choice(("", f" {rng.choice('ABCDE')}."))] = None
