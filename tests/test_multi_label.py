@@ -67,9 +67,12 @@ def test_the_tree_joins_labels_that_depend_on_each_other(data):
 def test_sparse_input_weights_and_searches(data):
     X, Y = data
     dense, thin = (
-        MultiLabel("tree", M3N(C=0.1)).fit(x, y) for x, y in ((X, Y), (sparse.csr_array(X), sparse.csr_array(Y)))
+        MultiLabel("tree", M3N(C=0.1, tol=1e-9)).fit(x, y)
+        for x, y in ((X, Y), (sparse.csr_array(X), sparse.csr_array(Y)))
     )
-    assert_array_equal(dense.predict(X), thin.predict(sparse.csr_array(X)))
+    # The optimum is unique, and two fits with a small gap are close to it whatever the order of their sums.
+    assert_allclose(dense.estimator_.coef_, thin.estimator_.coef_, atol=1e-4)
+    assert_array_equal(dense.predict(X), dense.predict(sparse.csr_array(X)))
     twice = MultiLabel("tree", L2CRF(tol=1e-9)).fit(np.concatenate([X, X[:20]]), np.concatenate([Y, Y[:20]]))
     weighted = MultiLabel("tree", L2CRF(tol=1e-9))
     weighted.edges = twice.edges_
