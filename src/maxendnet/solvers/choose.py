@@ -38,9 +38,10 @@ def choose(default: Solver, problem: Problem, tol: float = 1e-3) -> tuple[Solver
     """
     if isinstance(default, (solvers.BlockFrankWolfe, solvers.ProximalPoint)):
         return solvers.for_hinge(problem, tol), "the default for the hinge with this prior, C and number of nodes"
-    smooth = isinstance(default, (solvers.LBFGS, solvers.OWLQN))
-    if smooth and not missing(solvers.PotentialAscent, problem) and sparse_features(problem):
-        return solvers.PotentialAscent(), "many sparse features, of which every example has a few"
+    if isinstance(default, (solvers.LBFGS, solvers.OWLQN)):
+        for solver in (solvers.PotentialAscent(), solvers.ProximalAscent()):
+            if not missing(solver, problem) and tol >= solver.accuracy and sparse_features(problem):
+                return solver, "many sparse features, of which every example has a few"
     return default, "the default for this prior and loss"
 
 
