@@ -159,38 +159,33 @@ def orders(letters: Any, cells: Any, names: list[str], n_folds: int, constants: 
     return rows
 
 
+def by_words(
+    letters: Any, cells: Any, name: str, parts: Any, test: int, constants: list[float], scales: list[float]
+) -> tuple[tuple[float, float], dict[str, Any]]:
+    """The constants that are best on a part of the words, and with them error and time on another part."""
+    held = (test + 1) % 5
+
+    def cell(part: str, tested: Any, trained: Any, C: float, scale: float) -> dict[str, Any]:
+        key = {"part": part, "order": name, "C": C, "scale": scale, "test": test}
+        return cells.get(key, lambda: ocr_cell(letters, tested, trained, name, C / scale**2, scale))
+
+    tried = {
+        both: cell("words, constants", parts == held, (parts != held) & (parts != test), *both)
+        for both in itertools.product(constants, scales)
+    }
+    best = min(tried, key=lambda both: tried[both]["error"])
+    return best, cell("words", parts == test, parts != test, *best)
+
+
 def words(letters: Any, cells: Any, names: list[str], constants: list[float], scales: list[float]) -> list[list[Any]]:
     spelled = np.array(["".join(map(str, y)) for y in letters.y])
     distinct = np.random.default_rng(0).permutation(np.unique(spelled))
     part = {word: k % 5 for k, word in enumerate(distinct)}
     parts, rows = np.array([part[word] for word in spelled]), []
     for name in names:
-        errors, sizes, chosen = [], [], []
-        for test in range(5):
-            held = (test + 1) % 5
-            tried = {
-                (C, scale): cells.get(
-                    {"part": "words, constants", "order": name, "C": C, "scale": scale, "test": test},
-                    lambda: ocr_cell(
-                        letters,
-                        parts == held,
-                        (parts != held) & (parts != test),
-                        name,
-                        C / scale**2,
-                        scale,  # noqa: B023
-                    ),
-                )
-                for C in constants
-                for scale in scales
-            }
-            C, scale = min(tried, key=lambda constants: tried[constants]["error"])
-            cell = cells.get(
-                {"part": "words", "order": name, "C": C, "scale": scale, "test": test},
-                lambda: ocr_cell(letters, parts == test, parts != test, name, C / scale**2, scale),  # noqa: B023
-            )
-            errors.append(cell["error"])
-            sizes.append(cell["n"])
-            chosen.append(f"{C:g} {scale:g}")
+        found = [by_words(letters, cells, name, parts, test, constants, scales) for test in range(5)]
+        errors, sizes = ([cell[key] for _, cell in found] for key in ("error", "n"))
+        chosen = [f"{C:g} {scale:g}" for (C, scale), _ in found]
         mean = np.average(errors, weights=sizes)
         rows.append([name, ", ".join(chosen), f"{mean:.2f}", " ".join(f"{e:.1f}" for e in errors)])
         common.say(f"words {rows[-1]}")

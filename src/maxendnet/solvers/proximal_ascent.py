@@ -32,7 +32,7 @@ class ProximalAscentState:
     """Where the centre was before it was pushed on."""
     push: float
     n_pass: int = 0
-    w: FloatArray | None = None
+    w: Any = None
     """The best weights so far, of the whole problem."""
     primal: float = np.inf
     dual: float = -np.inf
