@@ -12,30 +12,39 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp, xlogy
 from sklearn.exceptions import ConvergenceWarning
 
-from maxendnet import L1, L1CRF, Chain, Log
+from maxendnet import L1, L1CRF, L2CRF, Chain, ElasticNet, Gaussian, Log, MaxEnDNet
 from maxendnet.problem import Problem
-from maxendnet.solvers import OWLQN, ProximalAscent, run
+from maxendnet.solvers import LBFGS, OWLQN, ProximalAscent, run
 from maxendnet.solvers.proximal_ascent import mixed_with_truth
 from maxendnet.solvers.working_set import working_set
 
 CASES = strategies.any_case(max_nodes=4, max_labels=3, scales=(1.0,))
 
 
-def problem_of(case, rho=0.3):
+PRIORS = st.sampled_from([L1(0.3), ElasticNet(0.2, 0.1), Gaussian(3.0)])
+
+
+def problem_of(case, prior):
     assume(case.layout.n_edge_features == 0)
-    return Problem.pose(case.forest, Log(), L1(rho), 0.8)
+    return Problem.pose(case.forest, Log(), prior, 0.8)
+
+
+def best_of(problem):
+    return run(
+        LBFGS() if isinstance(problem.prior, Gaussian) else OWLQN(), problem, tol=1e-7, max_passes=2000, warn=False
+    )
 
 
 @settings(deadline=None, max_examples=40)
-@given(CASES, st.integers(0, 5))
-def test_dual_is_below_every_objective(case, n_passes):
+@given(CASES, st.integers(0, 5), PRIORS)
+def test_dual_is_below_every_objective(case, n_passes, prior):
     """The dual value is that of some dual point, and no objective is below it."""
-    problem, solver = problem_of(case), ProximalAscent()
+    problem, solver = problem_of(case, prior), ProximalAscent()
     state = solver.start(problem, seed=0, tol=1e-9)
     for _ in range(n_passes):
         solver.step(problem, state)
     found = solver.evaluate(problem, state)
-    best = run(OWLQN(), problem, tol=1e-7, max_passes=500, warn=False)
+    best = best_of(problem)
     assert found.dual <= best.primal + 1e-9 * abs(best.primal)
     loss = 0.0
     for i in range(case.n_examples):
@@ -43,7 +52,7 @@ def test_dual_is_below_every_objective(case, n_passes):
         f = np.array([brute_force.feature_vector(case.batch, i, y, **case.kwargs) for y in labellings])
         truth = brute_force.feature_vector(case.batch, i, brute_force.example_truth(case.batch, i), **case.kwargs)
         loss += case.batch.sample_weight[i] * (logsumexp(f @ found.w) - truth @ found.w)
-    assert_allclose(found.primal, 0.3 * np.abs(found.w).sum() + 0.8 * loss, rtol=1e-9, atol=1e-9)
+    assert_allclose(found.primal, prior.penalty(found.w) + 0.8 * loss, rtol=1e-9, atol=1e-9)
 
 
 def _size(case, i):
@@ -52,11 +61,11 @@ def _size(case, i):
 
 
 @settings(deadline=None, max_examples=25)
-@given(CASES)
-def test_optimum_is_that_of_owlqn(case):
-    problem = problem_of(case)
+@given(CASES, PRIORS)
+def test_optimum_is_that_of_quasi_newton_methods(case, prior):
+    problem = problem_of(case, prior)
     found = run(ProximalAscent(), problem, tol=1e-4, max_passes=3000, seed=0, warn=False)
-    best = run(OWLQN(), problem, tol=1e-8, max_passes=2000, warn=False)
+    best = best_of(problem)
     assert found.gap <= 1e-4
     assert found.primal == pytest.approx(best.primal, rel=2e-4, abs=1e-9)
 
@@ -64,7 +73,7 @@ def test_optimum_is_that_of_owlqn(case):
 @settings(deadline=None, max_examples=40)
 @given(CASES, st.integers(0, 2**32 - 1))
 def test_a_working_set_is_the_problem_with_the_other_weights_at_zero(case, seed):
-    problem, rng = problem_of(case), np.random.default_rng(seed)
+    problem, rng = problem_of(case, L1(0.3)), np.random.default_rng(seed)
     some = working_set(problem, rng.random(problem.n_weights) < 0.5)
     w = rng.normal(size=len(some.kept))
     whole = some.widened(w, problem.n_weights)
@@ -109,6 +118,17 @@ def test_default_for_sparse_features(text):
     with pytest.warns(ConvergenceWarning):
         exact = L1CRF(0.5, structure=Chain(pairs="seen"), tol=1e-6, max_passes=3).fit(X, y)
     assert exact.solver_.startswith("OWLQN")
+
+
+def test_default_for_other_penalties(text):
+    X, y = text
+    net = MaxEnDNet(ElasticNet(0.1, 0.2), Log(), structure=Chain(pairs="seen"), random_state=0).fit(X, y)
+    assert net.solver_.startswith("ProximalAscent") and net.gap_ <= 1e-3
+    weak, strong = (L2CRF(lam, structure=Chain(pairs="seen"), random_state=0).fit(X, y) for lam in (0.1, 1.0))
+    assert weak.solver_.startswith("ProximalAscent") and strong.solver_.startswith("PotentialAscent")
+    exact = L2CRF(0.1, structure=Chain(pairs="seen"), solver=LBFGS(), tol=1e-6).fit(X, y)
+    assert weak.objective_ == pytest.approx(exact.objective_, rel=1e-3)
+    assert weak.posterior_.mean is not None
 
 
 def test_same_bits_on_two_threads_and_after_a_warm_start(text):

@@ -1,4 +1,4 @@
-"""L1-CRFs on many sparse features: proximal points on a working set, each by ascent on potentials."""
+"""Conditional random fields on many sparse features: proximal points on a working set, by ascent on potentials."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
-from maxendnet.priors.base import capable
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.potential_ascent import PotentialAscent, PotentialState
@@ -17,7 +16,7 @@ from maxendnet.solvers.proximal_point import ProximalL1
 from maxendnet.solvers.working_set import WorkingSet, working_set
 
 NEAR = 0.8
-"""A weight is in the working set if it is not zero, or if its |eta| is at least so much of rho."""
+"""A weight is in the working set if it is not zero, or if its |eta| is at least so much of the price of |w|."""
 
 
 @dataclass
@@ -34,6 +33,8 @@ class ProximalAscentState:
     n_pass: int = 0
     w: Any = None
     """The best weights so far, of the whole problem."""
+    eta: Any = None
+    """The dual point that came with them."""
     primal: float = np.inf
     dual: float = -np.inf
     gap: float = np.inf
@@ -47,13 +48,13 @@ class ProximalAscentState:
 
 @dataclass(eq=False, repr=False)
 class ProximalAscent(Solver):
-    """Proximal-point method for the log loss with an L1 penalty, each proximal problem by `PotentialAscent`.
+    """Proximal-point method for the log loss with L1 and squared penalties, by `PotentialAscent`.
 
-    Adds ``|w - centre|^2 / (2 tau)`` to the objective, which makes it an elastic net. After some passes the centre
+    Adds ``|w - centre|^2 / (2 tau)`` to the objective, which makes it easier to solve. After some passes the centre
     moves to the weights reached, and a share ``push`` of the way further. Weights inside the threshold are exactly
     zero. Passes go over a working set: the weights that are not zero, and those that may soon not be; at every look all
-    weights are gone through and the set is chosen anew. The dual point, mixed with the truth until every
-    ``|eta_k| <= rho``, certifies.
+    weights are gone through and the set is chosen anew. The dual point certifies; for an L1 penalty it is mixed with
+    the truth until every ``|eta_k| <= rho``.
 
     Made for gaps of about 1e-3 on many sparse features: the objective is there after some 30 passes, its proof after
     some 100 (benchmarks/TEXT.md). For the last digits take `OWLQN`.
@@ -83,8 +84,8 @@ class ProximalAscent(Solver):
     check_every: int = 6
     inner: PotentialAscent = field(default_factory=PotentialAscent)
     requires = (
-        "loss.smooth", "convex", "prior.rho", "structure.pairwise", "not structure.layout.n_edge_features",
-        "backend.local",
+        "loss.smooth", "convex", "prior.rho or prior.l1 or prior.ridge", "structure.pairwise",
+        "not structure.layout.n_edge_features", "backend.local",
     )  # fmt: skip
     accuracy = 1e-3
 
@@ -101,21 +102,21 @@ class ProximalAscent(Solver):
         self, problem: Problem, warm: ProximalAscentState | None = None, seed: Any = None, tol: float = 1e-3
     ) -> ProximalAscentState:
         self.check()
-        zero, rho = np.zeros(problem.n_weights), capable(problem.prior, "l1").rho
+        zero, l1 = np.zeros(problem.n_weights), prices(problem.prior)[0]
         same = warm is not None and problem.data.same_as(warm.data)
         centre = warm.w if warm is not None and same and warm.w is not None else zero
-        easier = problem.ask(prior=ProximalL1(rho, self.tau, centre))
+        easier = problem.ask(prior=pulled(problem.prior, self.tau, centre))
         inner = self.inner.start(easier, warm.inner if warm is not None and same else None, seed, tol)
         # what all weights at zero would leave over, since the potentials are still at the truth
         slope = -problem.C * problem.losses(zero)[1]
-        some = working_set(problem, (np.abs(slope) > rho) | (centre != 0))
+        some = working_set(problem, (np.abs(slope) > l1) | (centre != 0))
         state = ProximalAscentState(some, inner, self.tau, centre[some.kept], centre[some.kept], self.push)
         self._set_eta(problem, state, self.inner.look(problem, inner))
         return state
 
     def _easier(self, problem: Problem, state: ProximalAscentState) -> Problem:
         """The proximal problem on the working set."""
-        return state.some.problem.ask(prior=ProximalL1(capable(problem.prior, "l1").rho, state.tau, state.centre))
+        return state.some.problem.ask(prior=pulled(problem.prior, state.tau, state.centre))
 
     def _set_eta(self, problem: Problem, state: ProximalAscentState, eta: FloatArray) -> None:
         self.inner.set_eta(self._easier(problem, state), state.inner, eta[state.some.kept])
@@ -143,24 +144,22 @@ class ProximalAscent(Solver):
     def evaluate(self, problem: Problem, state: ProximalAscentState) -> Evaluation:
         eta = self.inner.look(problem, state.inner)
         w = state.some.widened(self._easier(problem, state).dual_prior.mean(eta[state.some.kept]), problem.n_weights)
-        primal, rho = problem.primal(w), capable(problem.prior, "l1").rho
-        largest = float(np.abs(eta).max(initial=0.0))
-        share = min(1.0, rho / largest) if largest > 0 else 1.0
-        mixed = mixed_with_truth(state.inner.entropies, state.inner.truths, share)
-        state.dual = max(state.dual, problem.C * float(mixed @ problem.batch.sample_weight))
+        primal = problem.primal(w)
+        state.dual = max(state.dual, dual_value(problem, state.inner, eta))
         if primal > state.here:
             state.push /= 2
         state.here = primal
         if primal < state.primal:
-            state.primal, state.w = primal, w
+            state.primal, state.w, state.eta = primal, w, eta
         gap = problem.relative(state.primal - state.dual, state.primal)
         if state.inner.weights.dtype == np.float32 and gap > 0.95 * state.gap and gap < 1e-3:
             state.inner.in_double()  # rounding ends the progress
         state.gap = gap
         by_solving = float(state.inner.gaps.sum()) / max(primal - state.dual, 1e-300)  # share of the gap
         state.tau *= 1.5 if by_solving < 0.05 else 1 / 1.5 if by_solving > 0.3 else 1.0
-        self._choose(problem, state, eta, (np.abs(eta) >= NEAR * rho) | (w != 0))
-        return Evaluation(state.w, None, state.primal, state.dual, gap, gap)
+        self._choose(problem, state, eta, (np.abs(eta) >= NEAR * prices(problem.prior)[0]) | (w != 0))
+        eta_of_best = state.eta if prices(problem.prior)[1] > 0 else None
+        return Evaluation(state.w, eta_of_best, state.primal, state.dual, gap, gap)
 
     def _choose(self, problem: Problem, state: ProximalAscentState, eta: FloatArray, keep: NDArray[np.bool_]) -> None:
         """Take the weights to keep for the working set, unless those that it has are about as many."""
@@ -172,6 +171,32 @@ class ProximalAscent(Solver):
             state.some = working_set(problem, keep)
             state.centre, state.last = centre[state.some.kept], last[state.some.kept]
         self._set_eta(problem, state, eta)
+
+
+def prices(prior: Any) -> tuple[float, float]:
+    """What a unit of ``|w_k|`` and one of ``w_k^2 / 2`` cost."""
+    if hasattr(prior, "ridge"):
+        return 0.0, float(prior.ridge)
+    return (prior.l1, prior.l2) if hasattr(prior, "l1") else (prior.rho, 0.0)
+
+
+def pulled(prior: Any, tau: float, centre: FloatArray) -> ProximalL1:
+    """The prior with ``|w - centre|^2 / (2 tau)`` added, up to a constant."""
+    l1, l2 = prices(prior)
+    shorter = tau / (1.0 + tau * l2)
+    return ProximalL1(l1, shorter, shorter / tau * centre)
+
+
+def dual_value(problem: Problem, state: PotentialState, eta: FloatArray) -> float:
+    """The dual at the potentials, whose eta this is; where L1 alone does not allow it, mixed with the truth."""
+    l1, l2 = prices(problem.prior)
+    if l2 > 0:
+        entropies, price = state.entropies, problem.dual_prior.cumulant(eta)
+    else:
+        largest = float(np.abs(eta).max(initial=0.0))
+        share = min(1.0, l1 / largest) if largest > 0 else 1.0
+        entropies, price = mixed_with_truth(state.entropies, state.truths, share), 0.0
+    return problem.C * float(entropies @ problem.batch.sample_weight) - price
 
 
 def mixed_with_truth(entropies: FloatArray, truths: FloatArray, share: float) -> FloatArray:
