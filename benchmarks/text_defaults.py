@@ -39,7 +39,8 @@ def net(l1: float, l2: float) -> Any:
 
 
 CANDIDATES = {
-    "L2 0.1, seen": l2(0.1, SEEN), "L2 0.2, seen": l2(0.2, SEEN), "L2 0.3, seen": l2(0.3, SEEN), "L2 1, seen": l2(1.0, SEEN),
+    "L2 0.1, seen": l2(0.1, SEEN), "L2 0.2, seen": l2(0.2, SEEN), "L2 0.3, seen": l2(0.3, SEEN),
+    "L2 1, seen": l2(1.0, SEEN),
     "L2 0.1, all": l2(0.1, ALL), "L2 0.3, all": l2(0.3, ALL), "L2 1, all": l2(1.0, ALL),
     "net 0.1 0.2": net(0.1, 0.2), "net 0.05 0.1": net(0.05, 0.1),
 }  # fmt: skip

@@ -32,9 +32,9 @@ VERSION = 1
 def default_model(joined: bool = True, n_jobs: int | None = None, random_state: Any = 0) -> L2CRF:
     """The model that a tagger has if none is given: a conditional random field with a Gaussian prior.
 
-    Weights are those of pairs of a feature and a label that occur. ``lam=0.1`` was chosen on folds of the training parts
-    of four sets (names in Portuguese and in tweets, addresses, Chinese segmentation), where 0.1, 0.2 and 0.3 differ by
-    less than half a point of F1 (benchmarks/TEXT.md). `Tagger(search=True)` chooses lam by cross-validation.
+    Weights are those of pairs of a feature and a label that occur. ``lam=0.1`` was chosen on folds of the training
+    parts of four sets (names in Portuguese and in tweets, addresses, Chinese segmentation), where 0.1, 0.2 and 0.3
+    differ by less than half a point of F1 (benchmarks/TEXT.md). `Tagger(search=True)` chooses lam by cross-validation.
     """
     structure = Chain(pairs="seen") if joined else Independent(pairs="seen")
     return L2CRF(lam=0.1, structure=structure, tol=1e-2, max_passes=200, n_jobs=n_jobs, random_state=random_state)
