@@ -34,6 +34,7 @@ from maxendnet.utils.lazy import lazily
 
 if TYPE_CHECKING:
     from maxendnet.data.grids import grid_edges
+    from maxendnet.models.checkpoint import CheckpointError
     from maxendnet.models.file import ModelFileError, load
     from maxendnet.multi_label import MultiLabel
     from maxendnet.on_nodes import KernelFeatures, OnNodes
@@ -44,6 +45,7 @@ __getattr__, __dir__ = lazily(
     __name__,
     {
         "KernelFeatures": "maxendnet.on_nodes",
+        "CheckpointError": "maxendnet.models.checkpoint",
         "ModelFileError": "maxendnet.models.file",
         "MultiLabel": "maxendnet.multi_label",
         "OnNodes": "maxendnet.on_nodes",
@@ -65,6 +67,7 @@ __all__ = [
     "M3N",
     "UNKNOWN",
     "Chain",
+    "CheckpointError",
     "Choice",
     "ElasticNet",
     "Examples",

@@ -181,7 +181,10 @@ class MarkovNetwork(BaseEstimator):
 
     # ---- learning -----------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, node_weight: Any = None) -> MarkovNetwork:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, node_weight: Any = None, *, checkpoint: Any = None,
+        checkpoint_every: float = 60.0,
+    ) -> MarkovNetwork:  # fmt: skip
         """Learn from labelled examples.
 
         Parameters
@@ -196,6 +199,13 @@ class MarkovNetwork(BaseEstimator):
             Multiplies the loss of an example.
         node_weight : list of arrays of shape (n_nodes,), optional
             For margin models: multiplies the costs of a node.
+        checkpoint : str or path-like, optional
+            A file in which the fit notes where it stands, between two passes. If the process ends, the same call goes
+            on from there, to the same bits. A checkpoint of other examples or settings is refused with a
+            `CheckpointError`, as is a damaged one; ``max_passes`` may change. When the fit has ended the file is
+            removed, unless ``max_passes`` did not suffice: then a call with more goes on.
+        checkpoint_every : float, default=60.0
+            Seconds between two notes, at least; more where a note takes longer than a twentieth of that.
         """
         rng = self._check_settings()
         as_structure(self.structure).check()
@@ -209,10 +219,11 @@ class MarkovNetwork(BaseEstimator):
         problem, default = self.pose(examples, classes)
         solver, reason = self._solver(default, problem)
         hooks = [Monitor(self.verbose, type(self).__name__), *([] if self.callback is None else [self.callback])]
+        keeper = self._keeper(checkpoint, checkpoint_every)
         with one_blas_thread:
             result = run(
                 solver, problem, tol=self.tol, max_passes=self.max_passes, warm=self._warm_state(solver, problem),
-                seed=rng, hooks=hooks,
+                seed=rng, hooks=hooks, checkpoint=keeper,
             )  # fmt: skip
         result.solver = f"{type(solver).__name__}: {reason}"
         model = self._model(examples, classes, problem, result)
@@ -220,7 +231,19 @@ class MarkovNetwork(BaseEstimator):
         self._state = (type(solver), result.state, problem.fingerprint) if self.warm_start else None
         self.set_model(model)
         self._support: Any = (examples.offsets, solver.support(problem, result.state))
+        if keeper is not None:
+            keeper.end(result.reason)
         return self
+
+    def _keeper(self, path: Any, every: Any) -> Any:
+        """What keeps checkpoints of a fit, or None."""
+        if not (is_number(every) and every >= 0):
+            raise ValueError(f"checkpoint_every must be a number of seconds of at least 0, got {every!r}.")
+        if path is None:
+            return None
+        from maxendnet.models.checkpoint import Checkpoint
+
+        return Checkpoint(path, float(every), self.random_state)
 
     def _check_settings(self) -> np.random.Generator:
         if not (is_number(self.tol) and self.tol > 0):
