@@ -33,6 +33,7 @@ from maxendnet.structures import Chain, Choice, Graph, Independent, Tree
 from maxendnet.utils.lazy import lazily
 
 if TYPE_CHECKING:
+    from maxendnet.data.folder import FolderError
     from maxendnet.data.grids import grid_edges
     from maxendnet.models.checkpoint import CheckpointError
     from maxendnet.models.file import ModelFileError, load
@@ -46,6 +47,7 @@ __getattr__, __dir__ = lazily(
     {
         "KernelFeatures": "maxendnet.on_nodes",
         "CheckpointError": "maxendnet.models.checkpoint",
+        "FolderError": "maxendnet.data.folder",
         "ModelFileError": "maxendnet.models.file",
         "MultiLabel": "maxendnet.multi_label",
         "OnNodes": "maxendnet.on_nodes",
@@ -73,6 +75,7 @@ __all__ = [
     "Examples",
     "Exponential",
     "Flat",
+    "FolderError",
     "Gaussian",
     "Graph",
     "Hinge",

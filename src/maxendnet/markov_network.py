@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import textwrap
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -462,6 +464,39 @@ class MarkovNetwork(BaseEstimator):
             return self.model_.labellings(examples, decode_votes(bound, self.posterior_, n_draws, rng, self._backend()))
         raise ValueError(f"by must be 'mean', 'sample' or 'vote', got {by!r}.")
 
+    def predict_stream(self, X: Any, *, n_at_once: int = 1000, **options: Any) -> Iterator[Any]:
+        """The best labelling of one example after the other, as `predict` gives it: for more than fits memory.
+
+        Parameters
+        ----------
+        X : Examples, or an iterable of examples
+            `Examples` of a folder (see `Examples.open`), or any iterator: of the examples that `predict` takes in a
+            list, or of `Examples`, some at a time.
+        n_at_once : int, default=1000
+            Examples that are read and labelled together.
+        **options
+            ``rules``, ``by``, ``n_draws`` and ``random_state`` of `predict`.
+
+        Yields
+        ------
+        list of labels, or a label where X is a table
+
+        Examples
+        --------
+        >>> from maxendnet import L2CRF
+        >>> model = L2CRF().fit([[[1.0], [0.0]], [[1.0], [0.0]]], [["a", "b"], ["a", "b"]])
+        >>> next(model.predict_stream([[1.0], [0.0]] for _ in range(1_000_000)))
+        ['a', 'b']
+        """
+        require_count("n_at_once", n_at_once)
+        wrong = options.keys() - {"rules", "by", "n_draws", "random_state"}
+        if wrong:
+            raise TypeError(f"predict_stream() takes no {min(wrong)!r}; predict examples that need it by themselves.")
+        if options.get("random_state") is not None:
+            options["random_state"] = generator(options["random_state"])
+        for some in in_parts(X, int(n_at_once)):
+            yield from self.predict(some, **options)
+
     def predict_marginals(self, X: Any, given: Any = None, rules: Any = None) -> Any:
         """Probability of every label at every node: a list of arrays of shape (n_nodes, n_labels).
 
@@ -536,6 +571,20 @@ class MarkovNetwork(BaseEstimator):
         from maxendnet.models.file import save
 
         save(self, path)
+
+
+def in_parts(X: Any, n_at_once: int) -> Iterator[Any]:
+    """Examples, or an iterable of examples, some at a time."""
+    if isinstance(X, Examples):
+        for first in range(0, len(X), n_at_once):
+            yield X[first : first + n_at_once]
+        return
+    iterator = iter(X)
+    for first_of_part in iterator:
+        if isinstance(first_of_part, Examples):
+            yield from in_parts(first_of_part, n_at_once)
+        else:
+            yield [first_of_part, *islice(iterator, n_at_once - 1)]
 
 
 def best_and_proven(bound: Any, w: NDArray[np.float64], backend: Any) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
