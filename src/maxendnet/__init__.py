@@ -33,7 +33,9 @@ from maxendnet.structures import Chain, Choice, Graph, Independent, Tree
 from maxendnet.utils.lazy import lazily
 
 if TYPE_CHECKING:
+    from maxendnet.data.folder import FolderError
     from maxendnet.data.grids import grid_edges
+    from maxendnet.models.checkpoint import CheckpointError
     from maxendnet.models.file import ModelFileError, load
     from maxendnet.multi_label import MultiLabel
     from maxendnet.on_nodes import KernelFeatures, OnNodes
@@ -44,6 +46,8 @@ __getattr__, __dir__ = lazily(
     __name__,
     {
         "KernelFeatures": "maxendnet.on_nodes",
+        "CheckpointError": "maxendnet.models.checkpoint",
+        "FolderError": "maxendnet.data.folder",
         "ModelFileError": "maxendnet.models.file",
         "MultiLabel": "maxendnet.multi_label",
         "OnNodes": "maxendnet.on_nodes",
@@ -65,11 +69,13 @@ __all__ = [
     "M3N",
     "UNKNOWN",
     "Chain",
+    "CheckpointError",
     "Choice",
     "ElasticNet",
     "Examples",
     "Exponential",
     "Flat",
+    "FolderError",
     "Gaussian",
     "Graph",
     "Hinge",

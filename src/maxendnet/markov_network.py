@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import textwrap
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -181,7 +183,10 @@ class MarkovNetwork(BaseEstimator):
 
     # ---- learning -----------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, node_weight: Any = None) -> MarkovNetwork:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, node_weight: Any = None, *, checkpoint: Any = None,
+        checkpoint_every: float = 60.0,
+    ) -> MarkovNetwork:  # fmt: skip
         """Learn from labelled examples.
 
         Parameters
@@ -196,6 +201,13 @@ class MarkovNetwork(BaseEstimator):
             Multiplies the loss of an example.
         node_weight : list of arrays of shape (n_nodes,), optional
             For margin models: multiplies the costs of a node.
+        checkpoint : str or path-like, optional
+            A file in which the fit notes where it stands, between two passes. If the process ends, the same call goes
+            on from there, to the same bits. A checkpoint of other examples or settings is refused with a
+            `CheckpointError`, as is a damaged one; ``max_passes`` may change. When the fit has ended the file is
+            removed, unless ``max_passes`` did not suffice: then a call with more goes on.
+        checkpoint_every : float, default=60.0
+            Seconds between two notes, at least; more where a note takes longer than a twentieth of that.
         """
         rng = self._check_settings()
         as_structure(self.structure).check()
@@ -209,10 +221,11 @@ class MarkovNetwork(BaseEstimator):
         problem, default = self.pose(examples, classes)
         solver, reason = self._solver(default, problem)
         hooks = [Monitor(self.verbose, type(self).__name__), *([] if self.callback is None else [self.callback])]
+        keeper = self._keeper(checkpoint, checkpoint_every)
         with one_blas_thread:
             result = run(
                 solver, problem, tol=self.tol, max_passes=self.max_passes, warm=self._warm_state(solver, problem),
-                seed=rng, hooks=hooks,
+                seed=rng, hooks=hooks, checkpoint=keeper,
             )  # fmt: skip
         result.solver = f"{type(solver).__name__}: {reason}"
         model = self._model(examples, classes, problem, result)
@@ -220,7 +233,19 @@ class MarkovNetwork(BaseEstimator):
         self._state = (type(solver), result.state, problem.fingerprint) if self.warm_start else None
         self.set_model(model)
         self._support: Any = (examples.offsets, solver.support(problem, result.state))
+        if keeper is not None:
+            keeper.end(result.reason)
         return self
+
+    def _keeper(self, path: Any, every: Any) -> Any:
+        """What keeps checkpoints of a fit, or None."""
+        if not (is_number(every) and every >= 0):
+            raise ValueError(f"checkpoint_every must be a number of seconds of at least 0, got {every!r}.")
+        if path is None:
+            return None
+        from maxendnet.models.checkpoint import Checkpoint
+
+        return Checkpoint(path, float(every), self.random_state)
 
     def _check_settings(self) -> np.random.Generator:
         if not (is_number(self.tol) and self.tol > 0):
@@ -439,6 +464,39 @@ class MarkovNetwork(BaseEstimator):
             return self.model_.labellings(examples, decode_votes(bound, self.posterior_, n_draws, rng, self._backend()))
         raise ValueError(f"by must be 'mean', 'sample' or 'vote', got {by!r}.")
 
+    def predict_stream(self, X: Any, *, n_at_once: int = 1000, **options: Any) -> Iterator[Any]:
+        """The best labelling of one example after the other, as `predict` gives it: for more than fits memory.
+
+        Parameters
+        ----------
+        X : Examples, or an iterable of examples
+            `Examples` of a folder (see `Examples.open`), or any iterator: of the examples that `predict` takes in a
+            list, or of `Examples`, some at a time.
+        n_at_once : int, default=1000
+            Examples that are read and labelled together.
+        **options
+            ``rules``, ``by``, ``n_draws`` and ``random_state`` of `predict`.
+
+        Yields
+        ------
+        list of labels, or a label where X is a table
+
+        Examples
+        --------
+        >>> from maxendnet import L2CRF
+        >>> model = L2CRF().fit([[[1.0], [0.0]], [[1.0], [0.0]]], [["a", "b"], ["a", "b"]])
+        >>> next(model.predict_stream([[1.0], [0.0]] for _ in range(1_000_000)))
+        ['a', 'b']
+        """
+        require_count("n_at_once", n_at_once)
+        wrong = options.keys() - {"rules", "by", "n_draws", "random_state"}
+        if wrong:
+            raise TypeError(f"predict_stream() takes no {min(wrong)!r}; predict examples that need it by themselves.")
+        if options.get("random_state") is not None:
+            options["random_state"] = generator(options["random_state"])
+        for some in in_parts(X, int(n_at_once)):
+            yield from self.predict(some, **options)
+
     def predict_marginals(self, X: Any, given: Any = None, rules: Any = None) -> Any:
         """Probability of every label at every node: a list of arrays of shape (n_nodes, n_labels).
 
@@ -513,6 +571,20 @@ class MarkovNetwork(BaseEstimator):
         from maxendnet.models.file import save
 
         save(self, path)
+
+
+def in_parts(X: Any, n_at_once: int) -> Iterator[Any]:
+    """Examples, or an iterable of examples, some at a time."""
+    if isinstance(X, Examples):
+        for first in range(0, len(X), n_at_once):
+            yield X[first : first + n_at_once]
+        return
+    iterator = iter(X)
+    for first_of_part in iterator:
+        if isinstance(first_of_part, Examples):
+            yield from in_parts(first_of_part, n_at_once)
+        else:
+            yield [first_of_part, *islice(iterator, n_at_once - 1)]
 
 
 def best_and_proven(bound: Any, w: NDArray[np.float64], backend: Any) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:

@@ -297,19 +297,13 @@ def test_models_survive_a_file(piece, tmp_path):
 
 def damaged(model, tmp_path, change):
     """A model file with another header, and a right checksum."""
-    import json
-
-    import safetensors.numpy
-
     from maxendnet.models import file
+    from maxendnet.models.sealed import write_sealed
 
     header, arrays = file._describe(model)
     change(header, arrays)
-    body = safetensors.numpy.save(arrays, {file.METADATA: json.dumps(header)})
-    version = file.FORMAT.to_bytes(4, "little")
-    path = tmp_path / "damaged"
-    path.write_bytes(file.MAGIC + version + file._digest(version, body) + body)
-    return path
+    write_sealed(tmp_path / "damaged", file.KIND, header, arrays)
+    return tmp_path / "damaged"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from scipy import sparse
 from maxendnet.data.examples import Examples
 from maxendnet.data.forest_order import ForestOrder, chain_order, forest_order
 from maxendnet.data.labels import label_array
-from maxendnet.data.ragged import Array, BoolArray, FloatArray, place
+from maxendnet.data.ragged import Array, BoolArray, FloatArray, csr, is_mapped, place
 from maxendnet.data.truth import Kinds, Truth, complete, encode_truth, known
 
 __all__ = ["Batch", "encode", "forest_order", "labels_by_node_type"]
@@ -20,6 +21,10 @@ __all__ = ["Batch", "encode", "forest_order", "labels_by_node_type"]
 JOINED = ("chain", "tree", "independent", "graph")
 """How nodes are joined: each to the one before it, by the edges of the examples, not at all, or by edges that are kept
 beside the batch."""
+
+
+NODES_AT_ONCE = 1 << 18
+"""To which columns are appended at a time."""
 
 
 class Batch(NamedTuple):
@@ -274,8 +279,43 @@ def _with_bias_and_ends(
         columns += [start, end]
     if not columns:
         return examples.X
-    extra = sparse.csr_array(np.stack(columns, axis=1), dtype=np.float64)
-    return sparse.csr_array(sparse.hstack([examples.X, extra], format="csr"))
+    return append_columns(examples.X, np.stack(columns, axis=1))
+
+
+def append_columns(X: sparse.csr_array, extra: BoolArray) -> sparse.csr_array:
+    """X with further columns of zeros and ones behind its own; in a temporary file where X itself is in files.
+
+    Examples
+    --------
+    >>> append_columns(sparse.csr_array([[2.0, 0.0], [0.0, 3.0]]), np.array([[True], [False]])).toarray().tolist()
+    [[2.0, 0.0, 1.0], [0.0, 3.0, 0.0]]
+    """
+    more = extra.sum(axis=1)
+    indptr = np.concatenate([[0], np.cumsum(np.diff(X.indptr) + more)]).astype(np.int64)
+    data, indices = (_room(int(indptr[-1]), dtype, is_mapped(X.data)) for dtype in (np.float64, np.int32))
+    for first in range(0, len(extra), NODES_AT_ONCE):
+        last = min(first + NODES_AT_ONCE, len(extra))
+        begin, end, old = int(indptr[first]), int(indptr[last]), slice(int(X.indptr[first]), int(X.indptr[last]))
+        is_new = np.zeros(end - begin, dtype=bool)
+        rest = np.repeat(indptr[first + 1 : last + 1] - begin, more[first:last])  # where rows end
+        is_new[rest - 1 - _countdown(more[first:last])] = True
+        data[begin:end][is_new], data[begin:end][~is_new] = 1.0, X.data[old]
+        indices[begin:end][is_new] = X.shape[1] + np.nonzero(extra[first:last])[1]
+        indices[begin:end][~is_new] = X.indices[old]
+    return csr(data, indices, indptr, X.shape[1] + extra.shape[1])
+
+
+def _countdown(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """For every length n the numbers from n - 1 to 0, one after the other."""
+    ends = np.cumsum(lengths)
+    return np.repeat(ends, lengths) - 1 - np.arange(ends[-1] if len(ends) else 0)
+
+
+def _room(size: int, dtype: type, in_file: bool) -> Array:
+    if not (in_file and size):
+        return np.empty(size, dtype=dtype)
+    with tempfile.TemporaryFile() as file:  # the mapping outlives the file's name
+        return np.asarray(np.memmap(file, dtype=dtype, mode="w+", shape=(size,)))
 
 
 def _along_edges(examples: Examples, forest: ForestOrder, joined: str) -> tuple[npt.NDArray[np.int32], FloatArray]:

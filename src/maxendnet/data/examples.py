@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -190,6 +190,85 @@ class Examples:
             flat=flat,
             node_weight=None if node_weight is None else read_node_weight(node_weight, offsets, flat),
         )
+
+    # ---- larger than memory --------------------------------------------------------------------------------------
+
+    @staticmethod
+    def write(folder: Any, items: Iterable[Any], *, n_hashed: int | None = None) -> Examples:
+        """Write examples to a folder, in one pass over an iterator, and open it.
+
+        Only about a thousand examples are in memory at a time; of feature dicts also the distinct names.
+
+        Parameters
+        ----------
+        folder : str or path-like
+            New or empty. Until the last example is written it is no folder of examples; what a process that was killed
+            has left is overwritten.
+        items : iterable
+            Of pairs (x, y), each as an entry of X and y in `Examples.build`; or of `Examples`, some at a time, which
+            may have all that examples can have. They must be alike: all with edges, or none.
+        n_hashed : int, optional
+            Put named features into so many columns by a hash of their names, as ``DictFeatures(n_hashed=...)`` does:
+            no names are kept. Otherwise columns are in the order in which names appear, a thousand examples at a time.
+
+        Returns
+        -------
+        Examples
+            See `Examples.open`.
+
+        Raises
+        ------
+        FolderError
+            The folder has something in it already, or a label that it cannot hold.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> pairs = (([{"word": word} for word in text.split()], ["N", "V"]) for text in ["dogs bark", "cats purr"])
+        >>> Examples.write(folder, pairs)
+        Examples(n_examples=2, n_nodes=4, n_features=4)
+        >>> Examples.append(folder, [([{"word": "dogs"}, {"word": "purr"}], ["N", "V"])])
+        Examples(n_examples=3, n_nodes=6, n_features=4)
+        >>> Examples.open(folder).feature_names
+        ('word=bark', 'word=cats', 'word=dogs', 'word=purr')
+        """
+        from maxendnet.data.folder import write
+
+        return write(folder, items, n_hashed)
+
+    @staticmethod
+    def append(folder: Any, items: Iterable[Any]) -> Examples:
+        """Add examples to a folder, behind those that are there; either all of them or, after a failure, none.
+
+        Examples that were opened before stay as they are. See `Examples.write`.
+        """
+        from maxendnet.data.folder import append
+
+        return append(folder, items)
+
+    @staticmethod
+    def open(folder: Any, *, check: bool = True) -> Examples:
+        """Examples of a folder that `Examples.write` has made, without loading them.
+
+        Features, and all else that is large, stay in the files; they are mapped into memory, and the system reads what
+        is used and drops it when memory is short. In memory are labels and a few numbers for every node (about 60 bytes
+        in all during a fit). Every estimator and solver takes them, with the bits of the same examples in memory.
+
+        Parameters
+        ----------
+        folder : str or path-like
+        check : bool, default=True
+            Read everything once and compare checksums. Sizes are always compared.
+
+        Raises
+        ------
+        FolderError
+            The folder is damaged, was never finished, or is of another version.
+        """
+        from maxendnet.data.folder import open_folder
+
+        return open_folder(folder, check)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

@@ -40,7 +40,7 @@ class PlacedData:
         state asks whether they are the same.
         """
         digest = hashlib.blake2b(type(self.structure).__qualname__.encode(), digest_size=16)
-        _add(digest, self.structure)
+        add_to(digest, self.structure)
         return digest.hexdigest()
 
     def same_as(self, other: PlacedData) -> bool:
@@ -48,7 +48,7 @@ class PlacedData:
         return self is other or self.fingerprint == other.fingerprint
 
 
-def _add(digest: Any, value: Any) -> None:
+def add_to(digest: Any, value: Any) -> None:
     """Add all that a value holds: arrays by their bytes, tuples and dataclasses by their fields."""
     if isinstance(value, np.ndarray):
         digest.update(f"{value.dtype} {value.shape}".encode())
@@ -57,13 +57,13 @@ def _add(digest: Any, value: Any) -> None:
         )
     elif isinstance(value, (tuple, list)):
         for item in value:
-            _add(digest, item)
+            add_to(digest, item)
     elif is_dataclass(value) and not isinstance(value, type):
         for field in fields(value):
-            _add(digest, getattr(value, field.name))
+            add_to(digest, getattr(value, field.name))
     elif isinstance(getattr(value, "__dict__", None), dict) and not isinstance(value, type):
         for name, item in sorted(vars(value).items()):
             digest.update(name.encode())
-            _add(digest, item)
+            add_to(digest, item)
     else:
         digest.update(repr(value).encode())

@@ -84,6 +84,22 @@ def csr(data: FloatArray, indices: IntArray, offsets: IntArray, n_columns: int) 
     return sparse.csr_array((data, indices, indptr), shape=(len(offsets) - 1, n_columns))
 
 
+def is_mapped(array: Array) -> bool:
+    """Whether the numbers of an array are in a file, and not in memory.
+
+    Examples
+    --------
+    >>> is_mapped(np.zeros(3))
+    False
+    """
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        if isinstance(base, np.memmap):
+            return True
+        base = base.base
+    return False
+
+
 def place(name: str, offsets: IntArray, position: int, flat: bool = False) -> str:
     """How an error message names one node: ``X[2] node 5``, or ``X[7]`` where every example is one node."""
     row, t = locate(offsets, position)

@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <stdexcept>
 #include <vector>
 
 namespace maxendnet {
@@ -47,6 +48,27 @@ struct ActiveSets {
       blocks[i].alpha = {C * sample_weight[i]};
       blocks[i].cost = {0};
     }
+  }
+
+  // from numbers that were kept: nodes and active labellings of every example, and what belongs to these in a row
+  ActiveSets(int64_t n_examples, const int64_t* nodes, const int64_t* active, const uint16_t* labels, size_t n_labels,
+             const double* alpha, const double* cost, size_t n_alpha)
+      : blocks(n_examples) {
+    size_t label = 0, k = 0;
+    for (int64_t i = 0; i < n_examples; i++) {
+      // the true labelling is always there
+      const bool fits = nodes[i] >= 0 && active[i] >= 1 && uint64_t(active[i]) <= n_alpha - k &&
+                        (nodes[i] == 0 || uint64_t(active[i]) <= (n_labels - label) / uint64_t(nodes[i]));
+      if (!fits) throw std::invalid_argument("these numbers are no active sets");
+      const size_t n = size_t(active[i]), all = n * size_t(nodes[i]);
+      blocks[i].n = nodes[i];
+      blocks[i].labels.assign(labels + label, labels + label + all);
+      blocks[i].alpha.assign(alpha + k, alpha + k + n);
+      blocks[i].cost.assign(cost + k, cost + k + n);
+      label += all;
+      k += n;
+    }
+    if (label != n_labels || k != n_alpha) throw std::invalid_argument("these numbers are no active sets");
   }
 
   double total_cost() const {

@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <stdexcept>
 #include <vector>
 
 namespace maxendnet {
@@ -24,6 +25,18 @@ struct CliqueMarginals {
         node[t * n_labels + y[t]] = C * sample_weight[i];
         if (parent[t] >= 0 && C * sample_weight[i] > 0) edges[t] = {{y[parent[t]], y[t], C * sample_weight[i]}};
       }
+  }
+
+  // from numbers that were kept: of all nodes, and of every pair of labels with weight, in the order of their nodes
+  CliqueMarginals(int n_labels, const double* nodes, size_t n_numbers, const int64_t* at, const int32_t* parent,
+                  const int32_t* child, const double* weight, size_t n_cells)
+      : n_labels(n_labels), node(nodes, nodes + n_numbers), edges(n_labels > 0 ? n_numbers / size_t(n_labels) : 0) {
+    for (size_t k = 0; k < n_cells; k++) {
+      const bool fits = at[k] >= 0 && uint64_t(at[k]) < edges.size() && parent[k] >= 0 && parent[k] < n_labels &&
+                        child[k] >= 0 && child[k] < n_labels;
+      if (!fits) throw std::invalid_argument("these numbers are no marginals");
+      edges[at[k]].push_back({parent[k], child[k], weight[k]});
+    }
   }
 
   double& at(int64_t t, int32_t parent, int32_t child) {

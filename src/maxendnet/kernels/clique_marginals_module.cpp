@@ -3,6 +3,22 @@
 
 namespace maxendnet {
 
+// every pair of labels with weight: the child's node, the labels of parent and child, the weight
+nb::tuple edges_of(const CliqueMarginals& self) {
+  std::vector<int64_t> node;
+  std::vector<int32_t> parent, child;
+  std::vector<double> weight;
+  for (size_t t = 0; t < self.edges.size(); t++)
+    for (const auto& cell : self.edges[t]) {
+      node.push_back(int64_t(t));
+      parent.push_back(cell.parent);
+      child.push_back(cell.child);
+      weight.push_back(cell.weight);
+    }
+  return nb::make_tuple(to_numpy(std::move(node)), to_numpy(std::move(parent)), to_numpy(std::move(child)),
+                        to_numpy(std::move(weight)));
+}
+
 void bind_clique_marginals(nb::module_& m) {
   m.def(
       "exponentiated_gradient",
@@ -50,21 +66,20 @@ void bind_clique_marginals(nb::module_& m) {
           },
           "batch"_a, "shape"_a, "C"_a, "factor"_a, "share"_a)
       .def("nodes", [](const CliqueMarginals& self) { return to_numpy(std::vector<double>(self.node)); })
-      .def("edges", [](const CliqueMarginals& self) {
-        // every pair of labels with weight: the child's node, the labels of parent and child, the weight
-        std::vector<int64_t> node;
-        std::vector<int32_t> parent, child;
-        std::vector<double> weight;
-        for (size_t t = 0; t < self.edges.size(); t++)
-          for (const auto& cell : self.edges[t]) {
-            node.push_back(int64_t(t));
-            parent.push_back(cell.parent);
-            child.push_back(cell.child);
-            weight.push_back(cell.weight);
-          }
-        return nb::make_tuple(to_numpy(std::move(node)), to_numpy(std::move(parent)), to_numpy(std::move(child)),
-                              to_numpy(std::move(weight)));
-      });
+      .def("edges", edges_of)
+      .def("__getstate__",
+           [](const CliqueMarginals& self) {
+             return nb::make_tuple(self.n_labels, to_numpy(std::vector<double>(self.node)), edges_of(self));
+           })
+      .def("__setstate__",
+           [](CliqueMarginals& self,
+              std::tuple<int, In<double>, std::tuple<In<int64_t>, In<int32_t>, In<int32_t>, In<double>>> state) {
+             const auto& [n_labels, node, cells] = state;
+             const auto& [at, parent, child, weight] = cells;
+             const size_t n = std::min({at.size(), parent.size(), child.size(), weight.size()});
+             new (&self) CliqueMarginals(n_labels, node.data(), node.size(), at.data(), parent.data(), child.data(),
+                                         weight.data(), n);
+           });
   m.def(
       "smo",
       [](nb::handle batch, const Shape& shape, const std::string& kind, double a, double b2, nb::handle variance,

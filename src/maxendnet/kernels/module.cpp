@@ -233,6 +233,28 @@ void bind_kernels(nb::module_& m) {
              new (self) ActiveSets(int64_t(offsets.size()) - 1, offsets.data(), y.data(), sample_weight.data(), C);
            })
       .def("copy", [](const ActiveSets& self) { return ActiveSets(self); })
+      .def("__getstate__",
+           [](const ActiveSets& self) {
+             // of every example its nodes and active labellings; of these, one behind the other, labels, weight, cost
+             std::vector<int64_t> nodes, active;
+             std::vector<uint16_t> labels;
+             std::vector<double> alpha, cost;
+             for (const Block& block : self.blocks) {
+               nodes.push_back(block.n);
+               active.push_back(int64_t(block.alpha.size()));
+               labels.insert(labels.end(), block.labels.begin(), block.labels.end());
+               alpha.insert(alpha.end(), block.alpha.begin(), block.alpha.end());
+               cost.insert(cost.end(), block.cost.begin(), block.cost.end());
+             }
+             return nb::make_tuple(to_numpy(std::move(nodes)), to_numpy(std::move(active)), to_numpy(std::move(labels)),
+                                   to_numpy(std::move(alpha)), to_numpy(std::move(cost)));
+           })
+      .def("__setstate__",
+           [](ActiveSets& self, std::tuple<In<int64_t>, In<int64_t>, In<uint16_t>, In<double>, In<double>> state) {
+             const auto& [nodes, active, labels, alpha, cost] = state;
+             new (&self) ActiveSets(int64_t(nodes.size()), nodes.data(), active.data(), labels.data(), labels.size(),
+                                    alpha.data(), cost.data(), std::min(alpha.size(), cost.size()));
+           })
       .def("labellings",
            [](const ActiveSets& self) {
              // every active labelling but the true ones: its example, dual weight and cost, and all labels in a row

@@ -18,15 +18,12 @@ and safetensors limits its own header to 100 MB.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from dataclasses import fields
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import safetensors.numpy
 from sklearn.utils.validation import check_is_fitted
 
 from maxendnet import estimators, structures
@@ -35,6 +32,7 @@ from maxendnet.models import checks
 from maxendnet.models.checks import ModelFileError, entry
 from maxendnet.models.fitted import FitReport, FittedModel
 from maxendnet.models.format_1 import from_format_1
+from maxendnet.models.sealed import Content, Kind, read_sealed, write_sealed
 from maxendnet.models.values import FromPlain, ToPlain, make
 from maxendnet.posterior import PointEstimate, Posterior, VariationalPosterior
 from maxendnet.priors import ExactPrior
@@ -47,8 +45,8 @@ __all__ = ["ModelFileError", "load", "read", "save"]
 MAGIC = b"\x89MEDN\r\n\x1a"
 FORMAT = 2
 READABLE = (1, FORMAT)
-PREFIX = len(MAGIC) + 4 + hashlib.sha256().digest_size
-METADATA = "maxendnet"
+KIND = Kind(MAGIC, READABLE, "model file", "estimator.save", "copy it or save it again", ModelFileError)
+PREFIX = KIND.prefix
 
 ESTIMATORS: dict[str, type[MarkovNetwork]] = {
     cls.__name__: cls
@@ -72,13 +70,6 @@ IN_FILE = {"n_label_features": "n_tied"}
 
 RAGGED = {"seen": SeenPairs, "ngrams": SeenNGrams}
 """Parts of a layout that are ragged arrays."""
-
-
-class Content(NamedTuple):
-    """A model file, checked to be whole, but not yet a model."""
-
-    header: dict[str, Any]
-    arrays: dict[str, np.ndarray]
 
 
 # ---- writing --------------------------------------------------------------------------------------------------------
@@ -114,8 +105,6 @@ def save(estimator: MarkovNetwork, path: str | os.PathLike[str], application: di
     ...     load(path).predict([[[0.0], [1.0]]])
     [['a', 'b']]
     """
-    from maxendnet.utils.whole_file import write_whole
-
     check_is_fitted(estimator, "model_")
     name = type(estimator).__name__
     if ESTIMATORS.get(name) is not type(estimator):
@@ -129,17 +118,7 @@ def save(estimator: MarkovNetwork, path: str | os.PathLike[str], application: di
     header, arrays = _describe(estimator)
     if application is not None:
         header["application"] = application
-    text = json.dumps(header, allow_nan=False, separators=(",", ":"))
-    body = safetensors.numpy.save(arrays, {METADATA: text})
-    version = FORMAT.to_bytes(4, "little")
-    digest = _digest(version, body)
-    write_whole(path, lambda file: file.writelines([MAGIC, version, digest, body]))
-
-
-def _digest(version: bytes, body: bytes | memoryview) -> bytes:
-    sha = hashlib.sha256(version)
-    sha.update(body)
-    return sha.digest()
+    write_sealed(path, KIND, header, arrays)
 
 
 def _describe(estimator: Any) -> Content:
@@ -240,49 +219,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 def read(path: str | os.PathLike[str]) -> Content:
     """Header and arrays of a model file, after its checksum was found right; raises as `load` does."""
-    path = Path(path)
-    if path.is_dir():
-        raise ModelFileError(f"{path} is a folder; give the path of a model file.")
-    with open(path, "rb") as file:
-        prefix = file.read(PREFIX)
-        if prefix[: len(MAGIC)] != MAGIC[: len(prefix)]:
-            raise ModelFileError(f"{path} is not a maxendnet model file; give a file that estimator.save wrote.")
-        if len(prefix) < PREFIX:
-            raise ModelFileError(
-                f"{path} is cut short: it has {len(prefix)} bytes, and a model file has more; copy it or save it again."
-            )
-        found = prefix[len(MAGIC) : len(MAGIC) + 4]
-        version = int.from_bytes(found, "little")
-        if version not in READABLE:
-            raise ModelFileError(
-                f"{path} has format version {version}, and this maxendnet reads versions 1 to {FORMAT}; "
-                + ("update maxendnet, or copy the file again if it may be damaged." if version else "it is damaged.")
-            )
-        body = file.read()
-    if _digest(found, body) != prefix[-hashlib.sha256().digest_size :]:
-        raise ModelFileError(
-            f"{path} is damaged or cut short: its checksum is not that of its content; copy it or save it again."
-        )
-    try:
-        # safetensors checks that names, shapes and offsets fit the bytes that are there, before anything is allocated
-        arrays = {name: _own(array) for name, array in safetensors.numpy.load(body).items()}
-        size = int.from_bytes(body[:8], "little")
-        header = json.loads(json.loads(body[8 : 8 + size])["__metadata__"][METADATA])
-        if not isinstance(header, dict) or header.get("format") != version:
-            raise ModelFileError("the header does not say the format")
-    except Exception as error:  # as in `load`
-        raise ModelFileError(
-            f"{path} has a right checksum, but is not laid out as a model file ({error}); it was not written by "
-            "estimator.save. Save the model again."
-        ) from error
-    return Content(header, arrays)
-
-
-def _own(array: np.ndarray) -> np.ndarray:
-    """A copy that can be changed; a truth value is 0 or 1, as numpy relies on."""
-    if array.dtype == bool and array.view(np.uint8).max(initial=0) > 1:
-        raise ModelFileError("a tensor of truth values has others than 0 and 1")
-    return array.copy()
+    return read_sealed(path, KIND)
 
 
 def _build(content: Content) -> MarkovNetwork:

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,6 +125,28 @@ class Progress(NamedTuple):
     tol: float
 
 
+class Position(NamedTuple):
+    """Where a fit stands between two passes: all that it needs to go on."""
+
+    state: Any
+    n_pass: int = 0
+    trace: Sequence[TraceRow] = ()
+    seconds: float = 0.0
+    n_oracle: int = 0
+
+
+class Keeper(Protocol):
+    """Keeps positions, so that a fit goes on where another one was interrupted: see `maxendnet.models.checkpoint`."""
+
+    def resume(self, solver: Solver, problem: Problem, tol: float) -> Position | None:
+        """Where to go on; None: at the beginning."""
+        ...
+
+    def offer(self, position: Position, problem: Problem, last: bool = False) -> None:
+        """Called between two passes; states may change in the next one."""
+        ...
+
+
 Hook = Callable[[Progress], Any]
 """Called after every look. If it returns True the fit stops there, and ``reason`` says "callback"."""
 
@@ -202,19 +224,29 @@ def run(
     seed: Any = None,
     hooks: Sequence[Hook] = (),
     warn: bool = True,
+    checkpoint: Keeper | None = None,
 ) -> Result:
     """Run a solver until its certificate is at most ``tol``, or for ``max_passes`` passes over the data.
 
-    After every look at the certificate all ``hooks`` are called: for progress, callbacks, early stopping, checkpoints.
-    One that returns True ends the fit. A hook that has a method ``close`` is closed in the end.
+    After every look at the certificate all ``hooks`` are called: for progress, callbacks and early stopping.
+    One that returns True ends the fit. A hook that has a method ``close`` is closed in the end. A ``checkpoint`` is
+    offered the position before every look and every pass; a run that goes on from one has the bits of one that was
+    never interrupted.
     """
     began, oracles = time.perf_counter(), problem.n_oracle
-    trace: list[TraceRow] = []
-    state = solver.start(problem, warm, seed, tol)
+    at = None if checkpoint is None else checkpoint.resume(solver, problem, tol)
+    if at is None:
+        at = Position(solver.start(problem, warm, seed, tol))
+    else:
+        began, oracles = time.perf_counter() - at.seconds, problem.n_oracle - at.n_oracle
+    state, n_pass, trace = at.state, at.n_pass, list(at.trace)
     best: Any = None
-    n_pass, reason = 0, "max_passes"
+    reason = "max_passes"
     try:
         while True:
+            if checkpoint is not None:
+                now = Position(state, n_pass, trace, time.perf_counter() - began, problem.n_oracle - oracles)
+                checkpoint.offer(now, problem, last=n_pass >= max_passes)
             finished = getattr(state, "finished", False)
             if n_pass >= max_passes or finished or solver.due(problem, state, n_pass, tol):
                 best = solver.evaluate(problem, state)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 from maxendnet import _kernels
 from maxendnet.backends.threads import Range, Threads, cut, each, pause
 from maxendnet.data.batch import Batch
+from maxendnet.data.ragged import is_mapped
 from maxendnet.structures import features as of_cliques
 from maxendnet.structures.base import (
     GRADIENT,
@@ -34,6 +37,12 @@ WIDEST_IF_CAREFUL = 100.0
 """Range of edge scores up to which sums with forbidden pairs use scaled probabilities; see kernels/sum_product.hpp."""
 LONGEST_IN_SINGLE = 8192
 """Nodes of an example up to which marginals in float32 are right to about 1e-6; at 100,000 nodes it would be 2e-4."""
+
+
+NODES_AT_ONCE = 1 << 18
+"""Whose features are squared at a time: of many nodes they would take as much memory as the features."""
+ENTRIES_AT_ONCE = 1 << 22
+"""Entries of features in files that are transposed at a time: some 70 MB."""
 
 
 class Groups(NamedTuple):
@@ -258,14 +267,15 @@ class BoundForest(OnBatch):
         added, expected = (None if t is None else pad_rows(layout, t.rows, dtype) for t in (table, ask.counted))
         values, costs = np.zeros(len(self.sample_weight)), np.zeros(len(self.sample_weight))
         slope = np.zeros(padded_size(layout) if gradient else 0)
-        groups = self.groups
-        each(
-            lambda a, b: _kernels.log_oracle(
-                batch, self.shape, groups.transposed, groups.examples, weights, added, expected, mode, a, b, values,
-                costs, slope if gradient else None, self.steps,
-            ),
-            groups.ranges,
-        )  # fmt: skip
+        for first, last, some, groups in self.grouped(batch):
+            of_values, of_costs = values[first:last], costs[first:last]
+            each(
+                lambda a, b: _kernels.log_oracle(
+                    some, self.shape, groups.transposed, groups.examples, weights, added, expected, mode, a, b,  # noqa: B023
+                    of_values, of_costs, slope if gradient else None, self.steps,  # noqa: B023
+                ),
+                groups.ranges,
+            )  # fmt: skip
         if dtype is np.float32 and self.forbidden_matrix is not None and np.isnan(values).any():
             return self._softly(w, table, ask, single=False)  # an example has scores too far apart
         return Excess(values, slope, np.zeros(len(values)) if ask.counted is None or not gradient else costs)
@@ -293,15 +303,38 @@ class BoundForest(OnBatch):
     @cached_property
     def groups(self) -> Groups:
         """Groups of about 512 nodes (their marginals fit the second cache), with their features transposed."""
-        batch = self.batch
-        n_groups = max(1, int(batch.offsets[-1]) // 512)
-        cuts = [r for shard in cut(batch.offsets, n_groups, 1 << 60) for r in shard]
-        examples = np.array([first for first, _ in cuts] + [len(self.sample_weight)], dtype=np.int64)
+        return self._transposed(self.batch, self._borders())
+
+    def _borders(self) -> NDArray[np.int64]:
+        """The first example of every group, and the number of examples."""
+        n_groups = max(1, int(self.offsets[-1]) // 512)
+        cuts = [r for shard in cut(self.offsets, n_groups, 1 << 60) for r in shard]
+        return np.array([first for first, _ in cuts] + [len(self.sample_weight)], dtype=np.int64)
+
+    def _transposed(self, batch: Batch, examples: NDArray[np.int64]) -> Groups:
         node_offsets = np.ascontiguousarray(batch.offsets[examples])
         arrays = _kernels.group_features(batch.indptr, batch.indices, batch.data, node_offsets, self.layout.n_features)
         per_range = max(1, int(5e7 / (self.work_per_node * 512)))
         in_ranges = cut(np.arange(len(examples), dtype=np.int64), 1, per_range)
         return Groups(examples, in_ranges[0] if in_ranges else [], _kernels.Groups(node_offsets, *arrays))
+
+    def grouped(self, batch: Batch) -> Iterator[tuple[int, int, Batch, Groups]]:
+        """All groups, with the batch and the range of examples that they are of.
+
+        Transposed features are as large as the features themselves. Those of examples in files are made anew for some
+        groups at a time, and not kept; the groups are the same.
+        """
+        if not is_mapped(batch.data):
+            yield 0, len(self.sample_weight), batch, self.groups
+            return
+        borders = self._borders()
+        entries = batch.indptr[batch.offsets[borders]]
+        wanted = np.arange(ENTRIES_AT_ONCE, entries[-1], ENTRIES_AT_ONCE)
+        cuts = np.unique([0, *np.searchsorted(entries, wanted).tolist(), len(borders) - 1])
+        for begin, end in pairwise(cuts.tolist()):
+            first, last = int(borders[begin]), int(borders[end])
+            some = batch.take(first, last)
+            yield first, last, some, self._transposed(some, borders[begin : end + 1] - first)
 
     def curvature(self) -> FloatArray:
         """Diagonal of the Hessian of the weighted log losses at ``w = 0``, where all labellings are equally likely.
@@ -354,8 +387,12 @@ def uniform_curvature(layout: Layout, batch: Batch) -> FloatArray:
     """Diagonal of the Hessian of the log losses where all labels of a clique are equally likely."""
     L = layout.n_labels
     u = np.repeat(batch.sample_weight, np.diff(batch.offsets))
-    entries = np.repeat(u, np.diff(batch.indptr)) * batch.data**2
-    node = np.bincount(batch.indices, entries, minlength=layout.n_features)
+    node = np.zeros(layout.n_features)
+    for first in range(0, len(u), NODES_AT_ONCE):
+        lengths = np.diff(batch.indptr[first : first + NODES_AT_ONCE + 1])
+        some = slice(int(batch.indptr[first]), int(batch.indptr[first]) + int(lengths.sum()))
+        entries = np.repeat(u[first : first + NODES_AT_ONCE], lengths) * batch.data[some] ** 2
+        node += np.bincount(batch.indices[some], entries, minlength=layout.n_features)
     joined = batch.parent >= 0
     kinds = np.bincount(batch.edge_type[joined], u[joined], minlength=layout.n_edge_types)
     edge = u[joined] @ batch.edge_features[joined] ** 2

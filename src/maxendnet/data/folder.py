@@ -1,0 +1,371 @@
+"""Examples in a folder, as memory-mapped arrays: written chunk by chunk, and used without being loaded.
+
+A folder has one file for every array of `Examples` that its examples have (``X_data``, ``X_indices``, ``offsets``,
+...), little-endian numbers one after the other, and ``header.json``: the version of the format, the type, length and
+checksum (CRC-32) of every file, the distinct labels, and the names of features. ``y`` holds places among the labels.
+
+The header is written last, whole or not at all, and what is behind the lengths it gives does not count. So a writer
+that is killed leaves the folder as it was before; the next one begins there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+from scipy import sparse
+
+from maxendnet.data.examples import Examples
+from maxendnet.data.feature_dicts import FeatureNames
+from maxendnet.data.labels import label_array
+from maxendnet.data.ragged import Array, csr
+from maxendnet.data.unknown import UNKNOWN
+from maxendnet.utils.whole_file import write_whole
+
+FORMAT = 1
+HEADER = "header.json"
+TYPES = {
+    "X_data": "float64", "X_indices": "int32", "X_lengths": "int32", "lengths": "int32", "y": "int32",
+    "edges": "int32", "edge_lengths": "int32", "edge_types": "int32", "edge_features": "float64",
+    "node_types": "int32", "allowed": "bool", "label_features": "float64", "sample_weight": "float64",
+    "node_weight": "float64",
+}  # fmt: skip
+"""Files and their types. Lengths are of the rows of X, of examples in nodes, and of examples in edges."""
+AT_ONCE = 1000
+"""Examples that are read at a time."""
+BLOCK = 1 << 24
+"""Bytes that are read at a time for checksums."""
+
+
+class FolderError(ValueError):
+    """A folder of examples cannot be written, or is not one that is whole and that this version can read."""
+
+    __module__ = "maxendnet"  # where users find it
+
+
+# ---- writing --------------------------------------------------------------------------------------------------------
+
+
+class FolderWriter:
+    """Adds examples to a folder; nothing of them counts before `close`.
+
+    Parameters
+    ----------
+    folder : path-like
+    header : dict
+        Of the examples that are there already, see `read_header`.
+    """
+
+    def __init__(self, folder: Path, header: dict[str, Any]) -> None:
+        self.folder, self.header = folder, header
+        self.places = {_key(label): k for k, label in enumerate(header["labels"])}
+        self.names = None if header["names"] is None else {name: k for k, name in enumerate(header["names"])}
+        self._files: dict[str, Any] = {}
+
+    def add(self, examples: Examples) -> None:
+        """Add some examples behind the others."""
+        if examples.n_nodes == 0 and not len(examples):
+            return
+        X = self._columns(examples)
+        arrays: dict[str, Array] = {
+            "X_data": X.data, "X_indices": X.indices, "X_lengths": np.diff(X.indptr),
+            "lengths": np.diff(examples.offsets),
+        }  # fmt: skip
+        if examples.y is not None:
+            arrays["y"] = self._codes(examples.y)
+        if examples.edge_offsets is not None:
+            arrays["edge_lengths"] = np.diff(examples.edge_offsets)
+        for name in TYPES:
+            if hasattr(examples, name) and name != "y" and getattr(examples, name) is not None:
+                arrays[name] = getattr(examples, name)
+        kind = {
+            "flat": examples.flat,
+            "order": None if examples.labels is None else list(examples.labels),
+            "files": {name: list(array.shape[1:]) for name, array in arrays.items()},
+        }
+        if self.header["kind"] is None:
+            self.header["kind"] = kind
+        elif kind != self.header["kind"]:
+            raise FolderError(
+                f"The examples in {self.folder} are {self.header['kind']}, and those to be added {kind}; all examples "
+                "of a folder have the same arrays, of the same shapes."
+            )
+        for name, array in arrays.items():
+            self._append(name, array)
+        self.header["n_examples"] += len(examples)
+
+    def _columns(self, examples: Examples) -> sparse.csr_array:
+        """X with the columns of the folder."""
+        n_hashed, X = self.header["n_hashed"], examples.X
+        named = examples.feature_names is not None and n_hashed is None
+        if n_hashed is not None and examples.feature_names is None:
+            raise FolderError("Names of features are to be hashed, and the examples have none; leave n_hashed out.")
+        if self.header["n_examples"] and named != (self.names is not None):
+            raise FolderError("Some examples have features with names, and some without; give all of one kind.")
+        if examples.feature_names is None:
+            if self.header["n_examples"] and X.shape[1] != self.header["n_features"]:
+                raise FolderError(
+                    f"The examples in {self.folder} have {self.header['n_features']} features, and those to be added "
+                    f"{X.shape[1]}."
+                )
+            self.header["n_features"] = int(X.shape[1])
+            return X
+        if n_hashed is not None:
+            column = [hashed(name, n_hashed) for name in examples.feature_names]
+            n_features = n_hashed
+        else:
+            self.names = {} if self.names is None else self.names
+            column = [self.names.setdefault(name, len(self.names)) for name in examples.feature_names]
+            n_features = len(self.names)
+        self.header["n_features"] = n_features
+        moved = sparse.csr_array(
+            (X.data.copy(), np.array(column, dtype=np.int32)[X.indices], X.indptr), shape=(X.shape[0], n_features)
+        )
+        moved.sum_duplicates()  # sorts too; names may share a column where they are hashed
+        moved.eliminate_zeros()
+        return moved
+
+    def _codes(self, y: Array) -> Array:
+        labels = self.header["labels"]
+        known = y.tolist()
+        for label in dict.fromkeys(known):
+            if _key(label) not in self.places:
+                self.places[_key(label)] = len(labels)
+                labels.append(label)
+        code = {label: self.places[_key(label)] for label in dict.fromkeys(known)}
+        return np.fromiter(map(code.__getitem__, known), dtype=np.int32, count=len(known))
+
+    def _append(self, name: str, array: Array) -> None:
+        numbers = np.ascontiguousarray(array, dtype=np.dtype(TYPES[name]).newbyteorder("<"))
+        content = numbers.tobytes()
+        entry = self.header["files"].setdefault(name, {"bytes": 0, "crc32": 0})
+        if name not in self._files:
+            file = open(self.folder / name, "ab")  # noqa: SIM115 - `close` closes it
+            file.truncate(entry["bytes"])  # what a writer that was killed has left
+            file.seek(entry["bytes"])
+            self._files[name] = file
+        self._files[name].write(content)
+        entry["bytes"] += len(content)
+        entry["crc32"] = crc32(content, entry["crc32"])
+
+    def close(self) -> None:
+        """Make all that was added count."""
+        for file in self._files.values():
+            file.flush()
+            os.fsync(file.fileno())
+        self.abandon()
+        header = self.header | {"labels": _plain_labels(self.header["labels"])}
+        if self.names is not None:
+            header["names"] = list(self.names)
+        if header["kind"] is not None and header["kind"]["order"] is not None:
+            header["kind"] = header["kind"] | {"order": _plain_labels(header["kind"]["order"])}
+        body = json.dumps(header, separators=(",", ":")).encode()
+        write_whole(self.folder / HEADER, lambda file: file.writelines([b"%08x\n" % crc32(body), body]))
+
+    def abandon(self) -> None:
+        """Close the files; what was added does not count."""
+        for file in self._files.values():
+            file.close()
+        self._files = {}
+
+
+def write(folder: Any, items: Iterable[Any], n_hashed: int | None = None) -> Examples:
+    """See `Examples.write`."""
+    folder = Path(folder)
+    if n_hashed is not None and (
+        not isinstance(n_hashed, (int, np.integer)) or isinstance(n_hashed, bool) or n_hashed < 1
+    ):
+        raise ValueError(f"n_hashed must be None or a whole number of at least 1, got {n_hashed!r}.")
+    folder.mkdir(parents=True, exist_ok=True)
+    if (folder / HEADER).exists():
+        raise FolderError(f"{folder} has examples already; add to them with Examples.append, or give another folder.")
+    strange = sorted(path.name for path in folder.iterdir() if path.name not in TYPES and not path.name.startswith("."))
+    if strange:
+        raise FolderError(f"{folder} has other files in it, such as {strange[0]!r}; give an empty folder or a new one.")
+    header: dict[str, Any] = {
+        "format": FORMAT, "n_examples": 0, "n_features": 0, "n_hashed": None if n_hashed is None else int(n_hashed),
+        "labels": [], "names": None, "kind": None, "files": {},
+    }  # fmt: skip
+    return _add_all(folder, header, items)
+
+
+def append(folder: Any, items: Iterable[Any]) -> Examples:
+    """See `Examples.append`."""
+    folder = Path(folder)
+    return _add_all(folder, read_header(folder), items)
+
+
+def _add_all(folder: Path, header: dict[str, Any], items: Iterable[Any]) -> Examples:
+    writer = FolderWriter(folder, header)
+    try:
+        for examples in chunks(items):
+            writer.add(examples)
+        if not header["n_examples"]:
+            raise FolderError("There are no examples to write; the iterator ended at once.")
+        writer.close()
+    except BaseException:
+        writer.abandon()
+        raise
+    return open_folder(folder, check=False)
+
+
+def chunks(items: Iterable[Any]) -> Iterator[Examples]:
+    """`Examples` of about a thousand each, from pairs (x, y), single x, or `Examples`."""
+    iterator = iter(items)
+    first = next(iterator, None)
+    if first is None:
+        return
+    if isinstance(first, Examples):
+        yield first
+        for number, examples in enumerate(iterator, start=1):
+            if not isinstance(examples, Examples):
+                raise ValueError(f"item {number} is a {type(examples).__name__}, and those before are Examples.")
+            yield examples
+        return
+    start, some = 0, [first, *islice(iterator, AT_ONCE - 1)]
+    while some:
+        for k, item in enumerate(some):
+            if not (isinstance(item, tuple) and len(item) == 2):
+                raise ValueError(f"item {start + k} is a {type(item).__name__}; give pairs (x, y) or Examples.")
+        try:
+            yield Examples.build([x for x, _ in some], [y for _, y in some])
+        except ValueError as error:
+            raise ValueError(f"Among items {start} to {start + len(some) - 1}, counted from 0: {error}") from error
+        start += len(some)
+        some = list(islice(iterator, AT_ONCE))
+
+
+def hashed(name: str, n_columns: int) -> int:
+    """The column of a name, the same as in `maxendnet.text.DictFeatures`.
+
+    Examples
+    --------
+    >>> hashed("word=dog", 1000)
+    680
+    """
+    return crc32(name.encode("utf-8", "surrogatepass")) % n_columns
+
+
+# ---- labels in the header -------------------------------------------------------------------------------------------
+
+
+def _key(label: Any) -> Any:
+    """Labels that are equal and of different types (1, True) stay apart."""
+    return type(label), label
+
+
+def _plain_labels(labels: list[Any]) -> list[Any]:
+    return [_to_plain(label) for label in labels]
+
+
+def _to_plain(label: Any) -> Any:
+    if label is UNKNOWN:
+        return {"unknown": True}
+    if isinstance(label, (frozenset, tuple)):
+        kind = "set" if isinstance(label, frozenset) else "tuple"
+        return {kind: [_to_plain(member) for member in (sorted(label, key=repr) if kind == "set" else label)]}
+    if label is None or type(label) in (bool, int, float, str):
+        return label
+    if isinstance(label, np.generic):
+        return _to_plain(label.item())
+    raise FolderError(
+        f"The label {label!r} is of type {type(label).__name__}, which a folder cannot hold; give text, numbers, "
+        "tuples or sets of these, or UNKNOWN."
+    )
+
+
+def _from_plain(plain: Any) -> Any:
+    if not isinstance(plain, dict):
+        return plain
+    ((kind, content),) = plain.items()
+    if kind == "unknown":
+        return UNKNOWN
+    return (frozenset if kind == "set" else tuple)(map(_from_plain, content))
+
+
+# ---- reading --------------------------------------------------------------------------------------------------------
+
+
+def read_header(folder: Path) -> dict[str, Any]:
+    """The header, checked against its checksum and against the sizes of the files."""
+    path = folder / HEADER
+    try:
+        checksum, _, body = path.read_bytes().partition(b"\n")
+    except (FileNotFoundError, NotADirectoryError):
+        raise FolderError(f"{folder} is not a folder of examples, or was never finished: it has no {HEADER}.") from None
+    if checksum != b"%08x" % crc32(body):
+        raise FolderError(
+            f"{path} is damaged: its checksum is not that of its content. Copy or write the folder again."
+        )
+    header = json.loads(body)
+    if header["format"] != FORMAT:
+        raise FolderError(f"{folder} has format {header['format']}, and this maxendnet reads format {FORMAT}.")
+    header["labels"] = [_from_plain(label) for label in header["labels"]]
+    if header["kind"]["order"] is not None:
+        header["kind"]["order"] = [_from_plain(label) for label in header["kind"]["order"]]
+    for name, entry in header["files"].items():
+        size = (folder / name).stat().st_size if (folder / name).exists() else -1
+        if size < entry["bytes"]:
+            found = "is missing" if size < 0 else f"has {size} bytes in place of {entry['bytes']}"
+            raise FolderError(f"{folder / name} {found}. Copy or write the folder again.")
+    return header
+
+
+def open_folder(folder: Any, check: bool = True) -> Examples:
+    """See `Examples.open`."""
+    folder = Path(folder)
+    header = read_header(folder)
+    if check:
+        for name, entry in header["files"].items():
+            if _checksum(folder / name, entry["bytes"]) != entry["crc32"]:
+                raise FolderError(
+                    f"{folder / name} is damaged: its checksum is not that of its content. Copy or write the folder "
+                    "again."
+                )
+    kind = header["kind"]
+    found = {name: _map(folder / name, header["files"][name]["bytes"], shape) for name, shape in kind["files"].items()}
+    offsets = _offsets(found.pop("lengths"))
+    indptr = _offsets(found.pop("X_lengths"))
+    X = csr(found.pop("X_data"), found.pop("X_indices"), indptr, header["n_features"])
+    edge_offsets = _offsets(found.pop("edge_lengths")) if "edge_lengths" in found else None
+    y = label_array(header["labels"])[found.pop("y")] if "y" in found else None
+    return Examples(
+        X=X, offsets=offsets, y=y, edge_offsets=edge_offsets, flat=kind["flat"],
+        labels=None if kind["order"] is None else tuple(kind["order"]),
+        feature_names=None if header["names"] is None else FeatureNames(header["names"]), **found,
+    )  # fmt: skip
+
+
+def _map(path: Path, n_bytes: int, shape: list[int]) -> Array:
+    dtype = np.dtype(TYPES[path.name]).newbyteorder("<")
+    if n_bytes == 0:
+        return np.zeros((0, *shape), dtype=TYPES[path.name])
+    n_rows = n_bytes // (dtype.itemsize * int(np.prod(shape, dtype=np.int64)))
+    mapped = np.memmap(path, dtype=dtype, mode="r", shape=(n_rows, *shape))
+    return np.asarray(mapped, dtype=TYPES[path.name])  # without a copy where numbers are little-endian
+
+
+def _offsets(lengths: Array) -> Array:
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def _checksum(path: Path, n_bytes: int) -> int:
+    found, left = 0, n_bytes
+    with open(path, "rb") as file:
+        while left > 0:
+            block = file.read(min(BLOCK, left))
+            if not block:
+                return -1
+            found, left = crc32(block, found), left - len(block)
+    return found
+
+
+__all__ = ["FolderError", "append", "chunks", "open_folder", "write"]

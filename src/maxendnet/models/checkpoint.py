@@ -1,0 +1,173 @@
+"""Checkpoints: where a fit stands, in a file, so that it goes on after its process has ended.
+
+A checkpoint is a sealed file (`maxendnet.models.sealed`) with the state of the solver, the number of passes and the
+trace, as they are between two passes. It holds numbers and names, never code, and refers to the examples by their
+fingerprint. Its checksum finds damage, not forgery: sizes within it are taken on trust by the kernels, so go on only
+from checkpoints that you have written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from maxendnet import _kernels
+from maxendnet.data.placed import add_to
+from maxendnet.models.checks import ModelFileError, entry
+from maxendnet.models.sealed import Kind, read_sealed, write_sealed
+from maxendnet.models.states import StateFromPlain, StateToPlain
+from maxendnet.problem import Problem
+from maxendnet.solvers.base import Position, Solver, TraceRow
+
+MOST_OF_THE_TIME = 0.05
+"""Of a fit that may go into writing checkpoints: the next is due after twenty times as long as the last one took."""
+
+
+class CheckpointError(ValueError):
+    """A file is not a whole checkpoint of this fit, or a state cannot be written to one."""
+
+    __module__ = "maxendnet"  # where users find it
+
+
+FORMAT = 1
+KIND = Kind(
+    b"\x89MEDC\r\n\x1a", (FORMAT,), "checkpoint", "fit(..., checkpoint=path)", "remove it and begin again",
+    CheckpointError,
+)  # fmt: skip
+
+
+class Checkpoint:
+    """Writes where a fit stands to a file, and goes on from there.
+
+    Parameters
+    ----------
+    path : str or path-like
+    every : float
+        Seconds between two writes, at least. The first is before the first pass, so that a path or a state that cannot
+        be written is refused at once.
+    random_state : Any
+        The setting of the estimator; another whole number is another fit.
+    clock : callable
+        Seconds, for tests.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from maxendnet import M3N
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "letters.checkpoint")
+    ...     model = M3N(random_state=0).fit([[[0.0], [1.0]], [[1.0]]], [["a", "b"], ["b"]], checkpoint=path)
+    ...     os.path.exists(path)  # the fit has ended
+    False
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], every: float = 60.0, random_state: Any = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self.path, self.every, self.clock = os.fspath(path), every, clock
+        self.seed = int(random_state) if isinstance(random_state, (int, np.integer)) else None
+        self._asked: dict[str, Any] = {}
+        self._due = -np.inf
+
+    def resume(self, solver: Solver, problem: Problem, tol: float) -> Position | None:
+        """The position that the file holds, or None if there is no file."""
+        self._asked = self._describe(solver, problem, tol)
+        if not os.path.exists(self.path):
+            return None
+        header, arrays = read_sealed(self.path, KIND)
+        try:
+            self._compare(entry(header, "of", "the header"))
+            value = StateFromPlain(arrays, entry(header, "placed", "the header"), problem)
+            part = lambda key: value(entry(header, key, "the header"))  # noqa: E731
+            state, seconds, n_oracle, at_zero = part("state"), part("seconds"), part("n_oracle"), part("at_zero")
+            rows = [TraceRow(*row) for row in part("trace")]
+            n_pass = part("n_pass")
+        except CheckpointError:
+            raise
+        except Exception as error:  # the checksum is right, so its writer was not this class
+            raise CheckpointError(
+                f"{self.path} is whole but not a checkpoint that this version of maxendnet can read "
+                f"({type(error).__name__}: {error}); remove it and begin again."
+            ) from error
+        if at_zero is not None:
+            vars(problem)["at_zero"] = at_zero  # computed by a pass, which is counted once
+        self._due = self.clock() + self.every
+        return Position(state, n_pass, rows, seconds, n_oracle)
+
+    def offer(self, position: Position, problem: Problem, last: bool = False) -> None:
+        """Write the position if it is time, or if it is the last one."""
+        if not last and self.clock() < self._due:
+            return
+        began = self.clock()
+        plain = StateToPlain(problem)
+        seen = vars(problem).get("at_zero")
+        try:
+            header = {
+                "format": FORMAT,
+                "of": self._asked,
+                "state": plain(position.state, "state"),
+                "n_pass": position.n_pass,
+                "trace": plain([list(row) for row in position.trace], "trace"),
+                "seconds": position.seconds,
+                "n_oracle": int(position.n_oracle),
+                "at_zero": plain(None if seen is None else float(seen), "at_zero"),
+                "placed": plain.placed,
+            }
+        except ModelFileError as error:
+            raise CheckpointError(str(error)) from error
+        write_sealed(self.path, KIND, header, plain.arrays)
+        now = self.clock()
+        self._due = now + max(self.every, (now - began) / MOST_OF_THE_TIME)
+
+    def end(self, reason: str) -> None:
+        """The fit has ended: the file is removed, unless only the passes did not suffice."""
+        if reason != "max_passes":
+            with suppress(FileNotFoundError):
+                os.unlink(self.path)
+
+    def _describe(self, solver: Solver, problem: Problem, tol: float) -> dict[str, Any]:
+        """What must be the same for a fit to go on, each as text for messages and as a digest."""
+        from maxendnet import __version__
+
+        known = {
+            "the version of maxendnet": __version__,
+            "the level of the kernels": _kernels.level(),
+            "the examples, their labels and weights, or the structure": problem.data.fingerprint,
+            "the loss": (problem.loss.described, problem.cost, problem.tilt),
+            "the prior": problem.prior,
+            "C": float(problem.C),
+            "the solver": solver,
+            "tol": float(tol),
+            "random_state": self.seed,
+        }
+        return {name: [_shown(value), _digest(value)] for name, value in known.items()}
+
+    def _compare(self, written: Any) -> None:
+        for name, (shown, digest) in self._asked.items():
+            before, its = entry(written, name, "the fit")
+            if its == digest:
+                continue
+            differ = f"{name} was {before} and is {shown} now" if before != shown else f"{name} are others now"
+            raise CheckpointError(
+                f"{self.path} is a checkpoint of another fit: {differ}. Fit as before to go on from it; or give "
+                "another path, or remove the file, to begin again."
+            )
+
+
+def _shown(value: Any) -> str:
+    """For messages; empty where text would not help."""
+    shown = "" if isinstance(value, tuple) else repr(value)
+    return "" if "\n" in shown or len(shown) > 100 else shown
+
+
+def _digest(value: Any) -> str:
+    digest = hashlib.blake2b(type(value).__qualname__.encode(), digest_size=16)
+    add_to(digest, value)
+    return digest.hexdigest()

@@ -1,0 +1,115 @@
+"""Files of numbers and names under a checksum: what model files and checkpoints have in common.
+
+A sealed file is
+
+    8 bytes    which kind of file it is
+    4 bytes    format version, little-endian
+    32 bytes   SHA-256 of the four bytes before it and of all that follows
+    the rest   safetensors: the arrays, and under ``__metadata__`` the text of one JSON header
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import safetensors.numpy
+
+from maxendnet.utils.whole_file import write_whole
+
+METADATA = "maxendnet"
+
+
+class Kind(NamedTuple):
+    """What tells one kind of file from another, and the words of its messages."""
+
+    magic: bytes
+    readable: tuple[int, ...]
+    """Format versions, the newest last; the newest is written."""
+    name: str
+    """Such as "model file"."""
+    writer: str
+    """What writes such files."""
+    again: str
+    """What to do about one that is damaged."""
+    error: type[ValueError]
+
+    @property
+    def prefix(self) -> int:
+        """Bytes before the arrays."""
+        return len(self.magic) + 4 + hashlib.sha256().digest_size
+
+
+class Content(NamedTuple):
+    """A sealed file, checked to be whole, but not yet what it stands for."""
+
+    header: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+
+
+def write_sealed(
+    path: str | os.PathLike[str], kind: Kind, header: dict[str, Any], arrays: dict[str, np.ndarray]
+) -> None:
+    """Write header and arrays, whole or not at all. ``header["format"]`` is the version."""
+    text = json.dumps(header, allow_nan=False, separators=(",", ":"))
+    body = safetensors.numpy.save(arrays, {METADATA: text})
+    version = header["format"].to_bytes(4, "little")
+    digest = _digest(version, body)
+    write_whole(path, lambda file: file.writelines([kind.magic, version, digest, body]))
+
+
+def read_sealed(path: str | os.PathLike[str], kind: Kind) -> Content:
+    """Header and arrays of a file, after its checksum was found right; ``kind.error`` otherwise."""
+    path = Path(path)
+    if path.is_dir():
+        raise kind.error(f"{path} is a folder; give the path of a {kind.name}.")
+    with open(path, "rb") as file:
+        prefix = file.read(kind.prefix)
+        if prefix[: len(kind.magic)] != kind.magic[: len(prefix)]:
+            raise kind.error(f"{path} is not a maxendnet {kind.name}; give a file that {kind.writer} wrote.")
+        if len(prefix) < kind.prefix:
+            raise kind.error(
+                f"{path} is cut short: it has {len(prefix)} bytes, and a {kind.name} has more; {kind.again}."
+            )
+        found = prefix[len(kind.magic) : len(kind.magic) + 4]
+        version = int.from_bytes(found, "little")
+        if version not in kind.readable:
+            raise kind.error(
+                f"{path} has format version {version}, and this maxendnet reads versions 1 to {kind.readable[-1]}; "
+                + ("update maxendnet, or copy the file again if it may be damaged." if version else "it is damaged.")
+            )
+        body = file.read()
+    if _digest(found, body) != prefix[-hashlib.sha256().digest_size :]:
+        raise kind.error(f"{path} is damaged or cut short: its checksum is not that of its content; {kind.again}.")
+    try:
+        # safetensors checks that names, shapes and offsets fit the bytes that are there, before anything is allocated
+        arrays = {name: _own(array, kind) for name, array in safetensors.numpy.load(body).items()}
+        size = int.from_bytes(body[:8], "little")
+        header = json.loads(json.loads(body[8 : 8 + size])["__metadata__"][METADATA])
+        if not isinstance(header, dict) or header.get("format") != version:
+            raise kind.error("the header does not say the format")
+    except Exception as error:
+        # The checksum is right, so the file is what its writer meant, and its writer was not `write_sealed`. Whatever
+        # goes wrong with it is the file's content, not a bug to be shown as a crash.
+        raise kind.error(
+            f"{path} has a right checksum, but is not laid out as a {kind.name} ({error}); it was not written by "
+            f"{kind.writer}."
+        ) from error
+    return Content(header, arrays)
+
+
+def _digest(version: bytes, body: bytes | memoryview) -> bytes:
+    sha = hashlib.sha256(version)
+    sha.update(body)
+    return sha.digest()
+
+
+def _own(array: np.ndarray, kind: Kind) -> np.ndarray:
+    """A copy that can be changed; a truth value is 0 or 1, as numpy relies on."""
+    if array.dtype == bool and array.view(np.uint8).max(initial=0) > 1:
+        raise kind.error("a tensor of truth values has others than 0 and 1")
+    return array.copy()
