@@ -23,7 +23,8 @@ NEAR = 0.8
 class ProximalAscentState:
     """The proximal problem at hand, and the best points so far. Weight vectors are those of the working set."""
 
-    some: WorkingSet
+    keep: NDArray[np.bool_]
+    """(n_weights,): the working set."""
     inner: PotentialState
     tau: float
     centre: FloatArray
@@ -44,6 +45,13 @@ class ProximalAscentState:
     @property
     def data(self) -> Any:
         return self.inner.data
+
+    def some(self, problem: Problem) -> WorkingSet:
+        """The problem on the working set; made once, and not part of what a checkpoint keeps."""
+        found = vars(self).get("_some")
+        if found is None or found[0] is not self.keep:
+            found = self._some = self.keep, working_set(problem, self.keep)
+        return found[1]
 
 
 @dataclass(eq=False, repr=False)
@@ -109,17 +117,18 @@ class ProximalAscent(Solver):
         inner = self.inner.start(easier, warm.inner if warm is not None and same else None, seed, tol)
         # what all weights at zero would leave over, since the potentials are still at the truth
         slope = -problem.C * problem.losses(zero)[1]
-        some = working_set(problem, (np.abs(slope) > l1) | (centre != 0))
-        state = ProximalAscentState(some, inner, self.tau, centre[some.kept], centre[some.kept], self.push)
+        keep = with_the_rest(problem, (np.abs(slope) > l1) | (centre != 0))
+        state = ProximalAscentState(keep, inner, self.tau, centre, centre, self.push)
+        state.centre = state.last = centre[state.some(problem).kept]
         self._set_eta(problem, state, self.inner.look(problem, inner))
         return state
 
     def _easier(self, problem: Problem, state: ProximalAscentState) -> Problem:
         """The proximal problem on the working set."""
-        return state.some.problem.ask(prior=pulled(problem.prior, state.tau, state.centre))
+        return state.some(problem).problem.ask(prior=pulled(problem.prior, state.tau, state.centre))
 
     def _set_eta(self, problem: Problem, state: ProximalAscentState, eta: FloatArray) -> None:
-        self.inner.set_eta(self._easier(problem, state), state.inner, eta[state.some.kept])
+        self.inner.set_eta(self._easier(problem, state), state.inner, eta[state.some(problem).kept])
 
     def step(self, problem: Problem, state: ProximalAscentState) -> ProximalAscentState:
         if state.n_pass and state.n_pass % self.passes == 0:
@@ -143,7 +152,8 @@ class ProximalAscent(Solver):
 
     def evaluate(self, problem: Problem, state: ProximalAscentState) -> Evaluation:
         eta = self.inner.look(problem, state.inner)
-        w = state.some.widened(self._easier(problem, state).dual_prior.mean(eta[state.some.kept]), problem.n_weights)
+        some = state.some(problem)
+        w = some.widened(self._easier(problem, state).dual_prior.mean(eta[some.kept]), problem.n_weights)
         primal = problem.primal(w)
         state.dual = max(state.dual, dual_value(problem, state.inner, eta))
         if primal > state.here:
@@ -163,14 +173,20 @@ class ProximalAscent(Solver):
 
     def _choose(self, problem: Problem, state: ProximalAscentState, eta: FloatArray, keep: NDArray[np.bool_]) -> None:
         """Take the weights to keep for the working set, unless those that it has are about as many."""
-        keep[problem.structure.layout.n_node_weights :] = True
-        now = np.zeros(problem.n_weights, dtype=bool)
-        now[state.some.kept] = True
-        if np.any(keep & ~now) or keep.sum() < 0.8 * now.sum():
-            centre, last = (state.some.widened(part, problem.n_weights) for part in (state.centre, state.last))
-            state.some = working_set(problem, keep)
-            state.centre, state.last = centre[state.some.kept], last[state.some.kept]
+        keep = with_the_rest(problem, keep)
+        if np.any(keep & ~state.keep) or keep.sum() < 0.8 * state.keep.sum():
+            some = state.some(problem)
+            centre, last = (some.widened(part, problem.n_weights) for part in (state.centre, state.last))
+            state.keep = keep
+            kept = state.some(problem).kept
+            state.centre, state.last = centre[kept], last[kept]
         self._set_eta(problem, state, eta)
+
+
+def with_the_rest(problem: Problem, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """A choice of node weights, with all other weights."""
+    keep[problem.structure.layout.n_node_weights :] = True
+    return keep
 
 
 def prices(prior: Any) -> tuple[float, float]:
