@@ -74,7 +74,7 @@ def folds(name: str, folder: Path, most: int | None, n_folds: int) -> dict[str, 
 
 def interval(truth: list[Any], labels: list[Any], scheme: str, n: int = 500) -> str:
     """F1 with a 95 % interval by bootstrap over sentences."""
-    counts = np.array([counts_of([a], [b], scheme) for a, b in zip(truth, labels)], dtype=float)
+    counts = np.array([counts_of(a, b, scheme) for a, b in zip(truth, labels)], dtype=float)
     f1 = lambda rows: 200 * rows[:, 0].sum() / max(rows[:, 1].sum() + rows[:, 2].sum(), 1)  # noqa: E731
     rng = np.random.default_rng(0)
     drawn = [f1(counts[rng.integers(len(counts), size=len(counts))]) for _ in range(n)]
@@ -83,9 +83,10 @@ def interval(truth: list[Any], labels: list[Any], scheme: str, n: int = 500) -> 
 
 
 def counts_of(truth: list[Any], labels: list[Any], scheme: str) -> tuple[int, int, int]:
+    """Of one sentence: spans that are right, that there are, and that were found."""
     from maxendnet.text import find_spans
 
-    a, b = (set(find_spans(rows, scheme)[0]) for rows in (truth, labels))
+    a, b = (set(find_spans(tags, scheme)) for tags in (truth, labels))
     return len(a & b), len(a), len(b)
 
 

@@ -148,7 +148,8 @@ class ProximalAscent(Solver):
         self.inner.set_eta(self._easier(problem, state), state.inner, eta)
 
     def due(self, problem: Problem, state: ProximalAscentState, n_pass: int, tol: float) -> bool:
-        return n_pass > 0 and n_pass % self.check_every == 0
+        # the first look comes early: it is the first to see which weights are needed
+        return n_pass == 3 or (n_pass > 0 and n_pass % self.check_every == 0)
 
     def evaluate(self, problem: Problem, state: ProximalAscentState) -> Evaluation:
         eta = self.inner.look(problem, state.inner)
