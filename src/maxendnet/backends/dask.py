@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import pickle
 import threading
@@ -166,7 +167,7 @@ class Dask:
             changed.wait(0.5)
             changed.clear()
             self._check_scheduler(None)
-            left = {future for future in waiting if future.status == "pending"}
+            left = {future for future in waiting if future.status in ("pending", "lost")}
             if len(left) < len(waiting):
                 waiting, deadline = left, time.monotonic() + self.timeout
             elif left and time.monotonic() > deadline:
@@ -178,7 +179,9 @@ class Dask:
                     "connected). Start workers, or raise the timeout of Dask(client, timeout=...); a fit with a "
                     "checkpoint goes on from there."
                 )
-        return self.client.gather(futures)
+        # a result may be lost at this very moment, with its worker: no waiting without end here either
+        coroutine = self.client.gather(futures, asynchronous=True)
+        return asyncio.run_coroutine_threadsafe(coroutine, self.client.loop.asyncio_loop).result(self.timeout)
 
     def _alive(self) -> bool:
         return getattr(self.client, "status", "closed") == "running"
