@@ -30,6 +30,11 @@ def level() -> str:
     return _level
 
 
+def use(name: str) -> None:
+    """Use the kernels of another level from here on, in the whole process: see `at_level` for what that means."""
+    _use(name, "use")
+
+
 @contextmanager
 def at_level(name: str) -> Iterator[None]:
     """Use the kernels of another level for a while, in the whole process.

@@ -1,8 +1,16 @@
-"""Where the one big sum over examples is computed, and on how many threads."""
+"""Where the one big sum over examples is computed: on threads, or on the workers of a Dask cluster."""
+
+from typing import TYPE_CHECKING
 
 from maxendnet.backends.base import Backend
 from maxendnet.backends.linear_algebra import one_blas_thread
 from maxendnet.backends.partial import Partial
 from maxendnet.backends.threads import Threads
+from maxendnet.utils.lazy import lazily
 
-__all__ = ["Backend", "Partial", "Threads", "one_blas_thread"]
+if TYPE_CHECKING:
+    from maxendnet.backends.dask import BackendError, Dask
+
+__getattr__, __dir__ = lazily(__name__, {"BackendError": "maxendnet.backends.dask", "Dask": "maxendnet.backends.dask"})
+
+__all__ = ["Backend", "BackendError", "Dask", "Partial", "Threads", "one_blas_thread"]

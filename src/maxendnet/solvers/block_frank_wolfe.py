@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from maxendnet.backends.threads import n_shards
 from maxendnet.priors.base import capable
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver, Support
+from maxendnet.solvers.parts import add_parts, check_parts, owners_of
 from maxendnet.structures.forest import single_is_enough
 from maxendnet.structures.padded_blocks import KernelPrior
 
@@ -66,6 +68,10 @@ class BlockFrankWolfe(Solver):
         Also keep the average of the iterates, later ones weighted higher. Of the last iterate and the average the one
         with the lower objective is returned, and named in ``which_``.
     sampling : {"gap", "uniform"}, default="gap"
+    parts : int, default=1
+        Cut the examples into so many parts that are updated at the same time, on the threads of the backend, and whose
+        changes are added (see `maxendnet.solvers.parts`): the dual never falls, but it takes more passes. The result
+        depends on the number of parts, and not on that of threads.
 
     Examples
     --------
@@ -80,6 +86,7 @@ class BlockFrankWolfe(Solver):
     inner: int = 0
     average: bool = True
     sampling: str = "gap"
+    parts: int = 1
     requires = (
         "not loss.smooth",
         "loss.linear_slack",
@@ -91,6 +98,7 @@ class BlockFrankWolfe(Solver):
     )
 
     def check(self) -> None:
+        check_parts(self.parts)
         if self.sampling not in ("gap", "uniform"):
             raise ValueError(f"sampling must be 'gap' or 'uniform', got {self.sampling!r}.")
         if not self.check_every >= 1:
@@ -165,9 +173,7 @@ class BlockFrankWolfe(Solver):
         n_calls = int(max(work / 2e7, min(16, 0.05 * work / problem.n_weights), 1))
         total_cost, prior = state.sets.total_cost(), kernel_prior(problem)
         for part in np.array_split(picks, min(n_calls, len(picks))):
-            total_cost += blocks.update(
-                prior, state.C, state.weights, state.eta, problem.cost, part, self.inner, state.sets, state.gaps
-            )
+            total_cost += self._update_parts(problem, state, part, prior)
             if self.average and state.C == problem.C:
                 # the k-th point counts k times: the average forgets the beginning
                 state.n_averaged += 1
@@ -175,6 +181,24 @@ class BlockFrankWolfe(Solver):
                 state.average += share * (blocks.unpad(state.eta) - state.average)
                 state.average_cost += share * (total_cost - state.average_cost)
         problem.n_oracle += len(picks)
+
+    def _update_parts(self, problem: Problem, state: DualState, picks: NDArray[np.int64], prior: KernelPrior) -> float:
+        """A step for every picked example; by how much the costs changed."""
+        blocks = problem.structure.blocks
+        update = lambda K, some, eta, weights: blocks.update(  # noqa: E731
+            prior, K * state.C, weights, eta, problem.cost, some, self.inner, state.sets, state.gaps
+        )
+        if self.parts == 1:
+            return update(1, picks, state.eta, state.weights)
+        owner = owners_of(problem.batch.offsets, self.parts)
+        K = int(owner[-1]) + 1
+        state.sets.scale(float(K), 1.0)
+        changed = add_parts(problem.backend, state.eta, state.weights, picks, owner, partial(update, K))
+        state.sets.scale(1.0 / K, 1.0)
+        some = np.unique(picks)
+        state.gaps[some] /= K
+        self.set_weights(problem, state)
+        return changed
 
     def due(self, problem: Problem, state: DualState, n_pass: int, tol: float) -> bool:
         if n_pass % self.check_every == 0 and n_pass > 0:

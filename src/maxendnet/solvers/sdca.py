@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from maxendnet.data.placed import PlacedData
 from maxendnet.priors.base import capable
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
+from maxendnet.solvers.parts import add_parts, check_parts, owners_of
 from maxendnet.structures import padding
 from maxendnet.structures.forest import sum_mode
 
@@ -61,6 +63,9 @@ class SDCA(Solver):
     check_every : int, default=5
         Passes between two looks at the whole gap.
     sampling : {"gap", "uniform"}, default="gap"
+    parts : int, default=1
+        Cut the examples into so many parts that are updated at the same time, on the threads of the backend, and whose
+        changes are added, as in `BlockFrankWolfe`.
 
     Examples
     --------
@@ -72,9 +77,11 @@ class SDCA(Solver):
 
     check_every: int = 5
     sampling: str = "gap"
+    parts: int = 1
     requires = ("loss.smooth", "convex", "prior.quadratic", "prior.kernel_args", "structure.pairwise", "backend.local")
 
     def check(self) -> None:
+        check_parts(self.parts)
         if self.sampling not in ("gap", "uniform"):
             raise ValueError(f"sampling must be 'gap' or 'uniform', got {self.sampling!r}.")
         if not self.check_every >= 1:
@@ -139,14 +146,28 @@ class SDCA(Solver):
         work = np.diff(batch.offsets)[picks].sum() * structure.work_per_node
         n_calls = int(max(1, work / 5e6))
         for part in np.array_split(picks, min(n_calls, len(picks))):
-            mode = sum_mode(
-                structure.layout, batch, problem.exact_prior.mean(structure.blocks.unpad(state.eta)), np.float64
-            )
-            _kernels.sdca(
-                batch, structure.shape, state.variance, state.mean, problem.C, mode, state.weights, state.eta, part,
-                state.node, state.edge, state.gaps,
-            )  # fmt: skip
+            self._update_parts(problem, state, part)
         problem.n_oracle += len(picks)
+
+    def _update_parts(self, problem: Problem, state: MarginalState, picks: NDArray[np.int64]) -> None:
+        structure, batch, prior = problem.structure, problem.batch, problem.exact_prior
+        mode = sum_mode(structure.layout, batch, prior.mean(structure.blocks.unpad(state.eta)), np.float64)
+
+        def update(K: int, some: NDArray[np.int64], eta: FloatArray, weights: FloatArray) -> float:
+            _kernels.sdca(
+                batch, structure.shape, state.variance, state.mean, K * problem.C, mode, weights, eta, some, state.node,
+                state.edge, state.gaps,
+            )  # fmt: skip
+            return 0.0
+
+        if self.parts == 1:
+            update(1, picks, state.eta, state.weights)
+            return
+        owner = owners_of(batch.offsets, self.parts)
+        K = int(owner[-1]) + 1
+        add_parts(problem.backend, state.eta, state.weights, picks, owner, partial(update, K))
+        state.gaps[np.unique(picks)] /= K
+        state.weights = structure.blocks.for_search(prior.mean(structure.blocks.unpad(state.eta)))
 
     def due(self, problem: Problem, state: MarginalState, n_pass: int, tol: float) -> bool:
         return n_pass > 0 and n_pass % self.check_every == 0

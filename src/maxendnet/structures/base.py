@@ -245,6 +245,8 @@ def table_values(structure: Any, table: Table, q: Any) -> FloatArray:
 
 def decode(structure: Any, w: FloatArray, backend: Threads | None = None) -> IntArray:
     """A best labelling of every example."""
+    if backend is not None and not backend.local:
+        return backend.decode(structure, w)  # type: ignore[attr-defined]
     if hasattr(structure, "decode"):
         return structure.decode(w, backend=backend)
     return structure.maximum(w, backend=backend)[1]

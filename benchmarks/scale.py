@@ -1,0 +1,236 @@
+"""Beyond memory and beyond one machine: mapped examples, parts, checkpoints, and rounds on a Dask cluster.
+
+Prints Markdown; benchmarks/SCALE.md is made of it. Parts: ``mapped`` (examples in a folder under a memory limit,
+beside the same in memory), ``parts`` (passes of CoCoA), ``checkpoint`` (time of a note), ``rounds`` (what a sum on Dask
+costs).
+
+    python benchmarks/scale.py --part mapped --nodes 4000000 --limit 700
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import common
+import numpy as np
+
+from maxendnet import L2CRF, M3N, Examples
+from maxendnet.data.ragged import csr
+from maxendnet.solvers import LBFGS, SDCA, BlockFrankWolfe
+
+LENGTH, ENTRIES, COLUMNS, LABELS = 20, 30, 1 << 15, 10
+
+
+def chunks(n_nodes: int, at_once: int = 2000) -> Iterator[Examples]:
+    """Sentences of 20 words with 30 features each, whose labels follow the first of them."""
+    rng = np.random.default_rng(0)
+    for _ in range(max(1, n_nodes // (LENGTH * at_once))):
+        n = at_once * LENGTH
+        label = rng.integers(LABELS, size=n)
+        columns = np.sort(
+            rng.integers(COLUMNS // ENTRIES - 1, size=(n, ENTRIES)) + np.arange(ENTRIES) * (COLUMNS // ENTRIES)
+        )
+        columns[:, 0] = np.where(rng.random(n) < 0.7, label, columns[:, 0])
+        X = csr(np.ones(n * ENTRIES), columns.astype(np.int32).ravel(), np.arange(n + 1) * ENTRIES, COLUMNS)
+        yield Examples(X=X, offsets=np.arange(at_once + 1, dtype=np.int64) * LENGTH, y=label)
+
+
+def anonymous() -> float:
+    """Memory of this process that is no file, in MB."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("RssAnon:")[1].split()[0]) / 1000
+
+
+def fit(folder: str, how: str, limit: float, passes: int) -> None:
+    """In a process of its own: a fit, and what it took, as JSON."""
+    if limit:
+        resource.setrlimit(resource.RLIMIT_DATA, (int(limit * 1e6), int(limit * 1e6)))
+    examples = Examples.open(folder, check=False)
+    if how == "memory":
+        X = examples.X
+        examples = Examples(csr(X.data.copy(), X.indices.copy(), X.indptr, COLUMNS), examples.offsets, examples.y)
+    began, cpu, seen = time.perf_counter(), time.process_time(), []
+    model = L2CRF(solver=LBFGS(), tol=1e-12, max_passes=passes, callback=lambda progress: seen.append(anonymous()))
+    import warnings
+
+    warnings.simplefilter("ignore")
+    model.fit(examples)
+    took = {
+        "seconds": time.perf_counter() - began,
+        "cpu": time.process_time() - cpu,
+        "anonymous": max(*seen, anonymous()),
+    }
+    print(json.dumps(took | {"hash": hash_of(model)}))
+
+
+def hash_of(model: object) -> str:
+    import hashlib
+
+    return hashlib.blake2b(model.model_.weights.tobytes(), digest_size=8).hexdigest()  # type: ignore[attr-defined]
+
+
+def mapped(n_nodes: int, limit: float, passes: int, folder: str | None) -> None:
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        target, began = os.path.join(place, "examples"), time.perf_counter()
+        examples = Examples.write(target, chunks(n_nodes))
+        written = time.perf_counter() - began
+        size = sum(path.stat().st_size for path in Path(target).iterdir()) / 1e6
+        began = time.perf_counter()
+        Examples.open(target)
+        checked = time.perf_counter() - began
+        print(
+            f"{examples.n_nodes} nodes, {size:.0f} MB in files; written in {written:.0f} s, checked in {checked:.1f} s."
+            "\n"
+        )
+        rows = []
+        for how, most in (("memory", limit), ("memory", 0.0), ("folder", 0.0), ("folder", limit)):
+            command = [sys.executable, __file__, "--child", target, how, str(most), str(passes)]
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode:
+                rows.append(
+                    [
+                        how,
+                        f"{most:.0f}" if most else "none",
+                        "failed: " + done.stderr.strip().splitlines()[-1],
+                        "",
+                        "",
+                        "",
+                    ]
+                )
+                continue
+            took = json.loads(done.stdout)
+            rows.append([how, f"{most:.0f}" if most else "none", f"{took['seconds']:.0f}", f"{took['cpu']:.0f}",
+                         f"{took['anonymous']:.0f}", took["hash"]])  # fmt: skip
+        head = [
+            "examples in",
+            "limit, MB",
+            f"seconds, {passes} passes",
+            "CPU seconds",
+            "anonymous memory, MB",
+            "weights",
+        ]
+        print(table(head, rows))
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join(lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows])
+
+
+def parts(data: str | None, quick: bool) -> None:
+    from maxendnet.datasets import fetch_ocr_letters
+
+    letters = fetch_ocr_letters(data) if data else fetch_ocr_letters()
+    chosen = np.flatnonzero(np.asarray(letters.fold) == 0)[: 100 if quick else None]
+    X, y = [letters.X[i] for i in chosen], [letters.y[i] for i in chosen]
+    rows = []
+    for name, make in (("M3N, BlockFrankWolfe", lambda k: M3N(C=0.1, solver=BlockFrankWolfe(parts=k))),
+                       ("L2CRF, SDCA", lambda k: L2CRF(lam=2.0, solver=SDCA(parts=k)))):  # fmt: skip
+        for k in (1, 2, 4):
+            seen: dict[float, int] = {}
+
+            def watch(progress, seen=seen):
+                for gap in (1e-2, 1e-3):
+                    if progress.row.gap <= gap:
+                        seen.setdefault(gap, progress.row.n_pass)
+
+            model = make(k).set_params(tol=1e-3, max_passes=400, random_state=0, callback=watch)
+            began = time.process_time()
+            model.fit(X, y)
+            rows.append([name, k, seen.get(1e-2, "-"), seen.get(1e-3, "-"), f"{time.process_time() - began:.1f}"])
+            common.say(str(rows[-1]))
+    print(table(["model", "parts", "passes to 1e-2", "passes to 1e-3", "CPU seconds"], rows))
+
+
+def checkpoint() -> None:
+    from maxendnet.models import checkpoint
+
+    examples = next(chunks(40_000))
+    rows = []
+    for name, solver in (("LBFGS", LBFGS()), ("SDCA", SDCA())):
+        times, sizes, write = [], [], checkpoint.write_sealed
+
+        def timed(path, *rest, times=times, sizes=sizes, write=write):
+            began = time.perf_counter()
+            write(path, *rest)
+            times.append(time.perf_counter() - began)
+            sizes.append(os.path.getsize(path) / 1e6)
+
+        checkpoint.write_sealed = timed
+        with tempfile.TemporaryDirectory() as folder:
+            import warnings
+
+            warnings.simplefilter("ignore")
+            L2CRF(solver=solver, tol=1e-9, max_passes=6, random_state=0).fit(
+                examples, checkpoint=os.path.join(folder, "c"), checkpoint_every=0
+            )
+        checkpoint.write_sealed = write
+        rows.append([name, f"{max(sizes):.0f}", f"{1e3 * float(np.median(times)):.0f}"])
+    print(table(["solver", "MB", "ms to write, median"], rows))
+
+
+def rounds() -> None:
+    from distributed import Client, LocalCluster
+
+    from maxendnet import _kernels
+    from maxendnet.backends import Dask
+    from maxendnet.backends.dask import pack, unpack
+
+    rows = []
+    for n_workers in (1, 2):
+        options = dict(n_workers=n_workers, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0")
+        with LocalCluster(**options) as cluster, Client(cluster) as client:
+            backend = Dask(client)
+            for n_shards in (1, 4, 16):
+                shards = [client.submit(unpack, pack(k), _kernels.level(), pure=False) for k in range(n_shards)]
+                for size in (1000, 1_000_000):
+                    w, times = np.zeros(size), []
+                    for _ in range(12):
+                        began = time.perf_counter()
+                        backend.each(echo, shards, w)
+                        times.append(time.perf_counter() - began)
+                    rows.append(
+                        [
+                            n_workers,
+                            n_shards,
+                            size,
+                            f"{1e3 * float(np.median(times[2:])):.0f}",
+                            f"{1e3 * min(times):.0f}",
+                        ]
+                    )
+    print(table(["workers", "shards", "weights", "ms, median", "ms, least"], rows))
+
+
+def echo(shard: object, w: np.ndarray) -> np.ndarray:
+    return w
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--child"]:
+        folder, how, limit, passes = sys.argv[2:]
+        return fit(folder, how, float(limit), int(passes))
+    options = common.parser(__doc__)
+    options.add_argument("--part", choices=["mapped", "parts", "checkpoint", "rounds"], default="mapped")
+    options.add_argument("--nodes", type=int, default=4_000_000)
+    options.add_argument("--limit", type=float, default=700.0, help="MB of memory that is no file")
+    options.add_argument("--passes", type=int, default=5)
+    options.add_argument("--folder", help="where examples are written (default: the system's temporary folder)")
+    given = options.parse_args()
+    if given.part == "mapped":
+        mapped(100_000 if given.quick else given.nodes, given.limit, given.passes, given.folder)
+    elif given.part == "parts":
+        parts(given.data, given.quick)
+    else:
+        {"checkpoint": checkpoint, "rounds": rounds}[given.part]()
+
+
+if __name__ == "__main__":
+    main()

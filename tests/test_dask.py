@@ -1,0 +1,338 @@
+"""The Dask backend: bits of threads, and an end whatever dies."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+from systems import every_system, flat, labelled_chains, roughly, weights_of
+
+from maxendnet import L1CRF, L2CRF, M3N, Examples, _kernels
+from maxendnet.backends import Backend, BackendError, Dask, Threads
+from maxendnet.backends import dask as backend_module
+from maxendnet.backends.dask import ask, pack, unpack
+from maxendnet.backends.partial import Partial
+from maxendnet.data.ragged import is_mapped
+from maxendnet.solvers import LBFGS, OWLQN, SDCA, BlockFrankWolfe, Smoothing
+from maxendnet.structures import Chain
+
+distributed = pytest.importorskip("distributed", reason="needs distributed (pip install 'maxendnet[dask]')")
+
+
+def cluster_of(n_workers, **options):
+    """A cluster that is reached from this machine only."""
+    return distributed.LocalCluster(
+        n_workers=n_workers,
+        threads_per_worker=1,
+        dashboard_address="127.0.0.1:0",
+        host="127.0.0.1",
+        protocol="tcp",
+        silence_logs=50,
+        **options,
+    )
+
+
+@pytest.fixture(scope="module")
+def threads():
+    """Two workers that are threads of this process: quick to start."""
+    with cluster_of(2, processes=False) as cluster, distributed.Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def processes():
+    """Two workers that can be killed; others take their place."""
+    with cluster_of(2, processes=True) as cluster, distributed.Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def many():
+    """So many nodes that they are cut into several shards."""
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(n, 26)) for n in rng.integers(5, 15, size=600)]
+    return Examples.build(X, [np.argmax(x + rng.normal(size=x.shape), axis=1).tolist() for x in X])
+
+
+MODELS = {
+    "LBFGS": L2CRF(solver=LBFGS(), tol=0.01),
+    "OWLQN": L1CRF(solver=OWLQN(), max_passes=8),
+    "Smoothing": M3N(solver=Smoothing(), max_passes=10),
+}
+
+
+# ---- the same bits ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", MODELS)
+def test_bits_are_those_of_threads(name, threads, many, tmp_path):
+    model = clone(MODELS[name]).set_params(random_state=0)
+    one, two = clone(model).fit(many), clone(model).set_params(n_jobs=2).fit(many)
+    backend = Dask(threads)
+    assert isinstance(backend, Backend) and len(backend.place(Chain().bind(many, np.arange(26)))) >= 2
+    three = clone(model).set_params(backend=backend).fit(many)
+    mapped = Examples.write(tmp_path, [many])
+    four = clone(model).set_params(backend=backend).fit(mapped)
+    for other in (two, three, four):
+        assert_array_equal(one.model_.weights, other.model_.weights)
+        assert one.gap_ == other.gap_ and one.n_passes_ == other.n_passes_
+    assert one.predict(many) == three.predict(many) == four.predict(mapped)
+    assert one.score(many) == three.score(many)
+
+
+@every_system
+def test_every_system(model, threads):
+    X, y = labelled_chains()
+    distant = roughly(model, backend=Dask(threads)).fit(X, y)
+    assert distant.objective_ > 0 and len(flat(distant.predict(X))) == len(flat(y))
+    here = roughly(model).fit(X, y)
+    if here.solver_ == distant.solver_ and "variational" not in repr(model):  # no kernels that go through examples here
+        assert_array_equal(weights_of(distant), weights_of(here))
+
+
+def test_large_arguments_are_sent_once(threads, many, monkeypatch):
+    monkeypatch.setattr(backend_module, "SMALL", 100)
+    model = L2CRF(solver=LBFGS(), tol=0.05)
+    assert_array_equal(clone(model).set_params(backend=Dask(threads)).fit(many).coef_, clone(model).fit(many).coef_)
+
+
+@pytest.mark.parametrize("solver", [BlockFrankWolfe(), SDCA()])
+def test_solvers_that_go_through_examples_here_are_refused(solver, threads):
+    model = (M3N if isinstance(solver, BlockFrankWolfe) else L2CRF)(solver=solver, backend=Dask(threads))
+    with pytest.raises(ValueError, match=rf"{type(solver).__name__} needs backend\.local"):
+        model.fit(*labelled_chains())
+
+
+@pytest.mark.skipif(len(_kernels.levels()) < 2, reason="needs two levels of kernels")
+def test_workers_take_the_level_of_the_client(many):
+    """Here a worker is this process at another level."""
+    best = _kernels.level()
+    shard, w = Chain().bind(many, np.arange(26)), np.random.default_rng(0).normal(size=26 * 26 * 2)
+    packed, asked = pack(shard), pickle.dumps((w,))
+    expected = shard.logsum(w)[0]
+    with _kernels.at_level("baseline"):
+        found = ask(unpack(packed, best), _logsum, asked, best)
+        assert _kernels.level() == best
+    assert_array_equal(found, expected)
+
+
+def _logsum(shard, w):
+    return shard.logsum(w)[0]
+
+
+def test_arrays_in_files_are_sent_by_name(many, tmp_path):
+    mapped = Examples.write(tmp_path, [many])
+    shard = Chain().bind(mapped, np.arange(26)).take(100, 300)
+    assert len(pack(shard)) < 0.4 * len(pack(Chain().bind(many, np.arange(26)).take(100, 300)))
+    again = unpack(pack(shard), _kernels.level())
+    assert is_mapped(again.batch.data) and is_mapped(again.batch.indices)
+    for one, other in zip(shard.batch, again.batch):
+        assert_array_equal(one, other)
+
+
+def test_an_address_is_enough(many):
+    """Without any other client in the process."""
+    with cluster_of(1, processes=False) as cluster:
+        backend = Dask(cluster.scheduler_address)
+        model = L2CRF(solver=LBFGS(), tol=0.05)
+        distant = clone(model).set_params(backend=backend).fit(many)
+        backend.client.close()
+    assert_array_equal(distant.coef_, clone(model).fit(many).coef_)
+
+
+def test_a_backend_is_cloned_and_pickled(threads):
+    backend = Dask(threads, timeout=7.0)
+    assert clone(L2CRF(backend=backend)).backend is backend
+    again = pickle.loads(pickle.dumps(backend))
+    assert (again.address, again.timeout) == (backend.address, 7.0)
+    assert repr(backend).startswith("Dask('")
+
+
+# ---- errors ----------------------------------------------------------------------------------------------------------
+
+
+def _wrong(shard):
+    raise ZeroDivisionError("in a worker")
+
+
+def test_errors_of_workers_come_here(threads, many):
+    backend = Dask(threads)
+    with pytest.raises(ZeroDivisionError, match="in a worker"):
+        backend.sum(_wrong, backend.place(Chain().bind(many, np.arange(26))))
+
+
+def test_what_is_no_client():
+    with pytest.raises(ValueError, match=r"client must be a distributed\.Client or the address of a scheduler, got 3"):
+        Dask(3)
+    with pytest.raises(ValueError, match="timeout must be a positive number"):
+        Dask("tcp://127.0.0.1:1", timeout=0)
+
+
+def test_no_scheduler():
+    with pytest.raises(BackendError, match=r"There is no Dask scheduler at tcp://127\.0\.0\.1:1"):
+        L2CRF(solver=LBFGS(), backend=Dask("tcp://127.0.0.1:1", timeout=0.5)).fit(*labelled_chains())
+
+
+def test_no_workers(tmp_path):
+    with cluster_of(0, processes=False) as cluster, distributed.Client(cluster) as client:
+        model = L2CRF(solver=LBFGS(), backend=Dask(client, timeout=0.5))
+        with pytest.raises(BackendError, match=r"No worker of .* has answered for 0\.5 seconds \(0 workers"):
+            model.fit(*labelled_chains())
+
+
+def test_a_late_worker(many):
+    with cluster_of(0, processes=False) as cluster, distributed.Client(cluster) as client:
+        later = threading.Timer(0.3, lambda: cluster.scale(1))
+        later.start()
+        model = L2CRF(solver=LBFGS(), tol=0.05)
+        distant = clone(model).set_params(backend=Dask(client, timeout=60)).fit(many)
+        later.join()
+    assert_array_equal(distant.coef_, clone(model).fit(many).coef_)
+
+
+def test_a_lost_scheduler_leaves_a_checkpoint(many, tmp_path):
+    path, cluster = tmp_path / "fit.checkpoint", cluster_of(1, processes=False)
+    client = distributed.Client(cluster)
+
+    def lose(progress):
+        if progress.row.n_pass == 25:
+            cluster.close()
+
+    model = L2CRF(solver=LBFGS(), tol=1e-7, random_state=0)
+    try:
+        with pytest.raises(BackendError, match=r"The Dask scheduler at .* was lost"):
+            clone(model).set_params(backend=Dask(client, timeout=20), callback=lose).fit(
+                many, checkpoint=path, checkpoint_every=0
+            )
+    finally:
+        client.close(timeout=1)
+        cluster.close()
+    assert path.exists()
+    gone_on = clone(model).fit(many, checkpoint=path)  # on threads
+    assert_array_equal(gone_on.coef_, clone(model).fit(many).coef_)
+
+
+# ---- workers that are killed -----------------------------------------------------------------------------------------
+
+
+def kill_one(client):
+    """SIGKILL a worker; its nanny starts another one."""
+    workers = client.scheduler_info(n_workers=-1)["workers"]
+    if workers:
+        pids = client.run(os.getpid, workers=[next(iter(workers))], on_error="ignore")
+        for pid in pids.values():
+            os.kill(pid, signal.SIGKILL)
+
+
+def _slowly(shard, seconds):
+    time.sleep(seconds)
+    return Partial(1.0, np.ones(2))
+
+
+def kill_soon(client, seconds=0.2):
+    thread = threading.Timer(seconds, kill_one, args=(client,))
+    thread.start()
+    return thread
+
+
+def in_placing(client, many, model):
+    backend = Dask(client, timeout=120)
+    shards = backend.place(Chain().bind(many, np.arange(26)))
+    kill_one(client)
+    found = backend.sum(_slowly, shards, 0.0)
+    assert found.loss == len(shards)
+
+
+def in_a_sum(client, many, model):
+    backend = Dask(client, timeout=120)
+    shards = backend.place(Chain().bind(many, np.arange(26)))
+    thread = kill_soon(client)
+    found = backend.sum(_slowly, shards, 0.1)
+    thread.join()
+    assert found.loss == len(shards)
+
+
+def in_a_look(client, many, model):
+    killed = []
+
+    def kill(progress):
+        if not killed:
+            killed.append(None)
+            kill_one(client)
+
+    fitted = clone(model).set_params(backend=Dask(client, timeout=120), callback=kill).fit(many)
+    assert_array_equal(fitted.coef_, clone(model).fit(many).coef_)
+
+
+def in_a_fit(client, many, model):
+    model = clone(model).set_params(tol=1e-4)
+    thread = kill_soon(client, 0.5)
+    fitted = clone(model).set_params(backend=Dask(client, timeout=120)).fit(many)
+    thread.join()
+    assert_array_equal(fitted.coef_, clone(model).fit(many).coef_)
+
+
+def with_scattered_weights(client, many, model):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backend_module, "SMALL", 100)
+        in_a_fit(client, many, model)
+
+
+def saving_a_checkpoint(client, many, model):
+    from maxendnet.models import checkpoint
+
+    write, killed = checkpoint.write_sealed, []
+
+    def write_and_kill(*arguments):
+        if len(killed) == 1:
+            kill_one(client)
+        killed.append(None)
+        write(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoint, "write_sealed", write_and_kill)
+        path = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"maxendnet-{os.getpid()}.checkpoint")
+        fitted = (
+            clone(model).set_params(backend=Dask(client, timeout=120)).fit(many, checkpoint=path, checkpoint_every=0)
+        )
+    assert_array_equal(fitted.coef_, clone(model).fit(many).coef_)
+
+
+def in_a_prediction(client, many, model):
+    fitted = clone(model).fit(many)
+    expected = fitted.predict(many)
+    thread = kill_soon(client, 0.02)
+    assert fitted.set_params(backend=Dask(client, timeout=120)).predict(many) == expected
+    thread.join()
+
+
+PHASES = [in_placing, in_a_sum, in_a_look, in_a_fit, with_scattered_weights, saving_a_checkpoint, in_a_prediction]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL (POSIX)")
+@pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.__name__)
+def test_a_killed_worker(phase, processes, many):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        phase(processes, many, MODELS["LBFGS"])
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL (POSIX)")
+@pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.__name__)
+def test_workers_that_are_killed_again_and_again(phase, processes, many):
+    for _ in range(10):
+        test_a_killed_worker(phase, processes, many)
+
+
+def test_threads_are_a_backend():
+    assert isinstance(Threads(), Backend)
