@@ -342,7 +342,12 @@ def evaluate(model: Path, pages: Path, labels: Path, min_confidence: float, as_j
     records = extractor.extract(found, min_confidence=min_confidence, progress=progress)
     rows = [(page, given) for page, given in zip(found, of_pages) if given is not None]
     scores = compare(
-        [page for page, _ in rows], [given for _, given in rows], records, extractor.fields_, extractor.images_
+        [page for page, _ in rows],
+        [given for _, given in rows],
+        records,
+        extractor.fields_,
+        extractor.images_,
+        extractor.data_,
     )
     if as_json:
         found_scores = {

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from maxendnet.web.blocks import INNER, JOIN, NONE
 from maxendnet.web.page import Page
+from maxendnet.web.page_data import VALUES, values_of
 from maxendnet.web.spans import Span, find_value, leaves_of_span, span_text, whole
 from maxendnet.web.view import View
 
@@ -247,10 +248,7 @@ def labels_on_page(view: View, given: PageLabels) -> tuple[list[tuple[Span, str]
     """
     page = view.page
     if given.sha and given.sha != page.sha:
-        raise LabelError(
-            f"{given.page} is not the page that was labelled (checksum {page.sha}, labels are for {given.sha}); "
-            "restore the page, or label it again."
-        )
+        given = _numbered_again(page, given)
     problems = []
     found = []
     for place, name in given.labels:
@@ -265,7 +263,9 @@ def labels_on_page(view: View, given: PageLabels) -> tuple[list[tuple[Span, str]
         elif node in view.leaf_of:
             found.append((whole(view, view.leaf_of[node]), name))
         else:
-            what = "is not shown" if page.tags[node] in ("#text", "img") else f"is an element {page.tags[node]!r}"
+            what = (
+                "is not shown" if page.tags[node] in ("#text", "img", *VALUES) else f"is an element {page.tags[node]!r}"
+            )
             problems.append(f"{name} at node {node} {what}: label a visible text or an image")
     placed = {name for _, name in given.labels}
     for name in given.values:
@@ -275,6 +275,33 @@ def labels_on_page(view: View, given: PageLabels) -> tuple[list[tuple[Span, str]
                 problems.append(f"{name} {value!r} is not on the page")
             found += [(span, name) for span in spans]
     return list(dict.fromkeys(found)), problems
+
+
+def _numbered_again(page: Page, given: PageLabels) -> PageLabels:
+    """Labels of a page whose nodes were counted without what it says to programs, as before version 0.2.
+
+    Raises
+    ------
+    LabelError
+        The page is not the one that was labelled.
+    """
+    before = page.shown
+    if given.sha != before.sha:
+        raise LabelError(
+            f"{given.page} is not the page that was labelled (checksum {page.sha}, labels are for {given.sha}); "
+            "restore the page, or label it again."
+        )
+    assert before.nodes is not None
+    now = before.nodes.tolist()
+    last = max([t for place, _ in given.labels for t in ([place.last] if isinstance(place, Span) else [place])] or [0])
+    if last >= len(now):
+        raise LabelError(f"{given.page} has nodes 0 to {len(now) - 1}, and node {last} is labelled.")
+    places = [
+        (p._replace(first=now[p.first], last=now[p.last]) if isinstance(p, Span) else now[p], name)
+        for p, name in given.labels
+    ]
+    records = [(now[a], now[min(b, len(now) - 1)]) for a, b in given.records if a < len(now)]
+    return replace(given, labels=places, records=records, sha=page.sha)
 
 
 def labelled_nodes(view: View, pairs: Iterable[tuple[Span, str]]) -> list[tuple[int, str]]:
@@ -300,6 +327,23 @@ def labels_images(pages: Sequence[Page], labels: Sequence[PageLabels | None]) ->
             return True
         for name in given.values:
             if any(value.lower().rsplit("?", 1)[0].endswith(IMAGE_ENDINGS) for value in given.written(name)):
+                return True
+    return False
+
+
+def labels_data(pages: Sequence[Page], labels: Sequence[PageLabels | None]) -> bool:
+    """Whether some label is on a value that a page says to programs, and does not show."""
+    for page, given in zip(pages, labels):
+        if given is None or not values_of(page):
+            continue
+        nodes = [place.first if isinstance(place, Span) else place for place, _ in given.labels]
+        if any(node < len(page) and page.tags[node] in VALUES for node in nodes):
+            return True
+        written = [value for name in given.values for value in given.written(name)]
+        view = View(page, images=True, data=True)
+        for value in written:
+            spans = find_value(view, value)
+            if spans and view.data[view.leaf_of[spans[0].first]]:
                 return True
     return False
 

@@ -118,7 +118,9 @@ def _window(view: View, k: int, reach: int) -> range:
     run = view.runs.run
     for step in range(1, max(WINDOW, reach) + 1):
         for j in (first - 1, last + 1):
-            if not 0 <= j < len(view) or view.images[j] or letters + len(view.texts[j]) > 8 * MOST_TOKENS:
+            if not 0 <= j < len(view) or view.images[j] or view.data[j] or view.data[k]:
+                continue
+            if letters + len(view.texts[j]) > 8 * MOST_TOKENS:
                 continue
             if step <= reach or (run[j] == run[k] and step <= WINDOW):
                 letters += len(view.texts[j])
@@ -164,7 +166,8 @@ def find_value(view: View, value: str, everywhere: bool = False) -> list[Span]:
 
     All leaves with exactly this text; if there is none, a part of a text, or several in a row that make it together,
     at the bounds of words and numbers: where there is least else in these texts. An image is found by the name of its
-    file, too. What no text shows may be an attribute, such as the address of a link: then all leaves in it are meant.
+    file, too. What no text shows may be an attribute, such as the address of a link: then all leaves in it are meant;
+    or, if these are leaves, a value that the page says to programs.
 
     Parameters
     ----------
@@ -183,20 +186,31 @@ def find_value(view: View, value: str, everywhere: bool = False) -> list[Span]:
     wanted = same_value(value)
     if not wanted:
         return []
-    shown = [same_value(value_of(view, k)) for k in range(len(view))]
-    exact = [k for k, text in enumerate(shown) if text == wanted]
+    texts = [same_value(value_of(view, k)) for k in range(len(view))]
+    shown = ["" if said else text for said, text in zip(view.data, texts)]
+    found = _in_texts(view, wanted, shown, everywhere)
+    if not found:
+        shown_leaves = (k for k, said in enumerate(view.data) if not said)
+        found = [whole(view, k) for k in shown_leaves if attribute_of_value(view, k, value)]
+    if not found and any(view.data):
+        found = _in_texts(view, wanted, [text if said else "" for said, text in zip(view.data, texts)], everywhere)
+    if not found and "://" in value:
+        said_leaves = [k for k, said in enumerate(view.data) if said]
+        found = [whole(view, k) for k in said_leaves if _address(view, view.texts[k]) == value.strip()]
+    return sorted(set(found)) if everywhere else found
+
+
+def _in_texts(view: View, wanted: str, texts: Sequence[str], everywhere: bool) -> list[Span]:
+    """Where a folded value is: the leaves that are it, or else the parts of leaves."""
+    exact = [k for k, text in enumerate(texts) if text == wanted]
     if not exact and any(view.images) and re.search(r"\.(?:jpe?g|png|gif|webp|avif)\b", wanted):
         name = wanted.rsplit("/", 1)[-1]
-        exact = [k for k, (image, text) in enumerate(zip(view.images, shown)) if image and text.endswith(name)]
+        exact = [k for k, (image, text) in enumerate(zip(view.images, texts)) if image and text.endswith(name)]
     found = [whole(view, k) for k in exact]
     if found and not everywhere:
         return found
-    texts = ["" if image else text for image, text in zip(view.images, shown)]
-    if wanted in "".join(texts):
-        found += _parts(view, wanted, texts, everywhere)
-    if not found:
-        found = [whole(view, k) for k in range(len(view)) if attribute_of_value(view, k, value)]
-    return sorted(set(found)) if everywhere else found
+    parts = ["" if image else text for image, text in zip(view.images, texts)]
+    return found + _parts(view, wanted, parts, everywhere) if wanted in "".join(parts) else found
 
 
 # ---- attributes -----------------------------------------------------------------------------------------------------
