@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
@@ -49,6 +49,13 @@ MOST_BYTES = 16_000_000
 LONGEST_ATTRIBUTE = 2_000
 
 
+class MadeOf(NamedTuple):
+    """The HTML that a page was made of, as a number of this process, and the node of the tree for every page node."""
+
+    html: int
+    kept: NDArray[np.int32]
+
+
 @dataclass(eq=False, repr=False)
 class Page:
     """The nodes of a page in document order: the elements of its body and its texts that are not blank.
@@ -83,6 +90,8 @@ class Page:
     source, nodes : Page and ndarray, or None
         Of a record of a listing, which is a small page of its own (see `maxendnet.web.listings`): the page that it is
         from, and the numbers that its nodes have there.
+    made_of : MadeOf or None
+        Of a page that was read from HTML: who reads it again need not find its nodes again.
 
     Examples
     --------
@@ -108,6 +117,7 @@ class Page:
     url: str = ""
     source: Page | None = None
     nodes: NDArray[np.int64] | None = None
+    made_of: MadeOf | None = None
 
     def __len__(self) -> int:
         return len(self.tags)
@@ -120,6 +130,7 @@ class Page:
         """Read HTML, however broken, as a browser would."""
         tree = (process or parser_process.shared).parse(html)
         kept, page = canonical_nodes(tree)
+        page.made_of = MadeOf(hash(html), np.array(kept, dtype=np.int32))
         page.name, page.title, page.url = name, title_of(tree), canonical_url(tree)
         if not page.url and (noted := SAVED_FROM.search(html[:4_000])):
             page.url = noted[1]
@@ -157,7 +168,10 @@ class Page:
     @property
     def sha(self) -> str:
         """Checksum of the nodes: labels made for one are not good for another."""
-        return hashlib.sha256(self.canonical().encode("utf-8")).hexdigest()[:16]
+        found: str | None = self.__dict__.get("_sha")
+        if found is None:
+            found = self.__dict__["_sha"] = hashlib.sha256(self.canonical().encode("utf-8")).hexdigest()[:16]
+        return found
 
     @property
     def shown(self) -> Page:

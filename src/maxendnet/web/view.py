@@ -97,7 +97,6 @@ class View:
         self.data = [tags[t] in VALUES for t in self.leaves]
         self.texts = [page.attributes[t].get("alt", "") if tags[t] == "img" else page.text(t) for t in self.leaves]
         self.runs: Runs = find_runs(page, self.leaves)
-        self.folded = [fold(text) for text in self.texts]
         self.elements = [parents[t] if tags[t] == "#text" else t for t in self.leaves]
         self._walk(tags, parents)
         self._above: dict[int, list[int]] = {}
@@ -152,6 +151,11 @@ class View:
                 element = self.parents[element]
             self._above[self.elements[k]] = found
         return found
+
+    @cached_property
+    def folded(self) -> list[str]:
+        """Texts of the leaves for comparison, see `fold`."""
+        return [fold(text) for text in self.texts]
 
     @cached_property
     def leaf_of(self) -> dict[int, int]:

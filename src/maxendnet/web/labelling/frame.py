@@ -94,9 +94,12 @@ def make_frame(page: Page, path: Path, root: Path) -> Frame:
         kept, again = list(range(len(page))), page
     else:
         tree = parser_process.shared.parse(text)
-        kept, again = canonical_nodes(tree)
+        if page.made_of is not None and page.made_of.html == hash(text):
+            kept, again = page.made_of.kept.tolist(), page
+        else:
+            kept, again = canonical_nodes(tree)
     notes = []
-    if again.tags != page.tags or again.texts != page.texts:
+    if again is not page and (again.tags != page.tags or again.texts != page.texts):
         notes.append("The file has changed since the server was started: start it again.")
     quirks = not re.search(r"<!doctype\s+html", text[:2_000], re.IGNORECASE)
     nodes = _nodes(tree, kept, path.parent, root)
