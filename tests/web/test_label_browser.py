@@ -11,6 +11,8 @@ import pytest
 from labelling_browser import CTRL, SHIFT, Browser
 from test_label_frame import HOSTILE
 
+from maxendnet.experiments.web_listings import FIELDS as EVENT
+from maxendnet.experiments.web_listings import OTHER_TEMPLATES, make_listings
 from maxendnet.web.chromium import NAMES
 from maxendnet.web.labelling.command import prepare
 from maxendnet.web.labelling.server import LabelServer
@@ -270,6 +272,28 @@ def test_a_small_window_and_several_records(tmp_path):
         after = browser.run("page.records.map((_, r) => valuesOf(1, r).map((v) => v.text))")
         assert after == [[x["price"]] if r != 2 else [x["name"]] for r, x in enumerate(other)]
         assert not reports(browser)
+
+
+def test_the_table_of_a_listing_mixes_no_records(tmp_path):
+    """Names stand in a row of the table above a row of prices: nodes of a record have others between them."""
+    listed = make_listings({"name-row": OTHER_TEMPLATES["name-row"]}, n_pages=2, random_state=1, fewest=8, most=12)
+    (tmp_path / "pages").mkdir()
+    for i, html in enumerate(listed.html.values()):
+        (tmp_path / "pages" / f"{i}.html").write_text(html)
+    full = next(item for item in listed.items[0] if all(item.get(name) for name in EVENT))
+    line = {"page": "0.html", "values": {name: [full[name]] for name in EVENT}}
+    (tmp_path / "labels.jsonl").write_text(json.dumps(line) + "\n")
+    with working(tmp_path, fields=list(EVENT), records="auto") as (browser, work):
+        settle(work, browser)
+        browser.wait("page.n === 1 && page.records.length > 1")
+        rows = browser.run("page.records.map((_, r) => fields.map((_, f) => valuesOf(f, r).map((v) => v.text)))")
+        assert rows == [[[item[name]] if item.get(name) else [] for name in EVENT] for item in listed.items[1]]
+        assert browser.run("document.querySelector('aside').clientWidth") > 450  # room for four columns
+        browser.press("d")
+        browser.wait(f"{SURE} && page.source === 'done'")
+        written = json.loads((tmp_path / "labels.jsonl").read_text().splitlines()[1])
+        assert len(written["records"]) == len(rows) and not reports(browser)
+        work.show(1)
 
 
 def test_a_hostile_page_runs_nothing_and_fetches_nothing(tmp_path):

@@ -487,7 +487,7 @@ class Extractor(BaseEstimator):
         return views, self._margins(views, made, self.estimator_, self.scale_)
 
     def extract(
-        self, pages: Source | Sequence[Source], *, records: str | Sequence[Sequence[tuple[int, int]]] | None = None,
+        self, pages: Source | Sequence[Source], *, records: str | Sequence[Sequence[Sequence[int]]] | None = None,
         min_confidence: float = 0.0, progress: Progress = _quiet,
     ) -> list[Record]:  # fmt: skip
         """Records of pages, best given all pages of a site at once.
@@ -518,7 +518,7 @@ class Extractor(BaseEstimator):
 
     def records_of(
         self, views: Sequence[View], margins: Sequence[NDArray[np.float64]],
-        records: str | Sequence[Sequence[tuple[int, int]]] | None = None, min_confidence: float = 0.0,
+        records: str | Sequence[Sequence[Sequence[int]]] | None = None, min_confidence: float = 0.0,
         all_rows: bool = False,
     ) -> list[Record]:  # fmt: skip
         """The rest of `extract`, for those who have views and margins; ``all_rows``: also records without a cell."""

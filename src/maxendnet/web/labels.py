@@ -39,8 +39,8 @@ class PageLabels:
     values : dict of str to list of str, tuple or None
         Instead of places: values as they are written. Of a listing: one for every labelled record, in the same order
         in all lists, None where a record has none, a tuple where it has several.
-    records : list of (int, int)
-        First and last node of every record; empty for one record a page.
+    records : list of tuple of int
+        First and last node of every record, several pairs if others lie between; empty for one record a page.
     complete : bool
         Of a listing: whether all of its records are labelled. If not, nothing is known of the others.
     sha : str
@@ -55,7 +55,7 @@ class PageLabels:
     site: str = ""
     labels: list[tuple[int | Span, str]] = field(default_factory=list)
     values: Values = field(default_factory=dict)
-    records: list[tuple[int, int]] = field(default_factory=list)
+    records: list[tuple[int, ...]] = field(default_factory=list)
     sha: str = ""
     done: bool = True
     line: int = 0
@@ -77,7 +77,8 @@ def read_labels(path: str | Path) -> list[PageLabels]:
     """Read ``labels.jsonl``.
 
     A line is ``{"page": "a.html", "site": "x.com", "labels": [[214, "price"], ...]}`` or
-    ``{"page": "a.html", "values": {"price": ["$12"]}}``, with ``"records": [[first, last], ...]`` if there are several.
+    ``{"page": "a.html", "values": {"price": ["$12"]}}``, with ``"records": [[first, last], ...]`` if there are several
+    (``[first, last, first, last]`` for one between whose parts others lie).
     Of a listing, lists of values have a place for every labelled record, ``null`` where it has none:
     ``{"name": ["Cup", "Pot"], "price": ["$12", null]}``; other records are unknown, unless ``"complete": true`` says
     that there are none.
@@ -217,13 +218,25 @@ def _values(given: Any, where: str) -> Values:
     return out
 
 
-def _records(given: Any, where: str) -> list[tuple[int, int]]:
-    out = []
+def _records(given: Any, where: str) -> list[tuple[int, ...]]:
+    out: list[tuple[int, ...]] = []
     for item in given if isinstance(given, list) else [given]:
-        if not (isinstance(item, list) and len(item) == 2 and all(type(n) is int for n in item) and item[0] <= item[1]):
+        numbers = isinstance(item, list) and bool(item) and all(type(n) is int for n in item)
+        if not numbers or len(item) % 2 or item != sorted(item):
             raise LabelError(f'{where}: "records" has {item!r}; expected pairs [first node, last node].')
-        out.append((item[0], item[1]))
+        out.append(tuple(item))
     return out
+
+
+def in_record(nodes: Iterable[int], record: Sequence[int]) -> bool:
+    """Whether nodes lie in a record, which is given by the first and last node of each of its parts.
+
+    Examples
+    --------
+    >>> in_record([2, 7], (1, 3, 7, 9)), in_record([2, 5], (1, 3, 7, 9))
+    (True, False)
+    """
+    return all(any(a <= t <= b for a, b in zip(record[::2], record[1::2])) for t in nodes)
 
 
 def labels_on_page(view: View, given: PageLabels) -> tuple[list[tuple[Span, str]], list[str]]:
@@ -300,7 +313,7 @@ def _numbered_again(page: Page, given: PageLabels) -> PageLabels:
         (p._replace(first=now[p.first], last=now[p.last]) if isinstance(p, Span) else now[p], name)
         for p, name in given.labels
     ]
-    records = [(now[a], now[min(b, len(now) - 1)]) for a, b in given.records if a < len(now)]
+    records = [tuple(now[min(t, len(now) - 1)] for t in own) for own in given.records]
     return replace(given, labels=places, records=records, sha=page.sha)
 
 
@@ -419,12 +432,12 @@ def labelled_records(
 
 
 def _by_record(
-    placed: Sequence[tuple[Span, str]], ranges: Sequence[tuple[int, int]], several: Collection[str]
+    placed: Sequence[tuple[Span, str]], ranges: Sequence[tuple[int, ...]], several: Collection[str]
 ) -> list[list[tuple[Span, str]]]:
     """Labelled places of the same record together."""
     ordered = sorted(placed)
     if ranges:
-        some = [[item for item in ordered if a <= item[0].first and item[0].last <= b] for a, b in ranges]
+        some = [[item for item in ordered if in_record((item[0].first, item[0].last), own)] for own in ranges]
         return [items for items in some if items]
     out: list[list[tuple[Span, str]]] = []
     for span, name in ordered:

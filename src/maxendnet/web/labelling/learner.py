@@ -31,7 +31,7 @@ class Answers(NamedTuple):
 
     extractor: Extractor
     records: list[list[Record]]  # of every page
-    ranges: list[list[tuple[int, int]]]  # first and last node of every record; empty for one record a page
+    ranges: list[list[tuple[int, ...]]]  # first and last nodes of every record; empty for one record a page
     certainty: list[float]  # of every page, for the order
 
 
@@ -115,7 +115,7 @@ class Learner:
         views, one = self.views(kinds), self.features_of(kinds)
         made = [one(i) for i in progress(range(len(self.pages)), "features")]
         margins = extractor._margins(views, made, extractor.estimator_, extractor.scale_)
-        ranges: list[list[tuple[int, int]]] = [[] for _ in views]
+        ranges: list[list[tuple[int, ...]]] = [[] for _ in views]
         if self.records != "one":
             for i, (view, m) in enumerate(zip(views, margins)):
                 parts = choose_records(view, m)
@@ -137,7 +137,7 @@ class Learner:
         views, margins = extractor.margins(self.pages, progress)
         at = {id(page): i for i, page in enumerate(self.pages)}
         found: list[list[Record]] = [[] for _ in self.pages]
-        ranges: list[list[tuple[int, int]]] = [[] for _ in self.pages]
+        ranges: list[list[tuple[int, ...]]] = [[] for _ in self.pages]
         certainty = [np.inf] * len(self.pages)
         for view, m in zip(views, margins):
             page, nodes = view.page, view.page.nodes
@@ -145,6 +145,19 @@ class Learner:
             records = extractor.records_of([view], [m], "one", min_confidence)
             found[i] += [record._replace(record=len(found[i])) for record in records]
             if nodes is not None and records:
-                ranges[i].append((int(nodes[1]), int(nodes[-1])))
+                ranges[i].append(_pairs(nodes[1:].tolist()))
             certainty[i] = min(certainty[i], page_certainty(best_leaves(m, view.texts, None, extractor.together_)))
         return Answers(extractor, found, ranges, [0.0 if np.isinf(value) else value for value in certainty])
+
+
+def _pairs(nodes: Sequence[int]) -> tuple[int, ...]:
+    """First and last node of every stretch without a gap.
+
+    Examples
+    --------
+    >>> _pairs([1, 2, 3, 7, 8])
+    (1, 3, 7, 8)
+    """
+    starts = [t for k, t in enumerate(nodes) if not k or nodes[k - 1] != t - 1]
+    ends = [t for k, t in enumerate(nodes) if k + 1 == len(nodes) or nodes[k + 1] != t + 1]
+    return tuple(t for pair in zip(starts, ends) for t in pair)

@@ -287,7 +287,7 @@ class Work:
             ]
         return shown
 
-    def _ranges(self, i: int, given: PageLabels | None, answers: Answers | None) -> list[tuple[int, int]]:
+    def _ranges(self, i: int, given: PageLabels | None, answers: Answers | None) -> list[tuple[int, ...]]:
         if given is not None and given.records:
             return given.records
         return answers.ranges[i] if answers is not None else []

@@ -196,7 +196,8 @@ const sameSpot = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 function recordOf(spot) {
   const node = firstOf(spot);
   if (!page.records.length) return 0;
-  return page.records.findIndex(([first, last]) => first <= node && node <= last);
+  // a record may have several parts, each with its first and last node
+  return page.records.findIndex((ends) => ends.some((first, k) => k % 2 === 0 && first <= node && node <= ends[k + 1]));
 }
 
 function change(next) {
