@@ -456,9 +456,20 @@ def _rendered(found: list[Any], root: Path) -> list[Any]:
 
 def _files(pages: Sequence[Path]) -> list[Path]:
     """Files named on the command line; a folder stands for all pages below it."""
-    from maxendnet.web.folder import page_files
+    from maxendnet.web.folder import is_text_alone, others_named, page_files
 
-    return [file for path in pages for file in (page_files(path) if path.is_dir() else [path])]
+    found: list[Path] = []
+    for path in pages:
+        if path.is_dir():
+            found += page_files(path)
+            note(others_named(path))
+        elif is_text_alone(path):
+            note([f"{path} has no element of HTML in it, and is left out"])
+        else:
+            found.append(path)
+    if not found:
+        raise click.ClickException("none of the files is a page.")
+    return found
 
 
 def _read(pages: Sequence[Path], site: str, extractor: Any) -> tuple[list[Any], list[str]]:
