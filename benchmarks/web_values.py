@@ -128,7 +128,7 @@ def part_new(given: Any) -> None:
 
 def part_variants(given: Any) -> None:
     """Every site by itself: n labelled pages, tested on the pages of its test split."""
-    counts = (1, 2, 4, 7) if not given.quick else (1,)
+    counts = given.counts if not given.quick else (1,)
     found: dict[tuple[str, int], list[float]] = defaultdict(list)
     for name in given.verticals:
         for kind in given.kinds:
@@ -219,6 +219,8 @@ def main() -> None:
     options.add_argument("--all-verticals", action="store_true", help="clicks on all, not on camera alone")
     options.add_argument("--draws", type=int)
     options.add_argument("--kinds", default="", help=f"variants, of {', '.join(kind.name for kind in Variant)}")
+    options.add_argument("--counts", default=(1, 2, 4, 7), type=lambda text: tuple(map(int, text.split(","))),
+                         help="labelled pages of a site, for variants")  # fmt: skip
     options.add_argument("--wrong", type=int, default=0, help="name so many wrong cells of every run")
     given = options.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)

@@ -14,6 +14,8 @@ BLANK = re.compile(r"\s+")
 MOST_LEAVES = 20  # that a value may stretch over
 WINDOW = 8  # leaves of a run that are looked at before and after the chosen one
 MOST_TOKENS = 2_000
+LONGEST_WORD = 40
+FIXED = 0.6  # share of pages on which a word must be to be no part of a value
 SHORT, NEAR = 3, 40  # a value of fewer letters is looked for in texts of so many
 
 
@@ -254,7 +256,7 @@ def _parts(view: View, wanted: str, texts: Sequence[str], everywhere: bool = Fal
     starts = [0]
     for some in texts:
         starts.append(starts[-1] + len(some))
-    best: tuple[bool, int, int] | None = None
+    best: tuple[bool, int, int, int] | None = None
     found: list[Span] = []
     at, k = text.find(wanted), 0
     while at >= 0:
@@ -270,10 +272,12 @@ def _parts(view: View, wanted: str, texts: Sequence[str], everywhere: bool = Fal
             if begin is not None and end is not None and _bounded(view, k, begin, last, end):
                 span = Span(view.leaves[k], begin, view.leaves[last], end)
                 joined = _joined(view.texts[k], begin, -1) + _joined(view.texts[last], end, 1)
-                # in one run, standing alone, with as little else in its texts as can be
-                size = (view.runs.run[k] != view.runs.run[last], joined, length)
-                if everywhere:
-                    size = (size[0], joined, 0)
+                # in one run, standing alone, between what is the same on other pages, with as little else in its texts
+                # as can be
+                apart = view.runs.run[k] != view.runs.run[last]
+                size = (apart, joined, 0, 0) if everywhere else (
+                    apart, joined, _varies(view, k, begin, -1) + _varies(view, last, end, 1), length
+                )  # fmt: skip
                 if best is not None and size > best:
                     at = text.find(wanted, at + 1)
                     continue
@@ -305,6 +309,21 @@ def _joined(text: str, at: int, side: int) -> int:
     """1 if a part hangs together with what is beside it, as in an address or a compound; else 0."""
     near = text[at : at + 2] if side > 0 else text[max(0, at - 2) : at][::-1]
     return int(len(near) == 2 and (near[0].isalnum() or (near[0] in "._-/@" and near[1].isalnum())))
+
+
+def _varies(view: View, k: int, at: int, side: int) -> int:
+    """1 if the word beside a part of leaf k is another one on most pages of the site; 0 at the bounds of its text.
+
+    A value stands between captions, units and separators, which stay; its words may occur in other texts, too, such as
+    the name of a maker in a heading, and there words beside them change.
+    """
+    text = view.texts[k]
+    beside = PIECE.findall(text[at : at + LONGEST_WORD] if side > 0 else text[max(0, at - LONGEST_WORD) : at])
+    if not beside:
+        return 0
+    word = beside[0 if side > 0 else -1].lower()
+    share = view.share_at_place(k, "0" * min(len(word), 5) if word.isdigit() else word)
+    return int(share is not None and share <= FIXED)
 
 
 def _cuts(text: str, at: int) -> bool:
