@@ -9,7 +9,7 @@
 FOLDER has the files ``swde/<vertical>.jsonl.gz``, see `maxendnet.experiments.web_data`. Pages are read as HTML, as a
 user would save them. A value is right if it is one of those of the ground truth, letter by letter, but for case and
 white space; a value that is not on its page counts as missed. F1 is averaged over the fields of a vertical, then over
-draws, then over verticals. A page is always answered. Test pages are those of the split ``test``; labelled pages come
+draws, then over verticals. A page is always answered (but see --min-confidence). Test pages are those of the split ``test``; labelled pages come
 from ``train``.
 
 Variants are made by `maxendnet.experiments.web_variants`, with a fixed seed.
@@ -88,8 +88,9 @@ def part_one(given: Any, clicks: bool) -> None:
         test = np.flatnonzero(rows.split == "test")
         found = []
         for draw in range(given.draws):
-            extractor = Extractor(calibrate=False).fit(rows.pages, rows.labels(one_page(rows, draw), clicks))
-            scores = rows.scores(test, extractor.extract([rows.pages[i] for i in test]))
+            least = given.min_confidence
+            extractor = Extractor(calibrate=least > 0).fit(rows.pages, rows.labels(one_page(rows, draw), clicks))
+            scores = rows.scores(test, extractor.extract([rows.pages[i] for i in test], min_confidence=least))
             found.append((scores.average_f1, scores.all_right, len(scores.problems)))
             if given.wrong:
                 for page, field, answer, truth in scores.wrong[: given.wrong]:
@@ -219,6 +220,8 @@ def main() -> None:
     options.add_argument("--all-verticals", action="store_true", help="clicks on all, not on camera alone")
     options.add_argument("--draws", type=int)
     options.add_argument("--kinds", default="", help=f"variants, of {', '.join(kind.name for kind in Variant)}")
+    options.add_argument("--min-confidence", type=float, default=0.0,
+                         help="for one and clicks: cells below are not found; the command's default is 0.2")  # fmt: skip
     options.add_argument("--counts", default=(1, 2, 4, 7), type=lambda text: tuple(map(int, text.split(","))),
                          help="labelled pages of a site, for variants")  # fmt: skip
     options.add_argument("--wrong", type=int, default=0, help="name so many wrong cells of every run")
