@@ -9,8 +9,8 @@
 FOLDER has the files ``swde/<vertical>.jsonl.gz``, see `maxendnet.experiments.web_data`. Pages are read as HTML, as a
 user would save them. A value is right if it is one of those of the ground truth, letter by letter, but for case and
 white space; a value that is not on its page counts as missed. F1 is averaged over the fields of a vertical, then over
-draws, then over verticals. A page is always answered (but see --min-confidence). Test pages are those of the split ``test``; labelled pages come
-from ``train``.
+draws, then over verticals. A page is always answered, unless --min-confidence says otherwise. Test pages are those of
+the split ``test``; labelled pages come from ``train``.
 
 Variants are made by `maxendnet.experiments.web_variants`, with a fixed seed.
 """
@@ -221,7 +221,7 @@ def main() -> None:
     options.add_argument("--draws", type=int)
     options.add_argument("--kinds", default="", help=f"variants, of {', '.join(kind.name for kind in Variant)}")
     options.add_argument("--min-confidence", type=float, default=0.0,
-                         help="for one and clicks: cells below are not found; the command's default is 0.2")  # fmt: skip
+                         help="for one and clicks: cells below are not found; 0.2 in the command")  # fmt: skip
     options.add_argument("--counts", default=(1, 2, 4, 7), type=lambda text: tuple(map(int, text.split(","))),
                          help="labelled pages of a site, for variants")  # fmt: skip
     options.add_argument("--wrong", type=int, default=0, help="name so many wrong cells of every run")
