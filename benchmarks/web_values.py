@@ -183,6 +183,8 @@ def part_sure(given: Any) -> None:
             line.append(f"{np.mean(right):.3f} ({len(right)})" if right else "-")
         out.append(line)
     sys.stdout.write(table(["learned from", "cells", *(f"at least {x:g}" for x in SURE)], out))
+    if given.figure:
+        draw_reliability(everything, given.figure)
     bins = np.linspace(0, 1, 11)
     rows_ = []
     for a, b in pairwise(bins):
@@ -197,6 +199,17 @@ def part_sure(given: Any) -> None:
                 ]
             )
     sys.stdout.write("\n" + table(["confidence", "cells", "mean confidence", "share right"], rows_))
+
+
+def draw_reliability(cells: list[tuple[float, bool]], path: Path) -> None:
+    """Confidence of values against the share that is exact."""
+    from matplotlib.figure import Figure
+
+    from maxendnet.text.calibration import reliability
+
+    figure = Figure(figsize=(4.5, 4.5), layout="constrained")
+    reliability([min(c, 1.0) for c, _ in cells], [ok for _, ok in cells]).plot(figure.add_subplot())
+    figure.savefig(path, dpi=110)
 
 
 def _cells(rows: Rows, test: np.ndarray, extractor: Extractor) -> list[tuple[float, bool]]:
@@ -220,6 +233,7 @@ def main() -> None:
     options.add_argument("--all-verticals", action="store_true", help="clicks on all, not on camera alone")
     options.add_argument("--draws", type=int)
     options.add_argument("--kinds", default="", help=f"variants, of {', '.join(kind.name for kind in Variant)}")
+    options.add_argument("--figure", type=Path, help="for sure: write a reliability diagram")
     options.add_argument("--min-confidence", type=float, default=0.0,
                          help="for one and clicks: cells below are not found; 0.2 in the command")  # fmt: skip
     options.add_argument("--counts", default=(1, 2, 4, 7), type=lambda text: tuple(map(int, text.split(","))),
