@@ -77,7 +77,7 @@ class Dask:
         if not (isinstance(timeout, (int, float)) and timeout > 0):
             raise ValueError(f"timeout must be a positive number of seconds, got {timeout!r}.")
         self.timeout = float(timeout)
-        self.address = client if isinstance(client, str) else str(client.scheduler.address)  # type: ignore[union-attr]
+        self.address = client if isinstance(client, str) else str(client.scheduler.address)
         self._client = None if isinstance(client, str) else client
 
     @property
