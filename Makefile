@@ -24,7 +24,7 @@ OLDEST := build/oldest
 CORE_TESTS := $(filter-out tests/web/ tests/experiments/ tests/test_demo.py tests/test_docs.py tests/test_readme.py, \
   $(wildcard tests/*/ tests/test_*.py))
 
-.PHONY: help setup demo test test-long test-oldest lint format check bench reproduction sanitize clean
+.PHONY: help setup demo test test-long test-oldest lint format check bench bench-check reproduction sanitize clean
 
 help:
 	@echo "make demo      the six systems on two data sets: tables, and a figure in build/demo"
@@ -33,6 +33,7 @@ help:
 	@echo "make format    lay out Python and C++ as make check wants it"
 	@echo "make test-long  also the tests that take long and cases drawn at random, at every vector width, and make sanitize"
 	@echo "make test-oldest  the tests of the core with the oldest packages that pyproject.toml allows"
+	@echo "make bench-check  have small fits become slower since benchmarks/ratios.json was written (two minutes)"
 	@echo "make bench     benchmarks, written to benchmarks/RESULTS.md (about an hour)"
 	@echo "make reproduction  the paper's experiments at full size (about a working day, resumes), then docs/reproduction"
 	@echo "make sanitize  the kernels under the address and undefined-behaviour sanitizers"
@@ -93,6 +94,9 @@ test-oldest:
 
 bench: $(READY)
 	$(RUN) benchmarks/run_all.py $(ARGS)
+
+bench-check: $(READY)
+	$(RUN) benchmarks/check.py $(ARGS)
 
 reproduction: $(READY)
 	$(RUN) -m maxendnet reproduce all --jobs $(JOBS) --out build/reproduction --publish docs/reproduction $(ARGS)

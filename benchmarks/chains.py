@@ -7,7 +7,8 @@ orders  letter error of M3N on the OCR letters, orders 1 to 6: train on nine fol
         chosen once, training on folds 1 to 8 and testing on fold 9. Beside it a baseline that knows the 55 words:
         logistic regression of single letters, and of the words seen in training the likeliest of the same length
 words   the same with a split by words: the 55 words in five parts, the words of one part are never seen in training.
-        Constants by holding out one more part
+        Constants by holding out one more part: C, and by how much pixels are multiplied (--scales; C is divided by the
+        square, so that pixels weigh the same and n-grams less)
 rules   text with valid chunks (BIO, BMES) or labels that come at most once: F1 or accuracy, invalid sentences and time
         of the fit, without rules, with rules in training and prediction, and with rules at prediction only
 
@@ -114,9 +115,11 @@ def known_words(train_X: Any, train_y: Any, test_X: Any, test_y: Any) -> float:
     return 100 * wrong / total
 
 
-def ocr_cell(letters: Any, test: Any, train: Any, name: str, C: float) -> dict[str, Any]:
+def ocr_cell(letters: Any, test: Any, train: Any, name: str, C: float, scale: float = 1.0) -> dict[str, Any]:
+    """Error and time of one fit; pixels are multiplied by ``scale``, and n-grams count as they are."""
     train_X, train_y, _, _ = split(letters, ~train)
     _, _, test_X, test_y = split(letters, test)
+    train_X, test_X = ([scale * np.asarray(x, dtype=float) for x in X] for X in (train_X, test_X))
     if name == "words":
         return {"error": known_words(train_X, train_y, test_X, test_y), "n": sum(map(len, test_y))}
     seconds, model = fit(M3N(C=C, structure=chain(name), tol=TOL, max_passes=300, random_state=0), train_X, train_y)
@@ -156,32 +159,35 @@ def orders(letters: Any, cells: Any, names: list[str], n_folds: int, constants: 
     return rows
 
 
-def words(letters: Any, cells: Any, names: list[str], constants: list[float], n_parts: int = 5) -> list[list[Any]]:
+def by_words(
+    letters: Any, cells: Any, name: str, parts: Any, test: int, constants: list[float], scales: list[float]
+) -> tuple[tuple[float, float], dict[str, Any]]:
+    """The constants that are best on a part of the words, and with them error and time on another part."""
+    held = (test + 1) % 5
+
+    def cell(part: str, tested: Any, trained: Any, C: float, scale: float) -> dict[str, Any]:
+        key = {"part": part, "order": name, "C": C, "scale": scale, "test": test}
+        return cells.get(key, lambda: ocr_cell(letters, tested, trained, name, C / scale**2, scale))
+
+    tried = {
+        both: cell("words, constants", parts == held, (parts != held) & (parts != test), *both)
+        for both in itertools.product(constants, scales)
+    }
+    best = min(tried, key=lambda both: tried[both]["error"])
+    return best, cell("words", parts == test, parts != test, *best)
+
+
+def words(letters: Any, cells: Any, names: list[str], constants: list[float], scales: list[float]) -> list[list[Any]]:
     spelled = np.array(["".join(map(str, y)) for y in letters.y])
     distinct = np.random.default_rng(0).permutation(np.unique(spelled))
     part = {word: k % 5 for k, word in enumerate(distinct)}
     parts, rows = np.array([part[word] for word in spelled]), []
     for name in names:
-        errors, sizes, chosen = [], [], []
-        for test in range(n_parts):
-            held = (test + 1) % 5
-            tried = {
-                C: cells.get(
-                    {"part": "words, constants", "order": name, "C": C, "test": test},
-                    lambda: ocr_cell(letters, parts == held, (parts != held) & (parts != test), name, C),  # noqa: B023
-                )
-                for C in constants
-            }
-            C = min(tried, key=lambda C: tried[C]["error"])
-            cell = cells.get(
-                {"part": "words", "order": name, "C": C, "test": test},
-                lambda: ocr_cell(letters, parts == test, parts != test, name, C),  # noqa: B023
-            )
-            errors.append(cell["error"])
-            sizes.append(cell["n"])
-            chosen.append(C)
+        found = [by_words(letters, cells, name, parts, test, constants, scales) for test in range(5)]
+        errors, sizes = ([cell[key] for _, cell in found] for key in ("error", "n"))
+        chosen = [f"{C:g} {scale:g}" for (C, scale), _ in found]
         mean = np.average(errors, weights=sizes)
-        rows.append([name, " ".join(map(str, chosen)), f"{mean:.2f}", " ".join(f"{e:.1f}" for e in errors)])
+        rows.append([name, ", ".join(chosen), f"{mean:.2f}", " ".join(f"{e:.1f}" for e in errors)])
         common.say(f"words {rows[-1]}")
     return rows
 
@@ -292,6 +298,7 @@ def main() -> None:
     options.add_argument("--folds", type=int, default=10)
     options.add_argument("--orders", nargs="+", default=list(ORDERS))
     options.add_argument("--constants", nargs="+", type=float, default=CONSTANTS, help="values of C to choose from")
+    options.add_argument("--scales", nargs="+", type=float, default=[1.0, 3.0, 10.0], help="factors of pixels in words")
     options.add_argument("--tasks", nargs="+", default=[*TASKS, "bach_chorales"])
     given = options.parse_args()
     cells = common.Cells(given.out)
@@ -311,8 +318,9 @@ def main() -> None:
         head = ["order", "C", "letter error, %", "standard error", "CPU s a fit", "folds"]
         print("\n" + common.table(head, orders(letters, cells, given.orders, given.folds, given.constants)), flush=True)
     if "words" in given.part:
-        head = ["order", "C", "letter error, %", "of each part"]
-        print("\n" + common.table(head, words(letters, cells, given.orders, given.constants)), flush=True)
+        head = ["order", "C and scale of each part", "letter error, %", "of each part"]
+        found = words(letters, cells, given.orders, given.constants, given.scales)
+        print("\n" + common.table(head, found), flush=True)
 
 
 if __name__ == "__main__":

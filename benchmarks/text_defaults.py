@@ -39,7 +39,8 @@ def net(l1: float, l2: float) -> Any:
 
 
 CANDIDATES = {
-    "L2 0.1, seen": l2(0.1, SEEN), "L2 0.3, seen": l2(0.3, SEEN), "L2 1, seen": l2(1.0, SEEN),
+    "L2 0.1, seen": l2(0.1, SEEN), "L2 0.2, seen": l2(0.2, SEEN), "L2 0.3, seen": l2(0.3, SEEN),
+    "L2 1, seen": l2(1.0, SEEN),
     "L2 0.1, all": l2(0.1, ALL), "L2 0.3, all": l2(0.3, ALL), "L2 1, all": l2(1.0, ALL),
     "net 0.1 0.2": net(0.1, 0.2), "net 0.05 0.1": net(0.05, 0.1),
 }  # fmt: skip
@@ -73,7 +74,7 @@ def folds(name: str, folder: Path, most: int | None, n_folds: int) -> dict[str, 
 
 def interval(truth: list[Any], labels: list[Any], scheme: str, n: int = 500) -> str:
     """F1 with a 95 % interval by bootstrap over sentences."""
-    counts = np.array([counts_of([a], [b], scheme) for a, b in zip(truth, labels)], dtype=float)
+    counts = np.array([counts_of(a, b, scheme) for a, b in zip(truth, labels)], dtype=float)
     f1 = lambda rows: 200 * rows[:, 0].sum() / max(rows[:, 1].sum() + rows[:, 2].sum(), 1)  # noqa: E731
     rng = np.random.default_rng(0)
     drawn = [f1(counts[rng.integers(len(counts), size=len(counts))]) for _ in range(n)]
@@ -82,9 +83,10 @@ def interval(truth: list[Any], labels: list[Any], scheme: str, n: int = 500) -> 
 
 
 def counts_of(truth: list[Any], labels: list[Any], scheme: str) -> tuple[int, int, int]:
+    """Of one sentence: spans that are right, that there are, and that were found."""
     from maxendnet.text import find_spans
 
-    a, b = (set(find_spans(rows, scheme)[0]) for rows in (truth, labels))
+    a, b = (set(find_spans(tags, scheme)) for tags in (truth, labels))
     return len(a & b), len(a), len(b)
 
 

@@ -7,8 +7,9 @@
 
 Pages are made by `maxendnet.experiments.web_listings`, with a fixed seed: 5 pages a template with 10 to 50 records.
 Records are labelled on the first page of a template only. A record is right if a row has all of its values, letter by
-letter, and nothing where it has none; a row is mixed if no record has all of its values, but every value is one of some
-record; it is foreign if it has no value of a record.
+letter, and nothing where it has none; a row is mixed if it has values of records, but not all of one record; it is
+foreign if it has no value of a record. A value that is cut short ("Town Hall" of "Town Hall, Hall 1") is wrong, and
+still one of its own record, even if another record has it as it is.
 """
 
 from __future__ import annotations
@@ -104,7 +105,9 @@ def compare(listed: ListedPages, records: Sequence[Record], site: str, wrong: in
 def kind_of_row(row: Item, items: Sequence[Item]) -> str:
     """Whether the values of a row are of one record, of several, of none, or not all of them values."""
     having = [
-        {k for k, item in enumerate(items) if value in item.values()} for value in row.values() if value is not None
+        {k for k, item in enumerate(items) if any(value in other for other in item.values() if other is not None)}
+        for value in row.values()
+        if value is not None
     ]
     known = [some for some in having if some]
     if not known:

@@ -9,8 +9,8 @@
 FOLDER has the files ``swde/<vertical>.jsonl.gz``, see `maxendnet.experiments.web_data`. Pages are read as HTML, as a
 user would save them. A value is right if it is one of those of the ground truth, letter by letter, but for case and
 white space; a value that is not on its page counts as missed. F1 is averaged over the fields of a vertical, then over
-draws, then over verticals. A page is always answered. Test pages are those of the split ``test``; labelled pages come
-from ``train``.
+draws, then over verticals. A page is always answered, unless --min-confidence says otherwise. Test pages are those of
+the split ``test``; labelled pages come from ``train``.
 
 Variants are made by `maxendnet.experiments.web_variants`, with a fixed seed.
 """
@@ -88,8 +88,9 @@ def part_one(given: Any, clicks: bool) -> None:
         test = np.flatnonzero(rows.split == "test")
         found = []
         for draw in range(given.draws):
-            extractor = Extractor(calibrate=False).fit(rows.pages, rows.labels(one_page(rows, draw), clicks))
-            scores = rows.scores(test, extractor.extract([rows.pages[i] for i in test]))
+            least = given.min_confidence
+            extractor = Extractor(calibrate=least > 0).fit(rows.pages, rows.labels(one_page(rows, draw), clicks))
+            scores = rows.scores(test, extractor.extract([rows.pages[i] for i in test], min_confidence=least))
             found.append((scores.average_f1, scores.all_right, len(scores.problems)))
             if given.wrong:
                 for page, field, answer, truth in scores.wrong[: given.wrong]:
@@ -128,7 +129,7 @@ def part_new(given: Any) -> None:
 
 def part_variants(given: Any) -> None:
     """Every site by itself: n labelled pages, tested on the pages of its test split."""
-    counts = (1, 2, 4, 7) if not given.quick else (1,)
+    counts = given.counts if not given.quick else (1,)
     found: dict[tuple[str, int], list[float]] = defaultdict(list)
     for name in given.verticals:
         for kind in given.kinds:
@@ -182,6 +183,8 @@ def part_sure(given: Any) -> None:
             line.append(f"{np.mean(right):.3f} ({len(right)})" if right else "-")
         out.append(line)
     sys.stdout.write(table(["learned from", "cells", *(f"at least {x:g}" for x in SURE)], out))
+    if given.figure:
+        draw_reliability(everything, given.figure)
     bins = np.linspace(0, 1, 11)
     rows_ = []
     for a, b in pairwise(bins):
@@ -196,6 +199,17 @@ def part_sure(given: Any) -> None:
                 ]
             )
     sys.stdout.write("\n" + table(["confidence", "cells", "mean confidence", "share right"], rows_))
+
+
+def draw_reliability(cells: list[tuple[float, bool]], path: Path) -> None:
+    """Confidence of values against the share that is exact."""
+    from matplotlib.figure import Figure
+
+    from maxendnet.text.calibration import reliability
+
+    figure = Figure(figsize=(4.5, 4.5), layout="constrained")
+    reliability([min(c, 1.0) for c, _ in cells], [ok for _, ok in cells]).plot(figure.add_subplot())
+    figure.savefig(path, dpi=110)
 
 
 def _cells(rows: Rows, test: np.ndarray, extractor: Extractor) -> list[tuple[float, bool]]:
@@ -219,6 +233,11 @@ def main() -> None:
     options.add_argument("--all-verticals", action="store_true", help="clicks on all, not on camera alone")
     options.add_argument("--draws", type=int)
     options.add_argument("--kinds", default="", help=f"variants, of {', '.join(kind.name for kind in Variant)}")
+    options.add_argument("--figure", type=Path, help="for sure: write a reliability diagram")
+    options.add_argument("--min-confidence", type=float, default=0.0,
+                         help="for one and clicks: cells below are not found; 0.2 in the command")  # fmt: skip
+    options.add_argument("--counts", default=(1, 2, 4, 7), type=lambda text: tuple(map(int, text.split(","))),
+                         help="labelled pages of a site, for variants")  # fmt: skip
     options.add_argument("--wrong", type=int, default=0, help="name so many wrong cells of every run")
     given = options.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)

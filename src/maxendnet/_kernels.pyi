@@ -206,6 +206,7 @@ def potential_look(
     node_marginals: _Real,
     matrix_marginals: _Real,
     entropies: _F64,
+    truths: _F64,
     features: _F64,
 ) -> None: ...
 def max_marginals(batch: _Batch, shape: Shape, weights: _F64, first: int, last: int, out: _F64) -> None: ...

@@ -115,6 +115,32 @@ class Browser(Chromium):
             self.call("Input.dispatchMouseEvent", type="mouseMoved", **at, button="left", buttons=1)
         self.call("Input.dispatchMouseEvent", type="mouseReleased", x=end_x, y=end_y, button="left", clickCount=1)
 
+    def tap(self, text: str, last: bool = False) -> None:
+        """Tap with a finger on the first or last letter of a text of the saved page."""
+        self.call("Emulation.setTouchEmulationEnabled", enabled=True)
+        x, y = self.where(text, last)
+        self.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+        self.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
+    def tap_button(self, name: str) -> None:
+        """Tap on a button of the panel."""
+        self.call("Emulation.setTouchEmulationEnabled", enabled=True)
+        box = f"document.getElementById({json.dumps(name)})"
+        self.run(f"{box}.scrollIntoView({{block: 'nearest'}})")
+        x, y = self.run(f"(() => {{const r = {box}.getBoundingClientRect(); return [r.x + r.width / 2, r.y + 9];}})()")
+        self.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+        self.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
+    def slide(self, first: str, last: str) -> None:
+        """Drag a finger from the first letter of a text to the last letter of another."""
+        x, y = self.where(first)
+        end_x, end_y = self.where(last, last=True)
+        self.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+        for share in (0.3, 0.7, 1.0):
+            at = {"x": x + share * (end_x - x), "y": y + share * (end_y - y)}
+            self.call("Input.dispatchTouchEvent", type="touchMove", touchPoints=[at])
+        self.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
     def double_click(self, text: str, modifiers: int = 0) -> None:
         """Double click on the first letter of a text."""
         x, y = self.where(text)

@@ -11,6 +11,8 @@ import pytest
 from labelling_browser import CTRL, SHIFT, Browser
 from test_label_frame import HOSTILE
 
+from maxendnet.experiments.web_listings import FIELDS as EVENT
+from maxendnet.experiments.web_listings import OTHER_TEMPLATES, make_listings
 from maxendnet.web.chromium import NAMES
 from maxendnet.web.labelling.command import prepare
 from maxendnet.web.labelling.server import LabelServer
@@ -272,6 +274,28 @@ def test_a_small_window_and_several_records(tmp_path):
         assert not reports(browser)
 
 
+def test_the_table_of_a_listing_mixes_no_records(tmp_path):
+    """Names stand in a row of the table above a row of prices: nodes of a record have others between them."""
+    listed = make_listings({"name-row": OTHER_TEMPLATES["name-row"]}, n_pages=2, random_state=1, fewest=8, most=12)
+    (tmp_path / "pages").mkdir()
+    for i, html in enumerate(listed.html.values()):
+        (tmp_path / "pages" / f"{i}.html").write_text(html)
+    full = next(item for item in listed.items[0] if all(item.get(name) for name in EVENT))
+    line = {"page": "0.html", "values": {name: [full[name]] for name in EVENT}}
+    (tmp_path / "labels.jsonl").write_text(json.dumps(line) + "\n")
+    with working(tmp_path, fields=list(EVENT), records="auto") as (browser, work):
+        settle(work, browser)
+        browser.wait("page.n === 1 && page.records.length > 1")
+        rows = browser.run("page.records.map((_, r) => fields.map((_, f) => valuesOf(f, r).map((v) => v.text)))")
+        assert rows == [[[item[name]] if item.get(name) else [] for name in EVENT] for item in listed.items[1]]
+        assert browser.run("document.querySelector('aside').clientWidth") > 450  # room for four columns
+        browser.press("d")
+        browser.wait(f"{SURE} && page.source === 'done'")
+        written = json.loads((tmp_path / "labels.jsonl").read_text().splitlines()[1])
+        assert len(written["records"]) == len(rows) and not reports(browser)
+        work.show(1)
+
+
 def test_a_hostile_page_runs_nothing_and_fetches_nothing(tmp_path):
     (tmp_path / "pages").mkdir()
     (tmp_path / "pages" / "bad.html").write_text(HOSTILE.replace("evil()", "top.evil=1;document.title='evil'"))
@@ -374,3 +398,102 @@ def test_undo_leaves_no_trace(tmp_path):
         browser.wait(f"{SURE} && page.stamp === ''")
         assert saved(tmp_path) == {} and browser.run("[labels.length, page.source]") == [0, "nothing"]
         assert not reports(browser)
+
+
+def test_a_finger_has_all_actions(tmp_path):
+    (tmp_path / "pages").mkdir()
+    html = "<h1>Red Cup of Clay</h1><p>by Ann Lee</p><p>Bo Holm</p><p>Cy Diaz</p><p>Only $12.50 today</p>"
+    (tmp_path / "pages" / "a.html").write_text(html)
+    with working(tmp_path, 390, 844) as (browser, _):
+
+        def texts(f):
+            browser.wait(SURE)
+            return browser.run(f"valuesOf({f}, null).map((v) => v.text)")
+
+        browser.tap("Red Cup")  # a tap picks the text, and the next field is asked for
+        assert texts(0) == ["Red Cup of Clay"] and browser.run("active") == 1
+        browser.tap_button("part")  # first and last word
+        browser.tap("$12.50")
+        browser.tap("50")
+        assert texts(1) == ["$12.50"]
+        browser.tap_button("undo")
+        browser.tap_button("undo")
+        assert texts(1) == [] and texts(0) == ["Red Cup of Clay"]
+        browser.slide("Only", "50")  # a finger over a part; then it scrolls again
+        assert texts(1) == ["Only $12.50"] and browser.run("mode") == ""
+        browser.press("3")
+        browser.tap("by Ann")
+        browser.tap_button("range")
+        browser.tap("Cy Diaz")
+        assert texts(2) == ["by Ann Lee", "Bo Holm", "Cy Diaz"]
+        browser.tap_button("merge")
+        assert texts(2) == ["by Ann Lee Bo Holm Cy Diaz"]
+        browser.tap_button("none")
+        assert texts(2) == []
+        browser.tap("Bo Holm")
+        browser.press("3")
+        browser.tap_button("also")
+        browser.tap("Cy Diaz")
+        assert texts(2) == ["Bo Holm", "Cy Diaz"]
+        browser.tap_button("right")
+        browser.wait(f"{SURE} && page.source === 'done'")
+        assert saved(tmp_path)["a.html"][0] and not reports(browser)
+
+
+COVERED = """(() => {
+  const tags = [...document.querySelectorAll(".mark span")].map((tag) => tag.getBoundingClientRect());
+  const corner = frame.getBoundingClientRect();
+  let n = 0;
+  for (const [node] of page.leaves) for (const piece of drawn.get(node) || []) for (const r of rects(piece)) {
+    const box = { left: corner.left + r.left * scale, right: corner.left + r.right * scale,
+                  top: corner.top + r.top * scale, bottom: corner.top + r.bottom * scale };
+    n += tags.filter((tag) => overlap(tag, box)).length;
+  }
+  return n;
+})()"""
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (390, 844)])
+def test_tags_cover_no_text(tmp_path, size):
+    """Texts stand close on all sides: some tags find a place, the others are dots or are left out."""
+    (tmp_path / "pages").mkdir()
+    cells = "".join(f"<tr><td>Name {i}<td>$ {i}<td>Maker {i}<td>of clay" for i in range(30))
+    style = "<style>body{margin:0;line-height:1}td{padding:0}</style>"
+    html = f"{style}<table cellspacing=0>{cells}</table><p>Alone</p>"
+    (tmp_path / "pages" / "a.html").write_text(html)
+    with working(tmp_path, *size, records="auto") as (browser, _):
+        browser.run("fields = ['a long name of a field', 'price', 'brand']; show(); 0")
+        for i, text in enumerate(("Name 0", "Name 7", "$ 7", "Maker 7", "Name 8", "of clay", "Alone")):
+            browser.run(f"labels.push([page.leaves.find(([, t]) => t === {json.dumps(text)})[0], fields[{i % 3}]]); 0")
+        browser.run("outline(); 0")
+        assert browser.run("document.querySelectorAll('.mark').length") == 7
+        assert browser.run("document.querySelectorAll('.mark span').length") >= 2
+        assert browser.run(COVERED) == 0
+
+
+def test_suggestions_are_brought_into_view_from_all_sides(tmp_path):
+    (tmp_path / "pages").mkdir()
+    html = "<div style='width:3000px;height:4000px;position:relative'>" + "".join(
+        f"<p style='position:absolute;left:{x}px;top:{y}px'>{text}</p>"
+        for text, x, y in (("Here", 10, 10), ("Right", 2500, 60), ("Below", 2600, 3500), ("Left", 20, 1800))
+    )
+    (tmp_path / "pages" / "a.html").write_text(html)
+    with working(tmp_path, fields=["Here", "Right", "Below", "Left"]) as (browser, _):
+        browser.run("labels = page.leaves.map(([n, t]) => [n, t]); show(); 0")
+        for f in (2, 3, 1, 0, 2, 0):
+            browser.run(f"choose({f}); 0")
+            seen = f"""(() => {{ const b = boxOf(labels.find(([, name]) => name === fields[{f}])[0]);
+              return b.left * scale >= stage.scrollLeft && b.right * scale <= stage.scrollLeft + stage.clientWidth &&
+                b.top * scale >= stage.scrollTop && b.bottom * scale <= stage.scrollTop + stage.clientHeight; }})()"""
+            assert browser.run(seen), f
+
+
+def test_a_large_page_is_drawn_whole(tmp_path):
+    """The first ten thousand nodes are drawn before the rest; nothing is lost between."""
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "a.html").write_text("<ul>" + "".join(f"<li>Thing {i}<b>${i}</b>" for i in range(6_000)))
+    with working(tmp_path) as (browser, _):
+        assert browser.run("page.frame.nodes.length > AT_ONCE && page.leaves.every(([n]) => drawn.has(n))")
+        last = "page.leaves.findIndex(([, t]) => t === 'Thing 5999')"
+        assert browser.run(f"boxOf(page.leaves[{last}][0]).bottom <= frame.clientHeight")
+        assert browser.run("frame.contentDocument.querySelectorAll('li').length") == 6_000

@@ -6,7 +6,7 @@ from maxendnet.web.labelling.label_file import LabelFile
 from maxendnet.web.labels import LabelError, PageLabels, labels_on_page, read_labels
 from maxendnet.web.page import Page
 from maxendnet.web.spans import Span, find_value, span_text
-from maxendnet.web.view import View
+from maxendnet.web.view import View, make_views
 
 
 def write(tmp_path, *lines):
@@ -124,3 +124,22 @@ def test_what_cannot_be_used_is_told():
     with pytest.raises(LabelError, match="is not the page that was labelled"):
         labels_on_page(View(page), PageLabels("x.html", labels=[(2, "n")], sha="0" * 16))
     assert labels_on_page(View(page), PageLabels("x.html", labels=[(2, "n")], sha=page.sha))[1] == []
+
+
+def test_a_value_in_several_texts_is_meant_where_words_beside_it_stay():
+    """The maker is a part of the heading, too, which is shorter; words beside it there are others on every page."""
+    things = [("Kodak", "EasyShare C180"), ("Sony", "Alpha 7"), ("Fuji", "X100"), ("Leica", "Q3")]
+    pages = [
+        Page.from_html(f"<h1>{maker} {name}</h1><p>The manufacturer is {maker} (12 reviews) and no other</p>", site="s")
+        for maker, name in things
+    ]
+    view = make_views(pages)[0]
+    (span,) = find_value(view, "Kodak")
+    assert page_text(view, span) == "The manufacturer is Kodak (12 reviews) and no other"
+    alone = View(pages[0])  # of one page nothing is known: the text with least else
+    (span,) = find_value(alone, "Kodak")
+    assert page_text(alone, span) == "Kodak EasyShare C180"
+
+
+def page_text(view, span):
+    return view.page.text(span.first)

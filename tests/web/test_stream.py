@@ -92,6 +92,23 @@ def test_what_a_browser_saved_beside_a_page_is_no_page(tmp_path):
     assert found == ["a.mhtml", "b.html.gz", "cup.html", "d.HTM", "other_files/page.html", "tasse.htm"]
 
 
+def test_files_of_a_folder_that_are_no_pages_are_named(shop, tmp_path):
+    html = (shop / "pages" / "shop0.example" / "5.html").read_text(encoding="utf-8")
+    for name in ("item.php", "index", "a.html"):
+        (tmp_path / name).write_text(f"\n<!DOCTYPE HTML>{html}", encoding="utf-8")
+    (tmp_path / "doc.pdf").write_bytes(b"%PDF-1.4")
+    for k in range(6):
+        (tmp_path / f"notes{k}.txt").write_text("a note")
+    assert [path.name for path in page_files(tmp_path)] == ["a.html", "index", "item.php"]
+    said = run("extract", shop / "m.medn", tmp_path, "-o", tmp_path / "out.jsonl")
+    assert (
+        "files are no HTML and left out: doc.pdf, notes0.txt, notes1.txt, notes2.txt, notes3.txt and 2 others" in said
+    )
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 3
+    assert "no element of HTML" in run("extract", shop / "m.medn", tmp_path / "notes0.txt", code=1)
+    assert "is a PDF" in run("extract", shop / "m.medn", tmp_path / "doc.pdf", code=1)
+
+
 def test_extract_takes_pages_html_bytes_and_paths(shop):
     extractor = Extractor.load(shop / "m.medn")
     path = shop / "pages" / "shop0.example" / "5.html"

@@ -83,7 +83,7 @@ void potential_ascent(const BatchView& b, const KernelPrior& prior, double C, R*
 template <class R>
 void potential_look(const BatchView& b, int64_t first, int64_t last, double most_spread, const R* node_potentials,
                     const R* matrix_potentials, R* node_marginals, R* matrix_marginals, double* entropies,
-                    double* features);
+                    double* truths, double* features);
 
 // smo.cpp
 void smo(const BatchView& b, const KernelPrior& prior, double C, double* weights, double* eta, const double* cost,

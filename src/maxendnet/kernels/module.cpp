@@ -151,16 +151,18 @@ void bind_precision(nb::module_& m) {
       "potential_look",
       [](nb::handle batch, const Shape& shape, int64_t first, int64_t last, double most_spread, In<R> node_potentials,
          In<R> matrix_potentials, Out<R> node_marginals, Out<R> matrix_marginals, Out<double> entropies,
-         Out<double> features) {
+         Out<double> truths, Out<double> features) {
         const BatchView b = view(batch, shape);
         nb::gil_scoped_release release;
         potential_look<R>(b, first, last, most_spread, node_potentials.data(), matrix_potentials.data(),
-                          node_marginals.data(), matrix_marginals.data(), entropies.data(), features.data());
+                          node_marginals.data(), matrix_marginals.data(), entropies.data(), truths.data(),
+                          features.data());
       },
       "batch"_a, "shape"_a, "first"_a, "last"_a, "most_spread"_a, "node_potentials"_a.noconvert(),
       "matrix_potentials"_a.noconvert(), "node_marginals"_a.noconvert(), "matrix_marginals"_a.noconvert(),
-      "entropies"_a.noconvert(), "features"_a.noconvert(),
-      "Marginals and entropies of potentials; `features` gets by how much what they expect is above the truth.");
+      "entropies"_a.noconvert(), "truths"_a.noconvert(), "features"_a.noconvert(),
+      "Marginals, entropies and log-probabilities of the truth of potentials; `features` gets by how much what they "
+      "expect is above the truth.");
 }
 
 }  // namespace

@@ -153,12 +153,11 @@ void potential_ascent(const BatchView& b, const KernelPrior& prior_of_any_kind, 
   std::visit(
       [&](auto prior) {
         using Prior = decltype(prior);
-        // d (mean(eta + d) - mean(eta)), for d in two factors: its sum over the weights is the curvature of phi along d
-        const auto bend = [&](int64_t k, double factor, double d) INLINED {
+        // d (mean(eta + d) - mean(eta)), for d in two factors: its sum over the weights is the curvature of phi along d;
+        // `now` is mean(eta)
+        const auto bend = [&](int64_t k, double factor, double d, R now) INLINED {
           if constexpr (Prior::quadratic) return factor * d * Prior::moments(prior, 0.0, &k).variance;
-          else
-            return factor * (Prior::moments(prior, double(eta[k]) + d, &k).mean -
-                             Prior::moments(prior, double(eta[k]), &k).mean);
+          else return factor * (Prior::moments(prior, double(eta[k]) + d, &k).mean - double(now));
         };
         // eta += d; what the weight is then
         const auto follow = [&](int64_t k, double d) INLINED {
@@ -218,6 +217,7 @@ void potential_ascent(const BatchView& b, const KernelPrior& prior_of_any_kind, 
                 spread += double((c.matrix_marginals[m * size + k] - old_matrix[m * size + k]) *
                                  (w.matrix[2 * m * size + k] - matrix[m * size + k]));
             // the curvature of phi on the way
+            R* of_labels = weights + layout.label_features + layout.label_features - layout.matrices;
             double curve = 0;
             for (int64_t t = 0; t < n; t++)
               if (c.moves[t]) scatter(b, begin + t, c.change.data() + t * lanes, scratch);
@@ -236,12 +236,13 @@ void potential_ascent(const BatchView& b, const KernelPrior& prior_of_any_kind, 
                       }
                       for (int64_t e = 0; e < n_labels; e++)
                         curve += bend(place + e, -scale * x * double(c.change[t * lanes + (labels ? labels[e] : e)]),
-                                      -scale * double(scratch[place + e]));
+                                      -scale * double(scratch[place + e]), weights[place + e]);
                     });
-            for (int64_t k = 0; k < matrices; k++) {
-              const double d = -scale * double(c.matrix_marginals[k] - old_matrix[k]);
-              if (d != 0) curve += bend(layout.matrices + k, d, d);
-            }
+            for (int m = 0; m < b.n_edge_types; m++)
+              for (int64_t k = m * size; k < (m + 1) * size; k++) {
+                const double d = -scale * double(c.matrix_marginals[k] - old_matrix[k]);
+                if (d != 0) curve += bend(layout.matrices + k, d, d, w.matrix[m * size + k]);
+              }
             std::fill(c.label_change.begin(), c.label_change.end(), R(0));
             for (int64_t t = 0; b.n_label_features && t < n; t++)
               for (int a = 0; a < b.n_labels; a++)
@@ -249,7 +250,7 @@ void potential_ascent(const BatchView& b, const KernelPrior& prior_of_any_kind, 
                   c.label_change[j] += c.change[t * lanes + a] * R(label_feature_values(b, begin + t, a)[j]);
             for (int j = 0; j < b.n_label_features; j++)
               curve += bend(layout.label_features + j, -scale * double(c.label_change[j]),
-                            -scale * double(c.label_change[j]));
+                            -scale * double(c.label_change[j]), of_labels[j]);
             // The slope of the dual after a share s of the way is about scale [(1 - s) variance - s curve / (scale step^2)].
             const double variance = scale * spread / step, bent = curve / (step * step);
             const double best = variance > 0 ? variance / (variance + bent) : 0;
@@ -286,7 +287,6 @@ void potential_ascent(const BatchView& b, const KernelPrior& prior_of_any_kind, 
                       follow(k, -scale * double(c.matrix_marginals[cell] - old_matrix[cell]));
                 }
             }
-            R* of_labels = weights + layout.label_features + layout.label_features - layout.matrices;
             for (int j = 0; j < b.n_label_features; j++)
               of_labels[j] = follow(layout.label_features + j, -scale * double(c.label_change[j]));
             std::copy_n(c.node.data(), n_node, node);
@@ -301,19 +301,19 @@ void potential_ascent(const BatchView& b, const KernelPrior& prior_of_any_kind, 
       prior_of_any_kind);
 }
 
-// Marginals and entropy of given potentials, in double precision, for examples [first, last); `features` gets by how much
-// the features that they expect are above those of the truth, weighted.
+// Marginals, entropy and log-probability of the truth of given potentials, in double precision, for examples [first, last);
+// `features` gets by how much the features that they expect are above those of the truth, weighted.
 template <class R>
 void potential_look(const BatchView& b, int64_t first, int64_t last, double most_spread, const R* node_potentials,
                     const R* matrix_potentials, R* node_marginals, R* matrix_marginals, double* entropies,
-                    double* features) {
+                    double* truths, double* features) {
   const int64_t matrices = b.n_edge_types * b.matrix_size();
   const Layout layout = padded_layout(b);
   Trial<double> c;
   for (int64_t i = first; i < last; i++) {
     const int64_t begin = b.offsets[i], end = b.offsets[i + 1], n_node = (end - begin) * b.lanes;
     const double u = b.sample_weight[i];
-    entropies[i] = 0;
+    entropies[i] = truths[i] = 0;
     if (begin == end) continue;
     c.node.assign(node_potentials + begin * b.lanes, node_potentials + end * b.lanes);
     c.matrix.assign(matrix_potentials + i * matrices, matrix_potentials + (i + 1) * matrices);
@@ -323,6 +323,10 @@ void potential_look(const BatchView& b, int64_t first, int64_t last, double most
     for (int64_t k = 0; k < n_node; k++) expected += node[k] * c.node[k];
     for (int64_t k = 0; k < matrices; k++) expected += c.matrix_marginals[k] * c.matrix[k];
     entropies[i] = c.log_partition - expected;
+    truths[i] = -c.log_partition;
+    for (int64_t t = begin; t < end; t++) truths[i] += c.node[(t - begin) * b.lanes + b.y[t]];
+    labelled_edges(b, layout, begin, end, b.y + begin,
+                   [&](int64_t k, double x) INLINED { truths[i] += x * c.matrix[k - layout.matrices]; });
     std::copy_n(node, n_node, node_marginals + begin * b.lanes);
     std::copy_n(c.matrix_marginals.data(), matrices, matrix_marginals + i * matrices);
     for (int64_t t = begin; t < end; t++) {
@@ -339,7 +343,7 @@ void potential_look(const BatchView& b, int64_t first, int64_t last, double most
   template void potential_ascent<R>(const BatchView&, const KernelPrior&, double, R*, R*, const int64_t*, int64_t, \
                                     double, double, double, R*, double*, R*, R*, R*, R*, double*);                 \
   template void potential_look<R>(const BatchView&, int64_t, int64_t, double, const R*, const R*, R*, R*, double*, \
-                                  double*);
+                                  double*, double*);
 FOR_PRECISION(float)
 FOR_PRECISION(double)
 #undef FOR_PRECISION

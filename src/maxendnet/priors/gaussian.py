@@ -57,6 +57,13 @@ class Gaussian(Piece):
             setattr(self, f"prior_{name}", value)
         return self
 
+    @property
+    def ridge(self) -> float | None:
+        """The price of ``w_k^2 / 2``, where the mean is 0 and all weights have the same variance; else None."""
+        if np.ndim(self.prior_variance) or np.any(self.prior_mean):
+            return None
+        return 1.0 / float(self.prior_variance)
+
     def check(self) -> None:
         v, m = (np.asarray(value) for value in self.get_params().values())
         for name, value, most in (("variance", v, 2), ("mean", m, 1)):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from maxendnet.solvers.owlqn import OWLQN
     from maxendnet.solvers.potential_ascent import PotentialAscent
     from maxendnet.solvers.projected_subgradient import ProjectedSubgradient
+    from maxendnet.solvers.proximal_ascent import ProximalAscent
     from maxendnet.solvers.proximal_point import ProximalPoint
     from maxendnet.solvers.sdca import SDCA
     from maxendnet.solvers.self_training import SelfTraining
@@ -45,6 +46,7 @@ _HOMES = {
     "OWLQN": "maxendnet.solvers.owlqn",
     "PotentialAscent": "maxendnet.solvers.potential_ascent",
     "ProjectedSubgradient": "maxendnet.solvers.projected_subgradient",
+    "ProximalAscent": "maxendnet.solvers.proximal_ascent",
     "ProximalPoint": "maxendnet.solvers.proximal_point",
     "SDCA": "maxendnet.solvers.sdca",
     "SelfTraining": "maxendnet.solvers.self_training",
@@ -80,6 +82,7 @@ __all__ = [
     "OnlineSubgradient",
     "PotentialAscent",
     "ProjectedSubgradient",
+    "ProximalAscent",
     "ProximalPoint",
     "Result",
     "SelfTraining",

@@ -12,6 +12,10 @@ from maxendnet.solvers.base import Solver, missing
 MANY_NODES = 1000
 FEW_OF = 20
 """A node has one in so many of the features, or less."""
+WEAK = 0.5
+"""The price of ``w^2 / 2`` below which an L2-CRF on sparse features is solved by proximal points: on 2,500 Portuguese
+sentences with names, to a gap of 1e-2, `ProximalAscent` and `PotentialAscent` take 3.1 and 17 CPU seconds at 0.1, 3.5
+and 5.0 at 0.3, 2.0 and 1.8 at 2."""
 
 
 def default_solver(prior: Any, loss: Any) -> Solver:
@@ -38,9 +42,12 @@ def choose(default: Solver, problem: Problem, tol: float = 1e-3) -> tuple[Solver
     """
     if isinstance(default, (solvers.BlockFrankWolfe, solvers.ProximalPoint)):
         return solvers.for_hinge(problem, tol), "the default for the hinge with this prior, C and number of nodes"
-    smooth = isinstance(default, (solvers.LBFGS, solvers.OWLQN))
-    if smooth and not missing(solvers.PotentialAscent, problem) and sparse_features(problem):
-        return solvers.PotentialAscent(), "many sparse features, of which every example has a few"
+    if isinstance(default, (solvers.LBFGS, solvers.OWLQN)):
+        strong = (getattr(problem.prior, "ridge", None) or 0.0) >= WEAK * problem.C
+        kinds = (solvers.PotentialAscent, solvers.ProximalAscent)
+        for kind in kinds if strong else reversed(kinds):
+            if not missing(kind, problem) and tol >= kind.accuracy and sparse_features(problem):
+                return kind(), "many sparse features, of which every example has a few"
     return default, "the default for this prior and loss"
 
 

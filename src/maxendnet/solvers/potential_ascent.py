@@ -52,6 +52,8 @@ class PotentialState:
     gaps: FloatArray
     """(n_examples,): about the gap of every block before its last update."""
     entropies: FloatArray
+    truths: FloatArray
+    """(n_examples,): the logarithm of the weight of the true labelling."""
     rng: np.random.Generator
     data: PlacedData
     """The examples that these are potentials of."""
@@ -114,7 +116,7 @@ class PotentialAscent(Solver):
         self, problem: Problem, warm: PotentialState | None = None, seed: Any = None, tol: float = 1e-3
     ) -> PotentialState:
         self.check()
-        s, batch, blocks = problem.structure.layout, problem.batch, problem.structure.blocks
+        s, batch = problem.structure.layout, problem.batch
         node, matrix = (len(batch.parent), lanes(s)), (problem.n_examples, s.n_edge_types, s.n_labels, lanes(s))
         small = single_is_enough(problem.dual_prior.mean(np.zeros(problem.n_weights)), batch)
         single = tol >= LEAST_IN_SINGLE and small and problem.structure.longest <= LONGEST_IN_SINGLE
@@ -124,12 +126,13 @@ class PotentialAscent(Solver):
             matrix_potentials=np.zeros(matrix, dtype),
             node_marginals=np.zeros(node, dtype),
             matrix_marginals=np.zeros(matrix, dtype),
-            eta=np.zeros(blocks.size, dtype),
+            eta=np.zeros(0, dtype),
             weights=np.zeros(0, dtype),
-            scratch=np.zeros(node_size(s), dtype),
+            scratch=np.zeros(0, dtype),
             steps=np.full(problem.n_examples, FIRST_STEP),
             gaps=np.full(problem.n_examples, np.inf),
             entropies=np.zeros(problem.n_examples),
+            truths=np.zeros(problem.n_examples),
             rng=seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed),
             data=problem.data,
         )
@@ -138,22 +141,28 @@ class PotentialAscent(Solver):
             state.steps[:], state.gaps[:] = warm.steps, 0.0  # no first visits
         else:
             state.node_potentials[np.arange(node[0]), batch.y] = FIRST_POTENTIAL
-        self._refresh(problem, state)
+        self.set_eta(problem, state, self.look(problem, state))
         return state
 
-    def _refresh(self, problem: Problem, state: PotentialState) -> FloatArray:
-        """Marginals, entropies and eta afresh from the potentials: the certificate is for this very dual point."""
-        structure, blocks = problem.structure, problem.structure.blocks
+    def look(self, problem: Problem, state: PotentialState) -> FloatArray:
+        """Marginals and entropies afresh from the potentials; returns their eta, of this very dual point."""
+        structure = problem.structure
         part = lambda first, last, buffer: _kernels.potential_look(  # noqa: E731
             problem.batch, structure.shape, first, last, most_spread(problem, np.float64), state.node_potentials,
-            state.matrix_potentials, state.node_marginals, state.matrix_marginals, state.entropies, buffer,
+            state.matrix_potentials, state.node_marginals, state.matrix_marginals, state.entropies, state.truths,
+            buffer,
         )  # fmt: skip
-        above = problem.backend.sum_ranges(part, structure.ranges(n_shards(structure)), blocks.size)
+        above = problem.backend.sum_ranges(part, structure.ranges(n_shards(structure)), structure.blocks.size)
         problem.n_oracle += problem.n_examples
-        state.eta[:] = -problem.C * above
-        eta = blocks.unpad(-problem.C * above)
-        state.weights = blocks.for_search(problem.dual_prior.mean(eta), state.weights.dtype.type)
-        return eta
+        return structure.blocks.unpad(-problem.C * above)
+
+    def set_eta(self, problem: Problem, state: PotentialState, eta: FloatArray) -> None:
+        """Go on from this eta of the potentials, and from the weights that belong to it."""
+        blocks, dtype = problem.structure.blocks, state.node_potentials.dtype.type
+        state.eta = blocks.pad(eta).astype(dtype)
+        state.weights = blocks.for_search(problem.dual_prior.mean(eta), dtype)
+        if len(state.scratch) != node_size(problem.structure.layout):
+            state.scratch = np.zeros(node_size(problem.structure.layout), dtype)
 
     def step(self, problem: Problem, state: PotentialState) -> PotentialState:
         structure, batch = problem.structure, problem.batch
@@ -182,7 +191,8 @@ class PotentialAscent(Solver):
         return n_pass > 0 and (n_pass % self.check_every == 0 or enough)
 
     def evaluate(self, problem: Problem, state: PotentialState) -> Evaluation:
-        eta, prior = self._refresh(problem, state), problem.dual_prior
+        eta, prior = self.look(problem, state), problem.dual_prior
+        self.set_eta(problem, state, eta)
         w = prior.mean(eta)
         state.primal = primal = problem.primal(w)
         dual = problem.C * float(state.entropies @ problem.batch.sample_weight) - prior.cumulant(eta)

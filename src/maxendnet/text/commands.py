@@ -86,7 +86,10 @@ def named_paths(ctx: click.Context, param: click.Parameter, values: tuple[str, .
 @click.option("--model", "system", type=click.Choice(SYSTEMS), default="l2crf", show_default=True, help="The system.")
 @click.option("--C", "C", type=float, help="Weight of the loss, of m3n, lapmedn and l1m3n.")
 @click.option("--lam", type=float, help="Of the prior, of l2crf, l1crf and lapmedn.")
-@click.option("--seen", is_flag=True, help="Weights only for pairs of a feature and a label that occur.")
+@click.option(
+    "--seen/--all-pairs", default=True, show_default=True,
+    help="Weights only for pairs of a feature and a label that occur, or for all of them.",
+)  # fmt: skip
 @click.option("--rules", is_flag=True, help="Learn and predict only tags that keep the scheme.")
 @click.option("--folds", type=click.IntRange(min=2), default=3, show_default=True, help="Of the cross-validation.")
 @click.option("--scheme", default="auto", show_default=True, help="IOB1, IOB2, BIOES, BILOU, BMES or LABELS.")
@@ -235,7 +238,6 @@ def estimator_of(
     """The estimator of a name."""
     from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN
     from maxendnet.rules import bio, bioes
-    from maxendnet.solvers import SDCA
     from maxendnet.structures import Chain, Independent
     from maxendnet.text.spans import forbidden_pairs
 
@@ -252,8 +254,6 @@ def estimator_of(
     options: dict[str, Any] = {"structure": structure, "tol": 1e-2 if tol is None else tol, "max_passes": 300}
     options |= {"n_jobs": jobs, "random_state": seed}
     constants = {name: value for name, value in (("C", C), ("lam", lam)) if value is not None}
-    if system == "l2crf" and not y:  # rules are beyond the solver
-        options["solver"] = SDCA()
     kinds = {"l2crf": L2CRF, "l1crf": L1CRF, "crf": CRF, "m3n": M3N, "l1m3n": L1M3N, "lapmedn": LapMEDN}
     return kinds[system](**constants, **options)
 

@@ -15,7 +15,6 @@ from maxendnet.losses import Log
 from maxendnet.markov_network import MarkovNetwork
 from maxendnet.models.file import ModelFileError, load, read, save
 from maxendnet.selection.search import PathSearchCV
-from maxendnet.solvers import SDCA
 from maxendnet.structures import Chain, Independent, as_structure
 from maxendnet.text import confidence
 from maxendnet.text.calibration import fit_temperature
@@ -33,15 +32,12 @@ VERSION = 1
 def default_model(joined: bool = True, n_jobs: int | None = None, random_state: Any = 0) -> L2CRF:
     """The model that a tagger has if none is given: a conditional random field with a Gaussian prior.
 
-    ``lam=0.3`` was the best or within 1 % of the best of 0.1, 0.3 and 1 on names (UNER Portuguese), addresses
-    (usaddress) and segmentation (Chinese GSD); on WNUT-17 0.1 was better (F1 17.4 against 16.6). These are scores of
-    test parts, so that they say nothing about how good the default is elsewhere. `Tagger(search=True)` chooses lam by
-    cross-validation.
+    Weights are those of pairs of a feature and a label that occur. ``lam=0.1`` was chosen on folds of the training
+    parts of four sets (names in Portuguese and in tweets, addresses, Chinese segmentation), where 0.1, 0.2 and 0.3
+    differ by less than half a point of F1 (benchmarks/TEXT.md). `Tagger(search=True)` chooses lam by cross-validation.
     """
-    structure = Chain() if joined else Independent()
-    return L2CRF(
-        lam=0.3, structure=structure, solver=SDCA(), tol=1e-2, max_passes=200, n_jobs=n_jobs, random_state=random_state
-    )
+    structure = Chain(pairs="seen") if joined else Independent(pairs="seen")
+    return L2CRF(lam=0.1, structure=structure, tol=1e-2, max_passes=200, n_jobs=n_jobs, random_state=random_state)
 
 
 class Tagger(BaseEstimator):

@@ -342,7 +342,12 @@ def evaluate(model: Path, pages: Path, labels: Path, min_confidence: float, as_j
     records = extractor.extract(found, min_confidence=min_confidence, progress=progress)
     rows = [(page, given) for page, given in zip(found, of_pages) if given is not None]
     scores = compare(
-        [page for page, _ in rows], [given for _, given in rows], records, extractor.fields_, extractor.images_
+        [page for page, _ in rows],
+        [given for _, given in rows],
+        records,
+        extractor.fields_,
+        extractor.images_,
+        extractor.data_,
     )
     if as_json:
         found_scores = {
@@ -451,9 +456,20 @@ def _rendered(found: list[Any], root: Path) -> list[Any]:
 
 def _files(pages: Sequence[Path]) -> list[Path]:
     """Files named on the command line; a folder stands for all pages below it."""
-    from maxendnet.web.folder import page_files
+    from maxendnet.web.folder import is_text_alone, others_named, page_files
 
-    return [file for path in pages for file in (page_files(path) if path.is_dir() else [path])]
+    found: list[Path] = []
+    for path in pages:
+        if path.is_dir():
+            found += page_files(path)
+            note(others_named(path))
+        elif is_text_alone(path):
+            note([f"{path} has no element of HTML in it, and is left out"])
+        else:
+            found.append(path)
+    if not found:
+        raise click.ClickException("none of the files is a page.")
+    return found
 
 
 def _read(pages: Sequence[Path], site: str, extractor: Any) -> tuple[list[Any], list[str]]:

@@ -40,7 +40,12 @@ def demo(out: str | Path, seed: int = 0, echo: Callable[[str], object] = print) 
         cells = [f"{c.value[:20]} ({c.confidence:.2f})" if c else "-" for c in record.fields.values()]
         echo(f"{record.page:<24}" + "".join(f"{cell:<28}" for cell in cells))
     scores = evaluate(
-        [toy.pages[i] for i in rest], [toy.labels[i] for i in rest], records, extractor.fields_, extractor.images_
+        [toy.pages[i] for i in rest],
+        [toy.labels[i] for i in rest],
+        records,
+        extractor.fields_,
+        extractor.images_,
+        extractor.data_,
     )
     echo(f"\nAverage F1 {scores.average_f1:.3f} on {len(rest)} pages; all fields right on {scores.all_right:.0%}.")
     echo(f"All {len(records)} records are in {out / 'records.jsonl'}. Now try:")

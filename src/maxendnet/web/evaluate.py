@@ -64,7 +64,7 @@ Truth = dict[str, set[str]]
 
 def evaluate(
     pages: Sequence[Page], labels: Sequence[PageLabels], records: Sequence[Record], fields: Sequence[str],
-    images: bool = False,
+    images: bool = False, data: bool = False,
 ) -> Scores:  # fmt: skip
     """Compare records with the labels of their pages.
 
@@ -82,14 +82,14 @@ def evaluate(
     records : sequence of Record
         Of these pages, also of others: one for every page in their order, or any number, by the names of the pages.
     fields : sequence of str
-    images : bool
-        Whether images can be answers.
+    images, data : bool
+        Whether images, and values that pages say to programs, can be answers.
     """
     counts = {name: [0, 0, 0] for name in fields}
     n_right = n_records = 0
     wrong, not_there = [], []
     for page, given, rows in zip(pages, labels, _rows_of(pages, records)):
-        view = View(page, images)
+        view = View(page, images, data=data)
         listing = len(rows) > 1 or any(record.record for record in rows) or _several(given)
         truth, problems = _records_of(view, given) if listing else _record_of(view, given, fields)
         not_there += [f"{page.name}: {problem}" for problem in problems]
@@ -171,7 +171,7 @@ def _n_right(row: Record, folded: Truth) -> int:
 
 
 def _is_right(cell: Cell, folded: set[str]) -> bool:
-    """Whether a cell has one of the values, or, of a field with several, all of them."""
+    """Whether a cell has one of the values, as it is written or as a whole address; of several values, all of them."""
     if len(cell.values) > 1:
         return {same_value(value) for value in cell.values} == folded
-    return same_value(cell.value) in folded
+    return same_value(cell.value) in folded or same_value((cell.normal or {}).get("url", "")) in folded - {""}

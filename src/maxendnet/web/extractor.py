@@ -34,7 +34,15 @@ from maxendnet.web.decode import BestLeaf, best_leaves, field_margins, fields_to
 from maxendnet.web.extractor_file import load_extractor, save_extractor
 from maxendnet.web.features import GROUPS, KNOWN_SITES, NEW_SITES
 from maxendnet.web.folder import site_of
-from maxendnet.web.labels import LabelError, PageLabels, field_order, labelled_nodes, labels_images, labels_on_page
+from maxendnet.web.labels import (
+    LabelError,
+    PageLabels,
+    field_order,
+    labelled_nodes,
+    labels_data,
+    labels_images,
+    labels_on_page,
+)
 from maxendnet.web.outline import Token
 from maxendnet.web.page import Page, read_page
 from maxendnet.web.record import Cell, Record
@@ -45,7 +53,7 @@ from maxendnet.web.split import MODES as RECORDS
 from maxendnet.web.split import learn_records, split_pages
 from maxendnet.web.systems import default_system, set_model, situation
 from maxendnet.web.systems import estimator as estimator_of
-from maxendnet.web.types import KINDS, fits, learned_kind, normalise
+from maxendnet.web.types import KINDS, fits, kind_of_addresses, learned_kind, normalise
 from maxendnet.web.view import View, make_views
 
 Source = Page | str | bytes | os.PathLike[str]
@@ -104,6 +112,8 @@ class Extractor(BaseEstimator):
         Whether the pages had boxes. Pages to extract from must be alike.
     images_ : bool
         Whether a field is an image.
+    data_ : bool
+        Whether a field is a value that pages say to programs and do not show, see `maxendnet.web.page_data`.
     calibrations_ : dict
         ``"known"`` and ``"new"``: for pages of labelled sites, and of others.
     boundaries_ : Boundaries
@@ -186,14 +196,18 @@ class Extractor(BaseEstimator):
         if not self.fields_:
             raise LabelError('no page has a label; give at least one, such as {"page": "a.html", "values": {...}}.')
         self.layout_ = self._has_layout(pages)
-        self.images_ = labels_images(pages, labels)
+        self.images_, self.data_ = labels_images(pages, labels), labels_data(pages, labels)
         self.problems_: list[str] = []
-        views, of_views = self.split_labelled(make_views(list(progress(pages, "reading")), self.images_), labels)
+        views, of_views = self.split_labelled(self.make_views(list(progress(pages, "reading"))), labels)
         problems = self.problems_
         numbering = Numbering()
         self.fit_views(views, of_views, lambda i: featurise(views[i], groups, self.model, numbering), progress)
         self.problems_ = problems + self.problems_
         return self
+
+    def make_views(self, pages: Sequence[Page]) -> list[View]:
+        """Views of pages with the leaves that this model knows."""
+        return make_views(pages, self.images_, data=self.data_)
 
     def split_labelled(
         self, views: Sequence[View], labels: Sequence[PageLabels | None]
@@ -204,7 +218,7 @@ class Extractor(BaseEstimator):
             return list(views), list(labels)
         units, problems = split_pages(views, labels, self.listings_, self.several)
         self.problems_ += problems
-        return make_views(units.pages, self.images_), units.labels
+        return self.make_views(units.pages), units.labels
 
     def fit_views(
         self, views: Sequence[View], labels: Sequence[PageLabels | None], features_of: Callable[[int], Featurised],
@@ -291,7 +305,8 @@ class Extractor(BaseEstimator):
             for span, name in t.values:
                 written = t.given.written(name) if t.given is not None else []
                 k = t.view.leaf_of[span.first]
-                if written and same_value(span_text(t.view, span)) not in map(same_value, written):
+                shown = t.view.data[k] or same_value(span_text(t.view, span)) in map(same_value, written)
+                if written and not shown:
                     found[name].update(filter(None, (attribute_of_value(t.view, k, value) for value in written)))
                 else:
                     found[name][""] += 1
@@ -310,7 +325,9 @@ class Extractor(BaseEstimator):
                 values = [span_text(view, span) for view, span in spans]
             if spans and all(view.images[view.leaf_of[span.first]] for view, span in spans):
                 attribute = "src"
-            kinds[name] = KIND_OF_ATTRIBUTE.get(attribute) or learned_kind(values)
+            said = bool(spans) and all(view.data[view.leaf_of[span.first]] for view, span in spans)
+            kinds[name] = KIND_OF_ATTRIBUTE.get(attribute) or (kind_of_addresses(values) if said else "")
+            kinds[name] = kinds[name] or learned_kind(values)
         overlap = any(
             _overlap(a, b)
             for t in truth
@@ -460,17 +477,17 @@ class Extractor(BaseEstimator):
                 if self.layout_
                 else "the model was trained without boxes of a browser, and these pages have them; leave them out."
             )
-        views = make_views(pages, self.images_)
+        views = self.make_views(pages)
         if self.listings_:
             units, _ = split_pages(views, [None] * len(views), self.listings_)
-            views = make_views(units.pages, self.images_)
+            views = self.make_views(units.pages)
         groups = self.check_settings()
         numbering = Numbering()
         made = [featurise(view, groups, self.model, numbering) for view in progress(views, "features")]
         return views, self._margins(views, made, self.estimator_, self.scale_)
 
     def extract(
-        self, pages: Source | Sequence[Source], *, records: str | Sequence[Sequence[tuple[int, int]]] | None = None,
+        self, pages: Source | Sequence[Source], *, records: str | Sequence[Sequence[Sequence[int]]] | None = None,
         min_confidence: float = 0.0, progress: Progress = _quiet,
     ) -> list[Record]:  # fmt: skip
         """Records of pages, best given all pages of a site at once.
@@ -501,7 +518,7 @@ class Extractor(BaseEstimator):
 
     def records_of(
         self, views: Sequence[View], margins: Sequence[NDArray[np.float64]],
-        records: str | Sequence[Sequence[tuple[int, int]]] | None = None, min_confidence: float = 0.0,
+        records: str | Sequence[Sequence[Sequence[int]]] | None = None, min_confidence: float = 0.0,
         all_rows: bool = False,
     ) -> list[Record]:  # fmt: skip
         """The rest of `extract`, for those who have views and margins; ``all_rows``: also records without a cell."""

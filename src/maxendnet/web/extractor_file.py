@@ -42,6 +42,7 @@ def save_extractor(extractor: Extractor, path: str | os.PathLike[str]) -> None:
         "levels": extractor.levels_,
         "layout": extractor.layout_,
         "images": extractor.images_,
+        "data": extractor.data_,
         "calibrations": {kind: asdict(curve) for kind, curve in extractor.calibrations_.items()},
         "memory": {
             site: {name: past._asdict() for name, past in some.items()} for site, some in extractor.memory_.items()
@@ -99,6 +100,7 @@ def _restore(extractor: Extractor, found: dict[str, Any]) -> None:
     if len(extractor.levels_) != n:
         raise ValueError(f"{n} fields have {len(extractor.levels_)} levels")
     extractor.layout_, extractor.images_ = bool(found["layout"]), bool(found["images"])
+    extractor.data_ = bool(found.get("data", False))
     extractor.calibrations_ = {
         kind: Calibration(**{name: _number(value) for name, value in found["calibrations"][kind].items()})
         for kind in ("known", "new")

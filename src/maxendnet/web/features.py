@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from maxendnet.web.data_features import said_names
 from maxendnet.web.place_features import class_names, coarse_position, exact_position, layout, tag_names
 from maxendnet.web.text_features import (
     label_text,
@@ -35,6 +36,7 @@ GROUPS: dict[str, Callable[[View], Names]] = {
     "near": near_shape,
     "neighbours": neighbours,
     "layout": layout,
+    "data": said_names,
 }
 KNOWN_SITES = tuple(GROUPS)
 NEW_SITES = tuple(name for name in GROUPS if name not in ("neighbours", "exact_position"))

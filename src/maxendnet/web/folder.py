@@ -4,42 +4,98 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from maxendnet.web.labels import LabelError, PageLabels, check_field
 from maxendnet.web.page import Page, PageError, read_page
+from maxendnet.web.saved_files import NO_PAGES
 
 ENDINGS = (".html", ".htm", ".xhtml", ".mhtml", ".mht", ".html.gz", ".htm.gz", ".xhtml.gz")
 # where browsers put what belongs to a page that is saved "complete"
 BESIDE = ("_files", ".files", "-files", "-Dateien", "_fichiers", "_archivos", "_bestanden", "_file", "_pliki")
+HTML = re.compile(rb"<!doctype\s+html|<html[\s>]|<head[\s>]|<body[\s>]", re.IGNORECASE)
+LOOKED_AT = 1_000  # bytes of a file whose name does not say what it is
+MOST_NAMED = 5
 Progress = Callable[[Iterable[Any], str], Iterable[Any]]
 
 
 def page_files(folder: str | Path) -> list[Path]:
     """All pages in a folder and below it, sorted; without what a browser saved beside a page (``cup_files/``).
 
+    Pages are known by the ends of their names, and files of other names by their beginning (``item.php``).
+
     Raises
     ------
     PageError
         It is no folder, or has no page.
     """
+    found, _ = sort_files(folder)
+    if not found:
+        raise PageError(
+            f"{folder} has no page; pages are files that end in {', '.join(ENDINGS)}, or begin as HTML does."
+        )
+    return found
+
+
+def sort_files(folder: str | Path) -> tuple[list[Path], list[Path]]:
+    """The pages in a folder and below it, and the other files.
+
+    Raises
+    ------
+    PageError
+        It is no folder.
+    """
     folder = Path(folder)
     if not folder.is_dir():
         raise PageError(f"{folder} is not a folder; give the folder of your saved pages.")
     found: list[Path] = []
+    others: list[Path] = []
     for top, folders, names in os.walk(folder):
         stems = {Path(name).stem for name in names if name.lower().endswith(ENDINGS)}
         folders[:] = [
             name for name in folders
             if not any(name.endswith(end) and name.removesuffix(end) in stems for end in BESIDE)
         ]  # fmt: skip
-        found += [Path(top, name) for name in names if name.lower().endswith(ENDINGS)]
-    found = sorted(path for path in found if path.is_file())
-    if not found:
-        raise PageError(f"{folder} has no page; pages are files that end in {', '.join(ENDINGS)}.")
-    return found
+        for path in (Path(top, name) for name in names):
+            if path.is_file():
+                (found if path.name.lower().endswith(ENDINGS) or _begins_as_html(path) else others).append(path)
+    return sorted(found), sorted(others)
+
+
+def _begins_as_html(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return bool(HTML.search(file.read(LOOKED_AT)))
+    except OSError:
+        return False
+
+
+def is_text_alone(path: Path) -> bool:
+    """Whether a file that was named by a user, and is not called a page, has no element at its beginning.
+
+    Other files that are no HTML are refused by what they are when they are read.
+    """
+    if path.name.lower().endswith(ENDINGS):
+        return False
+    try:
+        with path.open("rb") as file:
+            start = file.read(LOOKED_AT)
+    except OSError:
+        return False
+    return b"<" not in start and b"\0" not in start and not any(start.startswith(first) for first, _ in NO_PAGES)
+
+
+def others_named(folder: str | Path) -> list[str]:
+    """A sentence about the files of a folder that are no pages; none, if all are."""
+    _, others = sort_files(folder)
+    if not others:
+        return []
+    names = ", ".join(path.relative_to(folder).as_posix() for path in others[:MOST_NAMED])
+    more = f" and {len(others) - MOST_NAMED:,} others" if len(others) > MOST_NAMED else ""
+    return [f"{folder}: {'a file is' if len(others) == 1 else 'files are'} no HTML and left out: {names}{more}"]
 
 
 def site_of(page: Page, folder: str, known: Sequence[str] = ()) -> str:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from maxendnet.web.blocks import INNER, JOIN, NONE
 from maxendnet.web.page import Page
+from maxendnet.web.page_data import VALUES, values_of
 from maxendnet.web.spans import Span, find_value, leaves_of_span, span_text, whole
 from maxendnet.web.view import View
 
@@ -38,8 +39,8 @@ class PageLabels:
     values : dict of str to list of str, tuple or None
         Instead of places: values as they are written. Of a listing: one for every labelled record, in the same order
         in all lists, None where a record has none, a tuple where it has several.
-    records : list of (int, int)
-        First and last node of every record; empty for one record a page.
+    records : list of tuple of int
+        First and last node of every record, several pairs if others lie between; empty for one record a page.
     complete : bool
         Of a listing: whether all of its records are labelled. If not, nothing is known of the others.
     sha : str
@@ -54,7 +55,7 @@ class PageLabels:
     site: str = ""
     labels: list[tuple[int | Span, str]] = field(default_factory=list)
     values: Values = field(default_factory=dict)
-    records: list[tuple[int, int]] = field(default_factory=list)
+    records: list[tuple[int, ...]] = field(default_factory=list)
     sha: str = ""
     done: bool = True
     line: int = 0
@@ -76,7 +77,8 @@ def read_labels(path: str | Path) -> list[PageLabels]:
     """Read ``labels.jsonl``.
 
     A line is ``{"page": "a.html", "site": "x.com", "labels": [[214, "price"], ...]}`` or
-    ``{"page": "a.html", "values": {"price": ["$12"]}}``, with ``"records": [[first, last], ...]`` if there are several.
+    ``{"page": "a.html", "values": {"price": ["$12"]}}``, with ``"records": [[first, last], ...]`` if there are several
+    (``[first, last, first, last]`` for one between whose parts others lie).
     Of a listing, lists of values have a place for every labelled record, ``null`` where it has none:
     ``{"name": ["Cup", "Pot"], "price": ["$12", null]}``; other records are unknown, unless ``"complete": true`` says
     that there are none.
@@ -216,13 +218,25 @@ def _values(given: Any, where: str) -> Values:
     return out
 
 
-def _records(given: Any, where: str) -> list[tuple[int, int]]:
-    out = []
+def _records(given: Any, where: str) -> list[tuple[int, ...]]:
+    out: list[tuple[int, ...]] = []
     for item in given if isinstance(given, list) else [given]:
-        if not (isinstance(item, list) and len(item) == 2 and all(type(n) is int for n in item) and item[0] <= item[1]):
+        numbers = isinstance(item, list) and bool(item) and all(type(n) is int for n in item)
+        if not numbers or len(item) % 2 or item != sorted(item):
             raise LabelError(f'{where}: "records" has {item!r}; expected pairs [first node, last node].')
-        out.append((item[0], item[1]))
+        out.append(tuple(item))
     return out
+
+
+def in_record(nodes: Iterable[int], record: Sequence[int]) -> bool:
+    """Whether nodes lie in a record, which is given by the first and last node of each of its parts.
+
+    Examples
+    --------
+    >>> in_record([2, 7], (1, 3, 7, 9)), in_record([2, 5], (1, 3, 7, 9))
+    (True, False)
+    """
+    return all(any(a <= t <= b for a, b in zip(record[::2], record[1::2])) for t in nodes)
 
 
 def labels_on_page(view: View, given: PageLabels) -> tuple[list[tuple[Span, str]], list[str]]:
@@ -247,10 +261,7 @@ def labels_on_page(view: View, given: PageLabels) -> tuple[list[tuple[Span, str]
     """
     page = view.page
     if given.sha and given.sha != page.sha:
-        raise LabelError(
-            f"{given.page} is not the page that was labelled (checksum {page.sha}, labels are for {given.sha}); "
-            "restore the page, or label it again."
-        )
+        given = _numbered_again(page, given)
     problems = []
     found = []
     for place, name in given.labels:
@@ -265,7 +276,9 @@ def labels_on_page(view: View, given: PageLabels) -> tuple[list[tuple[Span, str]
         elif node in view.leaf_of:
             found.append((whole(view, view.leaf_of[node]), name))
         else:
-            what = "is not shown" if page.tags[node] in ("#text", "img") else f"is an element {page.tags[node]!r}"
+            what = (
+                "is not shown" if page.tags[node] in ("#text", "img", *VALUES) else f"is an element {page.tags[node]!r}"
+            )
             problems.append(f"{name} at node {node} {what}: label a visible text or an image")
     placed = {name for _, name in given.labels}
     for name in given.values:
@@ -275,6 +288,33 @@ def labels_on_page(view: View, given: PageLabels) -> tuple[list[tuple[Span, str]
                 problems.append(f"{name} {value!r} is not on the page")
             found += [(span, name) for span in spans]
     return list(dict.fromkeys(found)), problems
+
+
+def _numbered_again(page: Page, given: PageLabels) -> PageLabels:
+    """Labels of a page whose nodes were counted without what it says to programs, as before version 0.2.
+
+    Raises
+    ------
+    LabelError
+        The page is not the one that was labelled.
+    """
+    before = page.shown
+    if given.sha != before.sha:
+        raise LabelError(
+            f"{given.page} is not the page that was labelled (checksum {page.sha}, labels are for {given.sha}); "
+            "restore the page, or label it again."
+        )
+    assert before.nodes is not None
+    now = before.nodes.tolist()
+    last = max([t for place, _ in given.labels for t in ([place.last] if isinstance(place, Span) else [place])] or [0])
+    if last >= len(now):
+        raise LabelError(f"{given.page} has nodes 0 to {len(now) - 1}, and node {last} is labelled.")
+    places = [
+        (p._replace(first=now[p.first], last=now[p.last]) if isinstance(p, Span) else now[p], name)
+        for p, name in given.labels
+    ]
+    records = [tuple(now[min(t, len(now) - 1)] for t in own) for own in given.records]
+    return replace(given, labels=places, records=records, sha=page.sha)
 
 
 def labelled_nodes(view: View, pairs: Iterable[tuple[Span, str]]) -> list[tuple[int, str]]:
@@ -300,6 +340,23 @@ def labels_images(pages: Sequence[Page], labels: Sequence[PageLabels | None]) ->
             return True
         for name in given.values:
             if any(value.lower().rsplit("?", 1)[0].endswith(IMAGE_ENDINGS) for value in given.written(name)):
+                return True
+    return False
+
+
+def labels_data(pages: Sequence[Page], labels: Sequence[PageLabels | None]) -> bool:
+    """Whether some label is on a value that a page says to programs, and does not show."""
+    for page, given in zip(pages, labels):
+        if given is None or not values_of(page):
+            continue
+        nodes = [place.first if isinstance(place, Span) else place for place, _ in given.labels]
+        if any(node < len(page) and page.tags[node] in VALUES for node in nodes):
+            return True
+        written = [value for name in given.values for value in given.written(name)]
+        view = View(page, images=True, data=True)
+        for value in written:
+            spans = find_value(view, value)
+            if spans and view.data[view.leaf_of[spans[0].first]]:
                 return True
     return False
 
@@ -375,12 +432,12 @@ def labelled_records(
 
 
 def _by_record(
-    placed: Sequence[tuple[Span, str]], ranges: Sequence[tuple[int, int]], several: Collection[str]
+    placed: Sequence[tuple[Span, str]], ranges: Sequence[tuple[int, ...]], several: Collection[str]
 ) -> list[list[tuple[Span, str]]]:
     """Labelled places of the same record together."""
     ordered = sorted(placed)
     if ranges:
-        some = [[item for item in ordered if a <= item[0].first and item[0].last <= b] for a, b in ranges]
+        some = [[item for item in ordered if in_record((item[0].first, item[0].last), own)] for own in ranges]
         return [items for items in some if items]
     out: list[list[tuple[Span, str]]] = []
     for span, name in ordered:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from maxendnet.web import parser_process
 from maxendnet.web.encoding import decode
+from maxendnet.web.page_data import OBJECT, VALUES, outside_body, says_value, text_of_value
 from maxendnet.web.parser import MOST_NODES, RawTree, TooManyNodes
 from maxendnet.web.parser_process import PageError
 from maxendnet.web.saved_files import SAVED_FROM, unpack
@@ -42,15 +43,24 @@ SPACE = re.compile(r"[\s\u200b\ufeff]+")
 # XML has no place for these, and nor has a value in a table
 FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 NAME = re.compile(r"[a-z_][a-z0-9_.-]*\Z")
-VOID = words("br hr img input wbr col")
+VOID = words("br hr img input wbr col meta link")
 LAYOUT = ("x", "y", "width", "height", "font", "bold", "italic", "pointer", "colour", "background", "align")
 MOST_BYTES = 16_000_000
 LONGEST_ATTRIBUTE = 2_000
 
 
+class MadeOf(NamedTuple):
+    """The HTML that a page was made of, as a number of this process, and the node of the tree for every page node."""
+
+    html: int
+    kept: NDArray[np.int32]
+
+
 @dataclass(eq=False, repr=False)
 class Page:
     """The nodes of a page in document order: the elements of its body and its texts that are not blank.
+
+    After them comes what the page says to programs outside of its body, see `maxendnet.web.page_data`.
 
     Make one with `read_page`, `Page.from_html` or `Page.from_canonical`.
 
@@ -80,6 +90,8 @@ class Page:
     source, nodes : Page and ndarray, or None
         Of a record of a listing, which is a small page of its own (see `maxendnet.web.listings`): the page that it is
         from, and the numbers that its nodes have there.
+    made_of : MadeOf or None
+        Of a page that was read from HTML: who reads it again need not find its nodes again.
 
     Examples
     --------
@@ -105,6 +117,7 @@ class Page:
     url: str = ""
     source: Page | None = None
     nodes: NDArray[np.int64] | None = None
+    made_of: MadeOf | None = None
 
     def __len__(self) -> int:
         return len(self.tags)
@@ -117,6 +130,7 @@ class Page:
         """Read HTML, however broken, as a browser would."""
         tree = (process or parser_process.shared).parse(html)
         kept, page = canonical_nodes(tree)
+        page.made_of = MadeOf(hash(html), np.array(kept, dtype=np.int32))
         page.name, page.title, page.url = name, title_of(tree), canonical_url(tree)
         if not page.url and (noted := SAVED_FROM.search(html[:4_000])):
             page.url = noted[1]
@@ -154,10 +168,24 @@ class Page:
     @property
     def sha(self) -> str:
         """Checksum of the nodes: labels made for one are not good for another."""
-        return hashlib.sha256(self.canonical().encode("utf-8")).hexdigest()[:16]
+        found: str | None = self.__dict__.get("_sha")
+        if found is None:
+            found = self.__dict__["_sha"] = hashlib.sha256(self.canonical().encode("utf-8")).hexdigest()[:16]
+        return found
+
+    @property
+    def shown(self) -> Page:
+        """The page without what it says to programs: what versions before 0.2 knew of it, and numbered."""
+        nodes = [t for t, tag in enumerate(self.tags) if tag not in (*VALUES, OBJECT)]
+        number = dict(zip(nodes, range(len(nodes))))
+        parents = np.array([number.get(int(self.parents[t]), -1) for t in nodes], dtype=np.int32)
+        texts, attributes = [self.texts[t] for t in nodes], [self.attributes[t] for t in nodes]
+        return Page([self.tags[t] for t in nodes], parents, texts, attributes, nodes=np.array(nodes, dtype=np.int64))
 
     def text(self, t: int) -> str:
-        """The text of a text node, or all the text under an element as a reader sees it (of an image: its address).
+        """The text of a text node, or all the text under an element as a reader sees it.
+
+        Of an image it is the address, of what is said to programs the value.
 
         Examples
         --------
@@ -168,6 +196,8 @@ class Page:
             return self.texts[t].strip()
         if self.tags[t] == "img":
             return image_address(self.attributes[t])
+        if self.tags[t] in VALUES:
+            return text_of_value(self.attributes[t])
         from maxendnet.web.runs import find_runs  # which is made from pages
 
         nodes = [s for s in range(t, self.end(t)) if self.tags[s] == "#text"]
@@ -290,6 +320,8 @@ def _too_large(name: str, size: int, most: int) -> PageError:
 def canonical_nodes(tree: RawTree) -> tuple[list[int], Page]:
     """Which nodes of a tree are nodes of the page, in order, and the page.
 
+    What the page says to programs outside of its body comes last, with -1 in the place of a node of the tree.
+
     Examples
     --------
     >>> tree = RawTree(["html", "head", "body", "#text"], [-1, 0, 0, 2], ["", "", "", " a\\n b"], [{}] * 4)
@@ -310,7 +342,7 @@ def canonical_nodes(tree: RawTree) -> tuple[list[int], Page]:
         above = tree.parents[k]
         if k == body:
             parent = -1
-        elif tag in DROPPED or above < 0 or number[above] < 0:
+        elif above < 0 or number[above] < 0 or (tag in DROPPED and not says_value(tag, tree.attributes[k])):
             continue
         else:
             parent = number[above]
@@ -337,6 +369,14 @@ def canonical_nodes(tree: RawTree) -> tuple[list[int], Page]:
                 texts[last_text] += " "
         kept.append(k)
         parents.append(parent)
+    said = outside_body(tree) if kept else []
+    n = len(tags)
+    for tag, above, given in said:
+        kept.append(-1)
+        parents.append(n + above if above >= 0 else 0)
+        tags.append(tag)
+        texts.append("")
+        attributes.append(_attributes(given))
     return kept, Page(tags, np.array(parents, dtype=np.int32), texts, attributes)
 
 

@@ -108,10 +108,10 @@ def _runs(
     return out
 
 
-def leaves_of(view: View, record: tuple[int, int]) -> list[int]:
-    """Leaves that lie in a record."""
-    first, last = record
-    return [k for k, t in enumerate(view.leaves) if first <= t <= last]
+def leaves_of(view: View, record: Sequence[int]) -> list[int]:
+    """Leaves that lie in a record, which is given by the first and last node of each of its parts."""
+    pairs = list(zip(record[::2], record[1::2]))
+    return [k for k, t in enumerate(view.leaves) if any(first <= t <= last for first, last in pairs)]
 
 
 def choose_records(view: View, margins: NDArray[np.float64]) -> list[list[int]]:
@@ -143,6 +143,6 @@ def choose_records(view: View, margins: NDArray[np.float64]) -> list[list[int]]:
     return chosen
 
 
-def given_records(view: View, records: Sequence[tuple[int, int]]) -> list[list[int]]:
+def given_records(view: View, records: Sequence[Sequence[int]]) -> list[list[int]]:
     """Leaves of every record that a user has named; the whole page when none is."""
     return [leaves_of(view, record) for record in records] if records else [list(range(len(view)))]

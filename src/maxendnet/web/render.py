@@ -150,7 +150,7 @@ def _rows(page: Page, tree: RawTree, marked: bool) -> list[int]:
         return rows
     kept, drawn = canonical_nodes(tree)
     if drawn.tags == page.tags:
-        return [k if tag != "#text" else -1 for k, tag in zip(kept, page.tags)]
+        return [k if tag != "#text" else -1 for k, tag in zip(kept, page.tags)]  # -1: said in the head
     if max(len(page), len(drawn)) > LARGEST:
         raise RenderError(f"Chromium reads the page otherwise ({len(drawn)} nodes, and not {len(page)}).")
     ours = list(zip(page.tags, (text.strip() for text in page.texts)))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from maxendnet.web.page import Page
+from maxendnet.web.page_data import NAMES, OBJECT, VALUES, names_above
 from maxendnet.web.record import Record
 
 PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
@@ -41,6 +43,8 @@ class Selector(NamedTuple):
 def css_path(page: Page, node: int, positions: bool = False) -> str:
     """The path of an element from the body; of a text, that of its element.
 
+    Of what the head says, the name of its ``meta`` element; of JSON-LD, names of JSON after the path of the script.
+
     Parameters
     ----------
     page : Page
@@ -55,6 +59,8 @@ def css_path(page: Page, node: int, positions: bool = False) -> str:
     ('body > div.item > p.price', 'body > div:nth-of-type(1) > p:nth-of-type(2)')
     """
     t = int(page.parents[node]) if page.tags[node] == "#text" else node
+    if page.tags[t] in VALUES and (page.parents[t] == 0 or page.tags[page.parents[t]] == OBJECT):
+        return _path_of_data(page, t)
     steps = []
     while t >= 0:
         step = page.tags[t]
@@ -69,6 +75,15 @@ def css_path(page: Page, node: int, positions: bool = False) -> str:
         steps.append(step)
         t = parent
     return " > ".join(reversed(steps))
+
+
+def _path_of_data(page: Page, t: int) -> str:
+    """Where a value is that is said outside of the body: by the name of its element, or by names of JSON."""
+    if page.tags[page.parents[t]] == OBJECT:
+        return f'script[type="application/ld+json"] {".".join(names_above(page, t))}'
+    given = page.attributes[t]
+    name = next(name for name in NAMES if given.get(name))
+    return f"{page.tags[t]}[{name}={json.dumps(given[name], ensure_ascii=False)}]"
 
 
 def whole_path(page: Page, node: int) -> str:

@@ -14,6 +14,8 @@ BLANK = re.compile(r"\s+")
 MOST_LEAVES = 20  # that a value may stretch over
 WINDOW = 8  # leaves of a run that are looked at before and after the chosen one
 MOST_TOKENS = 2_000
+LONGEST_WORD = 40
+FIXED = 0.6  # share of pages on which a word must be to be no part of a value
 SHORT, NEAR = 3, 40  # a value of fewer letters is looked for in texts of so many
 
 
@@ -118,7 +120,9 @@ def _window(view: View, k: int, reach: int) -> range:
     run = view.runs.run
     for step in range(1, max(WINDOW, reach) + 1):
         for j in (first - 1, last + 1):
-            if not 0 <= j < len(view) or view.images[j] or letters + len(view.texts[j]) > 8 * MOST_TOKENS:
+            if not 0 <= j < len(view) or view.images[j] or view.data[j] or view.data[k]:
+                continue
+            if letters + len(view.texts[j]) > 8 * MOST_TOKENS:
                 continue
             if step <= reach or (run[j] == run[k] and step <= WINDOW):
                 letters += len(view.texts[j])
@@ -164,7 +168,8 @@ def find_value(view: View, value: str, everywhere: bool = False) -> list[Span]:
 
     All leaves with exactly this text; if there is none, a part of a text, or several in a row that make it together,
     at the bounds of words and numbers: where there is least else in these texts. An image is found by the name of its
-    file, too. What no text shows may be an attribute, such as the address of a link: then all leaves in it are meant.
+    file, too. What no text shows may be an attribute, such as the address of a link: then all leaves in it are meant;
+    or, if these are leaves, a value that the page says to programs.
 
     Parameters
     ----------
@@ -183,20 +188,31 @@ def find_value(view: View, value: str, everywhere: bool = False) -> list[Span]:
     wanted = same_value(value)
     if not wanted:
         return []
-    shown = [same_value(value_of(view, k)) for k in range(len(view))]
-    exact = [k for k, text in enumerate(shown) if text == wanted]
+    texts = [same_value(value_of(view, k)) for k in range(len(view))]
+    shown = ["" if said else text for said, text in zip(view.data, texts)]
+    found = _in_texts(view, wanted, shown, everywhere)
+    if not found:
+        shown_leaves = (k for k, said in enumerate(view.data) if not said)
+        found = [whole(view, k) for k in shown_leaves if attribute_of_value(view, k, value)]
+    if not found and any(view.data):
+        found = _in_texts(view, wanted, [text if said else "" for said, text in zip(view.data, texts)], everywhere)
+    if not found and "://" in value:
+        said_leaves = [k for k, said in enumerate(view.data) if said]
+        found = [whole(view, k) for k in said_leaves if _address(view, view.texts[k]) == value.strip()]
+    return sorted(set(found)) if everywhere else found
+
+
+def _in_texts(view: View, wanted: str, texts: Sequence[str], everywhere: bool) -> list[Span]:
+    """Where a folded value is: the leaves that are it, or else the parts of leaves."""
+    exact = [k for k, text in enumerate(texts) if text == wanted]
     if not exact and any(view.images) and re.search(r"\.(?:jpe?g|png|gif|webp|avif)\b", wanted):
         name = wanted.rsplit("/", 1)[-1]
-        exact = [k for k, (image, text) in enumerate(zip(view.images, shown)) if image and text.endswith(name)]
+        exact = [k for k, (image, text) in enumerate(zip(view.images, texts)) if image and text.endswith(name)]
     found = [whole(view, k) for k in exact]
     if found and not everywhere:
         return found
-    texts = ["" if image else text for image, text in zip(view.images, shown)]
-    if wanted in "".join(texts):
-        found += _parts(view, wanted, texts, everywhere)
-    if not found:
-        found = [whole(view, k) for k in range(len(view)) if attribute_of_value(view, k, value)]
-    return sorted(set(found)) if everywhere else found
+    parts = ["" if image else text for image, text in zip(view.images, texts)]
+    return found + _parts(view, wanted, parts, everywhere) if wanted in "".join(parts) else found
 
 
 # ---- attributes -----------------------------------------------------------------------------------------------------
@@ -240,7 +256,7 @@ def _parts(view: View, wanted: str, texts: Sequence[str], everywhere: bool = Fal
     starts = [0]
     for some in texts:
         starts.append(starts[-1] + len(some))
-    best: tuple[bool, int, int] | None = None
+    best: tuple[bool, int, int, int] | None = None
     found: list[Span] = []
     at, k = text.find(wanted), 0
     while at >= 0:
@@ -256,10 +272,12 @@ def _parts(view: View, wanted: str, texts: Sequence[str], everywhere: bool = Fal
             if begin is not None and end is not None and _bounded(view, k, begin, last, end):
                 span = Span(view.leaves[k], begin, view.leaves[last], end)
                 joined = _joined(view.texts[k], begin, -1) + _joined(view.texts[last], end, 1)
-                # in one run, standing alone, with as little else in its texts as can be
-                size = (view.runs.run[k] != view.runs.run[last], joined, length)
-                if everywhere:
-                    size = (size[0], joined, 0)
+                # in one run, standing alone, between what is the same on other pages, with as little else in its texts
+                # as can be
+                apart = view.runs.run[k] != view.runs.run[last]
+                size = (apart, joined, 0, 0) if everywhere else (
+                    apart, joined, _varies(view, k, begin, -1) + _varies(view, last, end, 1), length
+                )  # fmt: skip
                 if best is not None and size > best:
                     at = text.find(wanted, at + 1)
                     continue
@@ -291,6 +309,21 @@ def _joined(text: str, at: int, side: int) -> int:
     """1 if a part hangs together with what is beside it, as in an address or a compound; else 0."""
     near = text[at : at + 2] if side > 0 else text[max(0, at - 2) : at][::-1]
     return int(len(near) == 2 and (near[0].isalnum() or (near[0] in "._-/@" and near[1].isalnum())))
+
+
+def _varies(view: View, k: int, at: int, side: int) -> int:
+    """1 if the word beside a part of leaf k is another one on most pages of the site; 0 at the bounds of its text.
+
+    A value stands between captions, units and separators, which stay; its words may occur in other texts, too, such as
+    the name of a maker in a heading, and there words beside them change.
+    """
+    text = view.texts[k]
+    beside = PIECE.findall(text[at : at + LONGEST_WORD] if side > 0 else text[max(0, at - LONGEST_WORD) : at])
+    if not beside:
+        return 0
+    word = beside[0 if side > 0 else -1].lower()
+    share = view.share_at_place(k, "0" * min(len(word), 5) if word.isdigit() else word)
+    return int(share is not None and share <= FIXED)
 
 
 def _cuts(text: str, at: int) -> bool:

@@ -25,6 +25,8 @@ MONTH = re.compile(
 CURRENCIES = {"$": "USD", "€": "EUR", "£": "GBP", "¥": "JPY", "₹": "INR", "kr": "SEK"}
 CURRENCY = re.compile(r"\b(?:USD|EUR|GBP|JPY|INR|SEK|NOK|DKK|CHF|CAD|AUD|PLN)\b|[$€£¥₹]|\bkr\b")
 FIGURES = re.compile(r"-?\d[\d.,'\u00a0\u202f ]*")
+ADDRESS = re.compile(r"(?:https?:/)?/\S+\Z", re.IGNORECASE)
+PICTURE = re.compile(r"\.(?:jpe?g|png|gif|webp|avif)(?:\?|\Z)", re.IGNORECASE)
 LONGEST_DATE = 40
 LOOKED_AT = 200  # letters of a value
 
@@ -67,6 +69,20 @@ def learned_kind(values: Iterable[str]) -> str:
     """The kind that all values of a field have; empty, if they have several or there are none."""
     kinds = {kind_of(value) for value in values}
     return kinds.pop() if len(kinds) == 1 else ""
+
+
+def kind_of_addresses(values: Iterable[str]) -> str:
+    """``image`` or ``link`` if all values are addresses, else empty.
+
+    Examples
+    --------
+    >>> kind_of_addresses(["/a.jpg", "https://x.com/b.PNG?w=9"]), kind_of_addresses(["//x.com/"])
+    ('image', 'link')
+    """
+    values = list(values)
+    if not values or not all(ADDRESS.match(value) for value in values):
+        return ""
+    return "image" if all(PICTURE.search(value) for value in values) else "link"
 
 
 def fits(kind: str, value: str) -> bool:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from maxendnet.web.page import Page, image_address, made_alike
+from maxendnet.web.page_data import NAMES, OBJECT, VALUES
 from maxendnet.web.runs import Runs, find_runs
 from maxendnet.web.vision import find_leaves
 
@@ -67,6 +68,8 @@ class View:
         Nodes.
     texts : list of str
         Of the leaves; of an image, its alternative text.
+    images, data : list of bool
+        Which leaves are images, and which are values that the page says to programs.
     runs : Runs
         Which leaves touch, and which stand in one paragraph, cell or item.
     elements : list of int
@@ -85,19 +88,16 @@ class View:
     (False, True)
     """
 
-    def __init__(self, page: Page, images: bool = False, leaves: list[int] | None = None) -> None:
+    def __init__(self, page: Page, images: bool = False, leaves: list[int] | None = None, data: bool = False) -> None:
         self.page = page
-        self.leaves = find_leaves(page, images) if leaves is None else leaves
+        self.leaves = find_leaves(page, images, data=data) if leaves is None else leaves
         tags, parents = page.tags, page.parents.tolist()
         self.parents: list[int] = parents
         self.images = [tags[t] == "img" for t in self.leaves]
-        self.texts = [
-            page.attributes[t].get("alt", "") if image else page.texts[t].strip()
-            for t, image in zip(self.leaves, self.images)
-        ]
+        self.data = [tags[t] in VALUES for t in self.leaves]
+        self.texts = [page.attributes[t].get("alt", "") if tags[t] == "img" else page.text(t) for t in self.leaves]
         self.runs: Runs = find_runs(page, self.leaves)
-        self.folded = [fold(text) for text in self.texts]
-        self.elements = [t if image else parents[t] for t, image in zip(self.leaves, self.images)]
+        self.elements = [parents[t] if tags[t] == "#text" else t for t in self.leaves]
         self._walk(tags, parents)
         self._above: dict[int, list[int]] = {}
         self.facts: SiteFacts | None = None
@@ -117,6 +117,9 @@ class View:
         for t in range(n):
             p = parents[t]
             tag = tags[t]
+            if tag in VALUES or tag == OBJECT:  # told apart by their names, wherever they stand
+                given = self.page.attributes[t]
+                tag = " ".join([tag, *(given[name] for name in NAMES if name in given)])
             code = codes.get(tag)
             if code is None:
                 code = codes[tag] = crc32(tag.encode())
@@ -148,6 +151,11 @@ class View:
                 element = self.parents[element]
             self._above[self.elements[k]] = found
         return found
+
+    @cached_property
+    def folded(self) -> list[str]:
+        """Texts of the leaves for comparison, see `fold`."""
+        return [fold(text) for text in self.texts]
 
     @cached_property
     def leaf_of(self) -> dict[int, int]:
@@ -256,18 +264,21 @@ def gather_facts(views: Sequence[View]) -> SiteFacts:
     return SiteFacts(len(views), texts, filled, Counter(place for place, _ in distinct), at_place)
 
 
-def make_views(pages: Sequence[Page], images: bool = False, leaves: Sequence[list[int]] | None = None) -> list[View]:
+def make_views(
+    pages: Sequence[Page], images: bool = False, leaves: Sequence[list[int]] | None = None, data: bool = False
+) -> list[View]:
     """Views of pages, with the facts of their sites.
 
     Parameters
     ----------
     pages : sequence of Page
         All pages at hand, labelled or not; those of one site help each other.
-    images : bool
+    images, data : bool
+        Whether images, and values that pages say to programs, are leaves.
     leaves : sequence, optional
         Leaves of every page, when they are known.
     """
-    views = [View(page, images, None if leaves is None else leaves[i]) for i, page in enumerate(pages)]
+    views = [View(page, images, None if leaves is None else leaves[i], data) for i, page in enumerate(pages)]
     for rows in made_alike(pages):
         facts = gather_facts([views[i] for i in rows])
         for i in rows:
@@ -276,7 +287,7 @@ def make_views(pages: Sequence[Page], images: bool = False, leaves: Sequence[lis
 
 
 def value_of(view: View, k: int) -> str:
-    """What leaf k shows: its text, or the address of an image."""
+    """What leaf k shows or says: its text, or the address of an image."""
     return image_address(view.page.attributes[view.leaves[k]]) if view.images[k] else view.texts[k]
 
 

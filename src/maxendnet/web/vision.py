@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet.web.page import Page, image_address, words
+from maxendnet.web.page_data import VALUES
 
 HEADINGS = words("h1 h2 h3 h4 h5 h6 dt hr legend caption")
 HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
@@ -83,8 +84,8 @@ def visible(page: Page, images: bool = False) -> NDArray[np.bool_]:
     return shown
 
 
-def find_leaves(page: Page, images: bool = False, hidden: bool = False) -> list[int]:
-    """The leaves of a page: nodes of texts in document order, and of images if wanted.
+def find_leaves(page: Page, images: bool = False, hidden: bool = False, data: bool = False) -> list[int]:
+    """The leaves of a page: nodes of texts in document order, and of images and values for programs if wanted.
 
     Parameters
     ----------
@@ -92,6 +93,8 @@ def find_leaves(page: Page, images: bool = False, hidden: bool = False) -> list[
     images : bool
     hidden : bool
         Also what is not shown.
+    data : bool
+        Also what the page says to programs, see `maxendnet.web.page_data`.
 
     Examples
     --------
@@ -102,7 +105,8 @@ def find_leaves(page: Page, images: bool = False, hidden: bool = False) -> list[
     return [
         t
         for t, tag in enumerate(page.tags)
-        if (shown is None or shown[t]) and (tag == "#text" or (images and tag == "img" and _is_picture(page, t)))
+        if (shown is None or shown[t])
+        and (tag == "#text" or (images and tag == "img" and _is_picture(page, t)) or (data and tag in VALUES))
     ]
 
 

@@ -15,6 +15,7 @@ from urllib.parse import quote, unquote, urlsplit
 from maxendnet.web import parser_process
 from maxendnet.web.encoding import decode
 from maxendnet.web.page import MOST_BYTES, Page, canonical_nodes, words
+from maxendnet.web.page_data import OBJECT, VALUES, values_of
 from maxendnet.web.parser import RawTree
 from maxendnet.web.saved_files import unpack
 
@@ -39,6 +40,13 @@ PICTURES = {
 DATA_PICTURE = re.compile(r"data:image/(?:png|jpe?g|gif|webp|avif|svg\+xml)[;,]")
 LONGEST_DATA, LONGEST_STYLE, LONGEST_STYLES = 500_000, 500_000, 2_000_000
 MOST_NODES = 100_000
+# by themselves below the page, whatever its style sheets say
+DATA_BOX = (
+    "all:initial;display:block;clear:both;margin:24px 8px 8px;padding:12px;border:1px dashed #8a94a3;background:#fff;"
+    "color:#1c2430;font:14px/1.9 system-ui,sans-serif"
+)
+DATA_ROW = "display:block;overflow-wrap:anywhere"
+DATA_NAME = "color:#5b6675;margin-right:12px"
 DEEPEST = 400  # levels; browsers themselves stop at some 500, and are slow before
 
 
@@ -86,15 +94,41 @@ def make_frame(page: Page, path: Path, root: Path) -> Frame:
         kept, again = list(range(len(page))), page
     else:
         tree = parser_process.shared.parse(text)
-        kept, again = canonical_nodes(tree)
+        if page.made_of is not None and page.made_of.html == hash(text):
+            kept, again = page.made_of.kept.tolist(), page
+        else:
+            kept, again = canonical_nodes(tree)
     notes = []
-    if again.tags != page.tags or again.texts != page.texts:
+    if again is not page and (again.tags != page.tags or again.texts != page.texts):
         notes.append("The file has changed since the server was started: start it again.")
     quirks = not re.search(r"<!doctype\s+html", text[:2_000], re.IGNORECASE)
     nodes = _nodes(tree, kept, path.parent, root)
     if len(nodes) > MOST_NODES:
         notes.append(f"Only the first {MOST_NODES:,} of {len(nodes):,} nodes are drawn.")
-    return Frame(nodes[:MOST_NODES], _styles(tree, path.parent, root), quirks, notes)
+        nodes = nodes[:MOST_NODES]
+    return Frame(nodes + _data(page, len(nodes)), _styles(tree, path.parent, root), quirks, notes)
+
+
+def _data(page: Page, start: int) -> list[list[Any]]:
+    """What the page says to programs, as a list below it, so that it can be picked, too."""
+    values = values_of(page)
+    if not values or not start:
+        return []
+    out: list[list[Any]] = [
+        ["details", 0, {"style": DATA_BOX, "open": ""}, -1],
+        ["summary", start, {"style": "font-weight:600;margin-bottom:8px"}, -1],
+        ["#", start + 1, "Not shown on the page, but said to programs", -1],
+    ]
+    for value in values:
+        row = start + len(out)
+        out += [
+            ["div", start, {"style": DATA_ROW}, -1],
+            ["span", row, {"style": DATA_NAME}, -1],
+            ["#", row + 1, value.path, -1],
+            ["span", row, {}, value.node],
+            ["#", row + 3, value.text, -1],
+        ]
+    return out
 
 
 def _is_canonical(page: Page, text: str) -> bool:
@@ -129,7 +163,7 @@ def _nodes(tree: RawTree, kept: list[int], folder: Path, root: Path) -> list[lis
             # a text after a comment belongs to the text before it
             blank = not tree.texts[k].strip()
             out.append(["#", below(above), tree.texts[k], -1 if blank else number.get(k, last_text.get(above, -1))])
-        elif k in number:
+        elif k in number and tag not in (*VALUES, OBJECT):
             position[k] = len(out)
             drawn = tag if tag in TAGS or CUSTOM.match(tag) else "div" if tag in BLOCKS else "span"
             out.append([drawn, below(above), _attributes(tag, tree.attributes[k], folder, root), number[k]])

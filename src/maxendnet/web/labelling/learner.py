@@ -12,11 +12,18 @@ from maxendnet.web.dataset import Featurised, Numbering, featurise
 from maxendnet.web.decode import best_leaves
 from maxendnet.web.extractor import Extractor, Progress
 from maxendnet.web.labelling.order import page_certainty
-from maxendnet.web.labels import PageLabels, labels_images
+from maxendnet.web.labels import PageLabels, labels_data, labels_images
 from maxendnet.web.page import Page
 from maxendnet.web.record import Record
 from maxendnet.web.records import choose_records, given_records
 from maxendnet.web.view import View, make_views
+
+
+class Kinds(NamedTuple):
+    """Which leaves there are beside texts: images, and values that pages say to programs."""
+
+    images: bool = False
+    data: bool = False
 
 
 class Answers(NamedTuple):
@@ -24,7 +31,7 @@ class Answers(NamedTuple):
 
     extractor: Extractor
     records: list[list[Record]]  # of every page
-    ranges: list[list[tuple[int, int]]]  # first and last node of every record; empty for one record a page
+    ranges: list[list[tuple[int, ...]]]  # first and last nodes of every record; empty for one record a page
     certainty: list[float]  # of every page, for the order
 
 
@@ -44,31 +51,31 @@ class Learner:
         self.settings = settings
         self.records = records
         self.pictures = False  # whether images can be values, even if no label is on one yet
-        self._views: dict[bool, list[View]] = {}
-        self._made: dict[tuple[bool, int], Featurised] = {}
+        self._views: dict[Kinds, list[View]] = {}
+        self._made: dict[tuple[Kinds, int], Featurised] = {}
         self._numbering = Numbering()
 
-    def views(self, images: bool) -> list[View]:
+    def views(self, kinds: Kinds) -> list[View]:
         """Views of all pages."""
-        if images not in self._views:
-            self._views[images] = make_views(self.pages, images)
-        return self._views[images]
+        if kinds not in self._views:
+            self._views[kinds] = make_views(self.pages, kinds.images, data=kinds.data)
+        return self._views[kinds]
 
-    def features_of(self, images: bool) -> Callable[[int], Featurised]:
+    def features_of(self, kinds: Kinds) -> Callable[[int], Featurised]:
         """A function that gives the features of a page."""
-        views, groups = self.views(images), self.settings.check_settings()
-        self._made = {key: made for key, made in self._made.items() if key[0] == images}  # the others take much space
+        views, groups = self.views(kinds), self.settings.check_settings()
+        self._made = {key: made for key, made in self._made.items() if key[0] == kinds}  # the others take much space
 
         def one(i: int) -> Featurised:
-            if (images, i) not in self._made:
-                self._made[images, i] = featurise(views[i], groups, self.settings.model, self._numbering)
-            return self._made[images, i]
+            if (kinds, i) not in self._made:
+                self._made[kinds, i] = featurise(views[i], groups, self.settings.model, self._numbering)
+            return self._made[kinds, i]
 
         return one
 
-    def prepare(self, images: bool, progress: Progress) -> None:
+    def prepare(self, kinds: Kinds, progress: Progress) -> None:
         """Make all features."""
-        one = self.features_of(images)
+        one = self.features_of(kinds)
         for i in progress(range(len(self.pages)), "features"):
             one(i)
 
@@ -86,16 +93,17 @@ class Learner:
         extractor.calibrate = calibrate
         extractor.fields_ = list(fields)
         extractor.layout_ = Extractor._has_layout(self.pages)
-        extractor.images_ = self.pictures or labels_images(self.pages, labels)
+        kinds = Kinds(self.pictures or labels_images(self.pages, labels), labels_data(self.pages, labels))
+        extractor.images_, extractor.data_ = kinds
         extractor.records = self.records
-        views, of_views = extractor.split_labelled(self.views(extractor.images_), labels)
+        views, of_views = extractor.split_labelled(self.views(kinds), labels)
         if extractor.listings_:
             groups = self.settings.check_settings()
             extractor.fit_views(
                 views, of_views, lambda i: featurise(views[i], groups, self.settings.model, self._numbering), progress
             )
         else:
-            extractor.fit_views(views, labels, self.features_of(extractor.images_), progress)
+            extractor.fit_views(views, labels, self.features_of(kinds), progress)
         fitted: Extractor = extractor
         return fitted
 
@@ -103,10 +111,11 @@ class Learner:
         """Records of all pages."""
         if extractor.listings_:
             return self._answer_listings(extractor, min_confidence, progress)
-        views, one = self.views(extractor.images_), self.features_of(extractor.images_)
+        kinds = Kinds(extractor.images_, extractor.data_)
+        views, one = self.views(kinds), self.features_of(kinds)
         made = [one(i) for i in progress(range(len(self.pages)), "features")]
         margins = extractor._margins(views, made, extractor.estimator_, extractor.scale_)
-        ranges: list[list[tuple[int, int]]] = [[] for _ in views]
+        ranges: list[list[tuple[int, ...]]] = [[] for _ in views]
         if self.records != "one":
             for i, (view, m) in enumerate(zip(views, margins)):
                 parts = choose_records(view, m)
@@ -128,7 +137,7 @@ class Learner:
         views, margins = extractor.margins(self.pages, progress)
         at = {id(page): i for i, page in enumerate(self.pages)}
         found: list[list[Record]] = [[] for _ in self.pages]
-        ranges: list[list[tuple[int, int]]] = [[] for _ in self.pages]
+        ranges: list[list[tuple[int, ...]]] = [[] for _ in self.pages]
         certainty = [np.inf] * len(self.pages)
         for view, m in zip(views, margins):
             page, nodes = view.page, view.page.nodes
@@ -136,6 +145,19 @@ class Learner:
             records = extractor.records_of([view], [m], "one", min_confidence)
             found[i] += [record._replace(record=len(found[i])) for record in records]
             if nodes is not None and records:
-                ranges[i].append((int(nodes[1]), int(nodes[-1])))
+                ranges[i].append(_pairs(nodes[1:].tolist()))
             certainty[i] = min(certainty[i], page_certainty(best_leaves(m, view.texts, None, extractor.together_)))
         return Answers(extractor, found, ranges, [0.0 if np.isinf(value) else value for value in certainty])
+
+
+def _pairs(nodes: Sequence[int]) -> tuple[int, ...]:
+    """First and last node of every stretch without a gap.
+
+    Examples
+    --------
+    >>> _pairs([1, 2, 3, 7, 8])
+    (1, 3, 7, 8)
+    """
+    starts = [t for k, t in enumerate(nodes) if not k or nodes[k - 1] != t - 1]
+    ends = [t for k, t in enumerate(nodes) if k + 1 == len(nodes) or nodes[k + 1] != t + 1]
+    return tuple(t for pair in zip(starts, ends) for t in pair)

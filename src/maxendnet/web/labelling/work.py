@@ -14,7 +14,7 @@ import numpy as np
 from maxendnet.web.extractor import Extractor
 from maxendnet.web.labelling.frame import make_frame
 from maxendnet.web.labelling.label_file import LabelFile
-from maxendnet.web.labelling.learner import Answers, Learner
+from maxendnet.web.labelling.learner import Answers, Kinds, Learner
 from maxendnet.web.labelling.order import is_certain, next_page
 from maxendnet.web.labels import LabelError, PageLabels, field_order, labels_on_page
 from maxendnet.web.page import Page
@@ -185,12 +185,12 @@ class Work:
                 self._lock.notify_all()
 
     def view(self, i: int) -> View:
-        """Leaves of a page, images too."""
+        """Leaves of a page, images and values for programs too."""
         with self._lock:
             if i not in self._leaves:
                 if len(self._leaves) > 50:
                     self._leaves.clear()
-                self._leaves[i] = View(self.pages[i], images=True)
+                self._leaves[i] = View(self.pages[i], images=True, data=True)
             return self._leaves[i]
 
     # ---- what is shown ------------------------------------------------------------------------------------------
@@ -287,7 +287,7 @@ class Work:
             ]
         return shown
 
-    def _ranges(self, i: int, given: PageLabels | None, answers: Answers | None) -> list[tuple[int, int]]:
+    def _ranges(self, i: int, given: PageLabels | None, answers: Answers | None) -> list[tuple[int, ...]]:
         if given is not None and given.records:
             return given.records
         return answers.ranges[i] if answers is not None else []
@@ -318,7 +318,8 @@ class Work:
             fitted = hasattr(settings, "estimator_")
             # by a guess, so that nobody waits when the first picture is labelled
             self.learner.pictures = any(word in name.lower() for name in self.fields for word in PICTURE_WORDS)
-            self.learner.prepare(settings.images_ if fitted else self.learner.pictures, self._watch(stop_only=True))
+            kinds = Kinds(settings.images_, settings.data_) if fitted else Kinds(self.learner.pictures)
+            self.learner.prepare(kinds, self._watch(stop_only=True))
             if fitted:
                 self._publish(self.learner.answer(settings, LEAST, self._watch(stop_only=True)), save=False)
         except Newer:

@@ -18,6 +18,7 @@ let cursor = -1; // leaf that the arrow keys have reached; none: -1
 let visited = [];
 let busy = false;
 let plain = false;
+let mode = ""; // what a click does beside picking a text: "also", "range" or "part", by a button
 let unsaved = 0;
 let failed = false; // whether the last change is not on the disk
 
@@ -109,11 +110,12 @@ async function open(n, back = false) {
     undo = [];
     anchor = cursor = -1;
     activeRecord = 0;
+    setMode("");
     takeOwn();
     await draw();
     active = firstEmpty();
     show();
-    stage.scrollTop = 0;
+    stage.scrollTop = stage.scrollLeft = 0;
     reveal();
   } catch (error) {
     say(error.message, "bad");
@@ -194,7 +196,8 @@ const sameSpot = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 function recordOf(spot) {
   const node = firstOf(spot);
   if (!page.records.length) return 0;
-  return page.records.findIndex(([first, last]) => first <= node && node <= last);
+  // a record may have several parts, each with its first and last node
+  return page.records.findIndex((ends) => ends.some((first, k) => k % 2 === 0 && first <= node && node <= ends[k + 1]));
 }
 
 function change(next) {
@@ -229,7 +232,7 @@ function assign(spot, extend, range) {
   if (!range) anchor = leaf;
   change([...kept, ...added.map((wanted) => [wanted, name])]);
   // go on to the next field that has nothing yet
-  if (!extend && !range && page.records.length < 2) {
+  if (!extend && !range && mode !== "part" && page.records.length < 2) {
     const empty = firstEmpty(active + 1);
     if (!hasField(empty)) active = empty;
     showRecords();
@@ -278,7 +281,7 @@ function moveCursor(step) {
     place(hover, box, 3);
     colour(hover, active);
     hover.hidden = false;
-    scrollTo_(box);
+    bring(box);
     say(fields[active] + ": " + page.leaves[k][1].slice(0, 80));
     return;
   }
@@ -287,13 +290,6 @@ function moveCursor(step) {
 function leaveCursor() {
   cursor = -1;
   hover.hidden = true;
-}
-
-function scrollTo_(box) {
-  const top = box.top * scale;
-  const bottom = box.bottom * scale;
-  if (top < stage.scrollTop + 40) stage.scrollTop = Math.max(0, top - 80);
-  else if (bottom > stage.scrollTop + stage.clientHeight - 40) stage.scrollTop = bottom - stage.clientHeight + 80;
 }
 
 const hasField = (f) => labels.some(([, name]) => name === fields[f]);
@@ -328,12 +324,15 @@ function showChosen(spot) {
 }
 
 overlay.addEventListener("pointerdown", (event) => {
-  if (busy || !page || event.button || event.pointerType === "touch") return; // a finger scrolls
-  down = { letter: letterAt(event), x: event.clientX, y: event.clientY };
   dragged = false;
+  if (busy || !page || event.button || (event.pointerType === "touch" && mode !== "part")) return; // a finger scrolls
+  down = { letter: letterAt(event), x: event.clientX, y: event.clientY };
 });
 overlay.addEventListener("pointerup", () => {
-  if (chosen !== null && dragged && !busy) assign(chosen, false, false);
+  if (chosen !== null && dragged && !busy) {
+    assign(chosen, false, false);
+    if (mode === "part") setMode("");
+  }
   down = chosen = null;
   showChosen(null);
 });
@@ -351,27 +350,46 @@ function drag(event) {
 
 overlay.addEventListener("click", (event) => {
   if (dragged) { dragged = false; return; }
-  if (busy || !page || !fields.length || event.detail > 1) return;
-  const leaf = leafAt(event);
+  if (busy || !page || !fields.length || (event.detail > 1 && mode !== "part")) return;
   before = { labels, own, active, activeRecord, steps: undo.length, source: page.source };
-  if (leaf >= 0) assign(page.leaves[leaf][0], event.ctrlKey || event.metaKey, event.shiftKey);
+  if (mode === "part") {
+    const letter = letterAt(event);
+    if (letter) takeWord(letter, event.ctrlKey || event.metaKey, firstWord !== null && firstWord.active === active);
+    return;
+  }
+  const leaf = leafAt(event);
+  if (leaf >= 0) assign(page.leaves[leaf][0], event.ctrlKey || event.metaKey || mode === "also", event.shiftKey || mode === "range");
+  if (mode === "range") setMode("");
 });
 
 // a double click takes a word: what its first click did is taken back
 overlay.addEventListener("dblclick", (event) => {
-  const letter = busy || !page || !fields.length ? null : letterAt(event);
+  const letter = busy || !page || !fields.length || mode === "part" ? null : letterAt(event);
   if (!letter || !before) return;
   ({ labels, own, active, activeRecord } = before);
   undo.length = before.steps;
   page.source = before.source;
   before = null;
-  const last = event.shiftKey && firstWord ? firstWord : letter;
-  const spot = spotBetween(last, letter);
-  if (spot === null) return show();
-  if (event.shiftKey && firstWord) active = firstWord.active;
-  else firstWord = Object.assign([...letter], { active });
-  assign(spot, event.ctrlKey || event.metaKey, false);
+  takeWord(letter, event.ctrlKey || event.metaKey, event.shiftKey && firstWord !== null);
 });
+
+// the field is this word, or all from the first word to this one
+function takeWord(letter, extend, toHere) {
+  const spot = spotBetween(toHere ? firstWord : letter, letter);
+  if (spot === null) return show();
+  if (toHere) active = firstWord.active;
+  else firstWord = Object.assign([...letter], { active });
+  assign(spot, extend, false);
+  if (toHere) firstWord = null;
+}
+
+// a button that changes what the next clicks do; for fingers, which have neither Ctrl nor Shift
+function setMode(wanted) {
+  mode = mode === wanted ? "" : wanted;
+  firstWord = null;
+  for (const name of ["also", "range", "part"]) get(name).setAttribute("aria-pressed", String(mode === name));
+  overlay.classList.toggle("part", mode === "part"); // a finger then selects, and does not scroll
+}
 overlay.addEventListener("mousedown", (event) => event.preventDefault()); // selects no text
 
 let moved = null;
@@ -425,6 +443,8 @@ get("skip").addEventListener("click", skip);
 get("back").addEventListener("click", back);
 get("undo").addEventListener("click", takeBack);
 get("merge").addEventListener("click", merge);
+get("none").addEventListener("click", clear);
+for (const name of ["also", "range", "part"]) get(name).addEventListener("click", () => setMode(name));
 get("plain").addEventListener("click", togglePlain);
 window.addEventListener("resize", later);
 window.addEventListener("beforeunload", (event) => { if (unsaved || failed) event.preventDefault(); });

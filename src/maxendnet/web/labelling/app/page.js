@@ -4,6 +4,9 @@
 
 const NARROWEST = 640; // a saved page is drawn at least that wide, and made smaller to fit
 const TALLEST = 4000000; // browsers end at some ten millions
+const AT_ONCE = 10000; // nodes that are drawn before the rest, so that there is something to see
+const TAG_HEIGHT = 16;
+const DOT = 10; // a tag for which there is no room is a dot
 const PICTURE = "data:image/svg+xml," + encodeURIComponent(
   '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 120 90"><rect width="120" height="90" fill="#eceff3"/>' +
   '<path d="M20 72l26-32 18 20 12-13 24 25z" fill="#c3cad3"/><circle cx="84" cy="28" r="9" fill="#c3cad3"/></svg>');
@@ -16,6 +19,7 @@ let scale = 1;
 let shown = null; // the page that is drawn; another one may be on its way
 let drawn = new Map(); // page node -> nodes of the frame's document
 let leafOf = new Map(); // page node -> leaf
+let tagPlaces = new Map(); // label -> where its tag hides no text
 let letters = new Map(); // page node -> for every letter of its text, where it is drawn: [node, offset, length]
 const leafOfDrawn = new WeakMap(); // node of the frame's document -> leaf
 
@@ -40,6 +44,7 @@ async function draw() {
   page.leaves.forEach(([n], k) => leafOf.set(n, k));
   const all = doc.createDocumentFragment(); // put into the document at once
   for (const [tag, parent, content, number] of page.frame.nodes) {
+    if (made.length === AT_ONCE) await drawFirst(doc, all);
     let node;
     if (tag === "#") {
       node = doc.createTextNode(content);
@@ -64,6 +69,14 @@ async function draw() {
   fit();
 }
 
+// the beginning of a large page is shown while the rest is made
+async function drawFirst(doc, all) {
+  doc.body.appendChild(all);
+  styles();
+  measure();
+  await new Promise((resolve) => { requestAnimationFrame(() => setTimeout(resolve, 0)); setTimeout(resolve, 200); });
+}
+
 function lacking(image, given) {
   image.setAttribute("src", PICTURE);
   if (!given.width && !given.height) image.setAttribute("width", "120");
@@ -81,6 +94,13 @@ function styles() {
 
 function fit() {
   if (!shown || shown !== page) return;
+  measure();
+  outline();
+}
+
+// the frame as large as its page
+function measure() {
+  tagPlaces = new Map();
   const width = Math.max(stage.clientWidth, NARROWEST);
   scale = stage.clientWidth / width;
   frame.style.width = width + "px";
@@ -93,7 +113,6 @@ function fit() {
   paper.style.transform = "scale(" + scale + ")";
   room.style.height = height * scale + "px";
   room.style.width = wide * scale + "px";
-  outline();
 }
 
 let waiting = 0;
@@ -240,25 +259,59 @@ function outline() {
   marks.replaceChildren();
   if (shown !== page) return;
   const boxes = labels.map(([spot]) => boxOf(spot));
+  const taken = boxes.filter(Boolean).map((box) => grown(box, 2));
   labels.forEach((label, k) => {
-    const name = label[1];
     const box = boxes[k];
     if (!box) return;
-    // the name stands above its box, or beside it where it would hide something
-    const long = 8 + 8 * name.length;
-    const above = { left: box.left, right: box.left + long, top: box.top - 22, bottom: box.top - 3 };
-    const hides = (x, y) => [0.1, 0.5, 0.9].some((share) => leafUnder(x + share * long, y, 0) >= 0);
-    const beside = above.top < 0 || boxes.some((b, j) => j !== k && b && overlap(b, above)) ||
-      (hides(box.left, box.top - 12) && !hides(box.right + 4, box.top + 6));
-    const mark = document.createElement("div");
-    mark.className = "mark" + (own.has(key(label)) ? " own" : "") + (beside ? " beside" : "");
+    const mark = make("div", "mark" + (own.has(key(label)) ? " own" : ""));
     place(mark, box, 3);
-    colour(mark, fields.indexOf(name));
-    const tag = document.createElement("span");
-    tag.textContent = name;
-    mark.appendChild(tag);
+    colour(mark, fields.indexOf(label[1]));
+    const spot = tagPlace(label, box, taken);
+    if (spot) {
+      taken.push(spot);
+      const tag = make("span", spot.dot ? "dot" : "", spot.dot ? "" : label[1]);
+      tag.title = label[1];
+      tag.style.left = spot.left - box.left + 1 + "px"; // seen from within the border
+      tag.style.top = spot.top - box.top + 1 + "px";
+      tag.style.width = spot.right - spot.left + "px";
+      mark.appendChild(tag);
+    }
     marks.appendChild(mark);
   });
+}
+
+const grown = (box, pad) => ({ left: box.left - pad, top: box.top - pad, right: box.right + pad, bottom: box.bottom + pad });
+const pen = document.createElement("canvas").getContext("2d");
+
+// where the name of a field hides neither a text nor another box: above its box, beside it or below; as a dot, if there
+// is no room for more; null, if there is none at all
+function tagPlace(label, box, taken) {
+  const id = key(label);
+  if (!tagPlaces.has(id)) tagPlaces.set(id, freePlaces(label[1], box));
+  return tagPlaces.get(id).find((spot) => !taken.some((other) => overlap(other, spot))) || null;
+}
+
+function freePlaces(name, box) {
+  pen.font = '600 11px system-ui, "DejaVu Sans", sans-serif';
+  const out = [];
+  const { left, top, right, bottom } = grown(box, 3);
+  for (const [long, high, dot] of [[Math.ceil(pen.measureText(name).width) + 12, TAG_HEIGHT, false], [DOT, DOT, true]]) {
+    const places = [[left, top - high], [right - long, top - high], [right, Math.max(0, top)], [left - long, Math.max(0, top)], [left, bottom], [right - long, bottom]];
+    for (const [x, y] of places) {
+      const spot = { left: x, top: y, right: x + long, bottom: y + high, dot };
+      if (x >= 0 && y >= 0 && spot.right <= frame.clientWidth && spot.bottom <= frame.clientHeight && !hidesText(spot)) out.push(spot);
+    }
+  }
+  return out;
+}
+
+function hidesText({ left, top, right, bottom }) {
+  for (let y = top + 1; y < bottom + 4; y += 5) {
+    for (let x = left + 1; x < right + 4; x += 5) {
+      if (leafUnder(Math.min(x, right - 1), Math.min(y, bottom - 1), 1) >= 0) return true;
+    }
+  }
+  return false;
 }
 
 const overlap = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
@@ -319,9 +372,15 @@ function inside(r, x, y, pad) {
 function reveal(f = -1) {
   const found = labels.find(([, name]) => f < 0 || name === fields[f]);
   const box = found && boxOf(found[0]);
-  if (!box) return;
-  const top = box.top * scale;
-  if (top < stage.scrollTop + 20 || box.bottom * scale > stage.scrollTop + stage.clientHeight - 20) {
+  if (box) bring(box);
+}
+
+// scroll as little as shows a box, up or down, left or right
+function bring(box) {
+  const [top, bottom, left, right] = [box.top, box.bottom, box.left, box.right].map((x) => x * scale);
+  if (top < stage.scrollTop + 20 || bottom > stage.scrollTop + stage.clientHeight - 20) {
     stage.scrollTop = Math.max(0, top - stage.clientHeight / 3);
   }
+  if (right > stage.scrollLeft + stage.clientWidth - 20) stage.scrollLeft = right - stage.clientWidth + 20;
+  if (left < stage.scrollLeft + 20) stage.scrollLeft = Math.max(0, left - 40);
 }

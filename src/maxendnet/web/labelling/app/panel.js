@@ -8,6 +8,7 @@ function make(tag, name = "", text = "") {
   return element;
 }
 
+let wasListing = false;
 function show() {
   const slash = page.name.lastIndexOf("/");
   get("name").textContent = page.name.slice(slash + 1);
@@ -19,8 +20,13 @@ function show() {
   get("back").disabled = !visited.length;
   get("undo").disabled = !undo.length;
   get("merge").disabled = !merged();
+  get("none").disabled = !hasField(active);
+  const listing = page.records.length > 1 && fields.length > 2; // room for the table
+  const changed = document.querySelector("main").classList.toggle("listing", listing) !== wasListing;
+  wasListing = listing;
   showRecords();
-  outline();
+  if (changed) fit();
+  else outline();
   showCurrent();
 }
 
@@ -112,7 +118,7 @@ function recordTable() {
       button.addEventListener("click", () => {
         choose(f, r);
         const box = values.length && boxOf(values[0].label[0]);
-        if (box) stage.scrollTop = Math.max(0, box.top * scale - stage.clientHeight / 3);
+        if (box) bring(box);
       });
       const cell = make("td");
       cell.append(button);

@@ -1,0 +1,237 @@
+"""Conditional random fields on many sparse features: proximal points on a working set, by ascent on potentials."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import xlogy
+
+from maxendnet.problem import FloatArray, Problem
+from maxendnet.solvers.base import Evaluation, Solver
+from maxendnet.solvers.potential_ascent import PotentialAscent, PotentialState
+from maxendnet.solvers.proximal_point import ProximalL1
+from maxendnet.solvers.working_set import WorkingSet, working_set
+
+NEAR = 0.8
+"""A weight is in the working set if it is not zero, or if its |eta| is at least so much of the price of |w|."""
+
+
+@dataclass
+class ProximalAscentState:
+    """The proximal problem at hand, and the best points so far. Weight vectors are those of the working set."""
+
+    keep: NDArray[np.bool_]
+    """(n_weights,): the working set."""
+    inner: PotentialState
+    tau: float
+    centre: FloatArray
+    last: FloatArray
+    """Where the centre was before it was pushed on."""
+    push: float
+    n_pass: int = 0
+    w: Any = None
+    """The best weights so far, of the whole problem."""
+    eta: Any = None
+    """The dual point that came with them."""
+    primal: float = np.inf
+    dual: float = -np.inf
+    gap: float = np.inf
+    here: float = np.inf
+    """The objective at the last look."""
+
+    @property
+    def data(self) -> Any:
+        return self.inner.data
+
+    def some(self, problem: Problem) -> WorkingSet:
+        """The problem on the working set; made once, and not part of what a checkpoint keeps."""
+        found = vars(self).get("_some")
+        if found is None or found[0] is not self.keep:
+            found = self._some = self.keep, working_set(problem, self.keep)
+        return found[1]
+
+
+@dataclass(eq=False, repr=False)
+class ProximalAscent(Solver):
+    """Proximal-point method for the log loss with L1 and squared penalties, by `PotentialAscent`.
+
+    Adds ``|w - centre|^2 / (2 tau)`` to the objective, which makes it easier to solve. After some passes the centre
+    moves to the weights reached, and a share ``push`` of the way further. Weights inside the threshold are exactly
+    zero. Passes go over a working set: the weights that are not zero, and those that may soon not be; at every look all
+    weights are gone through and the set is chosen anew. The dual point certifies; for an L1 penalty it is mixed with
+    the truth until every ``|eta_k| <= rho``.
+
+    Made for gaps of about 1e-3 on many sparse features: the objective is there after some 30 passes, its proof after
+    some 100 (benchmarks/TEXT.md). For the last digits take `OWLQN`.
+
+    Parameters
+    ----------
+    tau : float, default=1.0
+        To begin with; larger is nearer to the problem itself, and harder. It grows when the proximal problem is solved
+        better than it stands for the problem itself, and shrinks when it lags.
+    passes : int, default=2
+        Passes before the centre moves.
+    push : float, default=0.7
+        0 is the plain proximal-point method. Halved when the objective rises from one look to the next.
+    check_every : int, default=6
+        Passes between two looks at the whole gap.
+
+    Examples
+    --------
+    >>> from maxendnet import L1CRF
+    >>> L1CRF(lam=0.1, solver=ProximalAscent()).fit([[[0.0], [1.0]], [[1.0]]], [["a", "b"], ["b"]]).converged_
+    True
+    """
+
+    tau: float = 1.0
+    passes: int = 2
+    push: float = 0.7
+    check_every: int = 6
+    inner: PotentialAscent = field(default_factory=PotentialAscent)
+    requires = (
+        "loss.smooth", "convex", "prior.rho or prior.l1 or prior.ridge", "structure.pairwise",
+        "not structure.layout.n_edge_features", "backend.local",
+    )  # fmt: skip
+    accuracy = 1e-3
+
+    def check(self) -> None:
+        if not self.tau > 0:
+            raise ValueError(f"tau must be a positive number, got {self.tau!r}.")
+        if not 0 <= self.push < 1:
+            raise ValueError(f"push must be at least 0 and less than 1, got {self.push!r}.")
+        for name in ("passes", "check_every"):
+            if not getattr(self, name) >= 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)!r}.")
+
+    def start(
+        self, problem: Problem, warm: ProximalAscentState | None = None, seed: Any = None, tol: float = 1e-3
+    ) -> ProximalAscentState:
+        self.check()
+        zero, l1 = np.zeros(problem.n_weights), prices(problem.prior)[0]
+        same = warm is not None and problem.data.same_as(warm.data)
+        centre = warm.w if warm is not None and same and warm.w is not None else zero
+        easier = problem.ask(prior=pulled(problem.prior, self.tau, centre))
+        inner = self.inner.start(easier, warm.inner if warm is not None and same else None, seed, tol)
+        # what all weights at zero would leave over, since the potentials are still at the truth
+        slope = -problem.C * problem.losses(zero)[1]
+        keep = with_the_rest(problem, (np.abs(slope) > l1) | (centre != 0))
+        state = ProximalAscentState(keep, inner, self.tau, centre, centre, self.push)
+        state.centre = state.last = centre[state.some(problem).kept]
+        self._set_eta(problem, state, self.inner.look(problem, inner))
+        return state
+
+    def _easier(self, problem: Problem, state: ProximalAscentState) -> Problem:
+        """The proximal problem on the working set."""
+        return state.some(problem).problem.ask(prior=pulled(problem.prior, state.tau, state.centre))
+
+    def _set_eta(self, problem: Problem, state: ProximalAscentState, eta: FloatArray) -> None:
+        self.inner.set_eta(self._easier(problem, state), state.inner, eta[state.some(problem).kept])
+
+    def step(self, problem: Problem, state: ProximalAscentState) -> ProximalAscentState:
+        if state.n_pass and state.n_pass % self.passes == 0:
+            self._move_centre(problem, state)
+        easier = self._easier(problem, state)
+        self.inner.step(easier, state.inner)
+        problem.n_oracle += easier.n_oracle
+        state.n_pass += 1
+        return state
+
+    def _move_centre(self, problem: Problem, state: ProximalAscentState) -> None:
+        easier = self._easier(problem, state)
+        eta = easier.structure.blocks.unpad(state.inner.eta.astype(np.float64))
+        w = easier.dual_prior.mean(eta)
+        state.centre = np.where(w != 0, w + state.push * (w - state.last), 0.0)
+        state.last = w
+        self.inner.set_eta(self._easier(problem, state), state.inner, eta)
+
+    def due(self, problem: Problem, state: ProximalAscentState, n_pass: int, tol: float) -> bool:
+        # the first look comes early: it is the first to see which weights are needed
+        return n_pass == 3 or (n_pass > 0 and n_pass % self.check_every == 0)
+
+    def evaluate(self, problem: Problem, state: ProximalAscentState) -> Evaluation:
+        eta = self.inner.look(problem, state.inner)
+        some = state.some(problem)
+        w = some.widened(self._easier(problem, state).dual_prior.mean(eta[some.kept]), problem.n_weights)
+        primal = problem.primal(w)
+        state.dual = max(state.dual, dual_value(problem, state.inner, eta))
+        if primal > state.here:
+            state.push /= 2
+        state.here = primal
+        if primal < state.primal:
+            state.primal, state.w, state.eta = primal, w, eta
+        gap = problem.relative(state.primal - state.dual, state.primal)
+        if state.inner.weights.dtype == np.float32 and gap > 0.95 * state.gap and gap < 1e-3:
+            state.inner.in_double()  # rounding ends the progress
+        state.gap = gap
+        by_solving = float(state.inner.gaps.sum()) / max(primal - state.dual, 1e-300)  # share of the gap
+        state.tau *= 1.5 if by_solving < 0.05 else 1 / 1.5 if by_solving > 0.3 else 1.0
+        self._choose(problem, state, eta, (np.abs(eta) >= NEAR * prices(problem.prior)[0]) | (w != 0))
+        eta_of_best = state.eta if prices(problem.prior)[1] > 0 else None
+        return Evaluation(state.w, eta_of_best, state.primal, state.dual, gap, gap)
+
+    def _choose(self, problem: Problem, state: ProximalAscentState, eta: FloatArray, keep: NDArray[np.bool_]) -> None:
+        """Take the weights to keep for the working set, unless those that it has are about as many."""
+        keep = with_the_rest(problem, keep)
+        if np.any(keep & ~state.keep) or keep.sum() < 0.8 * state.keep.sum():
+            some = state.some(problem)
+            centre, last = (some.widened(part, problem.n_weights) for part in (state.centre, state.last))
+            state.keep = keep
+            kept = state.some(problem).kept
+            state.centre, state.last = centre[kept], last[kept]
+        self._set_eta(problem, state, eta)
+
+
+def with_the_rest(problem: Problem, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """A choice of node weights, with all other weights."""
+    keep[problem.structure.layout.n_node_weights :] = True
+    return keep
+
+
+def prices(prior: Any) -> tuple[float, float]:
+    """What a unit of ``|w_k|`` and one of ``w_k^2 / 2`` cost."""
+    if hasattr(prior, "ridge"):
+        return 0.0, float(prior.ridge)
+    return (prior.l1, prior.l2) if hasattr(prior, "l1") else (prior.rho, 0.0)
+
+
+def pulled(prior: Any, tau: float, centre: FloatArray) -> ProximalL1:
+    """The prior with ``|w - centre|^2 / (2 tau)`` added, up to a constant."""
+    l1, l2 = prices(prior)
+    shorter = tau / (1.0 + tau * l2)
+    return ProximalL1(l1, shorter, shorter / tau * centre)
+
+
+def dual_value(problem: Problem, state: PotentialState, eta: FloatArray) -> float:
+    """The dual at the potentials, whose eta this is; where L1 alone does not allow it, mixed with the truth."""
+    l1, l2 = prices(problem.prior)
+    if l2 > 0:
+        entropies, price = state.entropies, problem.dual_prior.cumulant(eta)
+    else:
+        largest = float(np.abs(eta).max(initial=0.0))
+        share = min(1.0, l1 / largest) if largest > 0 else 1.0
+        entropies, price = mixed_with_truth(state.entropies, state.truths, share), 0.0
+    return problem.C * float(entropies @ problem.batch.sample_weight) - price
+
+
+def mixed_with_truth(entropies: FloatArray, truths: FloatArray, share: float) -> FloatArray:
+    """Entropy of ``share`` of a distribution and for the rest of its true labelling, of every example.
+
+    Parameters
+    ----------
+    entropies, truths : ndarray of shape (n_examples,)
+        Entropy of the distribution, and the logarithm of the probability that it gives to the true labelling.
+    share : float
+
+    Examples
+    --------
+    >>> half = np.log([0.5])  # two labellings, equally likely
+    >>> mixed_with_truth(-half, half, 1.0), mixed_with_truth(-half, half, 0.0)
+    (array([0.69314718]), array([0.]))
+    """
+    truth = np.exp(truths)
+    at_truth = 1.0 - share + share * truth
+    others = share * (entropies + truth * truths) - (1.0 - truth) * xlogy(share, share)
+    return others - xlogy(at_truth, at_truth)
