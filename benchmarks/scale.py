@@ -129,7 +129,7 @@ def parts(data: str | None, quick: bool) -> None:
     from maxendnet.datasets import fetch_ocr_letters
 
     letters = fetch_ocr_letters(data) if data else fetch_ocr_letters()
-    chosen = np.flatnonzero(np.asarray(letters.fold) == 0)[: 100 if quick else None]
+    chosen = np.flatnonzero(np.asarray(letters.folds) == 0)[: 100 if quick else None]
     X, y = [letters.X[i] for i in chosen], [letters.y[i] for i in chosen]
     rows = []
     for name, make in (("M3N, BlockFrankWolfe", lambda k: M3N(C=0.1, solver=BlockFrankWolfe(parts=k))),

@@ -70,8 +70,9 @@ class BlockFrankWolfe(Solver):
     sampling : {"gap", "uniform"}, default="gap"
     parts : int, default=1
         Cut the examples into so many parts that are updated at the same time, on the threads of the backend, and whose
-        changes are added (see `maxendnet.solvers.parts`): the dual never falls, but it takes more passes. The result
-        depends on the number of parts, and not on that of threads.
+        changes are added (see `maxendnet.solvers.parts`): the dual never falls, but it takes more passes, so that it is
+        of use only where examples are many (benchmarks/SCALE.md). The result depends on the number of parts, and not on
+        that of threads.
 
     Examples
     --------
