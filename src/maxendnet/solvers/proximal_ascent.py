@@ -28,8 +28,8 @@ class ProximalAscentState:
     inner: PotentialState
     tau: float
     centre: FloatArray
-    last: FloatArray
-    """Where the centre was before it was pushed on."""
+    last_weights: FloatArray
+    """The weights from which the centre was pushed on."""
     push: float
     n_pass: int = 0
     w: Any = None
@@ -39,19 +39,19 @@ class ProximalAscentState:
     primal: float = np.inf
     dual: float = -np.inf
     gap: float = np.inf
-    here: float = np.inf
+    last_primal: float = np.inf
     """The objective at the last look."""
 
     @property
     def data(self) -> Any:
         return self.inner.data
 
-    def some(self, problem: Problem) -> WorkingSet:
+    def restricted(self, problem: Problem) -> WorkingSet:
         """The problem on the working set; made once, and not part of what a checkpoint keeps."""
-        found = vars(self).get("_some")
-        if found is None or found[0] is not self.keep:
-            found = self._some = self.keep, working_set(problem, self.keep)
-        return found[1]
+        cached = vars(self).get("_restricted")
+        if cached is None or cached[0] is not self.keep:
+            cached = self._restricted = self.keep, working_set(problem, self.keep)
+        return cached[1]
 
 
 @dataclass(eq=False, repr=False)
@@ -119,16 +119,16 @@ class ProximalAscent(Solver):
         slope = -problem.C * problem.losses(zero)[1]
         keep = with_the_rest(problem, (np.abs(slope) > l1) | (centre != 0))
         state = ProximalAscentState(keep, inner, self.tau, centre, centre, self.push)
-        state.centre = state.last = centre[state.some(problem).kept]
+        state.centre = state.last_weights = centre[state.restricted(problem).kept]
         self._set_eta(problem, state, self.inner.look(problem, inner))
         return state
 
     def _easier(self, problem: Problem, state: ProximalAscentState) -> Problem:
         """The proximal problem on the working set."""
-        return state.some(problem).problem.ask(prior=pulled(problem.prior, state.tau, state.centre))
+        return state.restricted(problem).problem.ask(prior=pulled(problem.prior, state.tau, state.centre))
 
     def _set_eta(self, problem: Problem, state: ProximalAscentState, eta: FloatArray) -> None:
-        self.inner.set_eta(self._easier(problem, state), state.inner, eta[state.some(problem).kept])
+        self.inner.set_eta(self._easier(problem, state), state.inner, eta[state.restricted(problem).kept])
 
     def step(self, problem: Problem, state: ProximalAscentState) -> ProximalAscentState:
         if state.n_pass and state.n_pass % self.passes == 0:
@@ -143,8 +143,8 @@ class ProximalAscent(Solver):
         easier = self._easier(problem, state)
         eta = easier.structure.blocks.unpad(state.inner.eta.astype(np.float64))
         w = easier.dual_prior.mean(eta)
-        state.centre = np.where(w != 0, w + state.push * (w - state.last), 0.0)
-        state.last = w
+        state.centre = np.where(w != 0, w + state.push * (w - state.last_weights), 0.0)
+        state.last_weights = w
         self.inner.set_eta(self._easier(problem, state), state.inner, eta)
 
     def due(self, problem: Problem, state: ProximalAscentState, n_pass: int, tol: float) -> bool:
@@ -153,13 +153,13 @@ class ProximalAscent(Solver):
 
     def evaluate(self, problem: Problem, state: ProximalAscentState) -> Evaluation:
         eta = self.inner.look(problem, state.inner)
-        some = state.some(problem)
-        w = some.widened(self._easier(problem, state).dual_prior.mean(eta[some.kept]), problem.n_weights)
+        restricted = state.restricted(problem)
+        w = restricted.widened(self._easier(problem, state).dual_prior.mean(eta[restricted.kept]), problem.n_weights)
         primal = problem.primal(w)
         state.dual = max(state.dual, dual_value(problem, state.inner, eta))
-        if primal > state.here:
+        if primal > state.last_primal:
             state.push /= 2
-        state.here = primal
+        state.last_primal = primal
         if primal < state.primal:
             state.primal, state.w, state.eta = primal, w, eta
         gap = problem.relative(state.primal - state.dual, state.primal)
@@ -176,11 +176,11 @@ class ProximalAscent(Solver):
         """Take the weights to keep for the working set, unless those that it has are about as many."""
         keep = with_the_rest(problem, keep)
         if np.any(keep & ~state.keep) or keep.sum() < 0.8 * state.keep.sum():
-            some = state.some(problem)
-            centre, last = (some.widened(part, problem.n_weights) for part in (state.centre, state.last))
+            restricted = state.restricted(problem)
+            centre, last = (restricted.widened(part, problem.n_weights) for part in (state.centre, state.last_weights))
             state.keep = keep
-            kept = state.some(problem).kept
-            state.centre, state.last = centre[kept], last[kept]
+            kept = state.restricted(problem).kept
+            state.centre, state.last_weights = centre[kept], last[kept]
         self._set_eta(problem, state, eta)
 
 
@@ -200,8 +200,8 @@ def prices(prior: Any) -> tuple[float, float]:
 def pulled(prior: Any, tau: float, centre: FloatArray) -> ProximalL1:
     """The prior with ``|w - centre|^2 / (2 tau)`` added, up to a constant."""
     l1, l2 = prices(prior)
-    shorter = tau / (1.0 + tau * l2)
-    return ProximalL1(l1, shorter, shorter / tau * centre)
+    both = tau / (1.0 + tau * l2)  # of the two squares together
+    return ProximalL1(l1, both, both / tau * centre)
 
 
 def dual_value(problem: Problem, state: PotentialState, eta: FloatArray) -> float:

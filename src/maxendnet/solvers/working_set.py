@@ -49,18 +49,18 @@ def working_set(problem: Problem, keep: NDArray[np.bool_]) -> WorkingSet:
         pairs = np.zeros(min(1, layout.n_node_weights), dtype=np.int64)
     counts = np.bincount(features[pairs], minlength=layout.n_features)
     used = np.flatnonzero(counts)
-    number = np.full(layout.n_features, -1, dtype=np.int32)
-    number[used] = np.arange(len(used), dtype=np.int32)
+    new_number = np.full(layout.n_features, -1, dtype=np.int32)
+    new_number[used] = np.arange(len(used), dtype=np.int32)
     offsets = np.concatenate([[0], np.cumsum(counts[used])]).astype(np.int64)
     seen = SeenPairs(offsets, np.ascontiguousarray(labels[pairs], dtype=np.int32))
-    indices = number[batch.indices]
+    indices = new_number[batch.indices]
     entries = indices >= 0
-    some = batch._replace(
+    smaller = batch._replace(
         indptr=np.concatenate([[0], np.cumsum(entries)])[batch.indptr],
         indices=indices[entries],
         data=batch.data[entries],
     )
-    bound = replace(structure, layout=replace(layout, n_features=len(used), seen=seen), batch=some)
+    bound = replace(structure, layout=replace(layout, n_features=len(used), seen=seen), batch=smaller)
     rest = np.arange(layout.n_node_weights, layout.n_weights)
     return WorkingSet(
         replace(problem, data=PlacedData(bound, problem.backend)), np.concatenate([pairs, rest]).astype(np.int64)
