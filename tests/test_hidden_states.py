@@ -14,6 +14,7 @@ from maxendnet.data.examples import Examples
 from maxendnet.losses import Hinge, Log
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
+from maxendnet.rules import at_most_once, never, starts_with
 
 CLASSES = np.array(["a", "b"])
 
@@ -77,6 +78,84 @@ def test_predictions_are_enumeration():
     assert clamped[0][0] == clamped[0][2] == "b"
     with pytest.raises(ValueError, match="offers no top"):
         model.predict_top(X)
+
+
+def labelled_paths(piece, bound, x, w, keeps):
+    """Score of every sequence of states of one example whose labels keep the rules, and the labels."""
+    states = [(label, k) for label in CLASSES.tolist() for k in range(piece.hidden)]
+    node = w[: bound.layout.n_node_weights].reshape(-1, len(states))
+    grams = piece.ngram_weights(bound.layout, w, CLASSES)
+    for path in itertools.product(range(len(states)), repeat=len(x)):
+        labels = [states[s][0] for s in path]
+        if not keeps(labels):
+            continue
+        score = sum(x[t] @ node[:, s] for t, s in enumerate(path))
+        for n in range(2, piece.order + 2):
+            for t in range(len(x) - n + 1):
+                score += grams.get(tuple(states[s] for s in path[t : t + n]), 0.0)
+        yield labels, score
+
+
+RULED = {
+    "order 2": (Chain(hidden=2, order=2), lambda labels: True),
+    "order 3, seen": (Chain(hidden=2, order=3), lambda labels: True),
+    "neighbours": (Chain(hidden=2, rules=never(("b", "b"))), lambda labels: "bb" not in "".join(labels)),
+    "three states": (Chain(hidden=3, forbidden=[("b", "b")]), lambda labels: "bb" not in "".join(labels)),
+    "once": (Chain(hidden=2, order=2, rules=at_most_once("b")), lambda labels: labels.count("b") <= 1),
+    "durations": (Chain(hidden=2, durations={"b": (None, 1)}), lambda labels: "bb" not in "".join(labels)),
+    "first": (Chain(hidden=2, rules=starts_with("a")), lambda labels: labels[0] == "a"),
+    "whole": (Chain(hidden=2, order=2, whole=True), lambda labels: len(set(labels)) == 1),
+}
+
+
+@pytest.mark.parametrize("name", RULED)
+def test_order_and_rules_of_hidden_states_are_enumeration(name):
+    piece, keeps = RULED[name]
+    rng = np.random.default_rng(3)
+    X = [rng.normal(size=(n, 2)) for n in (4, 1, 3)]
+    y = [["a", "b", "a", "a"], ["a"], ["a", UNKNOWN, "a"]]
+    if piece.whole:
+        y = [["a"] * 4, ["b"], ["a"] * 3]
+    bound = piece.bind(Examples.build(X, y), CLASSES)
+    w = rng.normal(size=bound.layout.n_weights)
+    if name == "order 3, seen":  # all n-grams of states whose labels were seen: "ab", "ba", "aa"; 3 + 1 longer ones
+        assert len(piece.ngram_weights(bound.layout, w, CLASSES)) == 3 * 4 + 2 * 8 + 1 * 16
+    predicting = piece.predicting(bound)
+    values, labels = predicting.maximum(w)
+    totals, marginals = predicting.logsum(w)
+    best = predicting.max_marginals(w)
+    losses = Problem.pose(bound, Log(), Gaussian()).look(w, values=True).values
+    for i, (x, truth) in enumerate(zip(X, y)):
+        begin, paths = int(bound.offsets[i]), list(labelled_paths(piece, bound, x, w, keeps))
+        top = max(score for _, score in paths)
+        assert_allclose(values[i], top, atol=1e-10)
+        found = [str(CLASSES[k]) for k in labels[begin : begin + len(x)]]
+        assert any(one == found and score > top - 1e-9 for one, score in paths)
+        total = logsumexp([score for _, score in paths])
+        assert_allclose(totals[i], total, atol=1e-10)
+        inside = [score for one, score in paths if all(t in (UNKNOWN, a) for a, t in zip(one, truth))]
+        assert_allclose(losses[i], total - logsumexp(inside), atol=1e-10)
+        for t in range(len(x)):
+            for k, label in enumerate(CLASSES):
+                of_label = [score for one, score in paths if one[t] == label]
+                expected = np.exp(logsumexp(of_label) - total) if of_label else 0.0
+                assert_allclose(marginals.node[begin + t, k], expected, atol=1e-10)
+                assert_allclose(best[begin + t, k], max(of_label, default=-np.inf), atol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("estimator", [L2CRF(lam=0.01), L1CRF(lam=0.01), M3N(C=10.0), LapMEDN(C=20.0, lam=1.0), L1M3N()])
+def test_hidden_states_with_rules_fit_predict_and_are_saved(estimator, tmp_path):
+    X, y = switching(20, 0)
+    piece = Chain(hidden=2, order=2, rules=never(("b", "c"), ("c", "b")))
+    model = estimator.set_params(structure=piece, random_state=0, tol=1e-2).fit(X, y)
+    noise = [np.random.default_rng(k).normal(size=(6, 4)) for k in range(20)]
+    for labels in model.predict(noise):
+        assert not {("b", "c"), ("c", "b")} & set(itertools.pairwise(labels))
+    ruled = model.predict(noise, rules=at_most_once("b"))
+    assert max(labels.count("b") for labels in ruled) <= 1 < max(labels.count("b") for labels in model.predict(noise))
+    model.save(tmp_path / "model")
+    assert load(tmp_path / "model").predict(noise) == model.predict(noise)
 
 
 def switching(n_examples, seed):
@@ -157,8 +236,6 @@ def test_wrong_labels_cost_the_same_whatever_the_length():
     [
         ({"hidden": 0}, "hidden to be a whole number of at least 1"),
         ({"hidden": True}, "hidden to be a whole number"),
-        ({"hidden": 2, "order": 2}, "is of order 1"),
-        ({"whole": True, "forbidden": [("a", "b")]}, "no rules, forbidden pairs or durations"),
         ({"whole": 1}, "whole to be True or False"),
     ],
 )

@@ -15,7 +15,7 @@ from maxendnet.piece import Piece
 from maxendnet.structures import options
 from maxendnet.structures.automaton import Automaton, intersect
 from maxendnet.structures.forest import BoundForest
-from maxendnet.structures.hidden import LabelsOfStates, between_labels, states_of, with_states
+from maxendnet.structures.hidden import LabelsOfStates, for_states, ngrams_of_states, states_of, with_states
 from maxendnet.structures.layout import FloatArray, Layout
 from maxendnet.structures.ngrams import (
     END,
@@ -30,7 +30,7 @@ from maxendnet.structures.ngrams import (
 )
 from maxendnet.structures.read_by_automaton import BoundAutomaton, Reader
 from maxendnet.structures.rule_checks import check_possible, check_truth
-from maxendnet.structures.rules import Durations, Never, PairMasks, Rule, as_rules, combine
+from maxendnet.structures.rules import Durations, Never, OneLabel, PairMasks, Rule, as_rules, combine
 
 
 @dataclass(eq=False, repr=False)
@@ -69,7 +69,8 @@ class Chain(Piece):
     hidden : int, default=1
         States of a label. Which of them a node has is not known, neither in learning nor in prediction: the states of a
         label have weights and transitions of their own, and a label has the best of its states. The columns of
-        ``coef_`` and ``transitions_`` are states then, those of a label side by side.
+        ``coef_`` and ``transitions_`` are states then, those of a label side by side. N-grams of a higher order are
+        those of states; rules and durations are about labels.
     whole : bool, default=False
         An example has one label, which all its nodes have: y is a list of labels, and so are predictions.
 
@@ -101,11 +102,6 @@ class Chain(Piece):
             value = getattr(self, name)
             if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < 1:
                 raise ValueError(f"Chain needs {name} to be a whole number of at least 1, got {value!r}.")
-        if self._has_states and (self.order != 1 or self._rules()):
-            raise ValueError(
-                "Chain with hidden states or one label for each example is of order 1 and has no rules, forbidden "
-                f"pairs or durations, got {self!r}."
-            )
         if self.ngrams is not None and not (isinstance(self.ngrams, str) and self.ngrams in ("all", "seen")):
             raise ValueError(f"Chain needs ngrams to be 'all', 'seen' or None, got {self.ngrams!r}.")
         as_rules(self.rules)
@@ -134,6 +130,7 @@ class Chain(Piece):
         found = as_rules(self.rules)
         found += [] if self.forbidden is None else [Never(self.forbidden)]
         found += [] if self.durations is None else [Durations(self.durations)]
+        found += [OneLabel()] if self.whole else []
         return found + as_rules(more)
 
     def layout(self, examples: Examples, classes: NDArray) -> Layout:
@@ -146,7 +143,9 @@ class Chain(Piece):
         if not self.only_seen:
             return replace(layout, n_edge_types=1, n_ngrams=n_long(layout.n_labels, self.order, bool(self.ends)))
         batch = options.batch_of(self, examples, classes, layout, "independent")
-        ngrams = seen_ngrams(known_labels(batch), batch.offsets, layout.n_labels, self.order, bool(self.ends))
+        n_labels = layout.n_labels // self.hidden
+        ngrams = seen_ngrams(known_labels(batch, self.hidden), batch.offsets, n_labels, self.order, bool(self.ends))
+        ngrams = ngrams_of_states(ngrams, n_labels, self.hidden)
         return replace(layout, n_ngrams=len(ngrams.offsets) - 1, ngrams=ngrams)
 
     def bind(
@@ -160,20 +159,18 @@ class Chain(Piece):
             )
         layout = self.layout(examples, classes) if layout is None else layout
         kept = self._rules(rules)
+        labels = classes
         if self._has_states:
-            if kept:
-                raise ValueError("Chain with hidden states or one label for each example takes no rules.")
-            kept = [Never(between_labels(classes, self.hidden))] if self.whole and len(classes) > 1 else []
-            examples, classes = self._with_states(examples, classes), states_of(classes, self.hidden)
+            examples, classes = self._with_states(examples, labels), states_of(labels, self.hidden)
         if self._pairs_alone and not kept:
             return BoundForest(layout, options.batch_of(self, examples, classes, layout, "chain"))
-        masks, reader = self._kept(layout, kept, classes)
+        masks, reader = self._kept(layout, kept, labels)
         bound: BoundForest | BoundAutomaton
         if masks is not None:  # pairs of labels alone: rules are masks
             batch = options.batch_of(self, examples, classes, layout, "chain")
             never = None if masks.pairs.all() else np.ascontiguousarray(~masks.pairs, np.uint8)
             bound = BoundForest(layout, at_ends(batch, masks), never)
-            self._check(BoundAutomaton(layout, batch, reader), examples, classes, kept)
+            self._check(BoundAutomaton(layout, batch, reader), examples, labels, kept)
             return bound
         if examples.n_edge_types > 1 or examples.n_edge_features or layout.n_edge_types > 1 or layout.n_edge_features:
             raise ValueError(
@@ -182,7 +179,7 @@ class Chain(Piece):
             )
         bound = BoundAutomaton(layout, options.batch_of(self, examples, classes, layout, "independent"), reader)
         if kept:
-            self._check(bound, examples, classes, kept)
+            self._check(bound, examples, labels, kept)
         return bound
 
     def _with_states(self, examples: Examples, classes: NDArray) -> Examples:
@@ -203,7 +200,7 @@ class Chain(Piece):
         """
 
         def make() -> tuple[PairMasks | None, Reader]:
-            masks, automaton = combine(rules, classes)
+            masks, automaton = for_states(*combine(rules, classes), self.hidden)
             if self._pairs_alone and automaton is None:
                 return masks, Reader.of(masks.automaton(), 0)
             return None, self._reader(layout, masks, automaton)
@@ -237,8 +234,6 @@ class Chain(Piece):
         """What of a layout read from a file does not fit these options; empty if all does."""
         if layout.n_labels != len(classes) * self.hidden:
             return f"the model has {len(classes)} labels, and weights for {layout.n_labels}"
-        if self._has_states:
-            classes = states_of(classes, self.hidden)
         found = options.check_layout(self, layout, n_features_in, joined=not self.only_seen)
         if found:
             return found
@@ -276,11 +271,13 @@ class Chain(Piece):
         return NGramWeights([*classes.tolist(), START, END], table, w[first : first + len(table.offsets) - 1])
 
 
-def known_labels(batch: Batch) -> NDArray[np.int32]:
-    """The true labels, -1 where they are not known."""
+def known_labels(batch: Batch, n_states: int = 1) -> NDArray[np.int32]:
+    """The true labels, -1 where they are not known. Where labels have states, of which a set is known, theirs."""
     if batch.kinds is None:
         return batch.y
-    return np.where(batch.kinds.sets.sum(axis=1)[batch.row] == 1, batch.y, np.int32(-1))
+    of_labels = batch.kinds.sets.reshape(len(batch.kinds.sets), -1, n_states).any(axis=2)
+    label = np.where(of_labels.sum(axis=1) == 1, of_labels.argmax(axis=1), -1)
+    return label[batch.row].astype(np.int32)
 
 
 def at_ends(batch: Batch, masks: PairMasks) -> Batch:

@@ -7,6 +7,7 @@ set. Learning needs nothing else. Predictions are turned back into labels here.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,13 @@ from numpy.typing import NDArray
 from maxendnet.backends import Threads
 from maxendnet.data.examples import Examples
 from maxendnet.data.labels import label_array
+from maxendnet.data.ragged import offsets_of
 from maxendnet.data.unknown import UNKNOWN
+from maxendnet.structures.automaton import Automaton
 from maxendnet.structures.base import IntArray, Marginals, decode
 from maxendnet.structures.layout import FloatArray
+from maxendnet.structures.ngrams import SeenNGrams
+from maxendnet.structures.rules import PairMasks
 
 
 def states_of(classes: NDArray, n_states: int) -> NDArray:
@@ -53,16 +58,45 @@ def _states(label: Any, sets: dict[Any, frozenset]) -> Any:
     return sets.get(label, label)
 
 
-def between_labels(classes: NDArray, n_states: int) -> list[tuple[Any, Any]]:
-    """Pairs of states of different labels, which do not follow each other where all nodes have the same label.
+def for_states(
+    masks: PairMasks, automaton: Automaton | None, n_states: int
+) -> tuple[PairMasks, Automaton | None]:
+    """Rules about labels as rules about states: what a label may do, all its states may.
 
     Examples
     --------
-    >>> between_labels(np.array(["a", "b"]), 1)
-    [(('a', 0), ('b', 0)), (('b', 0), ('a', 0))]
+    >>> masks = PairMasks(np.array([True, False]), np.array([[True, False], [True, True]]), np.array([True, True]))
+    >>> for_states(masks, None, 2)[0].first.tolist()
+    [True, True, False, False]
     """
-    states = states_of(classes, n_states).tolist()
-    return [(one, other) for one in states for other in states if one[0] != other[0]]
+    if n_states == 1:
+        return masks, automaton
+    first, pairs, last = masks
+    both = np.repeat(np.repeat(pairs, n_states, axis=0), n_states, axis=1)
+    lifted = PairMasks(np.repeat(first, n_states), both, np.repeat(last, n_states))
+    if automaton is None:
+        return lifted, None
+    return lifted, Automaton(
+        np.ascontiguousarray(np.repeat(automaton.arcs, n_states, axis=1)), automaton.accepting, automaton.start
+    )
+
+
+def ngrams_of_states(ngrams: SeenNGrams, n_labels: int, n_states: int) -> SeenNGrams:
+    """All n-grams of states whose labels are one of these n-grams.
+
+    Examples
+    --------
+    >>> pairs = SeenNGrams(np.array([0, 2]), np.array([0, 1], dtype=np.int32))
+    >>> ngrams_of_states(pairs, n_labels=2, n_states=2).tuples()
+    [(0, 2), (0, 3), (1, 2), (1, 3)]
+    """
+    if n_states == 1:
+        return ngrams
+    choices = [range(label * n_states, (label + 1) * n_states) for label in range(n_labels)]
+    choices += [range(n_labels * n_states + k, n_labels * n_states + k + 1) for k in (0, 1)]  # the start and the end
+    found = [states for gram in ngrams.tuples() for states in product(*(choices[symbol] for symbol in gram))]
+    symbols = np.fromiter(chain.from_iterable(found), dtype=np.int32)
+    return SeenNGrams(offsets_of([len(gram) for gram in found]), symbols)
 
 
 @dataclass(frozen=True, eq=False)

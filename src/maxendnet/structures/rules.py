@@ -417,6 +417,19 @@ def _chosen(rule: Any, labels: Any, classes: NDArray) -> BoolArray:
     return chosen
 
 
+# ---- one label ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(repr=False)
+class OneLabel(Rule):
+    """All nodes of an example have the same label."""
+
+    name = "one_label"
+
+    def masks(self, classes: NDArray) -> PairMasks:
+        return PairMasks.everything(len(classes))._replace(pairs=np.eye(len(classes), dtype=bool))
+
+
 # ---- several rules ---------------------------------------------------------------------------------------------------
 
 ALL = (Chunks, StartsWith, EndsWith, Never, AtMostOnce, Regex, Durations)
