@@ -144,7 +144,9 @@ def test_order_and_rules_of_hidden_states_are_enumeration(name):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("estimator", [L2CRF(lam=0.01), L1CRF(lam=0.01), M3N(C=10.0), LapMEDN(C=20.0, lam=1.0), L1M3N()])
+@pytest.mark.parametrize(
+    "estimator", [L2CRF(lam=0.01), L1CRF(lam=0.01), M3N(C=10.0), LapMEDN(C=20.0, lam=1.0), L1M3N()]
+)
 def test_hidden_states_with_rules_fit_predict_and_are_saved(estimator, tmp_path):
     X, y = switching(20, 0)
     piece = Chain(hidden=2, order=2, rules=never(("b", "c"), ("c", "b")))

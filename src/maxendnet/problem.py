@@ -15,7 +15,7 @@ from maxendnet.data.batch import Batch
 from maxendnet.data.placed import PlacedData
 from maxendnet.losses import Hinge
 from maxendnet.losses.base import Loss, LossQuestion, TableQuestion, inside_oracle, loss_oracle, table_oracle
-from maxendnet.losses.costs import cost_rows, edge_table
+from maxendnet.losses.costs import cost_rows, joint_table
 from maxendnet.priors.base import DualPrior, ExactPrior, Prior, capable, dual_form
 from maxendnet.structures.base import Table, decode, kinds_of, row_of, unpack
 
@@ -97,10 +97,10 @@ class Problem:
 
     @cached_property
     def cost_table(self) -> Table:
-        """The costs of labels at all nodes, and of pairs of labels along edges where these have costs."""
-        costs = getattr(self.loss, "pair_costs", None)
-        edges = None if costs is None else edge_table(costs, self.structure)
-        return Table(self.cost, row_of(self.structure), edges)
+        """The costs of labels at all nodes, and of several labels together where these have costs."""
+        costs = getattr(self.loss, "joint_costs", None)
+        joint = None if costs is None else joint_table(costs, self.structure)
+        return Table(self.cost, row_of(self.structure), joint)
 
     def completed(self, w: FloatArray) -> Problem:
         """The same problem, with the best labellings under w that agree with what is known taken for the true ones."""

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maxendnet.data.ragged import shorten
+from maxendnet.data.ragged import offsets_of, shorten
 from maxendnet.data.truth import Kinds
 from maxendnet.losses.base import FloatArray
-from maxendnet.structures.base import EdgeTable, kinds_of, row_of
+from maxendnet.structures.base import EdgeTable, NGramTable, kinds_of, row_of
+from maxendnet.structures.ngrams import SeenNGrams, ends_of
 
 
 def cost_rows(matrix: FloatArray, kinds: Kinds) -> FloatArray:
@@ -57,17 +58,21 @@ def named_costs(cost: dict[Any, Any], classes: NDArray) -> Any:
     return _numbers(matrix, "cost")
 
 
-class PairCosts(NamedTuple):
-    """Costs of wrong pairs of labels along an edge."""
+class JointCosts(NamedTuple):
+    """Costs of several labels together: of two that are joined, or of more in a row."""
 
-    true: NDArray[np.int64]
-    """(n_rows, 2): the true labels of first and second node."""
-    rows: FloatArray
-    """(n_rows, n_labels, n_labels): what predicted labels cost there."""
+    length: NDArray[np.int64]
+    """(n_costs,): of how many labels."""
+    true: NDArray[np.int32]
+    """(n_costs, longest): the true labels, behind them -1."""
+    predicted: NDArray[np.int32]
+    """(n_costs, longest): the predicted labels, behind them -1."""
+    cost: FloatArray
+    """(n_costs,)"""
 
 
 def split_costs(cost: dict[Any, Any], classes: NDArray) -> tuple[dict[Any, Any], dict[Any, Any]]:
-    """The costs of labels, and those of pairs of labels.
+    """The costs of labels, and those of several labels together.
 
     Examples
     --------
@@ -76,28 +81,28 @@ def split_costs(cost: dict[Any, Any], classes: NDArray) -> tuple[dict[Any, Any],
     """
     labels = set(classes.tolist())
 
-    def is_pair(key: Any) -> bool:
+    def are_several(key: Any) -> bool:
         return isinstance(key, tuple) and len(key) == 2 and all(isinstance(k, tuple) and k not in labels for k in key)
 
-    return {k: v for k, v in cost.items() if not is_pair(k)}, {k: v for k, v in cost.items() if is_pair(k)}
+    return {k: v for k, v in cost.items() if not are_several(k)}, {k: v for k, v in cost.items() if are_several(k)}
 
 
-def pair_costs(cost: dict[Any, Any], classes: NDArray) -> PairCosts | None:
-    """Costs of pairs from a dict of ``((true, true), (predicted, predicted))``; others cost nothing more.
+def joint_costs(cost: dict[Any, Any], classes: NDArray) -> JointCosts | None:
+    """Costs of several labels from a dict of ``((true, true), (predicted, predicted))``; others cost nothing more.
 
     Examples
     --------
-    >>> found = pair_costs({(("a", "b"), ("a", "a")): 3}, np.array(["a", "b"]))
-    >>> found.true.tolist(), found.rows.tolist()
-    ([[0, 1]], [[[3.0, 0.0], [0.0, 0.0]]])
+    >>> found = joint_costs({(("a", "b"), ("a", "a")): 3}, np.array(["a", "b"]))
+    >>> found.true.tolist(), found.predicted.tolist(), found.cost.tolist()
+    ([[0, 1]], [[0, 0]], [3.0])
     """
     place = {label: k for k, label in enumerate(classes.tolist())}
-    rows: dict[tuple[int, int], NDArray] = {}
+    entries = []
     for (true, predicted), value in cost.items():
-        if len(true) != 2 or len(predicted) != 2:
+        if len(true) != len(predicted) or len(true) < 2:
             raise ValueError(
                 f"cost has the key {(true, predicted)!r}; costs are those of single labels, (true, predicted), or of "
-                "two labels that are joined, ((true, true), (predicted, predicted))."
+                "two and more labels, ((true, true), (predicted, predicted)), as many true as predicted ones."
             )
         for label in (*true, *predicted):
             _require_class(label, place, "cost")
@@ -107,24 +112,64 @@ def pair_costs(cost: dict[Any, Any], classes: NDArray) -> PairCosts | None:
                 f"cost of {true!r} predicted as {predicted!r} is {value!r}; it must be finite and not negative, and 0 "
                 "where the prediction is right."
             )
-        row = rows.setdefault((place[true[0]], place[true[1]]), np.zeros((len(place), len(place))))
-        row[place[predicted[0]], place[predicted[1]]] = number
-    return PairCosts(np.array(list(rows), dtype=np.int64), np.array(list(rows.values()))) if rows else None
+        entries.append(([place[label] for label in true], [place[label] for label in predicted], number))
+    if not entries:
+        return None
+    length = np.array([len(true) for true, _, _ in entries])
+    rows = np.full((2, len(entries), int(length.max())), -1, dtype=np.int32)
+    for k, both in enumerate(entries):
+        rows[0, k, : length[k]], rows[1, k, : length[k]] = both[:2]
+    return JointCosts(length, rows[0].copy(), rows[1].copy(), np.array([number for *_, number in entries]))
 
 
-def edge_table(costs: PairCosts, structure: Any) -> EdgeTable:
-    """The costs of pairs at the edges of a bound structure; edges of which a label is not known cost nothing."""
+def joint_table(costs: JointCosts, structure: Any) -> EdgeTable | NGramTable:
+    """The costs of several labels at the nodes of a bound structure; where a true label is not known they are 0."""
+    if getattr(structure, "takes_ngrams", False):
+        return ngram_table(costs, structure)
     if not hasattr(structure, "edge_labels"):
-        raise ValueError(f"cost names pairs of labels, and {structure.described} takes costs of single labels only.")
+        raise ValueError(
+            f"cost names several labels together, and {structure.described} takes costs of single labels only."
+        )
+    if costs.length.max() > 2:
+        raise ValueError(
+            f"cost names {costs.length.max()} labels in a row, and {structure.described} takes costs of one or two "
+            "labels; choose structure=Chain(order=2) or higher, or Chain(ngrams='seen')."
+        )
+    return edge_table(costs, structure)
+
+
+def edge_table(costs: JointCosts, structure: Any) -> EdgeTable:
+    """The costs of two labels at the edges of a forest."""
     joined, first, second = structure.edge_labels(structure.y)
     if not joined.any() and len(joined):
         raise ValueError("cost names pairs of labels, and no two nodes are joined; take a chain or a tree.")
-    is_known = kinds_of(structure).sets.sum(axis=1)[row_of(structure)] == 1
-    _, first_known, second_known = structure.edge_labels(is_known)
+    _, first_known, second_known = structure.edge_labels(_is_known(structure))
+    pairs, which = np.unique(costs.true, axis=0, return_inverse=True)
+    rows = np.zeros((len(pairs) + 1, structure.n_labels, structure.n_labels))
+    rows[1 + which.ravel(), costs.predicted[:, 0], costs.predicted[:, 1]] = costs.cost
     row = np.zeros(len(first), dtype=np.int32)
-    for number, (a, b) in enumerate(costs.true.tolist(), start=1):
+    for number, (a, b) in enumerate(pairs.tolist(), start=1):
         row[(first == a) & (second == b) & first_known & second_known & joined] = number
-    return EdgeTable(np.concatenate([np.zeros_like(costs.rows[:1]), costs.rows]), row)
+    return EdgeTable(rows, row)
+
+
+def ngram_table(costs: JointCosts, structure: Any) -> NGramTable:
+    """The costs of labels in a row, where they end in a chain."""
+    labels = np.where(_is_known(structure), structure.y, -1)
+    true, of_true = np.unique(costs.true, axis=0, return_inverse=True)
+    predicted, of_predicted = np.unique(costs.predicted, axis=0, return_inverse=True)
+    here = [ends_of([a for a in gram if a >= 0], labels, structure.offsets) for gram in true.tolist()]
+    contexts, row = np.unique(np.array(here), axis=1, return_inverse=True)
+    by_true = np.zeros((len(true), len(predicted)))
+    by_true[of_true.ravel(), of_predicted.ravel()] = costs.cost
+    symbols = predicted[predicted >= 0].astype(np.int32)
+    ngrams = SeenNGrams(offsets_of((predicted >= 0).sum(axis=1)), symbols)
+    return NGramTable(ngrams, contexts.T.astype(np.float64) @ by_true, row.ravel().astype(np.int32))
+
+
+def _is_known(structure: Any) -> NDArray[np.bool_]:
+    """Whether the true label of a node is one."""
+    return kinds_of(structure).sets.sum(axis=1)[row_of(structure)] == 1
 
 
 def class_weights(weight: Any, classes: NDArray, y: NDArray) -> FloatArray:

@@ -11,12 +11,12 @@ import numpy as np
 from maxendnet.backends.partial import Partial
 from maxendnet.losses.base import FloatArray, LossQuestion, total
 from maxendnet.losses.costs import (
-    PairCosts,
+    JointCosts,
     class_weights,
     cost_rows,
-    edge_table,
+    joint_costs,
+    joint_table,
     named_costs,
-    pair_costs,
     split_costs,
 )  # fmt: skip
 from maxendnet.losses.slack import SLACKS, Slack, SlackPrice
@@ -37,9 +37,9 @@ class Hinge(Piece):
     cost : ndarray of shape (n_labels, n_labels), dict or None, default=None
         ``cost[true, predicted]`` of one node, in the order of the sorted labels; zero on the diagonal, not negative.
         A dict has pairs of labels ``(true, predicted)`` and their costs; pairs that it does not have cost 1. It may
-        also have costs of two labels that are joined, ``((true, true), (predicted, predicted))``, which come on top of
-        those of the labels: ``{(("B", "I"), ("B", "O")): 2.0}``. Costs add up over nodes and edges. None is Hamming:
-        every wrong node costs 1.
+        also have costs of two labels that are joined, ``((true, true), (predicted, predicted))``, and for chains of
+        more labels in a row. These come on top of those of the labels: ``{(("B", "I"), ("B", "O")): 2.0}``. Costs add
+        up over nodes, edges and n-grams. None is Hamming: every wrong node costs 1.
     slack : {"linear", "squared", "kl"}, default="linear"
         ``U(h)`` is ``C h``, ``C/2 h^2``, or the KL slack of maximum entropy discrimination: the slack has an
         exponential prior with rate C, and a mean slack of h costs the least divergence from it,
@@ -53,8 +53,8 @@ class Hinge(Piece):
         is the one of the highest score. "average" is a soft maximum,
         ``temperature * (log sum over Y_i of exp(score / temperature) - log |Y_i|)``, as in the partially observed
         maximum entropy discrimination Markov network; it needs a linear slack.
-    pair_costs : PairCosts or None, default=None
-        Costs of two labels that are joined, as numbers; `for_labels` finds them in ``cost``.
+    joint_costs : JointCosts or None, default=None
+        Costs of several labels together, as numbers; `for_labels` finds them in ``cost``.
     temperature : float, default=0.1
         For "average"; as it falls to 0 the average becomes the best. Scores of a margin model are of the size of its
         costs: at a temperature of 1 all completions are almost alike, and the model learns little from them. (OCR
@@ -75,7 +75,7 @@ class Hinge(Piece):
     completion: str = "best"
     temperature: float = 0.1
     class_weight: Any = None
-    pair_costs: PairCosts | None = None
+    joint_costs: JointCosts | None = None
     smooth = False
     convex = True
     """Above the score of the labelling that is taken for the true one; `ConcaveConvex` takes one after the other."""
@@ -106,13 +106,13 @@ class Hinge(Piece):
 
     @property
     def described(self) -> str:
-        return f"{type(self).__name__} {self.slack}{self._described_pairs}"
+        return f"{type(self).__name__} {self.slack}{self._described_joint}"
 
     @property
-    def _described_pairs(self) -> str:
-        if self.pair_costs is None:
+    def _described_joint(self) -> str:
+        if self.joint_costs is None:
             return ""
-        return " " + hashlib.blake2b(b"".join(a.tobytes() for a in self.pair_costs), digest_size=16).hexdigest()
+        return " " + hashlib.blake2b(b"".join(a.tobytes() for a in self.joint_costs), digest_size=16).hexdigest()
 
     @property
     def slack_function(self) -> Slack:
@@ -132,16 +132,16 @@ class Hinge(Piece):
         """
         if self.class_weight is None and not isinstance(self.cost, dict) and (n_states == 1 or self.cost is None):
             return self
-        cost, pairs = self.cost, None
+        cost, joint = self.cost, None
         if isinstance(self.cost, dict):
-            of_labels, of_pairs = split_costs(self.cost, classes)
-            cost, pairs = named_costs(of_labels, classes), pair_costs(of_pairs, classes)
-        if pairs is not None and n_states > 1:
-            raise ValueError("cost names pairs of labels, which hidden states do not take; name single labels.")
+            of_labels, of_several = split_costs(self.cost, classes)
+            cost, joint = named_costs(of_labels, classes), joint_costs(of_several, classes)
+        if joint is not None and n_states > 1:
+            raise ValueError("cost names several labels together, which hidden states do not take; name single labels.")
         matrix = replace(self, cost=cost, class_weight=None).cost_matrix(len(classes))
         matrix = matrix * class_weights(self.class_weight, classes, y)[:, None]
         by_state = np.kron(matrix, np.ones((n_states, n_states)))
-        return replace(self, cost=by_state, class_weight=None, pair_costs=pairs)
+        return replace(self, cost=by_state, class_weight=None, joint_costs=joint)
 
     def cost_matrix(self, n_labels: int) -> FloatArray:
         """The label costs; Hamming unless others were given."""
@@ -185,10 +185,10 @@ class Hinge(Piece):
         return value - problem.C * T * (inside.loss - everything), problem.ask(tilt=inside.gradient)
 
     def cost_table(self, structure: Any) -> Table:
-        """The costs of labels at the nodes of a bound structure, and of pairs of labels along its edges."""
+        """The costs of labels at the nodes of a bound structure, and of several labels together."""
         rows = cost_rows(self.cost_matrix(structure.n_labels), kinds_of(structure))
-        edges = None if self.pair_costs is None else edge_table(self.pair_costs, structure)
-        return Table(rows, row_of(structure), edges)
+        joint = None if self.joint_costs is None else joint_table(self.joint_costs, structure)
+        return Table(rows, row_of(structure), joint)
 
     def evaluate(self, structure: Any, w: FloatArray, question: LossQuestion) -> Partial:
         """``U(hinge) / C`` of every example and, if asked, a subgradient of their weighted sum."""

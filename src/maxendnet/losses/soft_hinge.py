@@ -37,7 +37,7 @@ class SoftHinge(Hinge):
 
     @property
     def described(self) -> str:
-        return f"SoftHinge {self.slack} {self.temperature!r}{self._described_pairs}"
+        return f"SoftHinge {self.slack} {self.temperature!r}{self._described_joint}"
 
     @property
     def curvature(self) -> float:
@@ -48,8 +48,8 @@ class SoftHinge(Hinge):
         """Loss of every example and, if asked, the gradient of their weighted sum; its cost is the expected one."""
         T, single = self.temperature, question.single and not self.exact
         cost = self.cost_table(structure)
-        edges = None if cost.edges is None else cost.edges._replace(rows=cost.edges.rows / T)
-        cost = cost._replace(rows=cost.rows / T, edges=edges)
+        joint = None if cost.joint is None else cost.joint._replace(rows=cost.joint.rows / T)
+        cost = cost._replace(rows=cost.rows / T, joint=joint)
         ask = Ask(counted=cost, gradient=question.gradient, single=single, packed=True)
         found = excess(structure, "logsum", w / T, cost, ask)
         return total(structure, T * found.values, found.slope, T * found.counted, question.values, T * found.short)

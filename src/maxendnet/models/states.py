@@ -19,7 +19,7 @@ from scipy import sparse
 from maxendnet import _kernels, solvers
 from maxendnet.data.placed import PlacedData
 from maxendnet.data.truth import Kinds
-from maxendnet.losses.costs import PairCosts
+from maxendnet.losses.costs import JointCosts
 from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.models.checks import ModelFileError, entry, pair
 from maxendnet.models.values import PIECES, FromPlain, ToPlain
@@ -41,7 +41,7 @@ def records() -> dict[str, type]:
     >>> sorted(records())[:3]
     ['BlockFrankWolfe.DualState', 'ConcaveConvex.Round', 'ConcaveConvex.RoundsState']
     """
-    found: dict[str, type] = {"SoftHinge": SoftHinge, "Kinds": Kinds, "PairCosts": PairCosts}
+    found: dict[str, type] = {"SoftHinge": SoftHinge, "Kinds": Kinds, "JointCosts": JointCosts}
     homes = {kind.__module__: kind.__name__ for kind in solvers.ALL}
     homes |= {"maxendnet.solvers.base": "Solver", "maxendnet.solvers.dual_mixture": "DualPoint"}
     for module, home in homes.items():

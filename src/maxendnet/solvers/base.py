@@ -188,8 +188,8 @@ def check_requirements(solver: Solver, problem: Problem) -> None:
         pieces = f"{type(problem.prior).__name__} prior and {type(problem.loss).__name__} loss"
         if not getattr(problem.loss, "linear_slack", True):
             pieces += f" with {problem.hinge.slack} slack"
-        if problem.cost_table.edges is not None:
-            pieces += " with costs of pairs of labels"
+        if problem.cost_table.joint is not None:
+            pieces += " with costs of several labels together"
         pieces += f" on {problem.structure.described}"
         raise ValueError(
             f"{type(solver).__name__} needs {' and '.join(lacking)}, which a problem with {pieces} does not offer. "

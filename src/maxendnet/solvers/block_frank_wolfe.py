@@ -95,7 +95,7 @@ class BlockFrankWolfe(Solver):
         "structure.blocks",
         "backend.local",
         "not tilted",
-        "not cost_table.edges",
+        "not cost_table.joint",
     )
 
     def check(self) -> None:

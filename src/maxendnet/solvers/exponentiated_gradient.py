@@ -110,7 +110,7 @@ class ExponentiatedGradient(Solver):
 
     @property
     def requires(self) -> tuple[str, ...]:  # type: ignore[override]  # depends on the version
-        common = ("not loss.smooth", "loss.linear_slack", "not cost_table.edges")
+        common = ("not loss.smooth", "loss.linear_slack", "not cost_table.joint")
         return (
             (*common, "prior.kernel_args", "structure.pairwise", "backend.local", "not tilted")
             if self.online

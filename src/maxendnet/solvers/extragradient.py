@@ -76,7 +76,7 @@ class Extragradient(Solver):
 
     grow: float = 1.2
     check_every: int = 10
-    requires = ("not loss.smooth", "loss.linear_slack", "prior.cumulant", "not cost_table.edges")
+    requires = ("not loss.smooth", "loss.linear_slack", "prior.cumulant", "not cost_table.joint")
     accuracy = 1e-3
 
     def check(self) -> None:

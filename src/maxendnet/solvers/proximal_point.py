@@ -86,7 +86,7 @@ class ProximalPoint(Solver):
     inner: BlockFrankWolfe = field(default_factory=lambda: BlockFrankWolfe(average=False, inner=2))
     requires = (
         "not loss.smooth", "loss.linear_slack", "prior.rho or prior.radius", "structure.blocks", "backend.local",
-        "not tilted", "not cost_table.edges",
+        "not tilted", "not cost_table.joint",
     )  # fmt: skip
     accuracy = 1e-3
 

@@ -73,7 +73,7 @@ class SMO(Solver):
         "structure.pairwise",
         "backend.local",
         "not tilted",
-        "not cost_table.edges",
+        "not cost_table.joint",
     )
     accuracy = 1e-6
 

@@ -95,8 +95,8 @@ class Variational(Solver):
         gaussian = problem.ask(prior=Gaussian())
         if not missing(BlockFrankWolfe, gaussian):
             return BlockFrankWolfe()
-        # a slack that is not linear, a structure without kernels for blocks, an average for the truth, costs of pairs
-        soft = gaussian.tilted or gaussian.cost_table.edges is not None
+        # a slack that is not linear, a structure without kernels for blocks, an average for the truth, joint costs
+        soft = gaussian.tilted or gaussian.cost_table.joint is not None
         return Smoothing() if soft and not missing(Smoothing, gaussian) else for_any_slack()
 
     def step(self, problem: Problem, state: VariationalState) -> VariationalState:

@@ -16,6 +16,7 @@ from scipy import sparse
 from maxendnet.backends.partial import EMPTY
 from maxendnet.data.truth import Kinds, known
 from maxendnet.structures.layout import FloatArray
+from maxendnet.structures.ngrams import SeenNGrams, ends_of
 
 if TYPE_CHECKING:
     from maxendnet.backends import Threads
@@ -36,19 +37,46 @@ class EdgeTable(NamedTuple):
     row: IntArray
     """(n_nodes,): 0 for a root."""
 
+    def values(self, structure: Any, q: Any) -> FloatArray:
+        """What is added at every node under a labelling or a fractional labelling."""
+        if isinstance(q, np.ndarray):
+            _, first, second = structure.edge_labels(q)
+            return self.rows[self.row, first, second]
+        return np.einsum("tab,tab->t", q.edge, self.rows[self.row])
+
+
+class NGramTable(NamedTuple):
+    """Numbers that are added to the score of labels of several nodes in a row.
+
+    ``rows[row[t], k]`` is added where n-gram k ends at node t.
+    """
+
+    ngrams: SeenNGrams
+    rows: FloatArray
+    """(n_rows, n_ngrams)"""
+    row: IntArray
+    """(n_nodes,)"""
+
+    def values(self, structure: Any, q: Any) -> FloatArray:
+        """What is added at every node under a labelling or a fractional labelling."""
+        if isinstance(q, np.ndarray):
+            ends = [ends_of(gram, q, structure.offsets) for gram in self.ngrams.tuples()]
+            return np.einsum("kt,tk->t", np.array(ends, dtype=np.float64), self.rows[self.row])
+        return np.einsum("tk,tk->t", q.ending, self.rows[self.row])
+
 
 class Table(NamedTuple):
     """Numbers that are added to the score of a label at a node, such as the costs of wrong labels.
 
     ``rows[row[t], a]`` is added for label a at node t: a small table of rows, and a row number for every node. A
-    structure that has ``edge_labels`` also takes a table for edges.
+    structure that has ``edge_labels`` also takes a table for edges, and one that has ``takes_ngrams`` one for n-grams.
     """
 
     rows: FloatArray
     """(n_rows, n_labels)"""
     row: IntArray
     """(n_nodes,)"""
-    edges: EdgeTable | None = None
+    joint: EdgeTable | NGramTable | None = None
 
     def at_nodes(self) -> FloatArray:
         """What is added at every node, shape (n_nodes, n_labels)."""
@@ -125,12 +153,12 @@ class BoundStructure(Protocol):
     What a structure may offer beyond this, each by the method of that name: ``excess`` (losses without holding all
     marginals), ``decode``, ``max_marginals``, ``top`` and ``sample`` (predictions), ``differences`` (sparse features of
     labellings), ``curvature`` (a scale of the weights), ``ranges``, ``work_per_node`` and ``slope_size`` (shares of
-    work for threads), ``edge_labels`` (costs of pairs of labels, see `EdgeTable`), ``blocks`` (kernels for
-    `BlockFrankWolfe`), ``pairwise`` (kernels for forests), ``relaxed`` (the aggregates of `excess` are upper bounds,
-    and not attained by labellings), ``prove`` (a bound for every prediction). Labels that are not known need ``row``
-    and ``kinds`` (what is known, see `maxendnet.data.truth`), ``within_truth`` (the same structure, limited to
-    labellings that agree with what is known) and ``completed`` (the same structure with a labelling taken for the
-    true one).
+    work for threads), ``edge_labels`` and ``takes_ngrams`` (costs of several labels together, see `EdgeTable` and
+    `NGramTable`), ``blocks`` (kernels for `BlockFrankWolfe`), ``pairwise`` (kernels for forests), ``relaxed`` (the
+    aggregates of `excess` are upper bounds, and not attained by labellings), ``prove`` (a bound for every prediction).
+    Labels that are not known need ``row`` and ``kinds`` (what is known, see `maxendnet.data.truth`), ``within_truth``
+    (the same structure, limited to labellings that agree with what is known) and ``completed`` (the same structure with
+    a labelling taken for the true one).
     """
 
     described: str
@@ -233,13 +261,10 @@ def table_values(structure: Any, table: Table, q: Any) -> FloatArray:
     """What a table adds to every example under a labelling or a fractional labelling, which has cliques if needed."""
     if isinstance(q, np.ndarray):
         values = table.rows[table.row, q]
-        if table.edges is not None:
-            _, first, second = structure.edge_labels(q)
-            values = values + table.edges.rows[table.edges.row, first, second]
     else:
         values = (q.node * table.at_nodes()).sum(axis=1)
-        if table.edges is not None:
-            values = values + np.einsum("tab,tab->t", q.edge, table.edges.rows[table.edges.row])
+    if table.joint is not None:
+        values = values + table.joint.values(structure, q)
     return sums(values, structure.offsets)
 
 

@@ -211,15 +211,18 @@ def features(layout: Layout, batch: Batch, q: IntArray | Marginals, weight: Floa
     return features_of(layout, batch, of_node[:, None] * q.node, matrices, siblings)
 
 
+def node_scores(layout: Layout, batch: Batch, w: FloatArray) -> FloatArray:
+    """Score of every label at every node by itself, shape (n_nodes, n_labels)."""
+    shape = (len(batch.parent), layout.n_features)
+    scores = _dense(sparse.csr_array((batch.data, batch.indices, batch.indptr), shape=shape) @ layout.node_rows(w))
+    return scores + batch.label_features @ layout.parts(w).label_features if layout.n_label_features else scores
+
+
 def score(layout: Layout, batch: Batch, w: FloatArray, q: IntArray | Marginals) -> FloatArray:
     """Score of a labelling or of marginals, for every example: scores of cliques times their weights."""
     if not isinstance(q, Marginals):
         return labelling_rows(layout, batch, np.arange(len(batch.offsets) - 1), q) @ w
-    parts = layout.parts(w)
-    X = sparse.csr_array((batch.data, batch.indices, batch.indptr), shape=(len(q.node), layout.n_features))
-    scores = _dense(X @ layout.node_rows(w))
-    if layout.n_label_features:
-        scores = scores + batch.label_features @ parts.label_features
+    parts, scores = layout.parts(w), node_scores(layout, batch, w)
     # what is not allowed has weight 0, and a score of any size
     total = np.sum(np.where(q.node != 0, scores, 0.0) * q.node, axis=1)
     if layout.n_matrices and q.edge is not None:

@@ -122,9 +122,9 @@ class BoundForest(OnBatch):
         values : ndarray of shape (n_examples,)
         labels : ndarray of shape (n_nodes,)
         """
-        if table is not None and table.edges is not None:
-            structure, w = self._with_edge_table(w, table.edges)
-            return structure.maximum(w, table._replace(edges=None), backend)
+        if table is not None and isinstance(table.joint, EdgeTable):
+            structure, w = self._with_edge_table(w, table.joint)
+            return structure.maximum(w, table._replace(joint=None), backend)
         weights, (batch, rows) = self.for_search(w), self.with_rows(table)
         rows = None if rows is None else pad_rows(self.layout, rows)
         values, labels = np.zeros(len(self.sample_weight)), np.zeros(len(batch.parent), dtype=np.int32)
@@ -155,9 +155,9 @@ class BoundForest(OnBatch):
         self, w: FloatArray, table: Table | None = None, cliques: bool = False, backend: Threads | None = None
     ) -> tuple[FloatArray, Marginals]:
         """Log-partition of every example, and its gradient: the marginals."""
-        if table is not None and table.edges is not None:
-            structure, w = self._with_edge_table(w, table.edges)
-            return structure.logsum(w, table._replace(edges=None), cliques, backend)
+        if table is not None and isinstance(table.joint, EdgeTable):
+            structure, w = self._with_edge_table(w, table.joint)
+            return structure.logsum(w, table._replace(joint=None), cliques, backend)
         batch, rows = self.with_rows(table)
         padded = None if rows is None else pad_rows(self.layout, rows)
         weights, values = self.for_search(w), np.zeros(len(self.sample_weight))
@@ -364,8 +364,8 @@ class BoundForest(OnBatch):
 
 
 def kernels_take(aggregate: str, table: Table | None, ask: Ask) -> bool:
-    """Whether the kernels take this: one row of a node in both tables, none for edges, no prices of soft maxima."""
-    if table is not None and table.edges is not None:
+    """Whether the kernels take this: one row of a node in both tables, single labels, no prices of soft maxima."""
+    if table is not None and table.joint is not None:
         return False
     if aggregate == "maximum":
         return ask.counted is None

@@ -58,9 +58,7 @@ def _states(label: Any, sets: dict[Any, frozenset]) -> Any:
     return sets.get(label, label)
 
 
-def for_states(
-    masks: PairMasks, automaton: Automaton | None, n_states: int
-) -> tuple[PairMasks, Automaton | None]:
+def for_states(masks: PairMasks, automaton: Automaton | None, n_states: int) -> tuple[PairMasks, Automaton | None]:
     """Rules about labels as rules about states: what a label may do, all its states may.
 
     Examples

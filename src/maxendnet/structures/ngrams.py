@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -69,6 +69,22 @@ def seen_ngrams(
         rows.append(grams.astype(np.int32))
     cuts = offsets_of(np.concatenate([np.full(len(some), some.shape[1]) for some in rows]))
     return SeenNGrams(cuts, np.concatenate([some.ravel() for some in rows]).astype(np.int32))
+
+
+def ends_of(gram: Sequence[int], labels: NDArray, offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether an n-gram ends at a node, for all nodes.
+
+    Examples
+    --------
+    >>> ends_of((0, 1), np.array([0, 1, 0, 1]), np.array([0, 3, 4])).tolist()
+    [False, True, False, False]
+    """
+    n, found = len(gram), np.zeros(len(labels), dtype=bool)
+    if len(labels) >= n:
+        last = np.arange(n - 1, len(labels))
+        found[last] = np.all([labels[last - n + 1 + k] == symbol for k, symbol in enumerate(gram)], axis=0)
+        found &= np.arange(len(labels)) - np.repeat(offsets[:-1], np.diff(offsets)) >= n - 1
+    return found
 
 
 def n_long(n_labels: int, order: int, ends: bool) -> int:

@@ -17,10 +17,21 @@ from maxendnet.data.ragged import gather
 from maxendnet.structures import features as of_cliques
 from maxendnet.structures import padding
 from maxendnet.structures.automaton import Automaton, renumbered, sweeps_of
-from maxendnet.structures.base import GRADIENT, Ask, Excess, IntArray, Marginals, Table, composed_excess, no_table
+from maxendnet.structures.base import (
+    GRADIENT,
+    Ask,
+    Excess,
+    IntArray,
+    Marginals,
+    NGramTable,
+    Table,
+    composed_excess,
+    no_table,
+)
 from maxendnet.structures.forest import kernels_take, single_is_enough, uniform_curvature
 from maxendnet.structures.k_best import k_best
-from maxendnet.structures.layout import FloatArray
+from maxendnet.structures.layout import FloatArray, Layout
+from maxendnet.structures.marked_labels import MarkedLabels
 from maxendnet.structures.on_batch import OnBatch
 from maxendnet.structures.padded_blocks import KernelPrior
 
@@ -33,6 +44,8 @@ class NGramMarginals(NamedTuple):
     grams: FloatArray | None = None
     """(n_examples, n_grams): of the n-grams that have weights, pairs of labels first. None where they were not asked
     for."""
+    ending: FloatArray | None = None
+    """(n_nodes, n_ngrams): the weight of every n-gram of an `NGramTable` where it ends. None without such a table."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +119,7 @@ class BoundAutomaton(OnBatch):
     reader: Reader
     described = "a chain of higher order or with rules"
     pairwise = False
+    takes_ngrams = True
     cost_of_sums = 10.0
     """A sum over labellings takes so many times as long as a maximum: no state can be left out, and in float64."""
 
@@ -182,6 +196,10 @@ class BoundAutomaton(OnBatch):
         self, w: FloatArray, table: Table | None = None, backend: Threads | None = None
     ) -> tuple[FloatArray, IntArray]:
         """Best score of every example and a labelling that has it."""
+        if table is not None and isinstance(table.joint, NGramTable):
+            marked, structure, w, table = self._with_marks(w, table, table.joint)
+            values, symbols = structure.maximum(w, table, backend)
+            return values, marked.label[symbols]
         return self._best(w, table, np.float64, True, backend)
 
     def decode(self, w: FloatArray, backend: Threads | None = None) -> IntArray:
@@ -212,6 +230,10 @@ class BoundAutomaton(OnBatch):
         self, w: FloatArray, table: Table | None = None, cliques: bool = False, backend: Threads | None = None
     ) -> tuple[FloatArray, NGramMarginals]:
         """Log-partition of every example, and its gradient: marginals, with ``cliques`` expected numbers of n-grams."""
+        if table is not None and isinstance(table.joint, NGramTable):
+            marked, structure, w, table = self._with_marks(w, table, table.joint)
+            values, found = structure.logsum(w, table, cliques, backend)
+            return values, NGramMarginals(marked.by_label(found.node), found.grams, found.node @ marked.marks)
         batch, rows = self.with_rows(table)
         padded = None if rows is None else padding.pad_rows(self.layout, rows)
         weights, kernel, n = self.for_search(w), self.reader.kernel, len(self.sample_weight)
@@ -225,6 +247,24 @@ class BoundAutomaton(OnBatch):
             slow=5,
         )
         return values, NGramMarginals(node, grams)
+
+    def _with_marks(
+        self, w: FloatArray, table: Table, joint: NGramTable
+    ) -> tuple[MarkedLabels, BoundAutomaton, FloatArray, Table]:
+        """Marked labels, a structure of these, its weights, and its table, which has all scores of nodes."""
+        reader = self.reader
+        what = ("marks", reader, joint.ngrams.offsets.tobytes(), joint.ngrams.symbols.tobytes())
+
+        def make() -> tuple[MarkedLabels, Reader]:
+            marked = MarkedLabels.of(reader.automaton, joint.ngrams, reader.n_grams)
+            return marked, Reader.of(marked.automaton, reader.n_grams)
+
+        marked, marked_reader = self.layout.remembered.result(what, make)
+        layout = Layout(n_features=0, n_labels=len(marked.label), n_edge_types=0, n_ngrams=reader.n_grams)
+        batch = marked.batch(self.batch)
+        scores = of_cliques.node_scores(self.layout, self.batch, w) + table.at_nodes()
+        rows = scores[:, marked.label] + joint.rows[joint.row] @ marked.marks.T
+        return marked, BoundAutomaton(layout, batch, marked_reader), w[self.grams].copy(), Table(rows, batch.row)
 
     def sample(self, w: FloatArray, n_draws: int, rng: np.random.Generator, backend: Threads | None = None) -> IntArray:
         """Labellings drawn from p(y|x), shape (n_draws, n_nodes)."""

@@ -1,4 +1,4 @@
-"""Costs of two labels that are joined: against enumeration, and solvers against each other."""
+"""Costs of several labels together: against enumeration, and solvers against each other."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from maxendnet.losses import Hinge
 from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
+from maxendnet.rules import at_most_once
 from maxendnet.solvers import SMO, BlockFrankWolfe, ConstraintGeneration, CuttingPlane, Smoothing, Subgradient
 
 pytestmark = pytest.mark.usefixtures("every_level")
@@ -25,6 +26,19 @@ COST = {
     (("a", "b"), ("a", "c")): 1.5,
     (("c", "c"), ("c", "a")): 0.5,
 }
+CHAINS = {
+    "chain": Chain(),
+    "order 2": Chain(order=2),
+    "seen": Chain(order=3),
+    "pairs seen": Chain(ngrams="seen"),
+    "rules": Chain(order=2, bias=True, rules=at_most_once("c")),
+}
+OF_THREE = {
+    (("a", "b", "c"), ("a", "c", "c")): 2.0,
+    (("a", "b", "c"), ("b", "b", "b")): 1.0,
+    (("b", "b", "b", "a"), ("a", "a", "a", "a")): 6.0,
+    (("b", "a"), ("a", "a")): 0.7,
+}
 # in this tree edges are written with the child first, too
 EDGES = [(0, 1), (2, 1), (1, 3)]
 
@@ -32,39 +46,50 @@ EDGES = [(0, 1), (2, 1), (1, 3)]
 def examples(joined, seed=0, n=6):
     rng = np.random.default_rng(seed)
     X = [rng.normal(size=(4, 2)) for _ in range(n)]
-    y = [rng.choice(CLASSES, size=4).tolist() for _ in range(n)]
-    if joined == "chain":
-        return Chain(), Examples.build(X, y)
+    y = [rng.choice(CLASSES, size=4).tolist() for _ in range(n - 3)]
+    y += [list("abca"), list("bbba"), list("babc")]
+    if joined == "rules":  # the label "c" comes at most once
+        y[: n - 3] = [
+            [label if t == 0 or label != "c" else "a" for t, label in enumerate(labels)] for labels in y[: n - 3]
+        ]
+    if joined in CHAINS:
+        return CHAINS[joined], Examples.build(X, y)
     features = [rng.normal(size=(3, 1)) for _ in range(n)]
     return Tree(), Examples.build(X, y, edges=[EDGES] * n, edge_features=features)
 
 
-def cost_of(truth, labels, edges):
-    total = sum(COST.get((t, p), 1.0) for t, p in zip(truth, labels) if t != p)
-    return total + sum(COST.get(((truth[s], truth[t]), (labels[s], labels[t])), 0.0) for s, t in edges)
+def cost_of(cost, truth, labels, edges):
+    total = sum(cost.get((t, p), 1.0) for t, p in zip(truth, labels) if t != p)
+    total += sum(cost.get(((truth[s], truth[t]), (labels[s], labels[t])), 0.0) for s, t in edges)
+    for n in (3, 4):
+        for t in range(len(labels) - n + 1):
+            total += cost.get((tuple(truth[t : t + n]), tuple(labels[t : t + n])), 0.0)
+    return total
 
 
-def enumerated(bound, found, w, edges):
+def enumerated(bound, found, w, edges, cost):
     """For every example, the costs of all labellings, and their scores above that of the truth."""
     for i in range(len(found)):
         one = bound.take(i, i + 1)
         truth = CLASSES[one.y].tolist()
         labellings = [np.array(labels, dtype=np.int32) for labels in product(range(3), repeat=4)]
-        costs = np.array([cost_of(truth, CLASSES[labels].tolist(), edges) for labels in labellings])
+        costs = np.array([cost_of(cost, truth, CLASSES[labels].tolist(), edges) for labels in labellings])
         scores = np.array([one.score(w, labels)[0] for labels in labellings]) - one.score(w, one.y)[0]
-        yield costs, scores, labellings, one
+        there = np.isfinite(scores)
+        yield costs[there], scores[there], [y for y, is_there in zip(labellings, there) if is_there], one
 
 
-@pytest.mark.parametrize("joined", ["chain", "tree"])
+@pytest.mark.parametrize("joined", [*CHAINS, "tree"])
 def test_hinge_and_soft_hinge_are_enumeration(joined):
     structure, found = examples(joined)
+    cost_given = COST if joined in ("chain", "tree") else COST | OF_THREE
     bound = structure.bind(found, CLASSES)
     edges = EDGES if joined == "tree" else [(0, 1), (1, 2), (2, 3)]
     w = np.random.default_rng(1).normal(size=bound.layout.n_weights)
-    hinge = Hinge(COST).for_labels(CLASSES, found.y)
-    soft = SoftHinge(COST, temperature=0.7).for_labels(CLASSES, found.y)
+    hinge = Hinge(cost_given).for_labels(CLASSES, found.y)
+    soft = SoftHinge(cost_given, temperature=0.7).for_labels(CLASSES, found.y)
     of_hinge, of_soft, cost, slope = 0.0, 0.0, 0.0, np.zeros_like(w)
-    for costs, scores, labellings, one in enumerated(bound, found, w, edges):
+    for costs, scores, labellings, one in enumerated(bound, found, w, edges, cost_given):
         of_hinge += (costs + scores).max()
         of_soft += 0.7 * logsumexp((costs + scores) / 0.7)
         p = np.exp((costs + scores) / 0.7 - logsumexp((costs + scores) / 0.7))
@@ -77,11 +102,12 @@ def test_hinge_and_soft_hinge_are_enumeration(joined):
     assert_allclose(partial.cost, cost, rtol=1e-12)
 
 
-@pytest.mark.parametrize("joined", ["chain", "tree"])
+@pytest.mark.parametrize("joined", ["chain", "tree", "order 2", "rules"])
 def test_solvers_agree(joined):
     structure, found = examples(joined, n=12)
+    cost = COST if joined in ("chain", "tree") else COST | OF_THREE
     solvers = [None, Smoothing(), CuttingPlane(), CuttingPlane(slacks="n")]
-    fits = [M3N(C=0.5, cost=COST, structure=structure, solver=s, tol=1e-4).fit(found) for s in solvers]
+    fits = [M3N(C=0.5, cost=cost, structure=structure, solver=s, tol=1e-4).fit(found) for s in solvers]
     assert isinstance(fits[0].gap_, float)
     for fit in fits:
         assert fit.gap_ <= 1e-4
@@ -90,8 +116,9 @@ def test_solvers_agree(joined):
     assert abs(plain.objective_ - fits[0].objective_) > 0.1
 
 
-def test_other_systems():
-    structure, found = examples("chain", n=12)
+@pytest.mark.parametrize("joined", ["chain", "seen"])
+def test_other_systems(joined):
+    structure, found = examples(joined, n=12)
     assert LapMEDN(C=0.5, lam=2.0, cost=COST, structure=structure, tol=1e-2).fit(found).gap_ <= 1e-2
     by_smoothing = L1M3N(C=0.5, cost=COST, structure=structure, tol=1e-3).fit(found)
     by_constraints = L1M3N(C=0.5, cost=COST, solver=ConstraintGeneration(), structure=structure, tol=1e-6).fit(found)
@@ -102,7 +129,7 @@ def test_other_systems():
 @pytest.mark.parametrize("solver", [BlockFrankWolfe(), SMO()])
 def test_solvers_with_kernels_for_costs_of_labels_say_no(solver):
     structure, found = examples("chain")
-    with pytest.raises(ValueError, match="costs of pairs of labels"):
+    with pytest.raises(ValueError, match="costs of several labels together"):
         M3N(cost=COST, structure=structure, solver=solver).fit(found)
 
 
@@ -113,18 +140,27 @@ def test_where_a_label_is_not_known_the_pair_costs_nothing():
         found = Examples.build(X, [y])
         bound = Chain().bind(found, np.array(["a", "b"]))
         table = Hinge(cost).for_labels(np.array(["a", "b"]), found.y).cost_table(bound)
-        assert np.flatnonzero(table.edges.row).tolist() == expected
+        assert np.flatnonzero(table.joint.row).tolist() == expected
+        bound = Chain(order=2).bind(found, np.array(["a", "b"]))
+        table = Hinge(cost).for_labels(np.array(["a", "b"]), found.y).cost_table(bound)
+        assert np.flatnonzero(table.joint.rows[table.joint.row, 0]).tolist() == expected
+
+
+def test_an_example_without_nodes():
+    found = Examples.build([np.zeros((0, 2)), np.ones((3, 2))], [[], ["a", "b", "c"]])
+    model = M3N(cost=OF_THREE, structure=Chain(order=2)).fit(found)
+    assert model.predict(found) == [[], ["a", "b", "c"]]
 
 
 @pytest.mark.parametrize(
     ("cost", "structure", "message"),
     [
         ({(("a", "b"), ("a", "z")): 1.0}, Chain(), "names the label 'z'"),
-        ({(("a", "b", "a"), ("a", "a", "a")): 1.0}, Chain(), "two labels that are joined"),
+        ({(("a", "b", "a"), ("a", "a", "a")): 1.0}, Chain(), r"choose structure=Chain\(order=2\)"),
+        ({(("a", "b", "a"), ("a", "a")): 1.0}, Chain(order=2), "as many true as predicted"),
         ({(("a", "b"), ("a", "b")): 1.0}, Chain(), "0 where the prediction is right"),
         ({(("a", "b"), ("b", "b")): -1.0}, Chain(), "not negative"),
         ({(("a", "b"), ("b", "b")): "x"}, Chain(), "real numbers"),
-        ({(("a", "b"), ("b", "b")): 1.0}, Chain(order=2), "takes costs of single labels only"),
         ({(("a", "b"), ("b", "b")): 1.0}, Independent(), "no two nodes are joined"),
         ({(("a", "b"), ("b", "b")): 1.0}, Chain(hidden=2), "hidden states"),
     ],
