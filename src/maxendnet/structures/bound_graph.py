@@ -29,7 +29,7 @@ from maxendnet.structures.on_batch import OnBatch
 SOFT_TOL, HARD_TOL = 1e-5, 1e-5
 """How far a bound may be above what the tables attain, for each node: in units of the temperature, and of the average
 range of the scores."""
-MOST_SWEEPS, SWEEPS_OF_A_LOSS = 300, 30
+MOST_SWEEPS, SWEEPS_OF_A_LOSS = 300, 100
 """Over the nodes of an example, for one call: of a prediction, and of a loss, whose next call goes on from there."""
 MOST_VARIABLES = 20_000
 """Of an integer programme that is tried for a proof: ten seconds at most are given to each."""
