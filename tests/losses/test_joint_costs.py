@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import logsumexp
 
-from maxendnet import L1M3N, M3N, UNKNOWN, Chain, Examples, Independent, LapMEDN, Tree
+from maxendnet import L1M3N, M3N, UNKNOWN, Chain, Examples, Graph, Independent, LapMEDN, Tree
 from maxendnet.losses import Hinge
 from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors import Gaussian
@@ -41,6 +41,8 @@ OF_THREE = {
 }
 # in this tree edges are written with the child first, too
 EDGES = [(0, 1), (2, 1), (1, 3)]
+CYCLE = [(0, 1), (2, 1), (3, 2), (0, 3)]
+OF_PAIRS = ("chain", "tree", "graph")
 
 
 def examples(joined, seed=0, n=6):
@@ -54,6 +56,8 @@ def examples(joined, seed=0, n=6):
         ]
     if joined in CHAINS:
         return CHAINS[joined], Examples.build(X, y)
+    if joined == "graph":
+        return Graph(), Examples.build(X, y, edges=[CYCLE] * n, edge_types=[[0, 1, 0, 1]] * n)
     features = [rng.normal(size=(3, 1)) for _ in range(n)]
     return Tree(), Examples.build(X, y, edges=[EDGES] * n, edge_features=features)
 
@@ -79,12 +83,12 @@ def enumerated(bound, found, w, edges, cost):
         yield costs[there], scores[there], [y for y, is_there in zip(labellings, there) if is_there], one
 
 
-@pytest.mark.parametrize("joined", [*CHAINS, "tree"])
+@pytest.mark.parametrize("joined", [*CHAINS, "tree", "graph"])
 def test_hinge_and_soft_hinge_are_enumeration(joined):
     structure, found = examples(joined)
-    cost_given = COST if joined in ("chain", "tree") else COST | OF_THREE
+    cost_given = COST if joined in OF_PAIRS else COST | OF_THREE
     bound = structure.bind(found, CLASSES)
-    edges = EDGES if joined == "tree" else [(0, 1), (1, 2), (2, 3)]
+    edges = {"tree": EDGES, "graph": CYCLE}.get(joined, [(0, 1), (1, 2), (2, 3)])
     w = np.random.default_rng(1).normal(size=bound.layout.n_weights)
     hinge = Hinge(cost_given).for_labels(CLASSES, found.y)
     soft = SoftHinge(cost_given, temperature=0.7).for_labels(CLASSES, found.y)
@@ -102,10 +106,10 @@ def test_hinge_and_soft_hinge_are_enumeration(joined):
     assert_allclose(partial.cost, cost, rtol=1e-12)
 
 
-@pytest.mark.parametrize("joined", ["chain", "tree", "order 2", "rules"])
+@pytest.mark.parametrize("joined", ["chain", "tree", "graph", "order 2", "rules"])
 def test_solvers_agree(joined):
     structure, found = examples(joined, n=12)
-    cost = COST if joined in ("chain", "tree") else COST | OF_THREE
+    cost = COST if joined in OF_PAIRS else COST | OF_THREE
     solvers = [None, Smoothing(), CuttingPlane(), CuttingPlane(slacks="n")]
     fits = [M3N(C=0.5, cost=cost, structure=structure, solver=s, tol=1e-4).fit(found) for s in solvers]
     assert isinstance(fits[0].gap_, float)
@@ -144,6 +148,16 @@ def test_where_a_label_is_not_known_the_pair_costs_nothing():
         bound = Chain(order=2).bind(found, np.array(["a", "b"]))
         table = Hinge(cost).for_labels(np.array(["a", "b"]), found.y).cost_table(bound)
         assert np.flatnonzero(table.joint.rows[table.joint.row, 0]).tolist() == expected
+
+
+def test_a_relaxed_graph_bounds_the_exact_one():
+    _, found = examples("graph", n=12)
+    exact = M3N(C=0.5, cost=COST, structure=Graph(), tol=1e-4).fit(found)
+    relaxed = M3N(C=0.5, cost=COST, structure=Graph("relaxed"), tol=1e-2).fit(found)
+    assert relaxed.gap_ <= 1e-2
+    assert relaxed.objective_ >= exact.dual_
+    plain = M3N(C=0.5, structure=Graph("relaxed"), tol=1e-2).fit(found)
+    assert relaxed.dual_ > plain.objective_ + 0.1
 
 
 def test_an_example_without_nodes():

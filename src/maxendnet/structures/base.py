@@ -28,21 +28,23 @@ IntArray = NDArray[np.int32]
 class EdgeTable(NamedTuple):
     """Numbers that are added to the score of the two labels of an edge.
 
-    ``rows[row[t], a, b]`` is added where the edge that joins node t to its parent has the labels a and b; a is that of
-    the edge's first node, as the user wrote it.
+    ``rows[row[e], a, b]`` is added where edge e has the labels a and b; a is that of its first node, as the user wrote
+    it. Edges of a forest have the number of the node that they join to its parent.
     """
 
     rows: FloatArray
     """(n_rows, n_labels, n_labels); the first row is 0."""
     row: IntArray
-    """(n_nodes,): 0 for a root."""
+    """(n_edges,), or of a forest (n_nodes,): 0 for a root."""
 
     def values(self, structure: Any, q: Any) -> FloatArray:
-        """What is added at every node under a labelling or a fractional labelling."""
+        """What is added to every example under a labelling or a fractional labelling."""
         if isinstance(q, np.ndarray):
             _, first, second = structure.edge_labels(q)
-            return self.rows[self.row, first, second]
-        return np.einsum("tab,tab->t", q.edge, self.rows[self.row])
+            added = self.rows[self.row, first, second]
+        else:
+            added = np.einsum("eab,eab->e", q.edge, self.rows[self.row])
+        return sums(added, getattr(structure, "edge_offsets", structure.offsets))
 
 
 class NGramTable(NamedTuple):
@@ -58,11 +60,11 @@ class NGramTable(NamedTuple):
     """(n_nodes,)"""
 
     def values(self, structure: Any, q: Any) -> FloatArray:
-        """What is added at every node under a labelling or a fractional labelling."""
-        if isinstance(q, np.ndarray):
-            ends = [ends_of(gram, q, structure.offsets) for gram in self.ngrams.tuples()]
-            return np.einsum("kt,tk->t", np.array(ends, dtype=np.float64), self.rows[self.row])
-        return np.einsum("tk,tk->t", q.ending, self.rows[self.row])
+        """What is added to every example under a labelling or a fractional labelling."""
+        ending = getattr(q, "ending", None)
+        if ending is None:
+            ending = np.stack([ends_of(gram, q, structure.offsets) for gram in self.ngrams.tuples()], axis=1)
+        return sums(np.einsum("tk,tk->t", ending, self.rows[self.row]), structure.offsets)
 
 
 class Table(NamedTuple):
@@ -263,9 +265,8 @@ def table_values(structure: Any, table: Table, q: Any) -> FloatArray:
         values = table.rows[table.row, q]
     else:
         values = (q.node * table.at_nodes()).sum(axis=1)
-    if table.joint is not None:
-        values = values + table.joint.values(structure, q)
-    return sums(values, structure.offsets)
+    total = sums(values, structure.offsets)
+    return total if table.joint is None else total + table.joint.values(structure, q)
 
 
 def decode(structure: Any, w: FloatArray, backend: Threads | None = None) -> IntArray:

@@ -18,7 +18,7 @@ from maxendnet.data.forest_order import count_cycles
 from maxendnet.data.ragged import gather, owners
 from maxendnet.data.sparse_matrices import is_sparse
 from maxendnet.structures import features as of_cliques
-from maxendnet.structures.base import GRADIENT, Ask, Excess, IntArray, Marginals, Table, sums
+from maxendnet.structures.base import GRADIENT, Ask, EdgeTable, Excess, IntArray, Marginals, Table, sums, table_values
 from maxendnet.structures.branch_and_bound import branch_and_bound
 from maxendnet.structures.forest import uniform_curvature
 from maxendnet.structures.graph_edges import Edges, labelling_rows, matrices_of, sums_by_matrix
@@ -222,6 +222,16 @@ class BoundGraph(OnBatch):
         shape = (len(self.batch.parent), self.layout.n_features)
         return sparse.csr_array((self.batch.data, self.batch.indices, self.batch.indptr), shape=shape)
 
+    @property
+    def edge_offsets(self) -> NDArray[np.int64]:
+        """Example i owns edges ``edge_offsets[i]:edge_offsets[i + 1]``."""
+        return self.edges.offsets
+
+    def edge_labels(self, labels: NDArray) -> tuple[NDArray[np.bool_], NDArray, NDArray]:
+        """Of every edge: that it is one, and the labels of its first and second node."""
+        first, second = labels[self.edges.nodes(self.offsets)].T
+        return np.ones(len(first), dtype=bool), first, second
+
     def scores(self, w: FloatArray, table: Table | None = None) -> GraphScores:
         """Scores of all nodes and edges."""
         node = self._X @ self.layout.node_rows(w)
@@ -233,9 +243,21 @@ class BoundGraph(OnBatch):
         if self.batch.allowed.size:
             node[self.batch.allowed == 0] = -np.inf
         matrices, matrix = matrices_of(self.layout, self.edges, w)
+        if table is not None and isinstance(table.joint, EdgeTable):
+            both, own = np.unique(np.stack([matrix, table.joint.row]), axis=1, return_inverse=True)
+            matrices, matrix = matrices[both[0]] + table.joint.rows[both[1]], own.ravel().astype(np.int32)
         return GraphScores(
             self.offsets, self.edges.offsets, self.edges.pairs, matrix, node, matrices, self.order, self.exact
         )
+
+    def table_of(self, table: Table | None, first: int, last: int) -> Table | None:
+        """The table of examples [first, last)."""
+        if table is None:
+            return None
+        joint = table.joint
+        if isinstance(joint, EdgeTable):
+            joint = joint._replace(row=joint.row[self.edge_offsets[first] : self.edge_offsets[last]])
+        return table._replace(row=table.row[self.offsets[first] : self.offsets[last]], joint=joint)
 
     # ---- aggregates over all labellings -------------------------------------------------------------------------
 
@@ -252,7 +274,7 @@ class BoundGraph(OnBatch):
         found = Proof(np.zeros(n_nodes, dtype=np.int32), *np.zeros((3, n_examples)))
 
         def work(a: int, b: int, part: BoundGraph) -> None:
-            scores, nodes = part.scores(w, table_of(table, self.offsets, a, b)), slice(*self.offsets[[a, b]])
+            scores, nodes = part.scores(w, self.table_of(table, a, b)), slice(*self.offsets[[a, b]])
             best = part.hard(scores, w, table, tol=1e-9, tables=False)
             found.labels[nodes], found.score[a:b], found.bound[a:b] = best.labels, best.score, best.upper
             found.scale[a:b] = score_ranges(scores)
@@ -294,7 +316,7 @@ class BoundGraph(OnBatch):
         edge = np.zeros((n_edges, L, L)) if cliques else None
 
         def work(a: int, b: int, part: BoundGraph) -> None:
-            some = table_of(table, self.offsets, a, b)
+            some = self.table_of(table, a, b)
             found = part.soft(part.scores(w, some), w, table, tables=cliques)
             values[a:b], node[self.offsets[a] : self.offsets[b]] = found.upper, found.node
             if edge is not None:
@@ -384,7 +406,7 @@ class BoundGraph(OnBatch):
         out = Excess(np.zeros(n), np.zeros(self.layout.n_weights if ask.gradient else 0), np.zeros(n), np.zeros(n))
 
         def work(a: int, b: int) -> None:
-            part, own = self.part(a, b), table_of(table, self.offsets, a, b)
+            part, own = self.part(a, b), self.table_of(table, a, b)
             scores = part.scores(w, own)
             solve, most = (part.hard, MOST_SWEEPS) if aggregate == "maximum" else (part.soft, SWEEPS_OF_A_LOSS)
             found = solve(scores, w, table, max_sweeps=most, tables=ask.gradient)
@@ -393,9 +415,9 @@ class BoundGraph(OnBatch):
             out.values[a:b], out.short[a:b] = values, short
             if not ask.gradient:
                 return
-            counted = table_of(ask.counted, self.offsets, a, b)
+            counted = self.table_of(ask.counted, a, b)
             if counted is not None:
-                out.counted[a:b] = sums((found.node * counted.at_nodes()).sum(axis=1), part.offsets)
+                out.counted[a:b] = table_values(part, counted, EdgeMarginals(found.node, found.edge))
             factor = part.sample_weight * (1.0 if ask.price is None else ask.price(values - short))
             nodes, edges = np.arange(len(part.y)), np.arange(len(part.edges.kind))
             found.node[nodes, part.y] -= 1.0
@@ -488,11 +510,6 @@ class Aggregate(NamedTuple):
         n, L = len(graph.sample_weight), graph.n_labels
         n_edges = len(graph.edges.kind) if tables else 0
         return cls(np.zeros(n), np.zeros(n), np.zeros((len(graph.batch.parent), L)), np.zeros((n_edges, L, L)))
-
-
-def table_of(table: Table | None, offsets: NDArray[np.int64], first: int, last: int) -> Table | None:
-    """The table of the nodes of examples [first, last)."""
-    return None if table is None else table._replace(row=table.row[offsets[first] : offsets[last]])
 
 
 def score_ranges(scores: GraphScores) -> FloatArray:
