@@ -1,13 +1,17 @@
 """Web pages: seconds a page, seconds to train, a page of 50,000 nodes, and pages made to be bad.
 
 python benchmarks/web_speed.py --data FOLDER       # with swde/<vertical>.jsonl.gz
+python benchmarks/web_speed.py --part label        # a page of 9 MB in the labelling page, in Chromium; needs no data
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+import os
+import re
 import resource
+import subprocess
 import sys
 import tempfile
 import time
@@ -19,6 +23,7 @@ from common import machine, parser, say, table, verdict
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "web"))
 from hostile_pages import hostile_pages
+from labelling_browser import Browser
 
 from maxendnet.web import Extractor, PageError, PageLabels, RenderError, read_page, render_pages
 from maxendnet.web.labelling.learner import Learner
@@ -33,11 +38,77 @@ def clock(rows: list[list[str]], what: str, limit: float | None, n: int = 1) -> 
     rows.append([what, f"{wall:.3f}", f"{cpu:.3f}", verdict(wall, limit) if limit else ""])
 
 
+def large_page(n_things: int) -> str:
+    """A shop with all its things on one page: some 870 letters and ten elements and texts for each."""
+    about = " ".join(["wooden", "with", "a", "glass", "top", "for", "kitchen", "and", "garden"] * 14)
+    things = (
+        f'<div class="card" id="item-{i}"><a href="/things/{i}.html"><h3 class="name">Thing {i}</h3></a>'
+        f'<span class="price">${i}.99</span><p class="description">{i}: {about}</p>In stock</div>'
+        for i in range(n_things)
+    )
+    style = ".card { border: 1px solid #ccc; margin: 4px; padding: 4px } .price { color: #a00 }"
+    return f"<!doctype html><title>Shop</title><style>{style}</style><h1>All things</h1>" + "".join(things)
+
+
+def open_large_page(quick: bool) -> list[list[str]]:
+    """Seconds from the address to nodes that can be picked, with a server that was just started."""
+    with tempfile.TemporaryDirectory() as name:
+        pages = Path(name, "pages")
+        pages.mkdir()
+        file = pages / "large.html"
+        file.write_text(large_page(500 if quick else 10_700), encoding="utf-8")
+        size = f"a page of {file.stat().st_size / 1e6:.1f} MB"
+        command = [
+            sys.executable,
+            "-m",
+            "maxendnet",
+            "web",
+            "label",
+            f"{name}/shop",
+            str(pages),
+            "--fields",
+            "name,price",
+        ]
+        server = subprocess.Popen([*command, "--fields", "name,price"], stdout=subprocess.PIPE, text=True)
+        assert server.stdout is not None
+        try:
+            address = next(found.group() for line in server.stdout if (found := re.search(r"http://\S+", line)))
+            with Browser(address.rsplit("/", 2)[0], seconds=60) as browser:
+                browser.begin("about:blank")
+                wall, cpu = time.perf_counter(), _cpu_seconds(server.pid)
+                browser.load(address)
+                browser.wait("page && shown === page && !busy", 60)
+                wall, cpu = time.perf_counter() - wall, _cpu_seconds(server.pid) - cpu
+                what = f"{size}, {browser.run('page.leaves.length'):,} texts, until they can be picked, s"
+                rows = [[what, f"{wall:.2f}", f"{cpu:.2f} (server)", verdict(wall, 3)]]
+                began = time.perf_counter()
+                browser.wait("complete === page", 60)
+                rows.append(["until it is drawn to its end, s more", f"{time.perf_counter() - began:.2f}", "", ""])
+                return rows
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def _cpu_seconds(process: int) -> float:
+    """Processor time of a process; 0 where there is no /proc."""
+    file = Path(f"/proc/{process}/stat")
+    used = file.read_text().rsplit(")", 1)[1].split()[11:13] if file.exists() else []
+    return sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
+
+
 def main() -> None:
     options = parser(__doc__, letters=False)
-    options.add_argument("--data", type=Path, required=True, help="folder with swde/<vertical>.jsonl.gz")
+    options.add_argument("--data", type=Path, help="folder with swde/<vertical>.jsonl.gz")
+    options.add_argument("--part", choices=["all", "label"], default="all")
     options.add_argument("--vertical", default="camera")
     given = options.parse_args()
+    if given.part == "label":
+        rows = open_large_page(given.quick)
+        sys.stdout.write(f"{machine()}\n\n" + table(["what", "wall clock", "processor", "limit"], rows))
+        return
+    if given.data is None:
+        options.error("--data is needed, or --part label")
     rows = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -101,6 +172,7 @@ def main() -> None:
             [f"{n_pages} bad pages, the slowest ({slowest[1]}), s", f"{slowest[0]:.2f}", "", verdict(slowest[0], 5)]
         )
         rows.append(["of these refused with an error", str(errors), "", ""])
+    rows += open_large_page(given.quick)
     sys.stdout.write(f"{machine()}\n\n" + table(["what", "wall clock", "processor", "limit"], rows))
 
 

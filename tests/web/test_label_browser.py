@@ -489,11 +489,31 @@ def test_suggestions_are_brought_into_view_from_all_sides(tmp_path):
 
 
 def test_a_large_page_is_drawn_whole(tmp_path):
-    """The first ten thousand nodes are drawn before the rest; nothing is lost between."""
+    """The first ten thousand nodes can be picked before the rest is there; nothing is lost between."""
     (tmp_path / "pages").mkdir()
     (tmp_path / "pages" / "a.html").write_text("<ul>" + "".join(f"<li>Thing {i}<b>${i}</b>" for i in range(6_000)))
+    (tmp_path / "pages" / "b.html").write_text("<h1>Cup</h1><p>$5")
     with working(tmp_path) as (browser, _):
+        browser.run("open(0)")
+        assert browser.run("page.n === 0 && shown === page && boxOf(page.leaves[0][0]).bottom > 0")
+        browser.wait("complete === page")
         assert browser.run("page.frame.nodes.length > AT_ONCE && page.leaves.every(([n]) => drawn.has(n))")
         last = "page.leaves.findIndex(([, t]) => t === 'Thing 5999')"
         assert browser.run(f"boxOf(page.leaves[{last}][0]).bottom <= frame.clientHeight")
         assert browser.run("frame.contentDocument.querySelectorAll('li').length") == 6_000
+        # another page, while the rest of this one is still to be drawn
+        assert browser.run("open(0).then(() => { const part = complete !== page; return open(1).then(() => part); })")
+        browser.wait("complete === page")
+        time.sleep(0.5)
+        assert browser.run("frame.contentDocument.body.textContent") == "Cup$5"
+
+
+def test_a_label_at_the_end_of_a_large_page_is_outlined(tmp_path):
+    (tmp_path / "pages").mkdir()
+    html = "<ul>" + "".join(f"<li>Thing {i}<b>${i}</b>" for i in range(6_000))
+    (tmp_path / "pages" / "a.html").write_text(html)
+    line = {"page": "a.html", "values": {"name": "Thing 5999"}, "done": False}
+    (tmp_path / "labels.jsonl").write_text(json.dumps(line) + "\n")
+    with working(tmp_path) as (browser, _):
+        browser.wait("complete === page && stage.scrollTop > 1000")
+        assert browser.run("marks.children.length") == 1

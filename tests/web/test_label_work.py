@@ -56,6 +56,25 @@ def test_every_order_asks_for_every_page_once():
         assert order == "least" or done[0] == 3
 
 
+def test_learning_waits_for_a_page_that_is_opened(shop):
+    """Nothing is learned before the first page is sent, nor while another one is made."""
+    folder, toy = shop
+    work = Work(folder / "pages", toy.pages, FIELDS, LabelFile(folder / "labels.jsonl"))
+    seen = []
+    work.learner.prepare = lambda kinds, progress: seen.extend(bool(work._opened) for _ in progress(range(3), ""))
+    work._opening = 1  # as if somebody waited for a page
+    work.show(0)
+    work.start()
+    wait(work, lambda: work.doing == "reading pages")
+    time.sleep(0.2)
+    assert seen == []
+    work._opening = 0
+    work.show(1)
+    wait(work, lambda: work.doing == "")
+    work.stop()
+    assert seen == [True, True, True]
+
+
 def test_label_all_pages_as_a_person_would(shop):
     folder, toy = shop
     work, notes = prepare(folder / "shop", folder / "pages", fields=FIELDS)

@@ -141,5 +141,19 @@ def test_a_value_in_several_texts_is_meant_where_words_beside_it_stay():
     assert page_text(alone, span) == "Kodak EasyShare C180"
 
 
+def test_a_value_in_several_texts_is_meant_where_other_pages_have_a_text_too():
+    """The name is also in a shorter text, below the thing, that no other page has."""
+    names = ["Red Cup", "Tea Pot", "Oak Bowl", "Glass Jar"]
+    notes = ["<ul><li>Red Cup!</ul>", "", "", ""]
+    pages = [
+        Page.from_html(f"<h1>New | {name} | Home | {i}</h1>{note}", site="s")
+        for i, (name, note) in enumerate(zip(names, notes))
+    ]
+    view = make_views(pages)[0]
+    (span,) = find_value(view, "Red Cup")
+    assert page_text(view, span) == "New | Red Cup | Home | 0"
+    assert page_text(view, find_value(View(pages[0]), "Red Cup")[0]) == "Red Cup!"
+
+
 def page_text(view, span):
     return view.page.text(span.first)

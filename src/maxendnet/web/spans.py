@@ -256,7 +256,7 @@ def _parts(view: View, wanted: str, texts: Sequence[str], everywhere: bool = Fal
     starts = [0]
     for some in texts:
         starts.append(starts[-1] + len(some))
-    best: tuple[bool, int, int, int] | None = None
+    best: tuple[bool, int, bool, int, int] | None = None
     found: list[Span] = []
     at, k = text.find(wanted), 0
     while at >= 0:
@@ -272,11 +272,11 @@ def _parts(view: View, wanted: str, texts: Sequence[str], everywhere: bool = Fal
             if begin is not None and end is not None and _bounded(view, k, begin, last, end):
                 span = Span(view.leaves[k], begin, view.leaves[last], end)
                 joined = _joined(view.texts[k], begin, -1) + _joined(view.texts[last], end, 1)
-                # in one run, standing alone, between what is the same on other pages, with as little else in its texts
-                # as can be
+                # in one run, standing alone, at a place that other pages have, too, between what is the same on
+                # them, with as little else in its texts as can be
                 apart = view.runs.run[k] != view.runs.run[last]
-                size = (apart, joined, 0, 0) if everywhere else (
-                    apart, joined, _varies(view, k, begin, -1) + _varies(view, last, end, 1), length
+                size = (apart, joined, False, 0, 0) if everywhere else (
+                    apart, joined, view.is_rare(k), _varies(view, k, begin, -1) + _varies(view, last, end, 1), length
                 )  # fmt: skip
                 if best is not None and size > best:
                     at = text.find(wanted, at + 1)

@@ -193,6 +193,13 @@ class View:
             return self.texts[k].endswith(":")
         return facts.pages_with_text[self.folded[k]] > 0.6 * facts.n_pages
 
+    def is_rare(self, k: int) -> bool:
+        """Whether most pages of the site have nothing at the place of leaf k."""
+        facts = self.facts
+        if facts is None or facts.n_pages < FEWEST_PAGES:
+            return False
+        return facts.pages_with_place[self.places[k]] <= 0.5 * facts.n_pages
+
     def share_at_place(self, k: int, word: str) -> float | None:
         """On which share of the site's pages the text at the place of leaf k has a word; None if that is not known.
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from maxendnet.web.view import View, value_of
 LEAST = 0.2  # confidence below which nothing is suggested; the default of `maxendnet web extract`
 MOST_LABELS = 5_000
 LONGEST_SHOWN = 20_000  # letters of a text
+PATIENCE = 3.0  # seconds until learning begins before a page was opened
 PICTURE_WORDS = ("image", "picture", "photo")
 
 
@@ -93,6 +95,8 @@ class Work:
         self.doing = ""  # what is done in the background, in a word
         self.problem = ""
         self._changed = True  # labels that no model knows
+        self._opening = 0  # pages that somebody waits for
+        self._opened = False  # whether one has been sent
         self._stop = False
         self._thread: threading.Thread | None = None
         self._take(self.file.read())
@@ -244,6 +248,23 @@ class Work:
 
     def show(self, i: int, drawn: bool = True) -> dict[str, Any]:
         """A page: its labels or what the model suggests, its leaves, and (if wanted) what is to be drawn."""
+        with self._learning_waits():
+            return self._show(i, drawn)
+
+    @contextmanager
+    def _learning_waits(self) -> Iterator[None]:
+        """Both would take twice as long at the same time, and only this one is waited for."""
+        with self._lock:
+            self._opening += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._opening -= 1
+                self._opened = True
+                self._lock.notify_all()
+
+    def _show(self, i: int, drawn: bool) -> dict[str, Any]:
         view = self.view(i)
         with self._lock:
             given, answers, version, stamp = self.labels.get(i), self.answers, self.version, self.stamp(i)
@@ -313,6 +334,8 @@ class Work:
 
     def _run(self) -> None:
         settings = self.learner.settings
+        with self._lock:  # the first page is sent before anything is learned, if somebody opens it
+            self._lock.wait_for(lambda: self._opened or self._stop, timeout=PATIENCE)
         try:
             self._say("reading pages")
             fitted = hasattr(settings, "estimator_")
@@ -369,6 +392,8 @@ class Work:
 
         def watched(items: Iterable[Any], _: str) -> Iterator[Any]:
             for item in items:
+                with self._lock:
+                    self._lock.wait_for(lambda: self._stop or not self._opening)
                 if self._stop or (self._changed and not stop_only):
                     raise Newer
                 yield item

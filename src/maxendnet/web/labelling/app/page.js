@@ -4,7 +4,7 @@
 
 const NARROWEST = 640; // a saved page is drawn at least that wide, and made smaller to fit
 const TALLEST = 4000000; // browsers end at some ten millions
-const AT_ONCE = 10000; // nodes that are drawn before the rest, so that there is something to see
+const AT_ONCE = 10000; // nodes that are drawn at once; those of a large page beyond it follow, so many at a time
 const TAG_HEIGHT = 16;
 const DOT = 10; // a tag for which there is no room is a dot
 const PICTURE = "data:image/svg+xml," + encodeURIComponent(
@@ -17,6 +17,7 @@ const [stage, room, paper, frame, overlay, marks, hover] =
 
 let scale = 1;
 let shown = null; // the page that is drawn; another one may be on its way
+let complete = null; // the page that is drawn to its end
 let drawn = new Map(); // page node -> nodes of the frame's document
 let leafOf = new Map(); // page node -> leaf
 let tagPlaces = new Map(); // label -> where its tag hides no text
@@ -32,19 +33,26 @@ function load(address) {
 
 async function draw() {
   const path = page.name.split("/").map(encodeURIComponent).join("/");
-  shown = null;
+  shown = complete = null;
   hover.hidden = true;
   marks.replaceChildren();
   await load(BASE + "pages/" + path + (page.frame.quirks ? "?quirks=1" : ""));
-  const doc = frame.contentDocument;
-  const made = [];
   drawn = new Map();
   leafOf = new Map();
-  letters = new Map();
   page.leaves.forEach(([n], k) => leafOf.set(n, k));
+  const made = []; // nodes of the frame's document
+  drawSome(made);
+  shown = page;
+  styles();
+  fit();
+  drawRest(made);
+}
+
+// the next nodes of the page
+function drawSome(made) {
+  const doc = frame.contentDocument;
   const all = doc.createDocumentFragment(); // put into the document at once
-  for (const [tag, parent, content, number] of page.frame.nodes) {
-    if (made.length === AT_ONCE) await drawFirst(doc, all);
+  for (const [tag, parent, content, number] of page.frame.nodes.slice(made.length, made.length + AT_ONCE)) {
     let node;
     if (tag === "#") {
       node = doc.createTextNode(content);
@@ -54,6 +62,7 @@ async function draw() {
         if (name === "src" && !value) lacking(node, content);
         else node.setAttribute(name, value);
       }
+      if (tag === "img") node.addEventListener("load", later);
     }
     if (made.length) (parent ? made[parent] : all).appendChild(node);
     made.push(node);
@@ -63,18 +72,22 @@ async function draw() {
     }
   }
   doc.body.appendChild(all);
-  shown = page;
-  styles();
-  for (const image of doc.images) image.addEventListener("load", later);
-  fit();
+  letters = new Map();
 }
 
-// the beginning of a large page is shown while the rest is made
-async function drawFirst(doc, all) {
-  doc.body.appendChild(all);
-  styles();
-  measure();
-  await new Promise((resolve) => { requestAnimationFrame(() => setTimeout(resolve, 0)); setTimeout(resolve, 200); });
+// what is left of a large page, while the person already looks at its beginning and works there
+async function drawRest(made) {
+  const about = page;
+  while (made.length < about.frame.nodes.length) {
+    await new Promise((resolve) => { requestAnimationFrame(() => setTimeout(resolve, 0)); setTimeout(resolve, 200); });
+    if (shown !== about) return; // another page is drawn
+    drawSome(made);
+    grow();
+  }
+  complete = about;
+  if (made.length <= AT_ONCE) return;
+  fit();
+  if (!touched && !stage.scrollTop) reveal();
 }
 
 function lacking(image, given) {
@@ -105,9 +118,14 @@ function measure() {
   scale = stage.clientWidth / width;
   frame.style.width = width + "px";
   frame.style.height = stage.clientHeight / scale + "px"; // first as high as a window, for pages that measure by it
+  grow();
+}
+
+// the frame larger, if its page has become so
+function grow() {
   const doc = frame.contentDocument;
   const height = Math.min(TALLEST, Math.max(doc.documentElement.scrollHeight, doc.body.scrollHeight, stage.clientHeight / scale));
-  const wide = Math.min(4000, Math.max(width, doc.documentElement.scrollWidth));
+  const wide = Math.min(4000, Math.max(stage.clientWidth / scale, doc.documentElement.scrollWidth));
   frame.style.height = height + "px";
   frame.style.width = wide + "px";
   paper.style.transform = "scale(" + scale + ")";
