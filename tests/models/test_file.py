@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import zlib
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -505,20 +506,41 @@ def test_drawn_damage(whole, refused, data):
 
 
 def test_a_newer_format(whole, refused):
-    message = "format version 3, and this maxendnet reads versions 1 to 2; update"
-    refused(seal(whole[model_file.PREFIX :], version=3), message)
-    refused(seal(whole[model_file.PREFIX :], version=0), "format version 0, .*; it is damaged")
+    message = "format version 4, and this maxendnet reads versions 1 to 3; update"
+    refused(seal(body_of(whole), version=4), message)
+    refused(seal(body_of(whole), version=0), "format version 0, .*; it is damaged")
 
 
-def seal(body, version=model_file.FORMAT):
+def body_of(whole):
+    """What is behind the checksum of a file, as safetensors."""
+    return zlib.decompress(whole[model_file.PREFIX :])
+
+
+def seal(body, version=model_file.FORMAT, compress=True):
     """A file with a right checksum, whatever it holds."""
     v = version.to_bytes(4, "little")
+    body = zlib.compress(body) if version >= 3 and compress else body
     return model_file.MAGIC + v + hashlib.sha256(v + body).digest() + body
+
+
+def test_a_body_that_is_not_compressed_is_refused(whole, refused):
+    refused(seal(body_of(whole), compress=False), "not laid out as a model file")
+    refused(seal(zlib.compress(body_of(whole))[:-9], compress=False), "not laid out as a model file")
+
+
+def test_files_of_format_2_are_read(whole, tmp_path):
+    body = body_of(whole)
+    arrays = safetensors.numpy.load(body)
+    header = json.loads(json.loads(body[8 : 8 + int.from_bytes(body[:8], "little")])["__metadata__"]["maxendnet"])
+    old = safetensors.numpy.save(arrays, {"maxendnet": json.dumps(header | {"format": 2})})
+    (tmp_path / "old").write_bytes(seal(old, version=2))
+    (tmp_path / "new").write_bytes(whole)
+    assert np.array_equal(mx.load(tmp_path / "old").model_.weights, mx.load(tmp_path / "new").model_.weights)
 
 
 def edited(whole, change):
     """The file with its header and arrays changed, and a right checksum: the work of another program."""
-    body = whole[model_file.PREFIX :]
+    body = body_of(whole)
     arrays = safetensors.numpy.load(body)
     header = json.loads(json.loads(body[8 : 8 + int.from_bytes(body[:8], "little")])["__metadata__"]["maxendnet"])
     header = change(header, arrays) or header
@@ -709,7 +731,7 @@ def test_a_random_state_that_is_right_is_read(whole, tmp_path, name):
 
 
 def test_each_missing_part_is_named(whole, refused):
-    body = whole[model_file.PREFIX :]
+    body = body_of(whole)
     header = json.loads(json.loads(body[8 : 8 + int.from_bytes(body[:8], "little")])["__metadata__"]["maxendnet"])
     for key in header.keys() - {"format", "maxendnet"}:
         refused(edited(whole, drop("header", key)), f"the header has no '{key}'")
@@ -811,7 +833,7 @@ def test_a_forged_layout_is_refused_without_a_crash(refused, body, version):
 
 
 def test_a_tensor_of_truth_values_must_be_one(whole, refused):
-    body = whole[model_file.PREFIX :]
+    body = body_of(whole)
     size = 8 + int.from_bytes(body[:8], "little")
     offsets = json.loads(body[8:size])["type_allowed"]["data_offsets"]
     forged = bytearray(body)

@@ -213,3 +213,59 @@ def test_addresses():
     tagger = Tagger().fit(X, y)
     assert tagger.scheme_ == "LABELS"
     assert span_scores(new_y, tagger.predict(new_X)).accuracy > 0.7
+
+
+def spent(tagger):
+    """Features and labels with a weight, by name."""
+    estimator = tagger.estimator_
+    rows, columns = estimator.coef_.nonzero()
+    return {(tagger.features_.feature_names_[f], str(estimator.classes_[k])) for f, k in zip(rows, columns)}
+
+
+@pytest.mark.parametrize(
+    "model", [None, mx.LapMEDN(C=0.5, structure=mx.Chain(pairs="seen", bias=True), tol=1e-2)], ids=repr
+)
+def test_a_small_model_keeps_the_weights_that_count_most(model, tmp_path):
+    X, y = corpus(60)
+    full, small = Tagger(model=model).fit(X, y), Tagger(model=model, max_weights=30).fit(X, y)
+    seen = full.estimator_.model_.layout.seen
+    examples = full.examples(X)
+    n = np.asarray(examples.X.sum(axis=0)).ravel()
+    columns = np.append(n, examples.X.shape[0])  # the bias is a column of ones
+    counts = np.abs(full.estimator_.model_.weights[: len(seen.labels)]) * np.sqrt(columns[seen.features])
+    least = np.sort(counts)[-30]
+    names = [*full.features_.feature_names_, "bias"]
+    wanted = {
+        (names[f], str(full.classes_[k]))
+        for f, k, count in zip(seen.features.tolist(), seen.labels.tolist(), counts)
+        if count >= least and names[f] != "bias"
+    }
+    assert spent(small) == wanted
+    assert small.estimator_.model_.layout.seen.labels.size == 30
+    assert_allclose(small.estimator_.transitions_, full.estimator_.transitions_)
+    assert len(small.features_.feature_names_) == small.estimator_.n_features_in_ == len({name for name, _ in wanted})
+    assert np.isnan(small.estimator_.gap_) and small.score(*corpus(20, seed=1)) > 0.9
+    full.save(tmp_path / "full")
+    small.save(tmp_path / "small")
+    assert (tmp_path / "small").stat().st_size < (tmp_path / "full").stat().st_size
+    again = Tagger.load(tmp_path / "small")
+    assert again.predict(X) == small.predict(X)
+    assert_allclose(again.estimator_.posterior_.mean, small.estimator_.posterior_.mean)
+
+
+def test_a_small_model_of_hashed_features():
+    X, y = corpus(60)
+    small = Tagger(TokenFeatures("words", n_hashed=256), max_weights=50).fit(X, y)
+    assert small.estimator_.n_features_in_ == 256 and small.estimator_.coef_.nnz == 50
+    assert small.score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("most", [0, -1, 2.5, True, "all"])
+def test_how_many_weights_must_be_a_number(most):
+    with pytest.raises(TextError, match="max_weights must be a whole number"):
+        Tagger(max_weights=most).fit(*corpus(3))
+
+
+def test_weights_of_all_pairs_are_not_left_out():
+    with pytest.raises(ValueError, match="use pairs='seen'"):
+        Tagger(model=mx.L2CRF(), max_weights=5).fit(*corpus(3))

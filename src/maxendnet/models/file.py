@@ -5,15 +5,15 @@ A ``.medn`` file is
     8 bytes    ``89 4D 45 44 4E 0D 0A 1A``: no text, "MEDN", and line ends that a text-mode copy would spoil
     4 bytes    format version, little-endian
     32 bytes   SHA-256 of the four bytes before it and of all that follows
-    the rest   safetensors: the arrays, and under ``__metadata__`` the text of one JSON header
+    the rest   compressed by zlib, safetensors: the arrays, and under ``__metadata__`` the text of one JSON header
 
 The header has ``format``, ``maxendnet`` (the version that wrote it), ``estimator`` (class and settings, with nested
 pieces), ``classes``, ``n_features_in``, ``feature_names``, ``structure`` (the piece, as it was at the fit), ``layout``
 (sizes of the weights), ``weights``, ``fit`` (objective, dual, gap, converged, which, n_passes), ``trace`` and
 ``posterior``, and ``application`` where an application has added something of its own; its values are written as
-`maxendnet.models.values` says. Format 1, of version 0.1.0, has the options of the structure among the settings of the
-estimator, and is read too. Feature names are a tensor too (the bytes of a JSON list), since there may be millions
-and safetensors limits its own header to 100 MB.
+`maxendnet.models.values` says. Format 2 is the same without compression. Format 1, of version 0.1.0, has the options of
+the structure among the settings of the estimator, and is read too. Feature names are a tensor too (the bytes of a JSON
+list), since there may be millions and safetensors limits its own header to 100 MB.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from maxendnet.structures.ngrams import SeenNGrams
 __all__ = ["ModelFileError", "load", "read", "save"]
 
 MAGIC = b"\x89MEDN\r\n\x1a"
-FORMAT = 2
-READABLE = (1, FORMAT)
-KIND = Kind(MAGIC, READABLE, "model file", "estimator.save", "copy it or save it again", ModelFileError)
+FORMAT = 3
+READABLE = (1, 2, FORMAT)
+KIND = Kind(MAGIC, READABLE, "model file", "estimator.save", "copy it or save it again", ModelFileError, 3)
 PREFIX = KIND.prefix
 
 ESTIMATORS: dict[str, type[MarkovNetwork]] = {
@@ -223,7 +223,7 @@ def read(path: str | os.PathLike[str]) -> Content:
 
 
 def _build(content: Content) -> MarkovNetwork:
-    header = content.header if content.header["format"] == FORMAT else from_format_1(content.header)
+    header = from_format_1(content.header) if content.header["format"] == 1 else content.header
     value = FromPlain(content.arrays)
     part = lambda key: entry(header, key, "the header")  # noqa: E731
     name, settings = checks.pair(part("estimator"), "the estimator")

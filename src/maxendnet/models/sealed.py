@@ -5,7 +5,8 @@ A sealed file is
     8 bytes    which kind of file it is
     4 bytes    format version, little-endian
     32 bytes   SHA-256 of the four bytes before it and of all that follows
-    the rest   safetensors: the arrays, and under ``__metadata__`` the text of one JSON header
+    the rest   safetensors: the arrays, and under ``__metadata__`` the text of one JSON header; of some kinds of file
+               compressed by zlib
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,6 +39,12 @@ class Kind(NamedTuple):
     again: str
     """What to do about one that is damaged."""
     error: type[ValueError]
+    compressed_from: int | None = None
+    """The first format version that is compressed; None: no version is."""
+
+    def compresses(self, version: int) -> bool:
+        """Whether a format version is compressed."""
+        return self.compressed_from is not None and version >= self.compressed_from
 
     @property
     def prefix(self) -> int:
@@ -57,6 +65,8 @@ def write_sealed(
     """Write header and arrays, whole or not at all. ``header["format"]`` is the version."""
     text = json.dumps(header, allow_nan=False, separators=(",", ":"))
     body = safetensors.numpy.save(arrays, {METADATA: text})
+    if kind.compresses(header["format"]):
+        body = zlib.compress(body)
     version = header["format"].to_bytes(4, "little")
     digest = _digest(version, body)
     write_whole(path, lambda file: file.writelines([kind.magic, version, digest, body]))
@@ -86,6 +96,8 @@ def read_sealed(path: str | os.PathLike[str], kind: Kind) -> Content:
     if _digest(found, body) != prefix[-hashlib.sha256().digest_size :]:
         raise kind.error(f"{path} is damaged or cut short: its checksum is not that of its content; {kind.again}.")
     try:
+        if kind.compresses(version):
+            body = zlib.decompress(body)
         # safetensors checks that names, shapes and offsets fit the bytes that are there, before anything is allocated
         arrays = {name: _own(array, kind) for name, array in safetensors.numpy.load(body).items()}
         size = int.from_bytes(body[:8], "little")

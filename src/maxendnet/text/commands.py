@@ -90,6 +90,10 @@ def named_paths(ctx: click.Context, param: click.Parameter, values: tuple[str, .
     "--seen/--all-pairs", default=True, show_default=True,
     help="Weights only for pairs of a feature and a label that occur, or for all of them.",
 )  # fmt: skip
+@click.option(
+    "--max-weights", type=click.IntRange(min=1),
+    help="A small model: keep so many weights of features, those that count most.",
+)  # fmt: skip
 @click.option("--rules", is_flag=True, help="Learn and predict only tags that keep the scheme.")
 @click.option("--folds", type=click.IntRange(min=2), default=3, show_default=True, help="Of the cross-validation.")
 @click.option("--scheme", default="auto", show_default=True, help="IOB1, IOB2, BIOES, BILOU, BMES or LABELS.")
@@ -113,7 +117,8 @@ def named_paths(ctx: click.Context, param: click.Parameter, values: tuple[str, .
 def train(
     files: tuple[Path, ...], out: Path, test: Path | None, dev: Path | None, patience: int | None,
     features: str | None, system: str, C: float | None,
-    lam: float | None, seen: bool, rules: bool, folds: int, scheme: str, columns: str | None, label_column: int,
+    lam: float | None, seen: bool, max_weights: int | None, rules: bool, folds: int, scheme: str,
+    columns: str | None, label_column: int,
     min_count: int, hashed: int | None, gazetteer: dict[str, str], clusters: dict[str, str], tol: float | None,
     jobs: int, seed: int, quiet: bool, separator: str | None, comment: str | None,
 ) -> None:  # fmt: skip
@@ -127,6 +132,7 @@ def train(
       maxendnet train train.txt -o names.medn
       maxendnet train train.txt -o names.medn --test dev.txt --jobs 2
       maxendnet train train.txt -o chunks.medn --features template.txt --model m3n --C 0.1
+      maxendnet train train.txt -o small.medn --model lapmedn --max-weights 50000
       cat *.conll | maxendnet train - -o names.medn --lam 0.3
     """
     from maxendnet.text.columns import Columns
@@ -139,6 +145,8 @@ def train(
     began = time.perf_counter()
     if jobs == 0:
         raise click.BadParameter("give the number of threads, or -1 for all processors.", param_hint="--jobs")
+    if max_weights is not None and not seen:
+        raise click.UsageError("--max-weights leaves weights of seen pairs out; leave --all-pairs away.")
     search = needs_search(system, C, lam)
     parts = [split(read(path, separator, comment), columns, label_column) for path in files]
     widths = {part.n_columns for part, _ in parts}
@@ -157,7 +165,7 @@ def train(
     model = estimator_of(system, C, lam, seen, y if rules else None, chosen, tol, joined, jobs, seed)
     tagger = Tagger(
         TokenFeatures(template, min_count, hashed, gazetteer or None, clusters or None), model, chosen, search=search,
-        cv=folds, patience=patience, n_jobs=jobs, random_state=seed, verbose=0 if quiet else 1,
+        cv=folds, patience=patience, max_weights=max_weights, n_jobs=jobs, random_state=seed, verbose=0 if quiet else 1,
     )  # fmt: skip
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -177,7 +185,7 @@ def train(
         f"{fitted.n_features_in_} features, {len(fitted.model_.weights)} weights"
     )
     click.echo(
-        f"gap {fitted.gap_:.1e} after {fitted.n_passes_} passes; {time.perf_counter() - began:.1f} s; "
+        f"gap {fitted.trace_[-1].gap:.1e} after {fitted.n_passes_} passes; {time.perf_counter() - began:.1f} s; "
         f"{out}: {out.stat().st_size / 1e6:.1f} MB"
     )
     if test is not None:

@@ -14,6 +14,7 @@ from maxendnet.estimators import L2CRF
 from maxendnet.losses import Log
 from maxendnet.markov_network import MarkovNetwork
 from maxendnet.models.file import ModelFileError, load, read, save
+from maxendnet.models.pruned import pruned
 from maxendnet.selection.search import PathSearchCV
 from maxendnet.structures import Chain, Independent, as_structure
 from maxendnet.text import confidence
@@ -61,6 +62,10 @@ class Tagger(BaseEstimator):
         Folds of the search and of the calibration.
     patience : int or None, default=None
         End the fit after so many looks in a row without a better score on the validation sentences.
+    max_weights : int or None, default=None
+        For a small model: after the fit, keep so many weights of features, those that count most on the training
+        sentences (`maxendnet.models.pruned` has the rule), and drop features without any. It needs weights for seen
+        pairs, which the default model has. The certificate is that of the fit before: ``gap_`` is NaN.
     n_jobs : int or None, default=None
         Threads of the default model, and folds of the search at a time.
     random_state : int, default=0
@@ -97,6 +102,7 @@ class Tagger(BaseEstimator):
         calibrate: bool | str = "auto",
         cv: int = 3,
         patience: int | None = None,
+        max_weights: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = 0,
         verbose: int = 0,
@@ -108,6 +114,7 @@ class Tagger(BaseEstimator):
         self.calibrate = calibrate
         self.cv = cv
         self.patience = patience
+        self.max_weights = max_weights
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -130,6 +137,9 @@ class Tagger(BaseEstimator):
             raise TextError(f"calibrate must be True, False or 'auto', got {self.calibrate!r}.")
         if not (self.model is None or isinstance(self.model, MarkovNetwork)):
             raise TextError(f"model must be None or one of maxendnet's estimators, such as M3N(), got {self.model!r}.")
+        whole = isinstance(self.max_weights, (int, np.integer)) and not isinstance(self.max_weights, bool)
+        if self.max_weights is not None and not (whole and self.max_weights >= 1):
+            raise TextError(f"max_weights must be a whole number of at least 1, or None, got {self.max_weights!r}.")
         features = TokenFeatures(self.features) if isinstance(self.features, str) else clone(self.features)
         columns = Columns.of(X)
         labels = [list(row) for row in y]
@@ -153,6 +163,9 @@ class Tagger(BaseEstimator):
         margin = not isinstance(estimator.compose()[1], Log)
         wanted = (margin and len(examples) >= self.cv) if self.calibrate == "auto" else self.calibrate
         temperature = fit_temperature(model, examples, cv=self.cv) if wanted else 1.0
+        if self.max_weights is not None:
+            estimator.set_model(pruned(estimator.model_, examples, self.max_weights))
+            features = TokenFeatures.from_plain(features.to_plain(), estimator.model_.feature_names)
         # nothing is stored before this line: a fit that fails or is interrupted leaves the last one whole
         self.features_, self.estimator_, self.scheme_, self.search_ = features, estimator, scheme, search
         self.temperature_, self.validation_ = temperature, watch.looks if watch is not None else []
