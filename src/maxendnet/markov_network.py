@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from maxendnet import solvers
@@ -23,6 +24,7 @@ from maxendnet.losses import Hinge
 from maxendnet.models.fitted import FitReport, FittedModel
 from maxendnet.piece import options
 from maxendnet.posterior import PointEstimate, Posterior
+from maxendnet.priors import Gaussian
 from maxendnet.priors.base import is_number, offers
 from maxendnet.problem import Problem
 from maxendnet.solvers import Monitor, Solver, run
@@ -103,6 +105,20 @@ MOVED = {
     "rest": "structure=Choice(rest={})",
 }
 """Settings of version 0.1.0 that are options of structures now."""
+
+
+def has_prior_to_go_on_from(estimator: Any) -> bool:
+    """Whether an estimator learns a distribution over weights that can be the prior of the next fit."""
+    try:
+        prior = estimator.compose()[0]
+    except ValueError:
+        return True  # `fit` says what is wrong with the settings
+    if isinstance(prior, Gaussian) or (offers(prior, "exact") and getattr(estimator, "method", "exact") == "exact"):
+        return True
+    raise AttributeError(
+        f"{type(estimator).__name__} with these settings learns no distribution over weights that could be the prior "
+        "of the next fit, so that it has no partial_fit; fit it to all examples, or take L2CRF, M3N or LapMEDN."
+    )
 
 
 class MarkovNetwork(BaseEstimator):
@@ -219,9 +235,49 @@ class MarkovNetwork(BaseEstimator):
         if not len(classes):
             raise ValueError("All labels of y are UNKNOWN; there must be some that are known, or sets of labels.")
         problem, default = self.pose(examples, classes)
+        return self._fit(examples, classes, problem, default, rng, self._keeper(checkpoint, checkpoint_every))
+
+    @available_if(has_prior_to_go_on_from)
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MarkovNetwork:
+        """Learn from more examples, without those of before: what was learned is the prior of what is learned now.
+
+        The weights move away from where they are as far as the new examples ask for it: the prior of this fit is a
+        Gaussian with the mean and variance of the last posterior. Features with new names get weights; labels and
+        n-grams are those of the first fit. The certificate is that of this problem. The first call is `fit`.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`.
+
+        Examples
+        --------
+        >>> from maxendnet import L2CRF
+        >>> model = L2CRF(lam=0.1).fit([[{"a": 1}, {"b": 1}]], [["x", "y"]])
+        >>> model = model.partial_fit([[{"c": 1}, {"a": 1}]], [["y", "x"]])
+        >>> model.predict([[{"a": 1}, {"c": 1}]])
+        [['x', 'y']]
+        """
+        if not hasattr(self, "model_"):
+            return self.fit(X, y, sample_weight)
+        from maxendnet.models.carried import grown_layout, prior_after, with_known_names
+
+        rng, model = self._check_settings(), self.model_
+        changed = self.changed_structure()
+        if changed:
+            raise ValueError(changed)
+        examples = with_known_names(model, self._read(X, y, sample_weight), type(self).__name__)
+        layout, places = grown_layout(model, examples)
+        prior = prior_after(model, self.compose()[0], layout.n_weights, places)
+        problem, default = self.pose(examples, model.classes, layout, prior)
+        return self._fit(examples, model.classes, problem, default, rng)
+
+    def _fit(
+        self, examples: Examples, classes: NDArray, problem: Problem, default: Solver, rng: Any, keeper: Any = None
+    ) -> MarkovNetwork:
+        """Solve a problem, and take over what is found."""
         solver, reason = self._solver(default, problem)
         hooks = [Monitor(self.verbose, type(self).__name__), *([] if self.callback is None else [self.callback])]
-        keeper = self._keeper(checkpoint, checkpoint_every)
         with one_blas_thread:
             result = run(
                 solver, problem, tol=self.tol, max_passes=self.max_passes, warm=self._warm_state(solver, problem),
@@ -269,9 +325,15 @@ class MarkovNetwork(BaseEstimator):
             raise ValueError(f"X has {len(examples)} examples but no node at all; there is nothing to learn from.")
         return examples
 
-    def pose(self, examples: Examples, classes: NDArray) -> tuple[Problem, Solver]:
-        """The learning problem, and the solver to take if none was asked for."""
-        prior, loss, C, default = self.compose()
+    def pose(
+        self, examples: Examples, classes: NDArray, layout: Any = None, prior: Any = None
+    ) -> tuple[Problem, Solver]:
+        """The learning problem, and the solver to take if none was asked for; with another layout or prior if given."""
+        own, loss, C, default = self.compose()
+        if prior is None:
+            prior = own
+        else:
+            default = default_solver(prior, loss)
         structure = as_structure(self.structure)
         structure.check()
         if hasattr(loss, "for_labels"):
@@ -281,7 +343,7 @@ class MarkovNetwork(BaseEstimator):
                 f"node_weight is a factor of the costs of nodes, and {type(self).__name__} has no costs; give "
                 "sample_weight, or take a margin model such as M3N."
             )
-        return Problem.pose(structure.bind(examples, classes), loss, prior, C, self._backend()), default
+        return Problem.pose(structure.bind(examples, classes, layout), loss, prior, C, self._backend()), default
 
     def _backend(self) -> Any:
         if self.backend is None:

@@ -16,7 +16,7 @@ from maxendnet.data.placed import PlacedData
 from maxendnet.losses import Hinge
 from maxendnet.losses.base import Loss, LossQuestion, TableQuestion, inside_oracle, loss_oracle, table_oracle
 from maxendnet.losses.costs import cost_rows, joint_table
-from maxendnet.priors.base import DualPrior, ExactPrior, Prior, capable, dual_form
+from maxendnet.priors.base import DualPrior, ExactPrior, Prior, capable, dual_form, offers
 from maxendnet.structures.base import Table, decode, kinds_of, row_of, unpack
 
 FloatArray = NDArray[np.float64]
@@ -225,14 +225,14 @@ class Problem:
         return scale * (structure.curvature() if hasattr(structure, "curvature") else np.ones(self.n_weights))
 
     def first_weights(self, seed: Any = None) -> FloatArray:
-        """Where a solver of the primal begins: at zero.
+        """Where a solver of the primal begins: at the mean of the prior, or at zero if it has none.
 
         Where no label at all is known, only sets of them, labels may be alike there, and no step would tell them apart:
         then at random.
         """
-        if self.kinds.some_known:
-            return np.zeros(self.n_weights)
-        return np.random.default_rng(seed).normal(0.0, 0.1, self.n_weights)
+        zero = np.zeros(self.n_weights)
+        mean = self.exact_prior.mean(zero) if offers(self.prior, "exact") else zero
+        return mean if self.kinds.some_known else mean + np.random.default_rng(seed).normal(0.0, 0.1, self.n_weights)
 
     def primal(self, w: FloatArray) -> float:
         """The objective at w."""

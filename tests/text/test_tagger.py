@@ -269,3 +269,20 @@ def test_how_many_weights_must_be_a_number(most):
 def test_weights_of_all_pairs_are_not_left_out():
     with pytest.raises(ValueError, match="use pairs='seen'"):
         Tagger(model=mx.L2CRF(), max_weights=5).fit(*corpus(3))
+
+
+@pytest.mark.parametrize("hashed", [None, 512])
+def test_more_sentences_with_new_words(hashed, tmp_path):
+    features = TokenFeatures("words", n_hashed=hashed)
+    tagger = Tagger(features).fit(*corpus(40))
+    X, y = corpus(20, seed=1)
+    new = [["Zoe" if word == "Ada" else word for word in sentence] for sentence in X]
+    tagger.partial_fit(new, y)
+    assert tagger.score(new, y) == 1.0 and tagger.score(X, y) == 1.0
+    if hashed is None:
+        assert any(name.endswith("Zoe") for name in tagger.features_.feature_names_)
+    tagger.save(tmp_path / "model")
+    again = Tagger.load(tmp_path / "model")
+    assert again.predict(new) == y
+    assert again.partial_fit(X, y).predict(X) == y
+    assert Tagger().partial_fit(X, y).predict(X) == Tagger().fit(X, y).predict(X)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from typing import Any
 
@@ -170,6 +171,28 @@ class Tagger(BaseEstimator):
         self.features_, self.estimator_, self.scheme_, self.search_ = features, estimator, scheme, search
         self.temperature_, self.validation_ = temperature, watch.looks if watch is not None else []
         self.classes_ = estimator.classes_
+        return self
+
+    def partial_fit(self, X: Any, y: Any) -> Tagger:
+        """Learn from more sentences, without those of before; see `maxendnet.L2CRF.partial_fit`.
+
+        New features get weights. Labels are those of the first fit; so are the scheme and the temperature. The first
+        call is `fit`.
+
+        Examples
+        --------
+        >>> tagger = Tagger().fit([["Ada", "met", "Bob"]], [["B-PER", "O", "B-PER"]])
+        >>> tagger.partial_fit([["Cleo", "slept"]], [["B-PER", "O"]]).predict([["Cleo", "met", "Ada"]])
+        [['B-PER', 'O', 'B-PER']]
+        """
+        if "estimator_" not in vars(self):
+            return self.fit(X, y)
+        plain, estimator = self.features_.to_plain(), copy.copy(self.estimator_)
+        features = TokenFeatures.from_plain(plain, None if self.features_.feature_names_ is None else ())
+        estimator.partial_fit(features.fit_transform(X, [list(row) for row in y]))
+        grown = features.to_plain() | {"merged": plain["merged"] or features.to_plain()["merged"]}
+        self.features_ = TokenFeatures.from_plain(grown, estimator.model_.feature_names)
+        self.estimator_ = estimator
         return self
 
     def _watch(
