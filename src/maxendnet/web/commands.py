@@ -306,7 +306,8 @@ def selectors(model: Path, pages: tuple[Path, ...], out: Path | None, site: str,
     extractor = Extractor.load(model)
     found, problems = _read(pages, site, extractor)
     note(problems)
-    rows = find_selectors(found, extractor.extract(found, min_confidence=min_confidence, progress=progress))
+    records = extractor.extract(found, min_confidence=min_confidence, progress=progress)
+    rows = find_selectors(found, records, extractor.attributes_)
     text = json.dumps([row._asdict() for row in rows], indent=2, ensure_ascii=False) + "\n"
     if out is None:
         click.echo(text, nl=False)

@@ -512,7 +512,7 @@ class Extractor(BaseEstimator):
         """
         if isinstance(records, str) and records not in ("one", "auto"):
             raise ValueError(f"records is {records!r}; choose 'one' or 'auto', or give the records of every page.")
-        some = [pages] if isinstance(pages, (Page, str, bytes, os.PathLike)) else pages
+        some = pages if isinstance(pages, Iterable) and not isinstance(pages, (Page, str, bytes)) else [pages]
         views, margins = self.margins([as_page(page, self.sites_) for page in some], progress)
         return self.records_of(views, margins, records, min_confidence)
 
@@ -658,6 +658,8 @@ def as_page(source: Source, known: Sequence[str] = ()) -> Page:
         return Page.from_html(source)
     if isinstance(source, bytes):
         return read_page(source)
+    if not isinstance(source, (str, os.PathLike)) or not str(source).strip():
+        raise TypeError(f"a page is HTML as text or bytes, a path or a Page; this is {source!r}.")
     path = Path(source)
     page = read_page(path)
     page.site = site_of(page, path.resolve().parent.name, known)
