@@ -6,6 +6,7 @@ import shutil
 import threading
 import time
 from contextlib import contextmanager
+from itertools import pairwise
 
 import pytest
 from labelling_browser import CTRL, SHIFT, Browser
@@ -381,7 +382,7 @@ def test_keys_go_a_window_further_at_once(tmp_path):
             browser.press("PageDown")
             tops.append(browser.run(top))
         high = browser.run("stage.clientHeight / scale")
-        assert all(0.8 * high <= b - a <= high for a, b in zip(tops, tops[1:]))
+        assert all(0.8 * high <= b - a <= high for a, b in pairwise(tops))
         browser.press("PageUp")
         assert abs(browser.run(top) - tops[2]) < 60
         for _ in range(10):
