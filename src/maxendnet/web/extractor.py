@@ -557,7 +557,7 @@ class Extractor(BaseEstimator):
     ) -> list[tuple[BestLeaf, Span] | None]:
         """Where the value of every field begins and ends, around the leaf that was chosen for it.
 
-        A value does not reach the leaf of a field that is more likely there than not. In a record of a listing, and
+        A value does not reach the leaf of a field that is more likely there than not. On a site with listings, and
         where the type of a field was given, a value must be of the kind that the labelled ones are. In a record two
         fields on one text do not overlap unless labelled ones do: a text with several fields may lack one.
         """
@@ -570,7 +570,7 @@ class Extractor(BaseEstimator):
                 found[-1] = own._replace(edge=SURE), whole(view, own.leaf)
             elif own is not None:
                 span, edge = boundaries.find(view, name, own.leaf, taken - {own.leaf})
-                guarded = view.page.source is not None or name in (self.types or {})
+                guarded = view.page.source is not None or view.page.site in self.listings_ or name in (self.types or {})
                 if not guarded or fits(self.kinds_.get(name, ""), span_text(view, span)):
                     found[-1] = own._replace(edge=edge), span
         if view.page.source is not None and not self.overlap_:
