@@ -11,6 +11,7 @@ from maxendnet.web import Extractor, LabelError, Page, PageLabels, as_rows, eval
 from maxendnet.web.commands import web
 from maxendnet.web.labels import labelled_records, parse_line
 from maxendnet.web.record import as_csv
+from maxendnet.web.selectors import find_selectors
 from maxendnet.web.types import date_of, fits, kind_of, normalise, number_of
 from maxendnet.web.view import View
 
@@ -71,7 +72,22 @@ def test_what_values_mean_stands_beside_them(books, fitted):
     assert cells["author"]["values"] == ["Eve Roy"] and "number" not in cells["title"]
     line = next(csv.DictReader(io.StringIO(as_csv([record], fitted.fields_, kinds=fitted.kinds_))))
     assert (line["cost_number"], line["cost_currency"], line["date_date"]) == ("7.45", "USD", "2024-05-14")
-    assert as_rows([record])[0]["cost_number"] == 7.45
+    (row,) = as_rows([record])
+    assert row["cost_number"] == 7.45 and row["author_values"] == ["Eve Roy"]
+
+
+def test_selectors_say_which_attribute_and_find_all_of_several_values(books, fitted):
+    pages, _ = books
+    found = {one.field: one for one in find_selectors(pages, fitted.extract(pages), fitted.attributes_)}
+    assert (found["link"].css, found["link"].attribute) == ("body > h1 > a.more", "href")
+    assert (found["date"].css, found["date"].attribute) == ("body > p > time", "datetime")
+    assert found["author"].css == "body > ul.authors > li > a" and found["author"].alone
+
+
+@pytest.mark.parametrize("nothing", [None, 5, "", [None]])
+def test_what_is_no_page_is_refused_in_words(fitted, nothing):
+    with pytest.raises(TypeError, match="a page is HTML"):
+        fitted.extract(nothing)
 
 
 def test_all_values_of_a_field_with_several_must_be_right(books, fitted):

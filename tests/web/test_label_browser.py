@@ -6,6 +6,7 @@ import shutil
 import threading
 import time
 from contextlib import contextmanager
+from itertools import pairwise
 
 import pytest
 from labelling_browser import CTRL, SHIFT, Browser
@@ -367,6 +368,27 @@ def test_five_pages_by_keyboard_alone(tmp_path):
         found = saved(tmp_path)
         assert {name: dict(labels) for name, (_, labels) in found.items()} == truth
         assert all(done for done, _ in found.values()) and not reports(browser)
+
+
+def test_keys_go_a_window_further_at_once(tmp_path):
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "a.html").write_text("".join(f"<p>Thing {i}</p>" for i in range(100)))
+    top = "boxOf(page.leaves[cursor][0]).top"
+    with working(tmp_path) as (browser, _):
+        browser.press("ArrowDown")
+        assert browser.run("cursor") == 0
+        tops = [browser.run(top)]
+        for _ in range(3):
+            browser.press("PageDown")
+            tops.append(browser.run(top))
+        high = browser.run("stage.clientHeight / scale")
+        assert all(0.8 * high <= b - a <= high for a, b in pairwise(tops))
+        browser.press("PageUp")
+        assert abs(browser.run(top) - tops[2]) < 60
+        for _ in range(10):
+            browser.press("PageDown")
+        assert browser.run("cursor") == 99  # and no further
+        assert not reports(browser)
 
 
 def test_a_stale_tab_is_told_and_overwrites_nothing(tmp_path):

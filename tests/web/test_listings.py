@@ -94,6 +94,23 @@ def test_pages_with_one_record_stay_so_beside_listings():
     assert rows_of(records, details[k]) == [item]
 
 
+def test_a_page_without_records_on_a_site_with_listings_has_no_value_of_another_kind():
+    """A page about the shop lies in the same folder: "since 1999" is no date."""
+    lists = [
+        Page.from_html(
+            "<table>" + "".join(f"<tr><td>{name} {k}<td>${i}.50<td>200{i}-05-1{k}" for i, name in enumerate("ABCDEF")),
+            name=f"{k}", site="s",
+        )
+        for k in range(2)
+    ]  # fmt: skip
+    about = Page.from_html("<h1>About us</h1><p>We sell things since 1999.</p>", name="about", site="s")
+    given = PageLabels("0", "s", values={"name": ["B 0"], "price": ["$1.50"], "date": ["2001-05-10"]})
+    extractor = Extractor(records="auto", calibrate=False).fit([*lists, about], [given, None, None])
+    found = extractor.extract([*lists, about])
+    assert len(found) == 13
+    assert found[-1].fields["date"] is None and found[-1].fields["price"] is None
+
+
 def test_auto_takes_pages_about_one_thing_for_what_they_are():
     toy = toy_pages(n_sites=5, n_pages=2)
     assert learn_records(make_views(toy.pages, images=True), toy.labels, "auto")[0] == {}

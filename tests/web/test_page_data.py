@@ -113,7 +113,10 @@ def test_fields_may_be_what_is_said_alone(pages):
     assert cells["photo"].value == "/img/2.jpg" and cells["photo"].normal == {"url": "https://shop.example/img/2.jpg"}
     assert cells["help"].normal == {"url": "https://shop.example/help/2"}
     assert pages[2].tags[cells["name"].node] == "#text"  # what is shown is taken from where it is shown
-    found = {one.field: one.css for one in find_selectors(pages, records)}
+    selectors = find_selectors(pages, records, extractor.attributes_)
+    found = {one.field: one.css for one in selectors}
+    taken = {one.field: one.attribute for one in selectors}
+    assert (taken["gtin"], taken["seller"], taken["name"], taken["help"]) == ("content", "", "", "href")
     assert found["seller"] == 'script[type="application/ld+json"] Product.offers.seller.name'
     assert found["gtin"] == "body > div > meta" and found["name"] == "body > h1"
     og = next(value.node for value in values_of(pages[0]) if value.path == "og:title")

@@ -60,6 +60,11 @@ def streamed(items: Iterable[Any], what: str) -> Iterable[Any]:
     return tqdm(items, desc=what, leave=False, disable=None, file=sys.stderr)
 
 
+def counted(n: int, word: str) -> str:
+    """A number with its word: "1 page", "2 pages"."""
+    return f"{n} {word}" if n == 1 else f"{n} {word}s"
+
+
 def note(problems: Sequence[str], most: int = 10) -> None:
     """Name problems on the error stream, the first few in full."""
     for problem in problems[:most]:
@@ -220,8 +225,9 @@ def train(
     fitted = extractor.estimator_
     n = sum(x is not None for x in of_pages)
     click.echo(
-        f"{out}: {len(extractor.fields_)} fields ({', '.join(extractor.fields_)}), learned from {n} labelled pages of "
-        f"{len(extractor.sites_)} sites and {len(found) - n} others; {type(fitted).__name__}, "
+        f"{out}: {counted(len(extractor.fields_), 'field')} ({', '.join(extractor.fields_)}), learned from "
+        f"{counted(n, 'labelled page')} of {counted(len(extractor.sites_), 'site')} and "
+        f"{counted(len(found) - n, 'other')}; {type(fitted).__name__}, "
         f"{fitted.n_features_in_:,} features, gap {fitted.gap_:.1e}."
     )
     if extractor.listings_:
@@ -279,8 +285,8 @@ def extract(
     if out is not None:
         went_on = f"; {total.resumed} pages were done by an earlier run" if total.resumed else ""
         click.echo(
-            f"{out}: {total.n_records} records of {total.n_pages} pages; {total.n_empty} of {total.n_cells} cells not "
-            f"found{went_on}."
+            f"{out}: {counted(total.n_records, 'record')} of {counted(total.n_pages, 'page')}; {total.n_empty} of "
+            f"{counted(total.n_cells, 'cell')} not found{went_on}."
         )
 
 
@@ -306,7 +312,8 @@ def selectors(model: Path, pages: tuple[Path, ...], out: Path | None, site: str,
     extractor = Extractor.load(model)
     found, problems = _read(pages, site, extractor)
     note(problems)
-    rows = find_selectors(found, extractor.extract(found, min_confidence=min_confidence, progress=progress))
+    records = extractor.extract(found, min_confidence=min_confidence, progress=progress)
+    rows = find_selectors(found, records, extractor.attributes_)
     text = json.dumps([row._asdict() for row in rows], indent=2, ensure_ascii=False) + "\n"
     if out is None:
         click.echo(text, nl=False)

@@ -512,7 +512,7 @@ class Extractor(BaseEstimator):
         """
         if isinstance(records, str) and records not in ("one", "auto"):
             raise ValueError(f"records is {records!r}; choose 'one' or 'auto', or give the records of every page.")
-        some = [pages] if isinstance(pages, (Page, str, bytes, os.PathLike)) else pages
+        some = pages if isinstance(pages, Iterable) and not isinstance(pages, (Page, str, bytes)) else [pages]
         views, margins = self.margins([as_page(page, self.sites_) for page in some], progress)
         return self.records_of(views, margins, records, min_confidence)
 
@@ -557,7 +557,7 @@ class Extractor(BaseEstimator):
     ) -> list[tuple[BestLeaf, Span] | None]:
         """Where the value of every field begins and ends, around the leaf that was chosen for it.
 
-        A value does not reach the leaf of a field that is more likely there than not. In a record of a listing, and
+        A value does not reach the leaf of a field that is more likely there than not. On a site with listings, and
         where the type of a field was given, a value must be of the kind that the labelled ones are. In a record two
         fields on one text do not overlap unless labelled ones do: a text with several fields may lack one.
         """
@@ -570,7 +570,7 @@ class Extractor(BaseEstimator):
                 found[-1] = own._replace(edge=SURE), whole(view, own.leaf)
             elif own is not None:
                 span, edge = boundaries.find(view, name, own.leaf, taken - {own.leaf})
-                guarded = view.page.source is not None or name in (self.types or {})
+                guarded = view.page.source is not None or view.page.site in self.listings_ or name in (self.types or {})
                 if not guarded or fits(self.kinds_.get(name, ""), span_text(view, span)):
                     found[-1] = own._replace(edge=edge), span
         if view.page.source is not None and not self.overlap_:
@@ -658,6 +658,8 @@ def as_page(source: Source, known: Sequence[str] = ()) -> Page:
         return Page.from_html(source)
     if isinstance(source, bytes):
         return read_page(source)
+    if not isinstance(source, (str, os.PathLike)) or not str(source).strip():
+        raise TypeError(f"a page is HTML as text or bytes, a path or a Page; this is {source!r}.")
     path = Path(source)
     page = read_page(path)
     page.site = site_of(page, path.resolve().parent.name, known)

@@ -130,6 +130,8 @@ def safe_cell(text: str) -> str:
 def as_rows(records: Iterable[Record]) -> list[dict[str, Any]]:
     """A dictionary for each record, with value and confidence of every field: what ``pandas.DataFrame`` takes.
 
+    A field with several values has them as a list, too, in ``<field>_values``.
+
     Examples
     --------
     >>> as_rows([Record("a.html", "x.com", 0, {"price": Cell("$12", 0.93, 214), "name": None}, "https://x.com/a")])[0]
@@ -143,6 +145,8 @@ def as_rows(records: Iterable[Record]) -> list[dict[str, Any]]:
         for name, cell in record.fields.items():
             row[name] = None if cell is None else cell.value
             row[f"{name}_confidence"] = None if cell is None else cell.confidence
+            if cell is not None and cell.values:
+                row[f"{name}_values"] = list(cell.values)
             if cell is not None:
                 row |= {f"{name}_{key}": value for key, value in (cell.normal or {}).items()}
         rows.append(row)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from maxendnet.web.page import Page
 from maxendnet.web.page_data import NAMES, OBJECT, VALUES, names_above
 from maxendnet.web.record import Record
 
 PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
+ATTRIBUTE_OF_TAG = {"img": "src", "meta": "content", "link": "href"}
 MOSTLY = 0.8  # a path with positions is taken if it serves that share of the answers that one without them does
 
 
@@ -26,9 +27,12 @@ class Selector(NamedTuple):
         Of the answers that stand there.
     n_answers : int
     alone : bool
-        Whether nothing else is there on the pages: the first match is then the value.
+        Whether nothing else is there on the pages: the first match is then the value, of a field with several values
+        every match is one.
     part : bool
         Whether values are a part of the text there, or go over several: the path alone does not cut them out.
+    attribute : str
+        What to take of the element: an attribute, or its text if this is empty.
     """
 
     site: str
@@ -38,6 +42,7 @@ class Selector(NamedTuple):
     n_answers: int
     alone: bool
     part: bool
+    attribute: str = ""
 
 
 def css_path(page: Page, node: int, positions: bool = False) -> str:
@@ -93,7 +98,9 @@ def whole_path(page: Page, node: int) -> str:
     )
 
 
-def find_selectors(pages: Sequence[Page], records: Iterable[Record]) -> list[Selector]:
+def find_selectors(
+    pages: Sequence[Page], records: Iterable[Record], attributes: Mapping[str, str] | None = None
+) -> list[Selector]:
     """For every field of every site, the CSS path that most of its answers share.
 
     Parameters
@@ -101,6 +108,8 @@ def find_selectors(pages: Sequence[Page], records: Iterable[Record]) -> list[Sel
     pages : sequence of Page
     records : iterable of Record
         Of these pages.
+    attributes : mapping of str to str, optional
+        Of the fields whose values are attributes, which one: ``Extractor.attributes_``.
 
     Examples
     --------
@@ -111,21 +120,46 @@ def find_selectors(pages: Sequence[Page], records: Iterable[Record]) -> list[Sel
     'body > p.price'
     """
     of_name = {page.name: page for page in pages}
-    answers: dict[tuple[str, str], list[tuple[Page, Any]]] = {}
+    answers: dict[tuple[str, str], list[_Answer]] = {}
+    parts: dict[tuple[str, str], bool] = defaultdict(bool)
     for record in records:
         for name, cell in record.fields.items():
             if cell is not None and record.page in of_name:
-                answers.setdefault((record.site, name), []).append((of_name[record.page], cell))
+                page, attribute = of_name[record.page], (attributes or {}).get(name, "")
+                answer = _Answer(page, _with_attribute(page, cell.node, attribute), max(1, len(cell.values)))
+                answers.setdefault((record.site, name), []).append(answer)
+                parts[record.site, name] |= cell.span is not None
     out = []
     for (site, name), some in answers.items():
-        css, share = _most([css_path(page, cell.node) for page, cell in some])
-        alone = _alone(some, css, positions=False)
+        css, share = _most([css_path(page, node) for page, node, _ in some])
+        alone = _alone(some, css)
         if not alone:
-            exact, exact_share = _most([css_path(page, cell.node, positions=True) for page, cell in some])
-            if exact_share >= MOSTLY * share:
+            exact, exact_share = _most([css_path(page, node, positions=True) for page, node, _ in some])
+            if exact_share >= MOSTLY * share and all(n == 1 for _, _, n in some):
                 css, share, alone = exact, exact_share, True
-        out.append(Selector(site, name, css, share, len(some), alone, any(cell.span is not None for _, cell in some)))
+        attribute = (attributes or {}).get(name, "") or _attribute_of_element(some[0].page, some[0].node)
+        out.append(Selector(site, name, css, share, len(some), alone, parts[site, name], attribute))
     return out
+
+
+class _Answer(NamedTuple):
+    page: Page
+    node: int
+    n_values: int
+
+
+def _attribute_of_element(page: Page, node: int) -> str:
+    """Where an element without a text has its value; names of JSON have no attributes."""
+    in_json = node > 0 and page.tags[page.parents[node]] == OBJECT
+    return "" if in_json else ATTRIBUTE_OF_TAG.get(page.tags[node], "")
+
+
+def _with_attribute(page: Page, node: int, attribute: str) -> int:
+    """The nearest element around a node that has an attribute; the node itself, if none does or none is asked for."""
+    t = node
+    while attribute and t >= 0 and not page.attributes[t].get(attribute):
+        t = int(page.parents[t])
+    return t if t >= 0 else node
 
 
 def _most(paths: Sequence[str]) -> tuple[str, float]:
@@ -133,11 +167,14 @@ def _most(paths: Sequence[str]) -> tuple[str, float]:
     return path, times / len(paths)
 
 
-def _alone(answers: Sequence[tuple[Page, Any]], css: str, positions: bool) -> bool:
-    """Whether on each page one element at most has the path."""
-    for page in {id(page): page for page, _ in answers}.values():
-        last = css.rsplit(" > ", 1)[-1].split(".")[0]
-        found = [t for t, tag in enumerate(page.tags) if tag == last and css_path(page, t, positions) == css]
-        if len(found) > 1:
+def _alone(answers: Sequence[_Answer], css: str) -> bool:
+    """Whether on each page no more elements have the path than there are values."""
+    last = css.rsplit(" > ", 1)[-1].split(".")[0]
+    n_values: Counter[int] = Counter()
+    for page, _, n in answers:
+        n_values[id(page)] = max(n_values[id(page)], n)
+    for page in {id(page): page for page, _, _ in answers}.values():
+        found = [t for t, tag in enumerate(page.tags) if tag == last and css_path(page, t) == css]
+        if len(found) > n_values[id(page)]:
             return False
     return True

@@ -273,17 +273,26 @@ function takeBack() {
 
 // ---- the cursor: texts and pictures by keyboard ------------------------------------------------------------------
 
-function moveCursor(step) {
+// "far": to the next text that is about a window further
+function moveCursor(step, far = false) {
+  const here = cursor >= 0 ? boxOf(page.leaves[cursor][0]) : null;
+  const from = here ? here.top : stage.scrollTop / scale;
+  const least = far ? (0.8 * stage.clientHeight) / scale : 0;
+  let last = -1; // of the page, where it ends within a window
   for (let k = cursor + step; k >= 0 && k < page.leaves.length; k += step) {
     const box = boxOf(page.leaves[k][0]);
     if (!box) continue;
-    cursor = k;
+    last = k;
+    if ((box.top - from) * step >= least || !far) break;
+  }
+  if (last >= 0) {
+    const box = boxOf(page.leaves[last][0]);
+    cursor = last;
     place(hover, box, 3);
     colour(hover, active);
     hover.hidden = false;
     bring(box);
-    say(fields[active] + ": " + page.leaves[k][1].slice(0, 80));
-    return;
+    say(fields[active] + ": " + page.leaves[cursor][1].slice(0, 80));
   }
 }
 
@@ -417,6 +426,7 @@ document.addEventListener("keydown", (event) => {
   else if (event.ctrlKey || event.metaKey) return;
   else if (event.key >= "1" && event.key <= "9" && Number(event.key) <= fields.length) choose(Number(event.key) - 1, activeRecord);
   else if (event.key === "ArrowDown" || event.key === "ArrowUp") moveCursor(event.key === "ArrowDown" ? 1 : -1);
+  else if (event.key === "PageDown" || event.key === "PageUp") moveCursor(event.key === "PageDown" ? 1 : -1, true);
   else if (event.key === "Escape" && cursor >= 0) leaveCursor();
   else if (event.key === "Enter" && cursor >= 0) assign(page.leaves[cursor][0], false, event.shiftKey);
   else if (event.key === "+" && cursor >= 0) assign(page.leaves[cursor][0], true, false);
