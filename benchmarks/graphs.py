@@ -94,7 +94,7 @@ def snakes(data: Any, split: str, colours_of_edges: bool) -> Examples:
     return Examples.build(X, y, edges=edges, edge_types=types, **more)
 
 
-def part_snakes(folder: Path, quick: bool, C: float) -> None:
+def part_snakes(folder: Path, quick: bool, C: float, cells: common.Cells) -> None:
     data = np.load(folder / "snakes" / "snakes.npz")
     rows = []
     for name, colours in (("directions only", False), ("directions and colours of the ends", True)):
@@ -116,26 +116,50 @@ def part_snakes(folder: Path, quick: bool, C: float) -> None:
 SYSTEMS: dict[str, tuple[Any, dict[str, list[float]]]] = {
     "LapMEDN": (LapMEDN(tol=1e-2), {"C": [0.03, 0.1, 0.3], "lam": [30.0, 100.0, 300.0]}),
     "M3N": (M3N(tol=1e-2), {"C": [0.001, 0.003, 0.01, 0.03, 0.1]}),
-    "L1M3N": (L1M3N(tol=1e-2), {"C": [0.01, 0.03, 0.1, 0.3]}),
-    "CRF": (CRF(tol=1e-2, max_passes=200), {}),
-    "L2CRF": (L2CRF(tol=1e-2), {"lam": [3.0, 10.0, 30.0, 100.0]}),
-    "L1CRF": (L1CRF(tol=1e-2), {"lam": [1.0, 3.0, 10.0, 30.0]}),
+    "L1M3N": (L1M3N(tol=1e-2, max_passes=150), {"C": [0.01, 0.03, 0.1, 0.3]}),
+    "CRF": (CRF(tol=1e-2, max_passes=150), {}),
+    "L2CRF": (L2CRF(tol=1e-2), {"lam": [3.0, 10.0, 30.0, 100.0, 300.0]}),
+    "L1CRF": (L1CRF(tol=1e-2, max_passes=150), {"lam": [1.0, 3.0, 10.0, 30.0]}),
+    "logistic regression": (LogisticRegression(max_iter=2000), {"C": [0.001, 0.003, 0.01, 0.03, 0.1, 1.0]}),
 }
 
 
-def chosen(system: str, X: Any, Y: Any) -> tuple[Any, dict[str, float]]:
-    """An estimator with the constants of the least Hamming loss on a third of the rows, with a tree over labels."""
+def multilabel_models(system: str, estimator: Any) -> dict[str, Any]:
+    """The ways to join labels, by what is said of them in the table."""
+    if system == "logistic regression":
+        chain = ClassifierChain(estimator, random_state=0)
+        return {"`OneVsRestClassifier`": OneVsRestClassifier(estimator), "`ClassifierChain`": chain}
+    return {edges: MultiLabel(edges, estimator) for edges in ("none", "tree", "full")}
+
+
+def chosen(system: str, X: Any, Y: Any) -> dict[str, float]:
+    """Constants of the least Hamming loss on a third of the rows: with a tree over labels, or one against the rest."""
     estimator, grid = SYSTEMS[system]
     kept = np.random.default_rng(0).permutation(len(X)) % 3 > 0
-    best = (np.inf, {})
-    for values in itertools.product(*grid.values()):
+    best: tuple[float, dict[str, float]] = (np.inf, {})
+    for values in itertools.product(*grid.values()) if grid else ():
         constants = dict(zip(grid, values))
-        model = cpu(MultiLabel("tree", clone(estimator).set_params(**constants)).fit, X[kept], Y[kept])[1]
+        models = multilabel_models(system, clone(estimator).set_params(**constants))
+        model = cpu(models.get("tree", models.get("`OneVsRestClassifier`")).fit, X[kept], Y[kept])[1]
         best = min(best, (hamming_loss(Y[~kept], model.predict(X[~kept])), constants), key=lambda one: one[0])
-    return clone(estimator).set_params(**best[1]), best[1]
+    return best[1]
 
 
-def part_multilabel(folder: Path, quick: bool, C: float) -> None:
+def measured(model: Any, X: Any, Y: Any, new: Any, truth: Any) -> dict[str, Any]:
+    """What a fit reaches on the test part."""
+    seconds, _ = cpu(model.fit, X, Y)
+    found = model.predict(new)
+    return {
+        "hamming": hamming_loss(truth, found),
+        "macro": f1_score(truth, found, average="macro", zero_division=0),
+        "micro": f1_score(truth, found, average="micro", zero_division=0),
+        "whole": float((truth == found).all(axis=1).mean()),
+        "seconds": seconds,
+        "gap": f"{model.estimator_.gap_:.0e}" if isinstance(model, MultiLabel) else "",
+    }
+
+
+def part_multilabel(folder: Path, quick: bool, C: float, cells: common.Cells) -> None:
     rows = []
     for name in ("scene", "yeast"):
         data = np.load(folder / name / f"{name}.npz")
@@ -144,26 +168,15 @@ def part_multilabel(folder: Path, quick: bool, C: float) -> None:
         Y, truth = data["y_train"].astype(int), data["y_test"].astype(int)
         if quick:
             X, Y = X[:200], Y[:200]
-
-        def report(described: str, shown: str, model: Any) -> None:
-            seconds, _ = cpu(model.fit, X, Y)  # noqa: B023
-            found, gap = model.predict(new), ""  # noqa: B023
-            if isinstance(model, MultiLabel):
-                gap = f"{model.estimator_.gap_:.0e}"
-            rows.append([name, described, shown, f"{hamming_loss(truth, found):.4f}",  # noqa: B023
-                         f"{f1_score(truth, found, average='macro', zero_division=0):.3f}",  # noqa: B023
-                         f"{f1_score(truth, found, average='micro', zero_division=0):.3f}",  # noqa: B023
-                         f"{(truth == found).all(axis=1).mean():.3f}", f"{seconds:.1f}", gap])  # noqa: B023 # fmt: skip
-            common.say(str(rows[-1]))
-
-        logistic = LogisticRegression(C=0.1, max_iter=2000)
-        report("`OneVsRestClassifier(LogisticRegression)`", "C=0.1", OneVsRestClassifier(logistic))
-        report("`ClassifierChain(LogisticRegression)`", "C=0.1", ClassifierChain(logistic, random_state=0))
         for system in SYSTEMS:
-            estimator, constants = chosen(system, X, Y)
-            shown = ", ".join(f"{key}={value:g}" for key, value in constants.items())
-            for edges in ("none", "tree", "full"):
-                report(f"{system}, {edges}", shown, MultiLabel(edges, estimator))
+            key = {"set": name, "system": system, "rows": len(X)}
+            constants = cells.get(key, lambda: chosen(system, X, Y))  # noqa: B023
+            for how, model in multilabel_models(system, clone(SYSTEMS[system][0]).set_params(**constants)).items():
+                found = cells.get(key | {"model": how}, lambda: measured(model, X, Y, new, truth))  # noqa: B023
+                shown = ", ".join(f"{key}={value:g}" for key, value in constants.items())
+                numbers = [f"{found['hamming']:.4f}", *(f"{found[k]:.3f}" for k in ("macro", "micro", "whole"))]
+                rows.append([name, f"{system}, {how}", shown, *numbers, f"{found['seconds']:.1f}", found["gap"]])
+                common.say(str(rows[-1]))
     table(
         ["set", "model", "constants", "Hamming loss", "macro F1", "micro F1", "whole sets right", "CPU s", "gap"], rows
     )
@@ -172,7 +185,7 @@ def part_multilabel(folder: Path, quick: bool, C: float) -> None:
 # ---- camvid ----------------------------------------------------------------------------------------------------------
 
 
-def part_camvid(folder: Path, quick: bool, C: float) -> None:
+def part_camvid(folder: Path, quick: bool, C: float, cells: common.Cells) -> None:
     data, rows = np.load(folder / "camvid_grid" / "camvid_grid.npz"), []
     for name, structure in label_images.STRUCTURES.items():
         train, test = (label_images.load(data, split, name, 5 if quick else None) for split in ("train", "test"))
@@ -188,7 +201,7 @@ def part_camvid(folder: Path, quick: bool, C: float) -> None:
     table([*head, "CPU s of the fit", "gap", "proven", "CPU s of prediction"], rows)
 
 
-def part_sweep(folder: Path, quick: bool, C: float) -> None:
+def part_sweep(folder: Path, quick: bool, C: float, cells: common.Cells) -> None:
     """Weights of a fit to ten images; what is measured is the maximum with costs, from no messages."""
     data = np.load(folder / "camvid_grid" / "camvid_grid.npz")
     train = label_images.load(data, "train", "grid", 10 if quick else None)
@@ -232,6 +245,7 @@ def table(head: list[str], rows: list[list[Any]]) -> None:
 def main() -> None:
     options = common.parser(__doc__, letters=False)
     options.add_argument("--data", required=True, metavar="FOLDER")
+    options.add_argument("--out", help="file of finished fits of multilabel, one JSON value a line")
     options.add_argument("--part", nargs="+", choices=PARTS, default=list(PARTS))
     options.add_argument("--C", type=float, default=None, help="of margin models (default: 0.1; camvid 0.01)")
     given = options.parse_args()
@@ -239,7 +253,7 @@ def main() -> None:
     for part in given.part:
         print(f"\n## {part}\n")
         C = defaults.get(part, 0.1) if given.C is None else given.C
-        globals()[f"part_{part}"](Path(given.data), given.quick, C)
+        globals()[f"part_{part}"](Path(given.data), given.quick, C, common.Cells(given.out))
 
 
 if __name__ == "__main__":
