@@ -186,7 +186,7 @@ def train(
     )
     click.echo(
         f"gap {fitted.trace_[-1].gap:.1e} after {fitted.n_passes_} passes; {time.perf_counter() - began:.1f} s; "
-        f"{out}: {out.stat().st_size / 1e6:.1f} MB"
+        f"{out}: {out.stat().st_size / 1e6:.2f} MB"
     )
     if test is not None:
         new_X, new_y = split(read(test, separator, comment), columns, label_column)
