@@ -76,7 +76,7 @@ class M3N(MarkovNetwork):
         Weight of the loss.
     cost : ndarray of shape (n_labels, n_labels), dict or None, default=None
         ``cost[true, predicted]`` of a node, or a dict ``{(true, predicted): cost}`` in which pairs that are not there
-        cost 1; None is Hamming. A dict may also have costs of two labels that are joined, beside those of the labels:
+        cost 1; None is Hamming. A dict may also have costs of two labels that are joined, or of more in a row:
         ``{(("B", "I"), ("B", "O")): 2.0}``.
     class_weight : dict, "balanced" or None, default=None
         Factors of the costs by true label.
@@ -135,7 +135,7 @@ class LapMEDN(MarkovNetwork):
         ``solver`` is the one for these.
     cost : ndarray of shape (n_labels, n_labels), dict or None, default=None
         ``cost[true, predicted]`` of a node, or a dict ``{(true, predicted): cost}`` in which pairs that are not there
-        cost 1; None is Hamming. A dict may also have costs of two labels that are joined, beside those of the labels:
+        cost 1; None is Hamming. A dict may also have costs of two labels that are joined, or of more in a row:
         ``{(("B", "I"), ("B", "O")): 2.0}``.
     class_weight : dict, "balanced" or None, default=None
         Factors of the costs by true label.
@@ -246,7 +246,7 @@ class L1M3N(MarkovNetwork):
         Size of the L1 ball; None is the penalty form.
     cost : ndarray of shape (n_labels, n_labels), dict or None, default=None
         ``cost[true, predicted]`` of a node, or a dict ``{(true, predicted): cost}`` in which pairs that are not there
-        cost 1; None is Hamming. A dict may also have costs of two labels that are joined, beside those of the labels:
+        cost 1; None is Hamming. A dict may also have costs of two labels that are joined, or of more in a row:
         ``{(("B", "I"), ("B", "O")): 2.0}``.
     class_weight : dict, "balanced" or None, default=None
         Factors of the costs by true label.
