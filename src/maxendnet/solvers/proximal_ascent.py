@@ -17,6 +17,9 @@ from maxendnet.solvers.working_set import WorkingSet, working_set
 
 NEAR = 0.8
 """A weight is in the working set if it is not zero, or if its |eta| is at least so much of the price of |w|."""
+FIRST = 2.0
+"""The first working set has the weights whose slope at zero is above so many times the price: on CoNLL-2000 a third of
+those above the price itself, and most that are needed."""
 
 
 @dataclass
@@ -69,7 +72,7 @@ class ProximalAscent(Solver):
 
     Parameters
     ----------
-    tau : float, default=1.0
+    tau : float, default=0.5
         To begin with; larger is nearer to the problem itself, and harder. It grows when the proximal problem is solved
         better than it stands for the problem itself, and shrinks when it lags.
     passes : int, default=2
@@ -86,7 +89,7 @@ class ProximalAscent(Solver):
     True
     """
 
-    tau: float = 1.0
+    tau: float = 0.5
     passes: int = 2
     push: float = 0.7
     check_every: int = 6
@@ -117,7 +120,7 @@ class ProximalAscent(Solver):
         inner = self.inner.start(easier, warm.inner if warm is not None and same else None, seed, tol)
         # what all weights at zero would leave over, since the potentials are still at the truth
         slope = -problem.C * problem.losses(zero)[1]
-        keep = with_the_rest(problem, (np.abs(slope) > l1) | (centre != 0))
+        keep = with_the_rest(problem, (np.abs(slope) > FIRST * l1) | (centre != 0))
         state = ProximalAscentState(keep, inner, self.tau, centre, centre, self.push)
         state.centre = state.last_weights = centre[state.restricted(problem).kept]
         self._set_eta(problem, state, self.inner.look(problem, inner))
