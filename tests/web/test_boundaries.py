@@ -57,6 +57,46 @@ def test_what_is_always_a_whole_text_stays_so():
     assert not found.weights and found.find(views[2], "name", 0) == (whole(views[2], 0), SURE)
 
 
+def found_with(html, value, others):
+    """Values on other pages, learned from one labelled value; pages are made of a pattern with {}."""
+    views = make_views([Page.from_html(html.format(*x), site="s") for x in [value, *others]])
+    (span,) = find_value(views[0], "".join(value))
+    bounds = Boundaries.learn([Labelled(views[0], "name", span)])
+    leaf = views[0].leaf_of[span.first]
+    for model in (bounds, Boundaries.from_plain(json.loads(json.dumps(bounds.to_plain())))):
+        found = [[span_text(view, model.find(view, "name", k).span) for k in (leaf, leaf + 1)] for view in views[1:]]
+    return found
+
+
+PIECES = "<p>Name: <b>{}</b>{} <i>new</i></p>"
+
+
+def test_a_value_does_not_end_within_a_word():
+    """One word was labelled, in two pieces; others have more words, and are cut within one."""
+    others = [("Royal St", "reet Grill"), ("La Bri", "oche Dorée"), ("12 Wash", "ington Street")]
+    assert found_with(PIECES, ("McC", "abes"), others) == [["".join(x)] * 2 for x in others]
+
+
+def test_a_value_ends_within_a_word_if_labelled_ones_do():
+    pattern = "<p>Price: {}<b>{}</b> <i>now</i></p>"
+    views = make_views([Page.from_html(pattern.format(*x)) for x in [("12", "In stock"), ("7", "Sold")]])
+    span = Span(views[0].leaves[0], 7, views[0].leaves[0], 9)
+    bounds = Boundaries.learn([Labelled(views[0], "price", span)])
+    assert bounds.cutting == {"price"}
+    assert span_text(views[1], bounds.find(views[1], "price", 0).span) == "7"
+
+
+def test_two_values_in_a_row_are_not_one():
+    """Several things stand in one paragraph, made alike; the labelled page has one."""
+    one = "<a>by <b>{}</b>{} <i>new</i></a>"
+    pages = [one.format("Com", "edy"), " | ".join(one.format(*x) for x in (("Dr", "ama"), ("Cr", "ime"), ("W", "ar")))]
+    views = make_views([Page.from_html(f"<p>115 min - {html} - more</p>", site="s") for html in pages])
+    (span,) = find_value(views[0], "Comedy")
+    bounds = Boundaries.learn([Labelled(views[0], "genre", span)])
+    at = views[1].texts.index("Dr")
+    assert span_text(views[1], bounds.find(views[1], "genre", at).span) == "Drama"
+
+
 def test_confidence_is_that_of_the_value():
     """Places are certain here; what is not certain is where the value ends: it has one word or two, as it happens."""
     rng = np.random.default_rng(0)

@@ -9,6 +9,7 @@ from one gap to a later one with the largest sum of scores.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import lru_cache
@@ -40,6 +41,7 @@ FIXED = 0.6  # share of pages on which a token must be to be no part of a value
 COUNTED = 4  # positions and separators are counted up to this
 COUNTED_IN_RECORDS = 2  # the same for positions in a record: one is labelled, and others have names of other lengths
 OUTSIDE = "\0"
+WITHIN_WORD = 100.0  # beyond any score
 
 
 class Found(NamedTuple):
@@ -68,15 +70,19 @@ class Boundaries:
         For the begin and the end of every field that has parts.
     reach : dict of str to int
         How many leaves beyond the chosen one a labelled value has covered.
+    cutting : set of str
+        Fields with a labelled value that begins or ends within a word made of two texts, as the price in
+        ``$12<i>In stock</i>``. Values of the others do not.
     """
 
     def __init__(
         self, names: Sequence[str] = (), weights: dict[str, NDArray[np.float64]] | None = None,
-        reach: dict[str, int] | None = None,
+        reach: dict[str, int] | None = None, cutting: Collection[str] = (),
     ) -> None:  # fmt: skip
         self.names = list(names)
         self.weights = weights or {}
         self.reach = reach or {}
+        self.cutting = set(cutting)
         self._column = {name: k for k, name in enumerate(self.names)}
 
     @classmethod
@@ -99,6 +105,7 @@ class Boundaries:
         made = [example for value in values if value.field in parts for example in _examples(value, reach, same_site)]
         if not made:
             return cls()
+        cutting = {value.field for value in values if value.field in parts and _cuts_word(value, reach[value.field])}
         column: dict[str, int] = {}
         fields = sorted(parts)
         labels = [NONE, *(f"{name} {side}" for name in fields for side in SIDES)]
@@ -123,7 +130,7 @@ class Boundaries:
         kept = np.flatnonzero(np.abs(coef).max(axis=1) > 1e-9)
         names = np.array(list(column), dtype=object)[kept].tolist()
         found = {name: coef[np.ix_(kept, [at(f"{name} {side}") for side in SIDES])] for name in fields}
-        return cls(names, found, reach)
+        return cls(names, found, reach, cutting)
 
     def find(self, view: View, name: str, k: int, others: Collection[int] = ()) -> Found:
         """The value of a field whose place is leaf k; it does not reach ``others``, the leaves of other fields."""
@@ -133,9 +140,15 @@ class Boundaries:
         if k not in tokens.leaves:
             return Found(whole(view, k), SURE)
         scores = _matrix(gap_features(view, tokens, k), self._column, grow=False) @ self.weights[name]
+        if name not in self.cutting:
+            scores[within_words(view, tokens)] -= WITHIN_WORD
         at = tokens.leaves.index(k)
         first = next((t + 1 for t in range(at - 1, -1, -1) if tokens.leaves[t] in others), 0)
         after = next((t for t in range(at, len(tokens.leaves)) if tokens.leaves[t] in others), len(tokens.leaves))
+        # labelled values have had up to reach + 1 leaves; twice as many are two values rather than one
+        far = 2 * self.reach.get(name, 0) + 1
+        first = max(first, bisect_left(tokens.leaves, k - far))
+        after = min(after, bisect_right(tokens.leaves, k + far))
         i, j, lead = best_stretch(scores[first : after + 1, 0], scores[first : after + 1, 1])
         i, j = i + first, j + first
         return Found(span_of_tokens(view, tokens, i, j), min(lead, SURE))
@@ -148,6 +161,7 @@ class Boundaries:
             "names": self.names,
             "weights": {name: w.tolist() for name, w in self.weights.items()},
             "reach": self.reach,
+            "cutting": sorted(self.cutting),
         }
 
     @classmethod
@@ -165,7 +179,10 @@ class Boundaries:
         reach = {name: int(n) for name, n in plain["reach"].items()}
         if any(not 0 <= n <= 1000 for n in reach.values()):
             raise ValueError("a value cannot go over so many leaves")
-        return cls(names, weights, reach)
+        cutting = plain.get("cutting", [*weights])
+        if not isinstance(cutting, list) or not all(isinstance(name, str) for name in cutting):
+            raise TypeError("fields whose values cut words are no list of names")
+        return cls(names, weights, reach, cutting)
 
 
 def best_stretch(begins: NDArray, ends: NDArray) -> tuple[int, int, float]:
@@ -214,6 +231,36 @@ def _examples(
             features = gap_features(view, tokens, k, same_site)
             found.append((features, name, (inside[0], inside[1] + 1), 1.0 / len(covered)))
     return found
+
+
+def within_words(view: View, tokens: Tokens) -> list[int]:
+    """Gaps between two texts that a reader sees as one word: they touch, a letter or number on either side.
+
+    Examples
+    --------
+    >>> from maxendnet.web.page import Page
+    >>> view = View(Page.from_html("<p>by <b>Ann L</b>ee</p>"))
+    >>> within_words(view, tokens_around(view, 1))
+    [3]
+    """
+    texts, leaves = tokens.texts, tokens.leaves
+    return [
+        g
+        for g in range(1, len(texts))
+        if leaves[g - 1] != leaves[g]
+        and view.runs.run[leaves[g - 1]] == view.runs.run[leaves[g]]
+        and not view.runs.before[leaves[g]]
+        and texts[g - 1][-1].isalnum()
+        and texts[g][0].isalnum()
+    ]
+
+
+def _cuts_word(value: Labelled, reach: int) -> bool:
+    view, _, span = value
+    k = leaves_of_span(view, span)[0]
+    tokens = tokens_around(view, k, reach)
+    inside = tokens_of_span(view, tokens, span)
+    return inside is not None and bool({inside[0], inside[1] + 1} & set(within_words(view, tokens)))
 
 
 def _matrix(rows: Sequence[Sequence[str]], column: dict[str, int], grow: bool) -> sparse.csr_array:
@@ -269,14 +316,12 @@ def gap_features(view: View, tokens: Tokens, k: int, same_site: bool = True) -> 
         if g == last + 1:
             names += ["stop", f"stop {a}"]
         if first <= g <= last + 1:
-            names += [f"from={min(g - first, counted)}", f"to={min(last + 1 - g, counted)}"]
+            # at the bounds of a text it does not matter how many words away the other one is
+            places = [f"from={min(g - first, counted)}"] if g <= last or not own else []
+            places += [f"to={min(last + 1 - g, counted)}"] if g > first or not own else []
+            names += places
             if same_site:
-                names += [
-                    f"{view.kinds[k]} from={min(g - first, counted)}",
-                    f"{view.kinds[k]} to={min(last + 1 - g, counted)}",
-                    f"{view.kinds[k]} left={l1}",
-                    f"{view.kinds[k]} right={r1}",
-                ]
+                names += [f"{view.kinds[k]} {place}" for place in (*places, f"left={l1}", f"right={r1}")]
         else:
             names.append("outside")
         if 0 < g < n:
@@ -285,6 +330,9 @@ def gap_features(view: View, tokens: Tokens, k: int, same_site: bool = True) -> 
                 close = "touch" if not view.runs.before[leaves[g]] else "apart"
                 block = "run" if view.runs.run[leaves[g - 1]] == view.runs.run[leaves[g]] else "blocks"
                 names += [f"leaves={block} {close}", f"tags={tags[0]} {tags[1]}"]
+                if same_site:  # between the same two elements on every page: surer than what the texts look like
+                    left, right = view.kinds[leaves[g - 1]], view.kinds[leaves[g]]
+                    names += [f"edge={left} {right}", f"edge_left={left}", f"edge_right={right}"]
             else:
                 names.append("space" if tokens.ends[g - 1] < tokens.begins[g] else "tight")
         if g and left_signs[g - 1]:
