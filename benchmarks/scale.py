@@ -23,6 +23,7 @@ import common
 import numpy as np
 
 from maxendnet import L2CRF, M3N, Examples
+from maxendnet.backends import Partial
 from maxendnet.data.ragged import csr
 from maxendnet.solvers import LBFGS, SDCA, BlockFrankWolfe
 
@@ -174,32 +175,25 @@ def rounds() -> None:
     from maxendnet.backends.dask import pack, unpack
 
     rows = []
-    for n_workers in (1, 2):
+    for n_workers in (1, 2, 4):
         options = dict(n_workers=n_workers, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0")
         with LocalCluster(**options) as cluster, Client(cluster) as client:
             backend = Dask(client)
-            for n_shards in (1, 4, 16):
-                shards = [client.submit(unpack, pack(k), _kernels.level(), pure=False) for k in range(n_shards)]
-                for size in (1000, 1_000_000):
-                    w, times = np.zeros(size), []
-                    for _ in range(12):
-                        began = time.perf_counter()
-                        backend.each(echo, shards, w)
-                        times.append(time.perf_counter() - began)
-                    rows.append(
-                        [
-                            n_workers,
-                            n_shards,
-                            size,
-                            f"{1e3 * float(np.median(times[2:])):.0f}",
-                            f"{1e3 * min(times):.0f}",
-                        ]
-                    )
-    print(table(["workers", "shards", "weights", "ms, median", "ms, least"], rows))
+            slots = backend._slots()
+            shards = backend._send(unpack, [(pack(k), _kernels.level()) for k in range(16)], "shard", slots)
+            for size in (1000, 100_000, 1_000_000):
+                w, times = np.zeros(size), []
+                for _ in range(22):
+                    began = time.perf_counter()
+                    backend.sum(echo, shards, w)
+                    times.append(time.perf_counter() - began)
+                median, least = 1e3 * float(np.median(times[2:])), 1e3 * min(times)
+                rows.append([n_workers, f"{size:,}", f"{median:.0f}", f"{least:.0f}"])
+    print(table(["workers", "weights", "ms, median", "ms, least"], rows))
 
 
-def echo(shard: object, w: np.ndarray) -> np.ndarray:
-    return w
+def echo(shard: object, w: np.ndarray) -> Partial:
+    return Partial(0.0, w.copy())
 
 
 def main() -> None:

@@ -18,8 +18,8 @@ from systems import every_system, flat, labelled_chains, roughly, weights_of
 from maxendnet import L1CRF, L2CRF, M3N, Examples, _kernels
 from maxendnet.backends import Backend, BackendError, Dask, Threads
 from maxendnet.backends import dask as backend_module
-from maxendnet.backends.dask import ask, pack, unpack
-from maxendnet.backends.partial import Partial
+from maxendnet.backends.dask import cut_evenly, each_of, join_on_worker, pack, sum_of, unpack
+from maxendnet.backends.partial import Partial, Span, add_up, join
 from maxendnet.data.ragged import is_mapped
 from maxendnet.solvers import LBFGS, OWLQN, SDCA, BlockFrankWolfe, Smoothing
 from maxendnet.structures import Chain
@@ -100,9 +100,50 @@ def test_every_system(model, threads):
 
 
 def test_large_arguments_are_sent_once(threads, many, monkeypatch):
+    """And then gradients are added on the workers."""
     monkeypatch.setattr(backend_module, "SMALL", 100)
+    monkeypatch.setattr(backend_module, "SMALL_IN_ALL", 100)
     model = L2CRF(solver=LBFGS(), tol=0.05)
     assert_array_equal(clone(model).set_params(backend=Dask(threads)).fit(many).coef_, clone(model).fit(many).coef_)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 6, 7, 11, 16])
+def test_sums_are_joined_along_one_tree(n):
+    """Whoever has which shards, and however many are joined at a time."""
+    rng = np.random.default_rng(n)
+    values = [Partial(float(v), np.array([v, 1 / v]), values=np.array([v])) for v in 1 + rng.random(n) * 1e8]
+    copies = lambda: [part._replace(gradient=part.gradient.copy()) for part in values]  # noqa: E731
+    row = copies()  # level by level, as it is drawn
+    while len(row) > 1:
+        row = [row[k].plus(row[k + 1]) if k + 1 < len(row) else row[k] for k in range(0, len(row), 2)]
+    for n_workers in range(1, n + 2):
+        parts, packed = copies(), pickle.dumps(())
+        pieces = cut_evenly(n, n_workers)
+        spans = [sum_of(parts[a:b], (a, b), n, lambda part: part, packed, _kernels.level()) for a, b in pieces]
+        if n_workers % 2:
+            half = len(spans) // 2
+            spans = [join_on_worker(spans[:half], n), join_on_worker(spans[half:], n)]
+        (found,) = join_on_worker(spans, n)
+        for one, other in zip(row[0], found.sum):
+            assert_array_equal(one, other)
+    for one, other in zip(row[0], add_up(copies())):
+        assert_array_equal(one, other)
+
+
+def test_joining_on_a_worker_leaves_what_it_was_given():
+    left, right = Partial(1.0, np.ones(2)), Partial(1.0, np.ones(2))
+    assert join_on_worker([[Span(0, 1, left)], [Span(1, 2, right)]], 2)[0].sum.gradient.tolist() == [2, 2]
+    assert left.gradient.tolist() == [1, 1]
+    assert join([Span(0, 1, left), Span(1, 2, right)], 2)[0].sum.gradient is left.gradient
+
+
+def test_the_number_of_shards_is_a_setting(threads, many):
+    structure = Chain().bind(many, np.arange(26))
+    assert len(Threads().place(structure)) > 1 == len(Threads(shards=1).place(structure))
+    with pytest.warns(UserWarning, match=r"The cluster has 2 threads, of which 1 have work.*shards=4"):
+        assert len(Dask(threads, shards=1).place(structure)) == 1
+    with pytest.raises(ValueError, match="shards must be a whole number of at least 1"):
+        Threads(shards=0)
 
 
 @pytest.mark.parametrize("solver", [BlockFrankWolfe(), SDCA()])
@@ -120,7 +161,7 @@ def test_workers_take_the_level_of_the_client(many):
     packed, asked = pack(shard), pickle.dumps((w,))
     expected = shard.logsum(w)[0]
     with _kernels.at_level("baseline"):
-        found = ask(unpack(packed, best), _logsum, asked, best)
+        (found,) = each_of([unpack(packed, best)], (0, 1), 1, _logsum, asked, best)
         assert _kernels.level() == best
     assert_array_equal(found, expected)
 
