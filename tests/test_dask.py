@@ -21,7 +21,8 @@ from maxendnet.backends import dask as backend_module
 from maxendnet.backends.dask import cut_evenly, each_of, join_on_worker, pack, sum_of, unpack
 from maxendnet.backends.partial import Partial, Span, add_up, join
 from maxendnet.data.ragged import is_mapped
-from maxendnet.solvers import LBFGS, OWLQN, SDCA, BlockFrankWolfe, Smoothing
+from maxendnet.solvers import LBFGS, OWLQN, SDCA, SMO, BlockFrankWolfe, Smoothing
+from maxendnet.solvers.base import Kept
 from maxendnet.structures import Chain
 
 distributed = pytest.importorskip("distributed", reason="needs distributed (pip install 'maxendnet[dask]')")
@@ -66,6 +67,12 @@ MODELS = {
     "LBFGS": L2CRF(solver=LBFGS(), tol=0.01),
     "OWLQN": L1CRF(solver=OWLQN(), max_passes=8),
     "Smoothing": M3N(solver=Smoothing(), max_passes=10),
+}
+
+
+IN_PARTS = {
+    "BlockFrankWolfe": M3N(solver=BlockFrankWolfe(check_every=3), max_passes=5, random_state=0),
+    "SDCA": L2CRF(solver=SDCA(check_every=2), max_passes=3, random_state=0),
 }
 
 
@@ -146,11 +153,23 @@ def test_the_number_of_shards_is_a_setting(threads, many):
         Threads(shards=0)
 
 
-@pytest.mark.parametrize("solver", [BlockFrankWolfe(), SDCA()])
-def test_solvers_that_go_through_examples_here_are_refused(solver, threads):
-    model = (M3N if isinstance(solver, BlockFrankWolfe) else L2CRF)(solver=solver, backend=Dask(threads))
-    with pytest.raises(ValueError, match=rf"{type(solver).__name__} needs backend\.local"):
-        model.fit(*labelled_chains())
+def test_solvers_that_go_through_examples_here_are_refused(threads):
+    with pytest.raises(ValueError, match=r"SMO needs backend\.local.*Solvers that fit: .*BlockFrankWolfe"):
+        M3N(solver=SMO(), backend=Dask(threads)).fit(*labelled_chains())
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("parts", [None, 1, 4])
+@pytest.mark.parametrize("name", ["BlockFrankWolfe", "SDCA"])
+def test_parts_have_the_bits_of_threads(name, parts, threads, many):
+    """None is one for each of the two workers."""
+    model = IN_PARTS[name].set_params(solver__parts=parts or (2 if parts is None else parts))
+    here = clone(model).fit(many)
+    there = clone(model).set_params(solver__parts=parts, backend=Dask(threads)).fit(many)
+    assert_array_equal(here.model_.weights, there.model_.weights)
+    assert here.gap_ == there.gap_ and here.n_passes_ == there.n_passes_
+    if parts == 1:
+        assert_array_equal(clone(model).set_params(solver__parts=None).fit(many).coef_, there.coef_)
 
 
 @pytest.mark.skipif(len(_kernels.levels()) < 2, reason="needs two levels of kernels")
@@ -274,6 +293,18 @@ def kill_one(client):
             os.kill(pid, signal.SIGKILL)
 
 
+def two_workers(client):
+    """Wait for two; under load it happens that the place of a killed one stays empty, then take another."""
+    for _ in range(3):
+        alive = client.run(os.getpid, on_error="ignore")
+        if len(alive) >= 2:
+            return
+        try:
+            client.wait_for_workers(2, timeout=20)
+        except TimeoutError:
+            client.cluster.scale(len(client.cluster.workers) + 1)
+
+
 def _slowly(shard, seconds):
     time.sleep(seconds)
     return Partial(1.0, np.ones(2))
@@ -356,7 +387,33 @@ def in_a_prediction(client, many, model):
     thread.join()
 
 
-PHASES = [in_placing, in_a_sum, in_a_look, in_a_fit, with_scattered_weights, saving_a_checkpoint, in_a_prediction]
+def in_parts(client, many, model):
+    """What the worker held is lost: the fit goes back, to the beginning or to a copy."""
+    model = clone(IN_PARTS["BlockFrankWolfe"]).set_params(solver__parts=2, max_passes=9)
+    expected, killed = clone(model).fit(many).coef_, []
+
+    def kill(progress):
+        if not killed:
+            killed.append(None)
+            kill_one(client)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Kept, "every", 0.0)
+        fitted = clone(model).set_params(backend=Dask(client, timeout=120), callback=kill).fit(many)
+    assert killed
+    assert_array_equal(fitted.coef_, expected)
+
+
+PHASES = [
+    in_placing,
+    in_a_sum,
+    in_a_look,
+    in_a_fit,
+    with_scattered_weights,
+    saving_a_checkpoint,
+    in_a_prediction,
+    in_parts,
+]
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL (POSIX)")
@@ -364,6 +421,7 @@ PHASES = [in_placing, in_a_sum, in_a_look, in_a_fit, with_scattered_weights, sav
 def test_a_killed_worker(phase, processes, many):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        two_workers(processes)
         phase(processes, many, MODELS["LBFGS"])
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from maxendnet import _kernels
 from maxendnet.backends.linear_algebra import one_blas_thread
 from maxendnet.backends.partial import Partial, Span, join
-from maxendnet.backends.threads import MOST_SHARDS, Range, Threads, check_shards
+from maxendnet.backends.threads import MOST_SHARDS, Cut, Range, Threads, check_shards, taken
 
 SMALL = 1 << 16
 """Bytes of arguments up to which every task has its own copy. More are sent once to a worker, and from there on."""
@@ -123,17 +123,33 @@ class Dask:
         slots = self._slots(at_once=True)
         if len(slots) > len(shards) == self.shards:
             warnings.warn(
-                f"The cluster has {len(slots)} threads, of which {len(shards)} have work: examples are cut into at most "
-                f"{self.shards} shards. Dask(client, shards={2 * len(slots)}) lets all work.",
+                f"The cluster has {len(slots)} threads, of which {len(shards)} have work: examples are cut into at "
+                f"most {self.shards} shards. Dask(client, shards={2 * len(slots)}) lets all work.",
                 stacklevel=2,
             )
-        return self._send(unpack, [(pack(shard), _kernels.level()) for shard in shards], "shard", slots)
+        return self._send(unpack, [(pack(taken(shard)), _kernels.level()) for shard in shards], "shard", slots)
 
     def sum(self, oracle: Callable[..., Partial], shards: Sequence[Any], *arguments: Any) -> Partial:
         """``oracle(shard, *arguments)`` of all shards, added up along a fixed tree."""
         spans = self._run(sum_of, oracle, shards, arguments)
         (whole,) = join((Span(first, last, _own(part)) for first, last, part in spans), len(shards))
         return whole.sum
+
+    def hold(self, make: Callable[..., Any], shards: Sequence[Any], given: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """What ``make(shard, *given)`` makes of each shard, on workers, where `each` and `sum` change it.
+
+        Of what a worker that dies has held, Dask makes what it was in the beginning: who asks must say what is
+        expected.
+        """
+        level, slots = _kernels.level(), self._slots(at_once=True)
+        if shards and isinstance(shards[0], Cut):
+            shards = self._send(unpack, [(pack(taken(shard)), level) for shard in shards], "part", slots)
+        asked = [(shard, make, pack(arguments), level) for shard, arguments in zip(shards, given)]
+        return self._send(make_on_worker, asked, "held", slots)
+
+    def n_slots(self) -> int:
+        """Threads of all workers."""
+        return max(1, len(self._slots(at_once=True)))
 
     def decode(self, structure: Any, w: NDArray[np.float64]) -> NDArray[np.int32]:
         """A best labelling of every example, by the workers."""
@@ -195,7 +211,7 @@ class Dask:
         """A future of ``function`` for each tuple of arguments, neighbours on the same worker. The scheduler keeps the
         arguments, for the case that workers die."""
         run, pieces = uuid4().hex[:8], cut_evenly(len(arguments), len(slots))
-        homes = [slot for slot, (a, b) in zip(slots, pieces) for _ in range(a, b)] or [None] * len(arguments)
+        homes: list[Any] = [slot for slot, (a, b) in zip(slots, pieces) for _ in range(a, b)] or [None] * len(arguments)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that a task is large
             return [
@@ -206,7 +222,7 @@ class Dask:
                     key=f"maxendnet-{name}-{run}-{k}",
                     workers=home,
                     allow_other_workers=home is not None,
-                )  # fmt: skip
+                )
                 for k, (given, home) in enumerate(zip(arguments, homes))
             ]
 
@@ -337,6 +353,13 @@ def use_level(level: str) -> None:
     """Take the kernels of this level from here on: other ones add up in another order."""
     if _kernels.level() != level:
         _kernels.use(level)
+
+
+def make_on_worker(shard: Any, make: Callable[..., Any], packed: bytes, level: str) -> Any:
+    """What is made of a shard and held here."""
+    use_level(level)
+    with one_blas_thread:
+        return make(shard, *pickle.loads(packed))
 
 
 class _Packer(pickle.Pickler):

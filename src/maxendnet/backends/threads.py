@@ -8,12 +8,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maxendnet.backends.partial import Partial, add_up
+from maxendnet.backends.partial import Partial, Span, add_up, join
 
 Range = tuple[int, int]
 MOST_SHARDS = 16
@@ -54,17 +54,37 @@ class Threads:
         parts = structure.ranges(n_shards(structure, self.shards)) if hasattr(structure, "ranges") else []
         if len(parts) <= 1:
             return [structure]
-        return [structure.take(part[0][0], part[-1][1]) for part in parts]
+        cuts = [Cut(structure, part[0][0], part[-1][1]) for part in parts]
+        # of examples in files, which are many, even the few numbers of a node that a shard has of its own would count
+        return list(cuts) if getattr(structure, "mapped", False) else [one.take() for one in cuts]
 
     def sum(self, oracle: Callable[..., Partial], shards: Sequence[Any], *arguments: Any) -> Partial:
         """``oracle(shard, *arguments)`` of all shards, added up along a fixed tree."""
         parts: list[Any] = [None] * len(shards)
+        done: list[Span] = []
 
         def work(shard: int, _: int, __: int) -> None:
-            parts[shard] = oracle(shards[shard], *arguments)
+            parts[shard] = oracle(taken(shards[shard]), *arguments)
+            if self.n_jobs == 1:  # in order: a few gradients at a time in the place of one for each shard
+                done[:] = join([*done, Span(shard, shard + 1, parts[shard])], len(shards))
+                parts[shard] = None
 
         self.run(work, [[(k, k + 1)] for k in range(len(shards))])
-        return add_up(parts)
+        return done[0].sum if done else add_up(parts)
+
+    def each(self, function: Callable[..., Any], shards: Sequence[Any], *arguments: Any) -> list[Any]:
+        """``function(shard, *arguments)`` of every shard, in order."""
+        found: list[Any] = [None] * len(shards)
+
+        def work(shard: int, _: int, __: int) -> None:
+            found[shard] = function(taken(shards[shard]), *arguments)
+
+        self.run(work, [[(k, k + 1)] for k in range(len(shards))])
+        return found
+
+    def hold(self, make: Callable[..., Any], shards: Sequence[Any], given: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """What ``make(shard, *given)`` makes of each shard, for `each` and `sum` to change in place."""
+        return [make(taken(shard), *arguments) for shard, arguments in zip(shards, given)]
 
     def sum_ranges(
         self, function: Callable[[int, int, Any], None], shards: Sequence[Sequence[Range]], size: int
@@ -128,6 +148,22 @@ class Threads:
             raise
         if errors:
             raise errors[0]
+
+
+class Cut(NamedTuple):
+    """Some examples of a structure, which are taken from it whenever they are needed."""
+
+    structure: Any
+    first: int
+    last: int
+
+    def take(self) -> Any:
+        return self.structure.take(self.first, self.last)
+
+
+def taken(shard: Any) -> Any:
+    """A shard itself, also where it is yet to be taken."""
+    return shard.take() if isinstance(shard, Cut) else shard
 
 
 class Stopped(BaseException):

@@ -41,7 +41,7 @@ def for_hinge(problem: Problem, tol: float = 1e-3) -> Solver:
     if offers(problem.prior, "l1"):
         return Smoothing() if missing(ProximalPoint, problem) else ProximalPoint()
     nodes = int(problem.structure.offsets[-1])
-    if missing(BlockFrankWolfe, problem):
+    if missing(BlockFrankWolfe, problem) or not problem.backend.local:  # parts take more passes
         return Smoothing()
     if nodes < MANY_NODES or tol < Smoothing.accuracy or missing(Smoothing, problem):
         return BlockFrankWolfe()
