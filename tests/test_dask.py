@@ -11,16 +11,19 @@ import warnings
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from systems import every_system, flat, labelled_chains, roughly, weights_of
 
-from maxendnet import L1CRF, L2CRF, M3N, Examples, _kernels
+from maxendnet import L1CRF, L2CRF, M3N, Examples, PathSearchCV, _kernels, experiments
 from maxendnet.backends import Backend, BackendError, Dask, Threads
 from maxendnet.backends import dask as backend_module
 from maxendnet.backends.dask import cut_evenly, each_of, join_on_worker, pack, sum_of, unpack
 from maxendnet.backends.partial import Partial, Span, add_up, join
+from maxendnet.cli import main
 from maxendnet.data.ragged import is_mapped
+from maxendnet.experiments.engine import run_cells
 from maxendnet.solvers import LBFGS, OWLQN, SDCA, SMO, BlockFrankWolfe, Smoothing
 from maxendnet.solvers.base import Kept
 from maxendnet.structures import Chain
@@ -279,6 +282,43 @@ def test_a_lost_scheduler_leaves_a_checkpoint(many, tmp_path):
     assert path.exists()
     gone_on = clone(model).fit(many, checkpoint=path)  # on threads
     assert_array_equal(gone_on.coef_, clone(model).fit(many).coef_)
+
+
+# ---- folds and cells -------------------------------------------------------------------------------------------------
+
+
+def test_folds_are_computed_on_workers(threads, many):
+    grid, score = {"lam": [0.1, 10.0]}, lambda model, X, y: model.score(X, y)
+    model = L2CRF(solver=LBFGS(), tol=0.1, random_state=0)
+    here = PathSearchCV(model, grid, cv=3, scoring=score).fit(many[:60])
+    there = PathSearchCV(clone(model).set_params(backend=Dask(threads)), grid, cv=3, scoring=score).fit(many[:60])
+    assert_array_equal(here.cv_results_["mean_test_score"], there.cv_results_["mean_test_score"])
+    assert_array_equal(here.cv_results_["mean_gap"], there.cv_results_["mean_gap"])
+    assert_array_equal(here.best_estimator_.coef_, there.best_estimator_.coef_)
+    with pytest.raises(ValueError, match="C must be a positive"):
+        PathSearchCV(M3N(backend=Dask(threads)), {"C": [-1.0]}, error_score="raise", cv=2).fit(many[:10])
+
+
+def test_cells_are_computed_on_workers(threads, tmp_path):
+    experiment = experiments.get("shrinkage")
+    here = run_cells(experiment, tmp_path / "here", scale="tiny", progress=False)
+    there = run_cells(experiment, tmp_path / "there", scale="tiny", pool=Dask(threads), progress=False)
+    assert here.n_cells and not there.failures
+    assert [done[:2] for done in here.done] == [done[:2] for done in there.done]
+
+
+def test_cells_that_fail_on_workers(threads):
+    found = dict(Dask(threads).run_all(_inverse, [(2,), (0,)]))
+    assert found[0] == 0.5 and isinstance(found[1], ZeroDivisionError)
+
+
+def _inverse(value):
+    return 1 / value
+
+
+def test_no_scheduler_for_cells():
+    found = CliRunner().invoke(main, ["reproduce", "shrinkage", "--quick", "--backend", "tcp://127.0.0.1:1"])
+    assert found.exit_code == 1 and "There is no Dask scheduler at tcp://127.0.0.1:1" in found.output
 
 
 # ---- workers that are killed -----------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pickle
 import threading
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 from uuid import uuid4
@@ -159,6 +159,52 @@ class Dask:
     def run(self, function: Callable[[int, int, int], None], shards: Sequence[Sequence[Range]]) -> None:
         """What changes arrays of this process is done here."""
         Threads().run(function, shards)
+
+    def run_all(
+        self, function: Callable[..., Any], given: Sequence[tuple[Any, ...]], common: tuple[Any, ...] = ()
+    ) -> Iterator[tuple[int, Any]]:
+        """``function(*common, *arguments)`` for each tuple of arguments, on workers: number and result of one
+        after the other as they finish. An exception of the function is its result."""
+        waiting, attempts, level = set(range(len(given))), 0, _kernels.level()
+        name = f"maxendnet-{getattr(function, '__name__', 'cell').strip('_')}"
+        while waiting:
+            attempts += 1
+            packed = pack((function, common))
+            sent = packed if len(packed) <= SMALL else self._scatter(packed)
+            running = {
+                self.client.submit(
+                    call_on_worker, sent, pack(given[k]), level, pure=False, key=f"{name}-{uuid4().hex[:8]}-{k}"
+                ): k
+                for k in sorted(waiting)
+            }
+            for future in self._finished(running):
+                try:
+                    result = self._ask_scheduler(self.client.gather(future, asynchronous=True))
+                except Exception as error:
+                    self._check_scheduler(error)
+                    if isinstance(error, _losses()):
+                        if attempts < ATTEMPTS:
+                            continue  # once more, after the others
+                        result = BackendError(f"Workers of {self.address} have died {ATTEMPTS} times ({error!r}).")
+                    else:
+                        result = error
+                waiting.discard(running[future])
+                yield running[future], result
+
+    def _finished(self, futures: Any) -> Iterator[Any]:
+        """Futures as they finish, however long that takes, as long as there are workers."""
+        waiting, deadline = set(futures), time.monotonic() + self.timeout
+        while waiting:
+            done = {future for future in waiting if future.status not in ("pending", "lost")}
+            yield from done
+            waiting -= done
+            self._check_scheduler(None)
+            if done or self._slots():
+                deadline = time.monotonic() + self.timeout
+            elif time.monotonic() > deadline:
+                raise BackendError(f"{self.address} has had no workers for {self.timeout:g} seconds; start some.")
+            if waiting and not done:
+                time.sleep(0.05)
 
     # ---- tasks ---------------------------------------------------------------------------------------------------
 
@@ -355,6 +401,14 @@ def use_level(level: str) -> None:
         _kernels.use(level)
 
 
+def call_on_worker(packed: bytes, own: bytes, level: str) -> Any:
+    """A function of arguments that many have, and of its own."""
+    use_level(level)
+    function, common = pickle.loads(packed)
+    with one_blas_thread:
+        return function(*common, *pickle.loads(own))
+
+
 def make_on_worker(shard: Any, make: Callable[..., Any], packed: bytes, level: str) -> Any:
     """What is made of a shard and held here."""
     use_level(level)
@@ -389,10 +443,15 @@ def map_again(filename: str, dtype: str, start: int, shape: tuple[int, ...]) -> 
 
 
 def pack(value: Any) -> bytes:
-    """A shard as bytes."""
+    """A shard, or whatever goes to a worker, as bytes."""
     file = io.BytesIO()
-    _Packer(file, protocol=5).dump(value)
-    return file.getvalue()
+    try:
+        _Packer(file, protocol=5).dump(value)
+        return file.getvalue()
+    except (pickle.PicklingError, AttributeError):  # a function that has no name to be found by
+        import cloudpickle
+
+        return cloudpickle.dumps(value)
 
 
 def unpack(packed: bytes, level: str) -> Any:

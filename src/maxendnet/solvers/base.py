@@ -157,17 +157,26 @@ Hook = Callable[[Progress], Any]
 
 
 class Monitor:
-    """A hook that shows a fit in progress. Level 0 is silent, 1 a line that renews itself, 2 a line for every look."""
+    """A hook that shows a fit in progress, with the time that is left by the trend of the gap.
+
+    Level 0 is silent, 1 a line that renews itself, 2 a line for every look.
+    """
 
     def __init__(self, verbose: int = 0, name: str = "fit") -> None:
         self.verbose, self.name = verbose, name
         self.bar: Any = None
+        self.seen: list[tuple[float, float]] = []
 
     def __call__(self, progress: Progress) -> None:
         if not self.verbose:
             return
         row, tol = progress.row, progress.tol
         text = f"primal {row.primal:.6g}  dual {row.dual:.6g}  gap {row.gap:.2e} (tol {tol:.0e})"
+        self.seen = [*self.seen, (row.seconds, progress.evaluation.measure)][-LOOKS_OF_TREND:]
+        left = seconds_left(self.seen, tol)
+        text += (
+            "" if left is None else f"  about {left:.0f} s left" if left < 600 else f"  about {left / 60:.0f} min left"
+        )
         if self.verbose >= 2:
             print(f"[{self.name}] pass {row.n_pass:4d}  {row.seconds:7.2f} s  {text}  nonzero {row.n_nonzero}")
             return
@@ -181,6 +190,32 @@ class Monitor:
     def close(self) -> None:
         if self.bar is not None:
             self.bar.close()
+
+
+LOOKS_OF_TREND = 6
+
+
+def seconds_left(seen: Sequence[tuple[float, float]], tol: float) -> float | None:
+    """Seconds until a gap is below ``tol``, if its logarithm goes on falling as in the last looks; None if that cannot
+    be said.
+
+    Parameters
+    ----------
+    seen : sequence of (seconds, gap)
+
+    Examples
+    --------
+    >>> round(seconds_left([(1.0, 1e-1), (2.0, 1e-2)], 1e-4), 6)
+    2.0
+    >>> seconds_left([(1.0, 0.1), (2.0, 0.1)], 1e-4)
+    """
+    at, gaps = np.array([row for row in seen if np.isfinite(row[1]) and row[1] > 0]).reshape(-1, 2).T
+    if len(at) < 2 or not np.ptp(at) > 0:
+        return None
+    slope = float(np.polyfit(at - at.mean(), np.log(gaps), 1)[0])
+    if not slope < 0:
+        return None
+    return max(0.0, float(np.log(gaps[-1] / tol)) / -slope)
 
 
 def check_requirements(solver: Solver, problem: Problem) -> None:
