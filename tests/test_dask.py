@@ -12,8 +12,9 @@ import warnings
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from systems import every_system, flat, labelled_chains, roughly, weights_of
 
 from maxendnet import L1CRF, L2CRF, M3N, Examples, PathSearchCV, _kernels, experiments
@@ -21,12 +22,14 @@ from maxendnet.backends import Backend, BackendError, Dask, Threads
 from maxendnet.backends import dask as backend_module
 from maxendnet.backends.dask import cut_evenly, each_of, join_on_worker, pack, sum_of, unpack
 from maxendnet.backends.partial import Partial, Span, add_up, join
+from maxendnet.backends.partitions import partitions_of
 from maxendnet.cli import main
 from maxendnet.data.ragged import is_mapped
 from maxendnet.experiments.engine import run_cells
-from maxendnet.solvers import LBFGS, OWLQN, SDCA, SMO, BlockFrankWolfe, Smoothing
+from maxendnet.solvers import LBFGS, OWLQN, SDCA, SMO, BlockFrankWolfe, Smoothing, Subgradient
 from maxendnet.solvers.base import Kept
 from maxendnet.structures import Chain
+from maxendnet.text import TokenFeatures, read_columns
 
 distributed = pytest.importorskip("distributed", reason="needs distributed (pip install 'maxendnet[dask]')")
 
@@ -284,6 +287,109 @@ def test_a_lost_scheduler_leaves_a_checkpoint(many, tmp_path):
     assert_array_equal(gone_on.coef_, clone(model).fit(many).coef_)
 
 
+# ---- partitions ------------------------------------------------------------------------------------------------------
+
+WORDS = ["the", "dog", "barks", "a", "cat", "sees", "bird", "and", "it", "sings", "to", "all", "who", "hear"]
+
+
+def sentences(n, seed=0):
+    """Words of which some occur in some partitions only, and labels that follow from them."""
+    rng = np.random.default_rng(seed)
+    words = [[WORDS[k] for k in rng.integers(len(WORDS), size=rng.integers(1, 6))] for _ in range(n)]
+    return [([{"w": word} for word in some], ["V" if word[-1] == "s" else "N" for word in some]) for some in words]
+
+
+def written(folder, items, n_files):
+    """A folder of examples for each partition, the second without any."""
+    import dask.bag
+
+    cuts = [items[a:b] for a, b in cut_evenly(len(items), n_files)]
+    cuts.insert(1, [])
+    paths = []
+    for k, some in enumerate(cuts):
+        paths.append(folder / f"part-{k}.txt")
+        paths[-1].write_text("\n".join("".join(f"{x['w']} {label}\n" for x, label in zip(*one)) for one in some))
+    folders = [folder / f"part-{k}" for k in range(len(cuts)) if cuts[k]]
+    for path, some in zip(folders, [some for some in cuts if some]):
+        Examples.write(path, some)
+    bag = dask.bag.from_delayed([dask.delayed(some) for some in cuts])
+    delayed = [dask.delayed(Examples.build)(*map(list, zip(*some))) for some in cuts if some]
+    return {"bag": bag, "delayed": delayed, "folders": folders, "files": paths}
+
+
+@pytest.mark.parametrize("kind", ["bag", "delayed", "folders", "files"])
+def test_partitions(kind, threads, tmp_path):
+    """Labels and names are agreed on; the optimum is that of all examples in one place."""
+    items = sentences(40)
+    source = written(tmp_path, items, 3)[kind]
+    backend = Dask(threads)
+    model = L2CRF(solver=LBFGS(), tol=1e-8)
+    distant = clone(model).set_params(backend=backend).fit(source)
+    X, y = [x for x, _ in items], [labels for _, labels in items]
+    if kind == "files":
+        columns = read_columns([line for path in source for line in [*path.read_text().splitlines(), ""]])
+        X = TokenFeatures("words").fit_transform(columns.split()[0])
+    here = clone(model).fit(X, y)
+    order = [list(distant.feature_names_).index(name) for name in here.feature_names_]
+    assert set(distant.feature_names_) == set(here.feature_names_)
+    assert_allclose(distant.coef_[order], here.coef_, atol=1e-3)
+    assert distant.gap_ <= 1e-8 and distant.trace_[-1].n_oracle % 40 == 0
+    assert distant.predict(source) == here.predict(X)
+    again = clone(model).set_params(backend=backend).fit(source)
+    assert_array_equal(again.coef_, distant.coef_)
+
+
+@pytest.mark.parametrize("name", ["OWLQN", "Smoothing", "Subgradient", "BlockFrankWolfe", "SDCA"])
+def test_solvers_on_partitions(name, threads):
+    import dask
+
+    items = sentences(40)
+    X, y = [x for x, _ in items], [labels for _, labels in items]
+    model = {
+        "OWLQN": L1CRF(solver=OWLQN()), "Smoothing": M3N(), "Subgradient": M3N(solver=Subgradient(), max_passes=3000),
+        "BlockFrankWolfe": M3N(solver=BlockFrankWolfe()), "SDCA": L2CRF(solver=SDCA()),
+    }[name].set_params(tol=0.02, random_state=0)  # fmt: skip
+    parts = [dask.delayed(Examples.build)(X[a:b], y[a:b]) for a, b in cut_evenly(40, 3)]
+    distant = clone(model).set_params(backend=Dask(threads)).fit(parts)
+    here = clone(model).fit(X, y)
+    assert distant.converged_ and distant.solver_.startswith(name)
+    assert distant.dual_ <= here.objective_ * (1 + 1e-9) and here.dual_ <= distant.objective_ * (1 + 1e-9)
+
+
+def test_partitions_that_are_refused(threads, tmp_path):
+    import dask
+
+    (tmp_path / "good").write_text("dog N\n\nsings V\n")
+    (tmp_path / "bad").write_text("dog N\n\nsings\n")
+    model = L2CRF(solver=LBFGS(), backend=Dask(threads))
+    with pytest.raises(ValueError, match=r"In partition 1, .*bad: .*bad:3: 1 column, and line 1 has 2"):
+        model.fit([tmp_path / "good", tmp_path / "bad"])
+    with pytest.raises(ValueError, match=r"In partition 1: .*has 1 labels? but"):
+        model.fit([dask.delayed([([[1.0]], ["a"])]), dask.delayed([([[1.0], [2.0]], ["a"])])])
+    with pytest.raises(ValueError, match=r"different numbers of features: partition 0 has 1, partition 1 has 2"):
+        model.fit([dask.delayed([([[1.0]], ["a"])]), dask.delayed([([[1.0, 2.0]], ["a"])])])
+    with pytest.raises(ValueError, match="2 partitions have no labelled node"):
+        model.fit([dask.delayed([]), dask.delayed([])])
+    with pytest.raises(ValueError, match="leave y and weights out"):
+        model.fit([tmp_path / "good"], [["N"], ["V"]])
+    with pytest.raises(AttributeError, match=r"they are in partitions on workers\. Take a solver that needs only sums"):
+        _ = model.pose(partitions_of([tmp_path / "good"], Dask(threads)), np.array(["N", "V"]))[0].batch
+    with pytest.raises(ValueError, match=r"Partition 1 has another layout of weights"):
+        clone(model).set_params(structure=Chain(pairs="seen")).fit(
+            [dask.delayed([([[1.0, 0.0]], ["a"])]), dask.delayed([([[0.0, 1.0]], ["b"])])]
+        )
+
+
+def test_a_checkpoint_of_partitions(threads, tmp_path):
+    paths, model = written(tmp_path, sentences(30), 2)["folders"], L2CRF(solver=LBFGS(), tol=1e-6)
+    whole = clone(model).set_params(backend=Dask(threads)).fit(paths)
+    short = clone(model).set_params(backend=Dask(threads), max_passes=4)
+    with pytest.warns(ConvergenceWarning):
+        short.fit(paths, checkpoint=tmp_path / "checkpoint")
+    gone_on = clone(model).set_params(backend=Dask(threads)).fit(paths, checkpoint=tmp_path / "checkpoint")
+    assert_array_equal(whole.coef_, gone_on.coef_)
+
+
 # ---- folds and cells -------------------------------------------------------------------------------------------------
 
 
@@ -425,6 +531,24 @@ def in_a_prediction(client, many, model):
     thread = kill_soon(client, 0.02)
     assert fitted.set_params(backend=Dask(client, timeout=120)).predict(many) == expected
     thread.join()
+
+
+def in_the_first_pass(client, many, model):
+    """Over names and labels, of partitions that are read."""
+    import dask
+
+    items = sentences(30)
+    parts = [dask.delayed(_read_slowly)(items[a:b]) for a, b in cut_evenly(30, 4)]
+    thread = kill_soon(client, 0.3)
+    fitted = clone(model).set_params(backend=Dask(client, timeout=120)).fit(parts)
+    thread.join()
+    parts = [dask.delayed(Examples.build)(*map(list, zip(*items[a:b]))) for a, b in cut_evenly(30, 4)]
+    assert_array_equal(fitted.coef_, clone(model).set_params(backend=Dask(client, timeout=120)).fit(parts).coef_)
+
+
+def _read_slowly(items):
+    time.sleep(0.2)
+    return items
 
 
 def in_parts(client, many, model):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from maxendnet import _kernels
 from maxendnet.backends.linear_algebra import one_blas_thread
-from maxendnet.backends.partial import Partial, Span, join
+from maxendnet.backends.partial import Alone, Partial, Span, join
 from maxendnet.backends.threads import MOST_SHARDS, Cut, Range, Threads, check_shards, taken
 
 SMALL = 1 << 16
@@ -142,10 +142,23 @@ class Dask:
         expected.
         """
         level, slots = _kernels.level(), self._slots(at_once=True)
-        if shards and isinstance(shards[0], Cut):
+        if isinstance(shards, Alone):
+            slots = []  # where they are
+        elif shards and isinstance(shards[0], Cut):
             shards = self._send(unpack, [(pack(taken(shard)), level) for shard in shards], "part", slots)
         asked = [(shard, make, pack(arguments), level) for shard, arguments in zip(shards, given)]
-        return self._send(make_on_worker, asked, "held", slots)
+        held = self._send(make_on_worker, asked, "held", slots)
+        return Alone(held) if isinstance(shards, Alone) else held
+
+    def new_key(self, name: str, number: int) -> str:
+        """A name for a task, as the dashboard shows it."""
+        return f"maxendnet-{name}-{uuid4().hex[:8]}-{number}"
+
+    def send_once(self, value: Any) -> Any:
+        """What many tasks need, as a future of bytes that Dask can make again."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it is large
+            return self.client.submit(bytes, pack(value), pure=False, key=self.new_key("agreed", 0))
 
     def n_slots(self) -> int:
         """Threads of all workers."""
@@ -220,7 +233,8 @@ class Dask:
             try:
                 sent = packed if len(packed) <= SMALL else self._scatter(packed)
                 name = f"maxendnet-{function.__name__}-{uuid4().hex[:8]}"
-                pieces = cut_evenly(len(shards), len(self._slots()))
+                alone = isinstance(shards, Alone)
+                pieces = cut_evenly(len(shards), len(shards) if alone else len(self._slots()))
                 futures = self.client.map(  # all tasks in one message
                     task, [list(shards[a:b]) for a, b in pieces], pieces,
                     *([one] * len(pieces) for one in (len(shards), function, sent, _kernels.level())),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +65,10 @@ def join(spans: Iterable[Span], n: int, overwrite: bool = True) -> list[Span]:
                 break
             found[-2:] = [Span(left.first, right.last, left.sum.plus(right.sum, overwrite))]
     return found
+
+
+class Alone(list[Any]):
+    """Handles of which every one is asked by itself, where it is."""
 
 
 def add_up(parts: Sequence[Partial]) -> Partial:

@@ -33,6 +33,15 @@ class PlacedData:
         """A handle for every shard."""
         return self.backend.place(self.structure)
 
+    @property
+    def n_examples(self) -> int:
+        return len(self.structure.sample_weight)
+
+    def curvature(self) -> Any:
+        """About the diagonal of the Hessian of the losses at 0; the same for all weights where a structure has none."""
+        structure = self.structure
+        return structure.curvature() if hasattr(structure, "curvature") else np.ones(structure.layout.n_weights)
+
     def parts(self, n: int) -> list[Any]:
         """The examples in at most ``n`` parts, consecutive ones with about the same number of nodes, for the backend to
         hold."""
