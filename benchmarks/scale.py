@@ -4,7 +4,7 @@ Prints Markdown; benchmarks/SCALE.md is made of it. Parts: ``mapped`` (examples 
 beside the same in memory), ``parts`` (passes of CoCoA), ``checkpoint`` (time of a note), ``rounds`` (what a sum on Dask
 costs).
 
-    python benchmarks/scale.py --part mapped --nodes 4000000 --limit 700
+    python benchmarks/scale.py --part mapped --nodes 20000000 --small 4000000 --limit 1500
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import common
 import numpy as np
 
 from maxendnet import L2CRF, M3N, Examples
+from maxendnet.backends import Partial
 from maxendnet.data.ragged import csr
 from maxendnet.solvers import LBFGS, SDCA, BlockFrankWolfe
 
@@ -67,6 +68,7 @@ def fit(folder: str, how: str, limit: float, passes: int) -> None:
         "seconds": time.perf_counter() - began,
         "cpu": time.process_time() - cpu,
         "anonymous": max(*seen, anonymous()),
+        "looks": model.trace_[-1].n_oracle / len(examples),
     }
     print(json.dumps(took | {"hash": hash_of(model)}))
 
@@ -77,47 +79,35 @@ def hash_of(model: object) -> str:
     return hashlib.blake2b(model.model_.weights.tobytes(), digest_size=8).hexdigest()  # type: ignore[attr-defined]
 
 
-def mapped(n_nodes: int, limit: float, passes: int, folder: str | None) -> None:
-    with tempfile.TemporaryDirectory(dir=folder) as place:
-        target, began = os.path.join(place, "examples"), time.perf_counter()
-        examples = Examples.write(target, chunks(n_nodes))
-        written = time.perf_counter() - began
-        size = sum(path.stat().st_size for path in Path(target).iterdir()) / 1e6
-        began = time.perf_counter()
-        Examples.open(target)
-        checked = time.perf_counter() - began
-        print(
-            f"{examples.n_nodes} nodes, {size:.0f} MB in files; written in {written:.0f} s, checked in {checked:.1f} s."
-            "\n"
-        )
-        rows = []
-        for how, most in (("memory", limit), ("memory", 0.0), ("folder", 0.0), ("folder", limit)):
-            command = [sys.executable, __file__, "--child", target, how, str(most), str(passes)]
-            done = subprocess.run(command, capture_output=True, text=True)
-            if done.returncode:
-                rows.append(
-                    [
-                        how,
-                        f"{most:.0f}" if most else "none",
-                        "failed: " + done.stderr.strip().splitlines()[-1],
-                        "",
-                        "",
-                        "",
-                    ]
-                )
-                continue
-            took = json.loads(done.stdout)
-            rows.append([how, f"{most:.0f}" if most else "none", f"{took['seconds']:.0f}", f"{took['cpu']:.0f}",
-                         f"{took['anonymous']:.0f}", took["hash"]])  # fmt: skip
-        head = [
-            "examples in",
-            "limit, MB",
-            f"seconds, {passes} passes",
-            "CPU seconds",
-            "anonymous memory, MB",
-            "weights",
-        ]
-        print(table(head, rows))
+def mapped(n_nodes: int, limit: float, passes: int, folder: str | None, n_small: int) -> None:
+    """A folder that is larger than the limit, and a smaller one beside the same examples in memory."""
+    rows: list[list[str]] = []
+    for n, ways in ((n_small, (("memory", 0.0), ("folder", 0.0))), (n_nodes, (("memory", limit), ("folder", limit)))):
+        with tempfile.TemporaryDirectory(dir=folder) as place:
+            target, began = os.path.join(place, "examples"), time.perf_counter()
+            examples = Examples.write(target, chunks(n))
+            written = time.perf_counter() - began
+            size = sum(path.stat().st_size for path in Path(target).iterdir()) / 1e6
+            began = time.perf_counter()
+            Examples.open(target)
+            checked = time.perf_counter() - began
+            print(f"{examples.n_nodes} nodes, {size:.0f} MB in files; written in {written:.0f} s, "
+                  f"checked in {checked:.1f} s.\n", flush=True)  # fmt: skip
+            for how, most in ways:
+                command = [sys.executable, __file__, "--child", target, how, str(most), str(passes)]
+                done = subprocess.run(command, capture_output=True, text=True)
+                row = [how, f"{examples.n_nodes:,}", f"{most:.0f}" if most else "none"]
+                if done.returncode:
+                    rows.append([*row, "failed: " + done.stderr.strip().splitlines()[-1], *[""] * 4])
+                else:
+                    took = json.loads(done.stdout)
+                    each = 1e6 * took["seconds"] / took["looks"] / examples.n_nodes
+                    rows.append([*row, f"{took['seconds']:.0f}", f"{took['cpu']:.0f}", f"{each:.2f}",
+                                 f"{took['anonymous']:.0f}", took["hash"]])  # fmt: skip
+                common.say(str(rows[-1]))
+    head = ["examples in", "nodes", "limit, MB", f"seconds, {passes} passes", "CPU seconds", "us a node and sum",
+            "anonymous memory, MB", "weights"]  # fmt: skip
+    print(table(head, rows))
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
@@ -185,32 +175,25 @@ def rounds() -> None:
     from maxendnet.backends.dask import pack, unpack
 
     rows = []
-    for n_workers in (1, 2):
+    for n_workers in (1, 2, 4):
         options = dict(n_workers=n_workers, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0")
         with LocalCluster(**options) as cluster, Client(cluster) as client:
             backend = Dask(client)
-            for n_shards in (1, 4, 16):
-                shards = [client.submit(unpack, pack(k), _kernels.level(), pure=False) for k in range(n_shards)]
-                for size in (1000, 1_000_000):
-                    w, times = np.zeros(size), []
-                    for _ in range(12):
-                        began = time.perf_counter()
-                        backend.each(echo, shards, w)
-                        times.append(time.perf_counter() - began)
-                    rows.append(
-                        [
-                            n_workers,
-                            n_shards,
-                            size,
-                            f"{1e3 * float(np.median(times[2:])):.0f}",
-                            f"{1e3 * min(times):.0f}",
-                        ]
-                    )
-    print(table(["workers", "shards", "weights", "ms, median", "ms, least"], rows))
+            slots = backend._slots()
+            shards = backend._send(unpack, [(pack(k), _kernels.level()) for k in range(16)], "shard", slots)
+            for size in (1000, 100_000, 1_000_000):
+                w, times = np.zeros(size), []
+                for _ in range(22):
+                    began = time.perf_counter()
+                    backend.sum(echo, shards, w)
+                    times.append(time.perf_counter() - began)
+                median, least = 1e3 * float(np.median(times[2:])), 1e3 * min(times)
+                rows.append([n_workers, f"{size:,}", f"{median:.0f}", f"{least:.0f}"])
+    print(table(["workers", "weights", "ms, median", "ms, least"], rows))
 
 
-def echo(shard: object, w: np.ndarray) -> np.ndarray:
-    return w
+def echo(shard: object, w: np.ndarray) -> Partial:
+    return Partial(0.0, w.copy())
 
 
 def main() -> None:
@@ -220,12 +203,14 @@ def main() -> None:
     options = common.parser(__doc__)
     options.add_argument("--part", choices=["mapped", "parts", "checkpoint", "rounds"], default="mapped")
     options.add_argument("--nodes", type=int, default=4_000_000)
+    options.add_argument("--small", type=int, default=1_000_000, help="nodes that fit in memory")
     options.add_argument("--limit", type=float, default=700.0, help="MB of memory that is no file")
     options.add_argument("--passes", type=int, default=5)
     options.add_argument("--folder", help="where examples are written (default: the system's temporary folder)")
     given = options.parse_args()
     if given.part == "mapped":
-        mapped(100_000 if given.quick else given.nodes, given.limit, given.passes, given.folder)
+        nodes, small = (100_000, 40_000) if given.quick else (given.nodes, given.small)
+        mapped(nodes, given.limit, given.passes, given.folder, small)
     elif given.part == "parts":
         parts(given.data, given.quick)
     else:

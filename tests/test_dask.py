@@ -11,18 +11,25 @@ import warnings
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from click.testing import CliRunner
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from systems import every_system, flat, labelled_chains, roughly, weights_of
 
-from maxendnet import L1CRF, L2CRF, M3N, Examples, _kernels
+from maxendnet import L1CRF, L2CRF, M3N, Examples, PathSearchCV, _kernels, experiments
 from maxendnet.backends import Backend, BackendError, Dask, Threads
 from maxendnet.backends import dask as backend_module
-from maxendnet.backends.dask import ask, pack, unpack
-from maxendnet.backends.partial import Partial
+from maxendnet.backends.dask import cut_evenly, each_of, join_on_worker, pack, sum_of, unpack
+from maxendnet.backends.partial import Partial, Span, add_up, join
+from maxendnet.backends.partitions import partitions_of
+from maxendnet.cli import main
 from maxendnet.data.ragged import is_mapped
-from maxendnet.solvers import LBFGS, OWLQN, SDCA, BlockFrankWolfe, Smoothing
+from maxendnet.experiments.engine import run_cells
+from maxendnet.solvers import LBFGS, OWLQN, SDCA, SMO, BlockFrankWolfe, Smoothing, Subgradient
+from maxendnet.solvers.base import Kept
 from maxendnet.structures import Chain
+from maxendnet.text import TokenFeatures, read_columns
 
 distributed = pytest.importorskip("distributed", reason="needs distributed (pip install 'maxendnet[dask]')")
 
@@ -69,6 +76,12 @@ MODELS = {
 }
 
 
+IN_PARTS = {
+    "BlockFrankWolfe": M3N(solver=BlockFrankWolfe(check_every=3), max_passes=5, random_state=0),
+    "SDCA": L2CRF(solver=SDCA(check_every=2), max_passes=3, random_state=0),
+}
+
+
 # ---- the same bits ---------------------------------------------------------------------------------------------------
 
 
@@ -100,16 +113,69 @@ def test_every_system(model, threads):
 
 
 def test_large_arguments_are_sent_once(threads, many, monkeypatch):
+    """And then gradients are added on the workers."""
     monkeypatch.setattr(backend_module, "SMALL", 100)
+    monkeypatch.setattr(backend_module, "SMALL_IN_ALL", 100)
     model = L2CRF(solver=LBFGS(), tol=0.05)
     assert_array_equal(clone(model).set_params(backend=Dask(threads)).fit(many).coef_, clone(model).fit(many).coef_)
 
 
-@pytest.mark.parametrize("solver", [BlockFrankWolfe(), SDCA()])
-def test_solvers_that_go_through_examples_here_are_refused(solver, threads):
-    model = (M3N if isinstance(solver, BlockFrankWolfe) else L2CRF)(solver=solver, backend=Dask(threads))
-    with pytest.raises(ValueError, match=rf"{type(solver).__name__} needs backend\.local"):
-        model.fit(*labelled_chains())
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 6, 7, 11, 16])
+def test_sums_are_joined_along_one_tree(n):
+    """Whoever has which shards, and however many are joined at a time."""
+    rng = np.random.default_rng(n)
+    values = [Partial(float(v), np.array([v, 1 / v]), values=np.array([v])) for v in 1 + rng.random(n) * 1e8]
+    copies = lambda: [part._replace(gradient=part.gradient.copy()) for part in values]  # noqa: E731
+    row = copies()  # level by level, as it is drawn
+    while len(row) > 1:
+        row = [row[k].plus(row[k + 1]) if k + 1 < len(row) else row[k] for k in range(0, len(row), 2)]
+    for n_workers in range(1, n + 2):
+        parts, packed = copies(), pickle.dumps(())
+        pieces = cut_evenly(n, n_workers)
+        spans = [sum_of(parts[a:b], (a, b), n, lambda part: part, packed, _kernels.level()) for a, b in pieces]
+        if n_workers % 2:
+            half = len(spans) // 2
+            spans = [join_on_worker(spans[:half], n), join_on_worker(spans[half:], n)]
+        (found,) = join_on_worker(spans, n)
+        for one, other in zip(row[0], found.sum):
+            assert_array_equal(one, other)
+    for one, other in zip(row[0], add_up(copies())):
+        assert_array_equal(one, other)
+
+
+def test_joining_on_a_worker_leaves_what_it_was_given():
+    left, right = Partial(1.0, np.ones(2)), Partial(1.0, np.ones(2))
+    assert join_on_worker([[Span(0, 1, left)], [Span(1, 2, right)]], 2)[0].sum.gradient.tolist() == [2, 2]
+    assert left.gradient.tolist() == [1, 1]
+    assert join([Span(0, 1, left), Span(1, 2, right)], 2)[0].sum.gradient is left.gradient
+
+
+def test_the_number_of_shards_is_a_setting(threads, many):
+    structure = Chain().bind(many, np.arange(26))
+    assert len(Threads().place(structure)) > 1 == len(Threads(shards=1).place(structure))
+    with pytest.warns(UserWarning, match=r"The cluster has 2 threads, of which 1 have work.*shards=4"):
+        assert len(Dask(threads, shards=1).place(structure)) == 1
+    with pytest.raises(ValueError, match="shards must be a whole number of at least 1"):
+        Threads(shards=0)
+
+
+def test_solvers_that_go_through_examples_here_are_refused(threads):
+    with pytest.raises(ValueError, match=r"SMO needs backend\.local.*Solvers that fit: .*BlockFrankWolfe"):
+        M3N(solver=SMO(), backend=Dask(threads)).fit(*labelled_chains())
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("parts", [None, 1, 4])
+@pytest.mark.parametrize("name", ["BlockFrankWolfe", "SDCA"])
+def test_parts_have_the_bits_of_threads(name, parts, threads, many):
+    """None is one for each of the two workers."""
+    model = IN_PARTS[name].set_params(solver__parts=parts or (2 if parts is None else parts))
+    here = clone(model).fit(many)
+    there = clone(model).set_params(solver__parts=parts, backend=Dask(threads)).fit(many)
+    assert_array_equal(here.model_.weights, there.model_.weights)
+    assert here.gap_ == there.gap_ and here.n_passes_ == there.n_passes_
+    if parts == 1:
+        assert_array_equal(clone(model).set_params(solver__parts=None).fit(many).coef_, there.coef_)
 
 
 @pytest.mark.skipif(len(_kernels.levels()) < 2, reason="needs two levels of kernels")
@@ -120,7 +186,7 @@ def test_workers_take_the_level_of_the_client(many):
     packed, asked = pack(shard), pickle.dumps((w,))
     expected = shard.logsum(w)[0]
     with _kernels.at_level("baseline"):
-        found = ask(unpack(packed, best), _logsum, asked, best)
+        (found,) = each_of([unpack(packed, best)], (0, 1), 1, _logsum, asked, best)
         assert _kernels.level() == best
     assert_array_equal(found, expected)
 
@@ -221,6 +287,146 @@ def test_a_lost_scheduler_leaves_a_checkpoint(many, tmp_path):
     assert_array_equal(gone_on.coef_, clone(model).fit(many).coef_)
 
 
+# ---- partitions ------------------------------------------------------------------------------------------------------
+
+WORDS = ["the", "dog", "barks", "a", "cat", "sees", "bird", "and", "it", "sings", "to", "all", "who", "hear"]
+
+
+def sentences(n, seed=0):
+    """Words of which some occur in some partitions only, and labels that follow from them."""
+    rng = np.random.default_rng(seed)
+    words = [[WORDS[k] for k in rng.integers(len(WORDS), size=rng.integers(1, 6))] for _ in range(n)]
+    return [([{"w": word} for word in some], ["V" if word[-1] == "s" else "N" for word in some]) for some in words]
+
+
+def written(folder, items, n_files):
+    """A folder of examples for each partition, the second without any."""
+    import dask.bag
+
+    cuts = [items[a:b] for a, b in cut_evenly(len(items), n_files)]
+    cuts.insert(1, [])
+    paths = []
+    for k, some in enumerate(cuts):
+        paths.append(folder / f"part-{k}.txt")
+        paths[-1].write_text("\n".join("".join(f"{x['w']} {label}\n" for x, label in zip(*one)) for one in some))
+    folders = [folder / f"part-{k}" for k in range(len(cuts)) if cuts[k]]
+    for path, some in zip(folders, [some for some in cuts if some]):
+        Examples.write(path, some)
+    bag = dask.bag.from_delayed([dask.delayed(some) for some in cuts])
+    delayed = [dask.delayed(Examples.build)(*map(list, zip(*some))) for some in cuts if some]
+    return {"bag": bag, "delayed": delayed, "folders": folders, "files": paths}
+
+
+@pytest.mark.parametrize("kind", ["bag", "delayed", "folders", "files"])
+def test_partitions(kind, threads, tmp_path):
+    """Labels and names are agreed on; the optimum is that of all examples in one place."""
+    items = sentences(40)
+    source = written(tmp_path, items, 3)[kind]
+    backend = Dask(threads)
+    model = L2CRF(solver=LBFGS(), tol=1e-8)
+    distant = clone(model).set_params(backend=backend).fit(source)
+    X, y = [x for x, _ in items], [labels for _, labels in items]
+    if kind == "files":
+        columns = read_columns([line for path in source for line in [*path.read_text().splitlines(), ""]])
+        X = TokenFeatures("words").fit_transform(columns.split()[0])
+    here = clone(model).fit(X, y)
+    order = [list(distant.feature_names_).index(name) for name in here.feature_names_]
+    assert set(distant.feature_names_) == set(here.feature_names_)
+    assert_allclose(distant.coef_[order], here.coef_, atol=1e-3)
+    assert distant.gap_ <= 1e-8 and distant.trace_[-1].n_oracle % 40 == 0
+    assert distant.predict(source) == here.predict(X)
+    again = clone(model).set_params(backend=backend).fit(source)
+    assert_array_equal(again.coef_, distant.coef_)
+
+
+@pytest.mark.parametrize("name", ["OWLQN", "Smoothing", "Subgradient", "BlockFrankWolfe", "SDCA"])
+def test_solvers_on_partitions(name, threads):
+    import dask
+
+    items = sentences(40)
+    X, y = [x for x, _ in items], [labels for _, labels in items]
+    model = {
+        "OWLQN": L1CRF(solver=OWLQN()), "Smoothing": M3N(), "Subgradient": M3N(solver=Subgradient(), max_passes=3000),
+        "BlockFrankWolfe": M3N(solver=BlockFrankWolfe()), "SDCA": L2CRF(solver=SDCA()),
+    }[name].set_params(tol=0.02, random_state=0)  # fmt: skip
+    parts = [dask.delayed(Examples.build)(X[a:b], y[a:b]) for a, b in cut_evenly(40, 3)]
+    distant = clone(model).set_params(backend=Dask(threads)).fit(parts)
+    here = clone(model).fit(X, y)
+    assert distant.converged_ and distant.solver_.startswith(name)
+    assert distant.dual_ <= here.objective_ * (1 + 1e-9) and here.dual_ <= distant.objective_ * (1 + 1e-9)
+
+
+def test_partitions_that_are_refused(threads, tmp_path):
+    import dask
+
+    (tmp_path / "good").write_text("dog N\n\nsings V\n")
+    (tmp_path / "bad").write_text("dog N\n\nsings\n")
+    model = L2CRF(solver=LBFGS(), backend=Dask(threads))
+    with pytest.raises(ValueError, match=r"In partition 1, .*bad: .*bad:3: 1 column, and line 1 has 2"):
+        model.fit([tmp_path / "good", tmp_path / "bad"])
+    with pytest.raises(ValueError, match=r"In partition 1: .*has 1 labels? but"):
+        model.fit([dask.delayed([([[1.0]], ["a"])]), dask.delayed([([[1.0], [2.0]], ["a"])])])
+    with pytest.raises(ValueError, match=r"different numbers of features: partition 0 has 1, partition 1 has 2"):
+        model.fit([dask.delayed([([[1.0]], ["a"])]), dask.delayed([([[1.0, 2.0]], ["a"])])])
+    with pytest.raises(ValueError, match="2 partitions have no labelled node"):
+        model.fit([dask.delayed([]), dask.delayed([])])
+    with pytest.raises(ValueError, match="leave y and weights out"):
+        model.fit([tmp_path / "good"], [["N"], ["V"]])
+    with pytest.raises(AttributeError, match=r"they are in partitions on workers\. Take a solver that needs only sums"):
+        _ = model.pose(partitions_of([tmp_path / "good"], Dask(threads)), np.array(["N", "V"]))[0].batch
+    with pytest.raises(ValueError, match=r"Partition 1 has another layout of weights"):
+        clone(model).set_params(structure=Chain(pairs="seen")).fit(
+            [dask.delayed([([[1.0, 0.0]], ["a"])]), dask.delayed([([[0.0, 1.0]], ["b"])])]
+        )
+
+
+def test_a_checkpoint_of_partitions(threads, tmp_path):
+    paths, model = written(tmp_path, sentences(30), 2)["folders"], L2CRF(solver=LBFGS(), tol=1e-6)
+    whole = clone(model).set_params(backend=Dask(threads)).fit(paths)
+    short = clone(model).set_params(backend=Dask(threads), max_passes=4)
+    with pytest.warns(ConvergenceWarning):
+        short.fit(paths, checkpoint=tmp_path / "checkpoint")
+    gone_on = clone(model).set_params(backend=Dask(threads)).fit(paths, checkpoint=tmp_path / "checkpoint")
+    assert_array_equal(whole.coef_, gone_on.coef_)
+
+
+# ---- folds and cells -------------------------------------------------------------------------------------------------
+
+
+def test_folds_are_computed_on_workers(threads, many):
+    grid, score = {"lam": [0.1, 10.0]}, lambda model, X, y: model.score(X, y)
+    model = L2CRF(solver=LBFGS(), tol=0.1, random_state=0)
+    here = PathSearchCV(model, grid, cv=3, scoring=score).fit(many[:60])
+    there = PathSearchCV(clone(model).set_params(backend=Dask(threads)), grid, cv=3, scoring=score).fit(many[:60])
+    assert_array_equal(here.cv_results_["mean_test_score"], there.cv_results_["mean_test_score"])
+    assert_array_equal(here.cv_results_["mean_gap"], there.cv_results_["mean_gap"])
+    assert_array_equal(here.best_estimator_.coef_, there.best_estimator_.coef_)
+    with pytest.raises(ValueError, match="C must be a positive"):
+        PathSearchCV(M3N(backend=Dask(threads)), {"C": [-1.0]}, error_score="raise", cv=2).fit(many[:10])
+
+
+def test_cells_are_computed_on_workers(threads, tmp_path):
+    experiment = experiments.get("shrinkage")
+    here = run_cells(experiment, tmp_path / "here", scale="tiny", progress=False)
+    there = run_cells(experiment, tmp_path / "there", scale="tiny", pool=Dask(threads), progress=False)
+    assert here.n_cells and not there.failures
+    assert [done[:2] for done in here.done] == [done[:2] for done in there.done]
+
+
+def test_cells_that_fail_on_workers(threads):
+    found = dict(Dask(threads).run_all(_inverse, [(2,), (0,)]))
+    assert found[0] == 0.5 and isinstance(found[1], ZeroDivisionError)
+
+
+def _inverse(value):
+    return 1 / value
+
+
+def test_no_scheduler_for_cells():
+    found = CliRunner().invoke(main, ["reproduce", "shrinkage", "--quick", "--backend", "tcp://127.0.0.1:1"])
+    assert found.exit_code == 1 and "There is no Dask scheduler at tcp://127.0.0.1:1" in found.output
+
+
 # ---- workers that are killed -----------------------------------------------------------------------------------------
 
 
@@ -231,6 +437,18 @@ def kill_one(client):
         pids = client.run(os.getpid, workers=[next(iter(workers))], on_error="ignore")
         for pid in pids.values():
             os.kill(pid, signal.SIGKILL)
+
+
+def two_workers(client):
+    """Wait for two; under load it happens that the place of a killed one stays empty, then take another."""
+    for _ in range(3):
+        alive = client.run(os.getpid, on_error="ignore")
+        if len(alive) >= 2:
+            return
+        try:
+            client.wait_for_workers(2, timeout=20)
+        except TimeoutError:
+            client.cluster.scale(len(client.cluster.workers) + 1)
 
 
 def _slowly(shard, seconds):
@@ -315,7 +533,51 @@ def in_a_prediction(client, many, model):
     thread.join()
 
 
-PHASES = [in_placing, in_a_sum, in_a_look, in_a_fit, with_scattered_weights, saving_a_checkpoint, in_a_prediction]
+def in_the_first_pass(client, many, model):
+    """Over names and labels, of partitions that are read."""
+    import dask
+
+    items = sentences(30)
+    parts = [dask.delayed(_read_slowly)(items[a:b]) for a, b in cut_evenly(30, 4)]
+    thread = kill_soon(client, 0.3)
+    fitted = clone(model).set_params(backend=Dask(client, timeout=120)).fit(parts)
+    thread.join()
+    parts = [dask.delayed(Examples.build)(*map(list, zip(*items[a:b]))) for a, b in cut_evenly(30, 4)]
+    assert_array_equal(fitted.coef_, clone(model).set_params(backend=Dask(client, timeout=120)).fit(parts).coef_)
+
+
+def _read_slowly(items):
+    time.sleep(0.2)
+    return items
+
+
+def in_parts(client, many, model):
+    """What the worker held is lost: the fit goes back, to the beginning or to a copy."""
+    model = clone(IN_PARTS["BlockFrankWolfe"]).set_params(solver__parts=2, max_passes=9)
+    expected, killed = clone(model).fit(many).coef_, []
+
+    def kill(progress):
+        if not killed:
+            killed.append(None)
+            kill_one(client)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Kept, "every", 0.0)
+        fitted = clone(model).set_params(backend=Dask(client, timeout=120), callback=kill).fit(many)
+    assert killed
+    assert_array_equal(fitted.coef_, expected)
+
+
+PHASES = [
+    in_placing,
+    in_a_sum,
+    in_a_look,
+    in_a_fit,
+    with_scattered_weights,
+    saving_a_checkpoint,
+    in_a_prediction,
+    in_parts,
+]
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL (POSIX)")
@@ -323,6 +585,7 @@ PHASES = [in_placing, in_a_sum, in_a_look, in_a_fit, with_scattered_weights, sav
 def test_a_killed_worker(phase, processes, many):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        two_workers(processes)
         phase(processes, many, MODELS["LBFGS"])
 
 

@@ -331,6 +331,7 @@ def test_verbose(verbose, data, capsys):
     M3N(verbose=verbose, tol=0.2, random_state=0).fit(*data)
     out = capsys.readouterr()
     assert "gap" in (out.err if verbose == 1 else out.out)
+    assert "s left" in (out.err if verbose == 1 else out.out)
     assert "M3N" in (out.err if verbose == 1 else out.out)
     M3N(tol=0.2, random_state=0).fit(*data)
     out = capsys.readouterr()

@@ -110,6 +110,11 @@ def info(file: Path, as_json: bool, top: int, labels: int) -> None:
 )
 @click.option("--jobs", type=int, default=1, show_default=True, help="Processes; -1 is one for every processor.")
 @click.option(
+    "--backend", metavar="ADDRESS",
+    help="Compute cells on a Dask cluster in place of processes: the address of its scheduler, tcp://10.0.0.1:8786. "
+    "Workers need the data at the same path.",
+)  # fmt: skip
+@click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("reproduction"), show_default=True,
     help="Folder for results. What is finished there is not computed again.",
 )  # fmt: skip
@@ -125,8 +130,8 @@ def info(file: Path, as_json: bool, top: int, labels: int) -> None:
     help="Also write README.md and figures of full runs there, for the repository.",
 )  # fmt: skip
 def reproduce(
-    names: tuple[str, ...], quick: bool, jobs: int, out: Path, data: Path | None, seed: int, finished: bool,
-    publish: Path | None,
+    names: tuple[str, ...], quick: bool, jobs: int, backend: str | None, out: Path, data: Path | None, seed: int,
+    finished: bool, publish: Path | None,
 ) -> None:  # fmt: skip
     """Rerun experiments of the paper: a figure, the numbers behind it, and a card for every claim.
 
@@ -136,7 +141,7 @@ def reproduce(
     All of them:     all
 
     Every finished cell is saved at once. Stop with Ctrl-C, and the same command goes on where it was. The numbers do
-    not depend on --jobs. In the end OUT/report.html shows everything in one page.
+    not depend on --jobs or --backend. In the end OUT/report.html shows everything in one page.
 
     \b
     Examples:
@@ -163,7 +168,8 @@ def reproduce(
     try:
         failures = run(
             chosen, out, scale="quick" if quick else "full", jobs=(os.cpu_count() or 1) if jobs == -1 else jobs,
-            seed=seed, data=data, only_finished=finished, echo=click.echo,
+            backend=None if backend is None else dask_at(backend), seed=seed, data=data, only_finished=finished,
+            echo=click.echo,
         )  # fmt: skip
         write_text(out / "report.html", page(out))
         click.echo(f"Report: {out / 'report.html'}")
@@ -177,6 +183,18 @@ def reproduce(
         raise click.ClickException(_reason(error)) from error
     if failures:
         raise click.ClickException("cells failed, and will be tried again next time:\n" + "\n".join(failures))
+
+
+def dask_at(address: str) -> Any:
+    """The backend of ``--backend``."""
+    from maxendnet.backends import Dask
+
+    try:
+        backend = Dask(address)
+        backend.n_slots()
+    except (ImportError, RuntimeError) as error:
+        raise click.ClickException(str(error)) from error
+    return backend
 
 
 def _reason(error: Any) -> str:

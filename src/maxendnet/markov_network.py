@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -208,6 +209,8 @@ class MarkovNetwork(BaseEstimator):
         Parameters
         ----------
         X : list of examples, or Examples
+            With the backend `Dask` also partitions: a Dask bag of pairs (x, y), a list of delayed `Examples`, or of
+            files; see docs/scale.md.
             An example is an array or CSR matrix of shape (n_nodes, n_features), a list of feature dicts, or for trees
             a pair (node_features, edges). A 2-D array is a list of examples of one node.
         y : list of label sequences
@@ -229,6 +232,8 @@ class MarkovNetwork(BaseEstimator):
         as_structure(self.structure).check()
         examples = self._read(X, y, sample_weight)
         if node_weight is not None:
+            if examples.offsets is None:
+                raise ValueError("Partitions hold weights of nodes themselves, in Examples; leave node_weight out.")
             weights = read_node_weight(node_weight, examples.offsets, examples.flat)
             examples = replace(examples, node_weight=weights)
         classes = distinct_labels(np.asarray(examples.y))
@@ -288,7 +293,8 @@ class MarkovNetwork(BaseEstimator):
         # nothing is stored before this line: a fit that fails or is interrupted leaves the last one whole
         self._state = (type(solver), result.state, problem.fingerprint) if self.warm_start else None
         self.set_model(model)
-        self._support: Any = (examples.offsets, solver.support(problem, result.state))
+        parted = examples.offsets is None
+        self._support: Any = (examples.offsets, None if parted else solver.support(problem, result.state))
         if keeper is not None:
             keeper.end(result.reason)
         return self
@@ -316,7 +322,18 @@ class MarkovNetwork(BaseEstimator):
         require_level("verbose", self.verbose)
         return generator(self.random_state)
 
-    def _read(self, X: Any, y: Any, sample_weight: Any) -> Examples:
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> Any:
+        parted = partitions(X, self.backend)
+        if parted is not None:
+            if not (y is None and sample_weight is None):
+                raise ValueError(
+                    "Partitions hold labels, and weights of examples, themselves; leave y and weights out."
+                )
+            if not parted.n_nodes or not len(parted.y):
+                raise ValueError(
+                    f"{len(parted.read)} partitions have no labelled node; there is nothing to learn from."
+                )
+            return parted
         whole = bool(getattr(as_structure(self.structure), "whole", False))
         examples = as_examples(
             X, y, sample_weight=sample_weight, estimator=type(self).__name__, needs_y=True, whole=whole
@@ -325,6 +342,7 @@ class MarkovNetwork(BaseEstimator):
             raise ValueError(f"X has {len(examples)} examples but no node at all; there is nothing to learn from.")
         return examples
 
+<<<<<<< HEAD
     def pose(
         self, examples: Examples, classes: NDArray, layout: Any = None, prior: Any = None
     ) -> tuple[Problem, Solver]:
@@ -334,6 +352,11 @@ class MarkovNetwork(BaseEstimator):
             prior = own
         else:
             default = default_solver(prior, loss)
+=======
+    def pose(self, examples: Any, classes: NDArray) -> tuple[Problem, Solver]:
+        """The learning problem, and the solver to take if none was asked for."""
+        prior, loss, C, default = self.compose()
+>>>>>>> dask
         structure = as_structure(self.structure)
         structure.check()
         if hasattr(loss, "for_labels"):
@@ -343,7 +366,15 @@ class MarkovNetwork(BaseEstimator):
                 f"node_weight is a factor of the costs of nodes, and {type(self).__name__} has no costs; give "
                 "sample_weight, or take a margin model such as M3N."
             )
+<<<<<<< HEAD
         return Problem.pose(structure.bind(examples, classes, layout), loss, prior, C, self._backend()), default
+=======
+        if examples.offsets is None:  # partitions on workers
+            if getattr(loss, "class_weight", None) is not None or getattr(self, "class_weight", None) == "balanced":
+                raise ValueError("class_weight counts labels of all examples; with partitions give costs as a matrix.")
+            return Problem(examples.place(structure, classes), loss, prior, C), default
+        return Problem.pose(structure.bind(examples, classes), loss, prior, C, self._backend()), default
+>>>>>>> dask
 
     def _backend(self) -> Any:
         if self.backend is None:
@@ -510,6 +541,16 @@ class MarkovNetwork(BaseEstimator):
         >>> model.predict([[[1.0], [0.0]]], rules=starts_with("b"))
         [['b', 'a']]
         """
+        parted = partitions(X, self.backend)
+        if parted is not None:
+            if not (given is None and rules is None and by == "mean" and not return_proof):
+                raise ValueError(
+                    "Partitions are predicted without given, rules, by and return_proof; read one and ask."
+                )
+            check_is_fitted(self, "model_")
+            there = copy(self)
+            there.backend = there.callback = there._state = there._support = None
+            return parted.predict(there)
         examples, bound = self._prepare(X, given, rules)
         if return_proof:
             if by != "mean":
@@ -633,6 +674,15 @@ class MarkovNetwork(BaseEstimator):
         from maxendnet.models.file import save
 
         save(self, path)
+
+
+def partitions(X: Any, backend: Any) -> Any:
+    """Examples in partitions on the workers of a backend, where X is such; otherwise None."""
+    if backend is None or getattr(backend, "local", True):
+        return None
+    from maxendnet.backends.partitions import partitions_of
+
+    return partitions_of(X, backend)
 
 
 def in_parts(X: Any, n_at_once: int) -> Iterator[Any]:

@@ -79,7 +79,7 @@ class Problem:
 
     @property
     def n_examples(self) -> int:
-        return len(self.structure.sample_weight)
+        return self.data.n_examples
 
     @property
     def n_weights(self) -> int:
@@ -221,8 +221,7 @@ class Problem:
 
         A structure that does not offer its own is taken to have the same curvature in all weights.
         """
-        structure, scale = self.structure, self.C * self.loss.curvature
-        return scale * (structure.curvature() if hasattr(structure, "curvature") else np.ones(self.n_weights))
+        return self.C * self.loss.curvature * self.data.curvature()
 
     def first_weights(self, seed: Any = None) -> FloatArray:
         """Where a solver of the primal begins: at the mean of the prior, or at zero if it has none.

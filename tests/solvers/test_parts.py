@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -10,12 +11,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from systems import labelled_chains
 
 from maxendnet import L2CRF, M3N, Hinge, LapMEDN
+from maxendnet.backends import BackendError, Threads
+from maxendnet.backends.threads import taken
 from maxendnet.data.examples import Examples
 from maxendnet.data.labels import distinct_labels
 from maxendnet.losses import Log
 from maxendnet.priors import Gaussian, Laplace
 from maxendnet.problem import Problem
 from maxendnet.solvers import SDCA, BlockFrankWolfe
+from maxendnet.solvers.base import Kept
+from maxendnet.solvers.parts import Part
 from maxendnet.structures import Chain
 
 X, Y = labelled_chains()
@@ -71,18 +76,90 @@ def test_bits_do_not_depend_on_threads(name):
         assert_array_equal(fits[0].model_.weights, other.model_.weights)
 
 
-@pytest.mark.parametrize("solver", [BlockFrankWolfe, SDCA])
-def test_one_part_is_the_solver_itself(solver):
-    """The general way of one part, with its copies and factors of 1, is the direct one up to rounding."""
-    problem = problem_of(Gaussian(), Hinge() if solver is BlockFrankWolfe else Log())
-    direct, general = (solver(parts=1).start(problem, seed=0) for _ in range(2))
-    direct = solver(parts=1).step(problem, direct)
-    with pytest.MonkeyPatch.context() as patch:
-        module = __import__(solver.__module__, fromlist=["owners_of"])
-        patch.setattr(module, "owners_of", lambda offsets, parts: np.zeros(len(offsets) - 1, dtype=np.int64))
-        general = solver(parts=2).step(problem, general)
-    assert_allclose(direct.eta, general.eta, atol=1e-6)
-    assert_allclose(direct.gaps, general.gaps, atol=1e-6)
+class Elsewhere(Threads):
+    """Threads that pass for workers, and forget what one part was after some sums."""
+
+    local = False
+
+    def __init__(self, forgets=()):
+        super().__init__()
+        self.n_sums, self.forgets, self.made = 0, set(forgets), None
+
+    def n_slots(self):
+        return 2
+
+    def hold(self, make, shards, given):
+        given = pickle.dumps(given)  # as if it was sent
+        self.made = lambda k: make(taken(shards[k]), *pickle.loads(given)[k])
+        return [self.made(k) for k in range(len(shards))]
+
+    def sum(self, oracle, shards, *arguments):
+        self.n_sums += 1
+        if self.n_sums in self.forgets and isinstance(shards[0], Part):
+            shards[-1] = self.made(len(shards) - 1)
+        return super().sum(oracle, shards, *arguments)
+
+
+def same(one, other):
+    assert_array_equal(one.model_.weights, other.model_.weights)
+    assert [row._replace(seconds=0) for row in one.trace_] == [row._replace(seconds=0) for row in other.trace_]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_one_part_elsewhere_is_the_solver_itself(name):
+    model, solver = MODELS[name]
+    here, there = (
+        model(solver=solver(parts=1), tol=0.02, random_state=0, backend=backend).fit(X, Y)
+        for backend in (None, Elsewhere())
+    )
+    same(here, there)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_parts_elsewhere_are_those_of_threads(name):
+    """As many as there are threads of workers, if nothing else is asked for."""
+    model, solver = MODELS[name]
+    here = model(solver=solver(parts=2), tol=0.1, random_state=0).fit(X, Y)
+    there = model(solver=solver(), tol=0.1, random_state=0, backend=Elsewhere()).fit(X, Y)
+    same(here, there)
+    if solver is BlockFrankWolfe:
+        assert here.support_ == there.support_ and here.n_support_ > 0
+
+
+@pytest.mark.parametrize("every", [0.0, 1e9], ids=["from a copy", "from the beginning"])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_part_that_is_lost(name, every, monkeypatch):
+    """The fit goes back to where all is known, and ends with the same bits; callbacks see every look once."""
+    monkeypatch.setattr(Kept, "every", every)
+    monkeypatch.setattr(Kept, "share", np.inf)
+    model, solver = MODELS[name]
+    here = model(solver=solver(parts=2), tol=0.1, random_state=0).fit(X, Y)
+    seen, backend = [], Elsewhere(forgets=[2, 9, 30, 31, 60])
+    there = model(solver=solver(parts=2), tol=0.1, random_state=0, backend=backend)
+    there.set_params(callback=lambda progress: seen.append(progress.row.n_pass)).fit(X, Y)
+    assert backend.n_sums > 60
+    same(here, there)
+    assert seen == [row.n_pass for row in there.trace_]
+
+
+def test_parts_that_are_lost_again_and_again():
+    model = M3N(solver=BlockFrankWolfe(parts=2), backend=Elsewhere(forgets=range(5, 100_000)))
+    with pytest.raises(BackendError, match="Workers have died 21 times since the last copy"):
+        model.fit(X, Y)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_checkpoint_of_parts_elsewhere(name, tmp_path):
+    """It goes on in this process too."""
+    model, solver = MODELS[name]
+    whole = model(solver=solver(parts=3), tol=0.05, random_state=0).fit(X, Y)
+    path = tmp_path / "checkpoint"
+    begun = model(solver=solver(parts=3), tol=0.05, random_state=0, backend=Elsewhere(), max_passes=4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        begun.fit(X, Y, checkpoint=path)
+    gone_on = model(solver=solver(parts=3), tol=0.05, random_state=0).fit(X, Y, checkpoint=path)
+    assert_array_equal(whole.model_.weights, gone_on.model_.weights)
 
 
 def test_more_parts_than_examples():
@@ -93,7 +170,7 @@ def test_more_parts_than_examples():
 @pytest.mark.parametrize("parts", [0, 1.5, True])
 @pytest.mark.parametrize(("model", "solver"), [(M3N, BlockFrankWolfe), (L2CRF, SDCA)])
 def test_no_number_of_parts(model, solver, parts):
-    with pytest.raises(ValueError, match="parts must be a whole number of at least 1"):
+    with pytest.raises(ValueError, match="parts must be None or a whole number of at least 1"):
         model(solver=solver(parts=parts)).fit(X, Y)
 
 

@@ -75,7 +75,7 @@ def test_no_update_lowers_the_dual(case):
     for _ in range(4):
         for i in range(case.n_examples):
             before = state.node.copy()
-            solver._update(problem, state, np.array([i], dtype=np.int64))
+            solver.change(problem, state, np.array([i], dtype=np.int64))
             found = solver.evaluate(problem, state)
             assert found.dual >= last - 1e-9 * max(1.0, abs(last))
             last = found.dual

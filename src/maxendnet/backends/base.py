@@ -15,6 +15,11 @@ class Backend(Protocol):
     Shards are cut by example, from the data alone, and their sums are added along one fixed tree: the result has the
     same bits whatever the number of threads or workers. A backend survives scikit-learn's ``clone`` (it defines
     ``__sklearn_clone__``) and is never saved with a model.
+
+    Solvers that go from example to example (`BlockFrankWolfe`, `SDCA`) also need
+    ``each(function, shards, *arguments)``, the list of ``function(shard, *arguments)``, and
+    ``hold(make, shards, given)``, which returns handles of ``make(shard, *given)``, one for each shard, that `each` and
+    `sum` take in the place of shards and whose objects they may change.
     """
 
     local: bool

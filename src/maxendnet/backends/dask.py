@@ -8,7 +8,8 @@ import pickle
 import threading
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 from uuid import uuid4
 
@@ -17,11 +18,17 @@ from numpy.typing import NDArray
 
 from maxendnet import _kernels
 from maxendnet.backends.linear_algebra import one_blas_thread
-from maxendnet.backends.partial import Partial, add_up
-from maxendnet.backends.threads import Range, Threads
+from maxendnet.backends.partial import Alone, Partial, Span, join
+from maxendnet.backends.threads import MOST_SHARDS, Cut, Range, Threads, check_shards, taken
 
-SMALL = 1 << 20
+SMALL = 1 << 16
 """Bytes of arguments up to which every task has its own copy. More are sent once to a worker, and from there on."""
+SMALL_IN_ALL = 1 << 22
+"""Bytes of gradients up to which this process joins sums: fewer tasks."""
+AT_ONCE = 4
+"""Sums that are joined by one task."""
+SLOTS_EVERY = 5.0
+"""Seconds after which workers are counted again: one that has joined late gets its share."""
 ATTEMPTS = 5
 """Times that a sum is asked for, at most, where workers die."""
 
@@ -35,8 +42,9 @@ class BackendError(RuntimeError):
 class Dask:
     """Computes sums over examples on the workers of a Dask cluster.
 
-    Examples are cut as `Threads` cuts them, sent to workers once, and stay there; a sum sends the weights and brings
-    back a gradient for every shard, which are added in the same order. So a fit has the bits of one on threads. Of
+    Examples are cut as `Threads` cuts them, sent to workers once, and stay there. A sum sends the weights once to
+    every worker; gradients are added on the workers, along the tree of `Threads`, and one comes back. So a fit has the
+    bits of one on threads. Of
     examples in a folder (`Examples.open`) only the names of the files are sent: workers need the same folder at the
     same path.
 
@@ -53,7 +61,11 @@ class Dask:
     client : distributed.Client or str
         A client, or the address of a scheduler, such as ``"tcp://10.0.0.1:8786"``.
     timeout : float, default=300.0
-        Seconds to wait for the next answer of any worker.
+        Seconds to wait for the next answer of any worker. A worker answers when it has summed over all its shards: a
+        pass over its data must be shorter than this.
+    shards : int, default=16
+        Shards at most, as of `Threads`: so many threads of workers, in all, can share a sum. Take a multiple of their
+        number where there are more. The last digits of results depend on the number of shards.
 
     Examples
     --------
@@ -67,7 +79,7 @@ class Dask:
     local = False
     """Shards are elsewhere."""
 
-    def __init__(self, client: Any, timeout: float = 300.0) -> None:
+    def __init__(self, client: Any, timeout: float = 300.0, shards: int = MOST_SHARDS) -> None:
         try:
             import distributed
         except ImportError as error:
@@ -76,7 +88,8 @@ class Dask:
             raise ValueError(f"client must be a distributed.Client or the address of a scheduler, got {client!r}.")
         if not (isinstance(timeout, (int, float)) and timeout > 0):
             raise ValueError(f"timeout must be a positive number of seconds, got {timeout!r}.")
-        self.timeout = float(timeout)
+        self.timeout, self.shards = float(timeout), check_shards(shards)
+        self._seen: tuple[float, list[str]] = (-np.inf, [])
         self.address = client if isinstance(client, str) else str(client.scheduler.address)
         self._client = None if isinstance(client, str) else client
 
@@ -99,25 +112,57 @@ class Dask:
         return f"Dask({self.address!r})"
 
     def __reduce__(self) -> Any:
-        return Dask, (self.address, self.timeout)
+        return Dask, (self.address, self.timeout, self.shards)
 
     # ---- what every backend offers -------------------------------------------------------------------------------
 
     def place(self, structure: Any) -> list[Any]:
-        """Cut a bound structure as `Threads` does and send the shards to workers; a future for each."""
-        level, run = _kernels.level(), uuid4().hex[:8]
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # that a task is large: the scheduler keeps it, for the case that workers die
-            return [
-                self.client.submit(unpack, pack(shard), level, key=f"maxendnet-shard-{run}-{k}", pure=False)
-                for k, shard in enumerate(Threads().place(structure))
-            ]
+        """Cut a bound structure as `Threads` does and send the shards to workers, neighbours to the same; a future for
+        each."""
+        shards = Threads(shards=self.shards).place(structure)
+        slots = self._slots(at_once=True)
+        if len(slots) > len(shards) == self.shards:
+            warnings.warn(
+                f"The cluster has {len(slots)} threads, of which {len(shards)} have work: examples are cut into at "
+                f"most {self.shards} shards. Dask(client, shards={2 * len(slots)}) lets all work.",
+                stacklevel=2,
+            )
+        return self._send(unpack, [(pack(taken(shard)), _kernels.level()) for shard in shards], "shard", slots)
 
     def sum(self, oracle: Callable[..., Partial], shards: Sequence[Any], *arguments: Any) -> Partial:
         """``oracle(shard, *arguments)`` of all shards, added up along a fixed tree."""
-        return add_up([_own(part) for part in self.each(oracle, shards, *arguments)])
+        spans = self._run(sum_of, oracle, shards, arguments)
+        (whole,) = join((Span(first, last, _own(part)) for first, last, part in spans), len(shards))
+        return whole.sum
+
+    def hold(self, make: Callable[..., Any], shards: Sequence[Any], given: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """What ``make(shard, *given)`` makes of each shard, on workers, where `each` and `sum` change it.
+
+        Of what a worker that dies has held, Dask makes what it was in the beginning: who asks must say what is
+        expected.
+        """
+        level, slots = _kernels.level(), self._slots(at_once=True)
+        if isinstance(shards, Alone):
+            slots = []  # where they are
+        elif shards and isinstance(shards[0], Cut):
+            shards = self._send(unpack, [(pack(taken(shard)), level) for shard in shards], "part", slots)
+        asked = [(shard, make, pack(arguments), level) for shard, arguments in zip(shards, given)]
+        held = self._send(make_on_worker, asked, "held", slots)
+        return Alone(held) if isinstance(shards, Alone) else held
+
+    def new_key(self, name: str, number: int) -> str:
+        """A name for a task, as the dashboard shows it."""
+        return f"maxendnet-{name}-{uuid4().hex[:8]}-{number}"
+
+    def send_once(self, value: Any) -> Any:
+        """What many tasks need, as a future of bytes that Dask can make again."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it is large
+            return self.client.submit(bytes, pack(value), pure=False, key=self.new_key("agreed", 0))
+
+    def n_slots(self) -> int:
+        """Threads of all workers."""
+        return max(1, len(self._slots(at_once=True)))
 
     def decode(self, structure: Any, w: NDArray[np.float64]) -> NDArray[np.int32]:
         """A best labelling of every example, by the workers."""
@@ -128,31 +173,129 @@ class Dask:
         """What changes arrays of this process is done here."""
         Threads().run(function, shards)
 
+    def run_all(
+        self, function: Callable[..., Any], given: Sequence[tuple[Any, ...]], common: tuple[Any, ...] = ()
+    ) -> Iterator[tuple[int, Any]]:
+        """``function(*common, *arguments)`` for each tuple of arguments, on workers: number and result of one
+        after the other as they finish. An exception of the function is its result."""
+        waiting, attempts, level = set(range(len(given))), 0, _kernels.level()
+        name = f"maxendnet-{getattr(function, '__name__', 'cell').strip('_')}"
+        while waiting:
+            attempts += 1
+            packed = pack((function, common))
+            sent = packed if len(packed) <= SMALL else self._scatter(packed)
+            running = {
+                self.client.submit(
+                    call_on_worker, sent, pack(given[k]), level, pure=False, key=f"{name}-{uuid4().hex[:8]}-{k}"
+                ): k
+                for k in sorted(waiting)
+            }
+            for future in self._finished(running):
+                try:
+                    result = self._ask_scheduler(self.client.gather(future, asynchronous=True))
+                except Exception as error:
+                    self._check_scheduler(error)
+                    if isinstance(error, _losses()):
+                        if attempts < ATTEMPTS:
+                            continue  # once more, after the others
+                        result = BackendError(f"Workers of {self.address} have died {ATTEMPTS} times ({error!r}).")
+                    else:
+                        result = error
+                waiting.discard(running[future])
+                yield running[future], result
+
+    def _finished(self, futures: Any) -> Iterator[Any]:
+        """Futures as they finish, however long that takes, as long as there are workers."""
+        waiting, deadline = set(futures), time.monotonic() + self.timeout
+        while waiting:
+            done = {future for future in waiting if future.status not in ("pending", "lost")}
+            yield from done
+            waiting -= done
+            self._check_scheduler(None)
+            if done or self._slots():
+                deadline = time.monotonic() + self.timeout
+            elif time.monotonic() > deadline:
+                raise BackendError(f"{self.address} has had no workers for {self.timeout:g} seconds; start some.")
+            if waiting and not done:
+                time.sleep(0.05)
+
     # ---- tasks ---------------------------------------------------------------------------------------------------
 
     def each(self, function: Callable[..., Any], shards: Sequence[Any], *arguments: Any) -> list[Any]:
         """``function(shard, *arguments)`` of every shard, in order."""
-        packed, level = pickle.dumps(arguments, protocol=5), _kernels.level()
-        lost: BaseException | None = None
+        return self._run(each_of, function, shards, arguments)
+
+    def _run(self, task: Callable[..., Any], function: Callable[..., Any], shards: Any, arguments: Any) -> list[Any]:
+        """What ``task`` makes of a function and of all shards: one task for every thread of the workers, which takes
+        neighbouring shards, and others that join sums."""
+        packed, lost = pickle.dumps(arguments, protocol=5), None
         for _ in range(ATTEMPTS):
             try:
                 sent = packed if len(packed) <= SMALL else self._scatter(packed)
-                run = uuid4().hex[:8]
-                # all tasks in one message: half of the time of one for each
-                futures = self.client.map(
-                    ask, list(shards), function=function, packed=sent, level=level, pure=False,
-                    key=[f"maxendnet-{function.__name__}-{run}-{k}" for k in range(len(shards))],
+                name = f"maxendnet-{function.__name__}-{uuid4().hex[:8]}"
+                alone = isinstance(shards, Alone)
+                pieces = cut_evenly(len(shards), len(shards) if alone else len(self._slots()))
+                futures = self.client.map(  # all tasks in one message
+                    task, [list(shards[a:b]) for a, b in pieces], pieces,
+                    *([one] * len(pieces) for one in (len(shards), function, sent, _kernels.level())),
+                    pure=False, key=[f"{name}-{k}" for k in range(len(pieces))],
                 )  # fmt: skip
-                return self._gather(futures)
+                if task is sum_of and len(packed) * len(pieces) > SMALL_IN_ALL:
+                    futures = self._join(futures, len(shards), name)
+                return [one for some in self._gather(futures) for one in some]
             except Exception as error:
                 self._check_scheduler(error)
                 if not isinstance(error, _losses()):
                     raise  # of the function
                 lost = error
+                self._seen = (-np.inf, [])
         raise BackendError(
             f"Workers of {self.address} have died {ATTEMPTS} times during one sum ({lost!r}); look at their logs (was "
             "memory short?). A fit with a checkpoint goes on from there."
         ) from lost
+
+    def _join(self, futures: list[Any], n: int, name: str) -> list[Any]:
+        """One future in the place of many, by tasks that join a few each."""
+        level = 0
+        while len(futures) > 1:
+            level += 1
+            futures = [
+                self.client.submit(
+                    join_on_worker, futures[k : k + AT_ONCE], n, pure=False, key=f"{name}-join-{level}-{k}"
+                )
+                for k in range(0, len(futures), AT_ONCE)
+            ]
+        return futures
+
+    def _send(self, function: Callable[..., Any], arguments: list[Any], name: str, slots: list[str]) -> list[Any]:
+        """A future of ``function`` for each tuple of arguments, neighbours on the same worker. The scheduler keeps the
+        arguments, for the case that workers die."""
+        run, pieces = uuid4().hex[:8], cut_evenly(len(arguments), len(slots))
+        homes: list[Any] = [slot for slot, (a, b) in zip(slots, pieces) for _ in range(a, b)] or [None] * len(arguments)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that a task is large
+            return [
+                self.client.submit(
+                    function,
+                    *given,
+                    pure=False,
+                    key=f"maxendnet-{name}-{run}-{k}",
+                    workers=home,
+                    allow_other_workers=home is not None,
+                )
+                for k, (given, home) in enumerate(zip(arguments, homes))
+            ]
+
+    def _slots(self, at_once: bool = False) -> list[str]:
+        """The worker of every thread, those of a worker side by side; asked for again every few seconds."""
+        if at_once or time.monotonic() > self._seen[0] + SLOTS_EVERY:
+            try:
+                threads = self._ask_scheduler(self.client.scheduler.ncores())
+            except (OSError, TimeoutError) as error:
+                self._check_scheduler(error)
+                raise BackendError(f"The Dask scheduler at {self.address} does not answer ({error!r}).") from error
+            self._seen = (time.monotonic(), [worker for worker in sorted(threads) for _ in range(threads[worker])])
+        return self._seen[1]
 
     def _scatter(self, packed: bytes) -> Any:
         return self.client.scatter([packed], hash=False, timeout=self.timeout)[0]
@@ -180,7 +323,9 @@ class Dask:
                     "checkpoint goes on from there."
                 )
         # a result may be lost at this very moment, with its worker: no waiting without end here either
-        coroutine = self.client.gather(futures, asynchronous=True)
+        return self._ask_scheduler(self.client.gather(futures, asynchronous=True))
+
+    def _ask_scheduler(self, coroutine: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self.client.loop.asyncio_loop).result(self.timeout)
 
     def _alive(self) -> bool:
@@ -214,14 +359,47 @@ def _own(part: Partial) -> Partial:
     )
 
 
+def cut_evenly(n: int, parts: int) -> list[Range]:
+    """Cut ``n`` things into so many ranges of about the same length, none of them empty.
+
+    Examples
+    --------
+    >>> cut_evenly(16, 3)
+    [(0, 5), (5, 10), (10, 16)]
+    >>> cut_evenly(2, 3)
+    [(0, 1), (1, 2)]
+    """
+    parts = max(1, min(n, parts))
+    borders = [n * k // parts for k in range(parts + 1)]
+    return list(pairwise(borders))
+
+
 # ---- what runs on workers -------------------------------------------------------------------------------------------
 
 
-def ask(shard: Any, function: Callable[..., Any], packed: bytes, level: str) -> Any:
-    """A function of a shard, with kernels of the level of the client."""
+def each_of(
+    shards: list[Any], piece: Range, n: int, function: Callable[..., Any], packed: bytes, level: str
+) -> list[Any]:
+    """A function of some shards, with kernels of the level of the client."""
     use_level(level)
+    arguments = pickle.loads(packed)
     with one_blas_thread:
-        return function(shard, *pickle.loads(packed))
+        return [function(shard, *arguments) for shard in shards]
+
+
+def sum_of(
+    shards: list[Any], piece: Range, n: int, function: Callable[..., Any], packed: bytes, level: str
+) -> list[Span]:
+    """The same, added up as far as the tree over all ``n`` shards goes."""
+    use_level(level)
+    arguments = pickle.loads(packed)
+    with one_blas_thread:
+        return join((Span(k, k + 1, function(shard, *arguments)) for k, shard in enumerate(shards, piece[0])), n)
+
+
+def join_on_worker(some: list[list[Span]], n: int) -> list[Span]:
+    """Sums of neighbours as one; what was given stays as it is, for it may be asked for again."""
+    return join((span for spans in some for span in spans), n, overwrite=False)
 
 
 def decode_shard(shard: Any, w: NDArray[np.float64]) -> NDArray[np.int32]:
@@ -235,6 +413,21 @@ def use_level(level: str) -> None:
     """Take the kernels of this level from here on: other ones add up in another order."""
     if _kernels.level() != level:
         _kernels.use(level)
+
+
+def call_on_worker(packed: bytes, own: bytes, level: str) -> Any:
+    """A function of arguments that many have, and of its own."""
+    use_level(level)
+    function, common = pickle.loads(packed)
+    with one_blas_thread:
+        return function(*common, *pickle.loads(own))
+
+
+def make_on_worker(shard: Any, make: Callable[..., Any], packed: bytes, level: str) -> Any:
+    """What is made of a shard and held here."""
+    use_level(level)
+    with one_blas_thread:
+        return make(shard, *pickle.loads(packed))
 
 
 class _Packer(pickle.Pickler):
@@ -264,10 +457,15 @@ def map_again(filename: str, dtype: str, start: int, shape: tuple[int, ...]) -> 
 
 
 def pack(value: Any) -> bytes:
-    """A shard as bytes."""
+    """A shard, or whatever goes to a worker, as bytes."""
     file = io.BytesIO()
-    _Packer(file, protocol=5).dump(value)
-    return file.getvalue()
+    try:
+        _Packer(file, protocol=5).dump(value)
+        return file.getvalue()
+    except (pickle.PicklingError, AttributeError):  # a function that has no name to be found by
+        import cloudpickle
+
+        return cloudpickle.dumps(value)
 
 
 def unpack(packed: bytes, level: str) -> Any:

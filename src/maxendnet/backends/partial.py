@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,22 +26,58 @@ class Partial(NamedTuple):
     """By how much the loss is above that of the fractional labellings that gradient and cost belong to: 0, unless the
     loss is an upper bound. ``loss - short + gradient . (v - w)`` is below the sum of losses at any v."""
 
-    def plus(self, other: Partial) -> Partial:
-        """The sum with the next shard. The gradient of this one is overwritten."""
-        gradient = np.add(self.gradient, other.gradient, out=self.gradient) if self.gradient.size else EMPTY
+    def plus(self, other: Partial, overwrite: bool = True) -> Partial:
+        """The sum with the next shard; with ``overwrite`` the gradient of this one becomes that of the sum."""
+        gradient = EMPTY
+        if self.gradient.size:
+            gradient = np.add(self.gradient, other.gradient, out=self.gradient if overwrite else None)
         values = np.concatenate([self.values, other.values])
         return Partial(self.loss + other.loss, gradient, self.cost + other.cost, values, self.short + other.short)
 
 
+class Span(NamedTuple):
+    """The sum of neighbouring shards, from the first to before the last: a node of the tree."""
+
+    first: int
+    last: int
+    sum: Partial
+
+
+def join(spans: Iterable[Span], n: int, overwrite: bool = True) -> list[Span]:
+    """Add neighbours wherever a binary tree over ``n`` shards adds them, and return what is left.
+
+    The tree depends on n alone. So the bits are the same whether all shards are joined at once, or some here and some
+    there, in any order of calls.
+
+    Examples
+    --------
+    >>> some = [Span(k, k + 1, Partial(2.0**k)) for k in range(3)]
+    >>> [(span.first, span.last, span.sum.loss) for span in join(some, 5)]
+    [(0, 2, 3.0), (2, 3, 4.0)]
+    """
+    found: list[Span] = []
+    for span in spans:
+        found.append(span)
+        while len(found) > 1:
+            left, right = found[-2:]
+            size = 2 * (left.last - left.first)
+            if left.first % size or right.last != min(left.first + size, n):
+                break
+            found[-2:] = [Span(left.first, right.last, left.sum.plus(right.sum, overwrite))]
+    return found
+
+
+class Alone(list[Any]):
+    """Handles of which every one is asked by itself, where it is."""
+
+
 def add_up(parts: Sequence[Partial]) -> Partial:
-    """The sum of all parts along a binary tree that depends on their number alone: the same bits every time.
+    """The sum of all parts along that tree.
 
     Examples
     --------
     >>> add_up([Partial(1.0), Partial(2.0), Partial(4.0)]).loss
     7.0
     """
-    row = list(parts)
-    while len(row) > 1:
-        row = [row[k].plus(row[k + 1]) if k + 1 < len(row) else row[k] for k in range(0, len(row), 2)]
-    return row[0]
+    (whole,) = join((Span(k, k + 1, part) for k, part in enumerate(parts)), len(parts))
+    return whole.sum

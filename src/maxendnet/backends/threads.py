@@ -8,14 +8,15 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maxendnet.backends.partial import Partial, add_up
+from maxendnet.backends.partial import Partial, Span, add_up, join
 
 Range = tuple[int, int]
+MOST_SHARDS = 16
 _running = threading.local()
 """Of a thread: the errors of the call of `Threads.run` that it works for."""
 
@@ -31,11 +32,15 @@ class Threads:
     ----------
     n_jobs : int or None
         None is one thread; -1 all processors, -2 all but one, as in scikit-learn.
+    shards : int, default=16
+        Shards at most. More threads than shards do not help, and every shard takes memory for a gradient. The last
+        digits of a sum depend on the number of shards, and not on that of threads.
     """
 
-    def __init__(self, n_jobs: int | None = None) -> None:
+    def __init__(self, n_jobs: int | None = None, shards: int = MOST_SHARDS) -> None:
         if n_jobs is not None and (not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0):
             raise ValueError(f"n_jobs must be None or a whole number other than 0, got {n_jobs!r}; -1 is all of them.")
+        self.shards = check_shards(shards)
         self.n_jobs = 1 if n_jobs is None else (n_jobs if n_jobs > 0 else max(1, _processors() + 1 + n_jobs))
 
     local = True
@@ -46,20 +51,40 @@ class Threads:
 
     def place(self, structure: Any) -> list[Any]:
         """Cut a bound structure into shards; one that does not say how much work it is stays whole."""
-        parts = structure.ranges(n_shards(structure)) if hasattr(structure, "ranges") else []
+        parts = structure.ranges(n_shards(structure, self.shards)) if hasattr(structure, "ranges") else []
         if len(parts) <= 1:
             return [structure]
-        return [structure.take(part[0][0], part[-1][1]) for part in parts]
+        cuts = [Cut(structure, part[0][0], part[-1][1]) for part in parts]
+        # of examples in files, which are many, even the few numbers of a node that a shard has of its own would count
+        return list(cuts) if getattr(structure, "mapped", False) else [one.take() for one in cuts]
 
     def sum(self, oracle: Callable[..., Partial], shards: Sequence[Any], *arguments: Any) -> Partial:
         """``oracle(shard, *arguments)`` of all shards, added up along a fixed tree."""
         parts: list[Any] = [None] * len(shards)
+        done: list[Span] = []
 
         def work(shard: int, _: int, __: int) -> None:
-            parts[shard] = oracle(shards[shard], *arguments)
+            parts[shard] = oracle(taken(shards[shard]), *arguments)
+            if self.n_jobs == 1:  # in order: a few gradients at a time in the place of one for each shard
+                done[:] = join([*done, Span(shard, shard + 1, parts[shard])], len(shards))
+                parts[shard] = None
 
         self.run(work, [[(k, k + 1)] for k in range(len(shards))])
-        return add_up(parts)
+        return done[0].sum if done else add_up(parts)
+
+    def each(self, function: Callable[..., Any], shards: Sequence[Any], *arguments: Any) -> list[Any]:
+        """``function(shard, *arguments)`` of every shard, in order."""
+        found: list[Any] = [None] * len(shards)
+
+        def work(shard: int, _: int, __: int) -> None:
+            found[shard] = function(taken(shards[shard]), *arguments)
+
+        self.run(work, [[(k, k + 1)] for k in range(len(shards))])
+        return found
+
+    def hold(self, make: Callable[..., Any], shards: Sequence[Any], given: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """What ``make(shard, *given)`` makes of each shard, for `each` and `sum` to change in place."""
+        return [make(taken(shard), *arguments) for shard, arguments in zip(shards, given)]
 
     def sum_ranges(
         self, function: Callable[[int, int, Any], None], shards: Sequence[Sequence[Range]], size: int
@@ -125,6 +150,22 @@ class Threads:
             raise errors[0]
 
 
+class Cut(NamedTuple):
+    """Some examples of a structure, which are taken from it whenever they are needed."""
+
+    structure: Any
+    first: int
+    last: int
+
+    def take(self) -> Any:
+        return self.structure.take(self.first, self.last)
+
+
+def taken(shard: Any) -> Any:
+    """A shard itself, also where it is yet to be taken."""
+    return shard.take() if isinstance(shard, Cut) else shard
+
+
 class Stopped(BaseException):
     """A thread gives up because another one has failed."""
 
@@ -147,13 +188,20 @@ def pause() -> None:
         raise Stopped
 
 
-def n_shards(structure: Any) -> int:
-    """Every shard has weights and a gradient of its own to lay out: a quarter of the work at most; 16 shards at most.
+def check_shards(shards: Any) -> int:
+    """Raise ``ValueError`` unless this is a number of shards."""
+    if isinstance(shards, bool) or not isinstance(shards, (int, np.integer)) or shards < 1:
+        raise ValueError(f"shards must be a whole number of at least 1, got {shards!r}.")
+    return int(shards)
+
+
+def n_shards(structure: Any, most: int = MOST_SHARDS) -> int:
+    """Every shard has weights and a gradient of its own to lay out: a quarter of the work at most.
 
     4e6 multiplications are about a millisecond, ten times what a shard takes in Python.
     """
     work = structure.work_per_node * int(structure.offsets[-1])
-    return int(np.clip(work / (4 * structure.slope_size + 4e6), 1, 16))
+    return int(np.clip(work / (4 * structure.slope_size + 4e6), 1, most))
 
 
 def _wait(ended: list[None], n_started: int) -> None:

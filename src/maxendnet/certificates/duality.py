@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from scipy.special import xlogy
 
+from maxendnet.backends import Partial
 from maxendnet.data.batch import Batch
 from maxendnet.problem import FloatArray, Problem
 
@@ -31,8 +33,13 @@ def mixed_entropy(problem: Problem, w: FloatArray, share: float) -> float:
     -------
     float
     """
+    return problem.backend.sum(entropy_oracle, problem.data.shards, w, share).loss
+
+
+def entropy_oracle(structure: Any, w: FloatArray, share: float) -> Partial:
+    """The same for the examples of a shard."""
     total = 0.0
-    for part, node, edge in marginals_in_parts(problem, w):
+    for part, node, edge in marginals_in_parts(structure, w):
         factor = np.repeat(part.sample_weight, np.diff(part.offsets))
         nodes = np.arange(len(node))
         node *= share
@@ -47,10 +54,12 @@ def mixed_entropy(problem: Problem, w: FloatArray, share: float) -> float:
             flipped = part.flipped[joined].astype(bool)
             edge[np.arange(len(edge)), np.where(flipped, own, above), np.where(flipped, above, own)] += 1.0 - share
             total -= float(factor[joined] @ xlogy(edge, edge).sum(axis=(1, 2)))
-    return total
+    return Partial(total)
 
 
-def marginals_in_parts(problem: Problem, w: FloatArray) -> Iterator[tuple[Batch, FloatArray, FloatArray | None]]:
+def marginals_in_parts(
+    structure: Any, w: FloatArray, backend: Any = None
+) -> Iterator[tuple[Batch, FloatArray, FloatArray | None]]:
     """Marginals of ``p(y|x; w)`` for some thousand nodes at a time: those of all edges would not fit the memory.
 
     Yields
@@ -61,12 +70,12 @@ def marginals_in_parts(problem: Problem, w: FloatArray) -> Iterator[tuple[Batch,
     edge : ndarray of shape (n_nodes, n_labels, n_labels) or None
         As `BoundForest.logsum` gives them; None if there are no weights of edges.
     """
-    structure = problem.structure
     offsets, first = structure.offsets, 0
-    while first < problem.n_examples:
+    n_examples = len(offsets) - 1
+    while first < n_examples:
         last = int(np.searchsorted(offsets, offsets[first] + NODES_AT_A_TIME, side="right")) - 1
-        last = min(max(last, first + 1), problem.n_examples)
+        last = min(max(last, first + 1), n_examples)
         part = structure.take(first, last)
-        _, q = part.logsum(w, cliques=structure.layout.n_matrices > 0, backend=problem.backend)
+        _, q = part.logsum(w, cliques=structure.layout.n_matrices > 0, backend=backend)
         yield part.batch, q.node, q.edge
         first = last

@@ -60,7 +60,7 @@ class Batch(NamedTuple):
             y=self.y[nodes],
             row=self.row[nodes],
             offsets=self.offsets[first : last + 1] - begin,
-            order=self.order[nodes] - np.int32(begin),
+            order=_from_zero(self.order, begin, end),
             parent=np.where(self.parent[nodes] < 0, np.int32(-1), self.parent[nodes] - np.int32(begin)),
             edge_type=self.edge_type[nodes],
             flipped=self.flipped[nodes],
@@ -79,6 +79,12 @@ class Batch(NamedTuple):
         """The same nodes with these labels taken for the true ones; what is known of them stays."""
         truth = complete(Truth(self.row, kinds), labels)
         return self._replace(y=np.ascontiguousarray(labels), row=truth.row, kinds=truth.kinds)
+
+
+def _from_zero(order: npt.NDArray[np.int32], begin: int, end: int) -> npt.NDArray[np.int32]:
+    """The order of some nodes, numbered from 0; a view where that is how the first nodes are ordered, as in chains."""
+    own = order[begin:end] - np.int32(begin)
+    return order[: end - begin] if np.array_equal(own, order[: end - begin]) else own
 
 
 def encode(
@@ -161,7 +167,7 @@ def encode(
         indptr=np.ascontiguousarray(X.indptr, dtype=np.int64),
         indices=np.ascontiguousarray(X.indices, dtype=np.int32),
         data=np.ascontiguousarray(X.data),
-        y=np.ascontiguousarray(truth.kinds.label[truth.row]),
+        y=truth.row if truth.kinds.are_labels else np.ascontiguousarray(truth.kinds.label[truth.row]),
         row=truth.row,
         kinds=None if truth.kinds.are_labels else truth.kinds,
         offsets=np.ascontiguousarray(examples.offsets),

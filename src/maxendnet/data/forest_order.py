@@ -147,8 +147,9 @@ def chain_order(offsets: IntArray) -> ForestOrder:
     first = np.zeros(n_nodes, dtype=bool)
     first[offsets[:-1][np.diff(offsets) > 0]] = True
     parent[first] = -1
-    edge = np.full(n_nodes, -1, dtype=np.int64)
-    edge[~first] = np.arange(n_nodes - first.sum())
+    edge = np.cumsum(~first, dtype=np.int64)
+    edge -= 1
+    edge[first] = -1
     return ForestOrder(order, parent, edge, np.zeros(n_nodes, dtype=np.uint8))
 
 

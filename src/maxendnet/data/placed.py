@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from maxendnet.backends import Backend
+from maxendnet.backends.threads import Cut, cut
 
 
 @dataclass(eq=False)
@@ -31,6 +32,20 @@ class PlacedData:
     def shards(self) -> Sequence[Any]:
         """A handle for every shard."""
         return self.backend.place(self.structure)
+
+    @property
+    def n_examples(self) -> int:
+        return len(self.structure.sample_weight)
+
+    def curvature(self) -> Any:
+        """About the diagonal of the Hessian of the losses at 0; the same for all weights where a structure has none."""
+        structure = self.structure
+        return structure.curvature() if hasattr(structure, "curvature") else np.ones(structure.layout.n_weights)
+
+    def parts(self, n: int) -> list[Any]:
+        """The examples in at most ``n`` parts, consecutive ones with about the same number of nodes, for the backend to
+        hold."""
+        return [Cut(self.structure, part[0][0], part[-1][1]) for part in cut(self.structure.offsets, n, 1 << 60)]
 
     @cached_property
     def fingerprint(self) -> str:

@@ -119,7 +119,7 @@ def run_cells(
     folder: Path,
     *,
     scale: str = "full",
-    pool: ProcessPoolExecutor | None = None,
+    pool: Any = None,
     seed: int = 0,
     data: Path | None = None,
     only_finished: bool = False,
@@ -133,8 +133,9 @@ def run_cells(
     folder : Path
         ``cells.jsonl`` in it keeps the finished cells.
     scale : {"full", "quick", "tiny"}
-    pool : ProcessPoolExecutor or None
-        From `workers`; the numbers are the same for any number of them. None computes here.
+    pool : ProcessPoolExecutor, Dask or None
+        From `workers`, or the workers of a cluster, which need the data at the same path; the numbers are the same for
+        any number of them. None computes here.
     seed : int
     data : Path or None
         Folder of the data sets.
@@ -166,7 +167,7 @@ def run_cells(
 
 
 def _results(
-    experiment: Experiment, cells: dict[str, Settings], pool: ProcessPoolExecutor | None, seed: int, data: Path | None
+    experiment: Experiment, cells: dict[str, Settings], pool: Any, seed: int, data: Path | None
 ) -> Iterator[tuple[str, tuple[Row, float] | str]]:
     """Name and result of every cell as they finish; the last line of the traceback for one that fails."""
     if pool is None:
@@ -175,6 +176,11 @@ def _results(
                 yield name, compute(experiment.run, settings, seed, data)
             except Exception:
                 yield name, traceback.format_exc(limit=-1).strip().splitlines()[-1]
+        return
+    if hasattr(pool, "run_all"):
+        cells_of = [(experiment.run, settings, seed, data) for settings in cells.values()]
+        for number, result in pool.run_all(compute, cells_of):
+            yield list(cells)[number], _failure(result) if isinstance(result, Exception) else result
         return
     waiting = iter(cells.items())
     running: dict[Future, str] = {}
@@ -191,7 +197,11 @@ def _results(
                     f"A process that computed cells of {experiment.name} ended without a word, perhaps for lack of "
                     "memory. What was finished is saved; run the command again with fewer --jobs."
                 ) from error
-            yield name, f"{type(error).__name__}: {error}" if error else future.result()
+            yield name, _failure(error) if error else future.result()
+
+
+def _failure(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import json
 import platform
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ def reproduce(
     *,
     scale: str = "full",
     jobs: int = 1,
+    backend: Any = None,
     seed: int = 0,
     data: Path | None = None,
     only_finished: bool = False,
@@ -47,6 +49,8 @@ def reproduce(
     scale : {"full", "quick", "tiny"}
     jobs : int
         Processes.
+    backend : Dask or None
+        A cluster, whose workers compute the cells instead.
     seed : int
     data : Path or None
         Folder of the data sets.
@@ -62,7 +66,7 @@ def reproduce(
         A line for each cell that failed.
     """
     failures: list[str] = []
-    with workers(jobs) as pool:
+    with workers(jobs) if backend is None else nullcontext(backend) as pool:
         for name in names:
             reason = why_not(name, data, only_finished)
             if reason:

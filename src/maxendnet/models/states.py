@@ -24,6 +24,7 @@ from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.models.checks import ModelFileError, entry, pair
 from maxendnet.models.values import PIECES, FromPlain, ToPlain
 from maxendnet.problem import Problem
+from maxendnet.solvers.parts import PartsState
 from maxendnet.structures.on_batch import OnBatch
 
 IN_KERNELS = ("ActiveSets", "CliqueMarginals")
@@ -43,7 +44,11 @@ def records() -> dict[str, type]:
     """
     found: dict[str, type] = {"SoftHinge": SoftHinge, "Kinds": Kinds, "JointCosts": JointCosts}
     homes = {kind.__module__: kind.__name__ for kind in solvers.ALL}
-    homes |= {"maxendnet.solvers.base": "Solver", "maxendnet.solvers.dual_mixture": "DualPoint"}
+    homes |= {
+        "maxendnet.solvers.parts": "Parts",
+        "maxendnet.solvers.base": "Solver",
+        "maxendnet.solvers.dual_mixture": "DualPoint",
+    }
     for module, home in homes.items():
         for name, kind in vars(sys.modules[module]).items():
             if isinstance(kind, type) and kind.__module__ == module and _is_record(kind) and name not in PIECES:
@@ -82,6 +87,8 @@ class StateToPlain(ToPlain):
 
     def __call__(self, value: Any, where: str) -> Any:
         kind = type(value)
+        if kind is PartsState:
+            value = value.collected()
         if kind in self._records:
             parts = {name: self(getattr(value, name), f"{where}.{name}") for name in _names(kind)}
             return {"record": [self._records[kind], parts]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,7 +94,8 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
     search_tol : float or None, default=1e-2
         Relative gap of fits during the search, where that is larger than the estimator's; None is the estimator's.
     n_jobs : int or None, default=None
-        Folds at a time, by joblib; the result is the same for any number.
+        Folds at a time, by joblib; the result is the same for any number. With an estimator whose ``backend`` is
+        `maxendnet.backends.Dask` folds are computed on its workers, each on one.
     error_score : "raise" or float, default=nan
         Score of a fit that fails.
     verbose : int, default=0
@@ -208,6 +210,16 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
         with tqdm(total=total, desc=f"{name} search", unit=" fits", disable=not self.verbose) as bar:
             arguments = rough, examples, points
             options = {"scoring": self.scoring, "error_score": self.error_score}
+            if hasattr(rough.backend, "run_all"):  # workers
+                rough, backend = clone(rough).set_params(backend=None), rough.backend
+                of_folds: dict[int, list[Cell]] = {}
+                common = (partial(_fold, **options), rough, examples, points)
+                for number, result in backend.run_all(_call, splits, common):
+                    if isinstance(result, BaseException):
+                        raise result
+                    bar.update(len(points))
+                    of_folds[number] = result
+                return [of_folds[number] for number in range(len(splits))]
             if effective_n_jobs(self.n_jobs) == 1:
                 return [_fold(*arguments, train, test, **options, tick=bar.update) for train, test in splits]
             found = []
@@ -257,6 +269,10 @@ def _delegate(name: str) -> Any:
 
 for _name in ("predict", "predict_marginals", "predict_max_marginals", "predict_top", "sample", "decision_function"):
     setattr(PathSearchCV, _name, _delegate(_name))
+
+
+def _call(function: Callable[..., Any], *arguments: Any) -> Any:
+    return function(*arguments)
 
 
 def _fold(

@@ -149,7 +149,7 @@ def hessian_diagonal(problem: Problem, w: FloatArray) -> FloatArray:
     layout = problem.structure.layout
     total = np.zeros(problem.n_weights)
     parts = layout.parts(total)
-    for batch, node, edge in marginals_in_parts(problem, w):
+    for batch, node, edge in marginals_in_parts(problem.structure, w, problem.backend):
         factor = np.repeat(batch.sample_weight, np.diff(batch.offsets))
         squares = sparse.csr_array((batch.data**2, batch.indices, batch.indptr), (len(node), layout.n_features))
         parts.node[:] += layout.node_part(squares.T @ (factor[:, None] * node * (1 - node)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -63,6 +64,10 @@ class Result:
     trace: list[TraceRow] = field(default_factory=list)
     solver: str = ""
     """Which solver it was, and why."""
+
+
+class Lost(RuntimeError):
+    """What a worker held is lost with it: the fit goes back to where all of it is known."""
 
 
 class Solver(Piece):
@@ -152,17 +157,26 @@ Hook = Callable[[Progress], Any]
 
 
 class Monitor:
-    """A hook that shows a fit in progress. Level 0 is silent, 1 a line that renews itself, 2 a line for every look."""
+    """A hook that shows a fit in progress, with the time that is left by the trend of the gap.
+
+    Level 0 is silent, 1 a line that renews itself, 2 a line for every look.
+    """
 
     def __init__(self, verbose: int = 0, name: str = "fit") -> None:
         self.verbose, self.name = verbose, name
         self.bar: Any = None
+        self.seen: list[tuple[float, float]] = []
 
     def __call__(self, progress: Progress) -> None:
         if not self.verbose:
             return
         row, tol = progress.row, progress.tol
         text = f"primal {row.primal:.6g}  dual {row.dual:.6g}  gap {row.gap:.2e} (tol {tol:.0e})"
+        self.seen = [*self.seen, (row.seconds, progress.evaluation.measure)][-LOOKS_OF_TREND:]
+        left = seconds_left(self.seen, tol)
+        text += (
+            "" if left is None else f"  about {left:.0f} s left" if left < 600 else f"  about {left / 60:.0f} min left"
+        )
         if self.verbose >= 2:
             print(f"[{self.name}] pass {row.n_pass:4d}  {row.seconds:7.2f} s  {text}  nonzero {row.n_nonzero}")
             return
@@ -176,6 +190,32 @@ class Monitor:
     def close(self) -> None:
         if self.bar is not None:
             self.bar.close()
+
+
+LOOKS_OF_TREND = 6
+
+
+def seconds_left(seen: Sequence[tuple[float, float]], tol: float) -> float | None:
+    """Seconds until a gap is below ``tol``, if its logarithm goes on falling as in the last looks; None if that cannot
+    be said.
+
+    Parameters
+    ----------
+    seen : sequence of (seconds, gap)
+
+    Examples
+    --------
+    >>> round(seconds_left([(1.0, 1e-1), (2.0, 1e-2)], 1e-4), 6)
+    2.0
+    >>> seconds_left([(1.0, 0.1), (2.0, 0.1)], 1e-4)
+    """
+    at, gaps = np.array([row for row in seen if np.isfinite(row[1]) and row[1] > 0]).reshape(-1, 2).T
+    if len(at) < 2 or not np.ptp(at) > 0:
+        return None
+    slope = float(np.polyfit(at - at.mean(), np.log(gaps), 1)[0])
+    if not slope < 0:
+        return None
+    return max(0.0, float(np.log(gaps[-1] / tol)) / -slope)
 
 
 def check_requirements(solver: Solver, problem: Problem) -> None:
@@ -214,6 +254,49 @@ def missing(solver: Solver | type[Solver], problem: Problem) -> list[str]:
     return [r for r in solver.requires if not any(map(met, r.split(" or ")))]
 
 
+class Kept:
+    """The last position of which all is known here, for fits part of which is on workers that may die.
+
+    Parameters
+    ----------
+    start : callable
+        Makes the first state again.
+    """
+
+    every = 10.0
+    """Seconds between two copies, at least."""
+    share = 0.05
+    """Of the time that may go into copies."""
+    most = 20
+    """Times that a fit goes back to the same position, at most."""
+
+    def __init__(self, start: Callable[[], Any]) -> None:
+        self.start, self.position, self.n_back = start, Position(None), 0
+        self.due = time.monotonic() + self.every
+        self.scaled = False  # whether the scale of gaps was known, which is counted as a pass
+
+    def offer(self, position: Position, problem: Problem) -> None:
+        """Keep a copy, if it is time and if there is something to lose."""
+        if getattr(position.state, "may_be_lost", False) and time.monotonic() >= self.due:
+            began = time.monotonic()
+            self.position = position._replace(state=position.state.collected(), trace=list(position.trace))
+            self.scaled = "at_zero" in vars(problem)
+            self.n_back, self.due = 0, time.monotonic() + max(self.every, (time.monotonic() - began) / self.share)
+
+    def last(self, error: Lost) -> Position:
+        """Where to go on after a loss."""
+        from maxendnet.backends import BackendError
+
+        self.n_back += 1
+        if self.n_back > self.most:
+            raise BackendError(
+                f"Workers have died {self.n_back} times since the last copy of what they hold; look at their logs (was "
+                "memory short?). A fit with a checkpoint goes on from there."
+            ) from error
+        state = self.start() if self.position.state is None else self.position.state.collected()
+        return self.position._replace(state=state)
+
+
 def run(
     solver: Solver,
     problem: Problem,
@@ -235,41 +318,54 @@ def run(
     """
     began, oracles = time.perf_counter(), problem.n_oracle
     at = None if checkpoint is None else checkpoint.resume(solver, problem, tol)
+    first = deepcopy(seed) if at is None and not problem.backend.local else seed
     if at is None:
         at = Position(solver.start(problem, warm, seed, tol))
     else:
         began, oracles = time.perf_counter() - at.seconds, problem.n_oracle - at.n_oracle
     state, n_pass, trace = at.state, at.n_pass, list(at.trace)
+    kept, n_seen = Kept(lambda: solver.start(problem, warm, deepcopy(first), tol)), len(trace)
     best: Any = None
     reason = "max_passes"
     try:
         while True:
-            if checkpoint is not None:
+            try:
                 now = Position(state, n_pass, trace, time.perf_counter() - began, problem.n_oracle - oracles)
-                checkpoint.offer(now, problem, last=n_pass >= max_passes)
-            finished = getattr(state, "finished", False)
-            if n_pass >= max_passes or finished or solver.due(problem, state, n_pass, tol):
-                best = solver.evaluate(problem, state)
-                row = TraceRow(
-                    n_pass, time.perf_counter() - began, problem.n_oracle - oracles, best.primal, best.dual, best.gap,
-                    int(np.count_nonzero(best.w)),
-                )  # fmt: skip
-                trace.append(row)
-                progress = Progress(row, best, solver, problem, state, tol)
-                stop = [hook(progress) for hook in hooks]
-                if best.measure <= tol:
-                    reason = "tol"
+                if checkpoint is not None:
+                    checkpoint.offer(now, problem, last=n_pass >= max_passes)
+                kept.offer(now, problem)
+                finished = getattr(state, "finished", False)
+                if n_pass >= max_passes or finished or solver.due(problem, state, n_pass, tol):
+                    best = solver.evaluate(problem, state)
+                    row = TraceRow(
+                        n_pass, time.perf_counter() - began, problem.n_oracle - oracles, best.primal, best.dual,
+                        best.gap, int(np.count_nonzero(best.w)),
+                    )  # fmt: skip
+                    trace.append(row)
+                    stop = []
+                    if len(trace) > n_seen:  # a fit that went back has shown the others
+                        n_seen = len(trace)
+                        progress = Progress(row, best, solver, problem, state, tol)
+                        stop = [hook(progress) for hook in hooks]
+                    if best.measure <= tol:
+                        reason = "tol"
+                        break
+                    if finished:
+                        reason = finished if isinstance(finished, str) else "stalled"
+                        break
+                    if any(isinstance(answer, (bool, np.bool_)) and answer for answer in stop):
+                        reason = "callback"
+                        break
+                if n_pass >= max_passes:
                     break
-                if finished:
-                    reason = finished if isinstance(finished, str) else "stalled"
-                    break
-                if any(isinstance(answer, (bool, np.bool_)) and answer for answer in stop):
-                    reason = "callback"
-                    break
-            if n_pass >= max_passes:
-                break
-            state = solver.step(problem, state)
-            n_pass += 1
+                state = solver.step(problem, state)
+                n_pass += 1
+            except Lost as error:
+                at = kept.last(error)
+                state, n_pass, trace = at.state, at.n_pass, list(at.trace)
+                problem.n_oracle = oracles + at.n_oracle
+                if not kept.scaled:
+                    vars(problem).pop("at_zero", None)
     finally:
         for hook in hooks:
             if hasattr(hook, "close"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -14,7 +16,7 @@ from maxendnet.backends.threads import n_shards
 from maxendnet.priors.base import capable
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver, Support
-from maxendnet.solvers.parts import add_parts, check_parts, owners_of
+from maxendnet.solvers.parts import InParts, PartsState, check_parts, in_one
 from maxendnet.structures.forest import single_is_enough
 from maxendnet.structures.padded_blocks import KernelPrior
 
@@ -68,11 +70,12 @@ class BlockFrankWolfe(Solver):
         Also keep the average of the iterates, later ones weighted higher. Of the last iterate and the average the one
         with the lower objective is returned, and named in ``which_``.
     sampling : {"gap", "uniform"}, default="gap"
-    parts : int, default=1
-        Cut the examples into so many parts that are updated at the same time, on the threads of the backend, and whose
-        changes are added (see `maxendnet.solvers.parts`): the dual never falls, but it takes more passes, so that it is
-        of use only where examples are many (benchmarks/SCALE.md). The result depends on the number of parts, and not on
-        that of threads.
+    parts : int or None, default=None
+        Cut the examples into so many parts that are updated at the same time, on the threads or the workers of the
+        backend, and whose changes are added (see `maxendnet.solvers.parts`): the dual never falls, but it takes more
+        passes, so that it is of use only where examples are many (benchmarks/SCALE.md). The result depends on the
+        number of parts, and not on that of threads or workers. None is 1 in this process, and one for every thread of
+        the workers of a cluster.
 
     Examples
     --------
@@ -87,13 +90,13 @@ class BlockFrankWolfe(Solver):
     inner: int = 0
     average: bool = True
     sampling: str = "gap"
-    parts: int = 1
+    parts: int | None = None
     requires = (
         "not loss.smooth",
         "loss.linear_slack",
         "prior.kernel_args",
         "structure.blocks",
-        "backend.local",
+        "backend.hold",
         "not tilted",
         "not cost_table.joint",
     )
@@ -107,14 +110,17 @@ class BlockFrankWolfe(Solver):
         if not (self.inner >= 0 and self.ramp >= 0):
             raise ValueError(f"inner and ramp must be at least 0, got inner={self.inner!r}, ramp={self.ramp!r}.")
 
-    def start(self, problem: Problem, warm: DualState | None = None, seed: Any = None, tol: float = 1e-3) -> DualState:
+    def start(
+        self, problem: Problem, warm: DualState | PartsState | None = None, seed: Any = None, tol: float = 1e-3
+    ) -> Any:
         self.check()
+        if not in_one(self.parts, problem):
+            return InParts(self).start(problem, seed, tol)
         blocks, batch = problem.structure.blocks, problem.batch
         # float32 finds labellings well enough unless numbers are large or the last digits of the gap are wanted
         small = batch.largest <= 1e4 and single_is_enough(problem.dual_prior.mean(np.zeros(problem.n_weights)), batch)
         single = small and problem.cost_is_small and tol >= 1e-6
-        gaussian = capable(problem.prior, "kernel").kernel_args()[0] == "gaussian"
-        C = problem.C / 2**self.ramp if gaussian else problem.C
+        C = self.first_C(problem)
         state = DualState(
             sets=_kernels.ActiveSets(batch.offsets, batch.y, batch.sample_weight, C),
             eta=np.zeros(blocks.size),
@@ -125,7 +131,7 @@ class BlockFrankWolfe(Solver):
             problem=problem,
             average=np.zeros(problem.n_weights if self.average else 0),
         )
-        if warm is not None and problem.same_sum(warm.problem):
+        if isinstance(warm, DualState) and problem.same_sum(warm.problem):
             # an earlier dual point of the same examples, scaled to the new C and into the new domain
             state.sets, state.C = warm.sets.copy(), warm.C
             self.refresh_eta(problem, state)
@@ -133,14 +139,23 @@ class BlockFrankWolfe(Solver):
         self.set_weights(problem, state)
         return state
 
-    def carried(self, problem: Problem, state: DualState) -> DualState:
+    def first_C(self, problem: Problem) -> float:
+        """The C to begin with."""
+        gaussian = capable(problem.prior, "kernel").kernel_args()[0] == "gaussian"
+        return problem.C / 2**self.ramp if gaussian else problem.C
+
+    def carried(self, problem: Problem, state: DualState | PartsState) -> DualState | None:
         """The same dual weights: labellings and their costs do not depend on which labels are taken for the true."""
+        if isinstance(state, PartsState):
+            return None
         sets = state.sets.copy()
         sets.set_truth(problem.batch.offsets, problem.batch.y)
         return replace(state, sets=sets, problem=problem)
 
-    def support(self, problem: Problem, state: DualState) -> Support:
+    def support(self, problem: Problem, state: DualState | PartsState) -> Support | Callable[[], Support]:
         """The active labellings of the last iterate."""
+        if isinstance(state, PartsState):
+            return partial(InParts(self).support, state)
         examples, weights, _, labels = state.sets.labellings()
         return Support(examples, weights, labels.astype(np.int32))
 
@@ -152,29 +167,17 @@ class BlockFrankWolfe(Solver):
         state.C = C
         self.refresh_eta(problem, state)
 
-    def step(self, problem: Problem, state: DualState) -> DualState:
-        n = problem.n_examples
+    def step(self, problem: Problem, state: Any) -> Any:
+        if isinstance(state, PartsState):
+            return InParts(self).step(problem, state)
         if state.C < problem.C and state.gaps.sum() < 0.1 * state.sets.total_cost():
             self._rescale(problem, state, min(2 * state.C, problem.C))
             self.set_weights(problem, state)
-        if self.sampling == "uniform" or not np.all(np.isfinite(state.gaps)):
-            picks = state.rng.permutation(n)
-        else:
-            # in proportion to the root: what is known of a gap ages, and other examples would wait too long
-            cumulative = np.cumsum(np.sqrt(state.gaps))
-            picks = np.searchsorted(cumulative, state.rng.random(n) * cumulative[-1], side="right").clip(0, n - 1)
-        self._update(problem, state, picks.astype(np.int64))
-        return state
-
-    def _update(self, problem: Problem, state: DualState, picks: NDArray[np.int64]) -> None:
-        structure, blocks = problem.structure, problem.structure.blocks
-        # at most about 50 ms a call, so that Ctrl-C is heard; a call also is a point of the average, whose cost is kept
-        # to a twentieth of the work
-        work = len(problem.batch.parent) * structure.work_per_node
-        n_calls = int(max(work / 2e7, min(16, 0.05 * work / problem.n_weights), 1))
+        picks, blocks = self.draw(problem, state), problem.structure.blocks
         total_cost, prior = state.sets.total_cost(), kernel_prior(problem)
-        for part in np.array_split(picks, min(n_calls, len(picks))):
-            total_cost += self._update_parts(problem, state, part, prior)
+        work = len(problem.batch.parent) * problem.structure.work_per_node
+        for some in np.array_split(picks, self.rounds_of_one(problem, work)):
+            total_cost += self.change(problem, state, some, prior)
             if self.average and state.C == problem.C:
                 # the k-th point counts k times: the average forgets the beginning
                 state.n_averaged += 1
@@ -182,33 +185,20 @@ class BlockFrankWolfe(Solver):
                 state.average += share * (blocks.unpad(state.eta) - state.average)
                 state.average_cost += share * (total_cost - state.average_cost)
         problem.n_oracle += len(picks)
+        return state
 
-    def _update_parts(self, problem: Problem, state: DualState, picks: NDArray[np.int64], prior: KernelPrior) -> float:
-        """A step for every picked example; by how much the costs changed."""
-        blocks = problem.structure.blocks
-        update = lambda K, some, eta, weights: blocks.update(  # noqa: E731
-            prior, K * state.C, weights, eta, problem.cost, some, self.inner, state.sets, state.gaps
-        )
-        if self.parts == 1:
-            return update(1, picks, state.eta, state.weights)
-        owner = owners_of(problem.batch.offsets, self.parts)
-        K = int(owner[-1]) + 1
-        state.sets.scale(float(K), 1.0)
-        changed = add_parts(problem.backend, state.eta, state.weights, picks, owner, partial(update, K))
-        state.sets.scale(1.0 / K, 1.0)
-        some = np.unique(picks)
-        state.gaps[some] /= K
-        self.set_weights(problem, state)
-        return changed
-
-    def due(self, problem: Problem, state: DualState, n_pass: int, tol: float) -> bool:
+    def due(self, problem: Problem, state: Any, n_pass: int, tol: float) -> bool:
         if n_pass % self.check_every == 0 and n_pass > 0:
             return True
+        if isinstance(state, PartsState):
+            return n_pass > 0 and InParts(self).nearly(problem, state, tol)
         # the last known shares were taken before each update and overrate the gap: if they are small, look
         known = float(state.gaps.sum())
         return n_pass > 0 and known <= tol * max(state.sets.total_cost(), 1e-3 * problem.at_zero)
 
-    def evaluate(self, problem: Problem, state: DualState) -> Evaluation:
+    def evaluate(self, problem: Problem, state: Any) -> Evaluation:
+        if isinstance(state, PartsState):
+            return InParts(self).evaluate(problem, state)
         blocks, prior = problem.structure.blocks, problem.dual_prior
         self.refresh_eta(problem, state)
         self.set_weights(problem, state)
@@ -240,6 +230,68 @@ class BlockFrankWolfe(Solver):
             problem.structure.ranges(n_shards(problem.structure)),
             blocks.size,
         )
+
+    # ---- of all examples, or of a part of them -------------------------------------------------------------------
+
+    own_is_cost = True
+
+    def rounds_of_one(self, problem: Problem, work: float) -> int:
+        """Points of the average in a pass."""
+        # at most about 50 ms each, so that Ctrl-C is heard; the cost of the average is kept to a twentieth of the work
+        n_calls = int(max(work / 2e7, min(16, 0.05 * work / problem.n_weights), 1))
+        return min(n_calls, problem.n_examples)
+
+    def draw(self, problem: Problem, state: DualState) -> NDArray[np.int64]:
+        """The examples of the next pass."""
+        n = problem.n_examples
+        if self.sampling == "uniform" or not np.all(np.isfinite(state.gaps)):
+            return state.rng.permutation(n).astype(np.int64)
+        # in proportion to the root: what is known of a gap ages, and other examples would wait too long
+        cumulative = np.cumsum(np.sqrt(state.gaps))
+        picks = np.searchsorted(cumulative, state.rng.random(n) * cumulative[-1], side="right").clip(0, n - 1)
+        return picks.astype(np.int64)
+
+    def change(
+        self, problem: Problem, state: DualState, picks: NDArray[np.int64], prior: KernelPrior | None = None
+    ) -> float:
+        """A step for every picked example; by how much the costs changed."""
+        blocks, prior, changed = problem.structure.blocks, prior or kernel_prior(problem), 0.0
+        work = np.diff(problem.batch.offsets)[picks].sum() * problem.structure.work_per_node
+        for some in np.array_split(picks, max(1, min(len(picks), int(work / 5e7)))):  # so that Ctrl-C is heard
+            changed += blocks.update(
+                prior, state.C, state.weights, state.eta, problem.cost, some, self.inner, state.sets, state.gaps
+            )
+        return changed
+
+    def set_eta(self, problem: Problem, state: DualState, eta: FloatArray) -> None:
+        """Go on from there, with the same active sets."""
+        state.eta[:] = eta
+        self.set_weights(problem, state)
+
+    def scale(self, state: DualState, factor: float, share: float, C: float) -> None:
+        state.sets.scale(factor, share)
+        state.C = C
+
+    def own(self, state: DualState) -> float:
+        return state.sets.total_cost()
+
+    def look(self, problem: Problem, state: DualState) -> tuple[float, float]:
+        """Sum of hinges, and costs; the gaps of all blocks are computed afresh."""
+        mu = problem.dual_prior.mean(problem.structure.blocks.unpad(state.eta))
+        hinge = self.block_gaps(problem, state, mu)
+        return float(hinge @ problem.batch.sample_weight), state.sets.total_cost()
+
+    def dual(self, problem: Problem, eta: FloatArray, cost: float) -> float:
+        return problem.dual(eta, cost)[0]
+
+    def copied(self, state: DualState) -> DualState:
+        """The same state as it is now, without its examples."""
+        arrays = {name: getattr(state, name).copy() for name in ("sets", "eta", "weights", "gaps", "average")}
+        return replace(state, **arrays, rng=deepcopy(state.rng), problem=None)  # type: ignore[arg-type]
+
+    def given_back(self, problem: Problem, state: DualState) -> DualState:
+        """A copied state with its examples."""
+        return replace(self.copied(state), problem=problem)
 
     def set_weights(self, problem: Problem, state: DualState) -> None:
         blocks = problem.structure.blocks

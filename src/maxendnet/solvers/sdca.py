@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from maxendnet.data.placed import PlacedData
 from maxendnet.priors.base import capable
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
-from maxendnet.solvers.parts import add_parts, check_parts, owners_of
+from maxendnet.solvers.parts import InParts, PartsState, check_parts, in_one
 from maxendnet.structures import padding
 from maxendnet.structures.forest import sum_mode
 
@@ -63,9 +63,10 @@ class SDCA(Solver):
     check_every : int, default=5
         Passes between two looks at the whole gap.
     sampling : {"gap", "uniform"}, default="gap"
-    parts : int, default=1
-        Cut the examples into so many parts that are updated at the same time, on the threads of the backend, and whose
-        changes are added, as in `BlockFrankWolfe`.
+    parts : int or None, default=None
+        Cut the examples into so many parts that are updated at the same time, on the threads or the workers of the
+        backend, and whose changes are added, as in `BlockFrankWolfe`. None is 1 in this process, and one for every
+        thread of the workers of a cluster.
 
     Examples
     --------
@@ -77,8 +78,8 @@ class SDCA(Solver):
 
     check_every: int = 5
     sampling: str = "gap"
-    parts: int = 1
-    requires = ("loss.smooth", "convex", "prior.quadratic", "prior.kernel_args", "structure.pairwise", "backend.local")
+    parts: int | None = None
+    requires = ("loss.smooth", "convex", "prior.quadratic", "prior.kernel_args", "structure.pairwise", "backend.hold")
 
     def check(self) -> None:
         check_parts(self.parts)
@@ -88,9 +89,11 @@ class SDCA(Solver):
             raise ValueError(f"check_every must be at least 1, got {self.check_every!r}.")
 
     def start(
-        self, problem: Problem, warm: MarginalState | None = None, seed: Any = None, tol: float = 1e-3
-    ) -> MarginalState:
+        self, problem: Problem, warm: MarginalState | PartsState | None = None, seed: Any = None, tol: float = 1e-3
+    ) -> Any:
         self.check()
+        if not in_one(self.parts, problem):
+            return InParts(self).start(problem, seed, tol)
         structure, batch, blocks = problem.structure, problem.batch, problem.structure.blocks
         n, L, lanes = len(batch.parent), structure.n_labels, padding.lanes(structure.layout)
         wide = lambda values: blocks.pad(np.broadcast_to(np.asarray(values, float), problem.n_weights))  # noqa: E731
@@ -111,9 +114,10 @@ class SDCA(Solver):
         child = np.flatnonzero(batch.parent >= 0)
         state.edge[child, batch.y[batch.parent[child]], batch.y[child]] = 1.0
         state.truth = self._features(problem, state)
-        if warm is not None and problem.data.same_as(warm.data):
+        if isinstance(warm, MarginalState) and problem.data.same_as(warm.data):
             state.node, state.edge = warm.node.copy(), warm.edge.copy()
-        self._refresh(problem, state)
+        self.refresh_eta(problem, state)
+        self.set_eta(problem, state, state.eta)
         return state
 
     def _features(self, problem: Problem, state: MarginalState) -> FloatArray:
@@ -124,60 +128,82 @@ class SDCA(Solver):
         structure = problem.structure
         return problem.backend.sum_ranges(part, structure.ranges(n_shards(structure)), structure.blocks.size)
 
-    def _refresh(self, problem: Problem, state: MarginalState) -> None:
-        """eta afresh from the marginals: rounding does not pile up, the certificate is for this very dual point."""
-        blocks = problem.structure.blocks
-        state.eta[:] = problem.C * (state.truth - self._features(problem, state))
-        state.weights = blocks.for_search(problem.exact_prior.mean(blocks.unpad(state.eta)))
-
-    def step(self, problem: Problem, state: MarginalState) -> MarginalState:
-        n = problem.n_examples
-        if self.sampling == "uniform" or not np.all(np.isfinite(state.gaps)):
-            picks = state.rng.permutation(n)
-        else:
-            cumulative = np.cumsum(state.gaps)
-            picks = np.searchsorted(cumulative, state.rng.random(n) * cumulative[-1], side="right").clip(0, n - 1)
-        self._update(problem, state, picks.astype(np.int64))
+    def step(self, problem: Problem, state: Any) -> Any:
+        if isinstance(state, PartsState):
+            return InParts(self).step(problem, state)
+        picks = self.draw(problem, state)
+        self.change(problem, state, picks)
+        problem.n_oracle += len(picks)
         return state
 
-    def _update(self, problem: Problem, state: MarginalState, picks: NDArray[np.int64]) -> None:
-        structure, batch = problem.structure, problem.batch
+    def due(self, problem: Problem, state: Any, n_pass: int, tol: float) -> bool:
+        return n_pass > 0 and n_pass % self.check_every == 0
+
+    def evaluate(self, problem: Problem, state: Any) -> Evaluation:
+        if isinstance(state, PartsState):
+            return InParts(self).evaluate(problem, state)
+        prior = problem.exact_prior
+        self.refresh_eta(problem, state)
+        self.set_eta(problem, state, state.eta)
+        eta = problem.structure.blocks.unpad(state.eta)
+        w = prior.mean(eta)
+        loss, own = self.look(problem, state)
+        problem.n_oracle += problem.n_examples
+        primal, dual = prior.penalty(w) + problem.C * loss, self.dual(problem, eta, own)
+        gap = problem.relative(primal - dual, primal)
+        return Evaluation(w, eta, primal, dual, gap, gap)
+
+    # ---- of all examples, or of a part of them -------------------------------------------------------------------
+
+    own_is_cost = False
+
+    def first_C(self, problem: Problem) -> float:
+        return problem.C
+
+    def rounds_of_one(self, problem: Problem, work: float) -> int:
+        return 1
+
+    def refresh_eta(self, problem: Problem, state: MarginalState) -> None:
+        """eta afresh from the marginals: rounding does not pile up, the certificate is for this very dual point."""
+        state.eta[:] = problem.C * (state.truth - self._features(problem, state))
+
+    def set_eta(self, problem: Problem, state: MarginalState, eta: FloatArray) -> None:
+        """Go on from there, with the same marginals."""
+        blocks = problem.structure.blocks
+        state.eta[:] = eta
+        state.weights = blocks.for_search(problem.exact_prior.mean(blocks.unpad(state.eta)))
+
+    def draw(self, problem: Problem, state: MarginalState) -> NDArray[np.int64]:
+        """The examples of the next pass."""
+        n = problem.n_examples
+        if self.sampling == "uniform" or not np.all(np.isfinite(state.gaps)):
+            return state.rng.permutation(n).astype(np.int64)
+        cumulative = np.cumsum(state.gaps)
+        picks = np.searchsorted(cumulative, state.rng.random(n) * cumulative[-1], side="right").clip(0, n - 1)
+        return picks.astype(np.int64)
+
+    def change(self, problem: Problem, state: MarginalState, picks: NDArray[np.int64]) -> float:
+        """A step for every picked example."""
+        structure, batch, prior = problem.structure, problem.batch, problem.exact_prior
         # some 50 ms a call, so that Ctrl-C is heard: a line search takes ten times as long as the recursions
         work = np.diff(batch.offsets)[picks].sum() * structure.work_per_node
         n_calls = int(max(1, work / 5e6))
-        for part in np.array_split(picks, min(n_calls, len(picks))):
-            self._update_parts(problem, state, part)
-        problem.n_oracle += len(picks)
-
-    def _update_parts(self, problem: Problem, state: MarginalState, picks: NDArray[np.int64]) -> None:
-        structure, batch, prior = problem.structure, problem.batch, problem.exact_prior
-        mode = sum_mode(structure.layout, batch, prior.mean(structure.blocks.unpad(state.eta)), np.float64)
-
-        def update(K: int, some: NDArray[np.int64], eta: FloatArray, weights: FloatArray) -> float:
+        for some in np.array_split(picks, max(1, min(n_calls, len(picks)))):
+            mode = sum_mode(structure.layout, batch, prior.mean(structure.blocks.unpad(state.eta)), np.float64)
             _kernels.sdca(
-                batch, structure.shape, state.variance, state.mean, K * problem.C, mode, weights, eta, some, state.node,
-                state.edge, state.gaps,
+                batch, structure.shape, state.variance, state.mean, problem.C, mode, state.weights, state.eta, some,
+                state.node, state.edge, state.gaps,
             )  # fmt: skip
-            return 0.0
+        return 0.0
 
-        if self.parts == 1:
-            update(1, picks, state.eta, state.weights)
-            return
-        owner = owners_of(batch.offsets, self.parts)
-        K = int(owner[-1]) + 1
-        add_parts(problem.backend, state.eta, state.weights, picks, owner, partial(update, K))
-        state.gaps[np.unique(picks)] /= K
-        state.weights = structure.blocks.for_search(prior.mean(structure.blocks.unpad(state.eta)))
+    def own(self, state: MarginalState) -> float:
+        return 0.0
 
-    def due(self, problem: Problem, state: MarginalState, n_pass: int, tol: float) -> bool:
-        return n_pass > 0 and n_pass % self.check_every == 0
-
-    def evaluate(self, problem: Problem, state: MarginalState) -> Evaluation:
-        structure, batch, prior = problem.structure, problem.batch, problem.exact_prior
-        self._refresh(problem, state)
-        eta = structure.blocks.unpad(state.eta)
-        w = prior.mean(eta)
+    def look(self, problem: Problem, state: MarginalState) -> tuple[float, float]:
+        """Sum of losses, and C times that of entropies; the gaps of all blocks are computed afresh."""
+        structure, batch = problem.structure, problem.batch
         losses, entropies = np.zeros(problem.n_examples), np.zeros(problem.n_examples)
+        w = problem.exact_prior.mean(structure.blocks.unpad(state.eta))
         mode = sum_mode(structure.layout, batch, w, np.float64)
 
         def part(first: int, last: int, _: int) -> None:
@@ -187,8 +213,17 @@ class SDCA(Solver):
             )  # fmt: skip
 
         problem.backend.run(part, structure.ranges())
-        problem.n_oracle += problem.n_examples
-        primal = prior.penalty(w) + problem.C * float(losses @ batch.sample_weight)
-        dual = problem.C * float(entropies @ batch.sample_weight) - prior.cumulant(eta)
-        gap = problem.relative(primal - dual, primal)
-        return Evaluation(w, eta, primal, dual, gap, gap)
+        return float(losses @ batch.sample_weight), problem.C * float(entropies @ batch.sample_weight)
+
+    def dual(self, problem: Problem, eta: FloatArray, own: float) -> float:
+        return own - problem.exact_prior.cumulant(eta)
+
+    def copied(self, state: MarginalState) -> MarginalState:
+        """The same state as it is now, without its examples."""
+        names = ("node", "edge", "eta", "truth", "weights", "gaps", "variance", "mean")
+        arrays = {name: getattr(state, name).copy() for name in names}
+        return replace(state, **arrays, rng=deepcopy(state.rng), data=None)  # type: ignore[arg-type]
+
+    def given_back(self, problem: Problem, state: MarginalState) -> MarginalState:
+        """A copied state with its examples."""
+        return replace(self.copied(state), data=problem.data)

@@ -40,9 +40,9 @@ def for_hinge(problem: Problem, tol: float = 1e-3) -> Solver:
         return ProjectedSubgradient() if missing(ProximalPoint, problem) else ProximalPoint()
     if offers(problem.prior, "l1"):
         return Smoothing() if missing(ProximalPoint, problem) else ProximalPoint()
-    nodes = int(problem.structure.offsets[-1])
-    if missing(BlockFrankWolfe, problem):
+    if missing(BlockFrankWolfe, problem) or not problem.backend.local:  # parts take more passes
         return Smoothing()
+    nodes = int(problem.structure.offsets[-1])
     if nodes < MANY_NODES or tol < Smoothing.accuracy or missing(Smoothing, problem):
         return BlockFrankWolfe()
     variance = float(np.mean(capable(problem.prior, "spread").variance(np.zeros(problem.n_weights))))

@@ -93,7 +93,7 @@ class Variational(Solver):
         if self.inner is not None:
             return self.inner
         gaussian = problem.ask(prior=Gaussian())
-        if not missing(BlockFrankWolfe, gaussian):
+        if problem.backend.local and not missing(BlockFrankWolfe, gaussian):
             return BlockFrankWolfe()
         # a slack that is not linear, a structure without kernels for blocks, an average for the truth, joint costs
         soft = gaussian.tilted or gaussian.cost_table.joint is not None

@@ -387,15 +387,17 @@ def uniform_curvature(layout: Layout, batch: Batch) -> FloatArray:
     """Diagonal of the Hessian of the log losses where all labels of a clique are equally likely."""
     L = layout.n_labels
     u = np.repeat(batch.sample_weight, np.diff(batch.offsets))
-    node = np.zeros(layout.n_features)
-    for first in range(0, len(u), NODES_AT_ONCE):
+    node, kinds = np.zeros(layout.n_features), np.zeros(max(1, layout.n_edge_types))
+    edge = np.zeros(batch.edge_features.shape[1])
+    for first in range(0, len(u), NODES_AT_ONCE):  # examples in files are so many that even a number for each counts
+        nodes = slice(first, first + NODES_AT_ONCE)
         lengths = np.diff(batch.indptr[first : first + NODES_AT_ONCE + 1])
         some = slice(int(batch.indptr[first]), int(batch.indptr[first]) + int(lengths.sum()))
-        entries = np.repeat(u[first : first + NODES_AT_ONCE], lengths) * batch.data[some] ** 2
+        entries = np.repeat(u[nodes], lengths) * batch.data[some] ** 2
         node += np.bincount(batch.indices[some], entries, minlength=layout.n_features)
-    joined = batch.parent >= 0
-    kinds = np.bincount(batch.edge_type[joined], u[joined], minlength=layout.n_edge_types)
-    edge = u[joined] @ batch.edge_features[joined] ** 2
+        joined = batch.parent[nodes] >= 0
+        kinds += np.bincount(batch.edge_type[nodes][joined], u[nodes][joined], minlength=len(kinds))
+        edge += u[nodes][joined] @ batch.edge_features[nodes][joined] ** 2
     of_labels = u @ batch.label_features.var(axis=1) if layout.n_label_features else np.zeros(0)
     matrices = np.concatenate([kinds, edge])[: layout.n_matrices]
     right = of_cliques.left_neighbours(batch) >= 0 if layout.siblings else np.zeros(len(u), dtype=bool)

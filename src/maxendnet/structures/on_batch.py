@@ -14,6 +14,7 @@ from scipy import sparse
 from maxendnet import _kernels
 from maxendnet.backends.threads import Range, Threads, cut
 from maxendnet.data.batch import Batch
+from maxendnet.data.ragged import is_mapped
 from maxendnet.data.truth import Kinds, known
 from maxendnet.structures import features as of_cliques
 from maxendnet.structures.base import IntArray, Marginals, Table
@@ -48,6 +49,11 @@ class OnBatch:
     def __getstate__(self) -> dict[str, Any]:
         # what kernels hold cannot be pickled, and caches are made anew
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    def mapped(self) -> bool:
+        """Whether the features are in files."""
+        return is_mapped(self.batch.data)
 
     @property
     def n_labels(self) -> int:
