@@ -271,7 +271,10 @@ class MarkovNetwork(BaseEstimator):
         changed = self.changed_structure()
         if changed:
             raise ValueError(changed)
-        examples = with_known_names(model, self._read(X, y, sample_weight), type(self).__name__)
+        examples = self._read(X, y, sample_weight)
+        if examples.offsets is None:
+            raise ValueError("partial_fit takes examples and no partitions on workers; give Examples or lists.")
+        examples = with_known_names(model, examples, type(self).__name__)
         layout, places = grown_layout(model, examples)
         prior = prior_after(model, self.compose()[0], layout.n_weights, places)
         problem, default = self.pose(examples, model.classes, layout, prior)
@@ -342,21 +345,13 @@ class MarkovNetwork(BaseEstimator):
             raise ValueError(f"X has {len(examples)} examples but no node at all; there is nothing to learn from.")
         return examples
 
-<<<<<<< HEAD
-    def pose(
-        self, examples: Examples, classes: NDArray, layout: Any = None, prior: Any = None
-    ) -> tuple[Problem, Solver]:
+    def pose(self, examples: Any, classes: NDArray, layout: Any = None, prior: Any = None) -> tuple[Problem, Solver]:
         """The learning problem, and the solver to take if none was asked for; with another layout or prior if given."""
         own, loss, C, default = self.compose()
         if prior is None:
             prior = own
         else:
             default = default_solver(prior, loss)
-=======
-    def pose(self, examples: Any, classes: NDArray) -> tuple[Problem, Solver]:
-        """The learning problem, and the solver to take if none was asked for."""
-        prior, loss, C, default = self.compose()
->>>>>>> dask
         structure = as_structure(self.structure)
         structure.check()
         if hasattr(loss, "for_labels"):
@@ -366,15 +361,11 @@ class MarkovNetwork(BaseEstimator):
                 f"node_weight is a factor of the costs of nodes, and {type(self).__name__} has no costs; give "
                 "sample_weight, or take a margin model such as M3N."
             )
-<<<<<<< HEAD
-        return Problem.pose(structure.bind(examples, classes, layout), loss, prior, C, self._backend()), default
-=======
         if examples.offsets is None:  # partitions on workers
             if getattr(loss, "class_weight", None) is not None or getattr(self, "class_weight", None) == "balanced":
                 raise ValueError("class_weight counts labels of all examples; with partitions give costs as a matrix.")
             return Problem(examples.place(structure, classes), loss, prior, C), default
-        return Problem.pose(structure.bind(examples, classes), loss, prior, C, self._backend()), default
->>>>>>> dask
+        return Problem.pose(structure.bind(examples, classes, layout), loss, prior, C, self._backend()), default
 
     def _backend(self) -> Any:
         if self.backend is None:
