@@ -381,6 +381,6 @@ def run(
             f"{type(solver).__name__} stopped after {n_pass} passes with {what} {best.measure:.2g} > tol {tol:.2g}; "
             f"{advice}.",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,  # the caller of fit or partial_fit
         )
     return result
