@@ -77,6 +77,14 @@ def test_a_value_does_not_end_within_a_word():
     assert found_with(PIECES, ("McC", "abes"), others) == [["".join(x)] * 2 for x in others]
 
 
+def test_a_bound_within_a_word_is_worse_than_any_other():
+    names, weights = ["start", "stop"], {"name": np.array([[1.0, 0.0], [0.0, 1.0]])}  # the whole text, by its scores
+    view = View(Page.from_html(PIECES.format("Royal St", "reet Grill")))
+    for cutting, wanted in ((["name"], "Royal St"), ([], "Royal Street Grill new")):
+        found = Boundaries(names, weights, {"name": 1}, cutting).find(view, "name", 1)
+        assert span_text(view, found.span) == wanted
+
+
 def test_a_value_ends_within_a_word_if_labelled_ones_do():
     pattern = "<p>Price: {}<b>{}</b> <i>now</i></p>"
     views = make_views([Page.from_html(pattern.format(*x)) for x in [("12", "In stock"), ("7", "Sold")]])

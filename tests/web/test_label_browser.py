@@ -511,7 +511,7 @@ def test_suggestions_are_brought_into_view_from_all_sides(tmp_path):
 
 
 def test_a_large_page_is_drawn_whole(tmp_path):
-    """The first ten thousand nodes can be picked before the rest is there; nothing is lost between."""
+    """The first five thousand nodes can be picked before the rest is there; nothing is lost between."""
     (tmp_path / "pages").mkdir()
     (tmp_path / "pages" / "a.html").write_text("<ul>" + "".join(f"<li>Thing {i}<b>${i}</b>" for i in range(6_000)))
     (tmp_path / "pages" / "b.html").write_text("<h1>Cup</h1><p>$5")

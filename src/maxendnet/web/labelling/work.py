@@ -6,6 +6,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -248,8 +249,17 @@ class Work:
 
     def show(self, i: int, drawn: bool = True) -> dict[str, Any]:
         """A page: its labels or what the model suggests, its leaves, and (if wanted) what is to be drawn."""
-        with self._learning_waits():
-            return self._show(i, drawn)
+        with self._learning_waits(), ThreadPoolExecutor(1) as beside:
+            # the page is parsed in a process of its own: leaves are made in the meantime
+            frame = beside.submit(make_frame, self.pages[i], self.path(i), self.root) if drawn else None
+            shown = self._show(i)
+            if frame is not None:
+                view = self.view(i)
+                shown["frame"] = frame.result()._asdict()
+                shown["leaves"] = [
+                    [t, value_of(view, k)[:LONGEST_SHOWN], view.runs.before[k]] for k, t in enumerate(view.leaves)
+                ]
+            return shown
 
     @contextmanager
     def _learning_waits(self) -> Iterator[None]:
@@ -264,7 +274,8 @@ class Work:
                 self._opened = True
                 self._lock.notify_all()
 
-    def _show(self, i: int, drawn: bool) -> dict[str, Any]:
+    def _show(self, i: int) -> dict[str, Any]:
+        """All but what is drawn."""
         view = self.view(i)
         with self._lock:
             given, answers, version, stamp = self.labels.get(i), self.answers, self.version, self.stamp(i)
@@ -286,7 +297,7 @@ class Work:
                 source = "done" if given.done else "begun"
             except LabelError as error:
                 problems = [str(error)]
-        shown = {
+        return {
             "n": i,
             "name": self.pages[i].name,
             "site": self.pages[i].site,
@@ -300,13 +311,6 @@ class Work:
             "records": self._ranges(i, given, answers),
             "problems": [*self.pages[i].warnings, *problems],
         }
-        if drawn:
-            frame = make_frame(self.pages[i], self.path(i), self.root)
-            shown["frame"] = frame._asdict()
-            shown["leaves"] = [
-                [t, value_of(view, k)[:LONGEST_SHOWN], view.runs.before[k]] for k, t in enumerate(view.leaves)
-            ]
-        return shown
 
     def _ranges(self, i: int, given: PageLabels | None, answers: Answers | None) -> list[tuple[int, ...]]:
         if given is not None and given.records:

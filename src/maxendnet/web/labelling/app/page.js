@@ -4,7 +4,7 @@
 
 const NARROWEST = 640; // a saved page is drawn at least that wide, and made smaller to fit
 const TALLEST = 4000000; // browsers end at some ten millions
-const AT_ONCE = 10000; // nodes that are drawn at once; those of a large page beyond it follow, so many at a time
+const AT_ONCE = 5000; // nodes that are drawn at once; those of a large page beyond it follow, so many at a time
 const TAG_HEIGHT = 16;
 const DOT = 10; // a tag for which there is no room is a dot
 const PICTURE = "data:image/svg+xml," + encodeURIComponent(
