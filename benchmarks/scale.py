@@ -2,7 +2,7 @@
 
 Prints Markdown; benchmarks/SCALE.md is made of it. Parts: ``mapped`` (examples in a folder under a memory limit,
 beside the same in memory), ``parts`` (passes of CoCoA), ``checkpoint`` (time of a note), ``rounds`` (what a sum on Dask
-costs).
+costs), ``workers`` (two workers beside two bare processes).
 
     python benchmarks/scale.py --part mapped --nodes 20000000 --small 4000000 --limit 1500
 """
@@ -25,6 +25,7 @@ import numpy as np
 from maxendnet import L2CRF, M3N, Examples
 from maxendnet.backends import Partial
 from maxendnet.data.ragged import csr
+from maxendnet.losses.base import LossQuestion, loss_oracle
 from maxendnet.solvers import LBFGS, SDCA, BlockFrankWolfe
 
 LENGTH, ENTRIES, COLUMNS, LABELS = 20, 30, 1 << 15, 10
@@ -192,6 +193,98 @@ def rounds() -> None:
     print(table(["workers", "weights", "ms, median", "ms, least"], rows))
 
 
+def two_data_sets(data: str | None, quick: bool) -> Iterator[tuple[str, object]]:
+    """OCR letters of folds 1-9, eight times, and chunks of CoNLL-2000, four times, bound to chains."""
+    from maxendnet.data.labels import distinct_labels
+    from maxendnet.datasets import fetch_ocr_letters
+    from maxendnet.structures import Chain
+    from maxendnet.text import TokenFeatures, read_columns
+
+    letters = fetch_ocr_letters(data) if data else fetch_ocr_letters()
+    chosen = np.flatnonzero(np.asarray(letters.folds) != 0)
+    times = 1 if quick else 8
+    examples = Examples.build([letters.X[i] for i in chosen] * times, [letters.y[i] for i in chosen] * times)
+    yield f"OCR folds 1-9, {times} times", Chain().bind(examples, distinct_labels(examples.y))
+    words, labels = read_columns(Path(data or ".") / "conll2000" / "train.tsv.gz").split()
+    examples, times = TokenFeatures("chunks").fit_transform(words, labels), 1 if quick else 4
+    examples = examples[np.tile(np.arange(len(examples)), times)]
+    yield f"CoNLL-2000, {times} times", Chain(pairs="seen").bind(examples, distinct_labels(examples.y))
+
+
+def bare(packed: list[bytes], question: bytes, pipe) -> None:  # type: ignore[no-untyped-def]
+    """A process that runs the oracle on shards of its own, as often as it is told, and says how long it took."""
+    import pickle
+
+    shards, (w, asked) = [pickle.loads(one) for one in packed], pickle.loads(question)
+    while True:
+        n_rounds = pipe.recv()
+        if not n_rounds:
+            return
+        began = time.perf_counter()
+        for _ in range(n_rounds):
+            for shard in shards:
+                loss_oracle(shard, w, asked)
+        pipe.send(time.perf_counter() - began)
+
+
+def memory_of_worker() -> tuple[float, float]:
+    status = Path("/proc/self/status").read_text()
+    return tuple(int(status.split(name)[1].split()[0]) / 1000 for name in ("VmRSS:", "RssAnon:"))  # type: ignore[return-value]
+
+
+def workers(data: str | None, quick: bool, repeats: int = 7, n_rounds: int = 2) -> None:
+    """Two workers beside two bare processes that run the kernels at the same time, in turns."""
+    import multiprocessing
+    import pickle
+
+    from distributed import Client, LocalCluster
+
+    from maxendnet.backends import Dask, Threads
+    from maxendnet.backends.dask import pack
+    from maxendnet.losses import Log
+
+    rows = []
+    spawn = multiprocessing.get_context("spawn")
+    options = dict(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0")
+    for name, structure in two_data_sets(data, quick):
+        w = 0.01 * np.random.default_rng(0).normal(size=structure.layout.n_weights)  # type: ignore[attr-defined]
+        asked = (w, LossQuestion(Log(), 1.0, True, False, False))
+        shards = [pack(shard) for shard in Threads().place(structure)]
+        pipes = []
+        for some in (shards[: len(shards) // 2], shards[len(shards) // 2 :]):
+            ours, theirs = spawn.Pipe()
+            spawn.Process(target=bare, args=(some, pickle.dumps(asked), theirs), daemon=True).start()
+            pipes.append(ours)
+        with LocalCluster(**options) as cluster, Client(cluster) as client:
+            backend = Dask(client)
+            placed = backend.place(structure)
+            ratios, seconds, controls = [], [], []
+            for turn in range(repeats + 1):
+                for pipe in pipes:
+                    pipe.send(n_rounds)
+                control = max(pipe.recv() for pipe in pipes)
+                began = time.perf_counter()
+                for _ in range(n_rounds):
+                    backend.sum(loss_oracle, placed, *asked)
+                took = time.perf_counter() - began
+                common.say(f"{name}: bare {control:.2f} s, Dask {took:.2f} s")
+                if turn:  # the first makes caches
+                    ratios.append(control / took)
+                    seconds.append(took / n_rounds)
+                    controls.append(control / n_rounds)
+            used = list(client.run(memory_of_worker).values())
+        for pipe in pipes:
+            pipe.send(0)
+        rows.append(
+            [name, f"{int(structure.offsets[-1]):,}", f"{len(w):,}", len(shards), f"{np.median(controls):.2f}",  # type: ignore[attr-defined]
+             f"{np.median(seconds):.2f}", f"{np.median(ratios):.2f}", f"{min(ratios):.2f} to {max(ratios):.2f}",
+             ", ".join(f"{rss:.0f}" for rss, _ in used)]
+        )  # fmt: skip
+    head = ["data", "nodes", "weights", "shards", "s a sum, two processes", "s a sum, two workers", "share, median",
+            "share, range", "MB of each worker"]  # fmt: skip
+    print(table(head, rows))
+
+
 def echo(shard: object, w: np.ndarray) -> Partial:
     return Partial(0.0, w.copy())
 
@@ -201,7 +294,7 @@ def main() -> None:
         folder, how, limit, passes = sys.argv[2:]
         return fit(folder, how, float(limit), int(passes))
     options = common.parser(__doc__)
-    options.add_argument("--part", choices=["mapped", "parts", "checkpoint", "rounds"], default="mapped")
+    options.add_argument("--part", choices=["mapped", "parts", "checkpoint", "rounds", "workers"], default="mapped")
     options.add_argument("--nodes", type=int, default=4_000_000)
     options.add_argument("--small", type=int, default=1_000_000, help="nodes that fit in memory")
     options.add_argument("--limit", type=float, default=700.0, help="MB of memory that is no file")
@@ -211,8 +304,8 @@ def main() -> None:
     if given.part == "mapped":
         nodes, small = (100_000, 40_000) if given.quick else (given.nodes, given.small)
         mapped(nodes, given.limit, given.passes, given.folder, small)
-    elif given.part == "parts":
-        parts(given.data, given.quick)
+    elif given.part in ("parts", "workers"):
+        (parts if given.part == "parts" else workers)(given.data, given.quick)
     else:
         {"checkpoint": checkpoint, "rounds": rounds}[given.part]()
 
