@@ -49,8 +49,8 @@ class Dask:
     same path.
 
     Solvers that need only sums run on it as they are: `LBFGS`, `OWLQN`, `Smoothing`, `Subgradient`, `CuttingPlane`,
-    `Extragradient`, and those that solve such problems within. `BlockFrankWolfe`, `SDCA` and others with kernels of
-    their own go through examples in this process, and are refused.
+    `Extragradient`, and those that solve such problems within. `BlockFrankWolfe` and `SDCA` work in parts, one for each
+    thread of the workers. Others with kernels of their own go through examples in this process, and are refused.
 
     A worker that dies takes its shards with it: they are sent to another one, and the fit goes on with the same bits.
     Where nothing at all comes back for ``timeout`` seconds, or the scheduler is lost, there is a `BackendError`; the
