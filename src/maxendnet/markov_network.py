@@ -291,7 +291,8 @@ class MarkovNetwork(BaseEstimator):
                 solver, problem, tol=self.tol, max_passes=self.max_passes, warm=self._warm_state(solver, problem),
                 seed=rng, hooks=hooks, checkpoint=keeper,
             )  # fmt: skip
-        result.solver = f"{type(solver).__name__}: {reason}"
+        inference = getattr(problem.structure, "inference_said", "")
+        result.solver = f"{type(solver).__name__}: {reason}{inference and '; ' + inference}"
         model = self._model(examples, classes, problem, result)
         # nothing is stored before this line: a fit that fails or is interrupted leaves the last one whole
         self._state = (type(solver), result.state, problem.fingerprint) if self.warm_start else None

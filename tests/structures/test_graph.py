@@ -375,3 +375,15 @@ def test_unknown_labels_and_given_labels(estimator):
         model = estimator.set_params(structure=Graph(inference, bias=True), tol=1e-2).fit(data)
         for labels, known in zip(model.predict(data, given=y), y):
             assert all(b is UNKNOWN or a == b for a, b in zip(labels, known))
+
+
+def test_a_fit_says_how_many_graphs_are_exact():
+    rng = np.random.default_rng(0)
+    square = [(0, 1), (1, 2), (2, 3), (3, 0)]
+    clique = [(a, b) for a in range(5) for b in range(a)]
+    X = [rng.normal(size=(n, 2)) for n in (4, 5, 4)]
+    y = [rng.choice(["a", "b", "c"], size=len(x)).tolist() for x in X]
+    found = Examples.build(X, y, edges=[square, clique, square])
+    model = M3N(C=0.1, structure=Graph(max_table=30), tol=0.1).fit(found)
+    assert model.solver_.endswith("; 2 of 3 graphs are exact, the others relaxed")
+    assert M3N(C=0.1, structure=Graph(), tol=0.1).fit(found).solver_.endswith("; all 3 graphs are exact")

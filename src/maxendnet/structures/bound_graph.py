@@ -151,6 +151,14 @@ class BoundGraph(OnBatch):
         """Whether some examples are not eliminated, so that the aggregates of losses are upper bounds."""
         return not self.exact.all()
 
+    @property
+    def inference_said(self) -> str:
+        """How many of the examples are exact, and how many relaxed."""
+        n, n_exact = len(self.exact), int(self.exact.sum())
+        if n_exact in (0, n):
+            return f"all {n} graphs are {'exact' if n_exact else 'relaxed'}"
+        return f"{n_exact} of {n} graphs are exact, the others relaxed"
+
     @classmethod
     def of(cls, layout: Layout, batch: Batch, edges: Edges, inference: str, max_table: float) -> BoundGraph:
         """With the best order of elimination that is found."""
