@@ -160,6 +160,13 @@ def test_hidden_states_with_rules_fit_predict_and_are_saved(estimator, tmp_path)
     assert load(tmp_path / "model").predict(noise) == model.predict(noise)
 
 
+def test_a_truth_that_breaks_a_rule_is_named():
+    X = [np.zeros((3, 1))] * 2
+    model = M3N(structure=Chain(hidden=2, rules=never(("b", "b"))), random_state=0)
+    with pytest.raises(ValueError, match=r"y\[1\] node 2 has the label 'b' behind 'b', which breaks the rule never"):
+        model.fit(X, [["a", "b", "a"], ["a", "b", "b"]])
+
+
 def switching(n_examples, seed):
     """Labels a b a c a b a c ...: what follows an "a" depends on what came before it, which the label does not tell.
 

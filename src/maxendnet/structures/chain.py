@@ -223,8 +223,9 @@ class Chain(Piece):
 
     def _check(self, bound: BoundAutomaton, examples: Examples, classes: NDArray, rules: list[Rule]) -> None:
         """True labellings keep the rules; where they are not known, every example has a labelling that does."""
-        if len(bound.y) and bound.kinds.all_known:
-            check_truth(bound.batch, examples, classes, rules)
+        labels = known_labels(bound.batch, self.hidden)
+        if len(labels) and labels.min() >= 0:
+            check_truth(bound.batch._replace(y=labels), examples, classes, rules)
             return
         known = bound.within_truth if len(bound.y) else bound
         nodes = known.impossible() if known.batch.allowed.size else None
