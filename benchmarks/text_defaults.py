@@ -90,10 +90,30 @@ def counts_of(truth: list[Any], labels: list[Any], scheme: str) -> tuple[int, in
     return len(a & b), len(a), len(b)
 
 
-def test(name: str, folder: Path, most: int | None) -> tuple[str, ...]:
-    """Ours without any setting, and CRFsuite with c1 = c2 = 0.1 on the same features."""
+def crfsuite(
+    constants: dict[str, float], features: TokenFeatures, train: tuple[Any, list[list[str]]], new: Any
+) -> tuple[float, list[list[str]]]:
+    """CPU seconds of CRFsuite's training on the same features, and the labels that it finds for new examples."""
     import pycrfsuite
 
+    def strings(examples: Any) -> list[list[list[str]]]:
+        names = features.feature_names_
+        nodes = [[names[j] for j in examples.X.indices[a:b]] for a, b in pairwise(examples.X.indptr)]
+        return [nodes[a:b] for a, b in pairwise(examples.offsets)]
+
+    trainer = pycrfsuite.Trainer("lbfgs", constants, verbose=False)
+    for x, labels in zip(strings(train[0]), train[1]):
+        trainer.append(x, labels)
+    with tempfile.TemporaryDirectory() as out:
+        file = str(Path(out) / "model")
+        seconds = common.cpu(lambda: trainer.train(file))[0]
+        peer = pycrfsuite.Tagger()
+        peer.open(file)
+        return seconds, [peer.tag(x) for x in strings(new)]
+
+
+def test(name: str, folder: Path, most: int | None) -> tuple[str, ...]:
+    """Ours without any setting, and CRFsuite with c1 = c2 = 0.1 on the same features."""
     X, y = read(folder, "train", most)
     new, truth = read(folder, "test", None)
     scheme = found_scheme(y)
@@ -101,23 +121,9 @@ def test(name: str, folder: Path, most: int | None) -> tuple[str, ...]:
     seconds = common.cpu(lambda: tagger.fit(X, y))[0]
     ours = interval(truth, tagger.predict(new), scheme)
     features = TokenFeatures(SETS[name])
-    door = common.cpu(lambda: features.fit_transform(X, y))[0]
-
-    def strings(sentences: Any) -> list[list[list[str]]]:
-        examples = features.transform(sentences)
-        names, indptr = features.feature_names_, examples.X.indptr
-        nodes = [[names[j] for j in examples.X.indices[a:b]] for a, b in pairwise(indptr)]
-        return [nodes[a:b] for a, b in pairwise(examples.offsets)]
-
-    trainer = pycrfsuite.Trainer("lbfgs", {"c1": 0.1, "c2": 0.1}, verbose=False)
-    for x, labels in zip(strings(X), y):
-        trainer.append(x, labels)
-    with tempfile.TemporaryDirectory() as out:
-        file = str(Path(out) / "model")
-        peer_seconds = common.cpu(lambda: trainer.train(file))[0]
-        peer = pycrfsuite.Tagger()
-        peer.open(file)
-        theirs = interval(truth, [peer.tag(x) for x in strings(new)], scheme)
+    door, examples = common.cpu(lambda: features.fit_transform(X, y))
+    peer_seconds, labels = crfsuite({"c1": 0.1, "c2": 0.1}, features, (examples, y), features.transform(new))
+    theirs = interval(truth, labels, scheme)
     row = (name, ours, f"{seconds:.1f}", theirs, f"{peer_seconds + door:.1f}")
     common.say(str(row))
     return row

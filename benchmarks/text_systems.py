@@ -12,9 +12,8 @@ Every fit goes to the file of --out, and a run that was stopped goes on from the
 
 from __future__ import annotations
 
-import tempfile
 import warnings
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
-from text_defaults import SETS, interval, read
+from text_defaults import SETS, crfsuite, interval, read
 
 from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, Chain, LapMEDN
 from maxendnet.text import TokenFeatures, span_scores
@@ -50,36 +49,16 @@ class Data:
         self.examples = self.features.fit_transform(X, y)
         self.new = self.features.transform(new)
 
-    def strings(self, examples: Any) -> list[list[list[str]]]:
-        """The same features as CRFsuite takes them."""
-        names = self.features.feature_names_
-        nodes = [[names[j] for j in examples.X.indices[a:b]] for a, b in pairwise(examples.X.indptr)]
-        return [nodes[a:b] for a, b in pairwise(examples.offsets)]
-
 
 def fit(system: str, constants: dict[str, float], data: Data) -> tuple[float, list[list[str]], str]:
     """CPU seconds of the fit, the labels that it finds, and its gap."""
     if system == "CRFsuite":
-        return fit_crfsuite(constants, data)
+        return *crfsuite(constants, data.features, (data.examples, data.y), data.new), ""
     model = clone(SYSTEMS[system][0]).set_params(**constants)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         seconds = common.cpu(lambda: model.fit(data.examples))[0]
     return seconds, list(model.predict(data.new)), f"{model.gap_:.0e}"
-
-
-def fit_crfsuite(constants: dict[str, float], data: Data) -> tuple[float, list[list[str]], str]:
-    import pycrfsuite
-
-    trainer = pycrfsuite.Trainer("lbfgs", constants, verbose=False)
-    for x, labels in zip(data.strings(data.examples), data.y):
-        trainer.append(x, labels)
-    with tempfile.TemporaryDirectory() as out:
-        file = str(Path(out) / "model")
-        seconds = common.cpu(lambda: trainer.train(file))[0]
-        peer = pycrfsuite.Tagger()
-        peer.open(file)
-        return seconds, [peer.tag(x) for x in data.strings(data.new)], ""
 
 
 def score(system: str, constants: dict[str, float], data: Data) -> dict[str, Any]:

@@ -108,6 +108,11 @@ MOVED = {
 """Settings of version 0.1.0 that are options of structures now."""
 
 
+def on_workers(examples: Any) -> bool:
+    """Whether these are partitions on workers, whose nodes this process does not see."""
+    return examples.offsets is None
+
+
 def has_prior_to_go_on_from(estimator: Any) -> bool:
     """Whether an estimator learns a distribution over weights that can be the prior of the next fit."""
     try:
@@ -232,7 +237,7 @@ class MarkovNetwork(BaseEstimator):
         as_structure(self.structure).check()
         examples = self._read(X, y, sample_weight)
         if node_weight is not None:
-            if examples.offsets is None:
+            if on_workers(examples):
                 raise ValueError("Partitions hold weights of nodes themselves, in Examples; leave node_weight out.")
             weights = read_node_weight(node_weight, examples.offsets, examples.flat)
             examples = replace(examples, node_weight=weights)
@@ -272,7 +277,7 @@ class MarkovNetwork(BaseEstimator):
         if changed:
             raise ValueError(changed)
         examples = self._read(X, y, sample_weight)
-        if examples.offsets is None:
+        if on_workers(examples):
             raise ValueError("partial_fit takes examples and no partitions on workers; give Examples or lists.")
         examples = with_known_names(model, examples, type(self).__name__)
         layout, places = grown_layout(model, examples)
@@ -297,7 +302,7 @@ class MarkovNetwork(BaseEstimator):
         # nothing is stored before this line: a fit that fails or is interrupted leaves the last one whole
         self._state = (type(solver), result.state, problem.fingerprint) if self.warm_start else None
         self.set_model(model)
-        parted = examples.offsets is None
+        parted = on_workers(examples)
         self._support: Any = (examples.offsets, None if parted else solver.support(problem, result.state))
         if keeper is not None:
             keeper.end(result.reason)
@@ -362,7 +367,7 @@ class MarkovNetwork(BaseEstimator):
                 f"node_weight is a factor of the costs of nodes, and {type(self).__name__} has no costs; give "
                 "sample_weight, or take a margin model such as M3N."
             )
-        if examples.offsets is None:  # partitions on workers
+        if on_workers(examples):
             if getattr(loss, "class_weight", None) is not None or getattr(self, "class_weight", None) == "balanced":
                 raise ValueError("class_weight counts labels of all examples; with partitions give costs as a matrix.")
             return Problem(examples.place(structure, classes), loss, prior, C), default
