@@ -430,11 +430,11 @@ def test_no_scheduler_for_cells():
 # ---- workers that are killed -----------------------------------------------------------------------------------------
 
 
-def kill_one(client):
-    """SIGKILL a worker; its nanny starts another one."""
-    workers = client.scheduler_info(n_workers=-1)["workers"]
+def kill_one(client, most=1):
+    """SIGKILL a worker, or several; their nannies start other ones."""
+    workers = list(client.scheduler_info(n_workers=-1)["workers"])[:most]
     if workers:
-        pids = client.run(os.getpid, workers=[next(iter(workers))], on_error="ignore")
+        pids = client.run(os.getpid, workers=workers, on_error="ignore")
         for pid in pids.values():
             os.kill(pid, signal.SIGKILL)
 
@@ -456,8 +456,8 @@ def _slowly(shard, seconds):
     return Partial(1.0, np.ones(2))
 
 
-def kill_soon(client, seconds=0.2):
-    thread = threading.Timer(seconds, kill_one, args=(client,))
+def kill_soon(client, seconds=0.2, most=1):
+    thread = threading.Timer(seconds, kill_one, args=(client, most))
     thread.start()
     return thread
 
@@ -568,6 +568,31 @@ def in_parts(client, many, model):
     assert_array_equal(fitted.coef_, expected)
 
 
+def all_at_once(client, many, model):
+    """There is no worker left: shards are made again by those that come later, which have other addresses."""
+    backend = Dask(client, timeout=120)
+    shards = backend.place(Chain().bind(many, np.arange(26)))
+    assert backend.sum(_slowly, shards, 0.0).loss == len(shards)
+    kill_one(client, most=len(client.scheduler_info(n_workers=-1)["workers"]))
+    assert backend.sum(_slowly, shards, 0.0).loss == len(shards)
+
+
+def all_in_placing(client, many, model):
+    """The same, while shards are on their way."""
+    backend, structure = Dask(client, timeout=120), Chain().bind(many, np.arange(26))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backend_module, "unpack", _unpack_slowly)
+        thread = kill_soon(client, 0.3, most=len(client.scheduler_info(n_workers=-1)["workers"]))
+        shards = backend.place(structure)
+        assert backend.sum(_slowly, shards, 0.0).loss == len(shards)
+    thread.join()
+
+
+def _unpack_slowly(packed, level):
+    time.sleep(0.3)
+    return unpack(packed, level)
+
+
 PHASES = [
     in_placing,
     in_a_sum,
@@ -577,6 +602,8 @@ PHASES = [
     saving_a_checkpoint,
     in_a_prediction,
     in_parts,
+    all_at_once,
+    all_in_placing,
 ]
 
 

@@ -270,8 +270,16 @@ class Dask:
     def _send(self, function: Callable[..., Any], arguments: list[Any], name: str, slots: list[str]) -> list[Any]:
         """A future of ``function`` for each tuple of arguments, neighbours on the same worker. The scheduler keeps the
         arguments, for the case that workers die."""
-        run, pieces = uuid4().hex[:8], cut_evenly(len(arguments), len(slots))
-        homes: list[Any] = [slot for slot, (a, b) in zip(slots, pieces) for _ in range(a, b)] or [None] * len(arguments)
+        pieces = cut_evenly(len(arguments), len(slots))
+        homes = [slot for slot, (a, b) in zip(slots, pieces) for _ in range(a, b)]
+        if homes:
+            futures = self._submit(function, arguments, name, homes)
+            if self._settle(futures, set(homes)):
+                return futures
+        return self._submit(function, arguments, name, [None] * len(arguments))
+
+    def _submit(self, function: Callable[..., Any], arguments: list[Any], name: str, homes: list[Any]) -> list[Any]:
+        run = uuid4().hex[:8]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that a task is large
             return [
@@ -285,6 +293,23 @@ class Dask:
                 )
                 for k, (given, home) in enumerate(zip(arguments, homes))
             ]
+
+    def _settle(self, futures: list[Any], homes: set[str]) -> bool:
+        """Wait for tasks that have asked for workers, then let them be made again anywhere.
+
+        Returns False if those workers are all gone. Dask starts such a task at no other worker that comes later,
+        although others are allowed: it must be submitted again.
+        """
+
+        def gone() -> bool:
+            workers = self._slots()
+            return bool(workers) and homes.isdisjoint(workers)
+
+        if not self._wait(futures, give_up=gone):
+            return False
+        anywhere: dict[str, list[str]] = {future.key: [] for future in futures}
+        self._ask_scheduler(self.client.scheduler.set_restrictions(worker=anywhere))
+        return not homes.isdisjoint(self._slots(at_once=True))
 
     def _slots(self, at_once: bool = False) -> list[str]:
         """The worker of every thread, those of a worker side by side; asked for again every few seconds."""
@@ -302,6 +327,12 @@ class Dask:
 
     def _gather(self, futures: list[Any]) -> list[Any]:
         """The results, unless none comes for too long."""
+        self._wait(futures)
+        # a result may be lost at this very moment, with its worker: no waiting without end here either
+        return self._ask_scheduler(self.client.gather(futures, asynchronous=True))
+
+    def _wait(self, futures: list[Any], give_up: Callable[[], bool] = lambda: False) -> bool:
+        """Wait until all have ended, unless none does for too long. Returns False where ``give_up`` said so."""
         changed = threading.Event()
         for future in futures:
             future.add_done_callback(lambda _: changed.set())
@@ -313,7 +344,9 @@ class Dask:
             left = {future for future in waiting if future.status in ("pending", "lost")}
             if len(left) < len(waiting):
                 waiting, deadline = left, time.monotonic() + self.timeout
-            elif left and time.monotonic() > deadline:
+            elif give_up():
+                return False
+            elif time.monotonic() > deadline:
                 n_workers = len(self.client.scheduler_info(n_workers=-1)["workers"]) if self._alive() else 0
                 for future in futures:
                     future.cancel()
@@ -322,8 +355,7 @@ class Dask:
                     "connected). Start workers, or raise the timeout of Dask(client, timeout=...); a fit with a "
                     "checkpoint goes on from there."
                 )
-        # a result may be lost at this very moment, with its worker: no waiting without end here either
-        return self._ask_scheduler(self.client.gather(futures, asynchronous=True))
+        return True
 
     def _ask_scheduler(self, coroutine: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self.client.loop.asyncio_loop).result(self.timeout)
