@@ -14,11 +14,11 @@ from maxendnet.problem import Problem
 from maxendnet.solvers.base import Evaluation, Solver, missing
 from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
 from maxendnet.solvers.dual_mixture import DualPoint, best_mixture
-from maxendnet.solvers.lbfgs import LBFGS, Curvature, SmoothState
+from maxendnet.solvers.lbfgs import LBFGS, SmoothState
 from maxendnet.solvers.owlqn import OWLQN
 from maxendnet.solvers.projected_subgradient import ProjectedSubgradient
 from maxendnet.solvers.proximal_point import ProximalPoint
-from maxendnet.structures.base import Table
+from maxendnet.solvers.soft_curvature import soft_curvature
 
 MOST_POINTS = 20
 STRONG, MANY_NODES = 2.0, 500
@@ -154,11 +154,12 @@ class Smoothing(Solver):
     def _look(self, problem: Problem, state: SmoothingState) -> SmoothingState:
         inner, blur = state.inner, state.blur
         # the hinge at this point is below the soft one, by about a half of the blur in the end
-        wanted = 2.0 * state.tol * abs(inner.value)
+        wanted = 2.0 * state.tol * abs(inner.value - 0.5 * blur)
         gained = state.value_before - inner.value
         settled = gained <= 0.1 * blur or bool(inner.finished)
+        lags_by_blur = inner.value - state.dual <= 1.1 * blur  # nothing else is missing, and the fit has not ended
         state = state._replace(value_before=inner.value)
-        if settled and blur > wanted:
+        if settled and (blur > wanted or lags_by_blur):
             return self._cool(problem, state, float(np.clip(0.8 * wanted / blur, 0.3, 0.9)))
         if blur <= 2 * wanted:
             state = self._in_float64(problem, state)
@@ -188,9 +189,9 @@ class Smoothing(Solver):
 
     def _cool(self, problem: Problem, state: SmoothingState, factor: float) -> SmoothingState:
         soft = soft_problem(problem, soft_hinge(state.soft).temperature * factor, soft_hinge(state.soft).exact)
-        first = 1.0 / np.maximum(hessian_diagonal(problem, soft, state.inner), np.finfo(float).tiny)
-        learnt = state.inner.curvature
-        inner = self._inner(problem)._at(soft, state.inner.w, Curvature(first, learnt.s, learnt.y))
+        w, learnt = state.inner.w, state.inner.curvature
+        first = soft_curvature(problem, soft, w, soft_hinge(soft).temperature)
+        inner = self._inner(problem)._at(soft, w, first._replace(s=learnt.s, y=learnt.y))
         problem.n_oracle += 2 * problem.n_examples
         inner = inner._replace(first_norm=state.inner.first_norm, tol=state.tol)
         return state._replace(soft=soft, inner=inner, value_before=np.inf)
@@ -253,39 +254,3 @@ def with_last(points: tuple[DualPoint, ...], soft: Problem, inner: SmoothState) 
         return points
     most = int(np.clip(64e6 / (8 * max(soft.n_weights, 1)), 2, MOST_POINTS))
     return (*points[:2], *points[2:][1 - most :], dual_point(soft, inner))
-
-
-def hessian_diagonal(problem: Problem, soft: Problem, inner: SmoothState) -> Any:
-    """About the diagonal of the Hessian of the soft problem at w: a scale of the weights.
-
-    That of a node's weight is ``C/T x^2 p (1 - p)`` summed over nodes, p the node's share of the label. What
-    joins nodes is taken to be as much less uncertain than at w = 0 as nodes are.
-    """
-    structure, T = problem.structure, soft_hinge(soft).temperature
-    found = soft.curvature()
-    if getattr(structure, "linear_nodes", False):
-        at_zero = structure.layout.parts(found)
-        cost = Table(problem.cost / T, problem.cost_table.row)
-        share = structure.logsum(inner.w / T, cost, backend=problem.backend)[1].node
-        node = problem.C / T * structure.layout.node_part(node_sums(problem, share * (1 - share)))
-        less = node.sum() / max(at_zero.node.sum(), np.finfo(float).tiny)
-        joined = {
-            name: less * part for name, part in at_zero._asdict().items() if name not in ("node", "label_features")
-        }
-        found = structure.layout.join(at_zero._replace(node=node, **joined))
-    if offers(problem.prior, "spread"):
-        prior = capable(problem.prior, "spread")
-        found += 1.0 / prior.variance(prior.gradient(inner.w))
-    return found + 0.01 * found.mean()
-
-
-def node_sums(problem: Problem, values: Any) -> Any:
-    """``sum_t weight_t x_tk^2 values_ta``, shape (n_features, n_labels)."""
-    from scipy import sparse
-
-    batch = problem.batch
-    u = np.repeat(batch.sample_weight, np.diff(batch.offsets))
-    squares = sparse.csr_array(
-        (batch.data**2, batch.indices, batch.indptr), shape=(len(u), problem.structure.layout.n_features)
-    )
-    return squares.T @ (u[:, None] * values)
