@@ -58,16 +58,22 @@ def diagonal_at(problem: Problem, at_zero: FloatArray, weight: FloatArray) -> Fl
     return layout.join(parts._replace(node=node, **joined))
 
 
-def blocks_at(problem: Problem, w: FloatArray, weight: FloatArray) -> FloatArray | None:
-    """The inverse of the block of each label, shape (n_labels, n_features, n_features); None where it takes long."""
+def has_blocks(problem: Problem) -> bool:
+    """Whether there are few enough features for a block of the Hessian for each label."""
+    if not (getattr(problem.structure, "linear_nodes", False) and offers(problem.prior, "spread")):
+        return False
     layout = problem.structure.layout
-    n, n_labels = layout.n_features, layout.n_labels
-    if layout.seen is not None or not offers(problem.prior, "spread") or not 1 < n <= MOST_FEATURES_TOGETHER:
+    n = layout.n_features
+    return layout.seen is None and 1 < n <= MOST_FEATURES_TOGETHER and layout.n_labels * n**3 <= MOST_WORK
+
+
+def blocks_at(problem: Problem, w: FloatArray, weight: FloatArray) -> FloatArray | None:
+    """The inverse of the block of each label, shape (n_labels, n_features, n_features)."""
+    if not has_blocks(problem):
         return None
-    if n_labels * n**3 > MOST_WORK:
-        return None
+    layout = problem.structure.layout
     X, prior = features_of(problem), layout.parts(prior_curvature(problem, w)).node
-    found = np.array([inverse_block(X, weight[:, a], prior[:, a]) for a in range(n_labels)])
+    found = np.array([inverse_block(X, weight[:, a], prior[:, a]) for a in range(layout.n_labels)])
     return found if np.isfinite(found).all() else None
 
 
