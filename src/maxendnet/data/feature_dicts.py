@@ -53,7 +53,10 @@ class Texts(NamedTuple):
     """Text i has the bytes ``offsets[i]:offsets[i + 1]``."""
 
     @classmethod
-    def of(cls, texts: Iterable[str]) -> Texts:
+    def of(cls, texts: Sequence[str]) -> Texts:
+        joined = "".join(texts)
+        if joined.isascii():
+            return cls(joined.encode(), offsets_of(map(len, texts)))
         encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
         return cls(b"".join(encoded), offsets_of(map(len, encoded)))
 

@@ -18,7 +18,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, repeat
+from itertools import chain, pairwise, repeat
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -189,6 +189,9 @@ class Columns:
             raise TextError(
                 f"sentences are a {type(sentences).__name__}; give a list with a list of tokens for each sentence."
             )
+        cells = _cells_of_lists(sentences)
+        if cells is not None:
+            return cls(cells, offsets_of(map(len, sentences)))
         read = [_rows(i, sentence) for i, sentence in enumerate(sentences)]
         offsets = offsets_of(map(len, read))
         rows = [row for sentence in read for row in sentence]
@@ -202,6 +205,21 @@ class Columns:
                     )
         cells = tuple(list(column) for column in zip(*rows)) if rows else ([],)
         return cls(cells, offsets)
+
+
+def _cells_of_lists(sentences: Any) -> tuple[list[str], ...] | None:
+    """The columns of lists of lists of strings, or of tuples of strings; None for all else, which `_rows` looks at."""
+    if type(sentences) is not list or not set(map(type, sentences)) <= {list}:
+        return None
+    tokens = list(chain.from_iterable(sentences))
+    kinds = set(map(type, tokens))
+    if kinds == {str}:
+        return (tokens,)
+    if kinds == {tuple} and len(set(map(len, tokens))) == 1 and tokens[0]:
+        cells = tuple(map(list, zip(*tokens)))
+        if all(set(map(type, column)) == {str} for column in cells):
+            return cells
+    return None
 
 
 def _rows(i: int, sentence: Any) -> list[tuple[str, ...]]:
@@ -478,11 +496,11 @@ def columns_text(*columns: Any, separator: str = "\t") -> str:
             )
     cells = [column for part in parts for column in part.cells]
     for k, column in enumerate(cells):
-        for t, cell in enumerate(column):
+        for cell in dict.fromkeys(column):
             if not cell or separator in cell or _unwritable(cell) or (k == 0 and cell == DOCSTART):
                 raise TextError(
-                    f"column {k} of token {t} is {cell!r}, which would not be read again as it is; cells are not "
-                    f"empty, and hold no separator, tab, line end or {DOCSTART}."
+                    f"column {k} of token {column.index(cell)} is {cell!r}, which would not be read again as it is; "
+                    f"cells are not empty, and hold no separator, tab, line end or {DOCSTART}."
                 )
     lines = list(map(separator.join, zip(*cells)))
     sentences = ["\n".join(lines[first:last]) for first, last in pairwise(parts[0].offsets.tolist()) if last > first]

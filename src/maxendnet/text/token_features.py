@@ -286,7 +286,7 @@ class TokenFeatures(BaseEstimator):
             *names.table, offsets_of(len(pattern.macros) for pattern in patterns),
             np.array([macro.row for macro in macros], dtype=np.int64),
             np.array([number_of[macro.column] for macro in macros], dtype=np.int64),
-            *Texts.of(text for pattern in patterns for text in pattern.texts), cells, at, out,
+            *Texts.of([text for pattern in patterns for text in pattern.texts]), cells, at, out,
         )  # fmt: skip
         return out
 
@@ -421,9 +421,7 @@ def _with_lists(text: str, gazetteers: Mapping[str, Any], clusters: Mapping[str,
     return text.replace("\nB\n", "\n" + "\n".join([*lines, "B", ""])) if lines else text
 
 
-def _entries_of(
-    pattern: Pattern, padded: Mapping[str, Coded], at: IntArray
-) -> tuple[IntArray, list[str]]:
+def _entries_of(pattern: Pattern, padded: Mapping[str, Coded], at: IntArray) -> tuple[IntArray, list[str]]:
     """The number of every token's feature and the names, for one line of a template."""
     texts, macros = pattern
     if not macros:
