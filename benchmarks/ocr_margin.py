@@ -1,8 +1,8 @@
 """How fast are margin models and sparse ones: CPU to a proven gap, beside CRFsuite's averaged perceptron and OWL-QN.
 
 All train on folds 1-9 of the OCR letters, pixels, a bias and transitions, CPU seconds of one thread, with the solver
-that is the default. The averaged perceptron (`max_iterations=20`, `epsilon=0`) makes 20 passes and proves nothing; it is
-run before every model, and a model's share is that of the perceptron beside it. The data is ready on both sides.
+that is the default. The averaged perceptron (`max_iterations=20`, `epsilon=0`) makes 20 passes and proves nothing; it
+is run before every model, and a model's share is that of the perceptron beside it. The data is ready on both sides.
 
     python benchmarks/ocr_margin.py
 """

@@ -58,8 +58,9 @@ def test_default_by_how_much_is_left_to_the_prior():
         }
         tight = M3N(C=10.0, warm_start=True, tol=1e-7, max_passes=1).fit(X, y)
         few = M3N(C=10.0, warm_start=True, max_passes=1).fit(X[:60], y[:60])
-        tails = [type(LapMEDN(C, 50.0, warm_start=True, max_passes=1).fit(X, y).warm_state[1]) for C in (0.3, 3.0)]
-    assert [kind.__name__ for kind in tails] == ["DualState", "SmoothingState"]
+        # a prior so narrow that few of the weights are left to the examples
+        narrow = [LapMEDN(C, 1e4, warm_start=True, max_passes=1).fit(X, y) for C in (0.3, 30.0)]
+    assert [type(model.warm_state[1]).__name__ for model in narrow] == ["DualState", "SmoothingState"]
     assert kinds == {0.01: "DualState", 10.0: "SmoothingState"}
     assert type(few.warm_state[1]).__name__ == "DualState"
     assert type(tight.warm_state[1]).__name__ == "DualState"

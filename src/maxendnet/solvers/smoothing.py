@@ -21,7 +21,7 @@ from maxendnet.solvers.proximal_point import ProximalPoint
 from maxendnet.solvers.soft_curvature import has_blocks, soft_curvature
 
 MOST_POINTS = 20
-STRONG, STRONG_WITH_TAILS, MANY_NODES = 2.0, 0.25, 500
+STRONG, STRONG_WITH_BLOCKS, MANY_NODES = 2.0, 0.3, 500
 """See `for_hinge`."""
 
 
@@ -29,10 +29,10 @@ def for_hinge(problem: Problem, tol: float = 1e-3) -> Solver:
     """The default for the hinge: block by block, or all examples at once where the prior has little say.
 
     ``C * nodes * prior variance / weights`` tells how much of it is left to the prior. Above 2, `BlockFrankWolfe` needs
-    more and more passes, and `Smoothing` does not (OCR letters, folds 1-9, to 1e-2: M3N(C=2), 24, in a third of the
-    time; below 2, and on few nodes, it takes up to three times as long). A prior with heavy tails, such as Laplace, has
-    less say: with few features `Smoothing` is the faster one from ``C * standard deviation`` of about 0.25 on, for 100
-    words as for 6,000 (LapMEDN(C=5, lam=100), 0.7, in a third of the time).
+    more and more passes, and `Smoothing` does not. With few features, for which `Smoothing` knows the Hessian better
+    (`soft_curvature`), it is the faster one from ``C * standard deviation`` of about 0.3 on, for 100 words as for
+    6,000, whatever the prior. OCR letters, folds 1-9: M3N(C=2) to 1e-2 and LapMEDN(C=5, lam=100) to 1e-1 in a third of
+    the time. Below, and on few nodes, it takes up to three times as long.
     Where a sum over labellings is much dearer than a maximum (chains of higher order), the limit is as much higher: M3N
     of order 2 with seen n-grams (C=0.5), 6, takes 17 CPU seconds by blocks and 157 at once.
     L1-M3N goes block by block, by `ProximalPoint`. A structure without blocks has `Smoothing`, and for the ball
@@ -49,8 +49,8 @@ def for_hinge(problem: Problem, tol: float = 1e-3) -> Solver:
         return BlockFrankWolfe()
     variance = float(np.mean(capable(problem.prior, "spread").variance(np.zeros(problem.n_weights))))
     strength = problem.C * nodes * variance / max(problem.n_weights, 1) / STRONG
-    if offers(problem.prior, "scale_mixture") and has_blocks(problem):
-        strength = max(strength, problem.C * np.sqrt(variance) / STRONG_WITH_TAILS)
+    if has_blocks(problem):
+        strength = max(strength, problem.C * np.sqrt(variance) / STRONG_WITH_BLOCKS)
     return Smoothing() if strength > getattr(problem.structure, "cost_of_sums", 1.0) else BlockFrankWolfe()
 
 
