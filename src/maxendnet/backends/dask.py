@@ -31,6 +31,8 @@ AT_ONCE = 4
 """Sums that are joined by one task."""
 SLOTS_EVERY = 5.0
 """Seconds after which workers are counted again: one that has joined late gets its share."""
+CONNECT = 10.0
+"""Seconds to wait for a scheduler at an address: one that is being started takes a few."""
 ATTEMPTS = 5
 """Times that a sum is asked for, at most, where workers die."""
 
@@ -101,7 +103,7 @@ class Dask:
             from distributed import Client
 
             try:
-                self._client = Client(self.address, timeout=min(self.timeout, 30.0), set_as_default=False)
+                self._client = Client(self.address, timeout=min(self.timeout, CONNECT), set_as_default=False)
             except OSError as error:
                 raise BackendError(f"There is no Dask scheduler at {self.address} ({error}); start one.") from error
         return self._client
