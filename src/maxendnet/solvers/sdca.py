@@ -79,7 +79,10 @@ class SDCA(Solver):
     check_every: int = 5
     sampling: str = "gap"
     parts: int | None = None
-    requires = ("loss.smooth", "convex", "prior.quadratic", "prior.kernel_args", "structure.pairwise", "backend.hold")
+    requires = (
+        "loss.smooth", "not loss.margin", "convex", "prior.quadratic", "prior.kernel_args", "structure.pairwise",
+        "backend.hold",
+    )  # fmt: skip
 
     def check(self) -> None:
         check_parts(self.parts)
