@@ -13,9 +13,9 @@ from maxendnet.solvers import BlockFrankWolfe
     ("model", "first"),
     [
         (M3N(C=0.5), 0.5),
-        (M3N(C=100.0), 1.0),  # |x|^2 is 4 at every node: a C of 1 is small
+        (M3N(C=64.0), 1.0),  # |x|^2 is 4 at every node: a C of 1 is small
         (M3N(C=1024.0), 8.0),  # halved seven times
-        (MaxEnDNet(Gaussian(variance=0.25), C=100.0), 4.0),
+        (MaxEnDNet(Gaussian(variance=0.25), C=64.0), 4.0),
         (LapMEDN(C=100.0), 100.0),
     ],
     ids=str,

@@ -163,6 +163,9 @@ class SDCA(Solver):
     def first_C(self, problem: Problem) -> float:
         return problem.C
 
+    def of_part(self, problem: Problem) -> SDCA:
+        return replace(self, parts=1)
+
     def rounds_of_one(self, problem: Problem, work: float) -> int:
         return 1
 
