@@ -43,8 +43,8 @@ FEATURES = {
 MODELS: dict[str, Any] = {
     "quick M3N": M3N(C=0.2, max_passes=10, tol=1e-3, **SEEN),
     "quick LapMEDN": LapMEDN(C=0.2, lam=2.0, max_passes=15, tol=1e-3, **SEEN),
-    "M3N": M3N(C=0.2, max_passes=60, tol=1e-2, **SEEN),
-    "M3N, valid tags": M3N(C=0.2, max_passes=60, tol=1e-2, **BIO),
+    "M3N": M3N(C=0.2, max_passes=30, tol=1e-2, **SEEN),
+    "M3N, valid tags": M3N(C=0.2, max_passes=30, tol=1e-2, **BIO),
     "L2CRF, margin 3": L2CRF(lam=0.3, margin=3.0, max_passes=60, tol=1e-2, **SEEN),
     "L2CRF, margin 5": L2CRF(lam=0.3, margin=5.0, max_passes=60, tol=1e-2, **SEEN),
 }
