@@ -20,7 +20,7 @@ from systems import every_system, flat, labelled_chains, roughly, weights_of
 from maxendnet import L1CRF, L2CRF, M3N, Examples, PathSearchCV, _kernels, experiments
 from maxendnet.backends import Backend, BackendError, Dask, Threads
 from maxendnet.backends import dask as backend_module
-from maxendnet.backends.dask import cut_evenly, each_of, join_on_worker, pack, sum_of, unpack
+from maxendnet.backends.dask import Packed, cut_evenly, each_of, join_on_worker, pack, sum_of, unpack
 from maxendnet.backends.partial import Partial, Span, add_up, join
 from maxendnet.backends.partitions import partitions_of
 from maxendnet.cli import main
@@ -114,10 +114,41 @@ def test_every_system(model, threads):
 
 def test_large_arguments_are_sent_once(threads, many, monkeypatch):
     """And then gradients are added on the workers."""
-    monkeypatch.setattr(backend_module, "SMALL", 100)
-    monkeypatch.setattr(backend_module, "SMALL_IN_ALL", 100)
+    monkeypatch.setattr(backend_module, "IN_ALL", 100)
     model = L2CRF(solver=LBFGS(), tol=0.05)
     assert_array_equal(clone(model).set_params(backend=Dask(threads)).fit(many).coef_, clone(model).fit(many).coef_)
+
+
+def _twice(shard, w):
+    return Partial(1.0, 2 * w)
+
+
+def test_workers_do_not_wait_for_each_other(threads, many):
+    """Weights and gradients of a sum do not pass from worker to worker, where they would wait for kernels to end."""
+    backend, w = Dask(threads), np.arange(50_000.0)
+    shards = backend.place(Chain().bind(many, np.arange(26)))
+    before = threads.run(_n_transfers)
+    found = backend.sum(_twice, shards, w)
+    assert_array_equal(found.gradient, 2 * len(shards) * w)
+    assert len(before) == 2 and threads.run(_n_transfers) == before
+
+
+def _n_transfers(dask_worker):
+    return dask_worker.state.transfer_incoming_count_total
+
+
+def test_arrays_of_arguments_are_not_copied_into_the_pickle():
+    w = np.arange(1000.0)
+    packed = Packed.of((w, "question"))
+    assert len(packed.head) < 500 and packed.size == len(packed.head) + 8000
+    (array,) = packed.arrays
+    shifted = memoryview(b"." + bytes(array))[1:]  # as it may lie in what has come over a network
+    for one in (packed, Packed(packed.head, [shifted]), pickle.loads(pickle.dumps(packed, protocol=5))):
+        again, question = one.value()
+        assert again.flags.writeable and again.flags.aligned and question == "question"
+        assert_array_equal(again, w)
+        again[0] = 7.0
+        assert w[0] == 0.0
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 6, 7, 11, 16])
@@ -130,7 +161,7 @@ def test_sums_are_joined_along_one_tree(n):
     while len(row) > 1:
         row = [row[k].plus(row[k + 1]) if k + 1 < len(row) else row[k] for k in range(0, len(row), 2)]
     for n_workers in range(1, n + 2):
-        parts, packed = copies(), pickle.dumps(())
+        parts, packed = copies(), Packed.of(())
         pieces = cut_evenly(n, n_workers)
         spans = [sum_of(parts[a:b], (a, b), n, lambda part: part, packed, _kernels.level()) for a, b in pieces]
         if n_workers % 2:
@@ -183,7 +214,7 @@ def test_workers_take_the_level_of_the_client(many):
     """Here a worker is this process at another level."""
     best = _kernels.level()
     shard, w = Chain().bind(many, np.arange(26)), np.random.default_rng(0).normal(size=26 * 26 * 2)
-    packed, asked = pack(shard), pickle.dumps((w,))
+    packed, asked = pack(shard), Packed.of((w,))
     expected = shard.logsum(w)[0]
     with _kernels.at_level("baseline"):
         (found,) = each_of([unpack(packed, best)], (0, 1), 1, _logsum, asked, best)
@@ -501,7 +532,7 @@ def in_a_fit(client, many, model):
 
 def with_scattered_weights(client, many, model):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backend_module, "SMALL", 100)
+        patch.setattr(backend_module, "IN_ALL", 100)
         in_a_fit(client, many, model)
 
 

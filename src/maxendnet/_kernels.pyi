@@ -14,6 +14,7 @@ _F64 = NDArray[np.float64]
 _I32 = NDArray[np.int32]
 _I64 = NDArray[np.int64]
 _U8 = NDArray[np.uint8]
+_U64 = NDArray[np.uint64]
 _Real = NDArray[np.float32] | NDArray[np.float64]
 
 class _Batch(Protocol):
@@ -597,3 +598,20 @@ def graph_relaxed(
     n_sweeps: _I32,
 ) -> None: ...
 def message_lanes(n_labels: int) -> int: ...
+def read_cells(
+    text: bytes, separator: str, docstart: bool
+) -> tuple[list[tuple[_I32, _I64, _I64]], _I64, _I64] | None: ...
+def name_slots(names: bytes, offsets: _I64, slots: _U64) -> bool: ...
+def find_features(
+    names: bytes,
+    offsets: _I64,
+    slots: _U64,
+    macro_offsets: _I64,
+    rows: _I64,
+    columns: _I64,
+    texts: bytes,
+    text_offsets: _I64,
+    cells: list[tuple[_I32, bytes, _I64]],
+    at: _I64,
+    out: _I32,
+) -> None: ...

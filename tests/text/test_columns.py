@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sklearn.model_selection import KFold
 
 from maxendnet.text import Columns, TextError, read_columns, write_columns
-from maxendnet.text.columns import columns_text
+from maxendnet.text.columns import _parse_quickly, _parse_slowly, columns_text
 
 # any text that a cell may hold: no control characters that end lines, and no white space at its ends
 cell = st.text(
@@ -216,6 +216,42 @@ def fuzz(seeds):
 
 def test_malformed_files_give_our_error_with_file_and_line():
     assert 500 < fuzz(range(2_000)) < 1_900
+
+
+def test_the_kernel_reads_what_python_reads():
+    """And leaves alone what Python refuses."""
+    n_read = 0
+    for seed in range(3_000):
+        rng = random.Random(seed)
+        text = malformed(rng).decode("utf-8", "ignore").replace("\r", "").replace("\0", "")
+        if rng.random() < 0.3:  # as comments are, when a file is read
+            text = "\n".join("\0" if line.startswith("#") else line for line in text.split("\n"))
+        separator, docstart = rng.choice(["\t", " ", ",", "-"]), rng.random() < 0.5
+        found = _parse_quickly(text, "f", separator, docstart)
+        if found is None:
+            with pytest.raises(TextError):
+                _parse_slowly(text, "f", separator, docstart, False)
+            continue
+        n_read += 1
+        expected = _parse_slowly(text, "f", separator, docstart, False)
+        assert found.cells == expected.cells, seed
+        assert found.offsets.tolist() == expected.offsets.tolist() and found.lines.tolist() == expected.lines.tolist()
+        for k, cells in enumerate(expected.cells):
+            codes, values = found.numbered(k)
+            assert values == list(dict.fromkeys(cells)) and [values[code] for code in codes.tolist()] == cells
+    assert n_read > 500
+
+
+def test_many_distinct_cells_have_their_own_numbers():
+    """The table of cells grows."""
+    words = [f"w{k * 7919 % 5000}" for k in range(12_000)]
+    found = read_columns([f"{word} {word[::-1]}" for word in words])
+    assert found.cells == (words, [word[::-1] for word in words])
+    assert found.numbered(0).values == list(dict.fromkeys(words))
+
+
+def test_lines_with_half_a_surrogate_pair_are_read():
+    assert read_columns(["a\ud800 b"]).cells == (["a\ud800"], ["b"])
 
 
 @pytest.mark.long

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from maxendnet.text import DictFeatures, TextError, TokenFeatures, token_features
+from maxendnet.data.feature_dicts import FeatureNames
+from maxendnet.text import Columns, DictFeatures, TextError, TokenFeatures, read_columns, token_features
 from maxendnet.text.templates import READY
 from maxendnet.text.word_forms import Gazetteer, case, form_of, read_clusters, read_gazetteer
 
@@ -235,3 +236,42 @@ def test_hashed_dicts():
     wide = DictFeatures(n_hashed=1 << 20)
     assert (wide.fit_transform(X).X.toarray()[0] == wide.transform(X[:1]).X.toarray()[0]).all()
     assert wide.transform(X).X.has_canonical_format
+
+
+def test_features_of_many_tokens_are_found_by_their_names():
+    """Pairs and triples of words, of which there could be many more than tokens, and those of a small column."""
+    rng = np.random.default_rng(0)
+    words = [f"w{k}" for k in range(40)] + ["a/b", "a", "b/a", "é", "\ud800", "/"]
+    template = "U0=%x[0,0]/%x[1,0]/%x[2,0]\nU0=%x[-2,0]/%x[0,0]\nU1=%x[0,1]%x[1,1]\nU2=%x[0,0]\nU3=%x[0,digits]/%x[1,0]"
+    draw = lambda: [  # noqa: E731
+        [(words[k], "NV"[k % 2]) for k in rng.integers(0, len(words), 7)] for _ in range(150)
+    ]
+    features = TokenFeatures(template)
+    features.fit(draw())
+    X = Columns.of(draw())
+    names = features.feature_names_
+    expected = token_features._looked_up(*features._entries(X), names.places.__getitem__)
+    expected[expected == len(names)] = -1
+    found = features._found(X, names)
+    assert (found == expected).all() and 0.1 < (found >= 0).mean() < 0.9
+
+
+def test_texts_with_the_same_hash_are_told_apart():
+    """Thue-Morse words and their complements have the same hash, whatever the base of a polynomial modulo 2**64."""
+    word = "a"
+    for _ in range(11):
+        word += word.translate(str.maketrans("ab", "ba"))
+    other = word.translate(str.maketrans("ab", "ba"))
+    X = read_columns([word, other] * 50)
+    assert X.numbered(0).values == [word, other]
+    features = TokenFeatures("U0=%x[0,0]").fit([[word]])
+    assert features.transform(X).X.toarray().ravel().tolist() == [1, 0] * 50
+    both = TokenFeatures("U0=%x[0,0]").fit([[word, other]])
+    assert both.transform(X).X.indices.tolist() == [0, 1] * 50
+
+
+def test_a_name_that_is_there_twice_is_refused():
+    features = TokenFeatures("U0=%x[0,0]").fit([["a"]])
+    features.feature_names_ = FeatureNames(["U0=a", "U0=a"])
+    with pytest.raises(ValueError, match="holds a name twice"):
+        features.transform([["a"] * 100])

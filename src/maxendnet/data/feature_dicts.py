@@ -21,11 +21,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from numbers import Real
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
+from maxendnet import _kernels
 from maxendnet.data.ragged import FloatArray, IntArray, csr, offsets_of
 
 Node: TypeAlias = Mapping[str, Any] | Iterable[str]
@@ -41,6 +42,31 @@ COLLECTIONS = (list, tuple, set, frozenset)
 DEEPEST = 20
 # Entries held as Python objects before they become arrays: some tens of MB.
 BLOCK_ENTRIES = 1 << 20
+NAME_TWICE = "feature_names holds a name twice; give each feature its own name."
+
+
+class Texts(NamedTuple):
+    """Many texts in UTF-8, one behind the other, as kernels read them."""
+
+    content: bytes
+    offsets: IntArray
+    """Text i has the bytes ``offsets[i]:offsets[i + 1]``."""
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> Texts:
+        joined = "".join(texts)
+        if joined.isascii():
+            return cls(joined.encode(), offsets_of(map(len, texts)))
+        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+        return cls(b"".join(encoded), offsets_of(map(len, encoded)))
+
+
+class NameTable(NamedTuple):
+    """A hash table of names, as kernels read it."""
+
+    content: bytes
+    offsets: IntArray
+    slots: IntArray
 
 
 class FeatureNames(tuple[str, ...]):
@@ -58,9 +84,18 @@ class FeatureNames(tuple[str, ...]):
         """The place of every name; of other names, the number of names."""
         places = _Places(zip(self, range(len(self))))
         if len(places) != len(self):
-            raise ValueError("feature_names holds a name twice; give each feature its own name.")
+            raise ValueError(NAME_TWICE)
         places.n_names = len(self)
         return places
+
+    @cached_property
+    def table(self) -> NameTable:
+        """The same for `_kernels.find_features`, which looks names up without making strings of them."""
+        content, offsets = Texts.of(self)
+        slots = np.empty(2 << len(self).bit_length(), dtype=np.uint64)  # a quarter to a half of them are taken
+        if not _kernels.name_slots(content, offsets, slots):
+            raise ValueError(NAME_TWICE)
+        return NameTable(content, offsets, slots)
 
     def __reduce__(self) -> Any:
         return FeatureNames, (tuple(self),)

@@ -123,5 +123,6 @@ void bind_hierarchy(nb::module_& m);         // hierarchy_module.cpp
 void bind_choice(nb::module_& m);            // choice_module.cpp
 void bind_automaton(nb::module_& m);         // automaton_module.cpp
 void bind_graph(nb::module_& m);             // graph_module.cpp
+void bind_text(nb::module_& m);              // text_module.cpp
 
 }  // namespace maxendnet

@@ -370,6 +370,7 @@ void bind_kernels(nb::module_& m) {
   bind_choice(m);
   bind_automaton(m);
   bind_graph(m);
+  bind_text(m);
 }
 
 }  // namespace maxendnet

@@ -143,7 +143,7 @@ def labels(values: Any) -> np.ndarray:
 
 def feature_names(names: Any, n_features: int) -> tuple[str, ...]:
     """One distinct text for every feature."""
-    if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+    if not (isinstance(names, list) and set(map(type, names)) <= {str}):
         raise ModelFileError("the feature names are not a list of texts")
     if len(names) != n_features:
         raise ModelFileError(f"the model has {len(names)} feature names for {n_features} features")

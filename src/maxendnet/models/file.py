@@ -184,12 +184,14 @@ def _describe_posterior(posterior: Any, plain: ToPlain) -> dict[str, Any]:
 # ---- reading --------------------------------------------------------------------------------------------------------
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str], content: Content | None = None) -> Any:
     """Read a model that `save` wrote.
 
     Parameters
     ----------
     path : str or path-like
+    content : Content, optional
+        What `read` found there, where that was called before.
 
     Returns
     -------
@@ -203,7 +205,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     ModelFileError
         The file is something else, damaged, cut short, or from a newer version.
     """
-    content = read(path)
+    content = read(path) if content is None else content
     try:
         return _build(content)
     except Exception as error:

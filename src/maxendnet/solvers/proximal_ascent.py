@@ -120,7 +120,7 @@ class ProximalAscent(Solver):
         inner = self.inner.start(easier, warm.inner if warm is not None and same else None, seed, tol)
         # what all weights at zero would leave over, since the potentials are still at the truth
         slope = -problem.C * problem.losses(zero)[1]
-        keep = with_the_rest(problem, (np.abs(slope) > FIRST * l1) | (centre != 0))
+        keep = with_the_rest(problem, (np.abs(slope) >= FIRST * l1) | (centre != 0))
         state = ProximalAscentState(keep, inner, self.tau, centre, centre, self.push)
         state.centre = state.last_weights = centre[state.restricted(problem).kept]
         self._set_eta(problem, state, self.inner.look(problem, inner))

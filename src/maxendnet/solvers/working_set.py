@@ -40,6 +40,8 @@ def working_set(problem: Problem, keep: NDArray[np.bool_]) -> WorkingSet:
         If it is true for no node weight, the first one stays.
     """
     layout, batch, structure = problem.structure.layout, problem.batch, problem.structure
+    if keep.all():  # no copy of the examples
+        return WorkingSet(problem, np.arange(layout.n_weights))
     if layout.seen is None:
         features, labels = np.divmod(np.arange(layout.n_node_weights), layout.n_labels)
     else:

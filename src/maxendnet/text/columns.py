@@ -13,18 +13,18 @@ A file is read whole, checked whole, and kept column by column, which is the for
 from __future__ import annotations
 
 import gzip
-import io
 import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, repeat
-from typing import IO, Any
+from itertools import chain, pairwise, repeat
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maxendnet import _kernels
 from maxendnet.data.ragged import gather, offsets_of
 from maxendnet.text.errors import TextError
 
@@ -32,6 +32,23 @@ DOCSTART = "-DOCSTART-"
 BYTE_ORDER_MARK = "\ufeff"
 LEFT_OUT = "\0"
 """Stands for a comment while a file is read."""
+LINE = re.compile("[^\n]+")
+
+
+class Coded(NamedTuple):
+    """A column as numbers."""
+
+    codes: NDArray[Any]
+    """(n_tokens,)"""
+    values: list[str]
+    """What the numbers stand for."""
+
+    @classmethod
+    def of(cls, cells: Sequence[str]) -> Coded:
+        """Cells numbered in the order in which they first occur."""
+        values = list(dict.fromkeys(cells))
+        code_of = dict(zip(values, range(len(values))))
+        return cls(np.fromiter(map(code_of.__getitem__, cells), dtype=np.int32, count=len(cells)), values)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,6 +67,8 @@ class Columns:
         Where they were read, for messages.
     lines : ndarray of shape (n_tokens,) or None, default=None
         The line of every token in its source.
+    coded : tuple of Coded or None, default=None
+        The same columns as numbers, where they are known.
 
     Examples
     --------
@@ -66,6 +85,7 @@ class Columns:
     offsets: NDArray[np.int64]
     source: str = ""
     lines: NDArray[np.int64] | None = None
+    coded: tuple[Coded, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -120,7 +140,12 @@ class Columns:
                     f"{self.source or 'the columns'}: there is no column {number}; there are {self.n_columns}, "
                     f"numbered from 0."
                 )
-        return Columns(tuple(self.cells[k] for k in numbers), self.offsets, self.source, self.lines)
+        coded = None if self.coded is None else tuple(self.coded[k] for k in numbers)
+        return Columns(tuple(self.cells[k] for k in numbers), self.offsets, self.source, self.lines, coded)
+
+    def numbered(self, number: int) -> Coded:
+        """One column as numbers, in the order in which its cells first occur."""
+        return Coded.of(self.cells[number]) if self.coded is None else self.coded[number]
 
     def split(self, labels: int = -1) -> tuple[Columns, list[list[str]]]:
         """The columns without that of the labels, and the labels of every sentence.
@@ -164,6 +189,9 @@ class Columns:
             raise TextError(
                 f"sentences are a {type(sentences).__name__}; give a list with a list of tokens for each sentence."
             )
+        cells = _cells_of_lists(sentences)
+        if cells is not None:
+            return cls(cells, offsets_of(map(len, sentences)))
         read = [_rows(i, sentence) for i, sentence in enumerate(sentences)]
         offsets = offsets_of(map(len, read))
         rows = [row for sentence in read for row in sentence]
@@ -177,6 +205,21 @@ class Columns:
                     )
         cells = tuple(list(column) for column in zip(*rows)) if rows else ([],)
         return cls(cells, offsets)
+
+
+def _cells_of_lists(sentences: Any) -> tuple[list[str], ...] | None:
+    """The columns of lists of lists of strings, or of tuples of strings; None for all else, which `_rows` looks at."""
+    if type(sentences) is not list or not set(map(type, sentences)) <= {list}:
+        return None
+    tokens = list(chain.from_iterable(sentences))
+    kinds = set(map(type, tokens))
+    if kinds == {str}:
+        return (tokens,)
+    if kinds == {tuple} and len(set(map(len, tokens))) == 1 and tokens[0]:
+        cells = tuple(map(list, zip(*tokens)))
+        if all(set(map(type, column)) == {str} for column in cells):
+            return cells
+    return None
 
 
 def _rows(i: int, sentence: Any) -> list[tuple[str, ...]]:
@@ -309,6 +352,34 @@ def _parse(text: str, name: str, separator: str | None, comment: str | None, doc
         text = "\n".join(LEFT_OUT if line.startswith(comment) else line for line in text.split("\n"))
     if separator is None:
         separator = _found_separator(text, docstart)
+    if len(separator) == 1 and separator.isascii():
+        found = _parse_quickly(text, name, separator, docstart)
+        if found is not None:
+            return found
+    return _parse_slowly(text, name, separator, docstart, empty)
+
+
+def _parse_quickly(text: str, name: str, separator: str, docstart: bool) -> Columns | None:
+    """The columns of a well-formed text by a kernel; None if it is not well-formed."""
+    try:
+        content = text.encode("utf-8")
+    except UnicodeEncodeError:  # half a surrogate pair, in lines that were not read from a file
+        return None
+    found = _kernels.read_cells(content, separator, docstart)
+    if found is None:
+        return None
+    columns, offsets, lines = found
+    coded = []
+    for codes, starts, sizes in columns:
+        ends = (starts + sizes).tolist()
+        coded.append(Coded(codes, [content[a:b].decode("utf-8") for a, b in zip(starts.tolist(), ends)]))
+    # a cell that comes often is one string
+    cells = tuple(np.array(values, dtype=object)[codes].tolist() for codes, values in coded)
+    return Columns(cells, offsets, name, lines, tuple(coded))
+
+
+def _parse_slowly(text: str, name: str, separator: str, docstart: bool, empty: bool) -> Columns:
+    """The same for any separator; raises where the text is not well-formed."""
     if separator == " " and ("\t" in text or "  " in text):
         text = re.sub("[ \t]+", " ", text)
     lines = text.split("\n")
@@ -356,8 +427,8 @@ def _parse(text: str, name: str, separator: str | None, comment: str | None, doc
 
 def _found_separator(text: str, docstart: bool) -> str:
     """A tab if the first token's line has one, else a space."""
-    for line in io.StringIO(text, newline="\n"):
-        line = line.strip(" \t\n")
+    for found in LINE.finditer(text):
+        line = found[0].strip(" \t")
         if line and line != LEFT_OUT and not (docstart and line.startswith(DOCSTART)):
             return "\t" if "\t" in line else " "
     return " "
@@ -425,11 +496,11 @@ def columns_text(*columns: Any, separator: str = "\t") -> str:
             )
     cells = [column for part in parts for column in part.cells]
     for k, column in enumerate(cells):
-        for t, cell in enumerate(column):
+        for cell in dict.fromkeys(column):
             if not cell or separator in cell or _unwritable(cell) or (k == 0 and cell == DOCSTART):
                 raise TextError(
-                    f"column {k} of token {t} is {cell!r}, which would not be read again as it is; cells are not "
-                    f"empty, and hold no separator, tab, line end or {DOCSTART}."
+                    f"column {k} of token {column.index(cell)} is {cell!r}, which would not be read again as it is; "
+                    f"cells are not empty, and hold no separator, tab, line end or {DOCSTART}."
                 )
     lines = list(map(separator.join, zip(*cells)))
     sentences = ["\n".join(lines[first:last]) for first, last in pairwise(parts[0].offsets.tolist()) if last > first]

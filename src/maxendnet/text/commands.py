@@ -316,11 +316,7 @@ def tag(
     for first in tqdm(range(0, len(X), at_once), desc="tag", leave=False, disable=None, file=sys.stderr):
         part, whole = X[first : first + at_once], found[first : first + at_once]
         if form == "columns":
-            sure = tagger.predict_confidence(part)
-            added = [[[str(label) for label in one.labels] for one in sure]]
-            if confidence:
-                added.append([[f"{p:.4f}" for p in one.tokens] for one in sure])
-            blocks.append(columns_text(whole, *added))
+            blocks.append(columns_text(whole, *_label_columns(tagger, part, confidence)))
         elif form == "spans":
             blocks.append(_span_lines(tagger, part, first))
         else:
@@ -336,6 +332,14 @@ def _write(out: Path, text: str) -> None:
     from maxendnet.utils.whole_file import write_whole
 
     write_whole(out, lambda file: file.write(text.encode()))
+
+
+def _label_columns(tagger: Any, X: Any, confidence: bool) -> list[list[list[str]]]:
+    """The labels of all sentences, and the probabilities of these labels."""
+    if not confidence:
+        return [[list(map(str, labels)) for labels in tagger.predict(X)]]
+    sure = tagger.predict_confidence(X)
+    return [[list(map(str, one.labels)) for one in sure], [[f"{p:.4f}" for p in one.tokens] for one in sure]]
 
 
 def _span_lines(tagger: Any, X: Any, first: int) -> str:

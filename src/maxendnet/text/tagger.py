@@ -297,13 +297,14 @@ class Tagger(BaseEstimator):
         ModelFileError
             It is no tagger, or damaged.
         """
-        found = read(path).header.get("application")
+        content = read(path)
+        found = content.header.get("application")
         if not isinstance(found, dict) or found.get("kind") != "text" or found.get("version") != VERSION:
             raise ModelFileError(
                 f"{os.fspath(path)} is a model, but no tagger that this version reads; Tagger.save and maxendnet train "
                 f"write one."
             )
-        estimator = load(path)
+        estimator = load(path, content)
         try:
             names = estimator.model_.feature_names
             features = TokenFeatures.from_plain(found["features"], names)

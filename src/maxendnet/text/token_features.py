@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, pairwise
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from maxendnet import _kernels
 from maxendnet.data.examples import Examples
-from maxendnet.data.feature_dicts import FeatureNames, encode_feature_dicts
+from maxendnet.data.feature_dicts import FeatureNames, Texts, encode_feature_dicts
 from maxendnet.data.labels import read_labels
 from maxendnet.data.ragged import csr, offsets_of, owners
-from maxendnet.text.columns import Columns
+from maxendnet.text.columns import Coded, Columns
 from maxendnet.text.errors import TextError
 from maxendnet.text.templates import READY, Pattern, Template
 from maxendnet.text.word_forms import Gazetteer, form_of, read_clusters, read_gazetteer
@@ -65,15 +66,6 @@ class _Line(dict[Any, int]):
         if len(self) < MOST_REMEMBERED:
             self[cells] = place
         return place
-
-
-class Coded(NamedTuple):
-    """A column as numbers."""
-
-    codes: IntArray
-    """(n_tokens,)"""
-    values: list[str]
-    """What the numbers stand for."""
 
 
 class TokenFeatures(BaseEstimator):
@@ -242,14 +234,15 @@ class TokenFeatures(BaseEstimator):
                 f"the sentences have {columns.n_columns} columns, and those of the fit had {self.n_columns_in_}; give "
                 f"the same."
             )
-        places = self._hash if self.feature_names_ is None else self.feature_names_.places.__getitem__
         n_features = int(self.n_hashed) if self.feature_names_ is None else len(self.feature_names_)  # type: ignore
         if not columns.n_tokens:
             column = np.zeros((0, len(self.template_.patterns)), dtype=np.int32)
         elif columns.n_tokens <= FEW_TOKENS:
             column = self._few(columns)
+        elif self.feature_names_ is None:
+            column = _looked_up(*self._entries(columns), self._hash)
         else:
-            column = _looked_up(*self._entries(columns), places)
+            column = self._found(columns, self.feature_names_)
         column[column >= n_features] = -1
         return self._examples(column, columns.offsets, n_features, y)
 
@@ -277,6 +270,28 @@ class TokenFeatures(BaseEstimator):
 
         Numbers begin at 0 for every line; -1 stands for no feature.
         """
+        at, padded = self._padded(columns)
+        found = [_entries_of(pattern, padded, at) for pattern in self.template_.patterns]
+        return [places for places, _ in found], [names for _, names in found]
+
+    def _found(self, columns: Columns, names: FeatureNames) -> IntArray:
+        """As `_entries` with the names looked up, but for known names no string is made. Others are -1."""
+        at, padded = self._padded(columns)
+        patterns = self.template_.patterns
+        number_of = {name: k for k, name in enumerate(padded)}
+        macros = [macro for pattern in patterns for macro in pattern.macros]
+        cells = [(codes, *Texts.of(values)) for codes, values in padded.values()]
+        out = np.empty((columns.n_tokens, len(patterns)), dtype=np.int32)
+        _kernels.find_features(
+            *names.table, offsets_of(len(pattern.macros) for pattern in patterns),
+            np.array([macro.row for macro in macros], dtype=np.int64),
+            np.array([number_of[macro.column] for macro in macros], dtype=np.int64),
+            *Texts.of([text for pattern in patterns for text in pattern.texts]), cells, at, out,
+        )  # fmt: skip
+        return out
+
+    def _padded(self, columns: Columns) -> tuple[IntArray, dict[str, Coded]]:
+        """The columns that the template uses as numbers, with cells beyond the ends of sentences; where tokens are."""
         reach, n = self.template_.reach, columns.n_tokens
         sentence = owners(columns.offsets)
         at = np.arange(n) + reach * (2 * sentence + 1)
@@ -285,22 +300,20 @@ class TokenFeatures(BaseEstimator):
         is_border = np.ones(width, dtype=bool)
         is_border[at] = False
         outside = [f"_B-{k}" for k in range(reach, 0, -1)] + [f"_B+{k}" for k in range(1, reach + 1)]
-        padded: dict[str, tuple[IntArray, list[str], int]] = {}
+        padded = {}
         for name, coded in self._coded(columns).items():
-            codes = np.empty(width, dtype=np.int64)
+            codes = np.empty(width, dtype=np.int32)
             codes[at] = coded.codes
             codes[is_border] = len(coded.values) + border
-            empty = coded.values.index("") if "" in coded.values else -1
-            padded[name] = codes, coded.values + outside, empty
-        found = [_entries_of(pattern, padded, at) for pattern in self.template_.patterns]
-        return [places for places, _ in found], [names for _, names in found]
+            padded[name] = Coded(codes, coded.values + outside)
+        return at, padded
 
     def _coded(self, columns: Columns) -> dict[str, Coded]:
         """The columns that the template uses, as numbers."""
         raw: dict[int, Coded] = {}
         for number, _ in self._forms.values():
             if number not in raw:
-                raw[number] = _numbered(columns.cells[number])
+                raw[number] = columns.numbered(number)
         found = {}
         for name, (number, form) in self._forms.items():
             base = raw[number]
@@ -309,9 +322,9 @@ class TokenFeatures(BaseEstimator):
             elif isinstance(form, Gazetteer):
                 cells = columns.cells[number]
                 parts = (form.tags(cells[a:b]) for a, b in pairwise(columns.offsets.tolist()))
-                found[name] = _numbered(list(chain.from_iterable(parts)))
+                found[name] = Coded.of(list(chain.from_iterable(parts)))
             else:
-                of_values = _numbered(list(map(form, base.values)))
+                of_values = Coded.of(list(map(form, base.values)))
                 found[name] = Coded(of_values.codes[base.codes], of_values.values)
         return found
 
@@ -408,15 +421,7 @@ def _with_lists(text: str, gazetteers: Mapping[str, Any], clusters: Mapping[str,
     return text.replace("\nB\n", "\n" + "\n".join([*lines, "B", ""])) if lines else text
 
 
-def _numbered(cells: list[str]) -> Coded:
-    values = list(dict.fromkeys(cells))
-    code_of = dict(zip(values, range(len(values))))
-    return Coded(np.fromiter(map(code_of.__getitem__, cells), dtype=np.int64, count=len(cells)), values)
-
-
-def _entries_of(
-    pattern: Pattern, padded: Mapping[str, tuple[IntArray, list[str], int]], at: IntArray
-) -> tuple[IntArray, list[str]]:
+def _entries_of(pattern: Pattern, padded: Mapping[str, Coded], at: IntArray) -> tuple[IntArray, list[str]]:
     """The number of every token's feature and the names, for one line of a template."""
     texts, macros = pattern
     if not macros:
@@ -425,10 +430,10 @@ def _entries_of(
     key = np.zeros(len(at), dtype=np.int64)
     names = [texts[0]]  # what the keys stand for, up to the next macro
     for (row, name), text in zip(macros, texts[1:]):
-        codes, values, empty = padded[name]
+        codes, values = padded[name]
         shifted = codes[at + row]
-        if empty >= 0:
-            missing |= shifted == empty
+        if "" in values:
+            missing |= shifted == values.index("")
         if len(names) == 1:
             present = np.flatnonzero(np.bincount(shifted, minlength=len(values)))
             rank = np.empty(len(values), dtype=np.int64)
