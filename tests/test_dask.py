@@ -626,6 +626,19 @@ def two_workers(client):
             client.cluster.scale(len(client.cluster.workers) + 1)
 
 
+def others_come(client, after=None):
+    """Make sure, beside what is done meanwhile, that workers take the places of those that were killed."""
+
+    def come():
+        if after is not None:
+            after.join()
+        two_workers(client)
+
+    thread = threading.Thread(target=come)
+    thread.start()
+    return thread
+
+
 def _slowly(shard, seconds):
     time.sleep(seconds)
     return Partial(1.0, np.ones(2))
@@ -749,7 +762,9 @@ def all_at_once(client, many, model):
     shards = backend.place(Chain().bind(many, np.arange(26)))
     assert backend.sum(_slowly, shards, 0.0).loss == len(shards)
     kill_one(client, most=len(client.scheduler_info(n_workers=-1)["workers"]))
+    others = others_come(client)
     assert backend.sum(_slowly, shards, 0.0).loss == len(shards)
+    others.join()
 
 
 def all_in_placing(client, many, model):
@@ -758,9 +773,10 @@ def all_in_placing(client, many, model):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(backend_module, "unpack", _unpack_slowly)
         thread = kill_soon(client, 0.3, most=len(client.scheduler_info(n_workers=-1)["workers"]))
+        others = others_come(client, after=thread)
         shards = backend.place(structure)
         assert backend.sum(_slowly, shards, 0.0).loss == len(shards)
-    thread.join()
+    others.join()
 
 
 def _unpack_slowly(packed, level):
