@@ -220,11 +220,11 @@ def bare(packed: list[bytes], question: bytes, pipe) -> None:  # type: ignore[no
         n_rounds = pipe.recv()
         if not n_rounds:
             return
-        began = time.perf_counter()
+        began, cpu = time.perf_counter(), time.process_time()
         for _ in range(n_rounds):
             for shard in shards:
                 loss_oracle(shard, w, asked)
-        pipe.send(time.perf_counter() - began)
+        pipe.send((time.perf_counter() - began, time.process_time() - cpu))
 
 
 def memory_of_worker() -> tuple[float, float]:
@@ -258,18 +258,22 @@ def workers(data: str | None, quick: bool, repeats: int = 7, n_rounds: int = 2) 
         with LocalCluster(**options) as cluster, Client(cluster) as client:
             backend = Dask(client)
             placed = backend.place(structure)
-            ratios, seconds, controls = [], [], []
+            ratios, seconds, controls, shares = [], [], [], []
             for turn in range(repeats + 1):
                 for pipe in pipes:
                     pipe.send(n_rounds)
-                control = max(pipe.recv() for pipe in pipes)
+                of_processes = [pipe.recv() for pipe in pipes]
+                control, control_cpu = max(one for one, _ in of_processes), sum(one for _, one in of_processes)
+                before = sum(client.run(time.process_time).values()) + time.process_time()
                 began = time.perf_counter()
                 for _ in range(n_rounds):
                     backend.sum(loss_oracle, placed, *asked)
                 took = time.perf_counter() - began
-                common.say(f"{name}: bare {control:.2f} s, Dask {took:.2f} s")
+                cpu = sum(client.run(time.process_time).values()) + time.process_time() - before
+                common.say(f"{name}: bare {control:.2f} s (CPU {control_cpu:.2f}), Dask {took:.2f} s (CPU {cpu:.2f})")
                 if turn:  # the first makes caches
                     ratios.append(control / took)
+                    shares.append(control_cpu / cpu)
                     seconds.append(took / n_rounds)
                     controls.append(control / n_rounds)
             used = list(client.run(memory_of_worker).values())
@@ -278,10 +282,10 @@ def workers(data: str | None, quick: bool, repeats: int = 7, n_rounds: int = 2) 
         rows.append(
             [name, f"{int(structure.offsets[-1]):,}", f"{len(w):,}", len(shards), f"{np.median(controls):.2f}",  # type: ignore[attr-defined]
              f"{np.median(seconds):.2f}", f"{np.median(ratios):.2f}", f"{min(ratios):.2f} to {max(ratios):.2f}",
-             ", ".join(f"{rss:.0f}" for rss, _ in used)]
+             f"{np.median(shares):.2f}", ", ".join(f"{rss:.0f}" for rss, _ in used)]
         )  # fmt: skip
     head = ["data", "nodes", "weights", "shards", "s a sum, two processes", "s a sum, two workers", "share, median",
-            "share, range", "MB of each worker"]  # fmt: skip
+            "share, range", "share of CPU seconds, median", "MB of each worker"]  # fmt: skip
     print(table(head, rows))
 
 

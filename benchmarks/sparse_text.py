@@ -33,10 +33,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from maxendnet import L2CRF, M3N, LapMEDN
 from maxendnet.data.examples import Examples, as_examples
+from maxendnet.solvers import LBFGS
 
 N_NODES, N_FEATURES, N_LABELS, N_PER_NODE = 200_000, 300_000, 22, 20
 MODELS = {
-    "L2CRF (L-BFGS)": lambda passes: L2CRF(lam=1.0, tol=1e-12, max_passes=passes),
+    "L2CRF (default)": lambda passes: L2CRF(lam=1.0, max_passes=passes, random_state=0),
+    "L2CRF (L-BFGS)": lambda passes: L2CRF(lam=1.0, tol=1e-12, max_passes=passes, solver=LBFGS()),
     "M3N (block Frank-Wolfe)": lambda passes: M3N(C=0.1, tol=1e-12, max_passes=passes, random_state=0),
     "LapMEDN (block Frank-Wolfe)": lambda passes: LapMEDN(
         C=1.0, lam=10.0, tol=1e-12, max_passes=passes, random_state=0

@@ -22,7 +22,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
-from maxendnet import L2CRF, Chain, ElasticNet, Log, MaxEnDNet
+from maxendnet import L2CRF, M3N, Chain, ElasticNet, Log, MaxEnDNet
 from maxendnet.text import Tagger, TokenFeatures, read_columns, span_scores
 from maxendnet.text.spans import found_scheme
 
@@ -30,8 +30,8 @@ SETS = {"wnut17": "words", "uner_pt": "words", "usaddress": "words", "zh_seg": "
 SEEN, ALL = Chain(pairs="seen"), Chain()
 
 
-def l2(lam: float, structure: Any) -> Any:
-    return L2CRF(lam=lam, structure=structure, tol=1e-2, random_state=0)
+def l2(lam: float, structure: Any, margin: float = 0.0) -> Any:
+    return L2CRF(lam=lam, margin=margin, structure=structure, tol=1e-2, max_passes=200, random_state=0)
 
 
 def net(l1: float, l2: float) -> Any:
@@ -43,6 +43,9 @@ CANDIDATES = {
     "L2 1, seen": l2(1.0, SEEN),
     "L2 0.1, all": l2(0.1, ALL), "L2 0.3, all": l2(0.3, ALL), "L2 1, all": l2(1.0, ALL),
     "net 0.1 0.2": net(0.1, 0.2), "net 0.05 0.1": net(0.05, 0.1),
+    "L2 0.1, margin 1": l2(0.1, SEEN, 1.0), "L2 0.1, margin 3": l2(0.1, SEEN, 3.0),
+    "L2 0.1, margin 5": l2(0.1, SEEN, 5.0),
+    "M3N 0.2": M3N(C=0.2, structure=SEEN, tol=5e-2, max_passes=200, random_state=0),
 }  # fmt: skip
 
 
@@ -54,7 +57,7 @@ def read(folder: Path, part: str, most: int | None) -> tuple[Any, list[list[str]
     return X[some], [y[i] for i in some]
 
 
-def folds(name: str, folder: Path, most: int | None, n_folds: int) -> dict[str, tuple[float, float]]:
+def folds(name: str, folder: Path, most: int | None, n_folds: int, wanted: list[str]) -> dict[str, tuple[float, float]]:
     """Mean F1 over the held-out folds and mean CPU seconds of a fit, for every candidate."""
     X, y = read(folder, "train", most)
     scheme = found_scheme(y)
@@ -64,6 +67,8 @@ def folds(name: str, folder: Path, most: int | None, n_folds: int) -> dict[str, 
         examples = features.fit_transform(X[train], [y[i] for i in train])
         new = features.transform(X[held])
         for label, model in CANDIDATES.items():
+            if label not in wanted:
+                continue
             fitted = clone(model)
             seconds = common.cpu(lambda: fitted.fit(examples))[0]  # noqa: B023
             f1 = span_scores([y[i] for i in held], fitted.predict(new), scheme=scheme).f1
@@ -112,7 +117,7 @@ def crfsuite(
         return seconds, [peer.tag(x) for x in strings(new)]
 
 
-def test(name: str, folder: Path, most: int | None) -> tuple[str, ...]:
+def test(name: str, folder: Path, most: int | None, alone: bool) -> tuple[str, ...]:
     """Ours without any setting, and CRFsuite with c1 = c2 = 0.1 on the same features."""
     X, y = read(folder, "train", most)
     new, truth = read(folder, "test", None)
@@ -120,6 +125,9 @@ def test(name: str, folder: Path, most: int | None) -> tuple[str, ...]:
     tagger = Tagger(SETS[name])
     seconds = common.cpu(lambda: tagger.fit(X, y))[0]
     ours = interval(truth, tagger.predict(new), scheme)
+    common.say(f"{name}: {ours}, {seconds:.1f} CPU s, temperature {tagger.temperature_:.3f}")
+    if alone:
+        return name, ours, f"{seconds:.1f}", "", ""
     features = TokenFeatures(SETS[name])
     door, examples = common.cpu(lambda: features.fit_transform(X, y))
     peer_seconds, labels = crfsuite({"c1": 0.1, "c2": 0.1}, features, (examples, y), features.transform(new))
@@ -135,20 +143,23 @@ def main() -> None:
     arguments.add_argument("--sets", default=",".join(SETS), help="which, separated by commas (default: %(default)s)")
     arguments.add_argument("--test", action="store_true", help="the one look at the test parts")
     arguments.add_argument("--most", type=int, help="sentences of the training part at most (default: all)")
+    arguments.add_argument("--models", help="candidates for folds, separated by semicolons (default: all)")
+    arguments.add_argument("--alone", action="store_true", help="with --test: without CRFsuite")
     arguments.add_argument("--folds", type=int, default=3, help="of three folds, how many (default: %(default)s)")
     given = arguments.parse_args()
     most = 200 if given.quick else given.most
     folder, names = Path(given.data), given.sets.split(",")
     if given.test:
-        rows = [test(name, folder / name, most) for name in names]
+        rows = [test(name, folder / name, most, given.alone) for name in names]
         head = ("", "Tagger(), F1 of the test part", "CPU s", "CRFsuite c1=c2=0.1, F1", "CPU s")
         print(common.table(head, rows))
         print("CPU seconds from sentences in memory to a fitted model, one thread.\n")
     else:
-        found = {name: folds(name, folder / name, most, given.folds) for name in names}
+        wanted = given.models.split(";") if given.models else list(CANDIDATES)
+        found = {name: folds(name, folder / name, most, given.folds, wanted) for name in names}
         cells = [
             (label, *(f"{100 * found[name][label][0]:.2f} ({found[name][label][1]:.1f})" for name in names))
-            for label in CANDIDATES
+            for label in wanted
         ]
         print(common.table(("F1 of held-out folds (CPU s of a fit)", *names), cells))
     print(common.machine())

@@ -153,6 +153,7 @@ SYSTEMS = {
     "CRF": CRF(),
     "L1CRF": L1CRF(lam=0.3),
     "L2CRF": L2CRF(lam=0.5),
+    "L2CRF margin": L2CRF(lam=0.5, margin=1.5),
 }
 
 N_CHAIN_WEIGHTS = 18
@@ -199,7 +200,7 @@ def primal_optimum(problem, penalty, constraints=()):
     loss = 0.0
     for df, cost, weight in differences(problem):
         loss += weight * (
-            cp.log_sum_exp(-df @ mu) if problem.loss.smooth else slack_of(cp.max(cost - df @ mu), problem)
+            cp.log_sum_exp(cost - df @ mu) if problem.loss.smooth else slack_of(cp.max(cost - df @ mu), problem)
         )
     return solved(cp.Minimize(penalty(mu) + problem.C * loss), [constraint(mu) for constraint in constraints])
 
@@ -216,7 +217,7 @@ def slack_of(h, problem):
 
 
 def dual_optimum(problem):
-    """Maximum of ``sum alpha cost - phi(eta)``; for the log loss the entropy takes the place of the cost.
+    """Maximum of ``sum alpha cost - phi(eta)``; for the log loss the entropy comes on top.
 
     Less ``weight * U*(sum alpha / weight)`` where the slack is not linear.
     """
@@ -233,7 +234,9 @@ def dual_optimum(problem):
             gain -= cp.square(cp.sum(alpha)) / (2 * size)
         else:
             gain += weight * cp.log(1 - cp.sum(alpha) / size)
-        gain += cp.sum(cp.entr(alpha)) + size * np.log(size) if problem.loss.smooth else alpha @ cost
+        gain += alpha @ cost
+        if problem.loss.smooth:
+            gain += cp.sum(cp.entr(alpha)) + size * np.log(size)
         eta += df.T @ alpha
     return solved(cp.Maximize(gain - cumulant(problem.prior, eta)), simplices)
 
@@ -316,7 +319,7 @@ def optimum(case, system):
         return primal_optimum(problem, lambda mu: 0.0)
     if system == "L1CRF":
         return primal_optimum(problem, lambda mu: model.lam * cp.norm1(mu))
-    if system == "L2CRF":
+    if system.startswith("L2CRF"):
         return primal_optimum(problem, lambda mu: model.lam * cp.sum_squares(mu) / 2)
     return dual_optimum(problem)
 
@@ -327,6 +330,9 @@ OTHERS = {
     f"{type(prior).__name__} {k} {type(loss).__name__}": MaxEnDNet(prior, loss, C=0.8)
     for k, prior in enumerate(PRIORS)
     for loss in (Hinge(), Log())
+} | {
+    f"{type(prior).__name__} margin Log": MaxEnDNet(prior, Log(1.5), C=0.8)
+    for prior in (Laplace(1.5), ElasticNet(0.2, 0.7))
 }
 
 
@@ -404,7 +410,7 @@ def check_objective(model, problem):
         v = model.posterior_.variance
         C, penalty = model.C, lambda mu: np.sum(np.sqrt(model.lam * (mu**2 + v)) - 0.5 * np.log(v))
     losses = [
-        weight * (logsumexp(-df @ mu) if problem.loss.smooth else slack_loss(np.max(cost - df @ mu), problem))
+        weight * (logsumexp(cost - df @ mu) if problem.loss.smooth else slack_loss(np.max(cost - df @ mu), problem))
         for df, cost, weight in differences(problem)
     ]
     assert model.objective_ == pytest.approx(penalty(mu) + C * np.sum(losses), rel=1e-9)

@@ -8,6 +8,8 @@ import signal
 import threading
 import time
 import warnings
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -17,19 +19,21 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from systems import every_system, flat, labelled_chains, roughly, weights_of
 
-from maxendnet import L1CRF, L2CRF, M3N, Examples, PathSearchCV, _kernels, experiments
+from maxendnet import L1CRF, L2CRF, M3N, UNKNOWN, Examples, PathSearchCV, _kernels, experiments
 from maxendnet.backends import Backend, BackendError, Dask, Threads
 from maxendnet.backends import dask as backend_module
-from maxendnet.backends.dask import cut_evenly, each_of, join_on_worker, pack, sum_of, unpack
+from maxendnet.backends.dask import Packed, cut_evenly, each_of, join_on_worker, pack, sum_of, unpack
 from maxendnet.backends.partial import Partial, Span, add_up, join
-from maxendnet.backends.partitions import partitions_of
+from maxendnet.backends.partitions import curvature_of, partitions_of
 from maxendnet.cli import main
+from maxendnet.data.placed import PlacedData
 from maxendnet.data.ragged import is_mapped
 from maxendnet.experiments.engine import run_cells
-from maxendnet.solvers import LBFGS, OWLQN, SDCA, SMO, BlockFrankWolfe, Smoothing, Subgradient
+from maxendnet.solvers import LBFGS, OWLQN, SDCA, SMO, BlockFrankWolfe, ConcaveConvex, Smoothing, Subgradient
 from maxendnet.solvers.base import Kept
-from maxendnet.structures import Chain
-from maxendnet.text import TokenFeatures, read_columns
+from maxendnet.structures import Chain, Tree
+from maxendnet.structures.on_batch import OnBatch
+from maxendnet.text import ColumnFiles, TokenFeatures, read_columns
 
 distributed = pytest.importorskip("distributed", reason="needs distributed (pip install 'maxendnet[dask]')")
 
@@ -71,8 +75,8 @@ def many():
 
 MODELS = {
     "LBFGS": L2CRF(solver=LBFGS(), tol=0.01),
-    "OWLQN": L1CRF(solver=OWLQN(), max_passes=8),
-    "Smoothing": M3N(solver=Smoothing(), max_passes=10),
+    "OWLQN": L1CRF(solver=OWLQN(), max_passes=4),
+    "Smoothing": M3N(solver=Smoothing(), max_passes=4),
 }
 
 
@@ -114,10 +118,41 @@ def test_every_system(model, threads):
 
 def test_large_arguments_are_sent_once(threads, many, monkeypatch):
     """And then gradients are added on the workers."""
-    monkeypatch.setattr(backend_module, "SMALL", 100)
-    monkeypatch.setattr(backend_module, "SMALL_IN_ALL", 100)
+    monkeypatch.setattr(backend_module, "IN_ALL", 100)
     model = L2CRF(solver=LBFGS(), tol=0.05)
     assert_array_equal(clone(model).set_params(backend=Dask(threads)).fit(many).coef_, clone(model).fit(many).coef_)
+
+
+def _twice(shard, w):
+    return Partial(1.0, 2 * w)
+
+
+def test_workers_do_not_wait_for_each_other(threads, many):
+    """Weights and gradients of a sum do not pass from worker to worker, where they would wait for kernels to end."""
+    backend, w = Dask(threads), np.arange(50_000.0)
+    shards = backend.place(Chain().bind(many, np.arange(26)))
+    before = threads.run(_n_transfers)
+    found = backend.sum(_twice, shards, w)
+    assert_array_equal(found.gradient, 2 * len(shards) * w)
+    assert len(before) == 2 and threads.run(_n_transfers) == before
+
+
+def _n_transfers(dask_worker):
+    return dask_worker.state.transfer_incoming_count_total
+
+
+def test_arrays_of_arguments_are_not_copied_into_the_pickle():
+    w = np.arange(1000.0)
+    packed = Packed.of((w, "question"))
+    assert len(packed.head) < 500 and packed.size == len(packed.head) + 8000
+    (array,) = packed.arrays
+    shifted = memoryview(b"." + bytes(array))[1:]  # as it may lie in what has come over a network
+    for one in (packed, Packed(packed.head, [shifted]), pickle.loads(pickle.dumps(packed, protocol=5))):
+        again, question = one.value()
+        assert again.flags.writeable and again.flags.aligned and question == "question"
+        assert_array_equal(again, w)
+        again[0] = 7.0
+        assert w[0] == 0.0
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 6, 7, 11, 16])
@@ -130,7 +165,7 @@ def test_sums_are_joined_along_one_tree(n):
     while len(row) > 1:
         row = [row[k].plus(row[k + 1]) if k + 1 < len(row) else row[k] for k in range(0, len(row), 2)]
     for n_workers in range(1, n + 2):
-        parts, packed = copies(), pickle.dumps(())
+        parts, packed = copies(), Packed.of(())
         pieces = cut_evenly(n, n_workers)
         spans = [sum_of(parts[a:b], (a, b), n, lambda part: part, packed, _kernels.level()) for a, b in pieces]
         if n_workers % 2:
@@ -183,7 +218,7 @@ def test_workers_take_the_level_of_the_client(many):
     """Here a worker is this process at another level."""
     best = _kernels.level()
     shard, w = Chain().bind(many, np.arange(26)), np.random.default_rng(0).normal(size=26 * 26 * 2)
-    packed, asked = pack(shard), pickle.dumps((w,))
+    packed, asked = pack(shard), Packed.of((w,))
     expected = shard.logsum(w)[0]
     with _kernels.at_level("baseline"):
         (found,) = each_of([unpack(packed, best)], (0, 1), 1, _logsum, asked, best)
@@ -263,6 +298,31 @@ def test_a_late_worker(many):
         distant = clone(model).set_params(backend=Dask(client, timeout=60)).fit(many)
         later.join()
     assert_array_equal(distant.coef_, clone(model).fit(many).coef_)
+
+
+SLOW: set[str] = set()
+"""Addresses of workers that take their time."""
+
+
+def _sum_slowly(*arguments):
+    if distributed.get_worker().address in SLOW:
+        time.sleep(0.1)  # a sum takes a small part of this
+    return sum_of(*arguments)
+
+
+def test_a_slow_worker(threads, many, monkeypatch):
+    """Is waited for: shards stay where they are, and bits do not depend on who is first."""
+    model = L2CRF(solver=LBFGS(), max_passes=3)
+    monkeypatch.setattr(backend_module, "sum_of", _sum_slowly)
+    monkeypatch.setattr(backend_module, "SLOTS_EVERY", 0.1)  # workers are counted while one is busy
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        here = clone(model).fit(many)
+        for slow in threads.scheduler_info(n_workers=-1)["workers"]:
+            monkeypatch.setattr(f"{__name__}.SLOW", {slow})
+            distant = clone(model).set_params(backend=Dask(threads, timeout=60)).fit(many)
+            assert_array_equal(distant.coef_, here.coef_)
+            assert distant.gap_ == here.gap_
 
 
 def test_a_lost_scheduler_leaves_a_checkpoint(many, tmp_path):
@@ -374,10 +434,124 @@ def test_partitions_that_are_refused(threads, tmp_path):
         model.fit([tmp_path / "good"], [["N"], ["V"]])
     with pytest.raises(AttributeError, match=r"they are in partitions on workers\. Take a solver that needs only sums"):
         _ = model.pose(partitions_of([tmp_path / "good"], Dask(threads)), np.array(["N", "V"]))[0].batch
-    with pytest.raises(ValueError, match=r"Partition 1 has another layout of weights"):
-        clone(model).set_params(structure=Chain(pairs="seen")).fit(
-            [dask.delayed([([[1.0, 0.0]], ["a"])]), dask.delayed([([[0.0, 1.0]], ["b"])])]
+    with pytest.raises(ValueError, match=r"Partition 1 has no labels, and others have; give it UNKNOWN"):
+        model.fit([dask.delayed([([[1.0]], ["a"])]), dask.delayed([[[1.0]]])])
+    with pytest.raises(ValueError, match=r"Partition 1 does not fit those before it: n_edge_features of the weights"):
+        clone(model).set_params(structure=Tree()).fit([dask.delayed(_pair)(0), dask.delayed(_pair)(1)])
+    with pytest.raises(ValueError, match=r"UNKNOWN or sets, and nodes have types"):
+        model.fit(
+            [dask.delayed(Examples.build)([[[1.0], [2.0], [3.0]]], [["a", "b", UNKNOWN]], node_types=[[0, 0, 1]])]
         )
+    with pytest.raises(ValueError, match=r"SelfTraining needs structure\.trusting, which a problem .* does not offer"):
+        M3N(unlabelled=1.0, backend=Dask(threads)).fit([dask.delayed([([[1.0], [2.0], [3.0]], ["a", "b", UNKNOWN])])])
+    with pytest.raises(ValueError, match="min_count=2 counts tokens of all files"):
+        ColumnFiles(["a.txt"], TokenFeatures(min_count=2))
+    with pytest.raises(ValueError, match=r"In partition 0, .*good: .*column 1 has the labels"):
+        model.fit(ColumnFiles([tmp_path / "good"], columns=[1]))
+
+
+def _pair(n_edge_features):
+    edge = np.ones((1, n_edge_features)) if n_edge_features else None
+    return Examples.build([([[1.0], [2.0]], [[0, 1]])], [["a", "b"]], edge_features=None if edge is None else [edge])
+
+
+def shards_here(sizes, monkeypatch):
+    """Let threads cut examples as partitions are cut, and solvers know of all examples no more than of partitions."""
+    cuts = np.concatenate([[0], np.cumsum(sizes)])
+    place = lambda self, structure: [structure.take(a, b) for a, b in pairwise(cuts)]  # noqa: E731
+    monkeypatch.setattr(Threads, "place", place)
+    monkeypatch.setattr(OnBatch, "linear_nodes", False)
+    monkeypatch.setattr(PlacedData, "curvature", lambda self: self.backend.sum(curvature_of, self.shards).gradient)
+
+
+def hide(items):
+    """Some labels unknown, some sets; the sets in the last partition only."""
+    found = [
+        (x, [UNKNOWN if (i + t) % 4 == 0 else label for t, label in enumerate(y)]) for i, (x, y) in enumerate(items)
+    ]
+    x, y = found[-1]
+    found[-1] = (x, [frozenset(["N", "V"])] * len(y))
+    return found
+
+
+SETTINGS = {
+    "seen pairs": (L2CRF(solver=LBFGS(), structure=Chain(pairs="seen", bias=True, ends=True)), False),
+    "seen n-grams": (L2CRF(solver=LBFGS(), structure=Chain(order=2, ngrams="seen")), False),
+    "balanced": (M3N(class_weight="balanced", solver=Smoothing()), False),
+    "unknown": (L2CRF(solver=LBFGS()), True),
+    "unknown, seen pairs": (L2CRF(solver=LBFGS(), structure=Chain(pairs="seen")), True),
+    "unknown, states": (L2CRF(solver=LBFGS(), structure=Chain(hidden=2)), True),
+    "unknown, margin": (M3N(solver=ConcaveConvex(Smoothing())), True),
+    "unknown, average": (M3N(solver=ConcaveConvex(Subgradient(), max_passes=30), completion="average"), True),
+    "unknown, balanced": (M3N(class_weight="balanced", solver=ConcaveConvex(Smoothing())), True),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", SETTINGS)
+def test_what_all_partitions_agree_on(name, threads, monkeypatch):
+    """The bits of the same shards in this process."""
+    import dask
+
+    model, hidden = SETTINGS[name]
+    model = clone(model).set_params(tol=1e-3, max_passes=6, random_state=0)
+    items = hide(sentences(24)) if hidden else sentences(24)
+    sizes = [5, 9, 10]
+    cuts = [items[a : a + n] for a, n in zip(np.cumsum([0, *sizes]), sizes)]
+    distant = clone(model).set_params(backend=Dask(threads)).fit([dask.delayed(some) for some in cuts])
+    examples = Examples.build(*map(list, zip(*items)))
+    names = sorted(examples.feature_names)
+    examples = replace(examples, X=examples.X[:, [examples.feature_names.index(one) for one in names]])
+    shards_here(sizes, monkeypatch)
+    here = clone(model).fit(examples)
+    assert distant.model_.layout == here.model_.layout
+    assert_array_equal(distant.model_.weights, here.model_.weights)
+    assert distant.objective_ == here.objective_
+
+
+def test_weights_of_nodes_in_partitions(threads, monkeypatch):
+    """Kinds of nodes with weights differ from partition to partition, and are agreed on."""
+    import dask
+
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(4, 3)) for _ in range(12)]
+    y = [["a" if value > 0 else "b" for value in x[:, 0] + rng.normal(size=4)] for x in X]
+    weights = [np.full(4, 1.0 + i // 6) for i in range(12)]
+    parts = [dask.delayed(Examples.build)(X[a:b], y[a:b], node_weight=weights[a:b]) for a, b in ((0, 6), (6, 12))]
+    model = M3N(solver=Smoothing(), tol=1e-3)
+    distant = clone(model).set_params(backend=Dask(threads)).fit(parts)
+    shards_here([6, 6], monkeypatch)
+    here = clone(model).fit(X, y, node_weight=weights)
+    assert_array_equal(distant.model_.weights, here.model_.weights)
+    assert distant.dual_ == here.dual_
+
+
+@pytest.mark.parametrize("kind", ["ready", "template", "hashed", "columns"])
+def test_features_of_column_files(kind, threads, tmp_path):
+    """A ready set, a template, hashed names, and a column of labels that is not the last."""
+    rows = [[("the", "D", "O"), ("dog", "N", "B")], [("barks", "V", "O")], [("a", "D", "O"), ("cat", "N", "B")]]
+    order = (0, 2, 1) if kind == "columns" else (0, 1, 2)
+    paths = [tmp_path / f"{k}.txt" for k in range(2)]
+    for path, some in zip(paths, (rows[:1], rows[1:])):
+        path.write_text("\n".join("".join(" ".join(row[c] for c in order) + "\n" for row in one) for one in some))
+    features = {
+        "ready": "chunks", "template": "U0=%x[0,0]\nU1=%x[-1,1]/%x[0,1]", "columns": "U0=%x[0,0]\nU1=%x[0,1]",
+        "hashed": TokenFeatures("chunks", n_hashed=64),
+    }[kind]  # fmt: skip
+    given = {"label": 1, "columns": [2, 0]} if kind == "columns" else {}
+    files, model = ColumnFiles(paths, features, **given), L2CRF(solver=LBFGS(), tol=1e-8)
+    distant = clone(model).set_params(backend=Dask(threads)).fit(files)
+    maker = features if isinstance(features, TokenFeatures) else TokenFeatures(features)
+    columns = [[(row[1], row[0]) if kind == "columns" else row[:2] for row in one] for one in rows]
+    X, y = clone(maker).fit_transform(columns), [[row[2] for row in one] for one in rows]
+    here = clone(model).fit(X, y)
+    if kind != "hashed":
+        assert set(distant.feature_names_) == set(here.feature_names_)
+    assert distant.objective_ == pytest.approx(here.objective_, rel=1e-7)
+    assert distant.predict(files) == here.predict(X) == y
+    if kind == "ready":
+        (tmp_path / "plain.txt").write_text("the D\ndog N\n")
+        assert distant.predict(ColumnFiles([tmp_path / "plain.txt"], features, label=None)) == [["O", "B"]]
 
 
 def test_a_checkpoint_of_partitions(threads, tmp_path):
@@ -422,7 +596,8 @@ def _inverse(value):
     return 1 / value
 
 
-def test_no_scheduler_for_cells():
+def test_no_scheduler_for_cells(monkeypatch):
+    monkeypatch.setattr(backend_module, "CONNECT", 0.5)
     found = CliRunner().invoke(main, ["reproduce", "shrinkage", "--quick", "--backend", "tcp://127.0.0.1:1"])
     assert found.exit_code == 1 and "There is no Dask scheduler at tcp://127.0.0.1:1" in found.output
 
@@ -501,7 +676,7 @@ def in_a_fit(client, many, model):
 
 def with_scattered_weights(client, many, model):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backend_module, "SMALL", 100)
+        patch.setattr(backend_module, "IN_ALL", 100)
         in_a_fit(client, many, model)
 
 

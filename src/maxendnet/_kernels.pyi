@@ -184,6 +184,7 @@ def potential_ascent(
     C: float,
     weights: _Real,
     eta: _Real,
+    cost: _Real,
     picks: _I64,
     most_spread: float,
     least_change: float,
@@ -199,6 +200,7 @@ def potential_ascent(
 def potential_look(
     batch: _Batch,
     shape: Shape,
+    cost: _F64,
     first: int,
     last: int,
     most_spread: float,

@@ -340,6 +340,10 @@ class L2CRF(MarkovNetwork):
     Parameters
     ----------
     lam : float, default=1.0
+    margin : float, default=0.0
+        In learning, what a wrong label adds to the score of a labelling, so that right labels must win by a margin; see
+        `Log`. Often more labels are right with it; probabilities then need a temperature
+        (`maxendnet.text.fit_temperature`). 0 is the likelihood.
 
     Examples
     --------
@@ -349,13 +353,14 @@ class L2CRF(MarkovNetwork):
     [['a', 'b'], ['b']]
     """
 
-    def __init__(self, lam=1.0, structure="chain", solver=None, tol=1e-3, max_passes=1000, n_jobs=None,
+    def __init__(self, lam=1.0, margin=0.0, structure="chain", solver=None, tol=1e-3, max_passes=1000, n_jobs=None,
                  warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self.lam = lam
+        self.margin = margin
         self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
 
     def compose(self):
-        return Gaussian(1.0 / positive("lam", self.lam, UNPENALISED)), Log(), 1.0, solvers.LBFGS()
+        return Gaussian(1.0 / positive("lam", self.lam, UNPENALISED)), Log(self.margin), 1.0, solvers.LBFGS()
 
 
 def positive(name: str, value: Any, hint: str, largest: float = np.inf) -> float:

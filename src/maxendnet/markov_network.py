@@ -361,15 +361,14 @@ class MarkovNetwork(BaseEstimator):
         structure = as_structure(self.structure)
         structure.check()
         if hasattr(loss, "for_labels"):
-            loss = loss.for_labels(classes, examples.y, getattr(structure, "hidden", 1))
+            labels = examples.label_counts if on_workers(examples) else examples.y
+            loss = loss.for_labels(classes, labels, getattr(structure, "hidden", 1))
         elif examples.node_weight is not None:
             raise ValueError(
                 f"node_weight is a factor of the costs of nodes, and {type(self).__name__} has no costs; give "
                 "sample_weight, or take a margin model such as M3N."
             )
         if on_workers(examples):
-            if getattr(loss, "class_weight", None) is not None or getattr(self, "class_weight", None) == "balanced":
-                raise ValueError("class_weight counts labels of all examples; with partitions give costs as a matrix.")
             return Problem(examples.place(structure, classes), loss, prior, C), default
         return Problem.pose(structure.bind(examples, classes, layout), loss, prior, C, self._backend()), default
 

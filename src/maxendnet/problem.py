@@ -17,7 +17,7 @@ from maxendnet.losses import Hinge
 from maxendnet.losses.base import Loss, LossQuestion, TableQuestion, inside_oracle, loss_oracle, table_oracle
 from maxendnet.losses.costs import cost_rows, joint_table
 from maxendnet.priors.base import DualPrior, ExactPrior, Prior, capable, dual_form, offers
-from maxendnet.structures.base import Table, decode, kinds_of, row_of, unpack
+from maxendnet.structures.base import Table, kinds_of, row_of, unpack
 
 FloatArray = NDArray[np.float64]
 
@@ -104,13 +104,7 @@ class Problem:
 
     def completed(self, w: FloatArray) -> Problem:
         """The same problem, with the best labellings under w that agree with what is known taken for the true ones."""
-        if not hasattr(self.structure, "within_truth"):
-            raise ValueError(
-                f"{self.structure.described} takes known labels only, and some of y are UNKNOWN or sets; see "
-                "docs/extend/structure.md for what it would have to offer."
-            )
-        labels = decode(self.structure.within_truth, w, self.backend)
-        return replace(self, data=PlacedData(self.structure.completed(labels), self.backend), tilt=None)
+        return replace(self, data=self.data.completed(w), tilt=None)
 
     @property
     def cost_is_small(self) -> bool:

@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.special import logsumexp
 
+from maxendnet import L2CRF
 from maxendnet.data.examples import Examples
-from maxendnet.losses import Hinge
+from maxendnet.losses import Hinge, Log
 from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
+from maxendnet.solvers import SDCA
 from maxendnet.structures import Chain
 
 pytestmark = pytest.mark.usefixtures("every_level")
@@ -90,3 +92,23 @@ def test_a_long_chain_at_a_low_temperature(far):
     assert_allclose(found.loss, T * (value - bound.score(w / T, bound.y)[0]), rtol=1e-12)
     expected = bound.features(marginals) - bound.features(bound.y)
     assert_allclose(found.gradient, expected, atol=1e-8)
+
+
+@given(case=strategies.any_case(max_nodes=4))
+@settings(deadline=None)
+def test_log_loss_with_a_margin_is_the_soft_hinge_at_temperature_one(case):
+    soft = SoftHinge(2.5 * (1.0 - np.eye(case.n_labels)))
+    found, expected = (problem_of(case, loss).losses(case.w) for loss in (Log(margin=2.5), soft))
+    assert_allclose(found[0], expected[0], rtol=1e-12, atol=1e-12)
+    assert_allclose(found[1], expected[1], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("margin", [-1.0, np.nan, "3", 101.0])
+def test_a_margin_that_makes_no_sense_is_refused(margin):
+    with pytest.raises(ValueError, match="margin must be a number from 0 to 100"):
+        L2CRF(margin=margin).fit([[[1.0]], [[0.0]]], [["a"], ["b"]])
+
+
+def test_a_solver_without_margins_says_so():
+    with pytest.raises(ValueError, match=r"SDCA needs not loss\.margin.*PotentialAscent"):
+        L2CRF(margin=1.0, solver=SDCA()).fit([[[1.0]], [[0.0]]], [["a"], ["b"]])

@@ -18,16 +18,16 @@ from maxendnet.solvers import LBFGS, OWLQN, PotentialAscent, run
 CASES = strategies.any_case(max_nodes=4, max_labels=3, scales=(1.0,))
 
 
-def problem_of(case, prior=None, C=0.8):
+def problem_of(case, prior=None, C=0.8, margin=0.0):
     assume(case.layout.n_edge_features == 0)
     if prior is None:  # another variance and mean for every weight
         rng = np.random.default_rng(case.seed)
         prior = Gaussian(rng.uniform(0.5, 2.0, case.layout.n_weights), rng.normal(size=case.layout.n_weights))
-    return Problem.pose(case.forest, Log(), prior, C)
+    return Problem.pose(case.forest, Log(margin), prior, C)
 
 
 def distributions(case, state):
-    """For every example ``(features of all labellings, q of the state)``, q from its potentials."""
+    """For every example ``(labellings, their features, q of the state)``, q from its potentials."""
     batch, L = case.batch, case.n_labels
     for i in range(case.n_examples):
         begin, end = batch.offsets[i], batch.offsets[i + 1]
@@ -41,25 +41,28 @@ def distributions(case, state):
                     first, second = ends[::-1] if batch.flipped[t] else ends
                     scores[k] += state.matrix_potentials[i, batch.edge_type[t], first, second]
         f = np.array([brute_force.feature_vector(batch, i, y, **case.kwargs) for y in labellings])
-        yield i, f, softmax(scores)
+        yield i, labellings, f, softmax(scores)
 
 
 @settings(deadline=None, max_examples=60)
-@given(CASES, st.integers(0, 3), st.sampled_from(["gaussian", "elastic net"]))
-def test_certificate_is_that_of_the_distributions_written_out(case, n_passes, kind):
-    problem, solver = problem_of(case, ElasticNet(0.1, 0.5) if kind == "elastic net" else None), PotentialAscent()
+@given(CASES, st.integers(0, 3), st.sampled_from(["gaussian", "elastic net"]), st.sampled_from([0.0, 1.5]))
+def test_certificate_is_that_of_the_distributions_written_out(case, n_passes, kind, margin):
+    problem = problem_of(case, ElasticNet(0.1, 0.5) if kind == "elastic net" else None, margin=margin)
+    solver = PotentialAscent()
     state = solver.start(problem, seed=0, tol=1e-9)
     for _ in range(n_passes):
         solver.step(problem, state)
     followed = problem.structure.blocks.unpad(state.eta)
     found = solver.evaluate(problem, state)
     eta, entropy, loss = np.zeros(problem.n_weights), 0.0, 0.0
-    for i, f, q in distributions(case, state):
-        truth = brute_force.feature_vector(case.batch, i, brute_force.example_truth(case.batch, i), **case.kwargs)
+    for i, labellings, f, q in distributions(case, state):
+        right = brute_force.example_truth(case.batch, i)
+        truth = brute_force.feature_vector(case.batch, i, right, **case.kwargs)
         weight = problem.C * case.batch.sample_weight[i]
+        cost = margin * np.array([np.sum(np.asarray(y) != right) for y in labellings])
         eta += weight * (truth - q @ f)
-        entropy -= weight * np.sum(q[q > 0] * np.log(q[q > 0]))
-        loss += weight * (logsumexp(f @ found.w) - truth @ found.w)
+        entropy += weight * (q @ cost - np.sum(q[q > 0] * np.log(q[q > 0])))
+        loss += weight * (logsumexp(f @ found.w + cost) - truth @ found.w)
     assert_allclose(found.eta, eta, atol=1e-9)
     assert_allclose(followed, eta, atol=1e-8)  # step by step
     assert_allclose(found.w, problem.dual_prior.mean(eta), atol=1e-9)
@@ -68,9 +71,9 @@ def test_certificate_is_that_of_the_distributions_written_out(case, n_passes, ki
 
 
 @settings(deadline=None, max_examples=40)
-@given(CASES, st.sampled_from([1e-7, 1e-4]))
-def test_reaches_the_optimum_of_lbfgs_in_either_precision(case, tol):
-    problem = problem_of(case)
+@given(CASES, st.sampled_from([1e-7, 1e-4]), st.sampled_from([0.0, 3.0]))
+def test_reaches_the_optimum_of_lbfgs_in_either_precision(case, tol, margin):
+    problem = problem_of(case, margin=margin)
     result = run(PotentialAscent(), problem, tol=tol, max_passes=3000, seed=0)
     assert result.converged
     assert result.primal == pytest.approx(run(LBFGS(), problem, tol=1e-9).primal, rel=10 * tol, abs=1e-9)

@@ -43,6 +43,12 @@ def test_few_examples_and_a_huge_C():
     assert model.converged_ and model.n_passes_ < 1000
 
 
+def test_a_large_tol_is_reached_although_the_first_temperature_seems_low_enough():
+    # the soft problem was solved to all digits before the temperature fell: 150 passes
+    X, y = words(40, noise=0.5)
+    assert LapMEDN(C=5.0, lam=2.0, solver=Smoothing(), tol=0.1).fit(X, y).n_passes_ <= 50
+
+
 def test_default_by_how_much_is_left_to_the_prior():
     X, y = words(300)
     with warnings.catch_warnings():
@@ -52,6 +58,9 @@ def test_default_by_how_much_is_left_to_the_prior():
         }
         tight = M3N(C=10.0, warm_start=True, tol=1e-7, max_passes=1).fit(X, y)
         few = M3N(C=10.0, warm_start=True, max_passes=1).fit(X[:60], y[:60])
+        # a prior so narrow that few of the weights are left to the examples
+        narrow = [LapMEDN(C, 1e4, warm_start=True, max_passes=1).fit(X, y) for C in (0.3, 30.0)]
+    assert [type(model.warm_state[1]).__name__ for model in narrow] == ["DualState", "SmoothingState"]
     assert kinds == {0.01: "DualState", 10.0: "SmoothingState"}
     assert type(few.warm_state[1]).__name__ == "DualState"
     assert type(tight.warm_state[1]).__name__ == "DualState"
@@ -78,15 +87,18 @@ def test_best_mixture_is_as_good_as_cvxpy(seed, lam):
     etas, costs = rng.normal(size=(5, 7)), rng.uniform(0, 3, size=5)
     etas[0], costs[0] = 0.0, 0.0
     points = tuple(DualPoint(eta, float(cost)) for eta, cost in zip(etas, costs))
+    root = rng.normal(size=(7, 7))
+    full = root @ root.T + 0.1 * np.eye(7)
     share = cp.Variable(5, nonneg=True)
     eta = etas.T @ share
     for prior, phi in (
         (Gaussian(), cp.sum_squares(eta) / 2),
+        (Gaussian(full), cp.quad_form(eta, full) / 2),
         (Laplace(lam), -cp.sum(cp.log(1 - eta / lam**0.5) + cp.log(1 + eta / lam**0.5))),
     ):
         problem = cp.Problem(cp.Maximize(costs @ share - phi), [cp.sum(share) == 1])
         best = problem.solve(solver=cp.CLARABEL)
-        found = best_mixture(prior, points, rounds=60)
+        found = best_mixture(prior, points, accuracy=1e-8)
         value = found.cost - prior.cumulant(found.eta)
         assert_allclose(value, best, rtol=1e-5, atol=1e-7)
         assert best_mixture(prior, points).cost - prior.cumulant(best_mixture(prior, points).eta) >= 0

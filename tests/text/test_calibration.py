@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from maxendnet import L2CRF, M3N
-from maxendnet.text import TextError, fit_temperature, predict_confidence, reliability
+from maxendnet.text import TextError, calibration, fit_temperature, predict_confidence, reliability
 
 
 def noisy(n_sentences, seed, scale=1.0):
@@ -45,6 +45,25 @@ def test_the_temperature_is_the_best_on_new_examples(C):
 def test_a_likelihood_model_needs_none():
     X, y = noisy(400, 0)
     assert 0.8 < fit_temperature(L2CRF(lam=0.1), X, y) < 1.25
+
+
+@pytest.mark.parametrize(("enough", "n_fits"), [(1, 1), (200, 2), (10_000, 3)])
+def test_folds_are_held_out_until_tokens_are_enough(monkeypatch, enough, n_fits):
+    X, y = noisy(100, 0)  # about 130 tokens a fold
+    fits, fit = [], M3N.fit
+    monkeypatch.setattr(calibration, "ENOUGH_TOKENS", enough)
+    monkeypatch.setattr(M3N, "fit", lambda self, *data: fits.append(self) or fit(self, *data))
+    fit_temperature(M3N(tol=1e-2, random_state=0), X, y)
+    assert len(fits) == n_fits
+
+
+def test_a_few_examples_that_are_all_right_do_not_make_it_sure():
+    X, y = [[["the"], ["dog"]], [["dog"], ["the"]]] * 3, [["D", "N"], ["N", "D"]] * 3
+    model = L2CRF(lam=0.1, margin=3.0)
+    temperature = fit_temperature(model, X, y)
+    assert temperature > 0.2
+    (found,) = predict_confidence(model.fit(X, y), [[["the"], ["cat"]]], temperature)
+    assert found.tokens[1] < 0.999
 
 
 def test_labels_that_a_fold_does_not_know_are_passed_over():

@@ -22,13 +22,17 @@ from maxendnet.backends.partial import Alone, Partial, Span, join
 from maxendnet.backends.threads import MOST_SHARDS, Cut, Range, Threads, check_shards, taken
 
 SMALL = 1 << 16
-"""Bytes of arguments up to which every task has its own copy. More are sent once to a worker, and from there on."""
-SMALL_IN_ALL = 1 << 22
-"""Bytes of gradients up to which this process joins sums: fewer tasks."""
+"""Bytes that all cells have in common up to which every one has its own copy. More are sent once to a worker."""
+IN_ALL = 1 << 24
+"""Bytes of weights, or of gradients, up to which the scheduler passes on those of all tasks of a sum. More weights are
+sent to one worker, and from there on; more gradients are added on the workers first. On the way from worker to worker
+bytes wait for a worker that is busy with its own share of the sum, seconds at times, which they never do here."""
 AT_ONCE = 4
 """Sums that are joined by one task."""
 SLOTS_EVERY = 5.0
 """Seconds after which workers are counted again: one that has joined late gets its share."""
+CONNECT = 10.0
+"""Seconds to wait for a scheduler at an address: one that is being started takes a few."""
 ATTEMPTS = 5
 """Times that a sum is asked for, at most, where workers die."""
 
@@ -43,10 +47,9 @@ class Dask:
     """Computes sums over examples on the workers of a Dask cluster.
 
     Examples are cut as `Threads` cuts them, sent to workers once, and stay there. A sum sends the weights once to
-    every worker; gradients are added on the workers, along the tree of `Threads`, and one comes back. So a fit has the
-    bits of one on threads. Of
-    examples in a folder (`Examples.open`) only the names of the files are sent: workers need the same folder at the
-    same path.
+    every thread of a worker and adds gradients along the tree of `Threads`, so that a fit has the bits of one on
+    threads. Of examples in a folder (`Examples.open`) only the names of the files are sent: workers need the same
+    folder at the same path.
 
     Solvers that need only sums run on it as they are: `LBFGS`, `OWLQN`, `Smoothing`, `Subgradient`, `CuttingPlane`,
     `Extragradient`, and those that solve such problems within. `BlockFrankWolfe` and `SDCA` work in parts, one for each
@@ -100,7 +103,7 @@ class Dask:
             from distributed import Client
 
             try:
-                self._client = Client(self.address, timeout=min(self.timeout, 30.0), set_as_default=False)
+                self._client = Client(self.address, timeout=min(self.timeout, CONNECT), set_as_default=False)
             except OSError as error:
                 raise BackendError(f"There is no Dask scheduler at {self.address} ({error}); start one.") from error
         return self._client
@@ -228,20 +231,22 @@ class Dask:
     def _run(self, task: Callable[..., Any], function: Callable[..., Any], shards: Any, arguments: Any) -> list[Any]:
         """What ``task`` makes of a function and of all shards: one task for every thread of the workers, which takes
         neighbouring shards, and others that join sums."""
-        packed, lost = pickle.dumps(arguments, protocol=5), None
+        packed, lost = Packed.of(arguments), None
         for _ in range(ATTEMPTS):
             try:
-                sent = packed if len(packed) <= SMALL else self._scatter(packed)
                 name = f"maxendnet-{function.__name__}-{uuid4().hex[:8]}"
                 alone = isinstance(shards, Alone)
                 pieces = cut_evenly(len(shards), len(shards) if alone else len(self._slots()))
-                futures = self.client.map(  # all tasks in one message
-                    task, [list(shards[a:b]) for a, b in pieces], pieces,
-                    *([one] * len(pieces) for one in (len(shards), function, sent, _kernels.level())),
-                    pure=False, key=[f"{name}-{k}" for k in range(len(pieces))],
-                )  # fmt: skip
-                if task is sum_of and len(packed) * len(pieces) > SMALL_IN_ALL:
-                    futures = self._join(futures, len(shards), name)
+                sent = packed if packed.size * len(pieces) <= IN_ALL else self._scatter(packed)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # that tasks are large
+                    futures = self.client.map(  # all tasks in one message
+                        task, [list(shards[a:b]) for a, b in pieces], pieces,
+                        *([one] * len(pieces) for one in (len(shards), function, sent, _kernels.level())),
+                        pure=False, key=[f"{name}-{k}" for k in range(len(pieces))],
+                    )  # fmt: skip
+                if task is sum_of:
+                    futures = self._join(futures, len(shards), name, most=max(1, IN_ALL // packed.size))
                 return [one for some in self._gather(futures) for one in some]
             except Exception as error:
                 self._check_scheduler(error)
@@ -254,10 +259,10 @@ class Dask:
             "memory short?). A fit with a checkpoint goes on from there."
         ) from lost
 
-    def _join(self, futures: list[Any], n: int, name: str) -> list[Any]:
-        """One future in the place of many, by tasks that join a few each."""
+    def _join(self, futures: list[Any], n: int, name: str, most: int) -> list[Any]:
+        """So many futures at most in the place of many, by tasks that join a few each."""
         level = 0
-        while len(futures) > 1:
+        while len(futures) > most:
             level += 1
             futures = [
                 self.client.submit(
@@ -322,7 +327,7 @@ class Dask:
             self._seen = (time.monotonic(), [worker for worker in sorted(threads) for _ in range(threads[worker])])
         return self._seen[1]
 
-    def _scatter(self, packed: bytes) -> Any:
+    def _scatter(self, packed: bytes | Packed) -> Any:
         return self.client.scatter([packed], hash=False, timeout=self.timeout)[0]
 
     def _gather(self, futures: list[Any]) -> list[Any]:
@@ -391,6 +396,43 @@ def _own(part: Partial) -> Partial:
     )
 
 
+class Packed:
+    """Arguments of tasks, pickled but for their arrays: Dask sends those as they are in memory.
+
+    Examples
+    --------
+    >>> packed = Packed.of((np.zeros(1000), "loss"))
+    >>> packed.size - len(packed.head)
+    8000
+    >>> packed.value()[1]
+    'loss'
+    """
+
+    def __init__(self, head: bytes, arrays: list[Any]) -> None:
+        self.head, self.arrays = head, arrays
+
+    @classmethod
+    def of(cls, value: Any) -> Packed:
+        arrays: list[pickle.PickleBuffer] = []
+        return cls(pickle.dumps(value, protocol=5, buffer_callback=arrays.append), arrays)
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return len(self.head) + sum(memoryview(one).nbytes for one in self.arrays)
+
+    def value(self) -> Any:
+        """The arguments, with arrays that nobody else has: what has come over a network need not be aligned."""
+        return pickle.loads(self.head, buffers=[bytearray(one) for one in self.arrays])
+
+    def __reduce__(self) -> Any:
+        return Packed, (self.head, self.arrays)
+
+    def __sizeof__(self) -> int:
+        """For Dask, which weighs what it moves."""
+        return self.size
+
+
 def cut_evenly(n: int, parts: int) -> list[Range]:
     """Cut ``n`` things into so many ranges of about the same length, none of them empty.
 
@@ -410,21 +452,21 @@ def cut_evenly(n: int, parts: int) -> list[Range]:
 
 
 def each_of(
-    shards: list[Any], piece: Range, n: int, function: Callable[..., Any], packed: bytes, level: str
+    shards: list[Any], piece: Range, n: int, function: Callable[..., Any], packed: Packed, level: str
 ) -> list[Any]:
     """A function of some shards, with kernels of the level of the client."""
     use_level(level)
-    arguments = pickle.loads(packed)
+    arguments = packed.value()
     with one_blas_thread:
         return [function(shard, *arguments) for shard in shards]
 
 
 def sum_of(
-    shards: list[Any], piece: Range, n: int, function: Callable[..., Any], packed: bytes, level: str
+    shards: list[Any], piece: Range, n: int, function: Callable[..., Any], packed: Packed, level: str
 ) -> list[Span]:
     """The same, added up as far as the tree over all ``n`` shards goes."""
     use_level(level)
-    arguments = pickle.loads(packed)
+    arguments = packed.value()
     with one_blas_thread:
         return join((Span(k, k + 1, function(shard, *arguments)) for k, shard in enumerate(shards, piece[0])), n)
 

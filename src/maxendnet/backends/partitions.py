@@ -1,14 +1,17 @@
 """Examples in partitions on the workers of a Dask cluster: read there, agreed on, and never brought here.
 
 Partitions are what the user has: those of a Dask bag, delayed `Examples`, or files. In a first pass every worker tells
-the labels and the names of features of its own; then all take the same columns. A partition is a shard, and a part for
-solvers that work in parts; it stays where Dask has put it.
+the labels, with their counts, and the names of features of its own; then all take the same columns, the same layout of
+weights, and the same kinds of what is known of labels. A partition is a shard, and a part for solvers that work in
+parts; it stays where Dask has put it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import pickle
+from collections import Counter
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -21,8 +24,9 @@ from maxendnet.backends.partial import Alone, Partial
 from maxendnet.data.examples import Examples
 from maxendnet.data.feature_dicts import FeatureNames, align_columns
 from maxendnet.data.labels import label_array
-from maxendnet.data.placed import PlacedData, add_to
-from maxendnet.data.unknown import UNKNOWN
+from maxendnet.data.placed import PlacedData, add_to, refuse_unknown
+from maxendnet.data.truth import Kinds
+from maxendnet.structures.base import decode, kinds_of, row_of
 
 OF_ALL = (
     "layout", "n_labels", "kinds", "row", "unpack", "blocks", "described", "pairwise", "work_per_node", "slope_size",
@@ -38,6 +42,8 @@ def partitions_of(X: Any, backend: Any) -> Partitions | None:
     if hasattr(X, "to_delayed") and hasattr(X, "npartitions"):
         found = client.compute(X.to_delayed(), sync=False)
         return Partitions(backend, [(read_items, future, k, "") for k, future in enumerate(found)])
+    if hasattr(X, "read_file") and hasattr(X, "paths"):  # maxendnet.text.ColumnFiles
+        return Partitions(backend, [(X.read_file, path, k, path) for k, path in enumerate(X.paths)])
     if not isinstance(X, (list, tuple)) or not X:
         return None
     if all(isinstance(one, (str, os.PathLike)) for one in X):
@@ -57,7 +63,10 @@ class Summary(NamedTuple):
     n_nodes: int
     n_features: int
     names: tuple[str, ...] | None
-    labels: list[Any]
+    labels: dict[Any, int] | None
+    """How often each occurs, where they have been given."""
+    typed: bool
+    """Whether nodes have types."""
 
 
 class Partitions:
@@ -117,33 +126,64 @@ class Partitions:
         return self.summaries[self._some[0]].n_features if names is None else len(names)
 
     @cached_property
-    def y(self) -> NDArray:
-        """The labels that occur, each once for every partition."""
-        labels = [label for one in self.summaries for label in one.labels]
-        if any(label is UNKNOWN or isinstance(label, frozenset) for label in labels):
+    def label_counts(self) -> dict[Any, int]:
+        """How often each label occurs; also sets of labels, and `UNKNOWN`."""
+        counts: Counter[Any] = Counter()
+        some = {k: self.summaries[k].labels for k in self._some}
+        without = [k for k, labels in some.items() if labels is None]
+        if without and len(without) < len(some):
             raise ValueError(
-                "Some labels of the partitions are UNKNOWN or sets, which is for examples in memory or in a folder; "
-                "write them to one with Examples.write."
+                f"Partition {without[0]} has no labels, and others have; give it UNKNOWN for every node, or leave it "
+                "out."
             )
-        return label_array(labels)
+        for labels in some.values():
+            counts.update(labels or {})
+        return dict(counts)
+
+    @cached_property
+    def y(self) -> NDArray:
+        """The labels that occur, each once."""
+        return label_array(list(self.label_counts))
 
     def place(self, structure: Any, classes: NDArray) -> PlacedPartitions:
-        """All partitions with the same columns, bound to a structure, where they are."""
-        client, names = self.backend.client, self.feature_names
-        agreed = self.backend.send_once((names, structure, classes))
-        some = [self.read[k] for k in self._some]
-        bound = Alone(
-            client.submit(bind_partition, one, agreed, pure=False, key=self.backend.new_key("shard", k))
-            for k, one in zip(self._some, some)
+        """All partitions with the same columns, layout and kinds, bound to a structure, where they are."""
+        bound = self._bind((self.feature_names, structure, classes, None, None))
+        found = self.backend.each(layout_and_kinds, bound)
+        layout, kinds = self._layout(structure, [one for one, _, _ in found]), united([one for _, one, _ in found])
+        if not kinds.all_known and any(one.typed for one in self.summaries):
+            raise ValueError(
+                "Some labels of the partitions are UNKNOWN or sets, and nodes have types, of which all examples must "
+                "be in one place; write them to a folder with Examples.write."
+            )
+        refuse_unknown(kinds, found[0][2], repr(structure))
+        if any(not same_layout(one, layout) or not same_kinds(other, kinds) for one, other, _ in found):
+            bound = self._bind((self.feature_names, structure, classes, layout, kinds))
+        placed = PlacedPartitions(self.backend, bound, len(self))
+        return placed if kinds.all_known else placed.completed(np.zeros(layout.n_weights))
+
+    def _bind(self, agreed: tuple[Any, ...]) -> Alone:
+        sent = self.backend.send_once(agreed)
+        return Alone(
+            self.backend.client.submit(
+                bind_partition, self.read[k], sent, pure=False, key=self.backend.new_key("shard", k)
+            )
+            for k in self._some
         )
-        witness = self.backend.each(first_example, Alone(bound[:1]))[0]
-        for k, same in zip(self._some, self.backend.each(has_layout, bound, witness.layout)):
-            if not same:
+
+    def _layout(self, structure: Any, layouts: list[Any]) -> Any:
+        """The layout with the weights of all partitions."""
+        layout = layouts[0]
+        for k, other in zip(self._some[1:], layouts[1:]):
+            try:
+                layout = layout.united(other) if hasattr(layout, "united") else layout
+            except ValueError as error:
+                raise ValueError(f"Partition {k} does not fit those before it: {error}") from error
+            if not hasattr(layout, "united") and layout != other:
                 raise ValueError(
                     f"Partition {k} has another layout of weights than partition {self._some[0]}: with {structure!r} "
                     "it depends on all examples at once. Write them to a folder with Examples.write."
                 )
-        return PlacedPartitions(Known(witness), self.backend, bound, len(self), agreed)
+        return layout
 
     def predict(self, model: Any) -> Any:
         """The predictions of a model that is sent to the workers."""
@@ -175,9 +215,20 @@ class Known:
 class PlacedPartitions(PlacedData):
     """Partitions in the place of shards."""
 
-    def __init__(self, structure: Any, backend: Any, bound: Alone, n_examples: int, agreed: Any) -> None:
-        super().__init__(structure, backend)
-        self.bound, self._n_examples, self.agreed = bound, n_examples, agreed
+    def __init__(self, backend: Any, bound: Alone, n_examples: int, before: Alone | None = None) -> None:
+        super().__init__(Known(backend.each(first_example, Alone(bound[:1]))[0]), backend)
+        self.bound, self._n_examples = bound, n_examples
+        self.before = bound if before is None else before
+        """Before labels that are not known were completed."""
+
+    def completed(self, w: NDArray[np.float64]) -> PlacedPartitions:
+        backend: Any = self.backend
+        sent = backend.send_once(w)
+        bound = Alone(
+            backend.client.submit(complete_partition, one, sent, pure=False, key=backend.new_key("completed", k))
+            for k, one in enumerate(self.before)
+        )
+        return PlacedPartitions(backend, bound, self._n_examples, self.before)
 
     @property
     def shards(self) -> Any:
@@ -229,46 +280,89 @@ def read_file(path: str) -> Examples | None:
     """A folder of examples, or a column file, whose last column are labels."""
     if Path(path).is_dir():
         return Examples.open(path)
-    from maxendnet.text import TokenFeatures, read_columns
+    from maxendnet.text.column_files import ColumnFiles
 
-    columns = read_columns(path, empty=True)
-    if not len(columns):
-        return None
-    if columns.n_columns < 2:
-        raise ValueError("a column file needs two columns, words and labels.")
-    words, labels = columns.split()
-    return TokenFeatures("words").fit_transform(words.select([0]), labels)
+    return ColumnFiles([path], columns=[0]).read_file(path)
 
 
 def summary(examples: Examples | None) -> Summary:
     if examples is None:
-        return Summary(0, 0, 0, None, [])
-    labels = [] if examples.y is None else _labels(examples.y)
-    return Summary(len(examples), examples.n_nodes, examples.n_features, examples.feature_names, labels)
-
-
-def _labels(y: NDArray) -> list[Any]:
-    """Those that occur, also where some are not known."""
-    return np.unique(y).tolist() if y.dtype != object else list(dict.fromkeys(y.tolist()))
+        return Summary(0, 0, 0, None, None, False)
+    labels = None if examples.y is None else dict(Counter(examples.y.tolist()))
+    typed = examples.node_types is not None
+    return Summary(len(examples), examples.n_nodes, examples.n_features, examples.feature_names, labels, typed)
 
 
 def bind_partition(examples: Examples, agreed: bytes) -> Any:
-    """A partition with the columns of all, bound to a structure."""
-    import pickle
-
-    names, structure, classes = pickle.loads(agreed)
+    """A partition with the columns of all, bound to a structure; with the layout and kinds of all, where given."""
+    names, structure, classes, layout, kinds = pickle.loads(agreed)
     if names is not None and tuple(names) != tuple(examples.feature_names or ()):
         X = align_columns(examples.X, examples.feature_names or (), names)
         examples = replace(examples, X=X, feature_names=names)
-    return structure.bind(examples, classes)
+    if layout is None:
+        return structure.bind(examples, classes)
+    bound = structure.bind(examples, classes, layout)
+    if same_kinds(kinds_of(bound), kinds):
+        return bound
+    number = {key: k for k, key in enumerate(_keys(kinds))}
+    numbers = np.array([number.get(key, -1) for key in _keys(kinds_of(bound))], dtype=np.int32)  # -1: does not occur
+    return with_kinds(bound, kinds, numbers[row_of(bound)])
+
+
+def complete_partition(shard: Any, packed: bytes) -> Any:
+    """A partition whose labels are completed by weights: the best labellings that agree with what is known.
+
+    All partitions get the same kinds: what is known of a node, with each of the labels that it may have.
+    """
+    kinds, labels = shard.kinds, decode(shard.within_truth, pickle.loads(packed))
+    kind, label = np.nonzero(kinds.sets)
+    number = np.zeros(kinds.sets.shape, dtype=np.int32)
+    number[kind, label] = np.arange(len(kind))
+    every = Kinds(np.ascontiguousarray(kinds.sets[kind]), label.astype(np.int32), kinds.weight[kind])
+    return with_kinds(shard.completed(labels), every, number[shard.row, labels])
+
+
+def with_kinds(bound: Any, kinds: Kinds, row: NDArray[np.int32]) -> Any:
+    """A bound structure whose nodes are of these kinds."""
+    return replace(bound, batch=bound.batch._replace(kinds=kinds, row=np.ascontiguousarray(row)))
+
+
+def layout_and_kinds(shard: Any) -> tuple[Any, Kinds, bool]:
+    """Of a partition: also whether its labels need not be known. All labels, or else the kinds that occur."""
+    kinds = kinds_of(shard)
+    if not kinds.are_labels:
+        used = np.unique(row_of(shard))
+        kinds = Kinds(kinds.sets[used], kinds.label[used], kinds.weight[used])
+    return shard.layout, kinds, hasattr(shard, "within_truth")
+
+
+def united(kinds: list[Kinds]) -> Kinds:
+    """The distinct kinds of all partitions, in the order in which they appear."""
+    keys = {key: (k, number) for k, some in reversed(list(enumerate(kinds))) for number, key in enumerate(_keys(some))}
+    order = sorted(keys.values())
+    rows = [[getattr(kinds[k], name)[number] for k, number in order] for name in Kinds._fields]
+    return Kinds(np.ascontiguousarray(rows[0], np.uint8), np.array(rows[1], np.int32), np.array(rows[2], np.float64))
+
+
+def same_kinds(one: Kinds, other: Kinds) -> bool:
+    return _keys(one) == _keys(other)
+
+
+def same_layout(one: Any, other: Any) -> bool:
+    """Also in what nodes of a type are allowed."""
+    types: list[Any] = [getattr(layout, "type_allowed", None) for layout in (one, other)]
+    return bool(one == other) and (types[0] is types[1] or np.array_equal(types[0], types[1]))
+
+
+def _keys(kinds: Kinds) -> list[Any]:
+    return [
+        (some.tobytes(), label, weight)
+        for some, label, weight in zip(kinds.sets, kinds.label.tolist(), kinds.weight.tolist())
+    ]
 
 
 def first_example(shard: Any) -> Any:
     return shard.take(0, 1)
-
-
-def has_layout(shard: Any, layout: Any) -> bool:
-    return bool(shard.layout == layout)
 
 
 def curvature_of(shard: Any) -> Partial:

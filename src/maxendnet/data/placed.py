@@ -47,6 +47,15 @@ class PlacedData:
         hold."""
         return [Cut(self.structure, part[0][0], part[-1][1]) for part in cut(self.structure.offsets, n, 1 << 60)]
 
+    def completed(self, w: Any) -> PlacedData:
+        """The same examples, with the best labellings under w that agree with what is known taken for the true ones."""
+        from maxendnet.structures.base import decode, kinds_of
+
+        structure, backend = self.structure, self.backend
+        refuse_unknown(kinds_of(structure), hasattr(structure, "within_truth"), structure.described)
+        labels = decode(structure.within_truth, w, backend)  # type: ignore[arg-type]
+        return PlacedData(structure.completed(labels), backend)
+
     @cached_property
     def fingerprint(self) -> str:
         """The same for the same examples, labels, sample weights and structure.
@@ -61,6 +70,15 @@ class PlacedData:
     def same_as(self, other: PlacedData) -> bool:
         """Whether these are the same examples."""
         return self is other or self.fingerprint == other.fingerprint
+
+
+def refuse_unknown(kinds: Any, offered: bool, structure: str) -> None:
+    """Raise ``ValueError`` where labels are not known and a structure needs them."""
+    if not kinds.all_known and not offered:
+        raise ValueError(
+            f"{structure} takes known labels only, and some of y are UNKNOWN or sets; see docs/extend/structure.md for "
+            "what it would have to offer."
+        )
 
 
 def add_to(digest: Any, value: Any) -> None:

@@ -75,15 +75,16 @@ void potential_marginals(const BatchView& b, int64_t first, int64_t last, double
                          double* matrix_marginals);
 
 // potential_ascent.cpp -- potentials and marginals as those of exponentiated_gradient.cpp; `scratch` is as long as the node
-// weights, and 0
+// weights, and 0; costs are in rows of `lanes`
 template <class R>
-void potential_ascent(const BatchView& b, const KernelPrior& prior, double C, R* weights, R* eta, const int64_t* picks,
-                      int64_t n_picks, double most_spread, double least_change, double bonus, R* scratch, double* steps,
-                      R* node_potentials, R* matrix_potentials, R* node_marginals, R* matrix_marginals, double* gaps);
+void potential_ascent(const BatchView& b, const KernelPrior& prior, double C, R* weights, R* eta, const R* cost,
+                      const int64_t* picks, int64_t n_picks, double most_spread, double least_change, double bonus,
+                      R* scratch, double* steps, R* node_potentials, R* matrix_potentials, R* node_marginals,
+                      R* matrix_marginals, double* gaps);
 template <class R>
-void potential_look(const BatchView& b, int64_t first, int64_t last, double most_spread, const R* node_potentials,
-                    const R* matrix_potentials, R* node_marginals, R* matrix_marginals, double* entropies,
-                    double* truths, double* features);
+void potential_look(const BatchView& b, const double* cost, int64_t first, int64_t last, double most_spread,
+                    const R* node_potentials, const R* matrix_potentials, R* node_marginals, R* matrix_marginals,
+                    double* entropies, double* truths, double* features);
 
 // smo.cpp
 void smo(const BatchView& b, const KernelPrior& prior, double C, double* weights, double* eta, const double* cost,

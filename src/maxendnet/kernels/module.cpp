@@ -131,37 +131,38 @@ void bind_precision(nb::module_& m) {
   m.def(
       "potential_ascent",
       [](nb::handle batch, const Shape& shape, const std::string& kind, double a, double b2, nb::handle variance,
-         nb::handle mean, double C, Out<R> weights, Out<R> eta, In<int64_t> picks, double most_spread,
+         nb::handle mean, double C, Out<R> weights, Out<R> eta, In<R> cost, In<int64_t> picks, double most_spread,
          double least_change, double bonus, Out<R> scratch, Out<double> steps, Out<R> node_potentials,
          Out<R> matrix_potentials, Out<R> node_marginals, Out<R> matrix_marginals, Out<double> gaps) {
         const BatchView b = view(batch, shape);
         const KernelPrior prior = prior_of(kind, a, b2, variance, mean);
         nb::gil_scoped_release release;
-        potential_ascent<R>(b, prior, C, weights.data(), eta.data(), picks.data(), int64_t(picks.size()), most_spread,
-                            least_change, bonus, scratch.data(), steps.data(), node_potentials.data(),
+        potential_ascent<R>(b, prior, C, weights.data(), eta.data(), cost.data(), picks.data(), int64_t(picks.size()),
+                            most_spread, least_change, bonus, scratch.data(), steps.data(), node_potentials.data(),
                             matrix_potentials.data(), node_marginals.data(), matrix_marginals.data(), gaps.data());
       },
       "batch"_a, "shape"_a, "kind"_a, "a"_a, "b"_a, "variance"_a.none(), "mean"_a.none(), "C"_a,
-      "weights"_a.noconvert(), "eta"_a.noconvert(), "picks"_a, "most_spread"_a, "least_change"_a, "bonus"_a,
-      "scratch"_a.noconvert(), "steps"_a.noconvert(), "node_potentials"_a.noconvert(),
+      "weights"_a.noconvert(), "eta"_a.noconvert(), "cost"_a.noconvert(), "picks"_a, "most_spread"_a, "least_change"_a,
+      "bonus"_a, "scratch"_a.noconvert(), "steps"_a.noconvert(), "node_potentials"_a.noconvert(),
       "matrix_potentials"_a.noconvert(), "node_marginals"_a.noconvert(), "matrix_marginals"_a.noconvert(),
       "gaps"_a.noconvert(),
       "Ascent on potentials for the log loss: one step for every pick; all arrays but `picks` change.");
   m.def(
       "potential_look",
-      [](nb::handle batch, const Shape& shape, int64_t first, int64_t last, double most_spread, In<R> node_potentials,
-         In<R> matrix_potentials, Out<R> node_marginals, Out<R> matrix_marginals, Out<double> entropies,
-         Out<double> truths, Out<double> features) {
+      [](nb::handle batch, const Shape& shape, In<double> cost, int64_t first, int64_t last, double most_spread,
+         In<R> node_potentials, In<R> matrix_potentials, Out<R> node_marginals, Out<R> matrix_marginals,
+         Out<double> entropies, Out<double> truths, Out<double> features) {
         const BatchView b = view(batch, shape);
         nb::gil_scoped_release release;
-        potential_look<R>(b, first, last, most_spread, node_potentials.data(), matrix_potentials.data(),
+        potential_look<R>(b, cost.data(), first, last, most_spread, node_potentials.data(), matrix_potentials.data(),
                           node_marginals.data(), matrix_marginals.data(), entropies.data(), truths.data(),
                           features.data());
       },
-      "batch"_a, "shape"_a, "first"_a, "last"_a, "most_spread"_a, "node_potentials"_a.noconvert(),
+      "batch"_a, "shape"_a, "cost"_a.noconvert(), "first"_a, "last"_a, "most_spread"_a, "node_potentials"_a.noconvert(),
       "matrix_potentials"_a.noconvert(), "node_marginals"_a.noconvert(), "matrix_marginals"_a.noconvert(),
       "entropies"_a.noconvert(), "truths"_a.noconvert(), "features"_a.noconvert(),
-      "Marginals, entropies and log-probabilities of the truth of potentials; `features` gets by how much what they "
+      "Marginals, entropies with expected costs, and log-probabilities of the truth of potentials; `features` gets by "
+      "how much what they "
       "expect is above the truth.");
 }
 

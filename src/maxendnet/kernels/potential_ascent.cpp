@@ -1,9 +1,10 @@
 // Block coordinate ascent for the log loss on potentials (online exponentiated gradient, Collins et al. 2008): max over
-// distributions q_i of sum_i C u_i entropy(q_i) - phi(eta), eta = sum_i C u_i (f(x_i, y_i) - E_q f).
+// distributions q_i of sum_i C u_i (entropy(q_i) + E_q cost_i) - phi(eta), eta = sum_i C u_i (f(x_i, y_i) - E_q f). Costs
+// are those of a loss with a margin, and zero else.
 //
 // The logarithm of q_i is kept, up to a constant, as potentials: a row for every node, and one matrix for every edge type,
 // which is enough because all edges of a type change alike. A step goes from the potentials towards the scores under the
-// weights at hand, theta <- theta + step (w . f - theta); with step 1, q_i is p(y | x_i; w). The marginals of nodes and the
+// weights at hand, theta <- theta + step (w . f + cost - theta); with step 1 and no costs, q_i is p(y | x_i; w). The marginals of nodes and the
 // sums of the marginals of edges are kept too, because a step changes eta by what it changes them.
 #include "kernels.hpp"
 #include "prior.hpp"
@@ -50,7 +51,7 @@ INLINE void prefetch_rows(const BatchView& b, int64_t i, const R* weights, const
 template <class R>
 struct Trial {
   SumProduct<R> sums;
-  std::vector<R> goal;                  // (n, lanes) scores under the weights
+  std::vector<R> goal;                  // (n, lanes) scores under the weights, with costs
   std::vector<R> node, matrix;          // potentials
   std::vector<R> both, outer;           // matrices in both orientations; sums over edges
   std::vector<R> matrix_marginals;      // (n_edge_types, n_labels, lanes)
@@ -141,9 +142,9 @@ INLINE void scatter(const BatchView& b, int64_t t, const R* change, R* scratch) 
 
 template <class R>
 void potential_ascent(const BatchView& b, const KernelPrior& prior_of_any_kind, double C, R* weights, R* eta,
-                      const int64_t* picks, int64_t n_picks, double most_spread, double least_change, double bonus,
-                      R* scratch, double* steps, R* node_potentials, R* matrix_potentials, R* node_marginals,
-                      R* matrix_marginals, double* gaps) {
+                      const R* cost, const int64_t* picks, int64_t n_picks, double most_spread, double least_change,
+                      double bonus, R* scratch, double* steps, R* node_potentials, R* matrix_potentials,
+                      R* node_marginals, R* matrix_marginals, double* gaps) {
   const int lanes = b.lanes;
   const int64_t size = b.matrix_size(), matrices = b.n_edge_types * size;
   const Layout layout = padded_layout(b);
@@ -179,6 +180,8 @@ void potential_ascent(const BatchView& b, const KernelPrior& prior_of_any_kind, 
           c.matrix.resize(matrices);
           c.moves.assign(size_t(n), 0);
           score_nodes(b, w, begin, end, c.goal.data());
+          for (int64_t t = 0; t < n; t++)
+            add_row(c.goal.data() + t * lanes, cost + int64_t(b.row[begin + t]) * lanes, lanes);
           // few trials where an example is long, for a call must not last
           const int n_trials = first ? most_first_trials : n < 10000 ? most_trials : 1;
           double added = bonus;
@@ -301,12 +304,13 @@ void potential_ascent(const BatchView& b, const KernelPrior& prior_of_any_kind, 
       prior_of_any_kind);
 }
 
-// Marginals, entropy and log-probability of the truth of given potentials, in double precision, for examples [first, last);
+// Marginals, entropy plus expected cost, and log-probability of the truth of given potentials, in double precision, for
+// examples [first, last);
 // `features` gets by how much the features that they expect are above those of the truth, weighted.
 template <class R>
-void potential_look(const BatchView& b, int64_t first, int64_t last, double most_spread, const R* node_potentials,
-                    const R* matrix_potentials, R* node_marginals, R* matrix_marginals, double* entropies,
-                    double* truths, double* features) {
+void potential_look(const BatchView& b, const double* cost, int64_t first, int64_t last, double most_spread,
+                    const R* node_potentials, const R* matrix_potentials, R* node_marginals, R* matrix_marginals,
+                    double* entropies, double* truths, double* features) {
   const int64_t matrices = b.n_edge_types * b.matrix_size();
   const Layout layout = padded_layout(b);
   Trial<double> c;
@@ -323,6 +327,10 @@ void potential_look(const BatchView& b, int64_t first, int64_t last, double most
     for (int64_t k = 0; k < n_node; k++) expected += node[k] * c.node[k];
     for (int64_t k = 0; k < matrices; k++) expected += c.matrix_marginals[k] * c.matrix[k];
     entropies[i] = c.log_partition - expected;
+    for (int64_t t = begin; t < end; t++) {
+      const double *p = node + (t - begin) * b.lanes, *prices = cost + int64_t(b.row[t]) * b.lanes;
+      for (int a = 0; a < b.n_labels; a++) entropies[i] += p[a] * prices[a];
+    }
     truths[i] = -c.log_partition;
     for (int64_t t = begin; t < end; t++) truths[i] += c.node[(t - begin) * b.lanes + b.y[t]];
     labelled_edges(b, layout, begin, end, b.y + begin,
@@ -339,11 +347,11 @@ void potential_look(const BatchView& b, int64_t first, int64_t last, double most
   }
 }
 
-#define FOR_PRECISION(R)                                                                                           \
-  template void potential_ascent<R>(const BatchView&, const KernelPrior&, double, R*, R*, const int64_t*, int64_t, \
-                                    double, double, double, R*, double*, R*, R*, R*, R*, double*);                 \
-  template void potential_look<R>(const BatchView&, int64_t, int64_t, double, const R*, const R*, R*, R*, double*, \
-                                  double*, double*);
+#define FOR_PRECISION(R)                                                                                             \
+  template void potential_ascent<R>(const BatchView&, const KernelPrior&, double, R*, R*, const R*, const int64_t*,  \
+                                    int64_t, double, double, double, R*, double*, R*, R*, R*, R*, double*);          \
+  template void potential_look<R>(const BatchView&, const double*, int64_t, int64_t, double, const R*, const R*, R*, \
+                                  R*, double*, double*, double*);
 FOR_PRECISION(float)
 FOR_PRECISION(double)
 #undef FOR_PRECISION

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -172,8 +173,10 @@ def _is_known(structure: Any) -> NDArray[np.bool_]:
     return kinds_of(structure).sets.sum(axis=1)[row_of(structure)] == 1
 
 
-def class_weights(weight: Any, classes: NDArray, y: NDArray) -> FloatArray:
+def class_weights(weight: Any, classes: NDArray, y: NDArray | dict[Any, int]) -> FloatArray:
     """A factor for every class: as given in a dict, or "balanced"; 1 where nothing is given.
+
+    The labels ``y`` may have been counted already.
 
     Examples
     --------
@@ -181,14 +184,16 @@ def class_weights(weight: Any, classes: NDArray, y: NDArray) -> FloatArray:
     [1.0, 3.0]
     >>> class_weights("balanced", np.array(["a", "b"]), np.array(["a", "a", "a", "b"])).tolist()
     [0.6666666666666666, 2.0]
+    >>> class_weights("balanced", np.array(["a", "b"]), {"a": 3, "b": 1}).tolist()
+    [0.6666666666666666, 2.0]
     """
     place = {label: k for k, label in enumerate(classes.tolist())}
     if weight is None:
         return np.ones(len(classes))
     if isinstance(weight, str) and weight == "balanced":
-        known = [place[label] for label in y.tolist() if label in place]
-        counts = np.bincount(known, minlength=len(classes))
-        return len(known) / (len(classes) * np.maximum(counts, 1.0))
+        counted = y if isinstance(y, dict) else Counter(y.tolist())
+        counts = np.array([counted.get(label, 0) for label in place])
+        return counts.sum() / (len(classes) * np.maximum(counts, 1.0))
     if not isinstance(weight, dict):
         raise ValueError(f"class_weight must be a dict of labels and numbers, 'balanced' or None, got {weight!r}.")
     factors = np.ones(len(classes)).astype(object)

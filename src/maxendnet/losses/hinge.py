@@ -125,7 +125,7 @@ class Hinge(Piece):
         Parameters
         ----------
         classes : ndarray of shape (n_labels,)
-        y : ndarray of shape (n_nodes,)
+        y : ndarray of shape (n_nodes,), or dict of labels to counts
             The labels, which "balanced" counts.
         n_states : int, default=1
             States of a label, which cost the same.

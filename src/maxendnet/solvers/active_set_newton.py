@@ -47,7 +47,7 @@ class ActiveSetNewton(OWLQN):
 
     switch: float = 0.03
     products: int = 100
-    requires = ("loss.smooth", "prior.rho", "convex", "structure.pairwise")  # type: ignore[assignment]
+    requires = ("loss.smooth", "not loss.margin", "prior.rho", "convex", "structure.pairwise")  # type: ignore[assignment]
 
     def check(self) -> None:
         if not self.switch > 0:

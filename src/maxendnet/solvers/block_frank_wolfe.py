@@ -20,6 +20,14 @@ from maxendnet.solvers.parts import InParts, PartsState, check_parts, in_one
 from maxendnet.structures.forest import single_is_enough
 from maxendnet.structures.padded_blocks import KernelPrior
 
+MOST_HALVED = 7
+SMALL_C = 4.0
+"""Divided by the mean of ``|x|^2`` over the nodes and by the variance of the prior: a C that is small. There a ramp
+saves no passes (with ramps of 0 and 7: addresses, C = 0.3, gap 3e-2, 66 and 79 passes; Chinese words, C = 0.3, gap
+5e-2, 108 and 110; 700 OCR words, C = 1, gap 1e-3, 1,200 and 1,226), and weights are of use earlier without one: on
+chunks of CoNLL-2000 with C = 0.1, F1 on sentences that were held out is 93.5 after 8 passes, and 91.6 with a ramp of
+7."""
+
 
 @dataclass
 class DualState:
@@ -60,10 +68,10 @@ class BlockFrankWolfe(Solver):
     ----------
     check_every : int, default=10
         Passes between two looks at the whole gap.
-    ramp : int, default=7
-        Under a Gaussian prior, start with C halved so many times, and double it whenever the gap is below a fifth:
-        dual weight finds its place while there is little of it, which saves most of the passes when C is large.
-        (Under a Laplace prior it saved nothing.)
+    ramp : int or None, default=None
+        Under a Gaussian prior, start with C halved so many times, and double it whenever the gap is below a fifth: dual
+        weight finds its place while there is little of it, which saves most of the passes when C is large. (Under a
+        Laplace prior it saved nothing.) None is 7, or as many as make C a small one (`SMALL_C`).
     inner : int, default=0
         Further steps within the active set at each visit, without decoding.
     average : bool, default=True
@@ -86,7 +94,7 @@ class BlockFrankWolfe(Solver):
     """
 
     check_every: int = 10
-    ramp: int = 7
+    ramp: int | None = None
     inner: int = 0
     average: bool = True
     sampling: str = "gap"
@@ -107,7 +115,7 @@ class BlockFrankWolfe(Solver):
             raise ValueError(f"sampling must be 'gap' or 'uniform', got {self.sampling!r}.")
         if not self.check_every >= 1:
             raise ValueError(f"check_every must be at least 1, got {self.check_every!r}.")
-        if not (self.inner >= 0 and self.ramp >= 0):
+        if not (self.inner >= 0 and (self.ramp is None or self.ramp >= 0)):
             raise ValueError(f"inner and ramp must be at least 0, got inner={self.inner!r}, ramp={self.ramp!r}.")
 
     def start(
@@ -141,8 +149,23 @@ class BlockFrankWolfe(Solver):
 
     def first_C(self, problem: Problem) -> float:
         """The C to begin with."""
-        gaussian = capable(problem.prior, "kernel").kernel_args()[0] == "gaussian"
-        return problem.C / 2**self.ramp if gaussian else problem.C
+        return problem.C / 2 ** self.n_halved(problem)
+
+    def n_halved(self, problem: Problem) -> int:
+        """How often C is halved for the beginning."""
+        if capable(problem.prior, "kernel").kernel_args()[0] != "gaussian":
+            return 0
+        if self.ramp is not None:
+            return self.ramp
+        small = small_C(problem)
+        n = 0
+        while n < MOST_HALVED and problem.C / 2**n > small:
+            n += 1
+        return n
+
+    def of_part(self, problem: Problem) -> BlockFrankWolfe:
+        """For a part of the examples; all parts begin with the same C."""
+        return replace(self, parts=1, ramp=self.n_halved(problem))
 
     def carried(self, problem: Problem, state: DualState | PartsState) -> DualState | None:
         """The same dual weights: labellings and their costs do not depend on which labels are taken for the true."""
@@ -297,6 +320,15 @@ class BlockFrankWolfe(Solver):
         blocks = problem.structure.blocks
         mu = problem.dual_prior.mean(blocks.unpad(state.eta))
         state.weights = blocks.for_search(mu, state.weights.dtype.type)
+
+
+def small_C(problem: Problem) -> float:
+    """A C that needs no smaller one to begin with; 0 where examples are on workers, and not known here."""
+    batch = getattr(problem.structure, "batch", None)
+    if batch is None:
+        return 0.0
+    size = float(batch.data @ batch.data) * float(np.mean(capable(problem.prior, "kernel").kernel_args()[1][0]))
+    return SMALL_C * len(batch.parent) / size if size > 0 else np.inf
 
 
 def kernel_prior(problem: Problem) -> KernelPrior:

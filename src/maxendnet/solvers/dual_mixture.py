@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from maxendnet.priors.base import offers
 from maxendnet.problem import FloatArray
-from maxendnet.solvers.subgradient import best_step
 
 
 class DualPoint(NamedTuple):
@@ -17,47 +18,81 @@ class DualPoint(NamedTuple):
     cost: float
 
 
-def best_mixture(prior: Any, points: tuple[DualPoint, ...], rounds: int = 3) -> DualPoint:
-    """Shares s on the simplex for which ``s . cost - cumulant(s . eta)`` is large; never worse than the first point.
+def best_mixture(prior: Any, points: tuple[DualPoint, ...], accuracy: float = 1e-4, rounds: int = 60) -> DualPoint:
+    """Shares s on the simplex for which ``s . cost - cumulant(s . eta)`` is largest, up to ``accuracy`` of its size.
 
-    Newton's method: in every round the cumulant is replaced by its second-order model, whose best shares are found by
-    steps between two points, and the step towards them has the best length. The first point must be in the domain.
+    Newton's method inside a logarithmic barrier of ``s >= 0``, which falls. The first point must be in the domain of
+    the cumulant; the mixture is never worse than it.
 
     Examples
     --------
     >>> from maxendnet.priors import Gaussian
     >>> points = (DualPoint(np.array([2.0, 0.0]), 1.0), DualPoint(np.array([0.0, 2.0]), 1.0))
-    >>> best_mixture(Gaussian(), points).eta
+    >>> best_mixture(Gaussian(), points).eta.round(3)
     array([1., 1.])
     """
     etas, costs = np.array([point.eta for point in points]), np.array([point.cost for point in points])
-    shares = np.zeros(len(points))
-    shares[0] = 1.0
+    n, curvature_at = len(points), curvature_of(prior, etas)
+
+    def value(shares: FloatArray) -> float:
+        return float(shares @ costs) - prior.cumulant(shares @ etas)
+
+    first = points[0].cost - prior.cumulant(points[0].eta)
+    shares = near_the_first(value, n)
+    scale = max(abs(first), float(np.abs(costs).max()), np.finfo(float).tiny)
+    barrier, last = 1e-2 * scale / n, accuracy * scale / n
     for _ in range(rounds):
         eta = shares @ etas
-        gradient = costs - etas @ prior.mean(eta)
-        curvature = (etas * prior.variance(eta)) @ etas.T
-        goal = on_simplex(gradient, curvature, shares)
-        size = best_step(prior, eta, (goal - shares) @ etas, float((goal - shares) @ costs))
-        if not size > 0:
-            break
-        shares = shares + size * (goal - shares)
-    return DualPoint(shares @ etas, float(shares @ costs))
+        slope = costs - etas @ prior.mean(eta) + barrier / shares
+        direction = newton_direction(slope, curvature_at(eta), barrier / shares**2)
+        gain = float(slope @ direction)
+        size = step_inside(lambda s: value(s) + barrier * np.log(s).sum(), shares, direction, gain)  # noqa: B023
+        shares = shares + size * direction
+        if gain * (size > 0) <= 0.5 * n * barrier:
+            if barrier <= last:
+                break
+            barrier = max(0.1 * barrier, last)
+    shares /= shares.sum()
+    return DualPoint(shares @ etas, float(shares @ costs)) if value(shares) > first else points[0]
 
 
-def on_simplex(gradient: FloatArray, curvature: FloatArray, start: FloatArray, n_steps: int = 200) -> FloatArray:
-    """Where ``gradient . d - d . curvature . d / 2`` with ``d = s - start`` is about largest for s on the simplex."""
-    shares, slope, first_gain = start.copy(), gradient.copy(), 0.0
-    for _ in range(n_steps):
-        best = int(np.argmax(slope))
-        worst = int(np.argmin(np.where(shares > 0, slope, np.inf)))
-        gain = slope[best] - slope[worst]
-        first_gain = max(first_gain, gain)
-        if not gain > max(1e-2 * first_gain, 1e-12 * np.abs(gradient).max(initial=0.0)):
+def curvature_of(prior: Any, etas: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    """The second derivatives of the cumulant along the points, as a function of where. Those of a quadratic one are
+    the same everywhere."""
+    if not offers(prior, "gram"):
+        return lambda eta: (etas * prior.variance(eta)) @ etas.T
+    zero = prior.mean(np.zeros(etas.shape[1]))
+    fixed = etas @ np.array([prior.mean(eta) - zero for eta in etas]).T
+    return lambda eta: fixed
+
+
+def near_the_first(value: Callable[[FloatArray], float], n: int) -> FloatArray:
+    """Positive shares, as even as the domain allows and at most a half, of which the first point has the rest."""
+    even, rest = np.full(n, 1.0 / n), np.eye(n)[0]
+    for k in range(1, 60):
+        shares = rest + 0.5**k * (even - rest)
+        if np.isfinite(value(shares)):
             break
-        curve = curvature[best, best] + curvature[worst, worst] - 2 * curvature[best, worst]
-        size = min(shares[worst], gain / curve) if curve > 0 else shares[worst]
-        shares[best] += size
-        shares[worst] = 0.0 if size == shares[worst] else shares[worst] - size
-        slope -= size * (curvature[best] - curvature[worst])
     return shares
+
+
+def newton_direction(slope: FloatArray, curvature: FloatArray, added: FloatArray) -> FloatArray:
+    """The direction of Newton's method among those whose entries add up to 0."""
+    hessian = curvature + np.diag(added)
+    unit = np.sqrt(np.diag(hessian))
+    scaled = hessian / np.outer(unit, unit) + 1e-12 * np.eye(len(unit))
+    free, even = (np.linalg.solve(scaled, np.stack([slope, np.ones(len(slope))], axis=1) / unit[:, None]).T) / unit
+    return free - even * (free.sum() / even.sum())
+
+
+def step_inside(value: Callable[[FloatArray], float], at: FloatArray, direction: FloatArray, gain: float) -> float:
+    """A step that keeps all entries positive and gains enough; 0 if there is none."""
+    falling = direction < 0
+    size = min(1.0, 0.99 * float(np.min(at[falling] / -direction[falling], initial=np.inf)))
+    now = value(at)
+    for _ in range(40):
+        new = value(at + size * direction)
+        if np.isfinite(new) and new >= now + 1e-4 * size * gain:
+            return size
+        size *= 0.5
+    return 0.0

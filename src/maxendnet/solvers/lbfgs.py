@@ -30,7 +30,8 @@ class Curvature(NamedTuple):
     s: tuple[FloatArray, ...] = ()
     y: tuple[FloatArray, ...] = ()
     between: FloatArray | None = None
-    """(n_features, n_features), in the place of the diagonal for the weights of node features, whatever the label."""
+    """(n_features, n_features), in the place of the diagonal for the weights of node features, whatever the label; or
+    (n_labels, n_features, n_features), one for each label."""
     n_labels: int = 0
 
     @classmethod
@@ -114,8 +115,12 @@ class Curvature(NamedTuple):
             return q * (self.first * mask)
         found = q * self.first
         if self.between is not None:
-            n = len(self.between) * self.n_labels  # weights of node features come first
-            found[:n] = (self.between @ q[:n].reshape(-1, self.n_labels)).ravel()
+            n = self.between.shape[-1] * self.n_labels  # weights of node features come first
+            of_labels = q[:n].reshape(-1, self.n_labels)
+            if self.between.ndim == 2:
+                found[:n] = (self.between @ of_labels).ravel()
+            else:
+                found[:n] = (self.between @ of_labels.T[:, :, None])[:, :, 0].T.ravel()
         return found
 
 

@@ -13,6 +13,9 @@ from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.lbfgs import Curvature, SmoothState, memory_for
 
+LEAST_SHARE = 0.5
+"""Of the model in the dual point, below which a gap to first order says nothing: near w = 0 it is always small."""
+
 
 @dataclass(eq=False, repr=False)
 class OWLQN(Solver):
@@ -88,8 +91,9 @@ class OWLQN(Solver):
     def due(self, problem: Problem, state: SmoothState, n_pass: int, tol: float) -> bool:
         if not problem.convex:
             return n_pass % 10 == 0 or self._slope(problem, state) <= tol
-        free, first_order, _ = self._gaps(problem, state)
-        return n_pass % 10 == 0 or (first_order if pairwise(problem) else free) <= 0.7 * tol * abs(state.value)
+        free, first_order, share = self._gaps(problem, state)
+        gap = first_order if pairwise(problem) and share > LEAST_SHARE else free
+        return n_pass % 10 == 0 or gap <= 0.7 * tol * abs(state.value)
 
     def evaluate(self, problem: Problem, state: SmoothState) -> Evaluation:
         exact = self._at(problem, state.w, state.curvature, single=False) if state.single else state
@@ -99,7 +103,7 @@ class OWLQN(Solver):
         free, first_order, share = self._gaps(problem, exact)
         gap = free
         # the free bound is looser by (1 - share) * loss; the exact one is computed only where that is what is missing
-        if pairwise(problem) and first_order <= state.tol * abs(exact.value) < free:
+        if pairwise(problem) and share > LEAST_SHARE and first_order <= state.tol * abs(exact.value) < free:
             gap = min(free, exact.value - problem.C * mixed_entropy(problem, state.w, share))
         relative = problem.relative(gap, exact.value)
         return Evaluation(state.w, None, exact.value, exact.value - gap, relative, relative)

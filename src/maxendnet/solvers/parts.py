@@ -100,13 +100,12 @@ class InParts:
     Parameters
     ----------
     solver : BlockFrankWolfe or SDCA
-        It offers ``draw``, ``change``, ``set_eta``, ``refresh_eta``, ``own`` and ``look`` for one part, and ``dual``
-        for all.
+        It offers ``of_part``, ``draw``, ``change``, ``set_eta``, ``refresh_eta``, ``own`` and ``look`` for one part,
+        and ``dual`` for all.
     """
 
     def __init__(self, solver: Any) -> None:
         self.solver = solver
-        self.local = replace(solver, parts=1)
 
     def start(self, problem: Problem, seed: Any, tol: float) -> PartsState:
         rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
@@ -127,7 +126,7 @@ class InParts:
         return state
 
     def _question(self, problem: Problem, K: int) -> tuple[Any, ...]:
-        return self.local, problem.loss, problem.prior, K * problem.C, K
+        return self.solver.of_part(problem), problem.loss, problem.prior, K * problem.C, K
 
     def _handles(self, problem: Problem, state: PartsState) -> Any:
         """The parts; they are held from here on if they were not."""

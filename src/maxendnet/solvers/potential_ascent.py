@@ -15,7 +15,7 @@ from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.block_frank_wolfe import kernel_prior
 from maxendnet.structures.forest import LONGEST_IN_SINGLE, edge_range, single_is_enough
-from maxendnet.structures.padding import lanes, node_size
+from maxendnet.structures.padding import lanes, node_size, pad_rows
 
 FIRST_POTENTIAL = 25.0
 """Of the true labels, before an example is visited: all weight is at the truth, to rounding in float32."""
@@ -52,6 +52,7 @@ class PotentialState:
     gaps: FloatArray
     """(n_examples,): about the gap of every block before its last update."""
     entropies: FloatArray
+    """(n_examples,): with expected costs."""
     truths: FloatArray
     """(n_examples,): the logarithm of the weight of the true labelling."""
     rng: np.random.Generator
@@ -73,13 +74,13 @@ class PotentialState:
 class PotentialAscent(Solver):
     """Dual ascent on potentials, example by example, for the log loss: L2-CRFs and elastic nets on sparse features.
 
-    The dual is ``max sum_i C entropy(q_i) - phi(eta)`` over a distribution q_i of labellings for every example, with
-    ``eta = C sum_i (f(x_i, y_i) - E_q f)``. The logarithm of q_i is kept: a row of potentials for every node and one
-    matrix for the edges of an example. One update takes one example and goes a share of the way from its potentials to
-    the scores under the weights at hand; the weights follow. Which share is best follows from the variance of what is
-    missing and from how much the prior bends on the way; the last one is remembered for each example, and a step that
-    was much too long is taken back. This is the online exponentiated gradient of Collins et al. 2008, with step sizes
-    of its own.
+    The dual is ``max sum_i C (entropy(q_i) + E_q cost_i) - phi(eta)`` over a distribution q_i of labellings for every
+    example, with ``eta = C sum_i (f(x_i, y_i) - E_q f)`` and the costs of a loss with a margin. The logarithm of q_i is
+    kept: a row of potentials for every node and one matrix for the edges of an example. One update takes one example
+    and goes a share of the way from its potentials to the scores under the weights at hand, with costs; the weights
+    follow. Which share is best follows from the variance of what is missing and from how much the prior bends on the
+    way; the last one is remembered for each example, and a step that was much too long is taken back. This is the
+    online exponentiated gradient of Collins et al. 2008, with step sizes of its own.
 
     Every ``check_every`` passes, and when the sum of the last known gaps of the blocks is small enough, marginals,
     entropies and eta are computed afresh in float64, which certifies the point. Stops when that gap, relative, is at
@@ -146,9 +147,9 @@ class PotentialAscent(Solver):
 
     def look(self, problem: Problem, state: PotentialState) -> FloatArray:
         """Marginals and entropies afresh from the potentials; returns their eta, of this very dual point."""
-        structure = problem.structure
+        structure, cost = problem.structure, pad_rows(problem.structure.layout, problem.cost)
         part = lambda first, last, buffer: _kernels.potential_look(  # noqa: E731
-            problem.batch, structure.shape, first, last, most_spread(problem, np.float64), state.node_potentials,
+            problem.batch, structure.shape, cost, first, last, most_spread(problem, np.float64), state.node_potentials,
             state.matrix_potentials, state.node_marginals, state.matrix_marginals, state.entropies, state.truths,
             buffer,
         )  # fmt: skip
@@ -176,11 +177,12 @@ class PotentialAscent(Solver):
         # at most about 50 ms a call, so that Ctrl-C is heard
         n_calls = int(max(1, len(batch.parent) * structure.work_per_node / 1e7))
         prior, least = kernel_prior(problem), LEAST_CHANGE[np.dtype(dtype).name]
+        cost = pad_rows(structure.layout, problem.cost, dtype)
         for part in np.array_split(picks, min(n_calls, len(picks))):
             _kernels.potential_ascent(
-                batch, structure.shape, *prior, problem.C, state.weights, state.eta, part, most_spread(problem, dtype),
-                least, FIRST_BONUS, state.scratch, state.steps, state.node_potentials, state.matrix_potentials,
-                state.node_marginals, state.matrix_marginals, state.gaps,
+                batch, structure.shape, *prior, problem.C, state.weights, state.eta, cost, part,
+                most_spread(problem, dtype), least, FIRST_BONUS, state.scratch, state.steps, state.node_potentials,
+                state.matrix_potentials, state.node_marginals, state.matrix_marginals, state.gaps,
             )  # fmt: skip
         problem.n_oracle += problem.n_examples
         return state

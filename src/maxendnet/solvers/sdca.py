@@ -79,7 +79,10 @@ class SDCA(Solver):
     check_every: int = 5
     sampling: str = "gap"
     parts: int | None = None
-    requires = ("loss.smooth", "convex", "prior.quadratic", "prior.kernel_args", "structure.pairwise", "backend.hold")
+    requires = (
+        "loss.smooth", "not loss.margin", "convex", "prior.quadratic", "prior.kernel_args", "structure.pairwise",
+        "backend.hold",
+    )  # fmt: skip
 
     def check(self) -> None:
         check_parts(self.parts)
@@ -159,6 +162,9 @@ class SDCA(Solver):
 
     def first_C(self, problem: Problem) -> float:
         return problem.C
+
+    def of_part(self, problem: Problem) -> SDCA:
+        return replace(self, parts=1)
 
     def rounds_of_one(self, problem: Problem, work: float) -> int:
         return 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from maxendnet.data.ragged import offsets_of
 from maxendnet.structures.ngrams import SeenNGrams
 from maxendnet.structures.remembered import Remembered
 
@@ -125,6 +126,40 @@ class Layout:
         return (self.n_features, self.n_labels, self.sizes, self.rest) == (
             other.n_features, other.n_labels, other.sizes, other.rest
         )  # fmt: skip
+
+    def united(self, other: Layout) -> Layout:
+        """The layout with the weights of both, of examples that have the same features and labels.
+
+        Examples
+        --------
+        >>> one, two = (SeenPairs.of(np.array([0, 1]), np.array(some), 2, 2) for some in ([0, 0], [1, 0]))
+        >>> both = Layout(2, 2, seen=one).united(Layout(2, 2, seen=two))
+        >>> both.seen.features.tolist(), both.seen.labels.tolist()
+        ([0, 0, 1], [0, 1, 0])
+        """
+        for name in ("n_features", "n_labels", "n_edge_features", "n_label_features", "siblings", "rest"):
+            mine, its = getattr(self, name), getattr(other, name)
+            if mine != its:
+                raise ValueError(f"{name} of the weights is {its}, and was {mine}.")
+        changes: dict[str, Any] = {"n_edge_types": max(self.n_edge_types, other.n_edge_types)}
+        if self.seen is not None and other.seen is not None:
+            features, labels = (
+                np.concatenate([getattr(one, name) for one in (self.seen, other.seen)])
+                for name in ("features", "labels")
+            )
+            changes["seen"] = SeenPairs.of(features, labels, self.n_features, self.n_labels)
+        if self.ngrams is not None and other.ngrams is not None:
+            found = sorted({*self.ngrams.tuples(), *other.ngrams.tuples()}, key=lambda gram: (len(gram), gram))
+            cuts, symbols = offsets_of([len(gram) for gram in found]), [symbol for gram in found for symbol in gram]
+            changes["ngrams"] = self.ngrams._replace(offsets=cuts, symbols=np.array(symbols, dtype=np.int32))
+            changes["n_ngrams"] = len(found)
+        if self.type_allowed is not None and other.type_allowed is not None:
+            n_types = max(len(self.type_allowed), len(other.type_allowed))
+            allowed = np.zeros((n_types, self.n_labels), dtype=bool)
+            for one in (self.type_allowed, other.type_allowed):
+                allowed[: len(one)] |= one
+            changes["type_allowed"] = allowed
+        return replace(self, **changes)
 
     def __getstate__(self) -> dict[str, Any]:
         # without what was computed: weights as kernels read them are as large as the weights

@@ -20,6 +20,7 @@ from maxendnet.utils.lazy import lazily
 
 if TYPE_CHECKING:
     from maxendnet.text.calibration import Reliability, fit_temperature, reliability
+    from maxendnet.text.column_files import ColumnFiles
     from maxendnet.text.confidence import predict_confidence, predict_ranked, predict_spans
     from maxendnet.text.explain import explain_model, explain_sentence
     from maxendnet.text.tagger import Tagger
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazily(
     __name__,
     {
+        "ColumnFiles": "maxendnet.text.column_files",
         "Reliability": "maxendnet.text.calibration",
         "Tagger": "maxendnet.text.tagger",
         "explain_model": "maxendnet.text.explain",
@@ -40,6 +42,7 @@ __getattr__, __dir__ = lazily(
 )
 
 __all__ = [
+    "ColumnFiles",
     "Columns",
     "DictFeatures",
     "Reliability",

@@ -32,14 +32,17 @@ VERSION = 1
 
 
 def default_model(joined: bool = True, n_jobs: int | None = None, random_state: Any = 0) -> L2CRF:
-    """The model that a tagger has if none is given: a conditional random field with a Gaussian prior.
+    """The model that a tagger has if none is given: a conditional random field with a Gaussian prior and a margin.
 
-    Weights are those of pairs of a feature and a label that occur. ``lam=0.1`` was chosen on folds of the training
-    parts of four sets (names in Portuguese and in tweets, addresses, Chinese segmentation), where 0.1, 0.2 and 0.3
-    differ by less than half a point of F1 (benchmarks/TEXT.md). `Tagger(search=True)` chooses lam by cross-validation.
+    Weights are those of pairs of a feature and a label that occur. ``lam=0.1`` and ``margin=3`` were chosen on folds of
+    the training parts of four sets (names in Portuguese and in tweets, addresses, Chinese segmentation): the margin
+    brings 0.3 to 1.3 points of F1 (benchmarks/TEXT.md). `Tagger(search=True)` chooses lam by
+    cross-validation.
     """
     structure = Chain(pairs="seen") if joined else Independent(pairs="seen")
-    return L2CRF(lam=0.1, structure=structure, tol=1e-2, max_passes=200, n_jobs=n_jobs, random_state=random_state)
+    return L2CRF(
+        lam=0.1, margin=3.0, structure=structure, tol=1e-2, max_passes=200, n_jobs=n_jobs, random_state=random_state
+    )
 
 
 class Tagger(BaseEstimator):
@@ -50,15 +53,16 @@ class Tagger(BaseEstimator):
     features : TokenFeatures or str, default="words"
         How features are made of tokens; a string is short for ``TokenFeatures(string)``.
     model : an estimator or None, default=None
-        Such as ``M3N(C=0.1)``. None is an L2-CRF whose constant suits most text.
+        Such as ``M3N(C=0.1)``. None is an L2-CRF with a margin, whose constants suit most text.
     scheme : str, default="auto"
         Of the tags, for spans; see `maxendnet.text.spans`. "auto" finds it in the labels of the fit.
     search : bool, default=False
         Choose the constants of the model by cross-validation: those with the best F1 of spans (or share of tokens,
         where labels have no letters B, I, ...).
     calibrate : bool or "auto", default="auto"
-        Fit a temperature, so that confidences of a margin model are probabilities; three more fits. "auto" does so for
-        models without a likelihood.
+        Fit a temperature, so that confidences of a model with a margin are probabilities. It takes a fit without a part
+        of the sentences, or some where these are few; see `fit_temperature`. "auto" does so for models with a margin,
+        such as the default.
     cv : int, default=3
         Folds of the search and of the calibration.
     patience : int or None, default=None
@@ -161,7 +165,8 @@ class Tagger(BaseEstimator):
         quiet = 0 if watch is not None else self.verbose
         estimator = clone(model).set_params(verbose=quiet, callback=watch or model.callback).fit(examples)
         estimator.set_params(callback=model.callback)
-        margin = not isinstance(estimator.compose()[1], Log)
+        loss = estimator.compose()[1]
+        margin = not isinstance(loss, Log) or loss.margin > 0
         wanted = (margin and len(examples) >= self.cv) if self.calibrate == "auto" else self.calibrate
         temperature = fit_temperature(model, examples, cv=self.cv) if wanted else 1.0
         if self.max_weights is not None:

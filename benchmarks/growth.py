@@ -1,0 +1,136 @@
+"""How does the time of a fit grow: with the words, the labels and the features.
+
+CPU seconds of one thread of a whole `fit` with default settings, to a gap of 0.01 (L1-M3N: 0.1; CRF: gradient), on
+
+- the OCR letters, folds 1-9, an eighth of the words to eight times all of them;
+- chains of 8 nodes with 60 dense features and 5 to 200 labels, 20,000 nodes in all;
+- sentences of 20 words with 15 sparse features each, of 1,000 to 1,000,000 in all that follow Zipf's law, 9 labels,
+  40,000 nodes, weights of the pairs that occur.
+
+The exponent is the slope of log seconds over log size by least squares. A model that has taken more than ``--budget``
+seconds is not tried at larger sizes.
+
+    python benchmarks/growth.py --figure docs/figures/growth.svg
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import common
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, Chain, LapMEDN
+from maxendnet.data.examples import Examples
+
+MODELS = {
+    "M3N(C=0.1)": M3N(0.1), "LapMEDN(C=1, lam=10)": LapMEDN(1.0, 10.0), "L1M3N(C=0.1)": L1M3N(0.1),
+    "L2CRF(lam=2)": L2CRF(2.0), "L1CRF(lam=1)": L1CRF(1.0), "CRF()": CRF(),
+}  # fmt: skip
+TOL = {"L1M3N(C=0.1)": 0.1}
+
+
+def words(data: str | None, quick: bool) -> Iterator[tuple[float, Examples]]:
+    raw, examples = common.letters(data)
+    train = common.subset(examples[raw.folds != 0], 400 if quick else None)
+    for times in (1 / 8, 1 / 4, 1 / 2):
+        yield times, common.subset(train, int(times * len(train)))
+    for times in (1, 2, 4, 8):
+        yield float(times), common.repeated(train, times)
+
+
+def labels(quick: bool) -> Iterator[tuple[float, Examples]]:
+    n_nodes = 800 if quick else 20_000
+    for n_labels in (5, 10, 20, 50, 100, 200):
+        rng = np.random.default_rng(n_labels)
+        prototypes = rng.normal(size=(n_labels, 60))
+        y = rng.integers(n_labels, size=n_nodes)
+        X = prototypes[y] + 3.0 * rng.normal(size=(n_nodes, 60))
+        yield float(n_labels), Examples.build(np.split(X, n_nodes // 8), np.split(y, n_nodes // 8))
+
+
+def features(quick: bool) -> Iterator[tuple[float, Examples]]:
+    n_nodes, n_labels, per_node = (800 if quick else 40_000), 9, 15
+    for n_features in (1_000, 10_000, 100_000, 1_000_000):
+        rng = np.random.default_rng(0)
+        y = rng.integers(n_labels, size=n_nodes)
+        ranks = np.floor(n_features ** rng.random((n_nodes, per_node))).astype(np.int64) - 1
+        # a third of the features of a node belong to its label
+        own = rng.random((n_nodes, per_node)) < 0.33
+        names = np.where(own, (ranks * n_labels + y[:, None]) % n_features, ranks)
+        X = sparse.csr_array((np.ones(names.size), names.ravel(), np.arange(0, names.size + 1, per_node)),
+                             shape=(n_nodes, n_features))  # fmt: skip
+        X.sum_duplicates()
+        rows = [X[a : a + 20] for a in range(0, n_nodes, 20)]
+        yield float(n_features), Examples.build(rows, np.split(y, n_nodes // 20))
+
+
+def measure(sets: Iterator[tuple[float, Examples]], structure: Any, budget: float) -> dict[str, list[Any]]:
+    """Of every model: sizes and seconds."""
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in MODELS}
+    for size, examples in sets:
+        for name, model in MODELS.items():
+            if found[name] and found[name][-1][1] > budget:
+                continue
+            fitted = clone(model).set_params(structure=structure, tol=TOL.get(name, 1e-2), random_state=0)
+            seconds = common.cpu(lambda: fitted.fit(examples))[0]  # noqa: B023
+            common.say(f"{size:g} {name}: {seconds:.2f} s, {fitted.n_passes_} passes, {fitted.solver_.split(':')[0]}")
+            found[name].append((size, seconds))
+    return found
+
+
+def exponent(points: list[tuple[float, float]]) -> float:
+    sizes, seconds = np.log(np.array(points)).T
+    return float(np.polyfit(sizes, seconds, 1)[0]) if len(points) > 1 else float("nan")
+
+
+def draw(found: dict[str, dict[str, list[Any]]], path: str) -> None:
+    import matplotlib
+
+    matplotlib.use("svg" if path.endswith(".svg") else "Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, len(found), figsize=(4.2 * len(found), 4.2), layout="constrained")
+    for axis, (title, courses) in zip(np.atleast_1d(axes), found.items()):
+        for name, points in courses.items():
+            axis.plot(*zip(*points), marker="o", markersize=4, label=f"{name.split('(')[0]}: {exponent(points):.2f}")
+        axis.set(xscale="log", yscale="log", xlabel=title, ylabel="CPU seconds of a fit, one thread")
+        axis.grid(alpha=0.3)
+        axis.legend(fontsize=8, title="exponent")
+    figure.savefig(path, metadata={"Date": None})
+
+
+def main() -> None:
+    arguments = common.parser(__doc__)
+    arguments.add_argument("--only", default="words,labels,features", help="which (default: %(default)s)")
+    arguments.add_argument("--budget", type=float, default=40.0, help="CPU seconds (default: %(default)s)")
+    arguments.add_argument("--figure", metavar="FILE", help="where a figure goes (default: none)")
+    given = arguments.parse_args()
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    kinds: dict[str, tuple[str, Callable[[], Iterator[tuple[float, Examples]]], Any]] = {
+        "words": ("times the words of the OCR letters", lambda: words(given.data, given.quick), Chain()),
+        "labels": ("labels", lambda: labels(given.quick), Chain()),
+        "features": ("features", lambda: features(given.quick), Chain(pairs="seen")),
+    }
+    found = {}
+    for kind in given.only.split(","):
+        title, sets, structure = kinds[kind]
+        found[title] = measure(sets(), structure, given.budget)
+        sizes = sorted({size for points in found[title].values() for size, _ in points})
+        rows = [
+            (name, *(f"{dict(points)[size]:.1f}" if size in dict(points) else "-" for size in sizes),
+             f"**{exponent(points):.2f}**")
+            for name, points in found[title].items()
+        ]  # fmt: skip
+        print(common.table((f"CPU s; {title}:", *(f"{size:g}" for size in sizes), "exponent"), rows))
+    if given.figure:
+        draw(found, given.figure)
+
+
+if __name__ == "__main__":
+    main()
