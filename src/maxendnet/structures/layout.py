@@ -29,7 +29,15 @@ class SeenPairs(NamedTuple):
     @classmethod
     def of(cls, features: NDArray, labels: NDArray, n_features: int, n_labels: int) -> SeenPairs:
         """The distinct pairs among these, which may repeat."""
-        keys = np.unique(features.astype(np.int64) * n_labels + labels)
+        keys = features.astype(np.int64) * n_labels + labels
+        if n_features * n_labels <= 8 * len(
+            keys
+        ):  # a table of flags is no larger than the keys, and faster than sorting
+            seen = np.zeros(n_features * n_labels, dtype=bool)
+            seen[keys] = True
+            keys = np.flatnonzero(seen)
+        else:
+            keys = np.unique(keys)
         rows, columns = np.divmod(keys, n_labels)
         offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n_features))])
         return cls(offsets.astype(np.int64), columns.astype(np.int32))
