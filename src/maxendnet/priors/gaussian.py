@@ -91,6 +91,8 @@ class Gaussian(Piece):
     @quiet
     def cumulant(self, eta: FloatArray) -> float:
         eta = self._vector(eta)
+        if self.ridge is not None:  # no temporary vectors
+            return 0.5 * float(self.prior_variance) * float(np.vdot(eta, eta))
         return float(np.sum(eta * (self.prior_mean + 0.5 * self._times(eta))))
 
     @quiet
@@ -103,7 +105,8 @@ class Gaussian(Piece):
 
     @quiet
     def penalty(self, mu: FloatArray) -> float:
-        return self._half_square(self._vector(mu) - self.prior_mean)
+        mu = self._vector(mu)
+        return self._half_square(mu if self.ridge is not None else mu - self.prior_mean)
 
     @quiet
     def fenchel_gap(self, mu: FloatArray, eta: FloatArray) -> float:
@@ -149,6 +152,8 @@ class Gaussian(Piece):
         """``away' S^-1 away / 2``."""
         if self._full:
             return 0.5 * float(np.sum(solve_triangular(self._cholesky(), away, lower=True, check_finite=False) ** 2))
+        if np.ndim(self.prior_variance) == 0:  # no temporary vectors
+            return 0.5 * float(np.vdot(away, away)) / float(self.prior_variance)
         return 0.5 * float(np.sum(away * (away / self.prior_variance)))
 
     def _cholesky(self) -> FloatArray:

@@ -155,7 +155,8 @@ class PotentialAscent(Solver):
         )  # fmt: skip
         above = problem.backend.sum_ranges(part, structure.ranges(n_shards(structure)), structure.blocks.size)
         problem.n_oracle += problem.n_examples
-        return structure.blocks.unpad(-problem.C * above)
+        above *= -problem.C
+        return structure.blocks.unpad(above)
 
     def set_eta(self, problem: Problem, state: PotentialState, eta: FloatArray) -> None:
         """Go on from this eta of the potentials, and from the weights that belong to it."""

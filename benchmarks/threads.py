@@ -1,0 +1,97 @@
+"""What a second thread brings to whole fits, beside what two processes reach at the same time.
+
+All six systems on folds 1-9 of the OCR letters, pixels and transitions, with their default solver; those that go block
+by block also in two parts (``parts=2``), which takes other steps. For each, in turns: a fit with one thread, one with
+two, and two processes that make the fit with one thread at the same time, which is all that the machine offers. The
+share is the rate of the fit on two threads (fits a second) over that of the two processes. Wall seconds, median of
+``--repeat`` turns; nothing else must run.
+
+    python benchmarks/threads.py
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+import warnings
+from typing import Any
+
+import common
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN
+from maxendnet.solvers import BlockFrankWolfe
+
+MODELS: dict[str, Any] = {
+    "M3N(C=2), tol 0.01": M3N(2.0, tol=1e-2),
+    "M3N(C=0.1), tol 0.01": M3N(0.1, tol=1e-2),
+    "M3N(C=0.1), tol 0.01, in 2 parts": M3N(0.1, tol=1e-2, solver=BlockFrankWolfe(parts=2)),
+    "LapMEDN(C=5, lam=25), tol 0.01": LapMEDN(5.0, 25.0, tol=1e-2),
+    "L1M3N(C=0.1), tol 0.1": L1M3N(0.1, tol=1e-1),
+    "L2CRF(lam=2), tol 0.001": L2CRF(2.0, tol=1e-3),
+    "L1CRF(lam=1), tol 0.01": L1CRF(1.0, tol=1e-2),
+    "CRF(), tol 0.01": CRF(tol=1e-2),
+}
+
+
+def seconds_of(model: Any, examples: Any, n_jobs: int) -> float:
+    fitted = clone(model).set_params(n_jobs=n_jobs, random_state=0)
+    began = time.perf_counter()
+    fitted.fit(examples)
+    return time.perf_counter() - began
+
+
+def serve(data: str | None, n_words: int | None, pipe: Any) -> None:
+    """A process with the examples, which makes the fits that it is asked for."""
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    examples = letters(data, n_words)
+    pipe.send("ready")
+    for name in iter(pipe.recv, None):
+        pipe.send(seconds_of(MODELS[name], examples, 1))
+
+
+def letters(data: str | None, n_words: int | None) -> Any:
+    raw, examples = common.letters(data)
+    return common.subset(examples[raw.folds != 0], n_words)
+
+
+def main() -> None:
+    arguments = common.parser(__doc__)
+    arguments.add_argument("--repeat", type=int, default=3, help="turns (default: %(default)s)")
+    given = arguments.parse_args()
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    n_words = 200 if given.quick else None
+    examples = letters(given.data, n_words)
+    spawned = multiprocessing.get_context("spawn")
+    pipes = []
+    for _ in range(2):
+        mine, theirs = spawned.Pipe()
+        spawned.Process(target=serve, args=(given.data, n_words, theirs), daemon=True).start()
+        pipes.append(mine)
+    for pipe in pipes:
+        pipe.recv()
+    rows = []
+    for name, model in MODELS.items():
+        found = []
+        for _ in range(given.repeat):
+            one, two = (seconds_of(model, examples, n) for n in (1, 2))
+            for pipe in pipes:
+                pipe.send(name)
+            both = float(np.mean([pipe.recv() for pipe in pipes]))
+            found.append((one, two, both))
+            common.say(f"{name}: one thread {one:.2f} s, two {two:.2f}, two processes {both:.2f}")
+        one, two, both = np.median(found, axis=0)
+        share = float(np.median([b / (2 * t) for _, t, b in found]))
+        rows.append((name, f"{one:.2f}", f"{two:.2f}", f"{one / two:.2f}", f"{both:.2f}", f"**{share:.2f}**",
+                     common.verdict(share, 0.9, least=True)))  # fmt: skip
+    for pipe in pipes:
+        pipe.send(None)
+    print(f"{len(examples):,} words, wall seconds, median of {given.repeat}:\n")
+    head = ("", "one thread", "two threads", "ratio", "two processes, a fit each", "share", "asked")
+    print(common.table(head, rows))
+
+
+if __name__ == "__main__":
+    main()
