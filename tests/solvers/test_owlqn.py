@@ -19,5 +19,5 @@ def test_entropies_are_not_computed_while_the_dual_point_is_mostly_the_truth(mon
         return entropy(problem, w, share)
 
     monkeypatch.setattr(owlqn, "mixed_entropy", noted)
-    assert L1CRF(lam=0.3, solver=OWLQN(), tol=1e-2).fit(X, y).converged_
-    assert shares and min(shares) > 0.5  # near w = 0 it was computed in every pass
+    assert L1CRF(lam=0.3, solver=OWLQN(), tol=3e-3).fit(X, y).converged_
+    assert shares and min(shares) > 0.5  # near w = 0 the gap to first order is small

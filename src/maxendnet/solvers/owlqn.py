@@ -91,9 +91,7 @@ class OWLQN(Solver):
     def due(self, problem: Problem, state: SmoothState, n_pass: int, tol: float) -> bool:
         if not problem.convex:
             return n_pass % 10 == 0 or self._slope(problem, state) <= tol
-        free, first_order, share = self._gaps(problem, state)
-        gap = first_order if pairwise(problem) and share > LEAST_SHARE else free
-        return n_pass % 10 == 0 or gap <= 0.7 * tol * abs(state.value)
+        return n_pass % 10 == 0 or self._gaps(problem, state)[0] <= 0.7 * tol * abs(state.value)
 
     def evaluate(self, problem: Problem, state: SmoothState) -> Evaluation:
         exact = self._at(problem, state.w, state.curvature, single=False) if state.single else state
