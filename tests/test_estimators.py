@@ -328,7 +328,7 @@ def test_a_number_of_iterations_that_was_asked_for_is_no_reason_to_warn(model, d
 
 @pytest.mark.parametrize("verbose", [1, 2])
 def test_verbose(verbose, data, capsys):
-    M3N(verbose=verbose, tol=0.2, random_state=0).fit(*data)
+    M3N(verbose=verbose, tol=1e-3, random_state=0).fit(*data)
     out = capsys.readouterr()
     assert "gap" in (out.err if verbose == 1 else out.out)
     assert "s left" in (out.err if verbose == 1 else out.out)
