@@ -95,6 +95,8 @@ def draw(found: dict[str, dict[str, list[Any]]], path: str) -> None:
     matplotlib.use("svg" if path.endswith(".svg") else "Agg")
     import matplotlib.pyplot as plt
 
+    plt.rcParams["svg.fonttype"] = "none"  # letters as text: a third of the size
+
     figure, axes = plt.subplots(1, len(found), figsize=(4.2 * len(found), 4.2), layout="constrained")
     for axis, (title, courses) in zip(np.atleast_1d(axes), found.items()):
         for name, points in courses.items():

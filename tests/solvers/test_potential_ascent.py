@@ -9,6 +9,7 @@ import strategies
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from scipy import sparse
 from scipy.special import logsumexp, softmax
 
 from maxendnet import L1CRF, L2CRF, M3N, Chain, ElasticNet, Gaussian, Laplace, Log, MaxEnDNet
@@ -163,3 +164,11 @@ def test_options_that_make_no_sense():
 def test_refuses_other_problems(model):
     with pytest.raises(ValueError, match="PotentialAscent needs"):
         model.set_params(solver=PotentialAscent()).fit([[[0.0], [1.0]]], [["a", "b"]])
+
+
+def test_few_features_are_for_lbfgs():
+    rng = np.random.default_rng(0)
+    y = [rng.integers(3, size=20) for _ in range(60)]
+    for n_features, solver in ((400, "LBFGS"), (600, "PotentialAscent")):
+        X = [sparse.csr_array(np.eye(n_features)[rng.integers(n_features, size=20)]) for _ in y]
+        assert L2CRF(lam=2.0, tol=0.1, random_state=0).fit(X, y).solver_.startswith(solver)

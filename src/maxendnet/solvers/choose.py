@@ -8,6 +8,7 @@ from maxendnet import solvers
 from maxendnet.priors.base import offers
 from maxendnet.problem import Problem
 from maxendnet.solvers.base import Solver, missing
+from maxendnet.solvers.lbfgs import MOST_FEATURES_TOGETHER
 
 MANY_NODES = 1000
 FEW_OF = 20
@@ -45,7 +46,11 @@ def choose(default: Solver, problem: Problem, tol: float = 1e-3) -> tuple[Solver
     if isinstance(default, (solvers.LBFGS, solvers.OWLQN)):
         strong = (getattr(problem.prior, "ridge", None) or 0.0) >= WEAK * problem.C
         kinds = (solvers.PotentialAscent, solvers.ProximalAscent)
-        for kind in kinds if strong else reversed(kinds):
+        # L-BFGS knows which of a few features occur together: on CB513, 353 features, L2CRF(lam=2) takes it 1.4 CPU
+        # seconds to a gap of 1e-2, and PotentialAscent 21
+        layout = problem.structure.layout
+        few = isinstance(default, solvers.LBFGS) and layout.seen is None and layout.n_features <= MOST_FEATURES_TOGETHER
+        for kind in () if few else kinds if strong else reversed(kinds):
             if not missing(kind, problem) and tol >= kind.accuracy and sparse_features(problem):
                 return kind(), "many sparse features, of which every example has a few"
     return default, "the default for this prior and loss"
