@@ -14,7 +14,7 @@ from maxendnet.priors import L1, Gaussian, Laplace
 from maxendnet.problem import Problem
 from maxendnet.solvers.lbfgs import MOST_FEATURES_TOGETHER
 from maxendnet.solvers.smoothing import soft_problem
-from maxendnet.solvers.soft_curvature import LESS, soft_curvature
+from maxendnet.solvers.soft_curvature import BLOCK_SHARE, soft_curvature
 from maxendnet.structures import Chain
 
 
@@ -42,7 +42,7 @@ def test_blocks_and_diagonal_are_those_of_the_hessian(prior):
     found = soft_curvature(problem, soft, w, 0.8)
     of_prior = (1.0 / prior.variance(prior.gradient(w)))[:n].reshape(4, 3)
     for a in range(3):
-        block = LESS * hessian.reshape(4, 3, 4, 3)[:, a, :, a]
+        block = BLOCK_SHARE * hessian.reshape(4, 3, 4, 3)[:, a, :, a]
         block += np.diag(of_prior[:, a] + 0.01 * np.trace(block) / 4)
         assert_allclose(np.linalg.inv(found.between[a]), block, atol=1e-5 * np.trace(block))
     diagonal = 1.0 / found.first

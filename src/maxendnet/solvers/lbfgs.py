@@ -57,8 +57,7 @@ class Curvature(NamedTuple):
         if layout.seen is not None or not 1 < layout.n_features <= MOST_FEATURES_TOGETHER:
             return self
         nodes = np.linspace(0, len(batch.parent), min(len(batch.parent), NODES_LOOKED_AT), endpoint=False).astype(int)
-        shape = (len(batch.parent), layout.n_features)
-        X = sparse.csr_array((batch.data, batch.indices, batch.indptr), shape=shape)[nodes].toarray()
+        X = features_of(problem)[nodes].toarray()
         u = np.repeat(batch.sample_weight, np.diff(batch.offsets))[nodes]
         together = X.T @ (X * u[:, None])
         node = layout.parts(problem.curvature()).node[:, 0]
@@ -67,12 +66,8 @@ class Curvature(NamedTuple):
         hessian[np.diag_indices_from(hessian)] += 0.01 * node.mean()
         variance = layout.parts(capable(problem.prior, "spread").variance(np.zeros(problem.n_weights))).node
         hessian[np.diag_indices_from(hessian)] += (1.0 / variance).mean(axis=1)
-        size = np.sqrt(np.diag(hessian))
-        if not (np.isfinite(hessian).all() and size.min() > 1e-100):
-            return self
-        # features may differ in size by any factor: what is inverted has ones on its diagonal, and no tiny eigenvalue
-        unit = hessian / np.outer(size, size) + 1e-6 * np.eye(len(size))
-        return self._replace(between=np.linalg.inv(unit) / np.outer(size, size), n_labels=layout.n_labels)
+        between = inverse_of(hessian)
+        return self if between is None else self._replace(between=between, n_labels=layout.n_labels)
 
     def add(self, s: FloatArray, y: FloatArray, memory: int) -> Curvature:
         if not s @ y > 1e-10 * np.linalg.norm(s) * np.linalg.norm(y):
@@ -122,6 +117,25 @@ class Curvature(NamedTuple):
             else:
                 found[:n] = (self.between @ of_labels.T[:, :, None])[:, :, 0].T.ravel()
         return found
+
+
+def inverse_of(hessian: FloatArray) -> FloatArray | None:
+    """The inverse of a matrix with a row for each feature; None where it is too small or not finite.
+
+    Features may differ in size by any factor: what is inverted has ones on its diagonal, and no tiny eigenvalue.
+    """
+    size = np.sqrt(np.diag(hessian))
+    if not (np.isfinite(hessian).all() and size.min() > 1e-100):
+        return None
+    unit = hessian / np.outer(size, size) + 1e-6 * np.eye(len(size))
+    return np.linalg.inv(unit) / np.outer(size, size)
+
+
+def features_of(problem: Problem) -> Any:
+    """The features of all nodes, a sparse matrix."""
+    batch = problem.batch
+    shape = (len(batch.parent), problem.structure.layout.n_features)
+    return sparse.csr_array((batch.data, batch.indices, batch.indptr), shape=shape)
 
 
 def memory_for(memory: int | None, n_weights: int) -> int:
