@@ -14,8 +14,8 @@ from maxendnet.solvers.newton import conjugate_gradients, hessian_diagonal, hess
 from maxendnet.solvers.soft_curvature import few_enough, label_gram, node_curvature
 
 MOST_STEPS = 12
-MOST_PRODUCTS = 40
-"""In one Newton step."""
+MOST_PRODUCTS = 30
+"""In one Newton step; where more are needed, the loss is almost flat along some directions."""
 SMALLER = 0.5
 """Factor by which a Newton step reduces the largest residual: beyond that, the next one begins at better weights."""
 SLACK = 0.4
@@ -70,16 +70,16 @@ def l1_dual(problem: Problem, w: FloatArray, curvature: Curvature, wanted: float
     w = shifted(problem, w)
     at = look(problem, w)
     best, known, sign, free = at.point, Known.at(problem, w, curvature), np.sign(w), w != 0
-    idle = 0
     for _ in range(MOST_STEPS):
         over = ~free & (np.abs(at.point.eta) > rho)
         sign[over], free = np.sign(at.point.eta[over]), free | over
         target = (1.0 - slack) * rho * sign
-        at, known = newton_step(problem, at, known, free, target, 0.5 * slack * rho)
-        idle = 0 if at.point.share > best.share else idle + 1
+        before = float(np.abs(at.point.eta - target)[free].max(initial=0.0))
+        at, known, solved = newton_step(problem, at, known, free, target, 0.5 * slack * rho)
         best = max(best, at.point, key=lambda point: point.share)
-        # twice no nearer: no labels meet these bounds, or rounding is all that is left
-        if best.share >= 1.0 or idle == 2:
+        # Where the loss is almost flat the signs of w are not yet those of a minimum, and weights run away.
+        runs_away = float(np.abs(at.point.eta - target)[free].max(initial=0.0)) > before
+        if best.share >= 1.0 or runs_away or not solved:
             break
     return best
 
@@ -163,8 +163,11 @@ class Known(NamedTuple):
 
 def newton_step(
     problem: Problem, at: Look, known: Known, free: NDArray[np.bool_], target: FloatArray, enough: float
-) -> tuple[Look, Known]:
-    """Towards the minimum of ``C sum loss + target . w`` over the free weights."""
+) -> tuple[Look, Known, bool]:
+    """Towards the minimum of ``C sum loss + target . w`` over the free weights.
+
+    Also returns whether the Newton equation was solved well enough, and its solution leads down.
+    """
     which = np.flatnonzero(free)
 
     def widened(values: FloatArray) -> FloatArray:
@@ -188,5 +191,5 @@ def newton_step(
     for halvings in range(5):
         new = look(problem, at.w + widened(0.5**halvings * solved.found))
         if problem.C * new.point.loss + float(target @ new.w) <= value + 1e-4 * 0.5**halvings * falls:
-            return new, known
-    return at, known
+            return new, known, solved.reached
+    return at, known, False

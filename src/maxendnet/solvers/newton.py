@@ -21,6 +21,8 @@ class Solved(NamedTuple):
     found: FloatArray
     products: tuple[tuple[FloatArray, FloatArray], ...]
     """Directions and the products of the Hessian with them, of which a quasi-Newton method can learn."""
+    reached: bool
+    """Whether the residual is small enough."""
 
 
 def conjugate_gradients(
@@ -59,11 +61,11 @@ def conjugate_gradients(
         found += size / curve * direction
         residual = residual - size / curve * product
         if np.abs(residual).max() <= enough:
-            break
+            return Solved(found, tuple(products), True)
         towards = inverse_times(residual)
         size, before = float(residual @ towards), size
         direction = towards + size / before * direction
-    return Solved(found if products else direction, tuple(products))
+    return Solved(found if products else direction, tuple(products), False)
 
 
 def hessian_times(
@@ -110,9 +112,11 @@ def hessian_diagonal(problem: Problem, w: FloatArray) -> FloatArray:
             parts.label_features[:] += factor @ (np.einsum("ta,taj->tj", node, batch.label_features**2) - mean**2)
         if edge is None:
             continue
-        spread = factor[:, None, None] * (edge - edge**2)
-        for kind in range(layout.n_edge_types):
-            parts.transitions[kind] += spread[batch.edge_type == kind].sum(axis=0)  # a root has no edge: zeros
-        parts.edge[:] += np.einsum("tf,tab->fab", batch.edge_features**2, spread)
+        for kind in range(layout.n_edge_types):  # a root has no edge: zeros
+            of_kind = factor * (batch.edge_type == kind)
+            parts.transitions[kind] += np.tensordot(of_kind, edge, 1) - np.einsum("t,tab,tab->ab", of_kind, edge, edge)
+        if layout.n_edge_features:
+            spread = factor[:, None, None] * (edge - edge**2)
+            parts.edge[:] += np.einsum("tf,tab->fab", batch.edge_features**2, spread)
     # the floor is for weights that no example speaks of, or that all agree on
     return problem.C * times * np.maximum(total, 1e-6 * total.max(initial=0.0) + 1e-300)
