@@ -72,7 +72,12 @@ def blocks_at(problem: Problem, w: FloatArray, weight: FloatArray) -> FloatArray
         return None
     layout = problem.structure.layout
     X, prior = features_of(problem), layout.parts(prior_curvature(problem, w)).node
-    blocks = [inverse_block(X, weight[:, a], prior[:, a]) for a in range(layout.n_labels)]
+    blocks: list[FloatArray | None] = [None] * layout.n_labels
+
+    def invert(a: int, _: int, __: int) -> None:
+        blocks[a] = inverse_block(X, weight[:, a], prior[:, a])
+
+    problem.backend.run(invert, [[(a, a + 1)] for a in range(layout.n_labels)])
     return None if any(block is None for block in blocks) else np.array(blocks)
 
 
