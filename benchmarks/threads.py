@@ -1,10 +1,10 @@
 """What a second thread brings to whole fits, beside what two processes reach at the same time.
 
 All six systems on folds 1-9 of the OCR letters, pixels and transitions, with their default solver; those that go block
-by block also with two examples at once (``at_once=2``), which takes other steps. For each, in turns: a fit with one thread, one with
-two, and two processes that make the fit with one thread at the same time, which is all that the machine offers. The
-share is the rate of the fit on two threads (fits a second) over that of the two processes. Wall seconds, median of
-``--repeat`` turns; nothing else must run.
+by block also with two examples at once (``at_once=2``), which takes other steps. For each, in turns: a fit with one
+thread, one with two, and two processes that make the fit with one thread at the same time, which is all that the
+machine offers. The share is the rate of the fit on two threads (fits a second) over that of the two processes. Wall
+seconds, median of ``--repeat`` turns; nothing else must run.
 
     python benchmarks/threads.py
 """
