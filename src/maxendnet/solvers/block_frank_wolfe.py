@@ -239,7 +239,8 @@ class BlockFrankWolfe(Solver):
             return False
         before, dual = self.copied(state), self._dual_here(problem, state)
         picks_of_a_round = max(1, round_of(problem) >> state.n_falls)
-        at_once = AtOnce.of(self.at_once, problem.backend.n_jobs, picks_of_a_round, state.eta, state.weights)
+        n_threads = getattr(problem.backend, "n_jobs", 1)
+        at_once = AtOnce.of(self.at_once, n_threads, picks_of_a_round, state.eta, state.weights)
         self._pass(problem, state, picks, at_once)
         if self._dual_here(problem, state) >= dual - 1e-9 * abs(dual):
             return True

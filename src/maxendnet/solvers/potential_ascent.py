@@ -197,7 +197,8 @@ class PotentialAscent(Solver):
         if self.at_once > 1 and not state.fell:
             ascend = _kernels.potential_ascent_in_parts
             scratch = np.zeros((self.at_once, len(state.scratch)), dtype)
-            at_once = AtOnce.of(self.at_once, problem.backend.n_jobs, round_of(problem), state.eta, state.weights)
+            n_threads = getattr(problem.backend, "n_jobs", 1)
+            at_once = AtOnce.of(self.at_once, n_threads, round_of(problem), state.eta, state.weights)
         for part in np.array_split(picks, min(n_calls, len(picks))):
             ascend(
                 batch, structure.shape, *prior, problem.C, state.weights, state.eta, cost, part,
