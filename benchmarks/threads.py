@@ -1,10 +1,10 @@
 """What a second thread brings to whole fits, beside what two processes reach at the same time.
 
 All six systems on folds 1-9 of the OCR letters, pixels and transitions, with their default solver; those that go block
-by block also in two parts (``parts=2``), which takes other steps. For each, in turns: a fit with one thread, one with
-two, and two processes that make the fit with one thread at the same time, which is all that the machine offers. The
-share is the rate of the fit on two threads (fits a second) over that of the two processes. Wall seconds, median of
-``--repeat`` turns; nothing else must run.
+by block also with two examples at once (``at_once=2``), which takes other steps. For each, in turns: a fit with one
+thread, one with two, and two processes that make the fit with one thread at the same time, which is all that the
+machine offers. The share is the rate of the fit on two threads (fits a second) over that of the two processes. Wall
+seconds, median of ``--repeat`` turns; nothing else must run.
 
     python benchmarks/threads.py
 """
@@ -22,14 +22,17 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN
-from maxendnet.solvers import BlockFrankWolfe
+from maxendnet.solvers import BlockFrankWolfe, ProximalPoint
 
 MODELS: dict[str, Any] = {
     "M3N(C=2), tol 0.01": M3N(2.0, tol=1e-2),
     "M3N(C=0.1), tol 0.01": M3N(0.1, tol=1e-2),
-    "M3N(C=0.1), tol 0.01, in 2 parts": M3N(0.1, tol=1e-2, solver=BlockFrankWolfe(parts=2)),
+    "M3N(C=0.1), tol 0.01, 2 at once": M3N(0.1, tol=1e-2, solver=BlockFrankWolfe(at_once=2)),
     "LapMEDN(C=5, lam=25), tol 0.01": LapMEDN(5.0, 25.0, tol=1e-2),
     "L1M3N(C=0.1), tol 0.1": L1M3N(0.1, tol=1e-1),
+    "L1M3N(C=0.1), tol 0.1, 2 at once": L1M3N(
+        0.1, tol=1e-1, solver=ProximalPoint(inner=BlockFrankWolfe(average=False, inner=2, at_once=2))
+    ),
     "L2CRF(lam=2), tol 0.001": L2CRF(2.0, tol=1e-3),
     "L1CRF(lam=1), tol 0.01": L1CRF(1.0, tol=1e-2),
     "CRF(), tol 0.01": CRF(tol=1e-2),
@@ -59,6 +62,7 @@ def letters(data: str | None, n_words: int | None) -> Any:
 
 def main() -> None:
     arguments = common.parser(__doc__)
+    arguments.add_argument("--only", default="", help="models whose name begins so, separated by semicolons")
     arguments.add_argument("--repeat", type=int, default=3, help="turns (default: %(default)s)")
     given = arguments.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
@@ -74,6 +78,8 @@ def main() -> None:
         pipe.recv()
     rows = []
     for name, model in MODELS.items():
+        if not any(name.startswith(begin) for begin in given.only.split(";")):
+            continue
         found = []
         for _ in range(given.repeat):
             one, two = (seconds_of(model, examples, n) for n in (1, 2))

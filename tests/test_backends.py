@@ -17,19 +17,22 @@ import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from systems import labelled_chains
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from maxendnet import L2CRF
 from maxendnet.backends import Threads, one_blas_thread
 from maxendnet.backends.partial import Partial, add_up
 from maxendnet.backends.threads import cut
+from maxendnet.data.examples import Examples
+from maxendnet.data.labels import distinct_labels
 from maxendnet.losses import Hinge, Log
 from maxendnet.losses.base import LossQuestion, TableQuestion, loss_oracle, table_oracle
 from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
 from maxendnet.solvers import Monitor
-from maxendnet.structures import Layout
+from maxendnet.structures import Chain, Layout, padding
 from maxendnet.structures.competing import BoundChoice
 from maxendnet.structures.forest import BoundForest
 from maxendnet.structures.hierarchy import BoundHierarchy
@@ -424,3 +427,23 @@ def test_no_thread_is_at_work_any_more_when_an_interrupt_is_heard():
         Threads(2).run(work, [[(0, 1)], [(1, 2)]])
         time.sleep(0.5)
     assert len(ended) == 1
+
+
+@pytest.mark.parametrize("loss", [Log(), Hinge(), SoftHinge(temperature=0.5)], ids=["log", "hinge", "soft hinge"])
+def test_shards_share_what_they_compute_from_the_weights(loss, monkeypatch):
+    """Weights are laid out once for a sum, and not kept after it; the next sum is one at its own weights."""
+    X, y = labelled_chains()
+    examples = Examples.build(X, y)
+    bound = Chain().bind(examples, distinct_labels(examples.y))
+    problem = Problem.pose(bound, loss, Gaussian())
+    problem.data.shards = [bound.take(k, k + 4) for k in range(0, len(X), 4)]
+    laid_out, calls = padding._laid_out, []
+    monkeypatch.setattr(padding, "_laid_out", lambda *a: calls.append(None) or laid_out(*a))
+    w = np.random.default_rng(0).normal(size=problem.n_weights)
+    first = problem.look(w)
+    assert len(calls) == 1 and not bound.layout.remembered._of_weights
+    w *= 2.0  # in place
+    second = problem.look(w)
+    assert len(calls) == 2 and w.flags.writeable
+    alone = [loss.evaluate(shard, w, LossQuestion(loss, 1.0)) for shard in problem.data.shards]
+    assert second.loss == add_up(alone).loss != first.loss

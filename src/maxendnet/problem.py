@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -163,8 +164,9 @@ class Problem:
         values : bool, default=False
         """
         self.n_oracle += self.n_examples
-        question = LossQuestion(self.loss, self.C, gradient, single, values)
-        found = self.backend.sum(loss_oracle, self.data.shards, w, question)
+        question = LossQuestion(self.loss, self.C, gradient, single, values, self.cost)
+        with self._fixed(w) as fixed:
+            found = self.backend.sum(loss_oracle, self.data.shards, fixed, question)
         if gradient:
             found = found._replace(gradient=unpack(self.structure, found.gradient))
         if self.tilt is None:
@@ -173,6 +175,11 @@ class Problem:
             raise ValueError("the loss of an example is not known where an average of labellings stands for the truth")
         slope = found.gradient - self.tilt if gradient else found.gradient
         return found._replace(loss=found.loss - float(self.tilt @ w), gradient=slope)
+
+    def _fixed(self, w: FloatArray) -> AbstractContextManager[FloatArray]:
+        """Weights from which the shards in this process compute once what all of them need."""
+        remembered = getattr(self.structure.layout, "remembered", None)
+        return nullcontext(w) if remembered is None or not self.backend.local else remembered.fixed(w)
 
     def inside(self, w: FloatArray, gradient: bool = True) -> Partial:
         """By how much the log-partition over labellings that agree with the truth is above the score of the one that is

@@ -126,7 +126,9 @@ def test_conjugate_gradients_solve(n, seed):
 
 
 def test_conjugate_gradients_along_a_flat_direction():
-    found, products, reached = conjugate_gradients(lambda v: 0 * v, lambda v: 2 * v, np.array([1.0, -1.0]), 0.0, 10, keep=3)
+    found, products, reached = conjugate_gradients(
+        lambda v: 0 * v, lambda v: 2 * v, np.array([1.0, -1.0]), 0.0, 10, keep=3
+    )
     assert_allclose(found, [2.0, -2.0])
     assert products == ()
     assert not reached

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from maxendnet import M3N, LapMEDN
 from maxendnet.priors import Gaussian, Laplace
-from maxendnet.solvers import BlockFrankWolfe, Smoothing
+from maxendnet.solvers import BlockFrankWolfe, Smoothing, smoothing
 from maxendnet.solvers.dual_mixture import DualPoint, best_mixture
 
 
@@ -102,3 +102,17 @@ def test_best_mixture_is_as_good_as_cvxpy(seed, lam):
         value = found.cost - prior.cumulant(found.eta)
         assert_allclose(value, best, rtol=1e-5, atol=1e-7)
         assert best_mixture(prior, points).cost - prior.cumulant(best_mixture(prior, points).eta) >= 0
+
+
+@pytest.mark.parametrize("model", [M3N(C=5.0), LapMEDN(C=5.0, lam=4.0)], ids=["M3N", "LapMEDN"])
+def test_a_mixture_is_sought_once_for_a_step(model, monkeypatch):
+    seen, best = [], smoothing.best_bound
+    monkeypatch.setattr(
+        smoothing,
+        "best_bound",
+        lambda problem, state, points: seen.append(state.n_steps) or best(problem, state, points),
+    )
+    X, y = words(40)
+    model.set_params(solver=Smoothing(), tol=1e-3).fit(X, y)
+    assert model.converged_ and len(seen) > 1
+    assert len(set(seen)) == len(seen)

@@ -10,6 +10,7 @@
 #include "forest.hpp"
 #include "hierarchy_features.hpp"
 #include "kernels.hpp"
+#include "parts.hpp"
 
 namespace maxendnet {
 namespace {
@@ -224,13 +225,13 @@ INLINE double step(Blocks& s, const Prior& prior, size_t from, size_t to, R* wei
 // `cost64` has rows of `stride`.
 template <class R, class Prior, class Blocks>
 INLINE double updates(Blocks& s, const Prior& prior, double C, R* weights, double* eta, const double* cost64,
-                      int stride, const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets, double* gaps) {
+                      int stride, const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets, double* gaps,
+                      Direction& v) {
   const BatchView& b = s.b;
   std::vector<uint16_t> labels;
   std::vector<double> active;
-  Direction v;
-  double cost_change = 0;  // of sum alpha l
-  v.sum.assign(size_t(n_coordinates(s)), 0);
+  double cost_change = 0;                  // of sum alpha l
+  v.sum.resize(size_t(n_coordinates(s)));  // zero, as after every step
   for (int64_t pick = 0; pick < n_picks; pick++) {
     const int64_t i = picks[pick], begin = b.offsets[i], n = b.offsets[i + 1] - begin;
     if (n == 0) continue;
@@ -265,28 +266,63 @@ INLINE double updates(Blocks& s, const Prior& prior, double C, R* weights, doubl
   return cost_change;
 }
 
+template <class R>
+double forest_updates(const BatchView& b, const KernelPrior& prior, double C, R* weights, double* eta, const R* cost,
+                      const double* cost64, const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets,
+                      double* gaps, Direction& v) {
+  ForestBlocks<R> s(b, weights, cost);
+  return std::visit(
+      [&](auto one) { return updates(s, one, C, weights, eta, cost64, b.lanes, picks, n_picks, inner, sets, gaps, v); },
+      prior);
+}
+
 }  // namespace
 
 template <class R>
 double block_frank_wolfe(const BatchView& b, const KernelPrior& prior, double C, R* weights, double* eta, const R* cost,
                          const double* cost64, const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets,
                          double* gaps) {
-  ForestBlocks<R> s(b, weights, cost);
-  return std::visit(
-      [&](auto one) { return updates(s, one, C, weights, eta, cost64, b.lanes, picks, n_picks, inner, sets, gaps); },
-      prior);
+  Direction v;
+  return forest_updates(b, prior, C, weights, eta, cost, cost64, picks, n_picks, inner, sets, gaps, v);
 }
 template double block_frank_wolfe<float>(const BatchView&, const KernelPrior&, double, float*, double*, const float*,
                                          const double*, const int64_t*, int64_t, int, ActiveSets&, double*);
 template double block_frank_wolfe<double>(const BatchView&, const KernelPrior&, double, double*, double*, const double*,
                                           const double*, const int64_t*, int64_t, int, ActiveSets&, double*);
 
+template <class R>
+double block_frank_wolfe_in_parts(const BatchView& b, const KernelPrior& prior, double C, R* weights, double* eta,
+                                  const R* cost, const double* cost64, const int64_t* picks, int64_t n_picks, int inner,
+                                  ActiveSets& sets, double* gaps, const Parts<R, double>& parts) {
+  std::vector<Direction> directions(static_cast<size_t>(parts.n_parts));
+  std::vector<double> changes(static_cast<size_t>(parts.n_parts), 0.0);
+  const bool inside = in_parts(b, prior, parts, picks, n_picks, eta, weights,
+                               [&](int part, const int64_t* some, int64_t n, double* own_eta, R* own_weights) {
+                                 changes[size_t(part)] +=
+                                     forest_updates(b, prior, C, own_weights, own_eta, cost, cost64, some, n, inner,
+                                                    sets, gaps, directions[size_t(part)]);
+                               });
+  double change = 0;
+  for (const double one : changes) change += one;
+  return inside ? change : std::numeric_limits<double>::quiet_NaN();
+}
+#define FOR_PRECISION(R)                                                                                             \
+  template double block_frank_wolfe_in_parts<R>(const BatchView&, const KernelPrior&, double, R*, double*, const R*, \
+                                                const double*, const int64_t*, int64_t, int, ActiveSets&, double*,   \
+                                                const Parts<R, double>&);
+FOR_PRECISION(float)
+FOR_PRECISION(double)
+#undef FOR_PRECISION
+
 double hierarchy_block_frank_wolfe(const BatchView& b, const KernelPrior& prior, double C, const HierarchyView& m,
                                    double* weights, double* eta, const double* cost, const int64_t* picks,
                                    int64_t n_picks, int inner, ActiveSets& sets, double* gaps) {
   HierarchyBlocks s{b, m, cost, {}, m.layout, {}};
+  Direction v;
   return std::visit(
-      [&](auto one) { return updates(s, one, C, weights, eta, cost, b.n_labels, picks, n_picks, inner, sets, gaps); },
+      [&](auto one) {
+        return updates(s, one, C, weights, eta, cost, b.n_labels, picks, n_picks, inner, sets, gaps, v);
+      },
       prior);
 }
 
@@ -295,8 +331,9 @@ double automaton_block_frank_wolfe(const BatchView& b, const AutomatonView& m, c
                                    R* weights, double* eta, const R* cost, const double* cost64, const int64_t* picks,
                                    int64_t n_picks, int inner, ActiveSets& sets, double* gaps) {
   AutomatonBlocks<R> s(b, m, weights, cost);
+  Direction v;
   return std::visit(
-      [&](auto one) { return updates(s, one, C, weights, eta, cost64, b.lanes, picks, n_picks, inner, sets, gaps); },
+      [&](auto one) { return updates(s, one, C, weights, eta, cost64, b.lanes, picks, n_picks, inner, sets, gaps, v); },
       prior);
 }
 template double automaton_block_frank_wolfe<float>(const BatchView&, const AutomatonView&, const KernelPrior&, double,

@@ -64,6 +64,8 @@ class LossQuestion(NamedTuple):
     """Search in float32 where the numbers allow it."""
     values: bool = False
     """Report the loss of every example too."""
+    cost: FloatArray | None = None
+    """Costs of labels, a row for each kind of truth, where they are known to all shards; None is to be found out."""
 
 
 def loss_oracle(shard: Any, w: FloatArray, question: LossQuestion) -> Partial:

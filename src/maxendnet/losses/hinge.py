@@ -184,9 +184,9 @@ class Hinge(Piece):
         inside, everything = problem.inside(w / T), problem.inside(0.0 * w, gradient=False).loss
         return value - problem.C * T * (inside.loss - everything), problem.ask(tilt=inside.gradient)
 
-    def cost_table(self, structure: Any) -> Table:
-        """The costs of labels at the nodes of a bound structure, and of several labels together."""
-        rows = cost_rows(self.cost_matrix(structure.n_labels), kinds_of(structure))
+    def cost_table(self, structure: Any, rows: FloatArray | None = None) -> Table:
+        """The costs of labels at the nodes of a bound structure, and of several labels together; ``rows`` if known."""
+        rows = cost_rows(self.cost_matrix(structure.n_labels), kinds_of(structure)) if rows is None else rows
         joint = None if self.joint_costs is None else joint_table(self.joint_costs, structure)
         return Table(rows, row_of(structure), joint)
 
@@ -194,7 +194,7 @@ class Hinge(Piece):
         """``U(hinge) / C`` of every example and, if asked, a subgradient of their weighted sum."""
         C = question.C
         found = excess(
-            structure, "maximum", w, self.cost_table(structure),
+            structure, "maximum", w, self.cost_table(structure, question.cost),
             Ask(
                 price=None if self.linear_slack else SlackPrice(self.slack, C),
                 gradient=question.gradient, single=question.single, packed=True,

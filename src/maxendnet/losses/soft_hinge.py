@@ -47,9 +47,21 @@ class SoftHinge(Hinge):
     def evaluate(self, structure: Any, w: FloatArray, question: LossQuestion) -> Partial:
         """Loss of every example and, if asked, the gradient of their weighted sum; its cost is the expected one."""
         T, single = self.temperature, question.single and not self.exact
-        cost = self.cost_table(structure)
+        cost = self.cost_table(structure, question.cost)
         joint = None if cost.joint is None else cost.joint._replace(rows=cost.joint.rows / T)
         cost = cost._replace(rows=cost.rows / T, joint=joint)
         ask = Ask(counted=cost, gradient=question.gradient, single=single, packed=True)
-        found = excess(structure, "logsum", w / T, cost, ask)
+        found = excess(structure, "logsum", divided(structure, w, T), cost, ask)
         return total(structure, T * found.values, found.slope, T * found.counted, question.values, T * found.short)
+
+
+def divided(structure: Any, w: FloatArray, T: float) -> FloatArray:
+    """``w / T``, which shards of a sum share if they share w."""
+
+    def compute() -> FloatArray:
+        found = w / T
+        found.flags.writeable = w.flags.writeable
+        return found
+
+    remembered = getattr(structure.layout, "remembered", None)
+    return compute() if remembered is None else remembered.of_weights(w, ("divided", T), compute)

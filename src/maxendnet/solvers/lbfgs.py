@@ -29,6 +29,8 @@ class Curvature(NamedTuple):
     """Its diagonal before any change was seen, up to a factor."""
     s: tuple[FloatArray, ...] = ()
     y: tuple[FloatArray, ...] = ()
+    curves: tuple[float, ...] = ()
+    """``s . y`` of each change."""
     between: FloatArray | None = None
     """(n_features, n_features), in the place of the diagonal for the weights of node features, whatever the label; or
     (n_labels, n_features, n_features), one for each label."""
@@ -70,12 +72,13 @@ class Curvature(NamedTuple):
         return self if between is None else self._replace(between=between, n_labels=layout.n_labels)
 
     def add(self, s: FloatArray, y: FloatArray, memory: int) -> Curvature:
-        if not s @ y > 1e-10 * np.linalg.norm(s) * np.linalg.norm(y):
+        curve = float(s @ y)
+        if not curve > 1e-10 * np.linalg.norm(s) * np.linalg.norm(y):
             return self  # no curvature seen along s: the update would not be positive definite
-        return self._replace(s=(*self.s, s)[-memory:], y=(*self.y, y)[-memory:])
+        return self._replace(s=(*self.s, s)[-memory:], y=(*self.y, y)[-memory:], curves=(*self.curves, curve)[-memory:])
 
     def forget(self) -> Curvature:
-        return self._replace(s=(), y=())
+        return self._replace(s=(), y=(), curves=())
 
     def times(self, g: FloatArray, free: NDArray[np.bool_] | None = None, before_any: Any = None) -> FloatArray:
         """Inverse Hessian times g: the two-loop recursion (Nocedal & Wright, Algorithm 7.4).
@@ -87,8 +90,8 @@ class Curvature(NamedTuple):
         mask = None if free is None else free.astype(np.float64)
         q = g.copy() if mask is None else g * mask  # stays zero outside `free`, so that only curvatures need the mask
         used = []
-        for s, y in zip(reversed(self.s), reversed(self.y)):
-            curve = s @ y if mask is None else np.einsum("k,k,k", s, y, mask)
+        for s, y, whole in zip(reversed(self.s), reversed(self.y), reversed(self.curves)):
+            curve = whole if mask is None else np.einsum("k,k,k", s, y, mask)
             if not curve > 0:
                 continue
             factor = (s @ q) / curve

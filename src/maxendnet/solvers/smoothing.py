@@ -21,6 +21,8 @@ from maxendnet.solvers.proximal_point import ProximalPoint
 from maxendnet.solvers.soft_curvature import has_blocks, soft_curvature
 
 MOST_POINTS = 20
+NEAR = 3.0
+"""Times the gap that is asked for, from where on every look counts."""
 STRONG, STRONG_WITH_BLOCKS, MANY_NODES = 2.0, 0.3, 500
 """See `for_hinge`."""
 
@@ -69,6 +71,8 @@ class SmoothingState(NamedTuple):
     value_before: float = np.inf
     """Soft objective at the last look."""
     finished: bool = False
+    mixed: int = -1
+    """The step at which the best mixture was found."""
 
     @property
     def blur(self) -> float:
@@ -167,8 +171,7 @@ class Smoothing(Solver):
             return self._cool(problem, state, float(np.clip(0.8 * wanted / blur, 0.3, 0.9)))
         if blur <= 2 * wanted:
             state = self._in_float64(problem, state)
-            mixture, dual = best_bound(problem, state, state.points)
-            state = state._replace(points=(mixture, *state.points[1:]), dual=dual)
+            state = self._mixed(problem, state)
         # Values of relaxed graphs are bounds of a limited accuracy, in which the last digits of the soft problem drown.
         # (Under L1 these digits count: a dual point is scaled by its largest entry.)
         solved = (
@@ -179,6 +182,18 @@ class Smoothing(Solver):
         # steps at this temperature hardly help any more, and the bound still lags
         coldest = soft_hinge(state.soft).temperature < 1e-9 * max(problem.cost.max(initial=0.0), 1e-300)
         return state._replace(finished=True) if coldest else self._cool(problem, state, 0.3)
+
+    def _mixed(self, problem: Problem, state: SmoothingState) -> SmoothingState:
+        """With the best mixture of the dual points; while it lags far behind, at every second look.
+
+        That is often enough, since all points between two looks are kept. Mixtures under a Laplace prior take as long
+        as a pass, and on one thread.
+        """
+        far = state.inner.value - state.dual > NEAR * state.tol * abs(state.inner.value)
+        if far and state.n_steps % (2 * self.look_every) and 2 * self.look_every <= MOST_POINTS:
+            return state
+        mixture, dual = best_bound(problem, state, state.points)
+        return state._replace(points=(mixture, *state.points[1:]), dual=dual, mixed=state.n_steps)
 
     def _in_float64(self, problem: Problem, state: SmoothingState) -> SmoothingState:
         """The same point of the same soft problem, with passes in float64 from here on."""
@@ -195,13 +210,13 @@ class Smoothing(Solver):
         soft = soft_problem(problem, soft_hinge(state.soft).temperature * factor, soft_hinge(state.soft).exact)
         w, learnt = state.inner.w, state.inner.curvature
         first = soft_curvature(soft, w)
-        inner = self._inner(problem)._at(soft, w, first._replace(s=learnt.s, y=learnt.y))
+        inner = self._inner(problem)._at(soft, w, first._replace(s=learnt.s, y=learnt.y, curves=learnt.curves))
         problem.n_oracle += 2 * problem.n_examples
         inner = inner._replace(first_norm=state.inner.first_norm, tol=state.tol)
         return state._replace(soft=soft, inner=inner, value_before=np.inf)
 
     def due(self, problem: Problem, state: SmoothingState, n_pass: int, tol: float) -> bool:
-        near = state.inner.value - state.dual <= 3 * tol * abs(state.inner.value)
+        near = state.inner.value - state.dual <= NEAR * tol * abs(state.inner.value)
         return n_pass % (4 * self.look_every) == 0 or (near and n_pass % self.look_every == 0)
 
     def evaluate(self, problem: Problem, state: SmoothingState) -> Evaluation:
@@ -211,7 +226,8 @@ class Smoothing(Solver):
             soft = soft_problem(problem, soft_hinge(state.soft).temperature, exact=True)
             points = with_last(points, soft, self._inner(problem)._at(soft, w, state.inner.curvature))
             problem.n_oracle += soft.n_oracle
-        point, dual = best_bound(problem, state, points)
+        found_now = state.mixed == state.n_steps and points is state.points
+        point, dual = (points[0], state.dual) if found_now else best_bound(problem, state, points)
         gap = problem.relative(primal - dual, primal)
         eta = point.eta if offers(problem.prior, "exact") else None
         return Evaluation(w, eta, primal, dual, gap, gap, "last", point.cost)

@@ -81,11 +81,14 @@ def blocks_at(problem: Problem, w: FloatArray, weight: FloatArray) -> FloatArray
         return None
     layout = problem.structure.layout
     X, prior = features_of(problem), layout.parts(prior_curvature(problem, w)).node
-    blocks = []
-    for a in range(layout.n_labels):
+    blocks: list[FloatArray | None] = [None] * layout.n_labels
+
+    def invert(a: int, _: int, __: int) -> None:
         hessian = BLOCK_SHARE * label_gram(X, weight[:, a])
         hessian[np.diag_indices_from(hessian)] += prior[:, a] + 0.01 * np.trace(hessian) / len(hessian)
-        blocks.append(inverse_of(hessian))
+        blocks[a] = inverse_of(hessian)
+
+    problem.backend.run(invert, [[(a, a + 1)] for a in range(layout.n_labels)])
     return None if any(block is None for block in blocks) else np.array(blocks)
 
 

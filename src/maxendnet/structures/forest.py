@@ -232,7 +232,7 @@ class BoundForest(OnBatch):
             return found._replace(slope=pad(self.layout, found.slope)) if ask.packed and ask.gradient else found
         evaluate = self._hardest if aggregate == "maximum" else self._softly
         small = table is None or np.abs(table.rows).max(initial=0) < 1e5
-        found = evaluate(w, table, ask, ask.single and small and single_is_enough(w, self.batch))
+        found = evaluate(w, table, ask, ask.single and small and self._single_is_enough(w))
         return found if ask.packed or not ask.gradient else found._replace(slope=self.unpack(found.slope))
 
     def unpack(self, slope: FloatArray) -> FloatArray:
@@ -426,18 +426,23 @@ def sum_mode(layout: Layout, batch: Batch, w: FloatArray, dtype: type, centred: 
     spread = edge_range(layout, batch, w)
     if not layout.n_edge_features and centred and spread > most:
         # what is left when rows and columns are taken out has a smaller range
-        spread = max(_centred_range(matrix) for matrix in layout.parts(w).transitions)
+        spread = layout.remembered.of_weights(
+            w, "centred range", lambda: max(_centred_range(matrix) for matrix in layout.parts(w).transitions)
+        )
     return SCALED if spread <= most else LOGARITHMIC
 
 
 def edge_range(layout: Layout, batch: Batch, w: FloatArray) -> float:
     """Range of the scores of an edge, at most."""
-    parts = layout.parts(w)
-    spread = max((_range(matrix) for matrix in parts.transitions), default=0.0)
+    spread: float = layout.remembered.of_weights(w, "edge range", lambda: _largest_range(layout, w))
     if layout.n_edge_features and batch.edge_features.size:
         size = np.abs(batch.edge_features).max(axis=0)
-        spread += float(sum(s * _range(matrix) for s, matrix in zip(size, parts.edge)))
+        spread += float(sum(s * _range(matrix) for s, matrix in zip(size, layout.parts(w).edge)))
     return spread
+
+
+def _largest_range(layout: Layout, w: FloatArray) -> float:
+    return max((_range(matrix) for matrix in layout.parts(w).transitions), default=0.0)
 
 
 def _range(matrix: FloatArray) -> float:
