@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from maxendnet.data.examples import Examples
 from maxendnet.structures import Chain, Independent
-from maxendnet.structures.base import decode
 from maxendnet.structures.forest import BoundForest
 from maxendnet.text.errors import TextError
+from maxendnet.text.outside import added_scores, decode_with
 from maxendnet.text.spans import Span, SpanRules, find_spans, found_scheme, scheme_of, span_rules
 
 FloatArray = NDArray[np.float64]
@@ -90,7 +90,7 @@ def log_scores(model: Any, examples: Examples, bound: Any, w: FloatArray, labels
     return summed
 
 
-def predict_confidence(model: Any, X: Any, temperature: float = 1.0) -> list[Confidence]:
+def predict_confidence(model: Any, X: Any, temperature: float = 1.0, outside: float = 0.0) -> list[Confidence]:
     """The best labelling of every example, with probabilities of its tokens and of the whole.
 
     Parameters
@@ -98,6 +98,9 @@ def predict_confidence(model: Any, X: Any, temperature: float = 1.0) -> list[Con
     model : a fitted estimator
     X : as for ``model.predict``
     temperature : float, default=1.0
+    outside : float, default=0.0
+        Added to the score of the label O where the best labelling is searched, and not in probabilities; see
+        `maxendnet.text.outside`.
 
     Returns
     -------
@@ -113,7 +116,7 @@ def predict_confidence(model: Any, X: Any, temperature: float = 1.0) -> list[Con
     """
     examples, bound = prepared(model, X)
     w = scaled_weights(model, temperature)
-    labels = decode(bound, w, model._backend())
+    labels = decode_with(bound, w, added_scores(model.classes_.tolist(), outside / temperature), model._backend())
     log_partition, marginals = bound.logsum(w, backend=model._backend())
     tokens = marginals.node[np.arange(len(labels)), labels]
     whole = np.exp(np.minimum(log_scores(model, examples, bound, w, labels) - log_partition, 0.0))
@@ -141,7 +144,12 @@ def predict_ranked(model: Any, X: Any, k: int = 5, temperature: float = 1.0) -> 
 
 
 def predict_spans(
-    model: Any, X: Any, scheme: str = "auto", temperature: float = 1.0, strict: bool = False
+    model: Any,
+    X: Any,
+    scheme: str = "auto",
+    temperature: float = 1.0,
+    strict: bool = False,
+    outside: float = 0.0,
 ) -> list[list[ScoredSpan]]:
     """The spans of the best labelling of every example, each with its exact probability.
 
@@ -161,6 +169,8 @@ def predict_spans(
         By which scores are divided; see `maxendnet.text.calibration`.
     strict : bool, default=False
         Leave out spans that break the scheme.
+    outside : float, default=0.0
+        As for `predict_confidence`.
 
     Returns
     -------
@@ -182,7 +192,7 @@ def predict_spans(
     if scheme == "auto" and chosen == "IOB1":  # the labels alone do not tell it from IOB2, and need not
         chosen = "IOB2"
     rules = span_rules(classes, chosen)
-    labels = decode(bound, w, model._backend())
+    labels = decode_with(bound, w, added_scores(classes, outside / temperature), model._backend())
     spans = [find_spans(part.tolist(), chosen, strict) for part in _pieces(examples, model.classes_[labels])]
     if is_chain(model, bound):
         probabilities = list(_along_chains(bound, w, rules, spans))

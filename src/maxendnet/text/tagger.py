@@ -16,16 +16,19 @@ from maxendnet.losses import Log
 from maxendnet.markov_network import MarkovNetwork
 from maxendnet.models.file import ModelFileError, load, read, save
 from maxendnet.models.pruned import pruned
+from maxendnet.priors.base import is_number
 from maxendnet.selection.search import PathSearchCV
 from maxendnet.structures import Chain, Independent, as_structure
 from maxendnet.text import confidence
-from maxendnet.text.calibration import fit_temperature
+from maxendnet.text.calibration import held_out, temperature_of
 from maxendnet.text.columns import Columns
 from maxendnet.text.confidence import Confidence, Ranked, ScoredSpan
 from maxendnet.text.errors import TextError
+from maxendnet.text.few_tokens import FewTokens
+from maxendnet.text.outside import added_scores, decode_with, fit_outside
 from maxendnet.text.scores import span_scorer
 from maxendnet.text.spans import found_scheme, scheme_of
-from maxendnet.text.token_features import TokenFeatures
+from maxendnet.text.token_features import FEW_TOKENS, TokenFeatures
 from maxendnet.text.validation import Validation
 
 VERSION = 1
@@ -63,6 +66,10 @@ class Tagger(BaseEstimator):
         Fit a temperature, so that confidences of a model with a margin are probabilities. It takes a fit without a part
         of the sentences, or some where these are few; see `fit_temperature`. "auto" does so for models with a margin,
         such as the default.
+    outside : float or "auto", default="auto"
+        Added to the score of the label O where labels are predicted, and not in probabilities. "auto" finds what has
+        the best F1 of spans on the sentences that are held out for the temperature (0 without them), so that fewer
+        spans are missed; see `maxendnet.text.outside`.
     cv : int, default=3
         Folds of the search and of the calibration.
     patience : int or None, default=None
@@ -82,7 +89,7 @@ class Tagger(BaseEstimator):
     features_ : TokenFeatures
     estimator_ : the fitted estimator
     scheme_ : str
-    temperature_ : float
+    temperature_, outside_ : float
     search_ : PathSearchCV or None
     validation_ : list of Look
         Pass, seconds, objective, gap and score of every look; empty without validation sentences.
@@ -105,6 +112,7 @@ class Tagger(BaseEstimator):
         scheme: str = "auto",
         search: bool = False,
         calibrate: bool | str = "auto",
+        outside: float | str = "auto",
         cv: int = 3,
         patience: int | None = None,
         max_weights: int | None = None,
@@ -117,6 +125,7 @@ class Tagger(BaseEstimator):
         self.scheme = scheme
         self.search = search
         self.calibrate = calibrate
+        self.outside = outside
         self.cv = cv
         self.patience = patience
         self.max_weights = max_weights
@@ -140,6 +149,8 @@ class Tagger(BaseEstimator):
         """
         if self.calibrate not in (True, False, "auto"):
             raise TextError(f"calibrate must be True, False or 'auto', got {self.calibrate!r}.")
+        if not (self.outside == "auto" or (is_number(self.outside) and np.isfinite(self.outside))):
+            raise TextError(f"outside must be a number or 'auto', got {self.outside!r}.")
         if not (self.model is None or isinstance(self.model, MarkovNetwork)):
             raise TextError(f"model must be None or one of maxendnet's estimators, such as M3N(), got {self.model!r}.")
         whole = isinstance(self.max_weights, (int, np.integer)) and not isinstance(self.max_weights, bool)
@@ -168,20 +179,24 @@ class Tagger(BaseEstimator):
         loss = estimator.compose()[1]
         margin = not isinstance(loss, Log) or loss.margin > 0
         wanted = (margin and len(examples) >= self.cv) if self.calibrate == "auto" else self.calibrate
-        temperature = fit_temperature(model, examples, cv=self.cv) if wanted else 1.0
+        folds = held_out(model, examples, self.cv) if wanted else []
+        temperature = temperature_of(folds) if folds else 1.0
+        outside = fit_outside(folds, temperature, scheme) if self.outside == "auto" else float(self.outside)
         if self.max_weights is not None:
             estimator.set_model(pruned(estimator.model_, examples, self.max_weights))
             features = TokenFeatures.from_plain(features.to_plain(), estimator.model_.feature_names)
         # nothing is stored before this line: a fit that fails or is interrupted leaves the last one whole
         self.features_, self.estimator_, self.scheme_, self.search_ = features, estimator, scheme, search
-        self.temperature_, self.validation_ = temperature, watch.looks if watch is not None else []
+        self.temperature_, self.outside_ = temperature, outside
+        self.validation_ = watch.looks if watch is not None else []
         self.classes_ = estimator.classes_
         return self
 
     def partial_fit(self, X: Any, y: Any) -> Tagger:
         """Learn from more sentences, without those of before; see `maxendnet.L2CRF.partial_fit`.
 
-        New features get weights. Labels are those of the first fit; so are the scheme and the temperature. The first
+        New features get weights. Labels are those of the first fit; so are the scheme, the temperature and what is
+        added to the label O. The first
         call is `fit`.
 
         Examples
@@ -228,20 +243,38 @@ class Tagger(BaseEstimator):
 
     def predict(self, X: Any) -> Any:
         """The labels of every sentence."""
-        examples = self.examples(X)
-        return self.estimator_.predict(examples)
+        if "estimator_" not in vars(self):
+            check_is_fitted(self, "estimator_")
+        columns, model = Columns.of(X), self.estimator_.model_
+        if 0 < columns.n_tokens <= FEW_TOKENS:
+            few = model.layout.remembered.of_weights(
+                model.weights, ("few tokens", self.outside_), lambda: FewTokens.of(model, self._added())
+            )
+            if few is not None:
+                return few.predict(*self.features_.entries(columns), columns.offsets)
+        examples, bound = self.estimator_._prepare(self.features_.transform(columns))
+        labels = decode_with(bound, model.weights, self._added(), self.estimator_._backend())
+        return model.labellings(examples, labels)
+
+    def _added(self) -> Any:
+        return added_scores(self.classes_.tolist(), self.outside_)
 
     def predict_spans(self, X: Any, strict: bool = False) -> list[list[ScoredSpan]]:
         """The spans of every sentence, each with its probability; see `maxendnet.text.predict_spans`."""
-        return confidence.predict_spans(self._fitted(), self.examples(X), self.scheme_, self.temperature_, strict)
+        return confidence.predict_spans(
+            self._fitted(), self.examples(X), self.scheme_, self.temperature_, strict, self.outside_
+        )
 
     def predict_top(self, X: Any, k: int = 5) -> list[list[Ranked]]:
-        """The k best labellings of every sentence with their probabilities, best first."""
+        """The k most probable labellings of every sentence with their probabilities, best first.
+
+        `predict` may prefer another one than the first, for `outside_`.
+        """
         return confidence.predict_ranked(self._fitted(), self.examples(X), k, self.temperature_)
 
     def predict_confidence(self, X: Any) -> list[Confidence]:
         """The labels of every sentence, with probabilities of each and of all together."""
-        return confidence.predict_confidence(self._fitted(), self.examples(X), self.temperature_)
+        return confidence.predict_confidence(self._fitted(), self.examples(X), self.temperature_, self.outside_)
 
     def score(self, X: Any, y: Any) -> float:
         """F1 of spans; the share of right labels where they have no letters B, I, ..."""
@@ -268,7 +301,7 @@ class Tagger(BaseEstimator):
             return explain_model(self._fitted(), top)
         columns = Columns.of([sentence])
         words = columns.column(0)[0]
-        return explain_sentence(self._fitted(), self.examples(columns), words, top, self.temperature_)
+        return explain_sentence(self._fitted(), self.examples(columns), words, top, self.temperature_, self.outside_)
 
     def _fitted(self) -> Any:
         check_is_fitted(self, "estimator_")
@@ -285,6 +318,7 @@ class Tagger(BaseEstimator):
             "features": self.features_.to_plain(),
             "scheme": self.scheme_,
             "temperature": self.temperature_,
+            "outside": self.outside_,
         }
         save(self.estimator_, path, application)
 
@@ -315,8 +349,12 @@ class Tagger(BaseEstimator):
             temperature = float(found["temperature"])
             if not (np.isfinite(temperature) and temperature > 0):
                 raise TextError(f"the temperature {temperature}")
+            outside = float(found.get("outside", 0.0))  # files of before do not have it
+            if not np.isfinite(outside):
+                raise TextError(f"{outside} for the label O")
             tagger = cls(clone(features), clone(estimator))
             tagger.features_, tagger.estimator_, tagger.temperature_ = features, estimator, temperature
+            tagger.outside_ = outside
             tagger.scheme_, tagger.search_, tagger.classes_ = scheme_of(found["scheme"]), None, estimator.classes_
             tagger.validation_ = []
         except (KeyError, TypeError, ValueError, AttributeError) as error:
