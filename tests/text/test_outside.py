@@ -10,7 +10,7 @@ import pytest
 import maxendnet as mx
 from maxendnet.text import Tagger, TextError, span_scores
 from maxendnet.text.calibration import held_out, temperature_of
-from maxendnet.text.outside import LOWERED, fit_outside, truth_of
+from maxendnet.text.outside import LOWERED, fit_outside, nearest_to_best, truth_of
 
 WORDS = [f"w{k}" for k in range(40)]
 
@@ -36,11 +36,11 @@ def test_spans_with_some_doubt_are_found(tagger):
     f1 = span_scores(y, found).f1
     assert f1 > span_scores(y, tagger.estimator_.predict(tagger.examples(X))).f1 + 0.3
     threshold = 1 / (1 + np.exp(-tagger.outside_ / tagger.temperature_))
-    assert abs(threshold - f1 / 2) < 0.08
+    assert abs(threshold - f1 / 2) < 0.1
     sure = tagger.predict_confidence(X)
     assert [one.labels for one in sure] == found
     taken = [p for one in sure for label, p in zip(one.labels, one.tokens) if label != "O"]
-    assert threshold - 0.08 < min(taken) < 0.5  # probabilities are those of the model: they do not rise
+    assert threshold - 0.1 < min(taken) < 0.5  # probabilities are those of the model: they do not rise
     spans = tagger.predict_spans(X)
     assert [[span.start for span in some] for some in spans] == [
         [t for t, a in enumerate(row) if a != "O"] for row in found
@@ -61,7 +61,7 @@ def test_the_labelling_is_the_best_of_all_by_enumeration(tagger):
     assert tagger.predict(X) == [labels for _, labels in best]
 
 
-def test_it_is_the_best_on_the_sentences_held_out():
+def test_it_is_about_the_best_on_the_sentences_held_out():
     X, y = rare(300, 0)
     tagger = Tagger("U0=%x[0,0]\nB", calibrate=False).fit(X, y)
     assert tagger.outside_ == 0.0
@@ -79,8 +79,26 @@ def test_it_is_the_best_on_the_sentences_held_out():
             cuts = fold.examples.offsets.tolist()
             found += shifted.predict([words[a:b] for a, b in pairwise(cuts)])
         scores[-temperature * lowered] = span_scores(truth, found).f1
-    assert scores[chosen] == max(scores.values()) > scores[0.0]
+    best = max(scores, key=scores.get)
+    assert scores[0.0] + 0.1 < scores[chosen] and scores[best] - 0.03 < scores[chosen] and best <= chosen < 0
     assert fit_outside(folds, temperature, "LABELS") == 0.0
+
+
+@pytest.mark.parametrize("seed", [0, 2, 3, 4])
+def test_a_standard_error_is_that_of_the_jackknife(seed):
+    rng = np.random.default_rng(seed)
+    there, found = rng.poisson(2.0, 300), rng.poisson(2.0, (6, 300))
+    right = rng.binomial(np.minimum(there, found), rng.uniform(0.5, 0.6, (6, 1)))
+    counts = np.stack([2 * right, there + found], axis=2).astype(float)
+    f1 = lambda some: some[..., 0].sum(axis=1) / some[..., 1].sum(axis=1)  # noqa: E731
+    whole = f1(counts)
+    best = int(np.argmax(whole))
+    without = np.array([f1(np.delete(counts, i, axis=1)) for i in range(300)])
+    lead = without[:, [best]] - without
+    error = np.sqrt(299 / 300 * ((lead - lead.mean(axis=0)) ** 2).sum(axis=0))
+    behind = (whole[best] - whole) / np.where(error > 0, error, 1.0)
+    assert (abs(behind - 1) > 0.03).all()  # none is so near that the two could differ
+    assert nearest_to_best(counts) == np.flatnonzero(behind <= 1)[0]
 
 
 def test_explanations_have_it(tagger):
