@@ -97,8 +97,9 @@ def named_paths(ctx: click.Context, param: click.Parameter, values: tuple[str, .
     "--lam 0.1, as Tagger() has).",
 )  # fmt: skip
 @click.option(
-    "--seen/--all-pairs", default=True, show_default=True,
-    help="Weights only for pairs of a feature and a label that occur, or for all of them.",
+    "--seen/--all-pairs", default=None,
+    help="Weights only for pairs of a feature and a label that occur, or for all of them.  [default: all up to five "
+    "million]",
 )  # fmt: skip
 @click.option(
     "--max-weights", type=click.IntRange(min=1),
@@ -127,7 +128,7 @@ def named_paths(ctx: click.Context, param: click.Parameter, values: tuple[str, .
 def train(
     files: tuple[Path, ...], out: Path, test: Path | None, dev: Path | None, patience: int | None,
     features: str | None, system: str, C: float | None,
-    lam: float | None, margin: float | None, search: bool, seen: bool, max_weights: int | None, rules: bool,
+    lam: float | None, margin: float | None, search: bool, seen: bool | None, max_weights: int | None, rules: bool,
     folds: int, scheme: str, columns: str | None, label_column: int,
     min_count: int, hashed: int | None, gazetteer: dict[str, str], clusters: dict[str, str], tol: float | None,
     jobs: int, seed: int, quiet: bool, separator: str | None, comment: str | None,
@@ -158,7 +159,7 @@ def train(
     began = time.perf_counter()
     if jobs == 0:
         raise click.BadParameter("give the number of threads, or -1 for all processors.", param_hint="--jobs")
-    if max_weights is not None and not seen:
+    if max_weights is not None and seen is False:
         raise click.UsageError("--max-weights leaves weights of seen pairs out; leave --all-pairs away.")
     if margin is not None and system != "l2crf":
         raise click.UsageError(f"--margin is given, and it is an option of l2crf, not of {system}.")
@@ -177,10 +178,11 @@ def train(
             note(f"{part.place(first.sentence, first.token)}: {first.message}; such tags: {len(problems)} in {path}")
     template = template_of(features, X)
     joined = Template.parse(template_text(template)).bigram
-    model = estimator_of(system, C, lam, margin, seen, y if rules else None, chosen, tol, joined, jobs, seed)
+    model = estimator_of(system, C, lam, margin, y if rules else None, chosen, tol, joined, jobs, seed)
     tagger = Tagger(
         TokenFeatures(template, min_count, hashed, gazetteer or None, clusters or None), model, chosen, search=search,
-        cv=folds, patience=patience, max_weights=max_weights, n_jobs=jobs, random_state=seed, verbose=0 if quiet else 1,
+        cv=folds, patience=patience, pairs={None: "auto", True: "seen", False: "all"}[seen], max_weights=max_weights,
+        n_jobs=jobs, random_state=seed, verbose=0 if quiet else 1,
     )  # fmt: skip
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -257,7 +259,7 @@ def needs_search(system: str, C: float | None, lam: float | None) -> bool:
 
 
 def estimator_of(
-    system: str, C: float | None, lam: float | None, margin: float | None, seen: bool, y: Any, scheme: str,
+    system: str, C: float | None, lam: float | None, margin: float | None, y: Any, scheme: str,
     tol: float | None, joined: bool, jobs: int, seed: int,
 ) -> Any:  # fmt: skip
     """The estimator of a name."""
@@ -269,10 +271,9 @@ def estimator_of(
 
     rules_of: dict[str, Any] = {"IOB2": bio, "BIOES": bioes, "BMES": lambda: bioes(inside="M")}
 
-    pairs = "seen" if seen else "all"
-    structure: Any = Independent(pairs=pairs)
+    structure: Any = Independent()
     if joined:
-        structure = Chain(pairs=pairs)
+        structure = Chain()
         if y and scheme in rules_of:
             structure.rules = [rules_of[scheme]()]
         elif y:

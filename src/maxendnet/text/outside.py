@@ -77,7 +77,7 @@ def fit_outside(folds: list[HeldOut], temperature: float, scheme: str) -> float:
             found += model.labellings(fold.examples, decode_with(fold.bound, model.weights, added))
         spans = [set(find_spans(labels, scheme)) for labels in found]
         counts.append([(2 * len(a & b), len(a) + len(b)) for a, b in zip(true_spans, spans)])
-    return -temperature * float(LOWERED[nearest_to_best(np.array(counts, dtype=np.float64))])
+    return 0.0 - temperature * float(LOWERED[nearest_to_best(np.array(counts, dtype=np.float64))])
 
 
 def nearest_to_best(counts: FloatArray) -> int:

@@ -32,12 +32,16 @@ from maxendnet.text.token_features import FEW_TOKENS, TokenFeatures
 from maxendnet.text.validation import Validation
 
 VERSION = 1
+MOST_PAIRS = 5_000_000
+"""Pairs of a feature and a label up to which all of them have weights in the default model: that is better, and more
+would take several times the memory of those that were seen (benchmarks/TEXT.md)."""
 
 
 def default_model(joined: bool = True, n_jobs: int | None = None, random_state: Any = 0) -> L2CRF:
     """The model that a tagger has if none is given: a conditional random field with a Gaussian prior and a margin.
 
-    Weights are those of pairs of a feature and a label that occur. ``lam=0.1`` and ``margin=3`` were chosen on folds of
+    `Tagger` gives weights to all pairs of a feature and a label where these are few enough, and else to those that
+    occur. ``lam=0.1`` and ``margin=3`` were chosen on folds of
     the training parts of four sets (names in Portuguese and in tweets, addresses, Chinese segmentation): the margin
     brings 0.3 to 1.3 points of F1 (benchmarks/TEXT.md). `Tagger(search=True)` chooses lam by
     cross-validation.
@@ -74,10 +78,13 @@ class Tagger(BaseEstimator):
         Folds of the search and of the calibration.
     patience : int or None, default=None
         End the fit after so many looks in a row without a better score on the validation sentences.
+    pairs : {"all", "seen", "auto"} or None, default=None
+        Which pairs of a feature and a label have weights, see `maxendnet.Chain`. "auto" is all where these are at most
+        five million, and else those that occur. None is "auto" for the default model, and leaves others as they are.
     max_weights : int or None, default=None
         For a small model: after the fit, keep so many weights of features, those that count most on the training
         sentences (`maxendnet.models.pruned` has the rule), and drop features without any. It needs weights for seen
-        pairs, which the default model has. The certificate is that of the fit before: ``gap_`` is NaN.
+        pairs, which "auto" then is. The certificate is that of the fit before: ``gap_`` is NaN.
     n_jobs : int or None, default=None
         Threads of the default model, and folds of the search at a time.
     random_state : int, default=0
@@ -115,6 +122,7 @@ class Tagger(BaseEstimator):
         outside: float | str = "auto",
         cv: int = 3,
         patience: int | None = None,
+        pairs: str | None = None,
         max_weights: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = 0,
@@ -128,6 +136,7 @@ class Tagger(BaseEstimator):
         self.outside = outside
         self.cv = cv
         self.patience = patience
+        self.pairs = pairs
         self.max_weights = max_weights
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -153,6 +162,8 @@ class Tagger(BaseEstimator):
             raise TextError(f"outside must be a number or 'auto', got {self.outside!r}.")
         if not (self.model is None or isinstance(self.model, MarkovNetwork)):
             raise TextError(f"model must be None or one of maxendnet's estimators, such as M3N(), got {self.model!r}.")
+        if self.pairs not in ("all", "seen", "auto", None):
+            raise TextError(f"pairs must be 'all', 'seen', 'auto' or None, got {self.pairs!r}.")
         whole = isinstance(self.max_weights, (int, np.integer)) and not isinstance(self.max_weights, bool)
         if self.max_weights is not None and not (whole and self.max_weights >= 1):
             raise TextError(f"max_weights must be a whole number of at least 1, or None, got {self.max_weights!r}.")
@@ -161,7 +172,7 @@ class Tagger(BaseEstimator):
         labels = [list(row) for row in y]
         scheme = found_scheme(labels) if self.scheme == "auto" else scheme_of(self.scheme)
         examples = features.fit_transform(columns, labels)
-        model = self._model(features)
+        model = self._model(features, examples)
         search = None
         if self.search:
             from sklearn.model_selection import KFold
@@ -228,10 +239,18 @@ class Tagger(BaseEstimator):
             as_structure(model.structure), features.transform(X), y, classes, scheme, self.patience, self.verbose
         )
 
-    def _model(self, features: TokenFeatures) -> Any:
+    def _model(self, features: TokenFeatures, examples: Examples) -> Any:
         if self.model is None:
-            return default_model(features.template_.bigram, self.n_jobs, self.random_state)
-        return clone(self.model)
+            model: Any = default_model(features.template_.bigram, self.n_jobs, self.random_state)
+        else:
+            model = clone(self.model)
+        pairs = "auto" if self.pairs is None and self.model is None else self.pairs
+        if pairs == "auto":
+            n_pairs = examples.n_features * len(distinct_labels(np.asarray(examples.y)))
+            pairs = "all" if n_pairs <= MOST_PAIRS and self.max_weights is None else "seen"
+        if pairs is not None:
+            model.set_params(structure=clone(as_structure(model.structure)).set_params(pairs=pairs))
+        return model
 
     # ---- prediction --------------------------------------------------------------------------------------------------
 
