@@ -2,9 +2,10 @@
 
 Features are those of the template of CRF++ ("chunks"), or of richer sets ("rich", "richer"). Tags are those of the file
 (IOB2), or the same chunks in BIOES; with --schemes IOB2,BIOES two models are fitted, and their scores are added: those
-of B also count for S, those of I for E. Without --test, models are fitted to four fifths of the training part and
-scored on the rest: constants are chosen there. With --test a fit to the whole training part is scored on the test part.
-Only tags that keep their scheme are predicted. CPU seconds are those of the fits, from `Examples` to the weights.
+of B also count for S, those of I for E. With --together the scores of all rows are added. Without --test, models are
+fitted to four fifths of the training part and scored on the rest: constants are chosen there. With --test a fit to the
+whole training part is scored on the test part. Only tags that keep their scheme are predicted. CPU seconds are those of
+the fits, from `Examples` to the weights.
 
     python benchmarks/conll_quality.py --data conll2000
     python benchmarks/conll_quality.py --data conll2000 --rows "L2CRF, margin 3" --schemes IOB2,BIOES
@@ -14,6 +15,7 @@ Only tags that keep their scheme are predicted. CPU seconds are those of the fit
 from __future__ import annotations
 
 import warnings
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -75,17 +77,18 @@ AS_BIO = {"B": "B", "S": "B", "I": "I", "E": "I", "O": "O"}
 
 
 def together(models: list[Any], prepared: Examples) -> list[list[str]]:
-    """The best BIOES tags by the sum of the scores of several models."""
+    """The best BIOES tags by the sum of the scores of several models, those of nodes scaled to a deviation of 1."""
     classes = max((model.classes_ for model in models), key=len)
     nodes, transitions = 0.0, 0.0
     for model in models:
         place = {label: k for k, label in enumerate(model.classes_.tolist())}
         own = [place[tag if len(place) == len(classes) else AS_BIO[tag[0]] + tag[1:]] for tag in classes.tolist()]
-        nodes = nodes + sparse.csr_array(prepared.X @ model.coef_).toarray()[:, own]
-        transitions = transitions + model.transitions_[np.ix_(own, own)]
-    scores = Examples(sparse.csr_array(nodes), prepared.offsets)
+        scores = np.asarray(prepared.X @ sparse.csr_array(model.coef_).toarray())
+        nodes = nodes + scores[:, own] / scores.std()
+        transitions = transitions + model.transitions_[np.ix_(own, own)] / scores.std()
+    dense = Examples(sparse.csr_array(nodes), prepared.offsets)
     w = np.concatenate([np.eye(len(classes)).ravel(), transitions.ravel()])
-    labels = classes[Chain(rules=bioes()).bind(scores, classes).decode(w)]
+    labels = classes[Chain(rules=bioes()).bind(dense, classes).decode(w)]
     return [part.tolist() for part in np.split(labels, prepared.offsets[1:-1])]
 
 
@@ -95,6 +98,7 @@ def main() -> None:
     arguments.add_argument("--rows", default=";".join(MODELS), help="separated by semicolons (default: %(default)s)")
     arguments.add_argument("--features", default="chunks", choices=FEATURES)
     arguments.add_argument("--schemes", default="IOB2", help="of the tags: IOB2, BIOES or both (default: %(default)s)")
+    arguments.add_argument("--together", action="store_true", help="add the scores of all rows")
     arguments.add_argument("--sentences", type=int, help="to learn from, at most (default: all)")
     arguments.add_argument("--test", action="store_true", help="the one look at the test part")
     arguments.add_argument("--out", help="file of finished fits, one JSON value a line")
@@ -112,9 +116,9 @@ def main() -> None:
     examples = features.fit_transform(X[some])
     prepared, rows, cells = features.transform(new), [], common.Cells(given.out)
 
-    def score(name: str) -> dict[str, float]:
+    def score(names: list[str]) -> dict[str, float]:
         models, seconds = [], 0.0
-        for scheme in schemes:
+        for name, scheme in product(names, schemes):
             tags = convert_tags([y[i] for i in some], scheme, "IOB2")
             labelled, model = features.transform(X[some], tags), clone(MODELS[name])
             with warnings.catch_warnings():
@@ -127,7 +131,8 @@ def main() -> None:
         passes, gap = max(model.n_passes_ for model in models), max(model.gap_ for model in models)
         return {"F1": f1, "seconds": seconds, "passes": passes, "gap": gap}
 
-    for name in given.rows.split(";"):
+    for names in [given.rows.split(";")] if given.together else [[row] for row in given.rows.split(";")]:
+        name = " and ".join(names)
         key = {
             "model": name,
             "features": given.features,
@@ -135,7 +140,7 @@ def main() -> None:
             "sentences": len(some),
             "test": given.test,
         }
-        found = cells.get(key, lambda: score(name))  # noqa: B023
+        found = cells.get(key, lambda: score(names))  # noqa: B023
         common.say(f"{key} {found}")
         rows.append((name, *(f"{found[k]:{form}}" for k, form in zip(found, (".2f", ".1f", "d", ".1e")))))
     print(f"{len(examples):,} sentences to learn from, {examples.n_features:,} features.\n")

@@ -175,6 +175,9 @@ def test_all_pairs_have_weights_where_they_are_few(monkeypatch):
     assert found() == "all"
     monkeypatch.setattr("maxendnet.text.tagger.MOST_PAIRS", n_pairs - 1)
     assert found() == found(model=mx.L2CRF(), pairs="auto") == "seen" and found(pairs="all") == "all"
+    monkeypatch.setattr("maxendnet.text.tagger.MOST_PAIRS", n_pairs)
+    monkeypatch.setattr("maxendnet.text.tagger.MOST_LABELS", 2)
+    assert found() == "seen"
     given = mx.L2CRF()
     tagger = Tagger(model=given, calibrate=False).fit(X, y)
     assert tagger.estimator_.structure == "chain" == given.structure

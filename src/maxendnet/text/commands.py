@@ -99,7 +99,7 @@ def named_paths(ctx: click.Context, param: click.Parameter, values: tuple[str, .
 @click.option(
     "--seen/--all-pairs", default=None,
     help="Weights only for pairs of a feature and a label that occur, or for all of them.  [default: all up to five "
-    "million]",
+    "million of 16 labels]",
 )  # fmt: skip
 @click.option(
     "--max-weights", type=click.IntRange(min=1),

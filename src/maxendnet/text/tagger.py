@@ -32,9 +32,10 @@ from maxendnet.text.token_features import FEW_TOKENS, TokenFeatures
 from maxendnet.text.validation import Validation
 
 VERSION = 1
-MOST_PAIRS = 5_000_000
-"""Pairs of a feature and a label up to which all of them have weights in the default model: that is better, and more
-would take several times the memory of those that were seen (benchmarks/TEXT.md)."""
+MOST_PAIRS, MOST_LABELS = 5_000_000, 16
+"""Up to so many pairs of a feature and a label, and labels, all pairs have weights in the default model; F1 is better so.
+More pairs would take several times the memory of those that were seen, and with more labels passes take twice as long
+(benchmarks/TEXT.md)."""
 
 
 def default_model(joined: bool = True, n_jobs: int | None = None, random_state: Any = 0) -> L2CRF:
@@ -80,7 +81,8 @@ class Tagger(BaseEstimator):
         End the fit after so many looks in a row without a better score on the validation sentences.
     pairs : {"all", "seen", "auto"} or None, default=None
         Which pairs of a feature and a label have weights, see `maxendnet.Chain`. "auto" is all where these are at most
-        five million, and else those that occur. None is "auto" for the default model, and leaves others as they are.
+        five million of at most 16 labels, and else those that occur. None is "auto" for the default model, and leaves
+        others as they are.
     max_weights : int or None, default=None
         For a small model: after the fit, keep so many weights of features, those that count most on the training
         sentences (`maxendnet.models.pruned` has the rule), and drop features without any. It needs weights for seen
@@ -246,8 +248,9 @@ class Tagger(BaseEstimator):
             model = clone(self.model)
         pairs = "auto" if self.pairs is None and self.model is None else self.pairs
         if pairs == "auto":
-            n_pairs = examples.n_features * len(distinct_labels(np.asarray(examples.y)))
-            pairs = "all" if n_pairs <= MOST_PAIRS and self.max_weights is None else "seen"
+            n_labels = len(distinct_labels(np.asarray(examples.y)))
+            few = n_labels <= MOST_LABELS and examples.n_features * n_labels <= MOST_PAIRS
+            pairs = "all" if few and self.max_weights is None else "seen"
         if pairs is not None:
             model.set_params(structure=clone(as_structure(model.structure)).set_params(pairs=pairs))
         return model
