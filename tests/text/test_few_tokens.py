@@ -35,8 +35,9 @@ CASES = {
     "independent": (mx.L2CRF(structure=mx.Independent(), tol=1e-2), TEMPLATE, None, True),
     "hashed, with two names in a column": (mx.L2CRF(tol=1e-2), TEMPLATE + "\nB", 5, True),
     "forbidden": (mx.L2CRF(structure=mx.Chain(forbidden=[("O", "I-X")]), tol=1e-2), TEMPLATE + "\nB", None, True),
-    "rules for first tokens": (mx.L2CRF(structure=mx.Chain(rules=bio()), tol=1e-2), TEMPLATE + "\nB", None, False),
+    "rules for first tokens": (mx.L2CRF(structure=mx.Chain(rules=bio()), tol=1e-2), TEMPLATE + "\nB", None, True),
     "bias": (mx.L2CRF(structure=mx.Chain(bias=True), tol=1e-2), TEMPLATE + "\nB", None, False),
+    "durations": (mx.L2CRF(structure=mx.Chain(durations=9), tol=1e-2), TEMPLATE + "\nB", None, False),
     "order": (mx.L2CRF(structure=mx.Chain(order=2), tol=1e-2), TEMPLATE + "\nB", None, False),
     "hidden": (mx.M3N(structure=mx.Chain(hidden=2), max_passes=3, tol=0.5, random_state=0), TEMPLATE, None, False),
 }

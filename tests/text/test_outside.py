@@ -67,21 +67,22 @@ def test_it_is_about_the_best_on_the_sentences_held_out():
     assert tagger.outside_ == 0.0
     folds = held_out(mx.L2CRF(lam=0.1, margin=3.0, tol=1e-2), tagger.examples(X, y))
     temperature = temperature_of(folds)
-    chosen = fit_outside(folds, temperature, "IOB2")
+    chosen, f1 = fit_outside(folds, temperature, "IOB2")
     truth, scores = [labels for fold in folds for labels in truth_of(fold)], {}
     for lowered in LOWERED:
         found = []
         for fold in folds:
             shifted = Tagger("U0=%x[0,0]\nB", outside=-temperature * lowered)
             shifted.estimator_, shifted.classes_ = fold.model, fold.model.classes_
-            shifted.features_, shifted.outside_ = tagger.features_, -temperature * lowered
+            shifted.features_, shifted.outside_, shifted.inner_ = tagger.features_, -temperature * lowered, None
             words = [tagger.features_.feature_names_[k][3:] for k in fold.examples.X.indices]
             cuts = fold.examples.offsets.tolist()
             found += shifted.predict([words[a:b] for a, b in pairwise(cuts)])
         scores[-temperature * lowered] = span_scores(truth, found).f1
     best = max(scores, key=scores.get)
     assert scores[0.0] + 0.1 < scores[chosen] and scores[best] - 0.03 < scores[chosen] and best <= chosen < 0
-    assert fit_outside(folds, temperature, "LABELS") == 0.0
+    assert f1 == pytest.approx(scores[chosen])
+    assert fit_outside(folds, temperature, "LABELS").added == 0.0
 
 
 @pytest.mark.parametrize("seed", [0, 2, 3, 4])

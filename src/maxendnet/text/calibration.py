@@ -64,8 +64,11 @@ def fit_temperature(model: Any, X: Any, y: Any = None, cv: int = 3, random_state
     return temperature_of(held_out(model, as_examples(X, y, needs_y=True), cv, random_state))
 
 
-def held_out(model: Any, examples: Examples, cv: int = 3, random_state: int = 0) -> list[HeldOut]:
-    """Folds and models that were fitted to the others, until `ENOUGH_TOKENS` were held out or all had their turn."""
+def held_out(model: Any, examples: Examples, cv: int = 3, random_state: int = 0, rules: Any = None) -> list[HeldOut]:
+    """Folds and models that were fitted to the others, until `ENOUGH_TOKENS` were held out or all had their turn.
+
+    Predictions for the folds keep the rules, where there are some.
+    """
     from sklearn.model_selection import KFold
 
     if len(examples) < cv:
@@ -76,7 +79,7 @@ def held_out(model: Any, examples: Examples, cv: int = 3, random_state: int = 0)
         code = {label: k for k, label in enumerate(fitted.classes_.tolist())}
         truth = np.asarray(examples[test].y).tolist()
         labels = np.array([code.get(label, -1) for label in truth], dtype=np.int64)
-        prepared, bound = fitted._prepare(examples[test])
+        prepared, bound = fitted._prepare(examples[test], rules=rules)
         folds.append(HeldOut(fitted, prepared, bound, labels))
         if sum(len(fold.labels) for fold in folds) >= ENOUGH_TOKENS:
             break

@@ -313,6 +313,7 @@ def explain_sentence(
     top: int = 10,
     temperature: float = 1.0,
     outside: float = 0.0,
+    rules: Any = None,
 ) -> SentenceExplanation:
     """What decided the label of every token of one sentence.
 
@@ -333,6 +334,8 @@ def explain_sentence(
         For the probabilities.
     outside : float, default=0.0
         Added to the score of the label O, and not in probabilities; see `maxendnet.text.outside`.
+    rules : a rule or a list of rules, optional
+        That labels keep, as of ``model.predict``.
 
     Returns
     -------
@@ -357,7 +360,7 @@ def explain_sentence(
     if tokens is not None and len(tokens) != examples.n_nodes:
         raise TextError(f"the sentence has {examples.n_nodes} tokens, and {len(tokens)} words were given for them.")
     words = [f"token {t}" for t in range(examples.n_nodes)] if tokens is None else [str(token) for token in tokens]
-    _, bound = model._prepare(examples)
+    _, bound = model._prepare(examples, rules=rules)
     w, scaled = model.model_.weights, scaled_weights(model, temperature)
     added = added_scores(model.classes_.tolist(), outside)
     labels = decode_with(bound, w, added)

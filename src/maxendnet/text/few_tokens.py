@@ -24,16 +24,18 @@ IntArray = NDArray[Any]
 class FewTokens:
     """Decodes few tokens, by the kernel that `BoundForest.decode` calls.
 
-    A batch of one token is kept, and the arrays that depend on the sentence are replaced in it. Long texts go through
-    `Examples`, whose checks take several times as long as the kernel does for a sentence.
+    A batch of three tokens is kept, and the arrays that depend on the sentence are replaced in it. Long texts go
+    through `Examples`, whose checks take several times as long as the kernel does for a sentence.
 
     Parameters
     ----------
     model : FittedModel
     bound : BoundForest
-        The structure of the model with one token.
+        The structure of the model with a sentence of three tokens.
     added : ndarray of shape (n_labels,) or None
         What is added to the scores of labels.
+    names : ndarray of shape (n_labels,) or None
+        By which labels are shown; None is the classes of the model.
 
     Examples
     --------
@@ -46,26 +48,31 @@ class FewTokens:
     [['D', 'N']]
     """
 
-    def __init__(self, model: FittedModel, bound: BoundForest, added: FloatArray | None = None) -> None:
+    def __init__(
+        self, model: FittedModel, bound: BoundForest, added: FloatArray | None = None, names: NDArray | None = None
+    ) -> None:
         dtype = np.float32 if bound._single_is_enough(model.weights) else np.float64
-        self.classes, self.batch, self.shape = model.classes, bound.batch, bound.shape
+        self.names, self.batch, self.shape = model.classes if names is None else names, bound.batch, bound.shape
         self.weights = bound.for_search(model.weights, dtype)
         self.rows = None if added is None else pad_rows(bound.layout, added[None], dtype)
         self.joined = isinstance(model.structure, Chain)
 
     @classmethod
-    def of(cls, model: FittedModel, added: FloatArray | None = None) -> FewTokens | None:
-        """None for structures with more than features of single tokens and pairs of neighbours."""
-        one = Examples(
-            csr(np.ones(1), np.zeros(1, dtype=np.int32), np.array([0, 1]), model.n_features_in), np.array([0, 1])
-        )
-        bound = model.bind(one) if model.n_features_in else None
+    def of(
+        cls, model: FittedModel, added: FloatArray | None = None, names: NDArray | None = None, rules: Any = None
+    ) -> FewTokens | None:
+        """None for structures with more than features of single tokens and pairs of neighbours.
+
+        With ``rules``, only labellings that keep them are predicted.
+        """
+        zeros = np.zeros(4, dtype=np.int64)
+        three = csr(np.zeros(0), np.zeros(0, dtype=np.int32), zeros, model.n_features_in)
+        bound = model.bind(Examples(three, np.array([0, 3])), rules=rules)
         if type(bound) is not BoundForest or model.whole or bound.layout.n_features != model.n_features_in:
             return None
-        batch = bound.batch
-        if batch.allowed.size or batch.label_features.size or batch.edge_features.size or bound.layout.n_edge_types > 1:
+        if bound.batch.label_features.size or bound.batch.edge_features.size or bound.layout.n_edge_types > 1:
             return None
-        return cls(model, bound, added)
+        return cls(model, bound, added, names)
 
     def predict(self, data: FloatArray, indices: IntArray, indptr: IntArray, offsets: IntArray) -> Labellings:
         """The labels of every sentence.
@@ -88,7 +95,14 @@ class FewTokens:
             edge_type=zeros, flipped=np.zeros(n_tokens, dtype=np.uint8), edge_features=np.zeros((n_tokens, 0)),
             sample_weight=np.ones(len(offsets) - 1),
         )  # fmt: skip
+        if self.batch.allowed.size:
+            first, inner, last = self.batch.allowed
+            allowed = np.tile(inner, (n_tokens, 1))
+            some = np.diff(offsets) > 0
+            allowed[offsets[:-1][some]] &= first
+            allowed[offsets[1:][some] - 1] &= last
+            batch = batch._replace(allowed=allowed)
         labels = np.zeros(n_tokens, dtype=np.int32)
         _kernels.decode(batch, self.shape, self.weights, self.rows, 0, len(offsets) - 1, None, labels)
-        found = self.classes[labels].tolist()
+        found = self.names[labels].tolist()
         return Labellings([found[first:last] for first, last in pairwise(offsets.tolist())])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +49,14 @@ def decode_with(bound: Any, w: FloatArray, added: FloatArray | None, backend: An
     return found
 
 
-def fit_outside(folds: list[HeldOut], temperature: float, scheme: str) -> float:
+class Outside(NamedTuple):
+    """What to add to the score of the label O, and the F1 of spans held out with it."""
+
+    added: float
+    f1: float
+
+
+def fit_outside(folds: list[HeldOut], temperature: float, scheme: str) -> Outside:
     """What to add to the score of the label O: at most 0, and 0 where labels are not those of spans and outside.
 
     Of all numbers whose F1 is not clearly below the best one, by more than a standard error of the difference, it is
@@ -66,7 +73,7 @@ def fit_outside(folds: list[HeldOut], temperature: float, scheme: str) -> float:
     truth = [labels for fold in folds for labels in truth_of(fold)]
     tags = {label for labels in truth for label in labels}
     if scheme == LABELS or OUTSIDE not in tags or not all(isinstance(tag, str) for tag in tags):
-        return 0.0
+        return Outside(0.0, np.nan)
     true_spans = [set(find_spans(labels, scheme)) for labels in truth]
     counts = []
     for lowered in LOWERED.tolist():
@@ -77,7 +84,10 @@ def fit_outside(folds: list[HeldOut], temperature: float, scheme: str) -> float:
             found += model.labellings(fold.examples, decode_with(fold.bound, model.weights, added))
         spans = [set(find_spans(labels, scheme)) for labels in found]
         counts.append([(2 * len(a & b), len(a) + len(b)) for a, b in zip(true_spans, spans)])
-    return 0.0 - temperature * float(LOWERED[nearest_to_best(np.array(counts, dtype=np.float64))])
+    table = np.array(counts, dtype=np.float64)
+    best = nearest_to_best(table)
+    right, all_spans = table[best].sum(axis=0)
+    return Outside(0.0 - temperature * float(LOWERED[best]), float(right / max(all_spans, 1.0)))
 
 
 def nearest_to_best(counts: FloatArray) -> int:
