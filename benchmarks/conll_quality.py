@@ -2,10 +2,10 @@
 
 Features are those of the template of CRF++ ("chunks"), or of richer sets ("rich", "richer"). Tags are those of the file
 (IOB2), or the same chunks in BIOES; with --schemes IOB2,BIOES two models are fitted, and their scores are added: those
-of B also count for S, those of I for E. With --together the scores of all rows are added. Without --test, models are
-fitted to four fifths of the training part and scored on the rest: constants are chosen there. With --test a fit to the
-whole training part is scored on the test part. Only tags that keep their scheme are predicted. CPU seconds are those of
-the fits, from `Examples` to the weights.
+of B also count for S, those of I for E. With --together the scores of all rows are added; several feature sets with
+commas between are then those of one row each. Without --test, models are fitted to four fifths of the training part and
+scored on the rest: constants are chosen there. With --test a fit to the whole training part is scored on the test part.
+Only tags that keep their scheme are predicted. CPU seconds are those of the fits, from `Examples` to the weights.
 
     python benchmarks/conll_quality.py --data conll2000
     python benchmarks/conll_quality.py --data conll2000 --rows "L2CRF, margin 3" --schemes IOB2,BIOES
@@ -76,27 +76,30 @@ RULES = {"IOB2": bio, "BIOES": bioes}
 AS_BIO = {"B": "B", "S": "B", "I": "I", "E": "I", "O": "O"}
 
 
-def together(models: list[Any], prepared: Examples) -> list[list[str]]:
-    """The best BIOES tags by the sum of the scores of several models, those of nodes scaled to a deviation of 1."""
-    classes = max((model.classes_ for model in models), key=len)
+def together(models: list[tuple[Any, Examples]]) -> list[list[str]]:
+    """The best BIOES tags by the sum of the scores of several models, those of nodes scaled to a deviation of 1.
+
+    Each model comes with the sentences as it sees them.
+    """
+    classes, offsets = max((model.classes_ for model, _ in models), key=len), models[0][1].offsets
     nodes, transitions = 0.0, 0.0
-    for model in models:
+    for model, prepared in models:
         place = {label: k for k, label in enumerate(model.classes_.tolist())}
         own = [place[tag if len(place) == len(classes) else AS_BIO[tag[0]] + tag[1:]] for tag in classes.tolist()]
         scores = np.asarray(prepared.X @ sparse.csr_array(model.coef_).toarray())
         nodes = nodes + scores[:, own] / scores.std()
         transitions = transitions + model.transitions_[np.ix_(own, own)] / scores.std()
-    dense = Examples(sparse.csr_array(nodes), prepared.offsets)
+    dense = Examples(sparse.csr_array(nodes), offsets)
     w = np.concatenate([np.eye(len(classes)).ravel(), transitions.ravel()])
     labels = classes[Chain(rules=bioes()).bind(dense, classes).decode(w)]
-    return [part.tolist() for part in np.split(labels, prepared.offsets[1:-1])]
+    return [part.tolist() for part in np.split(labels, offsets[1:-1])]
 
 
 def main() -> None:
     arguments = common.parser(__doc__, letters=False)
     arguments.add_argument("--data", required=True, metavar="FOLDER", help="with train.tsv.gz and test.tsv.gz")
     arguments.add_argument("--rows", default=";".join(MODELS), help="separated by semicolons (default: %(default)s)")
-    arguments.add_argument("--features", default="chunks", choices=FEATURES)
+    arguments.add_argument("--features", default="chunks", help=f"of {', '.join(FEATURES)} (default: %(default)s)")
     arguments.add_argument("--schemes", default="IOB2", help="of the tags: IOB2, BIOES or both (default: %(default)s)")
     arguments.add_argument("--together", action="store_true", help="add the scores of all rows")
     arguments.add_argument("--sentences", type=int, help="to learn from, at most (default: all)")
@@ -112,23 +115,24 @@ def main() -> None:
     else:
         new, truth = X[held], [y[i] for i in held]
     some = np.sort(some[: 300 if given.quick else given.sentences])
-    features, schemes = TokenFeatures(FEATURES[given.features]), given.schemes.split(",")
-    examples = features.fit_transform(X[some])
-    prepared, rows, cells = features.transform(new), [], common.Cells(given.out)
+    sets, schemes = given.features.split(","), given.schemes.split(",")
+    rows, cells = [], common.Cells(given.out)
 
     def score(names: list[str]) -> dict[str, float]:
         models, seconds = [], 0.0
-        for name, scheme in product(names, schemes):
-            tags = convert_tags([y[i] for i in some], scheme, "IOB2")
-            labelled, model = features.transform(X[some], tags), clone(MODELS[name])
+        for (name, kind), scheme in product(zip(names, sets if len(sets) > 1 else sets * len(names)), schemes):
+            features, model = TokenFeatures(FEATURES[kind]), clone(MODELS[name])
+            labelled = features.fit_transform(X[some], convert_tags([y[i] for i in some], scheme, "IOB2"))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # some end early on purpose
                 seconds += common.cpu(lambda: model.fit(labelled))[0]  # noqa: B023
-            models.append(model)
-        plain = len(models) == 1
-        found = models[0].predict(prepared, rules=RULES[schemes[0]]()) if plain else together(models, prepared)
+            models.append((model, features.transform(new)))
+        if len(models) == 1:
+            found = model.predict(models[0][1], rules=RULES[schemes[0]]())
+        else:
+            found = together(models)
         f1 = 100 * span_scores(truth, found, "IOB2").f1
-        passes, gap = max(model.n_passes_ for model in models), max(model.gap_ for model in models)
+        passes, gap = (max(getattr(model, what) for model, _ in models) for what in ("n_passes_", "gap_"))
         return {"F1": f1, "seconds": seconds, "passes": passes, "gap": gap}
 
     for names in [given.rows.split(";")] if given.together else [[row] for row in given.rows.split(";")]:
@@ -143,7 +147,7 @@ def main() -> None:
         found = cells.get(key, lambda: score(names))  # noqa: B023
         common.say(f"{key} {found}")
         rows.append((name, *(f"{found[k]:{form}}" for k, form in zip(found, (".2f", ".1f", "d", ".1e")))))
-    print(f"{len(examples):,} sentences to learn from, {examples.n_features:,} features.\n")
+    print(f"{len(some):,} sentences to learn from.\n")
     print(common.table(("", "F1", "CPU s", "passes", "gap"), rows))
     print(common.machine())
 
