@@ -58,12 +58,11 @@ class _Line(dict[Any, int]):
 
     def __init__(self, texts: tuple[str, ...], place_of: Callable[[str], int]) -> None:
         super().__init__()
-        self.texts, self.place_of = texts, place_of
+        self.form, self.place_of = "%s".join(text.replace("%", "%%") for text in texts), place_of
 
     def __missing__(self, cells: Any) -> int:
-        near = (cells,) if isinstance(cells, str) else cells
-        name = self.texts[0] + "".join(map("".join, zip(near, self.texts[1:])))
-        place = self.place_of(name) if all(near) else -1
+        missing = "" in cells if type(cells) is tuple else not cells
+        place = -1 if missing else self.place_of(self.form % cells)
         if len(self) < MOST_REMEMBERED:
             self[cells] = place
         return place
