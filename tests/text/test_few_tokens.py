@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import maxendnet as mx
-from maxendnet.rules import bio
-from maxendnet.text import Tagger, TokenFeatures
+from maxendnet.rules import bio, ends_with, starts_with
+from maxendnet.text import Columns, Tagger, TokenFeatures
 from maxendnet.text.few_tokens import FewTokens
 from maxendnet.text.token_features import FEW_TOKENS
 
@@ -64,3 +64,13 @@ def test_a_sentence_alone_has_the_labels_that_it_has_among_many(case, outside):
 def test_nothing_has_no_labels():
     tagger = Tagger(TEMPLATE, calibrate=False).fit(*noise(10, 0))
     assert tagger.predict([]) == [] and tagger.predict([[]]) == [[]]
+
+
+@pytest.mark.parametrize("rules", [[starts_with("B-X")], [ends_with("O")], [starts_with("B-X", "O"), ends_with("I-X")]])
+def test_rules_for_first_and_last_tokens_are_kept(rules):
+    tagger = Tagger(TEMPLATE + "\nB", mx.L2CRF(tol=1e-2)).fit(*noise(60, 0))
+    X = [x for x in noise(80, 1)[0] if len(x) > 1]
+    expected = tagger.estimator_.predict(tagger.examples(X), rules=rules)
+    few = FewTokens.of(tagger.estimator_.model_, rules=rules)
+    found = [few.predict(*tagger.features_.entries(Columns.of([x])), np.array([0, len(x)]))[0] for x in X]
+    assert found == expected != tagger.predict(X)
