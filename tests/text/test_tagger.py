@@ -195,14 +195,15 @@ def test_a_fit_that_fails_leaves_the_last_one_whole(tagger):
     ("options", "message"),
     [
         ({"calibrate": "yes"}, "calibrate must be True, False or 'auto'"),
-        ({"model": "crf"}, "model must be None or one of maxendnet's estimators"),
+        ({"model": "crf"}, "model must be None, a dict of settings or one of maxendnet's estimators"),
+        ({"model": {"C": 1.0}}, "Invalid parameter 'C'"),
         ({"scheme": "x"}, "scheme must be one of"),
         ({"pairs": "some"}, "pairs must be 'all', 'seen', 'auto' or None"),
         ({"features": "x"}, "template is 'x'"),
     ],
 )
 def test_messages(options, message):
-    with pytest.raises(TextError, match=message):
+    with pytest.raises(ValueError, match=message):
         Tagger(**options).fit(*corpus(3))
 
 

@@ -10,6 +10,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 from numpy.testing import assert_array_equal
+from test_inner_tags import threes
 from test_tagger import corpus
 
 from maxendnet.cli import main
@@ -83,6 +84,18 @@ def test_without_a_search_it_is_the_tagger_without_settings(folder, tmp_path):
     assert shown.startswith("L2CRF(lam=0.1, margin=3)\n")
     assert found.outside_ == expected.outside_ and found.temperature_ == expected.temperature_
     assert_array_equal(found.estimator_.model_.weights, expected.estimator_.model_.weights)
+
+
+def test_tags_are_tried_as_the_tagger_does(tmp_path):
+    X, y = threes(60, 0)
+    (tmp_path / "t").write_text(columns_text(X, y))
+    (tmp_path / "template").write_text("U0=%x[0,0]\nB\n")
+    files = [tmp_path / "t", "-o", tmp_path / "m", "--features", tmp_path / "template", "-q"]
+    run("train", *files, "--lam", 0.2)
+    assert Tagger.load(tmp_path / "m").inner_ is not None
+    assert "FB1: 100.00" in run("evaluate", tmp_path / "m", tmp_path / "t").stdout
+    run("train", *files, "--lam", 0.2, "--rules")
+    assert Tagger.load(tmp_path / "m").inner_ is None
 
 
 @pytest.mark.parametrize(("options", "margin"), [([], 3.0), (["--margin", 0.5], 0.5)])

@@ -262,7 +262,7 @@ def estimator_of(
     system: str, C: float | None, lam: float | None, margin: float | None, y: Any, scheme: str,
     tol: float | None, joined: bool, jobs: int, seed: int,
 ) -> Any:  # fmt: skip
-    """The estimator of a name."""
+    """The estimator of a name, or the settings of the default one of `Tagger`."""
     from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN
     from maxendnet.rules import bio, bioes
     from maxendnet.structures import Chain, Independent
@@ -271,6 +271,10 @@ def estimator_of(
 
     rules_of: dict[str, Any] = {"IOB2": bio, "BIOES": bioes, "BMES": lambda: bioes(inside="M")}
 
+    options: dict[str, Any] = {"tol": 1e-2 if tol is None else tol, "max_passes": 300}
+    constants = {name: value for name, value in (("C", C), ("lam", lam), ("margin", margin)) if value is not None}
+    if system == "l2crf" and not y:
+        return options | constants
     structure: Any = Independent()
     if joined:
         structure = Chain()
@@ -278,9 +282,7 @@ def estimator_of(
             structure.rules = [rules_of[scheme]()]
         elif y:
             structure.forbidden = forbidden_pairs(sorted({tag for tags in y for tag in tags}), scheme) or None
-    options: dict[str, Any] = {"structure": structure, "tol": 1e-2 if tol is None else tol, "max_passes": 300}
-    options |= {"n_jobs": jobs, "random_state": seed}
-    constants = {name: value for name, value in (("C", C), ("lam", lam), ("margin", margin)) if value is not None}
+    options |= {"structure": structure, "n_jobs": jobs, "random_state": seed}
     if system == "l2crf":
         default = default_model()
         constants = {"lam": default.lam, "margin": default.margin} | constants

@@ -78,8 +78,9 @@ class Tagger(BaseEstimator):
     ----------
     features : TokenFeatures or str, default="words"
         How features are made of tokens; a string is short for ``TokenFeatures(string)``.
-    model : an estimator or None, default=None
-        Such as ``M3N(C=0.1)``. None is an L2-CRF with a margin, whose constants suit most text.
+    model : an estimator, dict or None, default=None
+        Such as ``M3N(C=0.1)``. None is an L2-CRF with a margin, whose constants suit most text; a dict has other
+        settings for it, such as ``{"lam": 0.3}``.
     scheme : str, default="auto"
         Of the tags, for spans; see `maxendnet.text.spans`. "auto" finds it in the labels of the fit.
     search : bool, default=False
@@ -141,7 +142,7 @@ class Tagger(BaseEstimator):
     def __init__(
         self,
         features: TokenFeatures | str = "words",
-        model: MarkovNetwork | None = None,
+        model: MarkovNetwork | dict[str, Any] | None = None,
         scheme: str = "auto",
         search: bool = False,
         calibrate: bool | str = "auto",
@@ -188,8 +189,11 @@ class Tagger(BaseEstimator):
             raise TextError(f"calibrate must be True, False or 'auto', got {self.calibrate!r}.")
         if not (self.outside == "auto" or (is_number(self.outside) and np.isfinite(self.outside))):
             raise TextError(f"outside must be a number or 'auto', got {self.outside!r}.")
-        if not (self.model is None or isinstance(self.model, MarkovNetwork)):
-            raise TextError(f"model must be None or one of maxendnet's estimators, such as M3N(), got {self.model!r}.")
+        if not (self._is_default or isinstance(self.model, MarkovNetwork)):
+            raise TextError(
+                f"model must be None, a dict of settings or one of maxendnet's estimators, such as M3N(), got "
+                f"{self.model!r}."
+            )
         if self.inner not in ("auto", "BIOES", None):
             raise TextError(f"inner must be 'auto', 'BIOES' or None, got {self.inner!r}.")
         if self.pairs not in ("all", "seen", "auto", None):
@@ -267,6 +271,10 @@ class Tagger(BaseEstimator):
         self.estimator_ = estimator
         return self
 
+    @property
+    def _is_default(self) -> bool:
+        return self.model is None or isinstance(self.model, dict)
+
     def _tries_inner(self, scheme: str, labels: list[list[Any]], features: TokenFeatures, held_out: bool) -> bool:
         """Whether BIO tags are learned as BIOES, or compared with that."""
         if self.inner is None or scheme != "IOB2" or not features.template_.bigram:
@@ -275,7 +283,7 @@ class Tagger(BaseEstimator):
         if not all(isinstance(tag, str) and (tag == OUTSIDE or tag[:2] in ("B-", "I-")) for tag in tags):
             return False
         n_labels = 4 * len({tag[2:] for tag in tags - {OUTSIDE}}) + 1
-        return self.inner == "BIOES" or (self.model is None and held_out and n_labels <= MOST_LABELS)
+        return self.inner == "BIOES" or (self._is_default and held_out and n_labels <= MOST_LABELS)
 
     def _calibrated(self, one: Tried, scheme: str) -> Calibrated:
         """Temperature and addition to O, with the F1 of spans that goes with them, on sentences held out."""
@@ -297,11 +305,12 @@ class Tagger(BaseEstimator):
         )
 
     def _model(self, features: TokenFeatures, examples: Examples) -> Any:
-        if self.model is None:
+        if self._is_default:
             model: Any = default_model(features.template_.bigram, self.n_jobs, self.random_state)
+            model.set_params(**(self.model or {}))
         else:
             model = clone(self.model)
-        pairs = "auto" if self.pairs is None and self.model is None else self.pairs
+        pairs = "auto" if self.pairs is None and self._is_default else self.pairs
         if pairs == "auto":
             n_labels = len(distinct_labels(np.asarray(examples.y)))
             few = n_labels <= MOST_LABELS and examples.n_features * n_labels <= MOST_PAIRS
