@@ -1,26 +1,33 @@
 """Chunks of CoNLL-2000: how good a model is after some passes, and how good it gets.
 
-Features are those of the template of CRF++ ("chunks"), or of a richer set ("rich"). Without --test, models are fitted
-to four fifths of the training part and scored on the rest: constants are chosen there. With --test a fit to the whole
-training part is scored on the test part. CPU seconds are those of the fit, from `Examples` to the weights.
+Features are those of the template of CRF++ ("chunks"), or of richer sets ("rich", "richer"). Tags are those of the file
+(IOB2), or the same chunks in BIOES; with --schemes IOB2,BIOES two models are fitted, and their scores are added: those
+of B also count for S, those of I for E. With --together the scores of all rows are added; several feature sets with
+commas between are then those of one row each. Without --test, models are fitted to four fifths of the training part and
+scored on the rest: constants are chosen there. With --test a fit to the whole training part is scored on the test part.
+Only tags that keep their scheme are predicted. CPU seconds are those of the fits, from `Examples` to the weights.
 
     python benchmarks/conll_quality.py --data conll2000
+    python benchmarks/conll_quality.py --data conll2000 --rows "L2CRF, margin 3" --schemes IOB2,BIOES
     python benchmarks/conll_quality.py --data conll2000 --rows "quick M3N" --test
 """
 
 from __future__ import annotations
 
 import warnings
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import common
 import numpy as np
+from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from maxendnet import L2CRF, M3N, Chain, LapMEDN
-from maxendnet.rules import bio
-from maxendnet.text import TokenFeatures, read_columns, span_scores
+from maxendnet import L2CRF, M3N, Chain, Examples, LapMEDN
+from maxendnet.rules import bio, bioes
+from maxendnet.text import TokenFeatures, convert_tags, read_columns, span_scores
 from maxendnet.text.templates import CHUNKS
 
 SEEN: dict[str, Any] = {"structure": Chain(pairs="seen"), "random_state": 0}
@@ -36,10 +43,24 @@ WIDER = [
     "Ut-3=%x[-3,1]", "Ut+3=%x[3,1]", "Utags4a=%x[-2,1]/%x[-1,1]/%x[0,1]/%x[1,1]",
     "Utags4b=%x[-1,1]/%x[0,1]/%x[1,1]/%x[2,1]", "Utags5=%x[-2,1]/%x[-1,1]/%x[0,1]/%x[1,1]/%x[2,1]",
 ]  # fmt: skip
-FEATURES = {
-    "chunks": CHUNKS,
-    "rich": CHUNKS.replace("\nB\n", "\n" + "\n".join([*AFFIXES, *FORMS, *WORDS_AND_TAGS, *WIDER]) + "\nB\n"),
-}
+RICH = [*AFFIXES, *FORMS, *WORDS_AND_TAGS, *WIDER]
+NEIGHBOURS = [
+    "Uw3=%x[-1,0]/%x[0,0]/%x[1,0]", "Uw-2-1=%x[-2,0]/%x[-1,0]", "Uw+1+2=%x[1,0]/%x[2,0]",
+    "Uwtt1=%x[0,0]/%x[1,1]/%x[2,1]", "Uwtt2=%x[-2,1]/%x[-1,1]/%x[0,0]", "Uwtt3=%x[-2,1]/%x[-1,0]/%x[0,1]",
+    "Uwtt4=%x[0,1]/%x[1,0]/%x[2,1]", "Us3-1=%x[-1,suffix3]", "Us3+1=%x[1,suffix3]", "Us2-1=%x[-1,suffix2]/%x[0,1]",
+    "Us2+1=%x[1,suffix2]/%x[0,1]", "Ush-1=%x[-1,short_shape]/%x[0,short_shape]",
+    "Ush+1=%x[0,short_shape]/%x[1,short_shape]", "Us3t=%x[0,suffix3]/%x[0,1]", "Us3t1=%x[0,suffix3]/%x[1,1]",
+    "Us3t-1=%x[-1,1]/%x[0,suffix3]", "Utagskip=%x[-1,1]/%x[1,1]", "Utagskip2=%x[0,1]/%x[2,1]",
+    "Utagskip3=%x[-2,1]/%x[0,1]",
+]  # fmt: skip
+
+
+def template(*lines: str) -> str:
+    """The template of CRF++ with more lines."""
+    return CHUNKS.replace("\nB\n", "\n" + "\n".join(lines) + "\nB\n")
+
+
+FEATURES = {"chunks": CHUNKS, "rich": template(*RICH), "richer": template(*RICH, *NEIGHBOURS)}
 MODELS: dict[str, Any] = {
     "quick M3N": M3N(C=0.2, max_passes=10, tol=1e-3, **SEEN),
     "quick LapMEDN": LapMEDN(C=0.2, lam=2.0, max_passes=15, tol=1e-3, **SEEN),
@@ -47,14 +68,40 @@ MODELS: dict[str, Any] = {
     "M3N, valid tags": M3N(C=0.2, max_passes=30, tol=1e-2, **BIO),
     "L2CRF, margin 3": L2CRF(lam=0.3, margin=3.0, max_passes=60, tol=1e-2, **SEEN),
     "L2CRF, margin 5": L2CRF(lam=0.3, margin=5.0, max_passes=60, tol=1e-2, **SEEN),
+    "L2CRF 1, margin 3": L2CRF(lam=1.0, margin=3.0, max_passes=60, tol=1e-2, **SEEN),
+    "L2CRF 1, margin 3, all pairs": L2CRF(lam=1.0, margin=3.0, max_passes=60, tol=1e-2, random_state=0),
+    "M3N, order 2": M3N(C=0.2, max_passes=10, tol=1e-3, structure=Chain(pairs="seen", order=2, ngrams="seen")),
 }
+RULES = {"IOB2": bio, "BIOES": bioes}
+AS_BIO = {"B": "B", "S": "B", "I": "I", "E": "I", "O": "O"}
+
+
+def together(models: list[tuple[Any, Examples]]) -> list[list[str]]:
+    """The best BIOES tags by the sum of the scores of several models, those of nodes scaled to a deviation of 1.
+
+    Each model comes with the sentences as it sees them.
+    """
+    classes, offsets = max((model.classes_ for model, _ in models), key=len), models[0][1].offsets
+    nodes, transitions = 0.0, 0.0
+    for model, prepared in models:
+        place = {label: k for k, label in enumerate(model.classes_.tolist())}
+        own = [place[tag if len(place) == len(classes) else AS_BIO[tag[0]] + tag[1:]] for tag in classes.tolist()]
+        scores = np.asarray(prepared.X @ sparse.csr_array(model.coef_).toarray())
+        nodes = nodes + scores[:, own] / scores.std()
+        transitions = transitions + model.transitions_[np.ix_(own, own)] / scores.std()
+    dense = Examples(sparse.csr_array(nodes), offsets)
+    w = np.concatenate([np.eye(len(classes)).ravel(), transitions.ravel()])
+    labels = classes[Chain(rules=bioes()).bind(dense, classes).decode(w)]
+    return [part.tolist() for part in np.split(labels, offsets[1:-1])]
 
 
 def main() -> None:
     arguments = common.parser(__doc__, letters=False)
     arguments.add_argument("--data", required=True, metavar="FOLDER", help="with train.tsv.gz and test.tsv.gz")
     arguments.add_argument("--rows", default=";".join(MODELS), help="separated by semicolons (default: %(default)s)")
-    arguments.add_argument("--features", default="chunks", choices=FEATURES)
+    arguments.add_argument("--features", default="chunks", help=f"of {', '.join(FEATURES)} (default: %(default)s)")
+    arguments.add_argument("--schemes", default="IOB2", help="of the tags: IOB2, BIOES or both (default: %(default)s)")
+    arguments.add_argument("--together", action="store_true", help="add the scores of all rows")
     arguments.add_argument("--sentences", type=int, help="to learn from, at most (default: all)")
     arguments.add_argument("--test", action="store_true", help="the one look at the test part")
     arguments.add_argument("--out", help="file of finished fits, one JSON value a line")
@@ -68,24 +115,39 @@ def main() -> None:
     else:
         new, truth = X[held], [y[i] for i in held]
     some = np.sort(some[: 300 if given.quick else given.sentences])
-    features = TokenFeatures(FEATURES[given.features])
-    examples = features.fit_transform(X[some], [y[i] for i in some])
-    prepared, rows, cells = features.transform(new), [], common.Cells(given.out)
+    sets, schemes = given.features.split(","), given.schemes.split(",")
+    rows, cells = [], common.Cells(given.out)
 
-    def score(name: str) -> dict[str, float]:
-        model = MODELS[name]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # some end early on purpose
-            seconds = common.cpu(lambda: model.fit(examples))[0]
-        f1 = 100 * span_scores(truth, model.predict(prepared)).f1
-        return {"F1": f1, "seconds": seconds, "passes": model.n_passes_, "gap": model.gap_}
+    def score(names: list[str]) -> dict[str, float]:
+        models, seconds = [], 0.0
+        for (name, kind), scheme in product(zip(names, sets if len(sets) > 1 else sets * len(names)), schemes):
+            features, model = TokenFeatures(FEATURES[kind]), clone(MODELS[name])
+            labelled = features.fit_transform(X[some], convert_tags([y[i] for i in some], scheme, "IOB2"))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # some end early on purpose
+                seconds += common.cpu(lambda: model.fit(labelled))[0]  # noqa: B023
+            models.append((model, features.transform(new)))
+        if len(models) == 1:
+            found = model.predict(models[0][1], rules=RULES[schemes[0]]())
+        else:
+            found = together(models)
+        f1 = 100 * span_scores(truth, found, "IOB2").f1
+        passes, gap = (max(getattr(model, what) for model, _ in models) for what in ("n_passes_", "gap_"))
+        return {"F1": f1, "seconds": seconds, "passes": passes, "gap": gap}
 
-    for name in given.rows.split(";"):
-        key = {"model": name, "features": given.features, "sentences": len(some), "test": given.test}
-        found = cells.get(key, lambda: score(name))  # noqa: B023
+    for names in [given.rows.split(";")] if given.together else [[row] for row in given.rows.split(";")]:
+        name = " and ".join(names)
+        key = {
+            "model": name,
+            "features": given.features,
+            "schemes": given.schemes,
+            "sentences": len(some),
+            "test": given.test,
+        }
+        found = cells.get(key, lambda: score(names))  # noqa: B023
         common.say(f"{key} {found}")
         rows.append((name, *(f"{found[k]:{form}}" for k, form in zip(found, (".2f", ".1f", "d", ".1e")))))
-    print(f"{len(examples):,} sentences to learn from, {examples.n_features:,} features.\n")
+    print(f"{len(some):,} sentences to learn from.\n")
     print(common.table(("", "F1", "CPU s", "passes", "gap"), rows))
     print(common.machine())
 

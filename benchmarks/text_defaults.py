@@ -2,9 +2,9 @@
 
 The sets are names in tweets (WNUT-17), Portuguese names (UNER), US addresses, Chinese segmentation and chunks
 (CoNLL-2000), each with the ready features for its kind. Every candidate is fitted to folds of the training part alone;
-the score is F1 of spans in the held-out fold. With --test the default of `Tagger` and CRFsuite with c1 = c2 = 0.1, on
-the same features, are fitted to the whole training part and scored on the test part, with an interval by bootstrap over
-sentences.
+the score is F1 of spans in the held-out fold. With --dev they are fitted to the whole training part and scored on the
+dev part, where there is one. With --test the default of `Tagger` and CRFsuite with c1 = c2 = 0.1, on the same features,
+are fitted to the whole training part and scored on the test part, with an interval by bootstrap over sentences.
 
     python benchmarks/text_defaults.py --data DATA
     python benchmarks/text_defaults.py --data DATA --test
@@ -45,6 +45,9 @@ CANDIDATES = {
     "net 0.1 0.2": net(0.1, 0.2), "net 0.05 0.1": net(0.05, 0.1),
     "L2 0.1, margin 1": l2(0.1, SEEN, 1.0), "L2 0.1, margin 3": l2(0.1, SEEN, 3.0),
     "L2 0.1, margin 5": l2(0.1, SEEN, 5.0),
+    "L2 0.1, all, margin 3": l2(0.1, ALL, 3.0),
+    "Tagger, seen, outside 0": Tagger(pairs="seen", outside=0.0), "Tagger, outside 0": Tagger(outside=0.0),
+    "Tagger, seen": Tagger(pairs="seen"), "Tagger": Tagger(),
     "M3N 0.2": M3N(C=0.2, structure=SEEN, tol=5e-2, max_passes=200, random_state=0),
 }  # fmt: skip
 
@@ -57,23 +60,37 @@ def read(folder: Path, part: str, most: int | None) -> tuple[Any, list[list[str]
     return X[some], [y[i] for i in some]
 
 
-def folds(name: str, folder: Path, most: int | None, n_folds: int, wanted: list[str]) -> dict[str, tuple[float, float]]:
-    """Mean F1 over the held-out folds and mean CPU seconds of a fit, for every candidate."""
+Part = tuple[Any, list[list[str]], Any, list[list[str]]]
+
+
+def parts_of(folder: Path, most: int | None, n_folds: int, dev: bool) -> list[Part]:
+    """Sentences to learn from and to score, with their labels: folds of the training part, or it and the dev part."""
     X, y = read(folder, "train", most)
-    scheme = found_scheme(y)
+    if dev:
+        return [(X, y, *read(folder, "dev", None))] if (folder / "dev.tsv.gz").exists() else []
+    splits = list(KFold(3, shuffle=True, random_state=0).split(np.arange(len(X))))[:n_folds]
+    return [(X[some], [y[i] for i in some], X[held], [y[i] for i in held]) for some, held in splits]
+
+
+def compared(name: str, parts: list[Part], wanted: list[str]) -> dict[str, tuple[float, float]]:
+    """Mean F1 over the parts and mean CPU seconds of a fit, for every candidate."""
     found: dict[str, list[tuple[float, float]]] = {}
-    for train, held in list(KFold(3, shuffle=True, random_state=0).split(np.arange(len(X))))[:n_folds]:
-        features = TokenFeatures(SETS[name])
-        examples = features.fit_transform(X[train], [y[i] for i in train])
-        new = features.transform(X[held])
-        for label, model in CANDIDATES.items():
-            if label not in wanted:
-                continue
-            fitted = clone(model)
-            seconds = common.cpu(lambda: fitted.fit(examples))[0]  # noqa: B023
-            f1 = span_scores([y[i] for i in held], fitted.predict(new), scheme=scheme).f1
+    for X, y, new, truth in parts:
+        scheme, features = found_scheme(y), TokenFeatures(SETS[name])
+        examples = features.fit_transform(X, y)
+        prepared = features.transform(new)
+        for label in wanted:
+            fitted = clone(CANDIDATES[label])
+            if isinstance(fitted, Tagger):
+                fitted.set_params(features=SETS[name])
+                seconds, _ = common.cpu(lambda: fitted.fit(X, y))  # noqa: B023
+                labels, about = fitted.predict(new), f"outside {fitted.outside_:.2f} T {fitted.temperature_:.2f}"
+            else:
+                seconds, _ = common.cpu(lambda: fitted.fit(examples))  # noqa: B023
+                labels, about = fitted.predict(prepared), f"gap {fitted.gap_:.1e}"
+            f1 = span_scores(truth, labels, scheme=scheme).f1
             found.setdefault(label, []).append((f1, seconds))
-            common.say(f"{name} {label}: F1 {100 * f1:.2f}, {seconds:.1f} CPU s, gap {fitted.gap_:.1e}")
+            common.say(f"{name} {label}: F1 {100 * f1:.2f}, {seconds:.1f} CPU s, {about}")
     return {label: tuple(np.mean(rows, axis=0)) for label, rows in found.items()}  # type: ignore[misc]
 
 
@@ -125,7 +142,8 @@ def test(name: str, folder: Path, most: int | None, alone: bool) -> tuple[str, .
     tagger = Tagger(SETS[name])
     seconds = common.cpu(lambda: tagger.fit(X, y))[0]
     ours = interval(truth, tagger.predict(new), scheme)
-    common.say(f"{name}: {ours}, {seconds:.1f} CPU s, temperature {tagger.temperature_:.3f}")
+    about = f"temperature {tagger.temperature_:.3f}, outside {tagger.outside_:.3f}"
+    common.say(f"{name}: {ours}, {seconds:.1f} CPU s, {about}")
     if alone:
         return name, ours, f"{seconds:.1f}", "", ""
     features = TokenFeatures(SETS[name])
@@ -142,6 +160,7 @@ def main() -> None:
     arguments.add_argument("--data", required=True, metavar="FOLDER", help="with a folder for every set")
     arguments.add_argument("--sets", default=",".join(SETS), help="which, separated by commas (default: %(default)s)")
     arguments.add_argument("--test", action="store_true", help="the one look at the test parts")
+    arguments.add_argument("--dev", action="store_true", help="score on the dev parts in the place of folds")
     arguments.add_argument("--most", type=int, help="sentences of the training part at most (default: all)")
     arguments.add_argument("--models", help="candidates for folds, separated by semicolons (default: all)")
     arguments.add_argument("--alone", action="store_true", help="with --test: without CRFsuite")
@@ -156,12 +175,13 @@ def main() -> None:
         print("CPU seconds from sentences in memory to a fitted model, one thread.\n")
     else:
         wanted = given.models.split(";") if given.models else list(CANDIDATES)
-        found = {name: folds(name, folder / name, most, given.folds, wanted) for name in names}
+        parts = {name: parts_of(folder / name, most, given.folds, given.dev) for name in names}
+        found = {name: compared(name, some, wanted) for name, some in parts.items() if some}
         cells = [
-            (label, *(f"{100 * found[name][label][0]:.2f} ({found[name][label][1]:.1f})" for name in names))
+            (label, *(f"{100 * found[name][label][0]:.2f} ({found[name][label][1]:.1f})" for name in found))
             for label in wanted
         ]
-        print(common.table(("F1 of held-out folds (CPU s of a fit)", *names), cells))
+        print(common.table(("F1 of sentences held out (CPU s of a fit)", *found), cells))
     print(common.machine())
 
 

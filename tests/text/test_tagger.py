@@ -165,6 +165,24 @@ def test_a_template_without_b_has_no_transitions():
     assert isinstance(Tagger("U0=%x[0,0]\nB").fit(*corpus(10)).estimator_.structure, mx.Chain)
 
 
+def test_all_pairs_have_weights_where_they_are_few(monkeypatch):
+    X, y = corpus(20)
+    found = lambda **options: Tagger(calibrate=False, **options).fit(X, y).estimator_.structure.pairs  # noqa: E731
+    whole = Tagger(calibrate=False).fit(X, y)
+    n_pairs = len(whole.features_.feature_names_) * len(whole.classes_)
+    assert whole.estimator_.structure.pairs == "all" and found(max_weights=50) == found(pairs="seen") == "seen"
+    monkeypatch.setattr("maxendnet.text.tagger.MOST_PAIRS", n_pairs)
+    assert found() == "all"
+    monkeypatch.setattr("maxendnet.text.tagger.MOST_PAIRS", n_pairs - 1)
+    assert found() == found(model=mx.L2CRF(), pairs="auto") == "seen" and found(pairs="all") == "all"
+    monkeypatch.setattr("maxendnet.text.tagger.MOST_PAIRS", n_pairs)
+    monkeypatch.setattr("maxendnet.text.tagger.MOST_LABELS", 2)
+    assert found() == "seen"
+    given = mx.L2CRF()
+    tagger = Tagger(model=given, calibrate=False).fit(X, y)
+    assert tagger.estimator_.structure == "chain" == given.structure
+
+
 def test_a_fit_that_fails_leaves_the_last_one_whole(tagger):
     model = clone(tagger).fit(*corpus(10))
     X, y = corpus(3)
@@ -177,13 +195,15 @@ def test_a_fit_that_fails_leaves_the_last_one_whole(tagger):
     ("options", "message"),
     [
         ({"calibrate": "yes"}, "calibrate must be True, False or 'auto'"),
-        ({"model": "crf"}, "model must be None or one of maxendnet's estimators"),
+        ({"model": "crf"}, "model must be None, a dict of settings or one of maxendnet's estimators"),
+        ({"model": {"C": 1.0}}, "Invalid parameter 'C'"),
         ({"scheme": "x"}, "scheme must be one of"),
+        ({"pairs": "some"}, "pairs must be 'all', 'seen', 'auto' or None"),
         ({"features": "x"}, "template is 'x'"),
     ],
 )
 def test_messages(options, message):
-    with pytest.raises(TextError, match=message):
+    with pytest.raises(ValueError, match=message):
         Tagger(**options).fit(*corpus(3))
 
 
@@ -227,7 +247,7 @@ def spent(tagger):
 )
 def test_a_small_model_keeps_the_weights_that_count_most(model, tmp_path):
     X, y = corpus(60)
-    full, small = Tagger(model=model).fit(X, y), Tagger(model=model, max_weights=30).fit(X, y)
+    full, small = (Tagger(model=model, pairs="seen", max_weights=most).fit(X, y) for most in (None, 30))
     seen = full.estimator_.model_.layout.seen
     examples = full.examples(X)
     n = np.asarray(examples.X.sum(axis=0)).ravel()

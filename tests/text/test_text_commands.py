@@ -9,6 +9,8 @@ import sys
 
 import pytest
 from click.testing import CliRunner
+from numpy.testing import assert_array_equal
+from test_inner_tags import threes
 from test_tagger import corpus
 
 from maxendnet.cli import main
@@ -66,6 +68,7 @@ def test_progress_is_on_stderr_and_results_on_stdout(folder, tmp_path):
     [
         ["--model", "m3n", "--C", 1], ["--model", "lapmedn", "--C", 1, "--lam", 4], ["--model", "l1crf", "--lam", 0.1],
         ["--lam", 1, "--seen"], ["--lam", 1, "--rules"], ["--lam", 1, "--hashed", 500], ["--lam", 1, "--min-count", 2],
+        ["--lam", 1, "--margin", 0], ["--lam", 1, "--margin", 5, "--rules"],
         ["--lam", 1, "--columns", "0"], ["--lam", 1, "--scheme", "IOB2", "--jobs", 2, "--tol", 0.1],
     ],
     ids=lambda options: " ".join(map(str, options)),
@@ -73,6 +76,32 @@ def test_progress_is_on_stderr_and_results_on_stdout(folder, tmp_path):
 def test_options_of_train(folder, tmp_path, options):
     run("train", folder / "train.txt", "-o", tmp_path / "m", "-q", *options)
     assert "FB1: 100.00" in run("evaluate", tmp_path / "m", folder / "test.txt").stdout
+
+
+def test_without_a_search_it_is_the_tagger_without_settings(folder, tmp_path):
+    shown = run("train", folder / "train.txt", "-o", tmp_path / "m", "-q", "--no-search").stdout
+    found, expected = Tagger.load(tmp_path / "m"), Tagger().fit(*corpus(40, 0))
+    assert shown.startswith("L2CRF(lam=0.1, margin=3)\n")
+    assert found.outside_ == expected.outside_ and found.temperature_ == expected.temperature_
+    assert_array_equal(found.estimator_.model_.weights, expected.estimator_.model_.weights)
+
+
+def test_tags_are_tried_as_the_tagger_does(tmp_path):
+    X, y = threes(60, 0)
+    (tmp_path / "t").write_text(columns_text(X, y))
+    (tmp_path / "template").write_text("U0=%x[0,0]\nB\n")
+    files = [tmp_path / "t", "-o", tmp_path / "m", "--features", tmp_path / "template", "-q"]
+    run("train", *files, "--lam", 0.2)
+    assert Tagger.load(tmp_path / "m").inner_ is not None
+    assert "FB1: 100.00" in run("evaluate", tmp_path / "m", tmp_path / "t").stdout
+    run("train", *files, "--lam", 0.2, "--rules")
+    assert Tagger.load(tmp_path / "m").inner_ is None
+
+
+@pytest.mark.parametrize(("options", "margin"), [([], 3.0), (["--margin", 0.5], 0.5)])
+def test_constants_are_searched_with_the_margin(folder, tmp_path, options, margin):
+    run("train", folder / "train.txt", "-o", tmp_path / "m", "-q", *options)
+    assert Tagger.load(tmp_path / "m").estimator_.margin == margin
 
 
 def test_a_file_to_look_at_during_the_fit(folder, tmp_path):
@@ -166,9 +195,13 @@ def test_explain(folder, tmp_path):
 
 
 def test_info_says_that_it_is_a_tagger(folder):
-    assert "maxendnet.text (template words, scheme IOB2, temperature 1.0)" in run("info", folder / "names.medn").stdout
+    tagger = Tagger.load(folder / "names.medn")
+    what = f"scheme IOB2, temperature {tagger.temperature_}, outside {tagger.outside_}"
+    assert f"maxendnet.text (template words, {what})" in run("info", folder / "names.medn").stdout
     about = json.loads(run("info", folder / "names.medn", "--json").stdout)["application"]
-    assert about == {"kind": "text", "template": "words", "scheme": "IOB2", "temperature": 1.0}
+    assert about == {
+        "kind": "text", "template": "words", "scheme": "IOB2", "temperature": tagger.temperature_, "outside": 0.0
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -180,6 +213,8 @@ def test_info_says_that_it_is_a_tagger(folder):
         (["train", "{train}", "-o", "m", "--model", "lapmedn", "--C", "1"], 2, "lapmedn has two constants; give --lam"),
         (["train", "{train}", "-o", "m", "--model", "crf", "--C", "1"], 2, "--C is given, and crf has no constants"),
         (["train", "{train}", "-o", "m", "--lam", "-1", "-q"], 1, "lam must be"),
+        (["train", "{train}", "-o", "m", "--lam", "1", "--margin", "-1", "-q"], 1, "margin must be a number from 0"),
+        (["train", "{train}", "-o", "m", "--model", "m3n", "--margin", "1"], 2, "an option of l2crf, not of m3n"),
         (["train", "{train}", "-o", "m", "--jobs", "0"], 2, "give the number of threads"),
         (["train", "{train}", "-o", "m", "--features", "none"], 1, "none: No such file"),
         (["train", "{train}", "-o", "m", "--features", "{bad}"], 1, "bad.txt:1: 'a O' begins with neither U, B nor #"),

@@ -14,7 +14,7 @@ from maxendnet.data.examples import Examples
 from maxendnet.data.forest_order import ForestOrder, chain_order, forest_order
 from maxendnet.data.labels import label_array
 from maxendnet.data.ragged import Array, BoolArray, FloatArray, csr, is_mapped, place
-from maxendnet.data.truth import Kinds, Truth, complete, encode_truth, known
+from maxendnet.data.truth import Kinds, Truth, complete, encode_truth
 
 __all__ = ["Batch", "encode", "forest_order", "labels_by_node_type"]
 
@@ -154,11 +154,13 @@ def encode(
     forest = _orient(examples, joined)
     X = _with_bias_and_ends(examples, forest, joined, bias, ends)
     allowed = _allowed(examples, classes, type_allowed)
-    truth = Truth(np.zeros(0, dtype=np.int32), known(len(classes)))
+    y = row = np.zeros(0, dtype=np.int32)
+    kinds = None
     if examples.y is not None:
-        truth = encode_truth(
+        row, kinds = encode_truth(
             examples.y, classes, examples.offsets, examples.flat, allowed.astype(bool), examples.node_weight
         )
+        y, kinds = (row, None) if kinds.are_labels else (np.ascontiguousarray(kinds.label[row]), kinds)
     edge_type, edge_features = _along_edges(examples, forest, joined)
     sample_weight = np.ones(len(examples)) if examples.sample_weight is None else examples.sample_weight
     label_features = _label_features(examples, classes)
@@ -167,9 +169,9 @@ def encode(
         indptr=np.ascontiguousarray(X.indptr, dtype=np.int64),
         indices=np.ascontiguousarray(X.indices, dtype=np.int32),
         data=np.ascontiguousarray(X.data),
-        y=truth.row if truth.kinds.are_labels else np.ascontiguousarray(truth.kinds.label[truth.row]),
-        row=truth.row,
-        kinds=None if truth.kinds.are_labels else truth.kinds,
+        y=y,
+        row=row,
+        kinds=kinds,
         offsets=np.ascontiguousarray(examples.offsets),
         order=forest.order,
         parent=forest.parent,

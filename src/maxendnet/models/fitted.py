@@ -150,11 +150,14 @@ class FittedModel:
             found = found | {"ngrams": structure.ngram_weights(self.layout, self.weights, self.classes)}
         return found
 
-    def labellings(self, examples: Examples, labels: NDArray[np.int32]) -> Any:
-        """Numbers of labels as labels: a list for every example, or one array if X was a table."""
+    def labellings(self, examples: Examples, labels: NDArray[np.int32], names: NDArray | None = None) -> Any:
+        """Numbers of labels as labels: a list for every example, or one array if X was a table.
+
+        ``names`` stand in the place of the labels, if they are given.
+        """
         if self.whole:
             labels = labels[examples.offsets[:-1]]
-        found = self.classes[labels]
+        found = (self.classes if names is None else names)[labels]
         if examples.flat or self.whole:
             return found
         every = found.tolist()  # once: a list is cut in a tenth of the time that an array takes

@@ -76,7 +76,11 @@ def _application(found: Any) -> dict[str, Any] | None:
         return None
     features = found.get("features")
     about = {"template": features.get("template")} if isinstance(features, dict) else {}
-    return {"kind": found.get("kind"), **about, **{k: found[k] for k in ("scheme", "temperature") if k in found}}
+    return {
+        "kind": found.get("kind"),
+        **about,
+        **{k: found[k] for k in ("scheme", "temperature", "outside") if k in found},
+    }
 
 
 def _plain(value: Any) -> Any:

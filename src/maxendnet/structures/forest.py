@@ -133,13 +133,17 @@ class BoundForest(OnBatch):
         )
         return values, labels
 
-    def decode(self, w: FloatArray, backend: Threads | None = None) -> IntArray:
-        """Best labelling, searched in single precision where that cannot overflow: half the time of `maximum`."""
-        weights = self.for_search(w, np.float32 if self._single_is_enough(w) else np.float64)
-        labels = np.zeros(len(self.batch.parent), dtype=np.int32)
-        self.for_each_range(
-            backend, lambda a, b: _kernels.decode(self.batch, self.shape, weights, None, a, b, None, labels)
-        )
+    def decode(self, w: FloatArray, backend: Threads | None = None, added: FloatArray | None = None) -> IntArray:
+        """Best labelling, searched in single precision where that cannot overflow: half the time of `maximum`.
+
+        With ``added``, of shape (n_labels,), these are added to the scores of labels at every node.
+        """
+        dtype = np.float32 if self._single_is_enough(w) else np.float64
+        weights, batch, rows = self.for_search(w, dtype), self.batch, None
+        labels = np.zeros(len(batch.parent), dtype=np.int32)
+        if added is not None:
+            batch, rows = batch._replace(row=np.zeros_like(labels)), pad_rows(self.layout, added[None], dtype)
+        self.for_each_range(backend, lambda a, b: _kernels.decode(batch, self.shape, weights, rows, a, b, None, labels))
         return labels
 
     def _single_is_enough(self, w: FloatArray) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from maxendnet.data.examples import as_examples
+from maxendnet.data.examples import Examples, as_examples
 from maxendnet.text.errors import TextError
 
 FloatArray = NDArray[np.float64]
@@ -28,6 +28,7 @@ class HeldOut(NamedTuple):
     """A model and examples that it has not seen, with the number of each label among its classes (-1: not there)."""
 
     model: Any
+    examples: Examples
     bound: Any
     labels: NDArray[np.int64]
 
@@ -60,10 +61,16 @@ def fit_temperature(model: Any, X: Any, y: Any = None, cv: int = 3, random_state
     >>> bool(fit_temperature(M3N(), X, y) < 1)  # the margin is clear, and scores of 1 say more than their size
     True
     """
-    from scipy.optimize import minimize_scalar
+    return temperature_of(held_out(model, as_examples(X, y, needs_y=True), cv, random_state))
+
+
+def held_out(model: Any, examples: Examples, cv: int = 3, random_state: int = 0, rules: Any = None) -> list[HeldOut]:
+    """Folds and models that were fitted to the others, until `ENOUGH_TOKENS` were held out or all had their turn.
+
+    Predictions for the folds keep the rules, where there are some.
+    """
     from sklearn.model_selection import KFold
 
-    examples = as_examples(X, y, needs_y=True)
     if len(examples) < cv:
         raise TextError(f"a temperature needs at least {cv} examples for {cv} folds, got {len(examples)}.")
     folds = []
@@ -72,9 +79,16 @@ def fit_temperature(model: Any, X: Any, y: Any = None, cv: int = 3, random_state
         code = {label: k for k, label in enumerate(fitted.classes_.tolist())}
         truth = np.asarray(examples[test].y).tolist()
         labels = np.array([code.get(label, -1) for label in truth], dtype=np.int64)
-        folds.append(HeldOut(fitted, fitted._prepare(examples[test])[1], labels))
+        prepared, bound = fitted._prepare(examples[test], rules=rules)
+        folds.append(HeldOut(fitted, prepared, bound, labels))
         if sum(len(fold.labels) for fold in folds) >= ENOUGH_TOKENS:
             break
+    return folds
+
+
+def temperature_of(folds: list[HeldOut]) -> float:
+    """The temperature with the lowest log loss on these folds; see `fit_temperature`."""
+    from scipy.optimize import minimize_scalar
 
     def loss(log_temperature: float) -> float:
         # a prior of e^-1 to e^1 around 1: without it the temperature of a few sentences that are all right would be 0

@@ -208,14 +208,14 @@ class Columns:
 
 
 def _cells_of_lists(sentences: Any) -> tuple[list[str], ...] | None:
-    """The columns of lists of lists of strings, or of tuples of strings; None for all else, which `_rows` looks at."""
+    """The columns of lists of lists of strings, or of rows of strings; None for all else, which `_rows` looks at."""
     if type(sentences) is not list or not set(map(type, sentences)) <= {list}:
         return None
     tokens = list(chain.from_iterable(sentences))
     kinds = set(map(type, tokens))
     if kinds == {str}:
         return (tokens,)
-    if kinds == {tuple} and len(set(map(len, tokens))) == 1 and tokens[0]:
+    if kinds <= {tuple, list} and len(set(map(len, tokens))) == 1 and tokens[0]:
         cells = tuple(map(list, zip(*tokens)))
         if all(set(map(type, column)) == {str} for column in cells):
             return cells

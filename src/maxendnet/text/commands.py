@@ -87,8 +87,19 @@ def named_paths(ctx: click.Context, param: click.Parameter, values: tuple[str, .
 @click.option("--C", "C", type=float, help="Weight of the loss, of m3n, lapmedn and l1m3n.")
 @click.option("--lam", type=float, help="Of the prior, of l2crf, l1crf and lapmedn.")
 @click.option(
-    "--seen/--all-pairs", default=True, show_default=True,
-    help="Weights only for pairs of a feature and a label that occur, or for all of them.",
+    "--margin", type=float,
+    help="Of l2crf: in learning, what a wrong label adds to the score, so that right ones win by a margin; 0 is the "
+    "likelihood.  [default: 3]",
+)  # fmt: skip
+@click.option(
+    "--search/--no-search", default=True, show_default=True,
+    help="Choose constants that are not given by cross-validation, or take those that suit most text (l2crf: "
+    "--lam 0.1, as Tagger() has).",
+)  # fmt: skip
+@click.option(
+    "--seen/--all-pairs", default=None,
+    help="Weights only for pairs of a feature and a label that occur, or for all of them.  [default: all up to five "
+    "million of 16 labels]",
 )  # fmt: skip
 @click.option(
     "--max-weights", type=click.IntRange(min=1),
@@ -117,20 +128,23 @@ def named_paths(ctx: click.Context, param: click.Parameter, values: tuple[str, .
 def train(
     files: tuple[Path, ...], out: Path, test: Path | None, dev: Path | None, patience: int | None,
     features: str | None, system: str, C: float | None,
-    lam: float | None, seen: bool, max_weights: int | None, rules: bool, folds: int, scheme: str,
-    columns: str | None, label_column: int,
+    lam: float | None, margin: float | None, search: bool, seen: bool | None, max_weights: int | None, rules: bool,
+    folds: int, scheme: str, columns: str | None, label_column: int,
     min_count: int, hashed: int | None, gazetteer: dict[str, str], clusters: dict[str, str], tol: float | None,
     jobs: int, seed: int, quiet: bool, separator: str | None, comment: str | None,
 ) -> None:  # fmt: skip
     """Learn a tagger from column files: a token a line, its label last, a blank line between sentences.
 
-    Constants that are not given (--C, --lam) are chosen by cross-validation: those with the best F1 of spans, or the
-    most right labels where labels have no letters B and I.
+    The default is the model of Tagger(): l2crf with a margin, a temperature for its probabilities, and the score of
+    O that has the best F1 on sentences held out. Constants that are not given (--C, --lam) are chosen by
+    cross-validation: those with the best F1 of spans, or the most right labels where labels have no letters B and I.
 
     \b
     Examples:
       maxendnet train train.txt -o names.medn
       maxendnet train train.txt -o names.medn --test dev.txt --jobs 2
+      maxendnet train train.txt -o names.medn --no-search
+      maxendnet train train.txt -o names.medn --lam 0.1 --margin 5
       maxendnet train train.txt -o chunks.medn --features template.txt --model m3n --C 0.1
       maxendnet train train.txt -o small.medn --model lapmedn --max-weights 50000
       cat *.conll | maxendnet train - -o names.medn --lam 0.3
@@ -145,9 +159,11 @@ def train(
     began = time.perf_counter()
     if jobs == 0:
         raise click.BadParameter("give the number of threads, or -1 for all processors.", param_hint="--jobs")
-    if max_weights is not None and not seen:
+    if max_weights is not None and seen is False:
         raise click.UsageError("--max-weights leaves weights of seen pairs out; leave --all-pairs away.")
-    search = needs_search(system, C, lam)
+    if margin is not None and system != "l2crf":
+        raise click.UsageError(f"--margin is given, and it is an option of l2crf, not of {system}.")
+    search = needs_search(system, C, lam) and search
     parts = [split(read(path, separator, comment), columns, label_column) for path in files]
     widths = {part.n_columns for part, _ in parts}
     if len(widths) > 1:
@@ -162,10 +178,11 @@ def train(
             note(f"{part.place(first.sentence, first.token)}: {first.message}; such tags: {len(problems)} in {path}")
     template = template_of(features, X)
     joined = Template.parse(template_text(template)).bigram
-    model = estimator_of(system, C, lam, seen, y if rules else None, chosen, tol, joined, jobs, seed)
+    model = estimator_of(system, C, lam, margin, y if rules else None, chosen, tol, joined, jobs, seed)
     tagger = Tagger(
         TokenFeatures(template, min_count, hashed, gazetteer or None, clusters or None), model, chosen, search=search,
-        cv=folds, patience=patience, max_weights=max_weights, n_jobs=jobs, random_state=seed, verbose=0 if quiet else 1,
+        cv=folds, patience=patience, pairs={None: "auto", True: "seen", False: "all"}[seen], max_weights=max_weights,
+        n_jobs=jobs, random_state=seed, verbose=0 if quiet else 1,
     )  # fmt: skip
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -174,7 +191,9 @@ def train(
         note(text)
     tagger.save(out)
     fitted = tagger.estimator_
-    constants = ", ".join(f"{name}={getattr(fitted, name):g}" for name in ("C", "lam") if hasattr(fitted, name))
+    constants = ", ".join(
+        f"{name}={getattr(fitted, name):g}" for name in ("C", "lam", "margin") if hasattr(fitted, name)
+    )
     how = ""
     if tagger.search_ is not None:
         measure = "right labels" if chosen == "LABELS" else "F1 of spans"
@@ -240,28 +259,33 @@ def needs_search(system: str, C: float | None, lam: float | None) -> bool:
 
 
 def estimator_of(
-    system: str, C: float | None, lam: float | None, seen: bool, y: Any, scheme: str, tol: float | None, joined: bool,
-    jobs: int, seed: int,
+    system: str, C: float | None, lam: float | None, margin: float | None, y: Any, scheme: str,
+    tol: float | None, joined: bool, jobs: int, seed: int,
 ) -> Any:  # fmt: skip
-    """The estimator of a name."""
+    """The estimator of a name, or the settings of the default one of `Tagger`."""
     from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN
     from maxendnet.rules import bio, bioes
     from maxendnet.structures import Chain, Independent
     from maxendnet.text.spans import forbidden_pairs
+    from maxendnet.text.tagger import default_model
 
     rules_of: dict[str, Any] = {"IOB2": bio, "BIOES": bioes, "BMES": lambda: bioes(inside="M")}
 
-    pairs = "seen" if seen else "all"
-    structure: Any = Independent(pairs=pairs)
+    options: dict[str, Any] = {"tol": 1e-2 if tol is None else tol, "max_passes": 300}
+    constants = {name: value for name, value in (("C", C), ("lam", lam), ("margin", margin)) if value is not None}
+    if system == "l2crf" and not y:
+        return options | constants
+    structure: Any = Independent()
     if joined:
-        structure = Chain(pairs=pairs)
+        structure = Chain()
         if y and scheme in rules_of:
             structure.rules = [rules_of[scheme]()]
         elif y:
             structure.forbidden = forbidden_pairs(sorted({tag for tags in y for tag in tags}), scheme) or None
-    options: dict[str, Any] = {"structure": structure, "tol": 1e-2 if tol is None else tol, "max_passes": 300}
-    options |= {"n_jobs": jobs, "random_state": seed}
-    constants = {name: value for name, value in (("C", C), ("lam", lam)) if value is not None}
+    options |= {"structure": structure, "n_jobs": jobs, "random_state": seed}
+    if system == "l2crf":
+        default = default_model()
+        constants = {"lam": default.lam, "margin": default.margin} | constants
     kinds = {"l2crf": L2CRF, "l1crf": L1CRF, "crf": CRF, "m3n": M3N, "l1m3n": L1M3N, "lapmedn": LapMEDN}
     return kinds[system](**constants, **options)
 

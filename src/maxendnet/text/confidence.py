@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from maxendnet.data.examples import Examples
 from maxendnet.structures import Chain, Independent
-from maxendnet.structures.base import decode
 from maxendnet.structures.forest import BoundForest
 from maxendnet.text.errors import TextError
+from maxendnet.text.inner_tags import InnerTags
+from maxendnet.text.outside import added_scores, decode_with
 from maxendnet.text.spans import Span, SpanRules, find_spans, found_scheme, scheme_of, span_rules
 
 FloatArray = NDArray[np.float64]
@@ -70,9 +71,9 @@ def scaled_weights(model: Any, temperature: float) -> FloatArray:
     return found
 
 
-def prepared(model: Any, X: Any) -> tuple[Examples, Any]:
+def prepared(model: Any, X: Any, inner: InnerTags | None = None) -> tuple[Examples, Any]:
     """Examples and the structure bound to them, where every token has a label of its own."""
-    examples, bound = model._prepare(X)
+    examples, bound = model._prepare(X, rules=None if inner is None else inner.rules)
     if model.model_.whole:
         raise TextError(
             f"{model.model_.structure!r} gives one label to all tokens, and so no labels or spans of tokens."
@@ -90,7 +91,9 @@ def log_scores(model: Any, examples: Examples, bound: Any, w: FloatArray, labels
     return summed
 
 
-def predict_confidence(model: Any, X: Any, temperature: float = 1.0) -> list[Confidence]:
+def predict_confidence(
+    model: Any, X: Any, temperature: float = 1.0, outside: float = 0.0, inner: InnerTags | None = None
+) -> list[Confidence]:
     """The best labelling of every example, with probabilities of its tokens and of the whole.
 
     Parameters
@@ -98,6 +101,11 @@ def predict_confidence(model: Any, X: Any, temperature: float = 1.0) -> list[Con
     model : a fitted estimator
     X : as for ``model.predict``
     temperature : float, default=1.0
+    outside : float, default=0.0
+        Added to the score of the label O where the best labelling is searched, and not in probabilities; see
+        `maxendnet.text.outside`.
+    inner : InnerTags, optional
+        How labels are shown that are not those of the sentences.
 
     Returns
     -------
@@ -111,17 +119,22 @@ def predict_confidence(model: Any, X: Any, temperature: float = 1.0) -> list[Con
     >>> found.labels, bool(found.sequence <= min(found.tokens))
     (['D', 'N'], True)
     """
-    examples, bound = prepared(model, X)
+    examples, bound = prepared(model, X, inner)
     w = scaled_weights(model, temperature)
-    labels = decode(bound, w, model._backend())
+    labels = decode_with(bound, w, added_scores(model.classes_.tolist(), outside / temperature), model._backend())
     log_partition, marginals = bound.logsum(w, backend=model._backend())
-    tokens = marginals.node[np.arange(len(labels)), labels]
+    if inner is None:
+        names, tokens = model.classes_, marginals.node[np.arange(len(labels)), labels]
+    else:
+        names, tokens = inner.names, inner.probabilities(marginals.node, labels)
     whole = np.exp(np.minimum(log_scores(model, examples, bound, w, labels) - log_partition, 0.0))
-    parts = zip(_pieces(examples, model.classes_[labels]), _pieces(examples, tokens), whole.tolist())
+    parts = zip(_pieces(examples, names[labels]), _pieces(examples, tokens), whole.tolist())
     return [Confidence(some.tolist(), probabilities, sequence) for some, probabilities, sequence in parts]
 
 
-def predict_ranked(model: Any, X: Any, k: int = 5, temperature: float = 1.0) -> list[list[Ranked]]:
+def predict_ranked(
+    model: Any, X: Any, k: int = 5, temperature: float = 1.0, inner: InnerTags | None = None
+) -> list[list[Ranked]]:
     """The k best labellings of every example with their probabilities, best first.
 
     Examples
@@ -132,16 +145,23 @@ def predict_ranked(model: Any, X: Any, k: int = 5, temperature: float = 1.0) -> 
     >>> [ranked.labels for ranked in found], round(sum(ranked.probability for ranked in found), 6)
     ([['N'], ['D']], 1.0)
     """
-    _, bound = prepared(model, X)
+    _, bound = prepared(model, X, inner)
     log_partition, _ = bound.logsum(scaled_weights(model, temperature), backend=model._backend())
+    shown, rules = (list, None) if inner is None else (inner.shown, inner.rules)
     return [
-        [Ranked(float(np.exp(min(score / temperature - total, 0.0))), labels) for score, labels in best]
-        for total, best in zip(log_partition.tolist(), model.predict_top(X, k))
+        [Ranked(float(np.exp(min(score / temperature - total, 0.0))), shown(labels)) for score, labels in best]
+        for total, best in zip(log_partition.tolist(), model.predict_top(X, k, rules=rules))
     ]
 
 
 def predict_spans(
-    model: Any, X: Any, scheme: str = "auto", temperature: float = 1.0, strict: bool = False
+    model: Any,
+    X: Any,
+    scheme: str = "auto",
+    temperature: float = 1.0,
+    strict: bool = False,
+    outside: float = 0.0,
+    inner: InnerTags | None = None,
 ) -> list[list[ScoredSpan]]:
     """The spans of the best labelling of every example, each with its exact probability.
 
@@ -161,6 +181,7 @@ def predict_spans(
         By which scores are divided; see `maxendnet.text.calibration`.
     strict : bool, default=False
         Leave out spans that break the scheme.
+    outside, inner : as for `predict_confidence`
 
     Returns
     -------
@@ -175,14 +196,14 @@ def predict_spans(
     >>> span.start, span.end, span.type, bool(0.5 < span.probability < 1)
     (0, 2, 'PER', True)
     """
-    examples, bound = prepared(model, X)
+    examples, bound = prepared(model, X, inner)
     w = scaled_weights(model, temperature)
     classes = model.classes_.tolist()
     chosen = found_scheme([classes]) if scheme == "auto" else scheme_of(scheme)
     if scheme == "auto" and chosen == "IOB1":  # the labels alone do not tell it from IOB2, and need not
         chosen = "IOB2"
     rules = span_rules(classes, chosen)
-    labels = decode(bound, w, model._backend())
+    labels = decode_with(bound, w, added_scores(classes, outside / temperature), model._backend())
     spans = [find_spans(part.tolist(), chosen, strict) for part in _pieces(examples, model.classes_[labels])]
     if is_chain(model, bound):
         probabilities = list(_along_chains(bound, w, rules, spans))

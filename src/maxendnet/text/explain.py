@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from maxendnet.data.examples import as_examples
-from maxendnet.structures.base import decode
 from maxendnet.text.confidence import scaled_weights
 from maxendnet.text.errors import TextError
+from maxendnet.text.outside import added_scores, decode_with
 
 FloatArray = NDArray[np.float64]
 
@@ -236,7 +236,7 @@ class Reason(NamedTuple):
 
     name: str
     kind: str
-    """"feature", "neighbour" or "rest"."""
+    """"feature", "neighbour", "outside" (what is added to the score of O) or "rest"."""
     contribution: float
     """By how much it raises the score of the label above that of the runner-up."""
 
@@ -307,7 +307,13 @@ class SentenceExplanation(Explanation):
 
 
 def explain_sentence(
-    model: Any, X: Any, tokens: Sequence[str] | None = None, top: int = 10, temperature: float = 1.0
+    model: Any,
+    X: Any,
+    tokens: Sequence[str] | None = None,
+    top: int = 10,
+    temperature: float = 1.0,
+    outside: float = 0.0,
+    rules: Any = None,
 ) -> SentenceExplanation:
     """What decided the label of every token of one sentence.
 
@@ -326,6 +332,10 @@ def explain_sentence(
         Features shown for each token.
     temperature : float, default=1.0
         For the probabilities.
+    outside : float, default=0.0
+        Added to the score of the label O, and not in probabilities; see `maxendnet.text.outside`.
+    rules : a rule or a list of rules, optional
+        That labels keep, as of ``model.predict``.
 
     Returns
     -------
@@ -350,9 +360,10 @@ def explain_sentence(
     if tokens is not None and len(tokens) != examples.n_nodes:
         raise TextError(f"the sentence has {examples.n_nodes} tokens, and {len(tokens)} words were given for them.")
     words = [f"token {t}" for t in range(examples.n_nodes)] if tokens is None else [str(token) for token in tokens]
-    _, bound = model._prepare(examples)
+    _, bound = model._prepare(examples, rules=rules)
     w, scaled = model.model_.weights, scaled_weights(model, temperature)
-    labels = decode(bound, w)
+    added = added_scores(model.classes_.tolist(), outside)
+    labels = decode_with(bound, w, added)
     log_partition, marginals = bound.logsum(scaled)
     whole = float(np.exp(min(float((bound.score(scaled, labels) - log_partition)[0]), 0.0)))
     classes, names = [str(label) for label in model.classes_.tolist()], feature_names(model)
@@ -369,6 +380,9 @@ def explain_sentence(
         other[t] = b
         lead = float((bound.score(w, labels) - bound.score(w, other))[0])
         reasons = [*_of_features(model, bound, t, a, b, names), *_of_neighbours(model, labels, t, a, b, classes)]
+        if added is not None and added[a] != added[b]:
+            lead += float(added[a] - added[b])
+            reasons.append(Reason("added to O", "outside", float(added[a] - added[b])))
         found.append(
             TokenExplanation(
                 word, classes[a], float(probability[a]), classes[b], float(probability[b]), lead,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -16,25 +16,35 @@ from maxendnet.losses import Log
 from maxendnet.markov_network import MarkovNetwork
 from maxendnet.models.file import ModelFileError, load, read, save
 from maxendnet.models.pruned import pruned
+from maxendnet.priors.base import is_number
+from maxendnet.rules import bioes
 from maxendnet.selection.search import PathSearchCV
 from maxendnet.structures import Chain, Independent, as_structure
 from maxendnet.text import confidence
-from maxendnet.text.calibration import fit_temperature
+from maxendnet.text.calibration import held_out, temperature_of
 from maxendnet.text.columns import Columns
 from maxendnet.text.confidence import Confidence, Ranked, ScoredSpan
 from maxendnet.text.errors import TextError
+from maxendnet.text.few_tokens import FewTokens
+from maxendnet.text.inner_tags import InnerTags, as_inner
+from maxendnet.text.outside import Outside, added_scores, decode_with, fit_outside
 from maxendnet.text.scores import span_scorer
-from maxendnet.text.spans import found_scheme, scheme_of
-from maxendnet.text.token_features import TokenFeatures
+from maxendnet.text.spans import OUTSIDE, found_scheme, scheme_of
+from maxendnet.text.token_features import FEW_TOKENS, TokenFeatures
 from maxendnet.text.validation import Validation
 
 VERSION = 1
+MOST_PAIRS, MOST_LABELS = 5_000_000, 16
+"""Up to so many pairs of a feature and a label, and labels, the default model has weights for all pairs: it is better,
+but more pairs would take several times the memory of seen ones, and with more labels passes take twice as long. Up to
+as many labels BIO tags are also tried as BIOES (benchmarks/TEXT.md)."""
 
 
 def default_model(joined: bool = True, n_jobs: int | None = None, random_state: Any = 0) -> L2CRF:
     """The model that a tagger has if none is given: a conditional random field with a Gaussian prior and a margin.
 
-    Weights are those of pairs of a feature and a label that occur. ``lam=0.1`` and ``margin=3`` were chosen on folds of
+    `Tagger` gives weights to all pairs of a feature and a label where these are few enough, and else to those that
+    occur. ``lam=0.1`` and ``margin=3`` were chosen on folds of
     the training parts of four sets (names in Portuguese and in tweets, addresses, Chinese segmentation): the margin
     brings 0.3 to 1.3 points of F1 (benchmarks/TEXT.md). `Tagger(search=True)` chooses lam by
     cross-validation.
@@ -45,6 +55,22 @@ def default_model(joined: bool = True, n_jobs: int | None = None, random_state: 
     )
 
 
+class Tried(NamedTuple):
+    """One way to learn the tags."""
+
+    examples: Examples
+    model: Any
+    rules: Any
+    """That predictions keep; None where labels are those of the sentences."""
+
+
+class Calibrated(NamedTuple):
+    """What was found on sentences held out."""
+
+    temperature: float
+    outside: Outside
+
+
 class Tagger(BaseEstimator):
     """Labels for the tokens of sentences: features by a template, and any estimator of maxendnet.
 
@@ -52,8 +78,9 @@ class Tagger(BaseEstimator):
     ----------
     features : TokenFeatures or str, default="words"
         How features are made of tokens; a string is short for ``TokenFeatures(string)``.
-    model : an estimator or None, default=None
-        Such as ``M3N(C=0.1)``. None is an L2-CRF with a margin, whose constants suit most text.
+    model : an estimator, dict or None, default=None
+        Such as ``M3N(C=0.1)``. None is an L2-CRF with a margin, whose constants suit most text; a dict has other
+        settings for it, such as ``{"lam": 0.3}``.
     scheme : str, default="auto"
         Of the tags, for spans; see `maxendnet.text.spans`. "auto" finds it in the labels of the fit.
     search : bool, default=False
@@ -63,14 +90,26 @@ class Tagger(BaseEstimator):
         Fit a temperature, so that confidences of a model with a margin are probabilities. It takes a fit without a part
         of the sentences, or some where these are few; see `fit_temperature`. "auto" does so for models with a margin,
         such as the default.
+    outside : float or "auto", default="auto"
+        Added to the score of the label O where labels are predicted, and not in probabilities. "auto" finds what has
+        the best F1 of spans on the sentences that are held out for the temperature (0 without them), so that fewer
+        spans are missed; see `maxendnet.text.outside`.
+    inner : {"auto", "BIOES"} or None, default="auto"
+        For BIO tags: learn them as BIOES, so that last and single tokens of spans have labels of their own inside the
+        model; predictions are BIO tags. "auto" compares the two on the sentences that are held out for the temperature,
+        for the default model where there are at most 16 labels in BIOES. See `maxendnet.text.inner_tags`.
     cv : int, default=3
         Folds of the search and of the calibration.
     patience : int or None, default=None
         End the fit after so many looks in a row without a better score on the validation sentences.
+    pairs : {"all", "seen", "auto"} or None, default=None
+        Which pairs of a feature and a label have weights, see `maxendnet.Chain`. "auto" is all where these are at most
+        five million of at most 16 labels, and else those that occur. None is "auto" for the default model, and leaves
+        others as they are.
     max_weights : int or None, default=None
         For a small model: after the fit, keep so many weights of features, those that count most on the training
         sentences (`maxendnet.models.pruned` has the rule), and drop features without any. It needs weights for seen
-        pairs, which the default model has. The certificate is that of the fit before: ``gap_`` is NaN.
+        pairs, which "auto" then is. The certificate is that of the fit before: ``gap_`` is NaN.
     n_jobs : int or None, default=None
         Threads of the default model, and folds of the search at a time.
     random_state : int, default=0
@@ -82,11 +121,13 @@ class Tagger(BaseEstimator):
     features_ : TokenFeatures
     estimator_ : the fitted estimator
     scheme_ : str
-    temperature_ : float
+    temperature_, outside_ : float
+    inner_ : InnerTags or None
     search_ : PathSearchCV or None
     validation_ : list of Look
         Pass, seconds, objective, gap and score of every look; empty without validation sentences.
     classes_ : ndarray of shape (n_labels,)
+        Labels of the model.
 
     Examples
     --------
@@ -101,12 +142,15 @@ class Tagger(BaseEstimator):
     def __init__(
         self,
         features: TokenFeatures | str = "words",
-        model: MarkovNetwork | None = None,
+        model: MarkovNetwork | dict[str, Any] | None = None,
         scheme: str = "auto",
         search: bool = False,
         calibrate: bool | str = "auto",
+        outside: float | str = "auto",
+        inner: str | None = "auto",
         cv: int = 3,
         patience: int | None = None,
+        pairs: str | None = None,
         max_weights: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = 0,
@@ -117,8 +161,11 @@ class Tagger(BaseEstimator):
         self.scheme = scheme
         self.search = search
         self.calibrate = calibrate
+        self.outside = outside
+        self.inner = inner
         self.cv = cv
         self.patience = patience
+        self.pairs = pairs
         self.max_weights = max_weights
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -140,8 +187,17 @@ class Tagger(BaseEstimator):
         """
         if self.calibrate not in (True, False, "auto"):
             raise TextError(f"calibrate must be True, False or 'auto', got {self.calibrate!r}.")
-        if not (self.model is None or isinstance(self.model, MarkovNetwork)):
-            raise TextError(f"model must be None or one of maxendnet's estimators, such as M3N(), got {self.model!r}.")
+        if not (self.outside == "auto" or (is_number(self.outside) and np.isfinite(self.outside))):
+            raise TextError(f"outside must be a number or 'auto', got {self.outside!r}.")
+        if not (self._is_default or isinstance(self.model, MarkovNetwork)):
+            raise TextError(
+                f"model must be None, a dict of settings or one of maxendnet's estimators, such as M3N(), got "
+                f"{self.model!r}."
+            )
+        if self.inner not in ("auto", "BIOES", None):
+            raise TextError(f"inner must be 'auto', 'BIOES' or None, got {self.inner!r}.")
+        if self.pairs not in ("all", "seen", "auto", None):
+            raise TextError(f"pairs must be 'all', 'seen', 'auto' or None, got {self.pairs!r}.")
         whole = isinstance(self.max_weights, (int, np.integer)) and not isinstance(self.max_weights, bool)
         if self.max_weights is not None and not (whole and self.max_weights >= 1):
             raise TextError(f"max_weights must be a whole number of at least 1, or None, got {self.max_weights!r}.")
@@ -150,7 +206,7 @@ class Tagger(BaseEstimator):
         labels = [list(row) for row in y]
         scheme = found_scheme(labels) if self.scheme == "auto" else scheme_of(self.scheme)
         examples = features.fit_transform(columns, labels)
-        model = self._model(features)
+        model = self._model(features, examples)
         search = None
         if self.search:
             from sklearn.model_selection import KFold
@@ -161,28 +217,41 @@ class Tagger(BaseEstimator):
                 model, scoring=span_scorer, cv=folds, refit=False, n_jobs=self.n_jobs, verbose=self.verbose
             ).fit(examples)
             model.set_params(**search.best_params_)
+        loss = model.compose()[1]
+        margin = not isinstance(loss, Log) or loss.margin > 0
+        wanted = (margin and len(examples) >= self.cv) if self.calibrate == "auto" else self.calibrate
+        tried = [Tried(examples, model, None)]
+        if self._tries_inner(scheme, labels, features, bool(wanted)):
+            inner = as_inner(examples, labels)
+            other = self._model(features, inner).set_params(**(search.best_params_ if search is not None else {}))
+            tried.append(Tried(inner, other, bioes()))
+        if self.inner == "BIOES":
+            del tried[:-1]
+        found = [self._calibrated(one, scheme) if wanted else Calibrated(1.0, Outside(0.0, np.nan)) for one in tried]
+        best = max(range(len(tried)), key=lambda k: found[k].outside.f1) if len(tried) > 1 else 0
+        (examples, model, rules), (temperature, (outside, _)) = tried[best], found[best]
+        if self.outside != "auto":
+            outside = float(self.outside)
         watch = self._watch(model, features, examples, validation, scheme)
         quiet = 0 if watch is not None else self.verbose
         estimator = clone(model).set_params(verbose=quiet, callback=watch or model.callback).fit(examples)
         estimator.set_params(callback=model.callback)
-        loss = estimator.compose()[1]
-        margin = not isinstance(loss, Log) or loss.margin > 0
-        wanted = (margin and len(examples) >= self.cv) if self.calibrate == "auto" else self.calibrate
-        temperature = fit_temperature(model, examples, cv=self.cv) if wanted else 1.0
         if self.max_weights is not None:
             estimator.set_model(pruned(estimator.model_, examples, self.max_weights))
             features = TokenFeatures.from_plain(features.to_plain(), estimator.model_.feature_names)
         # nothing is stored before this line: a fit that fails or is interrupted leaves the last one whole
         self.features_, self.estimator_, self.scheme_, self.search_ = features, estimator, scheme, search
-        self.temperature_, self.validation_ = temperature, watch.looks if watch is not None else []
+        self.temperature_, self.outside_ = temperature, outside
+        self.inner_ = None if rules is None else InnerTags.of(estimator.classes_)
+        self.validation_ = watch.looks if watch is not None else []
         self.classes_ = estimator.classes_
         return self
 
     def partial_fit(self, X: Any, y: Any) -> Tagger:
         """Learn from more sentences, without those of before; see `maxendnet.L2CRF.partial_fit`.
 
-        New features get weights. Labels are those of the first fit; so are the scheme and the temperature. The first
-        call is `fit`.
+        New features get weights. Labels are those of the first fit; so are the scheme, the temperature and what is
+        added to the label O. The first call is `fit`.
 
         Examples
         --------
@@ -194,11 +263,33 @@ class Tagger(BaseEstimator):
             return self.fit(X, y)
         plain, estimator = self.features_.to_plain(), copy.copy(self.estimator_)
         features = TokenFeatures.from_plain(plain, None if self.features_.feature_names_ is None else ())
-        estimator.partial_fit(features.fit_transform(X, [list(row) for row in y]))
+        labels = [list(row) for row in y]
+        examples = features.fit_transform(X, labels)
+        estimator.partial_fit(examples if self.inner_ is None else as_inner(examples, labels))
         grown = features.to_plain() | {"merged": plain["merged"] or features.to_plain()["merged"]}
         self.features_ = TokenFeatures.from_plain(grown, estimator.model_.feature_names)
         self.estimator_ = estimator
         return self
+
+    @property
+    def _is_default(self) -> bool:
+        return self.model is None or isinstance(self.model, dict)
+
+    def _tries_inner(self, scheme: str, labels: list[list[Any]], features: TokenFeatures, held_out: bool) -> bool:
+        """Whether BIO tags are learned as BIOES, or compared with that."""
+        if self.inner is None or scheme != "IOB2" or not features.template_.bigram:
+            return False
+        tags = {tag for row in labels for tag in row}
+        if not all(isinstance(tag, str) and (tag == OUTSIDE or tag[:2] in ("B-", "I-")) for tag in tags):
+            return False
+        n_labels = 4 * len({tag[2:] for tag in tags - {OUTSIDE}}) + 1
+        return self.inner == "BIOES" or (self._is_default and held_out and n_labels <= MOST_LABELS)
+
+    def _calibrated(self, one: Tried, scheme: str) -> Calibrated:
+        """Temperature and addition to O, with the F1 of spans that goes with them, on sentences held out."""
+        folds = held_out(one.model, one.examples, self.cv, rules=one.rules)
+        temperature = temperature_of(folds)
+        return Calibrated(temperature, fit_outside(folds, temperature, scheme))
 
     def _watch(
         self, model: Any, features: TokenFeatures, examples: Examples, validation: Any, scheme: str
@@ -213,10 +304,20 @@ class Tagger(BaseEstimator):
             as_structure(model.structure), features.transform(X), y, classes, scheme, self.patience, self.verbose
         )
 
-    def _model(self, features: TokenFeatures) -> Any:
-        if self.model is None:
-            return default_model(features.template_.bigram, self.n_jobs, self.random_state)
-        return clone(self.model)
+    def _model(self, features: TokenFeatures, examples: Examples) -> Any:
+        if self._is_default:
+            model: Any = default_model(features.template_.bigram, self.n_jobs, self.random_state)
+            model.set_params(**(self.model or {}))
+        else:
+            model = clone(self.model)
+        pairs = "auto" if self.pairs is None and self._is_default else self.pairs
+        if pairs == "auto":
+            n_labels = len(distinct_labels(np.asarray(examples.y)))
+            few = n_labels <= MOST_LABELS and examples.n_features * n_labels <= MOST_PAIRS
+            pairs = "all" if few and self.max_weights is None else "seen"
+        if pairs is not None:
+            model.set_params(structure=clone(as_structure(model.structure)).set_params(pairs=pairs))
+        return model
 
     # ---- prediction --------------------------------------------------------------------------------------------------
 
@@ -228,20 +329,44 @@ class Tagger(BaseEstimator):
 
     def predict(self, X: Any) -> Any:
         """The labels of every sentence."""
-        examples = self.examples(X)
-        return self.estimator_.predict(examples)
+        if "estimator_" not in vars(self):
+            check_is_fitted(self, "estimator_")
+        columns, model = Columns.of(X), self.estimator_.model_
+        if 0 < columns.n_tokens <= FEW_TOKENS:
+            key = ("few tokens", self.outside_, self.inner_ is None)
+            few = model.layout.remembered.of_weights(model.weights, key, self._few_tokens)
+            if few is not None:
+                return few.predict(*self.features_.entries(columns), columns.offsets)
+        rules = None if self.inner_ is None else self.inner_.rules
+        examples, bound = self.estimator_._prepare(self.features_.transform(columns), rules=rules)
+        added = added_scores(self.classes_.tolist(), self.outside_)
+        labels = decode_with(bound, model.weights, added, self.estimator_._backend())
+        return model.labellings(examples, labels, None if self.inner_ is None else self.inner_.names)
+
+    def _few_tokens(self) -> FewTokens | None:
+        added = added_scores(self.classes_.tolist(), self.outside_)
+        return FewTokens.of(self.estimator_.model_, added, *(self.inner_ or (None, None)))
 
     def predict_spans(self, X: Any, strict: bool = False) -> list[list[ScoredSpan]]:
         """The spans of every sentence, each with its probability; see `maxendnet.text.predict_spans`."""
-        return confidence.predict_spans(self._fitted(), self.examples(X), self.scheme_, self.temperature_, strict)
+        model = self._fitted()
+        scheme = self.scheme_ if self.inner_ is None else "BIOES"
+        return confidence.predict_spans(
+            model, self.examples(X), scheme, self.temperature_, strict, self.outside_, self.inner_
+        )
 
     def predict_top(self, X: Any, k: int = 5) -> list[list[Ranked]]:
-        """The k best labellings of every sentence with their probabilities, best first."""
-        return confidence.predict_ranked(self._fitted(), self.examples(X), k, self.temperature_)
+        """The k most probable labellings of every sentence with their probabilities, best first.
+
+        `predict` may prefer another one than the first, for `outside_`.
+        """
+        return confidence.predict_ranked(self._fitted(), self.examples(X), k, self.temperature_, self.inner_)
 
     def predict_confidence(self, X: Any) -> list[Confidence]:
         """The labels of every sentence, with probabilities of each and of all together."""
-        return confidence.predict_confidence(self._fitted(), self.examples(X), self.temperature_)
+        return confidence.predict_confidence(
+            self._fitted(), self.examples(X), self.temperature_, self.outside_, self.inner_
+        )
 
     def score(self, X: Any, y: Any) -> float:
         """F1 of spans; the share of right labels where they have no letters B, I, ..."""
@@ -268,7 +393,15 @@ class Tagger(BaseEstimator):
             return explain_model(self._fitted(), top)
         columns = Columns.of([sentence])
         words = columns.column(0)[0]
-        return explain_sentence(self._fitted(), self.examples(columns), words, top, self.temperature_)
+        return explain_sentence(
+            self._fitted(),
+            self.examples(columns),
+            words,
+            top,
+            self.temperature_,
+            self.outside_,
+            None if self.inner_ is None else self.inner_.rules,
+        )
 
     def _fitted(self) -> Any:
         check_is_fitted(self, "estimator_")
@@ -285,6 +418,8 @@ class Tagger(BaseEstimator):
             "features": self.features_.to_plain(),
             "scheme": self.scheme_,
             "temperature": self.temperature_,
+            "outside": self.outside_,
+            "inner": None if self.inner_ is None else "BIOES",
         }
         save(self.estimator_, path, application)
 
@@ -315,8 +450,15 @@ class Tagger(BaseEstimator):
             temperature = float(found["temperature"])
             if not (np.isfinite(temperature) and temperature > 0):
                 raise TextError(f"the temperature {temperature}")
+            outside = float(found.get("outside", 0.0))  # files of before do not have it
+            if not np.isfinite(outside):
+                raise TextError(f"{outside} for the label O")
             tagger = cls(clone(features), clone(estimator))
             tagger.features_, tagger.estimator_, tagger.temperature_ = features, estimator, temperature
+            inner = found.get("inner")
+            if inner not in (None, "BIOES"):
+                raise TextError(f"tags learned as {inner!r}")
+            tagger.outside_, tagger.inner_ = outside, None if inner is None else InnerTags.of(estimator.classes_)
             tagger.scheme_, tagger.search_, tagger.classes_ = scheme_of(found["scheme"]), None, estimator.classes_
             tagger.validation_ = []
         except (KeyError, TypeError, ValueError, AttributeError) as error:

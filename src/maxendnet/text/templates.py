@@ -20,6 +20,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from maxendnet.text.errors import TextError
@@ -69,7 +70,7 @@ class Template:
     bigram: bool
     text: str
 
-    @property
+    @cached_property
     def reach(self) -> int:
         """The largest number of tokens that a macro looks ahead or back."""
         return max((abs(macro.row) for pattern in self.patterns for macro in pattern.macros), default=0)

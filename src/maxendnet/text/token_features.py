@@ -28,6 +28,7 @@ from maxendnet.text.errors import TextError
 from maxendnet.text.templates import READY, Pattern, Template
 from maxendnet.text.word_forms import Gazetteer, form_of, read_clusters, read_gazetteer
 
+FloatArray = NDArray[np.float64]
 IntArray = NDArray[Any]
 
 FEW_TOKENS = 60
@@ -57,12 +58,11 @@ class _Line(dict[Any, int]):
 
     def __init__(self, texts: tuple[str, ...], place_of: Callable[[str], int]) -> None:
         super().__init__()
-        self.texts, self.place_of = texts, place_of
+        self.form, self.place_of = "%s".join(text.replace("%", "%%") for text in texts), place_of
 
     def __missing__(self, cells: Any) -> int:
-        near = (cells,) if isinstance(cells, str) else cells
-        name = self.texts[0] + "".join(map("".join, zip(near, self.texts[1:])))
-        place = self.place_of(name) if all(near) else -1
+        missing = "" in cells if type(cells) is tuple else not cells
+        place = -1 if missing else self.place_of(self.form % cells)
         if len(self) < MOST_REMEMBERED:
             self[cells] = place
         return place
@@ -229,28 +229,44 @@ class TokenFeatures(BaseEstimator):
         if "template_" not in vars(self):
             check_is_fitted(self, "template_")
         columns = Columns.of(X)
+        return self._examples(self._places(columns), columns.offsets, self._n_features, y)
+
+    @property
+    def _n_features(self) -> int:
+        return int(self.n_hashed) if self.feature_names_ is None else len(self.feature_names_)  # type: ignore[arg-type]
+
+    def _places(self, columns: Columns) -> IntArray:
+        """The number of each token's feature for every line of the template, shape (n_tokens, n_lines).
+
+        -1 stands for no feature, or for one that `fit` has not seen.
+        """
         if columns.n_columns != self.n_columns_in_ and columns.n_tokens:
             raise TextError(
                 f"the sentences have {columns.n_columns} columns, and those of the fit had {self.n_columns_in_}; give "
                 f"the same."
             )
-        n_features = int(self.n_hashed) if self.feature_names_ is None else len(self.feature_names_)  # type: ignore
         if not columns.n_tokens:
-            column = np.zeros((0, len(self.template_.patterns)), dtype=np.int32)
-        elif columns.n_tokens <= FEW_TOKENS:
+            return np.zeros((0, len(self.template_.patterns)), dtype=np.int32)
+        if columns.n_tokens <= FEW_TOKENS:
             column = self._few(columns)
         elif self.feature_names_ is None:
             column = _looked_up(*self._entries(columns), self._hash)
         else:
             column = self._found(columns, self.feature_names_)
-        column[column >= n_features] = -1
-        return self._examples(column, columns.offsets, n_features, y)
+        column[column >= self._n_features] = -1
+        return column
 
     def _hash(self, name: str) -> int:
         return crc32(name.encode("utf-8", "surrogatepass")) % int(self.n_hashed)  # type: ignore[arg-type]
 
     def _examples(self, column: IntArray, offsets: IntArray, n_features: int, y: Any) -> Examples:
         """Examples with the value 1 in these columns; -1 is nothing. ``column`` has shape (n_tokens, n_patterns)."""
+        labels = None if y is None else read_labels(y, offsets, flat=False)
+        X = csr(*self._nonzero(column, n_features), n_features)
+        return Examples(X, offsets, labels, feature_names=self.feature_names_)
+
+    def _nonzero(self, column: IntArray, n_features: int) -> tuple[FloatArray, IntArray, IntArray]:
+        """Values, columns and offsets of the entries of these tokens."""
         n_tokens, n_patterns = column.shape
         keep = column >= 0
         if keep.all():
@@ -259,11 +275,16 @@ class TokenFeatures(BaseEstimator):
         else:
             indices = column[keep]
             counts = offsets_of(keep.sum(axis=1))
-        X = csr(np.ones(len(indices)), indices.astype(np.int32, copy=False), counts, n_features)
-        if self._merged:  # else columns ascend with the lines of the template
-            X.sum_duplicates()
-        labels = None if y is None else read_labels(y, offsets, flat=False)
-        return Examples(X, offsets, labels, feature_names=self.feature_names_)
+        indices = indices.astype(np.int32, copy=False)
+        if not self._merged:  # columns ascend with the lines of the template
+            return np.ones(len(indices)), indices, counts
+        X = csr(np.ones(len(indices)), indices, counts, n_features)
+        X.sum_duplicates()
+        return X.data, X.indices, X.indptr.astype(np.int64)
+
+    def entries(self, columns: Columns) -> tuple[FloatArray, IntArray, IntArray]:
+        """What `transform` has of these sentences, without the checks of a matrix: values, columns and offsets."""
+        return self._nonzero(self._places(columns), self._n_features)
 
     def _entries(self, columns: Columns) -> tuple[list[IntArray], list[list[str]]]:
         """For every line of the template the number of each token's feature, and the names that the numbers stand for.
@@ -346,7 +367,8 @@ class TokenFeatures(BaseEstimator):
                     words = list(map(self._remembered[name].__getitem__, words))
                 cells[name] = before + words + behind
             start, end = reach, reach + last - first
-            for k, (line, (_, macros)) in enumerate(zip(self._lines, patterns)):
+            found = []
+            for line, (_, macros) in zip(self._lines, patterns):
                 if len(macros) == 1:
                     row, name = macros[0]
                     keys: Any = cells[name][start + row : end + row]
@@ -354,7 +376,8 @@ class TokenFeatures(BaseEstimator):
                     keys = zip(*[cells[name][start + row : end + row] for row, name in macros])
                 else:
                     keys = [()] * (last - first)
-                rows[first:last, k] = list(map(line.__getitem__, keys))
+                found.append(list(map(line.__getitem__, keys)))
+            rows[first:last] = np.array(found, dtype=np.int32).reshape(len(patterns), last - first).T
         return rows
 
     # ---- files -------------------------------------------------------------------------------------------------------
