@@ -70,18 +70,26 @@ def features(quick: bool) -> Iterator[tuple[float, Examples]]:
         yield float(n_features), Examples.build(rows, np.split(y, n_nodes // 20))
 
 
-def measure(sets: Iterator[tuple[float, Examples]], structure: Any, budget: float) -> dict[str, list[Any]]:
+def measure(
+    kind: str, sets: Iterator[tuple[float, Examples]], structure: Any, budget: float, cells: common.Cells
+) -> dict[str, list[Any]]:
     """Of every model: sizes and seconds."""
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in MODELS}
     for size, examples in sets:
         for name, model in MODELS.items():
             if found[name] and found[name][-1][1] > budget:
                 continue
-            fitted = clone(model).set_params(structure=structure, tol=TOL.get(name, 1e-2), random_state=0)
-            seconds = common.cpu(lambda: fitted.fit(examples))[0]  # noqa: B023
-            common.say(f"{size:g} {name}: {seconds:.2f} s, {fitted.n_passes_} passes, {fitted.solver_.split(':')[0]}")
-            found[name].append((size, seconds))
+            key = {"kind": kind, "size": size, "model": name, "nodes": len(examples.y)}
+            cell = cells.get(key, lambda: fit(model, structure, examples, TOL.get(name, 1e-2)))  # noqa: B023 called here
+            common.say(f"{size:g} {name}: {cell['seconds']:.2f} s, {cell['passes']} passes, {cell['solver']}")
+            found[name].append((size, cell["seconds"]))
     return found
+
+
+def fit(model: Any, structure: Any, examples: Examples, tol: float) -> dict[str, Any]:
+    fitted = clone(model).set_params(structure=structure, tol=tol, random_state=0)
+    seconds = common.cpu(lambda: fitted.fit(examples))[0]
+    return {"seconds": seconds, "passes": fitted.n_passes_, "solver": fitted.solver_.split(":")[0]}
 
 
 def exponent(points: list[tuple[float, float]]) -> float:
@@ -111,6 +119,7 @@ def main() -> None:
     arguments = common.parser(__doc__)
     arguments.add_argument("--only", default="words,labels,features", help="which (default: %(default)s)")
     arguments.add_argument("--budget", type=float, default=40.0, help="CPU seconds (default: %(default)s)")
+    arguments.add_argument("--out", metavar="FILE", help="finished fits, to go on from")
     arguments.add_argument("--figure", metavar="FILE", help="where a figure goes (default: none)")
     given = arguments.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
@@ -122,7 +131,7 @@ def main() -> None:
     found = {}
     for kind in given.only.split(","):
         title, sets, structure = kinds[kind]
-        found[title] = measure(sets(), structure, given.budget)
+        found[title] = measure(kind, sets(), structure, given.budget, common.Cells(given.out))
         sizes = sorted({size for points in found[title].values() for size, _ in points})
         rows = [
             (name, *(f"{dict(points)[size]:.1f}" if size in dict(points) else "-" for size in sizes),

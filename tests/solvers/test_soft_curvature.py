@@ -39,7 +39,7 @@ def test_blocks_and_diagonal_are_those_of_the_hessian(prior):
     soft, n, h = soft_problem(problem, 0.8, exact=True), 12, 1e-5
     steps = h * np.eye(problem.n_weights)[:n]
     hessian = np.array([(slope_at(soft, w + d) - slope_at(soft, w - d))[:n] / (2 * h) for d in steps])
-    found = soft_curvature(problem, soft, w, 0.8)
+    found = soft_curvature(soft, w)
     of_prior = (1.0 / prior.variance(prior.gradient(w)))[:n].reshape(4, 3)
     for a in range(3):
         block = BLOCK_SHARE * hessian.reshape(4, 3, 4, 3)[:, a, :, a]
@@ -59,7 +59,7 @@ def test_blocks_are_positive_definite(seed, prior):
     size[rng.integers(4)] = 0.0  # a feature that never occurs
     problem = problem_of([x * size for x in X], y, prior)
     soft = soft_problem(problem, 0.1, exact=True)
-    curvature = soft_curvature(problem, soft, rng.normal(size=problem.n_weights), 0.1)
+    curvature = soft_curvature(soft, rng.normal(size=problem.n_weights))
     for block in curvature.between:
         unit = np.sqrt(np.diag(block))
         assert np.linalg.eigvalsh(block / np.outer(unit, unit)).min() > 0
@@ -74,4 +74,4 @@ def test_no_blocks_for_many_features_an_l1_penalty_or_seen_pairs():
     seen = Problem.pose(Chain(pairs="seen").bind(as_examples(X, y), np.arange(3)), Hinge(), Gaussian())
     for problem in (problem_of([np.eye(2, n)], [[0, 1]], Gaussian()), problem_of(X, y, L1(0.5)), seen):
         soft = soft_problem(problem, 0.3, exact=True)
-        assert soft_curvature(problem, soft, np.zeros(problem.n_weights), 0.3).between is None
+        assert soft_curvature(soft, np.zeros(problem.n_weights)).between is None

@@ -11,6 +11,7 @@ from scipy.special import xlogy
 from maxendnet.backends import Partial
 from maxendnet.data.batch import Batch
 from maxendnet.problem import FloatArray, Problem
+from maxendnet.structures.base import Table, row_of
 
 NODES_AT_A_TIME = 4096  # edge marginals of so many nodes are held at once
 
@@ -58,9 +59,11 @@ def entropy_oracle(structure: Any, w: FloatArray, share: float) -> Partial:
 
 
 def marginals_in_parts(
-    structure: Any, w: FloatArray, backend: Any = None
+    structure: Any, w: FloatArray, backend: Any = None, added: FloatArray | None = None
 ) -> Iterator[tuple[Batch, FloatArray, FloatArray | None]]:
     """Marginals of ``p(y|x; w)`` for some thousand nodes at a time: those of all edges would not fit the memory.
+
+    ``added`` has a row of scores for every kind of truth, which are added to those of the labels.
 
     Yields
     ------
@@ -76,6 +79,7 @@ def marginals_in_parts(
         last = int(np.searchsorted(offsets, offsets[first] + NODES_AT_A_TIME, side="right")) - 1
         last = min(max(last, first + 1), n_examples)
         part = structure.take(first, last)
-        _, q = part.logsum(w, cliques=structure.layout.n_matrices > 0, backend=backend)
+        table = None if added is None else Table(added, row_of(part))
+        _, q = part.logsum(w, table, cliques=structure.layout.n_matrices > 0, backend=backend)
         yield part.batch, q.node, q.edge
         first = last

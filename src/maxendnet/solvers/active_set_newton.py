@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from maxendnet.certificates.duality import marginals_in_parts
 from maxendnet.priors.base import capable
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.lbfgs import Curvature, SmoothState, memory_for
+from maxendnet.solvers.newton import conjugate_gradients, hessian_diagonal, hessian_times
 from maxendnet.solvers.owlqn import OWLQN, pseudo_gradient
 
 
@@ -61,14 +60,14 @@ class ActiveSetNewton(OWLQN):
 
     def step(self, problem: Problem, state: SmoothState) -> SmoothState:
         if self._gaps(problem, state)[0] > self.switch * abs(state.value):
-            return super().step(problem, state)
+            return self._move(problem, state)
         if state.single:
             state = self._at(problem, state.w, state.curvature, single=False)._replace(tol=state.tol)
         pseudo = pseudo_gradient(state.w, state.gradient, capable(problem.prior, "l1").rho)
         direction, curvature = self._direction(problem, state, pseudo)
         new = self._shortened(problem, state, pseudo, direction)
         if new is None:  # a direction in which the loss is almost flat, or the end of what float64 can see
-            return super().step(problem, state)
+            return self._move(problem, state)
         return new._replace(curvature=curvature, tol=state.tol)
 
     def _direction(self, problem: Problem, state: SmoothState, pseudo: FloatArray) -> tuple[FloatArray, Curvature]:
@@ -87,41 +86,18 @@ class ActiveSetNewton(OWLQN):
         # What is left of the pseudo-gradient will be about the residual. The gap is about its largest entry, relative
         # to rho. A tenth: beyond that the Newton model itself is off, and the next step starts from a better one.
         enough = max(0.1 * np.abs(pseudo).max(initial=0.0), 0.3 * state.tol * capable(problem.prior, "l1").rho)
-        found, residual = np.zeros(len(free)), -pseudo[free]
-        towards = known.times(residual / root) / root
-        p, size = towards, residual @ towards
-        products: list[tuple[FloatArray, FloatArray]] = []
-        for _ in range(self.products):
-            Hp = self._hessian_times(problem, state, widened(p))[free]
-            curve = p @ Hp
-            if not curve > 1e-12 * np.linalg.norm(p) * np.linalg.norm(Hp):
-                break  # flat along p
-            products.append((p, Hp))
-            found += size / curve * p
-            residual = residual - size / curve * Hp
-            if np.abs(residual).max() <= enough:
-                break
-            towards = known.times(residual / root) / root
-            size, before = residual @ towards, size
-            p = towards + size / before * p
+        found, products = conjugate_gradients(
+            lambda p: hessian_times(problem, state.w, state.loss_slope, widened(p))[free],
+            lambda r: known.times(r / root) / root,
+            -pseudo[free],
+            enough,
+            self.products,
+            keep=memory_for(self.memory, problem.n_weights),
+        )
         curvature, memory = state.curvature, memory_for(self.memory, problem.n_weights)
         for p, Hp in products:
             curvature = curvature.add(widened(p), widened(Hp), memory)
-        return widened(found if products else towards), curvature
-
-    @staticmethod
-    def _hessian_times(problem: Problem, state: SmoothState, v: FloatArray) -> FloatArray:
-        """Hessian of the loss times v, from a gradient at weights that change scores by some 1e-6 along v.
-
-        Gradients are good to some 1e-13 and change linearly to some 1e-6, which leaves an error of 1e-6: far less than
-        a direction of search needs. An exact product would not be cheaper than this one pass.
-        """
-        largest = problem.batch.largest
-        scales = (largest, 1.0, largest, 1.0, largest)
-        parts = problem.structure.layout.parts(v)
-        change = max(scale * np.abs(part).max(initial=0.0) for scale, part in zip(scales, parts))
-        step = 1e-6 / max(change, 1e-300)
-        return problem.C * (problem.losses(state.w + step * v)[1] - state.loss_slope) / step
+        return widened(found), curvature
 
     def _shortened(
         self, problem: Problem, state: SmoothState, pseudo: FloatArray, direction: FloatArray
@@ -142,25 +118,3 @@ class ActiveSetNewton(OWLQN):
             if new.value <= state.value + 1e-13 * abs(state.value) and left < 0.9 * np.linalg.norm(pseudo):
                 return new
         return None
-
-
-def hessian_diagonal(problem: Problem, w: FloatArray) -> FloatArray:
-    """The diagonal of the Hessian of the log loss, as if nodes and edges were independent; no entry is near 0."""
-    layout = problem.structure.layout
-    total = np.zeros(problem.n_weights)
-    parts = layout.parts(total)
-    for batch, node, edge in marginals_in_parts(problem.structure, w, problem.backend):
-        factor = np.repeat(batch.sample_weight, np.diff(batch.offsets))
-        squares = sparse.csr_array((batch.data**2, batch.indices, batch.indptr), (len(node), layout.n_features))
-        parts.node[:] += layout.node_part(squares.T @ (factor[:, None] * node * (1 - node)))
-        if layout.n_label_features:
-            mean = np.einsum("ta,taj->tj", node, batch.label_features)
-            parts.label_features[:] += factor @ (np.einsum("ta,taj->tj", node, batch.label_features**2) - mean**2)
-        if edge is None:
-            continue
-        spread = factor[:, None, None] * (edge - edge**2)
-        for kind in range(layout.n_edge_types):
-            parts.transitions[kind] += spread[batch.edge_type == kind].sum(axis=0)  # a root has no edge: zeros
-        parts.edge[:] += np.einsum("tf,tab->fab", batch.edge_features**2, spread)
-    # the floor is for weights that no example speaks of, or that all agree on
-    return problem.C * np.maximum(total, 1e-6 * total.max(initial=0.0) + 1e-300)

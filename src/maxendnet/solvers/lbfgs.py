@@ -80,10 +80,12 @@ class Curvature(NamedTuple):
     def forget(self) -> Curvature:
         return self._replace(s=(), y=(), curves=())
 
-    def times(self, g: FloatArray, free: NDArray[np.bool_] | None = None) -> FloatArray:
+    def times(self, g: FloatArray, free: NDArray[np.bool_] | None = None, before_any: Any = None) -> FloatArray:
         """Inverse Hessian times g: the two-loop recursion (Nocedal & Wright, Algorithm 7.4).
 
         With ``free``, the inverse of the part of the Hessian that belongs to these coordinates; the others get 0.
+        ``before_any`` is a function that multiplies with the inverse Hessian before any change was seen, if another
+        one is known.
         """
         mask = None if free is None else free.astype(np.float64)
         q = g.copy() if mask is None else g * mask  # stays zero outside `free`, so that only curvatures need the mask
@@ -97,10 +99,11 @@ class Curvature(NamedTuple):
             if mask is not None:
                 q *= mask
             used.append((s, y, curve, factor))
-        q = self._before_any(q, mask)
+        first = before_any or (lambda v: self._before_any(v, mask))
+        q = first(q)
         if used:
             _, y, curve, _ = used[0]
-            q *= curve / (y @ self._before_any(y, mask))
+            q *= curve / (y @ first(y))
         for s, y, curve, factor in reversed(used):
             blas.daxpy(s, q, a=factor - (y @ q) / curve)
             if mask is not None:
@@ -151,6 +154,18 @@ def has_certificate(problem: Problem) -> bool:
     return offers(problem.prior, "exact") and problem.convex
 
 
+class Search(NamedTuple):
+    """What `OWLQN` knows of dual points that it searched for."""
+
+    n_steps: int = 0
+    value: float = np.inf
+    """The objective at the last look."""
+    gained: float = np.inf
+    """By how much it had fallen between two looks when a dual point was last searched for."""
+    dual: float = -np.inf
+    """The best dual value found."""
+
+
 class SmoothState(NamedTuple):
     """What the next step needs."""
 
@@ -173,6 +188,7 @@ class SmoothState(NamedTuple):
     """Expected cost of labels; 0 if the loss has none."""
     short: float = 0.0
     """By how much the loss is above that of the marginals which the slope belongs to, see `Partial`."""
+    search: Search = Search()
 
 
 @dataclass(eq=False, repr=False)

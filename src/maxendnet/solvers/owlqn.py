@@ -11,8 +11,17 @@ from maxendnet.certificates import mixed_entropy
 from maxendnet.priors.base import Prior, capable, offers
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
+from maxendnet.solvers.l1_dual import can_search, l1_dual
 from maxendnet.solvers.lbfgs import Curvature, SmoothState, memory_for
 
+LOOK_EVERY = 10
+"""Passes between two looks at how much the objective falls."""
+SETTLED, LOOSE = 0.25, 1e-3
+"""A dual point is searched for when the objective falls by less between two looks than this part of the gap asked for,
+or of a gap of 1e-3 if that is less. On the OCR letters it is then half a gap above the minimum. Before that too many
+weights are still to come to zero or to leave it."""
+FAR = 10.0
+"""Times the gap asked for, above which a first search begins: nearer than that, some more passes do."""
 LEAST_SHARE = 0.5
 """Of the model in the dual point, below which a gap to first order says nothing: near w = 0 it is always small."""
 
@@ -27,10 +36,16 @@ class OWLQN(Solver):
     hierarchy the free gap has to do, which takes some more passes). Under an elastic net every dual point has a finite
     value, and the gap comes for free.
 
+    The objective is minimal to many digits long before the share is. So a better dual point is searched for as soon as
+    the objective hardly falls (`l1_dual`): L1CRF(lam=1) on the OCR letters has its proof to 1e-3 in a third of the
+    time.
+
     Parameters
     ----------
     memory : int or None, default=None
         Changes of w and gradient kept, as in `LBFGS`.
+    dual_search : bool, default=True
+        Whether a dual point is searched for. False leaves all passes to the objective.
 
     Examples
     --------
@@ -40,6 +55,7 @@ class OWLQN(Solver):
     """
 
     memory: int | None = None
+    dual_search: bool = True
     requires = ("loss.smooth", "prior.rho or prior.l1")
     warm_anywhere = True
 
@@ -56,6 +72,26 @@ class OWLQN(Solver):
         return SmoothState(w, value, loss, slope, gradient, curvature, single, cost=cost, short=short)
 
     def step(self, problem: Problem, state: SmoothState) -> SmoothState:
+        search = state.search._replace(n_steps=state.search.n_steps + 1)
+        new = self._move(problem, state)._replace(search=search)
+        return self._looked(problem, new) if search.n_steps % LOOK_EVERY == 0 or new.finished else new
+
+    def _looked(self, problem: Problem, state: SmoothState) -> SmoothState:
+        """The same state, with a better dual value if it is time to search for one."""
+        search, wanted = state.search, state.tol * abs(state.value)
+        least = SETTLED * min(state.tol, LOOSE) * abs(state.value)
+        gained = 0.0 if state.finished else search.value - state.value
+        search = search._replace(value=state.value)
+        # once more only if the dual point, and not the objective, is what lags
+        settled = gained <= min(least, 0.3 * search.gained)
+        lags = self._gaps(problem, state)[0] > wanted * (FAR if search.dual == -np.inf else 1.0)
+        if self.dual_search and settled and lags and can_search(problem):
+            point = l1_dual(problem, state.w, state.curvature, wanted)
+            search = search._replace(gained=gained, dual=max(search.dual, point.share * point.value))
+        return state._replace(search=search)
+
+    def _move(self, problem: Problem, state: SmoothState) -> SmoothState:
+        """A step of the weights."""
         w, rho = state.w, l1_price(problem.prior)
         pseudo = pseudo_gradient(w, state.gradient, rho)
         # Andrew & Gao use the whole inverse Hessian and drop what goes uphill. The inverse for the coordinates that can
@@ -95,6 +131,7 @@ class OWLQN(Solver):
 
     def evaluate(self, problem: Problem, state: SmoothState) -> Evaluation:
         exact = self._at(problem, state.w, state.curvature, single=False) if state.single else state
+        exact = exact._replace(search=state.search)
         if not problem.convex:
             slope = self._slope(problem, exact._replace(first_norm=state.first_norm))
             return Evaluation(state.w, None, exact.value, np.nan, np.nan, slope)
@@ -123,7 +160,8 @@ class OWLQN(Solver):
         rho, largest = l1_price(problem.prior), np.abs(eta).max(initial=0.0)
         share = min(1.0, rho / largest) if largest > 0 else 1.0
         first_order = problem.prior.penalty(state.w) - share * (float(state.w @ eta) - problem.C * state.short)
-        return first_order + (1.0 - share) * problem.C * state.loss, first_order, share
+        free = first_order + (1.0 - share) * problem.C * state.loss
+        return min(free, state.value - state.search.dual), first_order, share
 
 
 def l1_price(prior: Prior) -> float:

@@ -149,7 +149,7 @@ class Smoothing(Solver):
         return state
 
     def _inner(self, problem: Problem) -> Any:
-        return OWLQN(self.memory) if offers(problem.prior, "l1") else LBFGS(self.memory)
+        return OWLQN(self.memory, dual_search=False) if offers(problem.prior, "l1") else LBFGS(self.memory)
 
     def step(self, problem: Problem, state: SmoothingState) -> SmoothingState:
         soft, before = state.soft, state.soft.n_oracle
@@ -209,7 +209,7 @@ class Smoothing(Solver):
     def _cool(self, problem: Problem, state: SmoothingState, factor: float) -> SmoothingState:
         soft = soft_problem(problem, soft_hinge(state.soft).temperature * factor, soft_hinge(state.soft).exact)
         w, learnt = state.inner.w, state.inner.curvature
-        first = soft_curvature(problem, soft, w, soft_hinge(soft).temperature)
+        first = soft_curvature(soft, w)
         inner = self._inner(problem)._at(soft, w, first._replace(s=learnt.s, y=learnt.y, curves=learnt.curves))
         problem.n_oracle += 2 * problem.n_examples
         inner = inner._replace(first_norm=state.inner.first_norm, tol=state.tol)

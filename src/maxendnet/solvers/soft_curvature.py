@@ -1,4 +1,4 @@
-"""Roughly the Hessian of the hinge with a soft maximum: where L-BFGS begins at a new temperature."""
+"""Roughly the Hessian of a smooth loss, from the shares of labels at nodes: where a quasi-Newton method begins."""
 
 from __future__ import annotations
 
@@ -22,28 +22,34 @@ BLOCK_SHARE = 0.5
 passes with 0.5, a tenth more with 1, 170 without blocks; LapMEDN(C=5, lam=25): 180, and 520 without."""
 
 
-def soft_curvature(problem: Problem, soft: Problem, w: FloatArray, temperature: float) -> Curvature:
+def soft_curvature(soft: Problem, w: FloatArray) -> Curvature:
     """What is known of the Hessian at w before any change is seen: its diagonal, and a block for each label.
 
     The Hessian of the weights of a label a is ``C/T sum_t x_t x_t' p_ta (1 - p_ta)``, p the shares of labels at the
     nodes t. Blocks are made for few features, where all pairs of a feature and a label have a weight, and not under an
     L1 penalty.
     """
-    structure = problem.structure
     diagonal = soft.curvature()
     between = None
-    if getattr(structure, "linear_nodes", False):
-        cost = Table(problem.cost / temperature, problem.cost_table.row)
-        share = structure.logsum(w / temperature, cost, backend=problem.backend)[1].node
-        u = np.repeat(problem.batch.sample_weight, np.diff(problem.batch.offsets))
-        weight = problem.C / temperature * u[:, None] * (share * (1 - share))
-        diagonal = diagonal_at(problem, diagonal, weight)
-        between = blocks_at(problem, w, weight)
-    if offers(problem.prior, "spread"):
-        diagonal += prior_curvature(problem, w)
+    if getattr(soft.structure, "linear_nodes", False):
+        weight = node_curvature(soft, w)
+        diagonal = diagonal_at(soft, diagonal, weight)
+        between = blocks_at(soft, w, weight)
+    if offers(soft.prior, "spread"):
+        diagonal += prior_curvature(soft, w)
     diagonal += 0.01 * diagonal.mean()
     first = 1.0 / np.maximum(diagonal, np.finfo(float).tiny)
-    return Curvature(first, between=between, n_labels=structure.n_labels)
+    return Curvature(first, between=between, n_labels=soft.structure.n_labels)
+
+
+def node_curvature(problem: Problem, w: FloatArray) -> FloatArray:
+    """Second derivatives of C times the sum of smooth losses by the scores of nodes and labels, shape (n_nodes,
+    n_labels): ``C p (1 - p)`` for the log loss, p the shares of labels."""
+    times = problem.loss.curvature
+    cost = Table(problem.cost * times, problem.cost_table.row)
+    share = problem.structure.logsum(w * times, cost, backend=problem.backend)[1].node
+    u = np.repeat(problem.batch.sample_weight, np.diff(problem.batch.offsets))
+    return problem.C * times * u[:, None] * (share * (1 - share))
 
 
 def diagonal_at(problem: Problem, at_zero: FloatArray, weight: FloatArray) -> FloatArray:
@@ -58,9 +64,12 @@ def diagonal_at(problem: Problem, at_zero: FloatArray, weight: FloatArray) -> Fl
 
 
 def has_blocks(problem: Problem) -> bool:
-    """Whether there are few enough features for a block of the Hessian for each label."""
-    if not (getattr(problem.structure, "linear_nodes", False) and offers(problem.prior, "spread")):
-        return False
+    """Whether the Hessian of a penalised loss is known by a block for each label."""
+    return getattr(problem.structure, "linear_nodes", False) and offers(problem.prior, "spread") and few_enough(problem)
+
+
+def few_enough(problem: Problem) -> bool:
+    """Whether there are few enough features, with all labels each, for a block of the Hessian for each label."""
     layout = problem.structure.layout
     n = layout.n_features
     return layout.seen is None and 1 < n <= MOST_FEATURES_TOGETHER and layout.n_labels * n**3 <= MOST_WORK
@@ -75,21 +84,21 @@ def blocks_at(problem: Problem, w: FloatArray, weight: FloatArray) -> FloatArray
     blocks: list[FloatArray | None] = [None] * layout.n_labels
 
     def invert(a: int, _: int, __: int) -> None:
-        blocks[a] = inverse_block(X, weight[:, a], prior[:, a])
+        hessian = BLOCK_SHARE * label_gram(X, weight[:, a])
+        hessian[np.diag_indices_from(hessian)] += prior[:, a] + 0.01 * np.trace(hessian) / len(hessian)
+        blocks[a] = inverse_of(hessian)
 
     problem.backend.run(invert, [[(a, a + 1)] for a in range(layout.n_labels)])
     return None if any(block is None for block in blocks) else np.array(blocks)
 
 
-def inverse_block(X: Any, weight: FloatArray, prior: FloatArray) -> FloatArray | None:
-    """The inverse of ``BLOCK_SHARE * sum_t weight_t x_t x_t' + prior``, from some nodes of larger weight."""
+def label_gram(X: Any, weight: FloatArray) -> FloatArray:
+    """``sum_t weight_t x_t x_t'``, from some nodes of larger weight."""
     nodes = np.flatnonzero(weight > UNCERTAIN * weight.max(initial=0.0))
     nodes = nodes[np.linspace(0, len(nodes), min(len(nodes), NODES_OF_A_LABEL), endpoint=False).astype(int)]
     of_nodes = weight[nodes] * (weight.sum() / max(weight[nodes].sum(), np.finfo(float).tiny))
     rows = X[nodes].toarray() * np.sqrt(of_nodes)[:, None]
-    hessian = BLOCK_SHARE * (rows.T @ rows)
-    hessian[np.diag_indices_from(hessian)] += prior + 0.01 * np.trace(hessian) / len(hessian)
-    return inverse_of(hessian)
+    return rows.T @ rows
 
 
 def prior_curvature(problem: Problem, w: FloatArray) -> FloatArray:
