@@ -99,6 +99,54 @@ INLINE bool any_of(Mask mask) {
   return any;
 }
 
+// Which coordinates a round may have changed, in groups of W: those of the features of its examples, and all matrices.
+class Touched {
+  const BatchView& b;
+  const Layout layout;
+  const int n_parts;
+  const int64_t n_groups;  // a multiple of 8, so that flags can be read eight at a time
+  mutable std::vector<uint8_t> flags;
+
+ public:
+  Touched(const BatchView& batch, const Layout& l, int parts)
+      : b(batch), layout(l), n_parts(parts), n_groups((layout.label_features / W + 8) / 8 * 8),
+        flags(static_cast<size_t>(parts * n_groups), 0) {}
+
+  // Where the coordinates of a share begin.
+  static int64_t cut(int64_t n, int share, int n_shares) { return n * share / n_shares / (8 * W) * (8 * W); }
+
+  void mark(int part, const int64_t* picks, int64_t n_picks) const {
+    uint8_t* own = flags.data() + part * n_groups;
+    for (int64_t i = 0; i < n_picks; i++)
+      for (int64_t k = b.indptr[b.offsets[picks[i]]]; k < b.indptr[b.offsets[picks[i] + 1]]; k++) {
+        const int64_t f = b.indices[k];
+        const int64_t begin = b.row_offsets ? b.row_offsets[f] : f * layout.stride;
+        const int64_t end = b.row_offsets ? b.row_offsets[f + 1] : begin + layout.stride;
+        for (int64_t group = begin / W; group * W < end; group++) own[group] = 1;
+      }
+    for (int64_t group = layout.matrices / W; group * W < layout.label_features; group++) own[group] = 1;
+  }
+
+  // visit(k) for the first coordinate of every group that some part marked, from `first` to before `last`; takes off the marks.
+  template <class Visit>
+  void each(int64_t first, int64_t last, Visit visit) const {
+    for (int64_t eight = first / W; eight * W < last; eight += 8) {
+      uint64_t any = 0;
+      for (int part = 0; part < n_parts; part++) {
+        uint64_t own;
+        std::memcpy(&own, flags.data() + part * n_groups + eight, 8);
+        any |= own;
+      }
+      if (!any) continue;
+      uint8_t marked[8];
+      std::memcpy(marked, &any, 8);
+      for (int part = 0; part < n_parts; part++) std::memset(flags.data() + part * n_groups + eight, 0, 8);
+      for (int64_t group = 0; group < 8; group++)
+        if (marked[group] && (eight + group) * W < last) visit((eight + group) * W);
+    }
+  }
+};
+
 // work(part, picks, how many, eta of the part, its weights) for some picks at a time; an example is always in the same
 // part. Returns whether eta stayed in the domain of the prior; if not, it is of no use any more.
 template <class R, class E, class Work>
@@ -115,6 +163,7 @@ bool in_parts(const BatchView& b, const KernelPrior& prior_of_any_kind, const Pa
   for (const auto& some : own) longest = std::max(longest, some.size());
   const int64_t n_rounds = (int64_t(longest) + parts.round - 1) / parts.round;
   std::atomic<bool> outside{false};
+  const Touched touched(b, layout, K);
   std::visit(
       [&](auto prior) {
         using Prior = decltype(prior);
@@ -158,9 +207,9 @@ bool in_parts(const BatchView& b, const KernelPrior& prior_of_any_kind, const Pa
           }
         };
         const auto join = [&](int share, int n_shares) {
-          const int64_t n = layout.label_features, first = n * share / n_shares / W * W;
-          const int64_t last = share + 1 == n_shares ? n : n * (share + 1) / n_shares / W * W;
-          for (int64_t k = first; k < last; k += W) add_up(k);
+          const int64_t n = layout.label_features, first = Touched::cut(n, share, n_shares);
+          const int64_t last = share + 1 == n_shares ? n : Touched::cut(n, share + 1, n_shares);
+          touched.each(first, last, [&](int64_t k) INLINED { add_up(k); });
           for (int64_t k = n; share == 0 && k < n + b.n_label_features; k++) add_one(k);
         };
         in_rounds(
@@ -168,8 +217,9 @@ bool in_parts(const BatchView& b, const KernelPrior& prior_of_any_kind, const Pa
             [&](int part, int64_t round) {
               const auto& some = own[static_cast<size_t>(part)];
               const int64_t first = round * parts.round, last = std::min(first + parts.round, int64_t(some.size()));
-              if (first < last && !outside.load())
-                work(part, some.data() + first, last - first, eta_of(part), weights_of(part));
+              if (first >= last || outside.load()) return;
+              touched.mark(part, some.data() + first, last - first);
+              work(part, some.data() + first, last - first, eta_of(part), weights_of(part));
             },
             join);
       },
