@@ -83,7 +83,7 @@ class OWLQN(Solver):
         gained = 0.0 if state.finished else search.value - state.value
         search = search._replace(value=state.value)
         # once more only if the dual point, and not the objective, is what lags
-        settled = gained <= min(least, 0.1 * search.gained)
+        settled = gained <= min(least, 0.03 * search.gained)
         lags = self._gaps(problem, state)[0] > wanted * (FAR if search.dual == -np.inf else 1.0)
         if self.dual_search and settled and lags and can_search(problem):
             point = l1_dual(problem, state.w, state.curvature, wanted)
