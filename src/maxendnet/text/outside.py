@@ -35,7 +35,7 @@ def added_scores(classes: Sequence[Any], outside: float) -> FloatArray | None:
     """
     if outside == 0.0 or OUTSIDE not in classes:
         return None
-    return outside * (np.array(classes, dtype=object) == OUTSIDE)
+    return np.where(np.array(classes, dtype=object) == OUTSIDE, outside, 0.0)
 
 
 def decode_with(bound: Any, w: FloatArray, added: FloatArray | None, backend: Any = None) -> IntArray:
