@@ -98,8 +98,8 @@ def named_paths(ctx: click.Context, param: click.Parameter, values: tuple[str, .
 )  # fmt: skip
 @click.option(
     "--seen/--all-pairs", default=None,
-    help="Weights only for pairs of a feature and a label that occur, or for all of them.  [default: all up to five "
-    "million of 16 labels]",
+    help="Weights only for pairs of a feature and a label that occur, or for all of them.  [default: all, where there "
+    "are at most 16 labels and five million pairs]",
 )  # fmt: skip
 @click.option(
     "--max-weights", type=click.IntRange(min=1),
