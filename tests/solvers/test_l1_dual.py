@@ -115,10 +115,9 @@ def test_conjugate_gradients_solve(n, seed):
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(n, n + 2))
     H, right = A @ A.T + 0.1 * np.eye(n), rng.normal(size=n)
-    found, products, reached = conjugate_gradients(
+    found, products = conjugate_gradients(
         lambda v: H @ v, lambda v: v / np.diag(H), right, enough=1e-10, most=20 * n, keep=3
     )
-    assert reached
     assert_allclose(H @ found, right, atol=1e-8)
     assert len(products) <= 3
     for direction, product in products:
@@ -126,12 +125,9 @@ def test_conjugate_gradients_solve(n, seed):
 
 
 def test_conjugate_gradients_along_a_flat_direction():
-    found, products, reached = conjugate_gradients(
-        lambda v: 0 * v, lambda v: 2 * v, np.array([1.0, -1.0]), 0.0, 10, keep=3
-    )
+    found, products = conjugate_gradients(lambda v: 0 * v, lambda v: 2 * v, np.array([1.0, -1.0]), 0.0, 10, keep=3)
     assert_allclose(found, [2.0, -2.0])
     assert products == ()
-    assert not reached
 
 
 @pytest.mark.parametrize("loss", [Log(), Log(margin=1.5), SoftHinge(temperature=0.3)], ids=["log", "margin", "soft"])

@@ -86,7 +86,7 @@ class ActiveSetNewton(OWLQN):
         # What is left of the pseudo-gradient will be about the residual. The gap is about its largest entry, relative
         # to rho. A tenth: beyond that the Newton model itself is off, and the next step starts from a better one.
         enough = max(0.1 * np.abs(pseudo).max(initial=0.0), 0.3 * state.tol * capable(problem.prior, "l1").rho)
-        found, products, _ = conjugate_gradients(
+        found, products = conjugate_gradients(
             lambda p: hessian_times(problem, state.w, state.loss_slope, widened(p))[free],
             lambda r: known.times(r / root) / root,
             -pseudo[free],

@@ -14,8 +14,8 @@ from maxendnet.solvers.newton import conjugate_gradients, hessian_diagonal, hess
 from maxendnet.solvers.soft_curvature import few_enough, label_gram, node_curvature
 
 MOST_STEPS = 12
-MOST_PRODUCTS = 30
-"""In one Newton step; where more are needed, the loss is almost flat along some directions."""
+MOST_PRODUCTS = 25
+"""In one Newton step."""
 SMALLER = 0.5
 """Factor by which a Newton step reduces the largest residual: beyond that, the next one begins at better weights."""
 SLACK = 0.4
@@ -70,16 +70,18 @@ def l1_dual(problem: Problem, w: FloatArray, curvature: Curvature, wanted: float
     w = shifted(problem, w)
     at = look(problem, w)
     best, known, sign, free = at.point, Known.at(problem, w, curvature), np.sign(w), w != 0
+    idle = 0
     for _ in range(MOST_STEPS):
         over = ~free & (np.abs(at.point.eta) > rho)
         sign[over], free = np.sign(at.point.eta[over]), free | over
         target = (1.0 - slack) * rho * sign
-        before = float(np.abs(at.point.eta - target)[free].max(initial=0.0))
-        at, known, solved = newton_step(problem, at, known, free, target, 0.5 * slack * rho)
+        before = largest_residual(at, target, free)
+        at, known = newton_step(problem, at, known, free, target, 0.5 * slack * rho)
         best = max(best, at.point, key=lambda point: point.share)
-        # Where the loss is almost flat the signs of w are not yet those of a minimum, and weights run away.
-        runs_away = float(np.abs(at.point.eta - target)[free].max(initial=0.0)) > before
-        if best.share >= 1.0 or runs_away or not solved:
+        # Where the loss is almost flat, the signs of w may not be those of a minimum: then weights run away.
+        now = largest_residual(at, target, free)
+        idle = idle + 1 if now > 0.8 * before else 0
+        if best.share >= 1.0 or idle == 2 or now > 2 * before:
             break
     return best
 
@@ -105,6 +107,10 @@ class Look(NamedTuple):
 
     w: FloatArray
     point: L1Dual
+
+
+def largest_residual(at: Look, target: FloatArray, free: NDArray[np.bool_]) -> float:
+    return float(np.abs(at.point.eta - target)[free].max(initial=0.0))
 
 
 def look(problem: Problem, w: FloatArray) -> Look:
@@ -163,11 +169,8 @@ class Known(NamedTuple):
 
 def newton_step(
     problem: Problem, at: Look, known: Known, free: NDArray[np.bool_], target: FloatArray, enough: float
-) -> tuple[Look, Known, bool]:
-    """Towards the minimum of ``C sum loss + target . w`` over the free weights.
-
-    Also returns whether the Newton equation was solved well enough, and its solution leads down.
-    """
+) -> tuple[Look, Known]:
+    """Towards the minimum of ``C sum loss + target . w`` over the free weights."""
     which = np.flatnonzero(free)
 
     def widened(values: FloatArray) -> FloatArray:
@@ -191,5 +194,5 @@ def newton_step(
     for halvings in range(5):
         new = look(problem, at.w + widened(0.5**halvings * solved.found))
         if problem.C * new.point.loss + float(target @ new.w) <= value + 1e-4 * 0.5**halvings * falls:
-            return new, known, solved.reached
-    return at, known, False
+            return new, known
+    return at, known

@@ -21,8 +21,6 @@ class Solved(NamedTuple):
     found: FloatArray
     products: tuple[tuple[FloatArray, FloatArray], ...]
     """Directions and the products of the Hessian with them, of which a quasi-Newton method can learn."""
-    reached: bool
-    """Whether the residual is small enough."""
 
 
 def conjugate_gradients(
@@ -61,11 +59,11 @@ def conjugate_gradients(
         found += size / curve * direction
         residual = residual - size / curve * product
         if np.abs(residual).max() <= enough:
-            return Solved(found, tuple(products), True)
+            break
         towards = inverse_times(residual)
         size, before = float(residual @ towards), size
         direction = towards + size / before * direction
-    return Solved(found if products else direction, tuple(products), False)
+    return Solved(found if products else direction, tuple(products))
 
 
 def hessian_times(

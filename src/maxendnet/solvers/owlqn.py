@@ -22,6 +22,8 @@ or of a gap of 1e-3 if that is less. On the OCR letters it is then half a gap ab
 weights are still to come to zero or to leave it."""
 FAR = 10.0
 """Times the gap asked for, above which a first search begins: nearer than that, some more passes do."""
+CLOSE = 0.9
+"""Share of a dual point that was found, from which a second search is worth its passes."""
 LEAST_SHARE = 0.5
 """Of the model in the dual point, below which a gap to first order says nothing: near w = 0 it is always small."""
 
@@ -87,6 +89,8 @@ class OWLQN(Solver):
         lags = self._gaps(problem, state)[0] > wanted * (FAR if search.dual == -np.inf else 1.0)
         if self.dual_search and settled and lags and can_search(problem):
             point = l1_dual(problem, state.w, state.curvature, wanted)
+            # far from the bounds: along some directions the loss is almost flat, and a second search would fail too
+            gained = gained if point.share >= CLOSE else 0.0
             search = search._replace(gained=gained, dual=max(search.dual, point.share * point.value))
         return state._replace(search=search)
 
