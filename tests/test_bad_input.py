@@ -537,5 +537,6 @@ def test_control_c_stops_a_fit_or_a_prediction():
     assert done.returncode == 0 and len(answers) == len(INTERRUPTED_CASES), (answers, done.stderr)
     for case, answer in zip(INTERRUPTED_CASES, answers):
         seconds, fitted = answer.split()
-        # meant to be half a second; without an ear for signals these fits go on for hours, the predictions for long
-        assert float(seconds) < 2.0 and fitted == "False", case
+        # Meant to be half a second, and four times that on a busy machine. Without an ear for signals these fits go on
+        # for hours, and the predictions take 50 CPU seconds.
+        assert float(seconds) < 8.0 and fitted == "False", case
