@@ -22,7 +22,7 @@ or of a gap of 1e-3 if that is less. On the OCR letters it is then half a gap ab
 weights are still to come to zero or to leave it."""
 FAR = 10.0
 """Times the gap asked for, above which a first search begins: nearer than that, some more passes do."""
-CLOSE = 0.9
+CLOSE = 0.5
 """Share of a dual point that was found, from which a second search is worth its passes."""
 LEAST_SHARE = 0.5
 """Of the model in the dual point, below which a gap to first order says nothing: near w = 0 it is always small."""
@@ -85,7 +85,7 @@ class OWLQN(Solver):
         gained = 0.0 if state.finished else search.value - state.value
         search = search._replace(value=state.value)
         # once more only if the dual point, and not the objective, is what lags
-        settled = gained <= min(least, 0.03 * search.gained)
+        settled = gained <= min(least, 0.1 * search.gained)
         lags = self._gaps(problem, state)[0] > wanted * (FAR if search.dual == -np.inf else 1.0)
         if self.dual_search and settled and lags and can_search(problem):
             point = l1_dual(problem, state.w, state.curvature, wanted)
