@@ -105,13 +105,13 @@ def draw(found: dict[str, dict[str, list[Any]]], path: str) -> None:
 
     plt.rcParams["svg.fonttype"] = "none"  # letters as text: a third of the size
 
-    figure, axes = plt.subplots(1, len(found), figsize=(4.2 * len(found), 4.2), layout="constrained")
+    figure, axes = plt.subplots(1, len(found), figsize=(4.2 * len(found), 4.8), layout="constrained")
     for axis, (title, courses) in zip(np.atleast_1d(axes), found.items()):
         for name, points in courses.items():
             axis.plot(*zip(*points), marker="o", markersize=4, label=f"{name.split('(')[0]}: {exponent(points):.2f}")
         axis.set(xscale="log", yscale="log", xlabel=title, ylabel="CPU seconds of a fit, one thread")
         axis.grid(alpha=0.3)
-        axis.legend(fontsize=8, title="exponent")
+        axis.legend(fontsize=8, title="exponent", loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3)
     figure.savefig(path, metadata={"Date": None})
 
 
