@@ -16,7 +16,7 @@ from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors import L1
 from maxendnet.problem import Problem
 from maxendnet.solvers import OWLQN, ActiveSetNewton, run
-from maxendnet.solvers.l1_dual import l1_dual, shifted
+from maxendnet.solvers.l1_dual import LARGEST, l1_dual, look, shifted
 from maxendnet.solvers.lbfgs import Curvature
 from maxendnet.solvers.newton import conjugate_gradients, hessian_diagonal, hessian_times
 from maxendnet.structures.forest import BoundForest
@@ -68,6 +68,23 @@ def test_proof_from_weights_that_are_near_the_minimum(structure, seed):
     assert point.share == 1.0
     assert least * (1 - 1e-3) <= point.value <= least * (1 + 1e-9)
     assert before > 5 * (state.value - point.value)  # the share of the model itself proves far less
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_weights_that_run_away_prove_nothing(seed, monkeypatch):
+    # features that say the same, and signs at random: along some directions the sum of losses is flat, and the price of
+    # the weights with fixed signs falls for ever
+    rng = np.random.default_rng(seed)
+    one = rng.integers(0, 2, size=(60, 1)).astype(float)
+    X = np.hstack([one, 1 - one, np.ones((60, 1)), one])
+    examples = Examples.build(list(X[:, None]), [[label] for label in rng.integers(0, 3, size=60)])
+    problem = L1CRF(lam=0.5, structure=Independent()).pose(examples, distinct_labels(examples.y))[0]
+    w = rng.normal(size=problem.n_weights)
+    looked_at = []
+    monkeypatch.setattr("maxendnet.solvers.l1_dual.look", lambda p, v: looked_at.append(np.abs(v).max()) or look(p, v))
+    point = l1_dual(problem, w, Curvature.of(problem), wanted=1e-3)
+    assert point.share * point.value <= run(OWLQN(), problem, tol=1e-6, warn=False).primal * (1 + 1e-9)
+    assert max(looked_at[:-1]) <= LARGEST * (np.abs(w).max() + 1)  # the first that is larger is the last one
 
 
 def test_a_search_saves_passes():

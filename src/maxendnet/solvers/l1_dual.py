@@ -20,6 +20,8 @@ SMALLER = 0.5
 """Factor by which a Newton step reduces the largest residual: beyond that, the next one begins at better weights."""
 SLACK = 0.4
 """Part of the gap asked for that is given away so that no ``|eta_k|`` has to meet its bound to all digits."""
+LARGEST = 100.0
+"""Times the largest weight at the start, above which weights run away: a dual value from them would be rounding."""
 
 
 class L1Dual(NamedTuple):
@@ -27,10 +29,8 @@ class L1Dual(NamedTuple):
 
     loss: float
     eta: FloatArray
-    cost: float
-    """C times the expected cost of labels."""
     value: float
-    """Dual value of the point, if its loss is smooth and no bound is exceeded."""
+    """Dual value of the point, where no bound is exceeded; ``share`` times it is below the minimum in any case."""
     share: float
 
 
@@ -63,13 +63,14 @@ def l1_dual(problem: Problem, w: FloatArray, curvature: Curvature, wanted: float
     Returns
     -------
     L1Dual
-        The best point found, by its share and value.
+        The point found with the largest share.
     """
     rho = capable(problem.prior, "l1").rho
     slack = min(0.5, SLACK * wanted / max(rho * float(np.abs(w).sum()), np.finfo(float).tiny))
     w = shifted(problem, w)
     at = look(problem, w)
     best, known, sign, free = at.point, Known.at(problem, w, curvature), np.sign(w), w != 0
+    largest = LARGEST * (float(np.abs(w).max(initial=0.0)) + 1.0 / max(problem.batch.largest, 1.0))
     idle = 0
     for _ in range(MOST_STEPS):
         over = ~free & (np.abs(at.point.eta) > rho)
@@ -77,8 +78,10 @@ def l1_dual(problem: Problem, w: FloatArray, curvature: Curvature, wanted: float
         target = (1.0 - slack) * rho * sign
         before = largest_residual(at, target, free)
         at, known = newton_step(problem, at, known, free, target, 0.5 * slack * rho)
-        best = max(best, at.point, key=lambda point: point.share)
         # Where the loss is almost flat, the signs of w may not be those of a minimum: then weights run away.
+        if not np.abs(at.w).max(initial=0.0) <= largest:
+            break
+        best = max(best, at.point, key=lambda point: point.share)
         now = largest_residual(at, target, free)
         idle = idle + 1 if now > 0.8 * before else 0
         if best.share >= 1.0 or idle == 2 or now > 2 * before:
@@ -114,11 +117,11 @@ def largest_residual(at: Look, target: FloatArray, free: NDArray[np.bool_]) -> f
 
 
 def look(problem: Problem, w: FloatArray) -> Look:
-    loss, slope, cost, _, short = problem.look(w)
+    loss, slope, _, _, short = problem.look(w)
     eta = -problem.C * slope
     share = min(1.0, capable(problem.prior, "l1").rho / max(float(np.abs(eta).max(initial=0.0)), 1e-300))
     value = problem.C * (loss - short) + float(w @ eta)
-    return Look(w, L1Dual(loss, eta, problem.C * cost, value, share))
+    return Look(w, L1Dual(loss, eta, value, share))
 
 
 class Known(NamedTuple):
