@@ -4,6 +4,7 @@ import os
 import queue
 import signal
 import sys
+import threading
 import time
 import types
 
@@ -77,9 +78,18 @@ def test_the_missing_package_is_named(monkeypatch):
         M3N(solver=CuttingPlane()).fit([[[1.0]], [[0.0]]], [["a"], ["b"]])
 
 
-def test_control_c_stops_the_solver_of_a_master_problem(monkeypatch):
-    """The signal comes in the middle of a solution, which then waits, so that it cannot end by itself."""
+@pytest.mark.parametrize("while_starting", [False, True])
+def test_control_c_stops_the_solver_of_a_master_problem(monkeypatch, while_starting):
+    """The signal comes in the middle of a solution, which then waits, so that it cannot end by itself.
+
+    On a busy machine this can be before the main thread has returned from the start of the solver's thread.
+    """
     clarabel, ends = master_problem.import_clarabel(), queue.Queue()
+
+    class SlowStart(threading.Thread):
+        def start(self):
+            super().start()
+            self.join(300 if while_starting else 0)
 
     class Interrupted:
         def __init__(self, *problem):
@@ -105,6 +115,7 @@ def test_control_c_stops_the_solver_of_a_master_problem(monkeypatch):
 
     patched = types.SimpleNamespace(**vars(clarabel) | {"DefaultSolver": Interrupted})
     monkeypatch.setattr(master_problem, "import_clarabel", lambda: patched)
+    monkeypatch.setattr(threading, "Thread", SlowStart)
     rows = np.random.default_rng(0).normal(size=(60, 30))
     with pytest.raises(KeyboardInterrupt):
         solve_master(rows @ rows.T, np.ones(60), np.zeros(60, dtype=int), np.ones(1), 1.0, "linear")

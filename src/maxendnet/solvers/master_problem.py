@@ -99,8 +99,8 @@ def _clarabel(P: Any, q: FloatArray, A: Any, b: FloatArray, cones: list[tuple[st
             found.append((repr(error), np.full(len(q), np.nan)))
 
     thread = threading.Thread(target=work, daemon=True)
-    thread.start()
     try:
+        thread.start()  # inside, because a signal can come before this call returns
         while thread.is_alive():
             thread.join(0.1)
     except BaseException:
