@@ -10,6 +10,7 @@ from typing import Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
+_F32 = NDArray[np.float32]
 _F64 = NDArray[np.float64]
 _I32 = NDArray[np.int32]
 _I64 = NDArray[np.int64]
@@ -275,10 +276,12 @@ def marginals(
     node: _F64 | None,
     edge: _F64 | None,
 ) -> None: ...
+def add_gram(indptr: _I64, indices: _I32, data: _F32, low: int, high: int, out: _F32) -> None: ...
 def sample(
     batch: _Batch,
     shape: Shape,
     weights: _F64,
+    cost: _F64 | None,
     mode: int,
     uniforms: _F64,
     n_draws: int,

@@ -92,8 +92,8 @@ void marginals(const BatchView& b, const double* weights, const double* cost, Mo
 }
 
 // Labels drawn from the roots down; `uniforms` holds one number in [0, 1) for every draw and node.
-void sample(const BatchView& b, const double* weights, Mode mode, const double* uniforms, int64_t n_draws,
-            int64_t first, int64_t last, int32_t* labels) {
+void sample(const BatchView& b, const double* weights, const double* cost, Mode mode, const double* uniforms,
+            int64_t n_draws, int64_t first, int64_t last, int32_t* labels) {
   const Weights<double> w(weights, b);
   const std::vector<double> ones(b.lanes, 1), zeros(b.lanes, 0);
   const int n = b.n_labels;
@@ -103,7 +103,7 @@ void sample(const BatchView& b, const double* weights, Mode mode, const double* 
   set_shared(b, mode, w.matrix, s);
   for (int64_t i = first; i < last; i++) {
     const int64_t begin = b.offsets[i], end = b.offsets[i + 1];
-    prepare<double>(b, w, nullptr, begin, end, s.work);
+    prepare<double>(b, w, cost, begin, end, s.work);
     sum_in_mode(b, mode, begin, end, s, before);
     for (int64_t draw = 0; draw < n_draws; draw++)
       label_down(b, s.shared(), s.own(), (s.mode == scaled ? ones : zeros).data(), begin, end,

@@ -24,10 +24,20 @@ void decode(const BatchView& b, const R* weights, const R* cost, int64_t first, 
 void max_marginals(const BatchView& b, const double* weights, int64_t first, int64_t last, double* out);
 void marginals(const BatchView& b, const double* weights, const double* cost, Mode mode, int64_t first, int64_t last,
                double* values, double* node_marginals, double* edge_marginals);
-void sample(const BatchView& b, const double* weights, Mode mode, const double* uniforms, int64_t n_draws,
-            int64_t first, int64_t last, int32_t* labels);
+void sample(const BatchView& b, const double* weights, const double* cost, Mode mode, const double* uniforms,
+            int64_t n_draws, int64_t first, int64_t last, int32_t* labels);
 void top(const BatchView& b, const double* weights, int k, int64_t first, int64_t last, double* values, int32_t* labels,
          const Pause& pause);
+
+// gram.cpp -- adds the outer product of every row with itself to a matrix of shape (n_columns, n_columns): of the lower
+// triangle the rows [low, high). The columns of a row are in increasing order.
+struct SparseRows {
+  int64_t n_rows;
+  const int64_t* indptr;
+  const int32_t* indices;
+  const float* data;
+};
+void add_gram(const SparseRows& rows, int64_t n_columns, int64_t low, int64_t high, float* out);
 
 // oracle.cpp -- losses: value per example, gradient of their weighted sum added to `gradient`, which is laid out as
 // [ node (n_features, lanes) | matrices (n_matrices, n_labels, lanes) as the user sees them | label features ]

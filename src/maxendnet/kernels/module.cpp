@@ -257,14 +257,24 @@ void bind_kernels(nb::module_& m) {
       "Log-partition of every example and, if asked, node and edge marginals.");
   m.def(
       "sample",
-      [](nb::handle batch, const Shape& shape, In<double> weights, int mode, In<double> uniforms, int64_t n_draws,
-         int64_t first, int64_t last, Out<int32_t> labels) {
+      [](nb::handle batch, const Shape& shape, In<double> weights, nb::handle cost, int mode, In<double> uniforms,
+         int64_t n_draws, int64_t first, int64_t last, Out<int32_t> labels) {
         const BatchView b = view(batch, shape);
+        const double* added = optional<double>(cost, "cost");
         nb::gil_scoped_release release;
-        sample(b, weights.data(), Mode(mode), uniforms.data(), n_draws, first, last, labels.data());
+        sample(b, weights.data(), added, Mode(mode), uniforms.data(), n_draws, first, last, labels.data());
       },
-      "batch"_a, "shape"_a, "weights"_a.noconvert(), "mode"_a, "uniforms"_a, "n_draws"_a, "first"_a, "last"_a,
-      "labels"_a.noconvert(), "Labellings drawn from p(y|x).");
+      "batch"_a, "shape"_a, "weights"_a.noconvert(), "cost"_a.none(), "mode"_a, "uniforms"_a, "n_draws"_a, "first"_a,
+      "last"_a, "labels"_a.noconvert(), "Labellings drawn from p(y|x).");
+  m.def(
+      "add_gram",
+      [](In<int64_t> indptr, In<int32_t> indices, In<float> data, int64_t low, int64_t high, Out<float> out) {
+        nb::gil_scoped_release release;
+        add_gram({int64_t(indptr.size()) - 1, indptr.data(), indices.data(), data.data()}, int64_t(out.shape(1)), low,
+                 high, out.data());
+      },
+      "indptr"_a, "indices"_a, "data"_a, "low"_a, "high"_a, "out"_a.noconvert(),
+      "Adds the outer products of sparse rows with themselves to rows [low, high) of a lower triangle.");
   m.def(
       "top",
       [](nb::handle batch, const Shape& shape, In<double> weights, int k, int64_t first, int64_t last,

@@ -48,6 +48,8 @@ def records() -> dict[str, type]:
         "maxendnet.solvers.parts": "Parts",
         "maxendnet.solvers.base": "Solver",
         "maxendnet.solvers.dual_mixture": "DualPoint",
+        "maxendnet.solvers.factor": "Factor",
+        "maxendnet.solvers.smooth_l1": "SmoothL1",
     }
     for module, home in homes.items():
         for name, kind in vars(sys.modules[module]).items():

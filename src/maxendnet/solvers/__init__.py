@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from maxendnet.solvers.cutting_plane import CuttingPlane, for_any_slack
     from maxendnet.solvers.exponentiated_gradient import ExponentiatedGradient
     from maxendnet.solvers.extragradient import Extragradient
+    from maxendnet.solvers.interior_point import InteriorPoint
     from maxendnet.solvers.l1_projection import project_l1_ball
     from maxendnet.solvers.lbfgs import LBFGS
     from maxendnet.solvers.online_subgradient import OnlineSubgradient
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from maxendnet.solvers.sdca import SDCA
     from maxendnet.solvers.self_training import SelfTraining
     from maxendnet.solvers.smo import SMO
-    from maxendnet.solvers.smoothing import Smoothing, for_hinge
+    from maxendnet.solvers.smoothing import Smoothing
     from maxendnet.solvers.subgradient import Subgradient
     from maxendnet.solvers.variational import Variational
 
@@ -40,6 +41,7 @@ _HOMES = {
     "for_any_slack": "maxendnet.solvers.cutting_plane",
     "ExponentiatedGradient": "maxendnet.solvers.exponentiated_gradient",
     "Extragradient": "maxendnet.solvers.extragradient",
+    "InteriorPoint": "maxendnet.solvers.interior_point",
     "project_l1_ball": "maxendnet.solvers.l1_projection",
     "LBFGS": "maxendnet.solvers.lbfgs",
     "OnlineSubgradient": "maxendnet.solvers.online_subgradient",
@@ -52,7 +54,6 @@ _HOMES = {
     "SelfTraining": "maxendnet.solvers.self_training",
     "SMO": "maxendnet.solvers.smo",
     "Smoothing": "maxendnet.solvers.smoothing",
-    "for_hinge": "maxendnet.solvers.smoothing",
     "Subgradient": "maxendnet.solvers.subgradient",
     "Variational": "maxendnet.solvers.variational",
 }
@@ -78,6 +79,7 @@ __all__ = [
     "CuttingPlane",
     "ExponentiatedGradient",
     "Extragradient",
+    "InteriorPoint",
     "Monitor",
     "OnlineSubgradient",
     "PotentialAscent",
@@ -92,7 +94,6 @@ __all__ = [
     "TraceRow",
     "Variational",
     "for_any_slack",
-    "for_hinge",
     "project_l1_ball",
     "run",
 ]

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from maxendnet.priors import Laplace
 from maxendnet.priors.base import offers
 from maxendnet.problem import FloatArray
 
@@ -54,6 +55,21 @@ def best_mixture(prior: Any, points: tuple[DualPoint, ...], accuracy: float = 1e
             barrier = max(0.1 * barrier, last)
     shares /= shares.sum()
     return DualPoint(shares @ etas, float(shares @ costs)) if value(shares) > first else points[0]
+
+
+def best_inside(rho: float, points: tuple[DualPoint, ...], price: float) -> DualPoint:
+    """The mixture with the largest cost of which all ``|eta_k| < rho``, up to about ``price`` for each that is near.
+
+    The logarithmic barrier of these bounds is the cumulant of a Laplace prior. The first point must be inside.
+
+    Examples
+    --------
+    >>> points = (DualPoint(np.zeros(1), 0.0), DualPoint(np.ones(1), 4.0))
+    >>> round(best_inside(0.5, points, price=1e-3).cost, 2)
+    2.0
+    """
+    found = best_mixture(Laplace(rho**2), tuple(DualPoint(eta, cost / price) for eta, cost in points))
+    return DualPoint(found.eta, found.cost * price)
 
 
 def curvature_of(prior: Any, etas: FloatArray) -> Callable[[FloatArray], FloatArray]:

@@ -13,6 +13,7 @@ from scipy.linalg import blas
 from maxendnet.priors.base import capable, offers
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
+from maxendnet.solvers.factor import Factor
 
 MOST_FEATURES_TOGETHER = 512
 NODES_LOOKED_AT = 4096
@@ -35,6 +36,8 @@ class Curvature(NamedTuple):
     """(n_features, n_features), in the place of the diagonal for the weights of node features, whatever the label; or
     (n_labels, n_features, n_features), one for each label."""
     n_labels: int = 0
+    whole: Factor | None = None
+    """The Hessian of all weights, factorised, in the place of both."""
 
     @classmethod
     def of(cls, problem: Problem) -> Curvature:
@@ -114,6 +117,8 @@ class Curvature(NamedTuple):
         """Inverse Hessian before any change was seen, times q."""
         if mask is not None:
             return q * (self.first * mask)
+        if self.whole is not None:
+            return self.whole.inverse_times(q)
         found = q * self.first
         if self.between is not None:
             n = self.between.shape[-1] * self.n_labels  # weights of node features come first

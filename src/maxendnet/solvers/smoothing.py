@@ -8,53 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxendnet.losses.soft_hinge import SoftHinge
-from maxendnet.priors import Laplace
 from maxendnet.priors.base import capable, offers
 from maxendnet.problem import Problem
-from maxendnet.solvers.base import Evaluation, Solver, missing
-from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
-from maxendnet.solvers.dual_mixture import DualPoint, best_mixture
+from maxendnet.solvers.base import Evaluation, Solver
+from maxendnet.solvers.dual_mixture import DualPoint, best_inside, best_mixture
 from maxendnet.solvers.lbfgs import LBFGS, SmoothState
 from maxendnet.solvers.owlqn import OWLQN
-from maxendnet.solvers.projected_subgradient import ProjectedSubgradient
-from maxendnet.solvers.proximal_point import ProximalPoint
-from maxendnet.solvers.soft_curvature import has_blocks, soft_curvature
+from maxendnet.solvers.soft_curvature import soft_curvature
 
 MOST_POINTS = 20
 NEAR = 3.0
 """Times the gap that is asked for, from where on every look counts."""
-STRONG, STRONG_WITH_BLOCKS, MANY_NODES = 2.0, 0.09, 500
-"""See `for_hinge`."""
-
-
-def for_hinge(problem: Problem, tol: float = 1e-3) -> Solver:
-    """The default for the hinge: block by block, or all examples at once where the prior has little say.
-
-    ``C * nodes * prior variance / weights`` tells how much of it is left to the prior. Above 2, `BlockFrankWolfe` needs
-    more and more passes, and `Smoothing` does not. With few features, for which `Smoothing` knows the Hessian better
-    (`soft_curvature`), it is about as fast from ``C * standard deviation`` of 0.1 on, and the larger that is, the
-    faster; where labels are hard to tell, ten times. To a gap of 1e-2, CPU seconds of the two: M3N(C=0.1) on the OCR
-    letters 1.7 and 1.7, on 500 of the words 0.33 and 0.23, on Bach chorales 2.3 and 2.1, on 20,000 noisy nodes with 50
-    labels 18 and 1.6; M3N(C=0.03) on the letters 0.7 and 1.6. On few nodes `Smoothing` takes up to three times as long.
-    Where a sum over labellings is much dearer than a maximum (chains of higher order), the limit is as much higher: M3N
-    of order 2 with seen n-grams (C=0.5), 6, takes 17 CPU seconds by blocks and 157 at once.
-    L1-M3N goes block by block, by `ProximalPoint`. A structure without blocks has `Smoothing`, and for the ball
-    `ProjectedSubgradient`.
-    """
-    if offers(problem.prior, "l1_ball"):
-        return ProjectedSubgradient() if missing(ProximalPoint, problem) else ProximalPoint()
-    if offers(problem.prior, "l1"):
-        return Smoothing() if missing(ProximalPoint, problem) else ProximalPoint()
-    if missing(BlockFrankWolfe, problem) or not problem.backend.local:  # parts take more passes
-        return Smoothing()
-    nodes = int(problem.structure.offsets[-1])
-    if nodes < MANY_NODES or tol < Smoothing.accuracy or missing(Smoothing, problem):
-        return BlockFrankWolfe()
-    variance = float(np.mean(capable(problem.prior, "spread").variance(np.zeros(problem.n_weights))))
-    strength = problem.C * nodes * variance / max(problem.n_weights, 1) / STRONG
-    if has_blocks(problem):
-        strength = max(strength, problem.C * np.sqrt(variance) / STRONG_WITH_BLOCKS)
-    return Smoothing() if strength > getattr(problem.structure, "cost_of_sums", 1.0) else BlockFrankWolfe()
 
 
 class SmoothingState(NamedTuple):
@@ -74,12 +38,6 @@ class SmoothingState(NamedTuple):
     finished: bool = False
     mixed: int = -1
     """The step at which the best mixture was found."""
-
-    @property
-    def blur(self) -> float:
-        """Temperature times entropy: how far the dual value of the last point is below what the soft one would be."""
-        point = dual_point(self.soft, self.inner)
-        return self.soft.C * self.inner.loss + float(self.inner.w @ point.eta) - point.cost
 
 
 @dataclass(eq=False, repr=False)
@@ -161,7 +119,7 @@ class Smoothing(Solver):
         return self._look(problem, state) if state.n_steps % self.look_every == 0 or inner.finished else state
 
     def _look(self, problem: Problem, state: SmoothingState) -> SmoothingState:
-        inner, blur = state.inner, state.blur
+        inner, blur = state.inner, blur_of(state.soft, state.inner)
         # the hinge at this point is below the soft one, by about a half of the blur in the end
         wanted = 2.0 * state.tol * abs(inner.value - 0.5 * blur)
         gained = state.value_before - inner.value
@@ -240,14 +198,10 @@ def best_bound(problem: Problem, state: SmoothingState, points: tuple[DualPoint,
     if not offers(prior, "l1"):
         mixture = best_mixture(prior, points)
         return mixture, problem.dual(*mixture)[0]
-    # The logarithmic barrier of |eta_k| < rho is the cumulant of a Laplace prior. It costs about as many parts of
-    # 1/weight as there are weights at the border: a twentieth of what is asked for.
+    # bounds cost about as many prices as there are weights near them: a twentieth of what is asked for
     wanted = 0.05 * state.tol * max(abs(state.inner.value), 1e-3 * abs(problem.at_zero), np.finfo(float).tiny)
-    weight = (1 + np.count_nonzero(state.inner.w)) / wanted
-    rho = capable(prior, "l1").rho
-    found = best_mixture(Laplace(rho**2), tuple(DualPoint(eta, weight * cost) for eta, cost in points))
-    mixture = DualPoint(found.eta, found.cost / weight)
-    last = points[-1]
+    rho, last = capable(prior, "l1").rho, points[-1]
+    mixture = best_inside(rho, points, wanted / (1 + np.count_nonzero(state.inner.w)))
     share = min(1.0, rho / max(float(np.abs(last.eta).max(initial=0.0)), np.finfo(float).tiny))
     return mixture, max(mixture.cost, share * last.cost)
 
@@ -262,6 +216,12 @@ def soft_hinge(soft: Problem) -> SoftHinge:
     """The loss of a soft problem."""
     assert isinstance(soft.loss, SoftHinge)
     return soft.loss
+
+
+def blur_of(soft: Problem, inner: SmoothState) -> float:
+    """Temperature times entropy: how far the dual value of the last point is below what the soft one would be."""
+    point = dual_point(soft, inner)
+    return soft.C * inner.loss + float(inner.w @ point.eta) - point.cost
 
 
 def dual_point(soft: Problem, inner: SmoothState) -> DualPoint:

@@ -71,35 +71,98 @@ def differences(layout: Layout, batch: Batch, examples: NDArray[np.int64], label
     return result
 
 
+def changes(
+    layout: Layout, batch: Batch, before: IntArray, after: IntArray
+) -> tuple[sparse.csr_array, NDArray[np.int64]]:
+    """``f(x, after) - f(x, before)`` of two labellings of all examples, in parts that do not touch.
+
+    A part is a set of nodes whose labels differ and that hang together. With each goes what joins it to the nodes
+    around it, whose labels are the same in both.
+
+    Returns
+    -------
+    rows : csr_array of shape (n_parts, n_weights)
+        Columns are in increasing order.
+    examples : ndarray of shape (n_parts,)
+    """
+    differ = before != after
+    nodes = _nodes_of(layout, batch, np.arange(len(batch.offsets) - 1))
+    above = np.where(nodes.parent >= 0, nodes.parent, nodes.node)
+    own, child = np.flatnonzero(differ), np.flatnonzero((nodes.parent >= 0) & (differ | differ[above]))
+    first, part = np.unique(_tops(np.where(differ & differ[above], above, nodes.node))[own], return_inverse=True)
+    part_of = np.zeros(len(differ), dtype=np.int64)
+    part_of[own] = part
+    joins = nodes._replace(row=np.where(differ, part_of, part_of[above]))
+    entries = []
+    for labels, sign in ((after, 1.0), (before, -1.0)):
+        for rows, columns, values in (
+            _node_entries(layout, batch, own, part, labels[own]),
+            _joint_entries(layout, batch, joins, child, labels),
+        ):
+            entries.append((rows, columns, sign * values))
+    rows, columns, values = (np.concatenate(some) for some in zip(*entries))
+    result = sparse.csr_array((values, (rows, columns)), shape=(len(first), layout.n_weights))
+    result.sum_duplicates()
+    return result, nodes.row[first]
+
+
+def _tops(above: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where the path ends that goes on from each node to the one above, until a node is above itself.
+
+    Examples
+    --------
+    >>> _tops(np.array([0, 0, 1, 3, 3])).tolist()
+    [0, 0, 0, 3, 3]
+    """
+    while True:
+        further = above[above]
+        if np.array_equal(further, above):
+            return above
+        above = further
+
+
 def _entries(layout: Layout, batch: Batch, nodes: _Nodes, labels: IntArray):
     """Rows, columns and values of the features of labellings."""
-    L = layout.n_labels
-    entries, offsets = gather(batch.indptr, nodes.node)
-    owner = np.repeat(np.arange(len(nodes.node)), np.diff(offsets))
+    own = _node_entries(layout, batch, nodes.node, nodes.row, labels)
+    joint = _joint_entries(layout, batch, nodes, np.flatnonzero(nodes.parent >= 0), labels)
+    return tuple(np.concatenate(pair) for pair in zip(own, joint))
+
+
+def _node_entries(layout: Layout, batch: Batch, node: NDArray, row: NDArray, labels: IntArray):
+    """Those of some nodes with a label each."""
+    entries, offsets = gather(batch.indptr, node)
+    owner = np.repeat(np.arange(len(node)), np.diff(offsets))
     places = layout.node_places(batch.indices[entries], labels[owner])
     known = slice(None) if layout.seen is None else places >= 0
-    rows, columns, values = [nodes.row[owner][known]], [places[known]], [batch.data[entries][known]]
-    start = layout.n_node_weights
-    child = np.flatnonzero(nodes.parent >= 0) if layout.n_matrices else np.zeros(0, dtype=np.int64)
-    cell = _cells(layout, batch, nodes.node[child], labels[nodes.parent[child]], labels[child])
-    rows.append(nodes.row[child])
-    columns.append(start + batch.edge_type[nodes.node[child]] * L * L + cell)
-    values.append(np.ones(len(child)))
+    rows, columns, values = [row[owner][known]], [places[known]], [batch.data[entries][known]]
+    for j in range(layout.n_label_features):
+        rows.append(row)
+        columns.append(np.full(len(row), layout.n_weights - layout.n_label_features + j))
+        values.append(batch.label_features[node, labels, j])
+    return np.concatenate(rows), np.concatenate(columns), np.concatenate(values)
+
+
+def _joint_entries(layout: Layout, batch: Batch, nodes: _Nodes, child: NDArray, labels: IntArray):
+    """Those of some nodes, at these places, together with their parents and left neighbours."""
+    L, start, row = layout.n_labels, layout.n_node_weights, nodes.row[child]
+    rows, columns, values = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)], [np.zeros(0)]
+    if layout.n_matrices:
+        cell = _cells(layout, batch, nodes.node[child], labels[nodes.parent[child]], labels[child])
+        rows.append(row)
+        columns.append(start + batch.edge_type[nodes.node[child]] * L * L + cell)
+        values.append(np.ones(len(child)))
     for f in range(layout.n_edge_features):
-        rows.append(nodes.row[child])
+        rows.append(row)
         columns.append(start + (layout.n_edge_types + f) * L * L + cell)
         values.append(batch.edge_features[nodes.node[child], f])
     if layout.siblings:
-        right = np.flatnonzero(nodes.left >= 0)
+        beside = nodes.left[child] >= 0
+        right = child[beside]
         triple = (labels[nodes.parent[right]].astype(np.int64) * L + labels[nodes.left[right]]) * L + labels[right]
         kind = batch.edge_type[nodes.node[right]].astype(np.int64)
-        rows.append(nodes.row[right])
+        rows.append(row[beside])
         columns.append(start + layout.n_matrices * L * L + kind * L**3 + triple)
         values.append(np.ones(len(right)))
-    for j in range(layout.n_label_features):
-        rows.append(nodes.row)
-        columns.append(np.full(len(nodes.row), layout.n_weights - layout.n_label_features + j))
-        values.append(batch.label_features[nodes.node, labels, j])
     return np.concatenate(rows), np.concatenate(columns), np.concatenate(values)
 
 

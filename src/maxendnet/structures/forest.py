@@ -194,14 +194,22 @@ class BoundForest(OnBatch):
         edge = np.concatenate([parts.edge, edges.rows[1:]])
         return replace(self, layout=layout, batch=batch), layout.join(parts._replace(edge=edge))
 
-    def sample(self, w: FloatArray, n_draws: int, rng: np.random.Generator, backend: Threads | None = None) -> IntArray:
-        """Labellings drawn from p(y|x), shape (n_draws, n_nodes)."""
+    def sample(
+        self,
+        w: FloatArray,
+        n_draws: int,
+        rng: np.random.Generator,
+        backend: Threads | None = None,
+        table: Table | None = None,
+    ) -> IntArray:
+        """Labellings drawn from p(y|x), shape (n_draws, n_nodes); with ``table`` added to the scores of nodes."""
         weights, uniforms = self.for_search(w), rng.random((n_draws, len(self.batch.parent)))
         labels = np.zeros((n_draws, len(self.batch.parent)), dtype=np.int32)
-        mode = self.sum_mode(w)
+        batch, rows = self.with_rows(table)
+        cost, mode = None if rows is None else pad_rows(self.layout, rows), self.sum_mode(w)
         self.for_each_range(
             backend,
-            lambda a, b: _kernels.sample(self.batch, self.shape, weights, mode, uniforms, n_draws, a, b, labels),
+            lambda a, b: _kernels.sample(batch, self.shape, weights, cost, mode, uniforms, n_draws, a, b, labels),
         )
         return labels
 

@@ -1,0 +1,50 @@
+"""A factorised matrix, with which systems of equations are solved."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import blas, lapack
+
+from maxendnet.problem import FloatArray
+
+RIDGE = 1e-5
+"""Added to a diagonal of ones before it is factorised in float32."""
+
+
+class Factor(NamedTuple):
+    """A factorised matrix A: ``A = D L L' D``, D a diagonal and L a lower triangle.
+
+    Examples
+    --------
+    >>> factor = Factor.of(np.array([[3.0, 0.0], [1.0, 1.0]], dtype=np.float32), added=np.ones(2))  # [[4, 1], [1, 2]]
+    >>> factor.inverse_times(np.array([7.0, 0.0])).round(3)
+    array([ 2., -1.])
+    """
+
+    lower: NDArray[np.float32]
+    size: FloatArray
+    """The diagonal of D."""
+
+    @classmethod
+    def of(cls, lower: NDArray[np.float32], added: FloatArray) -> Factor | None:
+        """Of a matrix whose lower triangle is given, with ``added`` on its diagonal. None if it is not positive
+        definite. The triangle is overwritten."""
+        diagonal = lower.diagonal() + added
+        if not (np.isfinite(diagonal).all() and diagonal.min(initial=1.0) > 1e-30):
+            return None
+        size = np.sqrt(diagonal)
+        inverse = (1.0 / size).astype(np.float32)
+        lower *= inverse
+        lower *= inverse[:, None]
+        np.fill_diagonal(lower, 1.0 + RIDGE)
+        # LAPACK reads matrices by columns: the lower triangle by rows is the upper one of what it sees
+        upper, failed = lapack.spotrf(lower.T, lower=False, clean=False, overwrite_a=True)
+        return None if failed else cls(upper.T, size)
+
+    def inverse_times(self, v: FloatArray) -> FloatArray:
+        """``A^-1 v``."""
+        half = blas.strsv(self.lower.T, (v / self.size).astype(np.float32), trans=1)
+        return blas.strsv(self.lower.T, half).astype(np.float64) / self.size

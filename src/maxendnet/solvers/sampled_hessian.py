@@ -1,0 +1,101 @@
+"""The Hessian of a smooth loss, from labellings that are drawn."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from maxendnet import _kernels
+from maxendnet.problem import FloatArray, Problem
+from maxendnet.structures.base import Table
+from maxendnet.structures.features import changes
+
+MOST_WEIGHTS = 6000
+"""The whole Hessian of more weights takes longer to factorise than it saves."""
+MOST_PAIRS, ROWS = 16, 8
+"""Pairs of labellings that are drawn for each example: at most so many, and fewer if there are so many differences for
+each weight. With more of them the Hessian is nearer and takes longer."""
+N_RANGES = 16
+
+
+def can_sample(problem: Problem) -> bool:
+    """Whether `sampled_hessian` can be asked, and there are few enough weights to use it."""
+    forest = getattr(problem.structure, "pairwise", False) and problem.cost_table.joint is None
+    return forest and problem.backend.local and problem.n_weights <= MOST_WEIGHTS
+
+
+def sampled_hessian(problem: Problem, w: FloatArray, seed: Any) -> NDArray[np.float32]:
+    """The Hessian of C times the sum of smooth losses at w, without bias and never indefinite.
+
+    It is ``C / T sum_i u_i Cov_i(f)``, where Cov_i is the covariance of features over the labellings of an example,
+    and T the temperature. A covariance is half of the mean of ``d d'``, d the difference of two draws. Nodes at which
+    two labellings differ come in parts that do not touch. To exchange the two in one part alone gives a pair that is
+    as likely, so that products of different parts cancel on average, and are left out: what is left is sparse.
+
+    Parameters
+    ----------
+    problem : Problem
+    w : ndarray of shape (n_weights,)
+    seed : int
+
+    Returns
+    -------
+    ndarray of shape (n_weights, n_weights)
+        Of which the lower triangle counts.
+    """
+    rng = np.random.default_rng(seed)
+    found = drawn_changes(problem, w, 1, rng)
+    n_more = ROWS * problem.n_weights // max(found[0].shape[0], 1)
+    found += drawn_changes(problem, w, min(n_more, MOST_PAIRS - 1), rng)
+    factor = problem.C * problem.loss.curvature / (2 * len(found))
+    return gram(np.sqrt(factor) * distinct(found), problem.backend)
+
+
+def drawn_changes(problem: Problem, w: FloatArray, n_pairs: int, rng: np.random.Generator) -> list[sparse.csr_array]:
+    """Differences of features of pairs of labellings, times the square root of the weight of the example."""
+    times, layout, batch = problem.loss.curvature, problem.structure.layout, problem.batch
+    cost = Table(problem.cost * times, problem.cost_table.row)
+    drawn = problem.structure.sample(w * times, 2 * n_pairs, rng, problem.backend, cost)
+    found = []
+    for k in range(n_pairs):
+        rows, examples = changes(layout, batch, drawn[2 * k], drawn[2 * k + 1])
+        rows.data *= np.repeat(np.sqrt(batch.sample_weight[examples]), np.diff(rows.indptr))
+        found.append(rows)
+    return found
+
+
+def distinct(parts: list[sparse.csr_array]) -> sparse.csr_array:
+    """All rows of some matrices; those that are the same up to their sign are one, times the root of their number.
+
+    Examples
+    --------
+    >>> rows = sparse.csr_array([[0.0, 1.0], [2.0, 2.0], [0.0, -1.0]])
+    >>> distinct([rows, rows]).toarray().round(2).tolist()
+    [[0.0, 2.0], [2.83, 2.83]]
+    """
+    rows = sparse.csr_array(sparse.vstack(parts))
+    code = np.abs(rows @ np.random.default_rng(0).random(rows.shape[1]))
+    _, first, count = np.unique(code, return_index=True, return_counts=True)
+    order = np.argsort(first)
+    rows = rows[first[order]]
+    rows.data *= np.repeat(np.sqrt(count[order]), np.diff(rows.indptr))
+    return rows
+
+
+def gram(rows: Any, backend: Any) -> NDArray[np.float32]:
+    """``R'R`` of sparse rows with columns in increasing order; its lower triangle is filled in."""
+    n = rows.shape[1]
+    out = np.zeros((n, n), dtype=np.float32)
+    indptr, indices = rows.indptr.astype(np.int64), rows.indices.astype(np.int32)
+    with np.errstate(over="ignore"):  # what is too large for float32 is infinite there
+        data = rows.data.astype(np.float32)
+    cuts = np.linspace(0, n, min(N_RANGES, n) + 1).astype(int)
+    backend.run(
+        lambda low, high, _: _kernels.add_gram(indptr, indices, data, low, high, out),
+        [[(low, high)] for low, high in pairwise(cuts.tolist())],
+    )
+    return out

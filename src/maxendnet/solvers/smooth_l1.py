@@ -1,0 +1,58 @@
+"""The L1 penalty, rounded off at zero."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from maxendnet.piece import Piece
+from maxendnet.priors.laplace import Laplace
+from maxendnet.problem import FloatArray
+
+
+@dataclass(eq=False, repr=False)
+class SmoothL1(Piece):
+    """``rho |w|`` rounded off at zero, in the role of a prior: the penalty of a Laplace prior, scaled.
+
+    In the dual it is a logarithmic barrier of the bounds, ``-width sum log(1 - eta_k^2 / rho^2)``.
+
+    Parameters
+    ----------
+    rho : float
+    width : float
+        The penalty is at most ``width * (log(1 + rho |w| / width))`` below ``rho |w|``.
+
+    Examples
+    --------
+    >>> w = np.array([2.0, 0.001])
+    >>> [round(SmoothL1(0.5, width).penalty(w), 3) for width in (0.1, 0.01, 0.001)]
+    [0.734, 0.951, 0.993]
+    """
+
+    rho: float
+    width: float
+
+    @property
+    def unit(self) -> Laplace:
+        """The prior of which this is a multiple."""
+        return Laplace(self.rho**2)
+
+    def cumulant(self, eta: FloatArray) -> float:
+        return self.width * self.unit.cumulant(eta)
+
+    def mean(self, eta: FloatArray) -> FloatArray:
+        return self.width * self.unit.mean(eta)
+
+    def variance(self, eta: FloatArray) -> FloatArray:
+        return self.width * self.unit.variance(eta)
+
+    def penalty(self, mu: FloatArray) -> float:
+        return self.width * self.unit.penalty(mu / self.width)
+
+    def gradient(self, mu: FloatArray) -> FloatArray:
+        return self.unit.gradient(mu / self.width)
+
+    def barrier(self, mu: FloatArray) -> float:
+        """``rho |w| - w . eta``, eta the gradient at w: what the bounds add to a duality gap."""
+        return float(self.rho * np.abs(mu).sum() - mu @ self.gradient(mu))
