@@ -40,6 +40,8 @@ def best_mixture(prior: Any, points: tuple[DualPoint, ...], accuracy: float = 1e
 
     first = points[0].cost - prior.cumulant(points[0].eta)
     shares = near_the_first(value, n)
+    if not np.isfinite(value(shares)):
+        return points[0]
     scale = max(abs(first), float(np.abs(costs).max()), np.finfo(float).tiny)
     barrier, last = 1e-2 * scale / n, accuracy * scale / n
     for _ in range(rounds):
@@ -85,7 +87,7 @@ def curvature_of(prior: Any, etas: FloatArray) -> Callable[[FloatArray], FloatAr
 def near_the_first(value: Callable[[FloatArray], float], n: int) -> FloatArray:
     """Positive shares, as even as the domain allows and at most a half, of which the first point has the rest."""
     even, rest = np.full(n, 1.0 / n), np.eye(n)[0]
-    for k in range(1, 60):
+    for k in range(1, 1000):
         shares = rest + 0.5**k * (even - rest)
         if np.isfinite(value(shares)):
             break

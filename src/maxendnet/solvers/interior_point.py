@@ -202,7 +202,7 @@ class InteriorPoint(Solver):
         return self._with_hessian(problem, new) if state.n_falls else new
 
     def _with_hessian(self, problem: Problem, state: PathState) -> PathState:
-        """The Hessian at this point, in the place of all that was learnt before; the same without it if there is none."""
+        """The Hessian at this point, if there is one, in the place of all that was learnt before."""
         state = state._replace(hessian_at=state.n_steps)
         if not can_sample(state.soft):
             return state
