@@ -155,6 +155,21 @@ def test_arrays_of_arguments_are_not_copied_into_the_pickle():
         assert w[0] == 0.0
 
 
+@pytest.mark.parametrize("protocol", [4, 5])
+def test_arguments_that_have_come_over_a_network_can_be_sent_on(protocol):
+    """Their arrays are memoryviews then. Dask would pickle those without an end, and only then try another way."""
+    w = np.arange(1000.0)
+    first = Packed.of((w,))
+    received = Packed(first.head, [memoryview(bytes(one)) for one in first.arrays])
+    buffers = []
+    sent = pickle.dumps(received, protocol=protocol, buffer_callback=buffers.append if protocol == 5 else None)
+    assert len(buffers) == (protocol == 5)
+    (again,) = pickle.loads(sent, buffers=buffers).value()
+    assert_array_equal(again, w)
+    (again,) = pickle.loads(pickle.dumps(received, protocol=protocol)).value()
+    assert_array_equal(again, w)
+
+
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 6, 7, 11, 16])
 def test_sums_are_joined_along_one_tree(n):
     """Whoever has which shards, and however many are joined at a time."""

@@ -294,7 +294,7 @@ def test_other_solvers_of_the_rounds(solver):
     [
         (Gaussian(), {"Smoothing", "Subgradient", "Extragradient", "ExponentiatedGradient"}),
         (Laplace(2.0), {"Smoothing", "Subgradient", "Extragradient", "ExponentiatedGradient", "Variational"}),
-        (L1(0.5), {"Smoothing"}),
+        (L1(0.5), {"Smoothing", "InteriorPoint"}),
         (L1Ball(2.0), {"ProjectedSubgradient"}),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from maxendnet import L1M3N, Chain
-from maxendnet.solvers import ConstraintGeneration, InteriorPoint, interior_point, sampled_hessian
+from maxendnet.solvers import ConstraintGeneration, InteriorPoint, sampled_hessian
 from maxendnet.solvers.smooth_l1 import SmoothL1
 
 
@@ -84,7 +84,7 @@ def test_features_too_large_for_float32():
 def test_without_a_hessian(monkeypatch):
     """More weights than can be factorised: slower, and as sure."""
     monkeypatch.setattr(sampled_hessian, "MOST_WEIGHTS", 3)
-    monkeypatch.setattr(interior_point, "sampled_hessian", None)
+    monkeypatch.setattr(sampled_hessian, "sampled_hessian", None)
     X, y = words(40)
     low, high = optimum(0.5, X, y)
     model = L1M3N(0.5, solver=InteriorPoint(), tol=1e-2, max_passes=3000).fit(X, y)

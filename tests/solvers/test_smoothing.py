@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from maxendnet import M3N, LapMEDN
@@ -72,6 +73,20 @@ def test_warm_start():
     first = model.n_passes_
     assert model.set_params(C=3.3).fit(X, y).n_passes_ <= first
     assert model.converged_
+
+
+@pytest.mark.parametrize("model", [M3N(C=3.0), LapMEDN(C=3.0, lam=2.0)], ids=["M3N", "LapMEDN"])
+def test_the_whole_hessian_saves_passes_and_changes_no_bound(model, monkeypatch):
+    X, y = words(300, n_labels=5)
+    model = model.set_params(solver=Smoothing(), tol=1e-3).fit(X, y)
+    seen, own = [], smoothing.whole_curvature
+    monkeypatch.setattr(smoothing, "whole_curvature", lambda *asked: seen.append(asked[2]) or own(*asked))
+    monkeypatch.setattr(smoothing, "HESSIAN_AFTER", 5)
+    monkeypatch.setattr(smoothing, "FAR", 1.0)
+    often = clone(model).fit(X, y)
+    assert seen and often.converged_
+    assert often.n_passes_ <= model.n_passes_
+    assert often.dual_ <= model.objective_ and model.dual_ <= often.objective_
 
 
 @pytest.mark.parametrize("option", [{"first_temperature": 0.0}, {"look_every": 0}])

@@ -425,8 +425,10 @@ class Packed:
         """The arguments, with arrays that nobody else has: what has come over a network need not be aligned."""
         return pickle.loads(self.head, buffers=[bytearray(one) for one in self.arrays])
 
-    def __reduce__(self) -> Any:
-        return Packed, (self.head, self.arrays)
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # what has come over a network are memoryviews, which pickle takes only inside of this
+        wrapped = pickle.PickleBuffer if int(protocol) >= 5 else bytes
+        return Packed, (self.head, [wrapped(one) for one in self.arrays])
 
     def __sizeof__(self) -> int:
         """For Dask, which weighs what it moves."""

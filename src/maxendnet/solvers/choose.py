@@ -11,12 +11,12 @@ from maxendnet.priors.base import capable, offers
 from maxendnet.problem import Problem
 from maxendnet.solvers.base import Solver, missing
 from maxendnet.solvers.lbfgs import MOST_FEATURES_TOGETHER
-from maxendnet.solvers.sampled_hessian import can_sample
+from maxendnet.solvers.sampled_hessian import pays
 from maxendnet.solvers.soft_curvature import has_blocks
 
 STRONG, STRONG_WITH_BLOCKS, FEW_NODES = 2.0, 0.09, 500
 """See `for_hinge`."""
-NODES_OF_A_WEIGHT, STRONG_L1 = 3, 6.0
+STRONG_L1, ROUGH = 6.0, 0.1
 """See `for_l1_hinge`."""
 MANY_NODES = 1000
 FEW_OF = 20
@@ -104,9 +104,8 @@ def for_l1_hinge(problem: Problem, tol: float = 1e-3) -> Solver:
         return solvers.ProjectedSubgradient() if missing(solvers.ProximalPoint, problem) else solvers.ProximalPoint()
     if missing(solvers.ProximalPoint, problem):
         return solvers.Smoothing()
-    many = int(problem.structure.offsets[-1]) >= NODES_OF_A_WEIGHT * problem.n_weights
     strong = problem.C * problem.batch.largest >= STRONG_L1 * tol * capable(problem.prior, "l1").rho
-    if missing(solvers.InteriorPoint, problem) or not (many and strong and can_sample(problem)):
+    if missing(solvers.InteriorPoint, problem) or tol > ROUGH or not (strong and pays(problem)):
         return solvers.ProximalPoint()
     return solvers.InteriorPoint()
 

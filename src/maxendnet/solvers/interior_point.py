@@ -12,13 +12,12 @@ from maxendnet.priors.base import capable
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.dual_mixture import DualPoint, best_inside
-from maxendnet.solvers.factor import Factor
 from maxendnet.solvers.lbfgs import LBFGS, Curvature, SmoothState
 from maxendnet.solvers.owlqn import OWLQN
-from maxendnet.solvers.sampled_hessian import can_sample, sampled_hessian
+from maxendnet.solvers.sampled_hessian import whole_curvature
 from maxendnet.solvers.smooth_l1 import SmoothL1
 from maxendnet.solvers.smoothing import blur_of, dual_point, soft_hinge, soft_problem, with_last
-from maxendnet.solvers.soft_curvature import prior_curvature, soft_curvature
+from maxendnet.solvers.soft_curvature import soft_curvature
 
 BLUR, BARRIER = 0.7, 0.6
 """Parts of the gap asked for that entropy and bounds may add at the end of the path."""
@@ -30,6 +29,7 @@ REPEAT = 40
 """Steps after which the Hessian is made up once more."""
 NEAR, LESS_NEAR = 0.9, 0.7
 """Part of the gap asked for at which zeros are sought, and its factor when the rest was not enough for them."""
+MOST_RISE = 0.01
 CUTS = (0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.6, 0.5, 0.3, 0.0)
 """Parts of rho; weights whose ``|eta|`` is below one of them are held at zero."""
 
@@ -166,7 +166,7 @@ class InteriorPoint(Solver):
         if state.primal - state.dual <= state.near * wanted_of(problem, state):
             return self._to_zeros(problem, state)
         largest = float(np.abs(dual_point(state.soft, inner).eta).max(initial=0.0))
-        if ended or largest <= 1.01 * rho_of(problem):  # solved, and still not enough
+        if ended or largest <= (1.0 + 0.3 * state.tol) * rho_of(problem):  # solved, and still not enough
             return self._with_smaller_barriers(problem, state, 0.5, 0.5)
         again = settled if state.hessian_at is None else state.n_steps >= state.hessian_at + REPEAT
         return self._with_hessian(problem, state) if again else state
@@ -203,25 +203,18 @@ class InteriorPoint(Solver):
 
     def _with_hessian(self, problem: Problem, state: PathState) -> PathState:
         """The Hessian at this point, if there is one, in the place of all that was learnt before."""
-        state = state._replace(hessian_at=state.n_steps)
-        if not can_sample(state.soft):
-            return state
-        hessian = sampled_hessian(state.soft, state.inner.w, state.n_steps)
+        curvature = whole_curvature(state.soft, state.inner.w, state.n_steps)
         problem.n_oracle += problem.n_examples
-        diagonal = hessian.diagonal().astype(np.float64)
-        diagonal += 1e-3 * diagonal.mean() + np.finfo(float).tiny
-        whole = Factor.of(hessian, prior_curvature(state.soft, state.inner.w) + 1e-3 * diagonal.mean())
-        if whole is None:  # features too large for float32
-            return state
-        return state._replace(inner=state.inner._replace(curvature=Curvature(1.0 / diagonal, whole=whole)))
+        inner = state.inner if curvature is None else state.inner._replace(curvature=curvature)
+        return state._replace(inner=inner, hessian_at=state.n_steps)
 
     def _to_zeros(self, problem: Problem, state: PathState) -> PathState:
         """With many weights at zero, and the L1 penalty itself.
 
-        As many as make the objective larger by no more than the gap asked for: to fit the others takes it back.
+        As many as make the objective larger by no more than the gap asked for, or 1 %: to fit the others takes it back.
         """
         w, size = state.inner.w, np.abs(state.points[0].eta)
-        limit = state.primal + wanted_of(problem, state)
+        limit = state.primal + min(1.0, MOST_RISE / state.tol) * wanted_of(problem, state)
         for cut in CUTS:
             held = size < cut * rho_of(problem)
             if problem.primal(np.where(held, 0.0, w)) <= limit:

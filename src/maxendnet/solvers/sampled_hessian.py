@@ -11,11 +11,16 @@ from scipy import sparse
 
 from maxendnet import _kernels
 from maxendnet.problem import FloatArray, Problem
+from maxendnet.solvers.factor import Factor
+from maxendnet.solvers.lbfgs import Curvature
+from maxendnet.solvers.soft_curvature import prior_curvature
 from maxendnet.structures.base import Table
 from maxendnet.structures.features import changes
 
 MOST_WEIGHTS = 6000
 """The whole Hessian of more weights takes longer to factorise than it saves."""
+NODES_OF_A_WEIGHT = 3
+"""With fewer of them there is little that a Hessian could tell, and it saves less than it takes."""
 MOST_PAIRS, ROWS = 16, 8
 """Pairs of labellings that are drawn for each example: at most so many, and fewer if there are so many differences for
 each weight. With more of them the Hessian is nearer and takes longer."""
@@ -26,6 +31,28 @@ def can_sample(problem: Problem) -> bool:
     """Whether `sampled_hessian` can be asked, and there are few enough weights to use it."""
     forest = getattr(problem.structure, "pairwise", False) and problem.cost_table.joint is None
     return forest and problem.backend.local and problem.n_weights <= MOST_WEIGHTS
+
+
+def pays(problem: Problem) -> bool:
+    """Whether there are so many nodes that the whole Hessian saves more passes than it takes."""
+    return can_sample(problem) and int(problem.structure.offsets[-1]) >= NODES_OF_A_WEIGHT * problem.n_weights
+
+
+def whole_curvature(problem: Problem, w: FloatArray, seed: int) -> Curvature | None:
+    """The Hessian of a smooth problem at w, factorised, for a quasi-Newton method to begin with.
+
+    Returns
+    -------
+    Curvature or None
+        None where labellings cannot be drawn, or features are too large for float32.
+    """
+    if not can_sample(problem):
+        return None
+    hessian = sampled_hessian(problem, w, seed)
+    diagonal = hessian.diagonal().astype(np.float64)
+    diagonal += 1e-3 * diagonal.mean() + np.finfo(float).tiny
+    whole = Factor.of(hessian, prior_curvature(problem, w) + 1e-3 * diagonal.mean())
+    return None if whole is None else Curvature(1.0 / diagonal, whole=whole)
 
 
 def sampled_hessian(problem: Problem, w: FloatArray, seed: Any) -> NDArray[np.float32]:

@@ -14,11 +14,15 @@ from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.dual_mixture import DualPoint, best_inside, best_mixture
 from maxendnet.solvers.lbfgs import LBFGS, SmoothState
 from maxendnet.solvers.owlqn import OWLQN
+from maxendnet.solvers.sampled_hessian import pays, whole_curvature
 from maxendnet.solvers.soft_curvature import soft_curvature
 
 MOST_POINTS = 20
 NEAR = 3.0
 """Times the gap that is asked for, from where on every look counts."""
+FAR, HESSIAN_AFTER, HESSIAN_EVERY = 10.0, 20, 40
+"""Times the gap that is asked for, above which the whole Hessian is made up: so many passes after the temperature fell,
+and again after so many."""
 
 
 class SmoothingState(NamedTuple):
@@ -38,6 +42,8 @@ class SmoothingState(NamedTuple):
     finished: bool = False
     mixed: int = -1
     """The step at which the best mixture was found."""
+    hessian_from: int = 0
+    """The step from which on the whole Hessian may be made up."""
 
 
 @dataclass(eq=False, repr=False)
@@ -130,7 +136,7 @@ class Smoothing(Solver):
             return self._cool(problem, state, float(np.clip(0.8 * wanted / blur, 0.3, 0.9)))
         if blur <= 2 * wanted:
             state = self._in_float64(problem, state)
-            state = self._mixed(problem, state)
+            state = self._with_hessian(problem, self._mixed(problem, state))
         # Values of relaxed graphs are bounds of a limited accuracy, in which the last digits of the soft problem drown.
         # (Under L1 these digits count: a dual point is scaled by its largest entry.)
         solved = (
@@ -154,6 +160,16 @@ class Smoothing(Solver):
         mixture, dual = best_bound(problem, state, state.points)
         return state._replace(points=(mixture, *state.points[1:]), dual=dual, mixed=state.n_steps)
 
+    def _with_hessian(self, problem: Problem, state: SmoothingState) -> SmoothingState:
+        """With the whole Hessian at this point in the place of all that was learnt, if the bound lags far behind."""
+        lags = state.inner.value - state.dual > FAR * state.tol * abs(state.inner.value)
+        if not (lags and state.n_steps >= state.hessian_from and offers(problem.prior, "spread") and pays(problem)):
+            return state
+        curvature = whole_curvature(state.soft, state.inner.w, state.n_steps)
+        problem.n_oracle += problem.n_examples
+        inner = state.inner if curvature is None else state.inner._replace(curvature=curvature)
+        return state._replace(inner=inner, hessian_from=state.n_steps + HESSIAN_EVERY)
+
     def _in_float64(self, problem: Problem, state: SmoothingState) -> SmoothingState:
         """The same point of the same soft problem, with passes in float64 from here on."""
         if soft_hinge(state.soft).exact:
@@ -172,7 +188,7 @@ class Smoothing(Solver):
         inner = self._inner(problem)._at(soft, w, first._replace(s=learnt.s, y=learnt.y, curves=learnt.curves))
         problem.n_oracle += 2 * problem.n_examples
         inner = inner._replace(first_norm=state.inner.first_norm, tol=state.tol)
-        return state._replace(soft=soft, inner=inner, value_before=np.inf)
+        return state._replace(soft=soft, inner=inner, value_before=np.inf, hessian_from=state.n_steps + HESSIAN_AFTER)
 
     def due(self, problem: Problem, state: SmoothingState, n_pass: int, tol: float) -> bool:
         near = state.inner.value - state.dual <= NEAR * tol * abs(state.inner.value)
