@@ -55,6 +55,9 @@ class Smoothing(Solver):
     pass gives a bound, and the best mixture of the last twenty gives a better one. When the soft problem is nearly
     solved, or its entropy is most of what is missing, the temperature falls; the curvature learnt so far is kept.
 
+    With up to 6000 weights and three nodes or more for each, the whole Hessian takes its place when the bound lags far
+    behind (`sampled_hessian`): OCR letters, LapMEDN(C=5, lam=25) to 1e-3, 180 passes in the place of 575.
+
     Passes are made in float32 until the bound is nearly tight enough, and in float64 from there on. Only dual points in
     float64 enter a bound: C multiplies their rounding, and in float32 a bound could end above the minimum.
 
