@@ -20,8 +20,9 @@ SETTLED, LOOSE = 0.25, 1e-3
 """A dual point is searched for when the objective falls by less between two looks than this part of the gap asked for,
 or of a gap of 1e-3 if that is less. On the OCR letters it is then half a gap above the minimum. Before that too many
 weights are still to come to zero or to leave it."""
-FAR = 10.0
-"""Times the gap asked for, above which a first search begins: nearer than that, some more passes do."""
+FAR, FARTHEST = 10.0, 0.1
+"""Times the gap asked for, above which a first search begins, or a gap of 0.1 if that is less: nearer than that, some
+more passes do."""
 CLOSE = 0.5
 """Share of a dual point that was found, from which a second search is worth its passes."""
 LEAST_SHARE = 0.5
@@ -86,7 +87,8 @@ class OWLQN(Solver):
         search = search._replace(value=state.value)
         # once more only if the dual point, and not the objective, is what lags
         settled = gained <= min(least, 0.1 * search.gained)
-        lags = self._gaps(problem, state)[0] > wanted * (FAR if search.dual == -np.inf else 1.0)
+        far = max(wanted, min(FAR * wanted, FARTHEST * abs(state.value)))
+        lags = self._gaps(problem, state)[0] > (far if search.dual == -np.inf else wanted)
         if self.dual_search and settled and lags and can_search(problem):
             point = l1_dual(problem, state.w, state.curvature, wanted)
             # far from the bounds: along some directions the loss is almost flat, and a second search would fail too
