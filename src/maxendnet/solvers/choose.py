@@ -16,7 +16,7 @@ from maxendnet.solvers.soft_curvature import has_blocks
 
 STRONG, STRONG_WITH_BLOCKS, FEW_NODES = 2.0, 0.09, 500
 """See `for_hinge`."""
-STRONG_L1, ROUGH = 6.0, 0.1
+STRONG_L1, ROUGH = 5.0, 0.1
 """See `for_l1_hinge`."""
 MANY_NODES = 1000
 FEW_OF = 20
