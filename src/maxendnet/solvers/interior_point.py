@@ -16,7 +16,7 @@ from maxendnet.solvers.lbfgs import LBFGS, Curvature, SmoothState
 from maxendnet.solvers.owlqn import OWLQN
 from maxendnet.solvers.sampled_hessian import whole_curvature
 from maxendnet.solvers.smooth_l1 import SmoothL1
-from maxendnet.solvers.smoothing import blur_of, dual_point, soft_hinge, soft_problem, with_last
+from maxendnet.solvers.smoothing import blur_of, check_options, dual_point, soft_hinge, soft_problem, with_last
 from maxendnet.solvers.soft_curvature import soft_curvature
 
 BLUR, BARRIER = 0.7, 0.6
@@ -89,9 +89,9 @@ class InteriorPoint(Solver):
     Weights on the path are never zero. When the bound is nearly tight enough, those whose ``|eta_k|`` is clearly below
     rho are set to zero, as many as the objective allows, and OWL-QN fits the others to that.
 
-    On the OCR letters, L1M3N(C=0.5) to a gap of 1e-2 takes 125 passes, and `ProximalPoint` 828. With fewer nodes than
-    weights, or weak constants, that one is faster. With more than 6000 weights the Hessian is known by its diagonal
-    alone, and the path is slow.
+    On the OCR letters, L1M3N(C=0.5) to a gap of 1e-2 takes 135 passes, and `ProximalPoint` 828. With fewer nodes than
+    weights, or a small C, `ProximalPoint` is faster. With more than 6000 weights the whole Hessian is not made up, and
+    the path is slow.
 
     Parameters
     ----------
@@ -114,14 +114,8 @@ class InteriorPoint(Solver):
     accuracy = 1e-4
     warm_anywhere = True
 
-    def check(self) -> None:
-        if not 0 < self.first_temperature < np.inf:
-            raise ValueError(f"first_temperature must be a positive finite number, got {self.first_temperature!r}.")
-        if not self.look_every >= 1:
-            raise ValueError(f"look_every must be at least 1, got {self.look_every!r}.")
-
     def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> PathState:
-        self.check()
+        check_options(self.first_temperature, self.look_every)
         temperature = self.first_temperature * (float(problem.cost.max(initial=0.0)) or 1.0)
         # rounded off where a weight changes a score by the temperature
         width = rho_of(problem) * temperature / (problem.batch.largest or 1.0)

@@ -21,7 +21,7 @@ class SmoothL1(Piece):
     ----------
     rho : float
     width : float
-        The penalty is at most ``width * (log(1 + rho |w| / width))`` below ``rho |w|``.
+        For each weight the penalty is below ``rho |w|``, by at most ``width * (1 + log(1 + rho |w| / width))``.
 
     Examples
     --------

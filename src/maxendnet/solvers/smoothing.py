@@ -96,14 +96,8 @@ class Smoothing(Solver):
     accuracy = 1e-4
     warm_anywhere = True
 
-    def check(self) -> None:
-        if not 0 < self.first_temperature < np.inf:
-            raise ValueError(f"first_temperature must be a positive finite number, got {self.first_temperature!r}.")
-        if not self.look_every >= 1:
-            raise ValueError(f"look_every must be at least 1, got {self.look_every!r}.")
-
     def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> SmoothingState:
-        self.check()
+        check_options(self.first_temperature, self.look_every)
         scale = float(problem.cost.max(initial=0.0)) or 1.0
         # under L1 the dual is linear: at the optimum of a problem whose weights are 0, the bound has no slack at all
         soft = soft_problem(problem, self.first_temperature * scale, exact=offers(problem.prior, "l1"))
@@ -209,6 +203,14 @@ class Smoothing(Solver):
         gap = problem.relative(primal - dual, primal)
         eta = point.eta if offers(problem.prior, "exact") else None
         return Evaluation(w, eta, primal, dual, gap, gap, "last", point.cost)
+
+
+def check_options(first_temperature: float, look_every: int) -> None:
+    """Raise ValueError for options that no path of temperatures can have."""
+    if not 0 < first_temperature < np.inf:
+        raise ValueError(f"first_temperature must be a positive finite number, got {first_temperature!r}.")
+    if not look_every >= 1:
+        raise ValueError(f"look_every must be at least 1, got {look_every!r}.")
 
 
 def best_bound(problem: Problem, state: SmoothingState, points: tuple[DualPoint, ...]) -> tuple[DualPoint, float]:

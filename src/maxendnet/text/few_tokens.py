@@ -13,7 +13,6 @@ from maxendnet.data.examples import Examples
 from maxendnet.data.forest_order import chain_order
 from maxendnet.data.ragged import csr
 from maxendnet.models.fitted import FittedModel, Labellings
-from maxendnet.structures import Chain
 from maxendnet.structures.forest import BoundForest
 from maxendnet.structures.padding import pad_rows
 
@@ -55,7 +54,7 @@ class FewTokens:
         self.names, self.batch, self.shape = model.classes if names is None else names, bound.batch, bound.shape
         self.weights = bound.for_search(model.weights, dtype)
         self.rows = None if added is None else pad_rows(bound.layout, added[None], dtype)
-        self.joined = isinstance(model.structure, Chain)
+        self.joined = bool((bound.batch.parent >= 0).any())
 
     @classmethod
     def of(
