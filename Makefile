@@ -42,6 +42,7 @@ help:
 setup: $(READY)
 
 # Build isolation is off, so that cmake and nanobind stay where they are and a changed kernel is all that is compiled.
+# seqeval is published as sources only, and its build needs that isolation: it is installed before.
 $(READY): pyproject.toml CMakeLists.txt $(wildcard src/maxendnet/kernels/*)
 	@$(RUN) -m pip --version >/dev/null 2>&1 || { \
 	  $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -51,7 +52,7 @@ $(READY): pyproject.toml CMakeLists.txt $(wildcard src/maxendnet/kernels/*)
 	@echo "Setting up $(VENV); the first time this takes some minutes."
 	@$(RUN) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
 	  > $(VENV)/build-requirements.txt
-	$(PIP) install --quiet -r $(VENV)/build-requirements.txt cmake ninja setuptools
+	$(PIP) install --quiet -r $(VENV)/build-requirements.txt cmake ninja "seqeval>=1.2.2"
 	$(PIP) install --quiet --no-build-isolation -e ".[dev]"
 	@touch $@
 
@@ -87,7 +88,7 @@ test-long: $(READY)
 test-oldest:
 	$(PYTHON) -m venv $(OLDEST)/venv
 	$(PYTHON) .ci/oldest.py > $(OLDEST)/constraints.txt
-	$(OLDEST)/venv/bin/python -m pip install --quiet -c $(OLDEST)/constraints.txt scikit-build-core nanobind cmake ninja
+	$(OLDEST)/venv/bin/python -m pip install --quiet -c $(OLDEST)/constraints.txt scikit-build-core nanobind cmake ninja seqeval
 	$(OLDEST)/venv/bin/python -m pip install --quiet -c $(OLDEST)/constraints.txt --no-build-isolation \
 	  -C build-dir=$(OLDEST)/cmake ".[test]"
 	$(OLDEST)/venv/bin/python -m pytest -p no:cacheprovider -n $(JOBS) $(CORE_TESTS) $(ARGS)
