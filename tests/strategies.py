@@ -126,7 +126,9 @@ def _cases(
     rng = np.random.default_rng(seed)
     child = parent >= 0
     density = draw(st.sampled_from([1.0, 0.5]))
-    dense = rng.normal(size=(n_nodes, n_features)) * (rng.random((n_nodes, n_features)) < density)
+    ones = option()
+    values = np.ones((n_nodes, n_features)) if ones else rng.normal(size=(n_nodes, n_features))
+    dense = values * (rng.random((n_nodes, n_features)) < density)
     rows, columns = np.nonzero(dense)
     edge_type = np.where(child, rng.integers(n_edge_types, size=n_nodes), 0).astype(np.int32)
     # an edge is turned round only in trees and forests: a chain is (t, t + 1) by definition
@@ -158,6 +160,7 @@ def _cases(
         allowed=allowed,
         label_features=label_features,
         sample_weight=sample_weight,
+        ones=ones,
     )
     n_weights = n_features * n_labels + (n_edge_types + n_edge_features) * n_labels**2 + n_label_features
     w = draw(st.sampled_from(scales)) * rng.normal(size=n_weights)
@@ -169,8 +172,9 @@ def forest_cases(max_nodes=5, max_labels=3, **options):
 
     Up to ``max_examples`` examples of ``min_nodes`` to ``max_nodes`` nodes (so by default some are empty) and
     ``min_labels`` to ``max_labels`` labels. Weights are normal times one of ``scales`` (0: everything ties; 30: far
-    into saturation). Masks of allowed labels (the truth is always allowed), edge types, edge features, label features,
-    flipped edges, sample weights and cost matrices are on or off by chance, or all off with ``plain=True``.
+    into saturation). Features that are all 1, masks of allowed labels (the truth is always allowed), edge types, edge
+    features, label features, flipped edges, sample weights and cost matrices are on or off by chance, or all off with
+    ``plain=True``.
     """
     return _cases("forest", max_nodes, max_labels, **options)
 

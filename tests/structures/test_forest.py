@@ -457,6 +457,7 @@ def test_features_of_1e100(case):
         data=case.batch.data * 1e100,
         edge_features=case.batch.edge_features * 1e100,
         label_features=case.batch.label_features * 1e100,
+        ones=False,
     )
     check_huge(replace(case, batch=strategies.sized(batch) if batch.largest < 1e300 else batch))
 

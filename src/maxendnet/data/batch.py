@@ -47,6 +47,7 @@ class Batch(NamedTuple):
     sample_weight: FloatArray  # (n_examples,)
     largest: float = np.inf  # largest size of a feature value, of whatever kind
     max_children: int = 1 << 30  # of a node
+    ones: bool = False  # whether all of `data` are known to be 1
 
     def take(self, first: int, last: int) -> Batch:
         """Examples [first, last) as a batch of their own; large arrays are views."""
@@ -183,6 +184,7 @@ def encode(
         sample_weight=np.ascontiguousarray(sample_weight),
         largest=max(_largest(X.data), _largest(edge_features), _largest(label_features)),
         max_children=int(np.bincount(children).max()) if len(children) else 1,
+        ones=bool(X.data.size and X.data.min() == X.data.max() == 1.0),
     )
 
 

@@ -100,6 +100,7 @@ inline BatchView view(nb::handle batch, const Shape& shape) {
   b.n_edge_types = shape.n_edge_types;
   b.n_edge_features = shape.n_edge_features;
   b.n_label_features = shape.n_label_features;
+  b.ones = nb::cast<bool>(batch.attr("ones"));
   b.rest = shape.rest;
   b.row_offsets = shape.row_offsets;
   b.row_labels = shape.row_labels;

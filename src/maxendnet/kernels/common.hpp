@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <new>
 #include <vector>
 
 // Everything on the way of a hot loop has to be inlined into it, lambdas too (INLINED, behind their parameters).
@@ -16,6 +17,28 @@ namespace maxendnet {
 
 template <class R>
 constexpr R minus_infinity = -std::numeric_limits<R>::infinity();
+
+// Memory that begins at a cache line, for rows that are read a register at a time: one that crosses a line takes two loads.
+template <class T>
+struct AtCacheLine {
+  typedef T value_type;
+  static constexpr std::align_val_t line{64};
+  AtCacheLine() = default;
+  template <class U>
+  AtCacheLine(const AtCacheLine<U>&) {}
+  T* allocate(size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), line)); }
+  void deallocate(T* p, size_t) { ::operator delete(p, line); }
+  template <class U>
+  bool operator==(const AtCacheLine<U>&) const {
+    return true;
+  }
+  template <class U>
+  bool operator!=(const AtCacheLine<U>&) const {
+    return false;
+  }
+};
+template <class T>
+using Rows = std::vector<T, AtCacheLine<T>>;
 
 inline int padded(int n_labels) { return (n_labels + 7) / 8 * 8; }
 
@@ -37,7 +60,8 @@ struct BatchView {
   const double* sample_weight;
   int64_t n_examples, n_nodes, n_features;
   int n_labels, lanes, n_edge_types, n_edge_features, n_label_features;
-  int rest;  // of a choice: the label of all nodes but the chosen one; else -1
+  bool ones;  // whether all of `data` are 1
+  int rest;   // of a choice: the label of all nodes but the chosen one; else -1
   // The pairs of a feature and a label that have a weight, as rows of ascending labels; null: all pairs have one, in rows
   // of `lanes`.
   const int64_t* row_offsets;

@@ -4,17 +4,21 @@
 namespace maxendnet {
 
 template <class R>
-void decode(const BatchView& b, const R* weights, const R* cost, int64_t first, int64_t last, double* values,
+void decode(const BatchView& batch, const R* weights, const R* cost, int64_t first, int64_t last, double* values,
             int32_t* labels) {
+  std::vector<int32_t> order;
+  const BatchView b = in_pairs(batch, first, last, order);
   Workspace<R> work;
   const Weights<R> w(weights, b);
   std::vector<R> before;
-  for (int64_t i = first; i < last; i++) {
-    const int64_t begin = b.offsets[i], end = b.offsets[i + 1];
+  for (int64_t i = first; i < last; i += 2) {
+    const int64_t after = std::min(i + 2, last), begin = b.offsets[i], end = b.offsets[after];
     prepare(b, w, cost, begin, end, work);
     if (values) before.assign(work.scores.data(), work.scores.data() + (end - begin) * b.lanes);
     best_labelling(b, w, begin, end, work, labels + begin);
-    if (values) values[i] = score_of(b, w.matrix, work.matrices.data(), begin, end, before.data(), labels + begin);
+    for (int64_t j = i; values && j < after; j++)
+      values[j] = score_of(b, w.matrix, work.matrices.data(), begin, b.offsets[j], b.offsets[j + 1], before.data(),
+                           labels + begin);
   }
 }
 

@@ -14,12 +14,12 @@ namespace maxendnet {
 template <class R>
 struct Workspace {
   int64_t n = 0;
-  std::vector<R> scores;    // (n, lanes) node scores; the up pass turns them into beliefs
-  std::vector<R> messages;  // (n, lanes) what a node told its parent, indexed by the parent's label
-  std::vector<R> ratios;    // (n, lanes) marginal of the parent divided by the message
-  std::vector<R> results;   // (n, lanes) marginals or max-marginals
-  std::vector<R> matrices;  // (n, 2, n_labels, lanes) own matrix of every edge; only with edge features
-  std::vector<R> zeros;     // (lanes)
+  Rows<R> scores;    // (n, lanes) node scores; the up pass turns them into beliefs
+  Rows<R> messages;  // (n, lanes) what a node told its parent, indexed by the parent's label
+  Rows<R> ratios;    // (n, lanes) marginal of the parent divided by the message
+  Rows<R> results;   // (n, lanes) marginals or max-marginals
+  Rows<R> matrices;  // (n, 2, n_labels, lanes) own matrix of every edge; only with edge features
+  Rows<R> zeros;     // (lanes)
   std::vector<int32_t> labels;
 
   void fit(int64_t n_nodes, const BatchView& b) {
@@ -50,11 +50,11 @@ INLINE EdgeMatrix<R> edge_matrix(const BatchView& b, const R* shared, const R* o
 // ---- scores ---------------------------------------------------------------------------------------------------------
 
 template <class R, int W>
-INLINE void score_lanes(int a0, const BatchView& b, const Weights<R>& w, int64_t t, R* out) {
+INLINE void score_lanes(int a0, bool ones, const BatchView& b, const Weights<R>& w, int64_t t, R* out) {
   constexpr int n = width<R>;
   V<R> sum[W / n];
   weighted_sum<R, W>(
-      b.indptr[t], b.indptr[t + 1], [&](int64_t k) INLINED { return R(b.data[k]); },
+      b.indptr[t], b.indptr[t + 1], [&](int64_t k) INLINED { return ones ? R(1) : R(b.data[k]); },
       [&](int64_t k) INLINED { return w.node + int64_t(b.indices[k]) * b.lanes + a0; }, sum);
   for (int a = 0; a < W / n; a++) store(out + a0 + a * n, sum[a]);
 }
@@ -76,7 +76,8 @@ INLINE void score_nodes(const BatchView& b, const Weights<R>& w, int64_t begin, 
   for (int64_t t = begin; t < end; t++) {
     R* out = scores + (t - begin) * b.lanes;
     if (b.row_offsets) score_seen(b, w, t, out);
-    else FOR_LANES(score_lanes, R, b.lanes, b, w, t, out);
+    else if (b.ones) FOR_LANES(score_lanes, R, b.lanes, true, b, w, t, out);
+    else FOR_LANES(score_lanes, R, b.lanes, false, b, w, t, out);
     for (int a = 0; b.n_label_features && a < b.n_labels; a++) {
       const double* f = b.label_features + (t * b.n_labels + a) * b.n_label_features;
       R sum = 0;
@@ -128,31 +129,54 @@ INLINE void prepare(const BatchView& b, const Weights<R>& w, const R* cost, int6
   if (b.n_edge_features) build_matrices(b, w.matrix, begin, end, work.matrices.data());
 }
 
-// Score of a labelling, given the node scores before the up pass has changed them.
+// Score of a labelling of nodes [begin, end), given the node scores before the up pass has changed them. Scores, own
+// matrices and labels begin at node `origin`.
+template <class R, class Label>
+INLINE double score_of(const BatchView& b, const R* shared, const R* own, int64_t origin, int64_t begin, int64_t end,
+                       const R* scores, const Label* labels) {
+  double total = 0;
+  for (int64_t t = begin; t < end; t++) {
+    const int64_t label = labels[t - origin];
+    total += double(scores[(t - origin) * b.lanes + label]);
+    if (b.parent[t] >= 0)
+      total += double(edge_matrix(b, shared, own, t, t - origin)
+                          .by_parent[int64_t(labels[b.parent[t] - origin]) * b.lanes + label]);
+  }
+  return total;
+}
 template <class R, class Label>
 INLINE double score_of(const BatchView& b, const R* shared, const R* own, int64_t begin, int64_t end, const R* scores,
                        const Label* labels) {
-  double total = 0;
-  for (int64_t t = begin; t < end; t++) {
-    const int64_t label = labels[t - begin];
-    total += double(scores[(t - begin) * b.lanes + label]);
-    if (b.parent[t] >= 0)
-      total += double(
-          edge_matrix(b, shared, own, t, t - begin).by_parent[int64_t(labels[b.parent[t] - begin]) * b.lanes + label]);
+  return score_of(b, shared, own, begin, begin, end, scores, labels);
+}
+
+// Two examples at a time: at every node a recursion waits for the node before it, and work on another example fills the
+// wait. Two examples are a forest like any other, once their nodes are visited in turn. The batch that is returned has
+// such an order for examples [first, last): the first with the second, the third with the fourth, and so on.
+INLINE BatchView in_pairs(BatchView b, int64_t first, int64_t last, std::vector<int32_t>& order) {
+  const int64_t begin = b.offsets[first];
+  order.resize(b.offsets[last] - begin);
+  int32_t* out = order.data();
+  for (int64_t i = first; i < last; i += 2) {
+    const int32_t *one = b.order + b.offsets[i], *other = b.order + b.offsets[i + 1], *middle = other;
+    const int32_t* end = b.order + b.offsets[std::min(i + 2, last)];
+    while (one < middle && other < end) *out++ = *one++, *out++ = *other++;
+    out = std::copy(other, end, std::copy(one, middle, out));
   }
-  return total;
+  b.order = order.data() - begin;
+  return b;
 }
 
 // ---- recursions -----------------------------------------------------------------------------------------------------
 
-// Node scores become beliefs: own score and all below, joined. `root(belief)` and `join(t, local, belief, above)`, which
+// Node scores become beliefs: own score and all below, joined. `root(t, belief)` and `join(t, local, belief, above)`, which
 // sends the message of node t to the belief of its parent, are the semiring's.
 template <class R, class Semiring>
 INLINE void up(const BatchView& b, int64_t begin, int64_t end, R* beliefs, Semiring& s) {
   for (int64_t k = end - 1; k >= begin; k--) {
     const int64_t t = b.order[k], p = b.parent[t];
     const R* belief = beliefs + (t - begin) * b.lanes;
-    if (p < 0) s.root(belief);
+    if (p < 0) s.root(t, belief);
     else s.join(t, t - begin, belief, beliefs + (p - begin) * b.lanes);
   }
 }
@@ -208,7 +232,7 @@ struct MaxPlus {
   const R *shared, *own;
   R* messages;
 
-  INLINED void root(const R*) {}
+  INLINED void root(int64_t, const R*) {}
   INLINED void join(int64_t t, int64_t local, const R* belief, R* above) {
     R* message = messages + (KeepMessages ? local * b.lanes : 0);
     const R* matrix = edge_matrix(b, shared, own, t, local).by_child;

@@ -8,13 +8,13 @@ namespace {
 
 // gradient row += sum over the nodes that have the feature of value * residual
 template <class R, int W>
-INLINE void gather_lanes(int a0, const GroupsView& groups, int64_t distinct, const R* residuals, int lanes,
+INLINE void gather_lanes(int a0, bool ones, const GroupsView& groups, int64_t distinct, const R* residuals, int lanes,
                          double* out) {
   constexpr int n = width<R>;
   V<R> sum[W / n];
   weighted_sum<R, W>(
       groups.entry_offsets[distinct], groups.entry_offsets[distinct + 1],
-      [&](int64_t k) INLINED { return R(groups.entry_values[k]); },
+      [&](int64_t k) INLINED { return ones ? R(1) : R(groups.entry_values[k]); },
       [&](int64_t k) INLINED { return residuals + int64_t(groups.entry_nodes[k]) * lanes + a0; }, sum);
   for (int a = 0; a < W; a++) out[a0 + a] += double(sum[a / n][a % n]);
 }
@@ -22,7 +22,7 @@ INLINE void gather_lanes(int a0, const GroupsView& groups, int64_t distinct, con
 // Takes out of the exponentials of edge types what belongs to rows and columns alone. `sides` gets it, a row for each kind
 // of edge: by label of the parent; at `kind ^ 1` is that of the child.
 template <class R>
-INLINE void centre_shared(const BatchView& b, SumProduct<R>& s, std::vector<R>& sides) {
+INLINE void centre_shared(const BatchView& b, SumProduct<R>& s, Rows<R>& sides) {
   const int64_t size = b.matrix_size(), n = b.n_labels, lanes = b.lanes;
   std::vector<R> centred(size);
   sides.resize(size_t(b.n_edge_types) * 2 * lanes);
@@ -42,33 +42,38 @@ constexpr int64_t pairs_of_few = 40;
 }  // namespace
 
 template <class R>
-void hinge_oracle(const BatchView& b, const R* weights, const R* cost, Slack slack, int64_t first, int64_t last,
+void hinge_oracle(const BatchView& batch, const R* weights, const R* cost, Slack slack, int64_t first, int64_t last,
                   double* values, double* gradient) {
+  std::vector<int32_t> order;
+  const BatchView b = in_pairs(batch, first, last, order);
   Workspace<R> work;
   const Weights<R> w(weights, b);
   const Layout layout = padded_layout(b);
   std::vector<R> plain;
-  for (int64_t i = first; i < last; i++) {
-    const int64_t begin = b.offsets[i], end = b.offsets[i + 1];
-    const int32_t* truth = b.y + begin;
-    prepare(b, w, cost, begin, end, work);
-    plain.assign(work.scores.data(), work.scores.data() + (end - begin) * b.lanes);
+  for (int64_t i = first; i < last; i += 2) {
+    const int64_t after = std::min(i + 2, last), origin = b.offsets[i];
+    prepare(b, w, cost, origin, b.offsets[after], work);
+    plain.assign(work.scores.data(), work.scores.data() + (b.offsets[after] - origin) * b.lanes);
     const R* own = work.matrices.data();
-    int32_t* labels = work.labels.data();
-    best_labelling(b, w, begin, end, work, labels);
-    // the cost of the true labelling is zero, so augmented scores serve for both
-    values[i] = std::max(0.0, score_of(b, w.matrix, own, begin, end, plain.data(), labels) -
-                                  score_of(b, w.matrix, own, begin, end, plain.data(), truth));
-    if (!gradient) continue;
-    const double u = b.sample_weight[i] * slack.slope(values[i]);
-    differences(b, layout, begin, end, labels, truth, [&](int64_t k, double x) INLINED { gradient[k] += u * x; });
+    best_labelling(b, w, origin, b.offsets[after], work, work.labels.data());
+    for (int64_t j = i; j < after; j++) {
+      const int64_t begin = b.offsets[j], end = b.offsets[j + 1];
+      // the cost of the true labelling is zero, so augmented scores serve for both
+      values[j] = std::max(0.0, score_of(b, w.matrix, own, origin, begin, end, plain.data(), work.labels.data()) -
+                                    score_of(b, w.matrix, own, origin, begin, end, plain.data(), b.y + origin));
+      if (!gradient) continue;
+      const double u = b.sample_weight[j] * slack.slope(values[j]);
+      differences(b, layout, begin, end, work.labels.data() + (begin - origin), b.y + begin,
+                  [&](int64_t k, double x) INLINED { gradient[k] += u * x; });
+    }
   }
 }
 
 template <class R>
-void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* group_examples, const R* weights,
+void log_oracle(const BatchView& batch, const GroupsView& groups, const int64_t* group_examples, const R* weights,
                 const R* cost, const R* counted, Mode mode, int64_t first_group, int64_t last_group, double* values,
                 double* costs, double* gradient, int steps) {
+  BatchView b = batch;
   const Weights<R> w(weights, b);
   const Layout layout = padded_layout(b);
   const int n = b.n_labels, lanes = b.lanes;
@@ -78,7 +83,7 @@ void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* gro
   SumProduct<R> s;
   Workspace<R>& work = s.work;
   set_shared(b, mode, w.matrix, s);
-  std::vector<R> sides, residuals, outer(by_kind ? s.exp_shared.size() : 0);
+  Rows<R> sides, residuals, outer(by_kind ? s.exp_shared.size() : 0);
   if (by_kind) centre_shared(b, s, sides);
   std::vector<R> before;  // scores of an example
   FewLabels few;
@@ -86,16 +91,22 @@ void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* gro
   const double widest = single && mode == careful && steps ? widest_in_single(b, s, steps) : -1;
   std::vector<int64_t> rows;  // edges of an example, as row starts into ratios and beliefs
   std::vector<double> gathered(b.row_offsets ? lanes : 0);
+  std::vector<int32_t> order;
+  const int64_t at_once = mode == scaled ? 2 : 1;
   for (int64_t group = first_group; group < last_group; group++) {
     const int64_t group_begin = groups.node_offsets[group], group_end = groups.node_offsets[group + 1];
     residuals.resize(std::max(residuals.size(), size_t(group_end - group_begin) * lanes));
     std::fill(outer.begin(), outer.end(), R(0));
-    for (int64_t i = group_examples[group]; i < group_examples[group + 1]; i++) {
-      const int64_t begin = b.offsets[i], end = b.offsets[i + 1];
-      const double u = b.sample_weight[i];
+    if (at_once == 2) b = in_pairs(batch, group_examples[group], group_examples[group + 1], order);
+    for (int64_t i = group_examples[group], after; i < group_examples[group + 1]; i = after) {
+      after = std::min(i + at_once, group_examples[group + 1]);
+      const int64_t begin = b.offsets[i], middle = b.offsets[i + 1], end = b.offsets[after];
+      const auto weight = [&](int64_t t) INLINED { return b.sample_weight[t < middle ? i : i + 1]; };
       prepare(b, w, cost, begin, end, work);  // the cost of the true labelling is zero
       R *beliefs = work.scores.data(), *found = work.results.data();
-      const double truth = score_of(b, w.matrix, work.matrices.data(), begin, end, beliefs, b.y + begin);
+      for (int64_t j = i; j < after; j++)
+        values[j] =
+            -score_of(b, w.matrix, work.matrices.data(), begin, b.offsets[j], b.offsets[j + 1], beliefs, b.y + begin);
       if (mode == logarithmic || (mode == careful && !single)) before.assign(beliefs, beliefs + (end - begin) * lanes);
       const R* own = work.matrices.data();
       const bool few_matter =
@@ -111,15 +122,17 @@ void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* gro
         values[i] = std::numeric_limits<double>::quiet_NaN();  // to be asked again in double precision
         continue;
       }
-      values[i] = -truth + (few_matter                  ? sum_few(b, w.matrix, own, begin, end, work, few)
-                            : mode != careful || single ? sum_up(b, begin, end, s)
-                                                        : sum_up_carefully(b, begin, end, s, [&](R* scores) INLINED {
-                                                            std::copy(before.begin(), before.end(), scores);
-                                                          }));
+      double second = 0;
+      values[i] += few_matter                  ? sum_few(b, w.matrix, own, begin, end, work, few)
+                   : mode != careful || single ? sum_up(b, begin, middle, end, s, &second)
+                                               : sum_up_carefully(b, begin, end, s, [&](R* scores) INLINED {
+                                                   std::copy(before.begin(), before.end(), scores);
+                                                 });
+      if (after > i + 1) values[i + 1] += second;
       if (!gradient) continue;
 
       const auto add_pair = [&](int64_t t, int64_t a, int64_t c, double share) INLINED {
-        edge_features(b, layout, t, a, c, [&](int64_t k, double x) INLINED { gradient[k] += u * share * x; });
+        edge_features(b, layout, t, a, c, [&](int64_t k, double x) INLINED { gradient[k] += weight(t) * share * x; });
       };
       if (few_matter) {
         marginals_of_few(b, begin, end, few);
@@ -128,9 +141,9 @@ void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* gro
         each_pair(b, begin, end, few, add_pair);
       } else if (by_kind && s.mode == scaled) {
         sum_down(b, begin, end, 0, s, NoRows());
-        if (u != 1)
-          for (int64_t t = begin; t < end; t++)
-            if (b.parent[t] >= 0) scale_row(work.ratios.data() + (t - begin) * lanes, R(u), lanes);
+        for (int64_t t = begin; t < end; t++)
+          if (weight(t) != 1 && b.parent[t] >= 0)
+            scale_row(work.ratios.data() + (t - begin) * lanes, R(weight(t)), lanes);
         add_outer(b, begin, end, s, rows, outer.data());
       } else {
         // a probability of 1e-18 is below any rounding of the sums
@@ -139,22 +152,27 @@ void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* gro
             if (joint[c] != 0) add_pair(t, a, c, joint[c]);
         });
       }
-      labelled_edges(b, layout, begin, end, b.y + begin, [&](int64_t k, double x) INLINED { gradient[k] += -u * x; });
-      if (const R* reported = counted ? counted : cost) {
+      for (int64_t j = i; j < after; j++)
+        labelled_edges(b, layout, b.offsets[j], b.offsets[j + 1], b.y + b.offsets[j],
+                       [&](int64_t k, double x) INLINED { gradient[k] -= b.sample_weight[j] * x; });
+      const R* reported = counted ? counted : cost;
+      for (int64_t j = i; reported && j < after; j++) {
         V<R> sum = {};
         double total = 0;
-        for (int64_t t = begin; t < end; t++) {
+        for (int64_t t = b.offsets[j]; t < b.offsets[j + 1]; t++) {
           const R *marginal = found + (t - begin) * lanes, *row = reported + int64_t(b.row[t]) * lanes;
           for (int a = 0; a < lanes; a += width<R>) sum += load(marginal + a) * load(row + a);
-          if ((t - begin) % 64 == 63) total += double(lane_sum(sum)), sum = V<R>{};  // float32 forgets in a long sum
+          if ((t - b.offsets[j]) % 64 == 63)
+            total += double(lane_sum(sum)), sum = V<R>{};  // float32 forgets in a long sum
         }
-        costs[i] = total + double(lane_sum(sum));
+        costs[j] = total + double(lane_sum(sum));
       }
       for (int64_t t = begin; t < end; t++) {
         R* row = residuals.data() + (t - group_begin) * lanes;
         const R* marginal = found + (t - begin) * lanes;
-        for (int a = 0; a < lanes; a += width<R>) store(row + a, R(u) * load(marginal + a));
-        row[b.y[t]] -= R(u);
+        const R u = R(weight(t));
+        for (int a = 0; a < lanes; a += width<R>) store(row + a, u * load(marginal + a));
+        row[b.y[t]] -= u;
         for (int a = 0; b.n_label_features && a < n; a++)
           for (int j = 0; j < b.n_label_features; j++)
             gradient[layout.label_features + j] += double(row[a]) * label_feature_values(b, t, a)[j];
@@ -168,7 +186,8 @@ void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* gro
         std::fill(gathered.begin(), gathered.end(), 0.0);
         row = gathered.data();
       }
-      FOR_LANES(gather_lanes, R, lanes, groups, d, residuals.data(), lanes, row);
+      if (b.ones) FOR_LANES(gather_lanes, R, lanes, true, groups, d, residuals.data(), lanes, row);
+      else FOR_LANES(gather_lanes, R, lanes, false, groups, d, residuals.data(), lanes, row);
       for (int64_t e = b.row_offsets ? b.row_offsets[feature] : 0; b.row_offsets && e < b.row_offsets[feature + 1]; e++)
         gradient[e] += row[b.row_labels[e]];
     }

@@ -74,16 +74,18 @@ struct LogScale {
   double total() const { return log + std::log(product); }
 };
 
-// Beliefs are probabilities, scaled to sum one.
+// Beliefs are probabilities, scaled to sum one. Nodes from `middle` on are of the second of two examples.
 template <class R>
 struct ScaledSum {
   const BatchView& b;
   const R *shared, *own;  // matrices, from exp_matrix, and what it took out of them
   const double *shift_shared, *shift_own;
   R* messages;
-  LogScale scale;
+  int64_t middle;
+  LogScale scales[2];
 
-  INLINED void root(const R* belief) { LogScale::multiply(scale, double(lane_sum(belief, b.lanes))); }
+  INLINED LogScale& scale(int64_t t) { return scales[t >= middle]; }
+  INLINED void root(int64_t t, const R* belief) { LogScale::multiply(scale(t), double(lane_sum(belief, b.lanes))); }
   INLINED void join(int64_t t, int64_t local, const R* belief, R* above) {
     R* message = messages + local * b.lanes;
     const R* matrix = edge_matrix(b, shared, own, t, local).by_child;
@@ -91,8 +93,8 @@ struct ScaledSum {
     multiply_row(above, message, b.lanes);
     const R c = lane_sum(above, b.lanes);
     scale_row(above, c > 0 ? R(1) / c : R(0), b.lanes);
-    LogScale::multiply(scale, double(c));
-    scale.log += b.n_edge_features ? shift_own[local] : shift_shared[b.edge_type[t]];
+    LogScale::multiply(scale(t), double(c));
+    scale(t).log += b.n_edge_features ? shift_own[local] : shift_shared[b.edge_type[t]];
   }
 };
 
@@ -136,7 +138,7 @@ struct LogSum {
   const R *shared, *own, *zeros;
   double total;
 
-  INLINED void root(const R* belief) { total += log_sum_row(belief, zeros, b.n_labels); }
+  INLINED void root(int64_t, const R* belief) { total += log_sum_row(belief, zeros, b.n_labels); }
   INLINED void join(int64_t t, int64_t local, const R* belief, R* above) {
     const R* matrix = edge_matrix(b, shared, own, t, local).by_parent;
     for (int a = 0; a < b.n_labels; a++) above[a] += R(log_sum_row(matrix + int64_t(a) * b.lanes, belief, b.n_labels));
@@ -171,7 +173,7 @@ struct SumProduct {
   Workspace<R> work;
   const R* plain = nullptr;  // matrices of edge types, as they are
   // mode `scaled`: exponentials of the matrices, and what was taken out of them
-  std::vector<R> exp_shared, exp_own;
+  Rows<R> exp_shared, exp_own;
   std::vector<double> shift_shared, shift_own;
   std::vector<double> joint;  // (lanes) a row of an edge's marginals
 
@@ -197,10 +199,10 @@ INLINE void set_shared(const BatchView& b, Mode mode, const R* matrices, SumProd
   for (int m = 0; m < b.n_edge_types; m++) set_type(b, m, s);
 }
 
-// Scores become beliefs, up to scale or as logarithms; log Z. A function of its own: inlined into its callers it breaks
-// GCC 12 (for x86-64-v4).
+// Scores become beliefs, up to scale or as logarithms; log Z. In mode `scaled`, nodes from `middle` on may be of a second
+// example, whose log Z is in `second`. A function of its own: inlined into its callers it breaks GCC 12 (for x86-64-v4).
 template <class R>
-double sum_up(const BatchView& b, int64_t begin, int64_t end, SumProduct<R>& s) {
+double sum_up(const BatchView& b, int64_t begin, int64_t middle, int64_t end, SumProduct<R>& s, double* second) {
   Workspace<R>& work = s.work;
   R* beliefs = work.scores.data();
   if (s.mode == logarithmic) {
@@ -218,15 +220,21 @@ double sum_up(const BatchView& b, int64_t begin, int64_t end, SumProduct<R>& s) 
         s.shift_own[t - begin] = exp_matrix(work.matrices.data() + k, b.n_labels, b.lanes, s.exp_own.data() + k);
       }
   }
-  ScaledSum<R> semiring{b, s.shared(), s.own(), s.shift_shared.data(), s.shift_own.data(), work.messages.data(), {}};
+  ScaledSum<R> semiring{b,      s.shared(), s.own(), s.shift_shared.data(), s.shift_own.data(), work.messages.data(),
+                        middle, {}};
   for (int64_t t = begin; t < end; t++) {
     R* row = beliefs + (t - begin) * b.lanes;
     const R top = lane_max(row, b.lanes);
-    semiring.scale.log += double(top);
+    semiring.scale(t).log += double(top);
     for (int a = 0; a < b.lanes; a += width<R>) store(row + a, exp_negative(load(row + a) - top));
   }
   up(b, begin, end, beliefs, semiring);
-  return semiring.scale.total();
+  if (middle < end) *second = semiring.scales[1].total();
+  return semiring.scales[0].total();
+}
+template <class R>
+INLINE double sum_up(const BatchView& b, int64_t begin, int64_t end, SumProduct<R>& s) {
+  return sum_up(b, begin, end, end, s, nullptr);
 }
 
 // A path that is far behind at a node may be the only one in the end, where pairs of labels are forbidden. So with mode

@@ -8,6 +8,16 @@ from numpy.typing import NDArray
 from maxendnet import _kernels
 from maxendnet.structures.layout import FloatArray, Layout
 
+CACHE_LINE = 64
+
+
+def zeros_at_cache_line(shape: tuple[int, ...], dtype: type) -> NDArray:
+    """Zeros that begin at a cache line: a row that is read by vector registers crosses no more lines than it must."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    memory = np.zeros(size + CACHE_LINE, dtype=np.uint8)
+    first = -memory.ctypes.data % CACHE_LINE
+    return memory[first : first + size].view(dtype).reshape(shape)
+
 
 def lanes(layout: Layout) -> int:
     """Width of a row: the number of labels, rounded up to whole vector registers."""
@@ -69,7 +79,7 @@ def for_search(
 def _laid_out(layout: Layout, w: FloatArray, dtype: type, forbidden: NDArray[np.uint8] | None) -> NDArray:
     L, width = layout.n_labels, lanes(layout)
     n_node, n_matrix = node_size(layout), layout.n_matrices * 2 * L * width
-    out: NDArray = np.zeros(n_node + n_matrix + layout.n_label_features, dtype=dtype)
+    out = zeros_at_cache_line((n_node + n_matrix + layout.n_label_features,), dtype)
     parts = layout.parts(w)
     if layout.seen is None:
         out[:n_node].reshape(layout.n_features, width)[:, :L] = parts.node
@@ -90,6 +100,6 @@ def _laid_out(layout: Layout, w: FloatArray, dtype: type, forbidden: NDArray[np.
 
 def pad_rows(layout: Layout, rows: FloatArray, dtype: type = np.float64) -> NDArray:
     """Rows of numbers by label, such as costs, as the recursions read them: padded with zeros."""
-    out: NDArray = np.zeros((len(rows), lanes(layout)), dtype=dtype)
+    out = zeros_at_cache_line((len(rows), lanes(layout)), dtype)
     out[:, : layout.n_labels] = rows
     return out
