@@ -1,4 +1,4 @@
-"""The interior-point path for L1-M3N: its bound, its zeros, its limits, and when it is the default."""
+"""The interior-point path for L1-M3N and L1-CRFs: its bound, its zeros, its limits, and when it is the default."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from maxendnet import L1M3N, Chain
-from maxendnet.solvers import ConstraintGeneration, InteriorPoint, sampled_hessian
+from maxendnet import L1CRF, L1M3N, Chain
+from maxendnet.solvers import OWLQN, ConstraintGeneration, InteriorPoint, sampled_hessian
 from maxendnet.solvers.smooth_l1 import SmoothL1
 
 
@@ -82,9 +82,8 @@ def test_features_too_large_for_float32():
 
 
 def test_without_a_hessian(monkeypatch):
-    """More weights than can be factorised: slower, and as sure."""
-    monkeypatch.setattr(sampled_hessian, "MOST_WEIGHTS", 3)
-    monkeypatch.setattr(sampled_hessian, "sampled_hessian", None)
+    """Where labellings cannot be drawn: slower, and as sure."""
+    monkeypatch.setattr(sampled_hessian, "can_sample", lambda problem: False)
     X, y = words(40)
     low, high = optimum(0.5, X, y)
     model = L1M3N(0.5, solver=InteriorPoint(), tol=1e-2, max_passes=3000).fit(X, y)
@@ -125,3 +124,75 @@ def test_smooth_l1_is_a_penalty_and_its_dual(width):
     np.testing.assert_allclose(prior.mean(eta), w, rtol=1e-6)
     np.testing.assert_allclose(prior.penalty(w) + prior.cumulant(eta), eta @ w, rtol=1e-9)
     assert prior.penalty(w) <= 0.5 * np.abs(w).sum() and 0 <= prior.barrier(w) <= 2 * width * 3
+
+
+# ---- the log loss ----------------------------------------------------------------------------------------------------
+
+
+def attributes(n, seed=0):
+    """Words whose features are the values of two attributes and a bias: the features of an attribute add up to it."""
+    rng = np.random.default_rng(seed)
+    X, y = [], []
+    for _ in range(n):
+        labels = rng.integers(3, size=rng.integers(2, 7))
+        one = np.where(rng.random(len(labels)) < 0.6, labels, rng.integers(3, size=len(labels)))
+        X.append(np.hstack([np.eye(3)[one], np.eye(4)[rng.integers(4, size=len(labels))], np.ones((len(labels), 1))]))
+        y.append(labels)
+    return X, y
+
+
+@pytest.mark.parametrize("make", [words, attributes])
+@pytest.mark.parametrize("lam", [0.1, 3.0])
+@pytest.mark.parametrize("tol", [1e-1, 1e-2, 1e-4])
+def test_l1_crf_has_a_bound_at_every_look(make, lam, tol):
+    X, y = make(40)
+    exact = L1CRF(lam, solver=OWLQN(), tol=1e-9, max_passes=5000).fit(X, y)
+    model = L1CRF(lam, solver=InteriorPoint(), tol=tol).fit(X, y)
+    assert model.converged_ and model.gap_ <= tol
+    assert model.objective_ <= exact.objective_ * (1 + tol)
+    for row in model.trace_:
+        assert row.dual <= exact.objective_ * (1 + 1e-9) and row.primal >= exact.dual_ * (1 - 1e-9)
+
+
+def test_weights_of_an_l1_crf_that_say_nothing_are_exactly_zero():
+    X, y = words(300, extra=5)
+    model = L1CRF(5.0, solver=InteriorPoint(), tol=1e-3).fit(X, y)
+    zeros = L1CRF(5.0, solver=OWLQN(), tol=1e-6).fit(X, y).posterior_.mean == 0
+    assert zeros.sum() >= 8 and (model.posterior_.mean[zeros] == 0).mean() >= 0.8
+
+
+def test_l1_crf_ends():
+    """One label, a strong penalty, features that are zero, features too large for float32, few examples."""
+    X, y = words(20)
+    assert L1CRF(solver=InteriorPoint()).fit(X, [["a"] * len(x) for x in X]).converged_
+    model = L1CRF(1e5, solver=InteriorPoint()).fit(X, y)
+    assert model.converged_ and not model.posterior_.mean.any()
+    assert L1CRF(solver=InteriorPoint(), tol=1e-2).fit([np.zeros_like(x) for x in X], y).converged_
+    assert L1CRF(0.1, solver=InteriorPoint(), tol=1e-2).fit(X[:2], y[:2]).converged_
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = L1CRF(solver=InteriorPoint(), tol=1e-2, max_passes=100).fit([1e25 * x for x in X], y)
+    assert np.isfinite(model.objective_) and 0 <= model.dual_ <= model.objective_
+
+
+def test_some_weights_of_many(monkeypatch):
+    """The Hessian is that of the weights of which examples say most."""
+    monkeypatch.setattr(sampled_hessian, "MOST_WEIGHTS", 10)
+    monkeypatch.setattr(sampled_hessian, "MOST_OF_MANY", 12)
+    X, y = attributes(60)
+    exact = L1CRF(0.5, solver=OWLQN(), tol=1e-8, max_passes=5000).fit(X, y)
+    model = L1CRF(0.5, solver=InteriorPoint(), tol=1e-3, max_passes=3000).fit(X, y)
+    assert model.converged_ and exact.dual_ <= model.objective_ <= exact.objective_ * (1 + 1e-3)
+
+
+def test_default_of_an_l1_crf():
+    def solver(X, y, **options):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return L1CRF(max_passes=1, **options).fit(X, y).solver_.split(":")[0]
+
+    assert solver(*words(600)) == solver(*attributes(600)) == "InteriorPoint"
+    assert solver(*words(600), tol=1e-6) == solver(*words(100)) == "OWLQN"
+    X, y = words(600, extra=400)  # few nodes for each weight
+    assert solver(X, y) == "OWLQN"
+    assert solver([np.hstack([x, x[:, :1]]) for x in X], y) == "InteriorPoint"

@@ -18,7 +18,17 @@ from maxendnet.priors import L1
 from maxendnet.problem import Problem
 from maxendnet.solvers import sampled_hessian as module
 from maxendnet.solvers.factor import Factor
-from maxendnet.solvers.sampled_hessian import can_sample, distinct, gram, sampled_hessian
+from maxendnet.solvers.sampled_hessian import (
+    can_sample,
+    distinct,
+    drawn_rows,
+    gram,
+    pays,
+    sampled_hessian,
+    whole_curvature,
+)
+from maxendnet.solvers.smooth_l1 import SmoothL1
+from maxendnet.solvers.soft_curvature import prior_curvature
 from maxendnet.structures import Chain, Tree
 from maxendnet.structures.base import Table
 from maxendnet.structures.features import changes, labelling_rows
@@ -173,5 +183,22 @@ def test_no_factor_of_a_matrix_that_has_none(diagonal):
 def test_only_forests_with_few_weights(monkeypatch):
     assert can_sample(soft(trees(0), Tree()))
     assert not can_sample(soft(chains(0), Chain(order=2)))
+    monkeypatch.setattr(module, "NODES_OF_A_WEIGHT", 0)
+    assert pays(soft(trees(0), Tree()))
     monkeypatch.setattr(module, "MOST_WEIGHTS", 5)
-    assert not can_sample(soft(trees(0), Tree()))
+    assert not pays(soft(trees(0), Tree()))
+
+
+def test_the_curvature_of_some_weights_is_that_block_and_a_diagonal(monkeypatch):
+    problem = soft(chains(0), Chain()).ask(prior=SmoothL1(0.5, 0.1))
+    w = np.random.default_rng(1).normal(size=problem.n_weights)
+    monkeypatch.setattr(module, "MOST_WEIGHTS", 3)
+    monkeypatch.setattr(module, "MOST_OF_MANY", 5)
+    curvature = whole_curvature(problem, w, seed=0)
+    rows, prior = drawn_rows(problem, w, 0).toarray(), prior_curvature(problem, w)
+    hessian = rows.T @ rows + np.diag(prior + 1e-3 * (rows**2).sum(axis=0).mean())
+    some = curvature.some
+    assert 0 < len(some) <= 5 and (np.diff(some) > 0).all()
+    expected = w / np.diag(hessian)
+    expected[some] = np.linalg.solve(hessian[np.ix_(some, some)], w[some])
+    assert_allclose(curvature.times(w), expected, rtol=1e-3)

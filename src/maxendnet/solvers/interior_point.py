@@ -1,4 +1,4 @@
-"""L1-M3N by a path through the interior of what its dual allows, with the whole Hessian."""
+"""L1-M3N and L1-CRFs by a path through the interior of what the dual allows, with the whole Hessian."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors.base import capable
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
@@ -16,13 +17,13 @@ from maxendnet.solvers.lbfgs import LBFGS, Curvature, SmoothState
 from maxendnet.solvers.owlqn import OWLQN
 from maxendnet.solvers.sampled_hessian import whole_curvature
 from maxendnet.solvers.smooth_l1 import SmoothL1
-from maxendnet.solvers.smoothing import blur_of, check_options, dual_point, soft_hinge, soft_problem, with_last
+from maxendnet.solvers.smoothing import blur_of, check_options, dual_point, in_float64, soft_problem, with_last
 from maxendnet.solvers.soft_curvature import soft_curvature
 
 BLUR, BARRIER = 0.7, 0.6
 """Parts of the gap asked for that entropy and bounds may add at the end of the path."""
-LEAST_FACTOR = 0.4
-"""By which temperature and width fall at once, at most."""
+LEAST_FACTOR, LEAST_FACTOR_OF_LOG = 0.4, 0.3
+"""By which temperature and width fall at once, at most; and the width under the log loss."""
 SETTLED = 0.1
 """Part of what entropy or bounds add to the gap: a gain below it is not worth a step before they are made smaller."""
 REPEAT = 40
@@ -72,26 +73,27 @@ class PathState(NamedTuple):
 
     @property
     def temperature(self) -> float:
-        return soft_hinge(self.soft).temperature
+        """Of the soft maximum; 0 for the log loss, which needs none."""
+        return self.soft.loss.temperature if isinstance(self.soft.loss, SoftHinge) else 0.0
 
 
 @dataclass(eq=False, repr=False)
 class InteriorPoint(Solver):
-    """L1-M3N with few weights and many nodes: barriers in the dual, whose weights fall.
+    """L1-M3N and L1-CRFs of which few weights matter: barriers in the dual, whose weights fall.
 
     The dual of an L1-M3N is a linear programme over the shares of labellings, with ``|eta_k| <= rho``. Here it gets a
     barrier for each kind of border: ``temperature`` times the entropy of the shares, which makes the maximum of the
     hinge soft, and ``width`` times a logarithm for each bound, which rounds the penalty off at zero. So the primal is
     smooth, and L-BFGS solves it, beginning with the whole Hessian (`sampled_hessian`), factorised. When it has nearly
     settled both barriers are made smaller, until they add less than the gap asked for; the shares at the end of the
-    path are a dual point, as in `Smoothing`.
+    path are a dual point, as in `Smoothing`. The log loss is smooth already, and has the second barrier alone.
 
     Weights on the path are never zero. When the bound is nearly tight enough, those whose ``|eta_k|`` is clearly below
     rho are set to zero, as many as the objective allows, and OWL-QN fits the others to that.
 
-    On the OCR letters, L1M3N(C=0.5) to a gap of 1e-2 takes 135 passes, and `ProximalPoint` 828. With fewer nodes than
-    weights, or a small C, `ProximalPoint` is faster. With more than 6000 weights the whole Hessian is not made up, and
-    the path is slow.
+    On the OCR letters, L1M3N(C=0.5) to a gap of 1e-2 takes 135 passes, and `ProximalPoint` 828. With a small C
+    `ProximalPoint` is faster. Of more than 6000 weights the Hessian is that of the 4000 on which the examples have most
+    to say.
 
     Parameters
     ----------
@@ -110,20 +112,24 @@ class InteriorPoint(Solver):
 
     first_temperature: float = 0.3
     look_every: int = 5
-    requires = ("not loss.smooth", "loss.linear_slack", "prior.rho", "structure.pairwise", "backend.local")
+    requires = ("loss.smooth or loss.linear_slack", "convex", "prior.rho", "structure.pairwise", "backend.local")
     accuracy = 1e-4
     warm_anywhere = True
 
     def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> PathState:
         check_options(self.first_temperature, self.look_every)
         temperature = self.first_temperature * (float(problem.cost.max(initial=0.0)) or 1.0)
-        # rounded off where a weight changes a score by the temperature
-        width = rho_of(problem) * temperature / (problem.batch.largest or 1.0)
+        width = self._first_width(problem)
         soft = smooth_problem(problem, temperature, width, exact=False)
         inner = LBFGS().start(soft, None if warm is None else warm.inner, tol=tol)
         zero = DualPoint(np.zeros(problem.n_weights), 0.0)
         problem.n_oracle += soft.n_oracle
         return PathState(soft, inner, (zero, zero), tol, width)
+
+    def _first_width(self, problem: Problem) -> float:
+        """The penalty is rounded off where a weight changes a score by the first temperature."""
+        temperature = self.first_temperature * (float(problem.cost.max(initial=0.0)) or 1.0)
+        return rho_of(problem) * temperature / (problem.batch.largest or 1.0)
 
     def carried(self, problem: Problem, state: PathState) -> PathState:
         """Weights serve any problem."""
@@ -149,9 +155,10 @@ class InteriorPoint(Solver):
         wanted, entropy = wanted_of(problem, state), blur_of(state.soft, inner)
         barrier = SmoothL1(rho_of(problem), state.width).barrier(inner.w)
         cooler, narrower = BLUR * wanted / max(entropy, 1e-300), BARRIER * wanted / max(barrier, 1e-300)
-        settled = ended or gained <= SETTLED * max(entropy, barrier)
+        settled = ended or gained <= SETTLED * max(entropy, barrier, BARRIER * wanted)
         if min(cooler, narrower) < 1.0:
-            factors = np.clip([0.9 * cooler, 0.9 * narrower], LEAST_FACTOR, 1.0)
+            least = LEAST_FACTOR_OF_LOG if problem.loss.smooth else LEAST_FACTOR
+            factors = np.clip([0.9 * cooler, 0.9 * narrower], least, 1.0)
             return self._with_smaller_barriers(problem, state, *factors) if settled else state
         state = bounded(problem, self._in_float64(problem, state))
         primal = problem.primal(inner.w)
@@ -167,22 +174,24 @@ class InteriorPoint(Solver):
 
     def _in_float64(self, problem: Problem, state: PathState) -> PathState:
         """The same point of the same smooth problem, with passes in float64 from here on."""
-        if soft_hinge(state.soft).exact:
+        if in_float64(state.soft, state.inner):
             return state
         soft = smooth_problem(problem, state.temperature, state.width, exact=True)
-        inner = LBFGS()._at(soft, state.inner.w, state.inner.curvature)._replace(tol=state.tol)
+        inner = LBFGS()._at(soft, state.inner.w, state.inner.curvature, single=False)._replace(tol=state.tol)
         problem.n_oracle += soft.n_oracle
         points = with_last(state.points, soft, inner)
         return state._replace(soft=soft, inner=inner, points=points, value_before=inner.value)
 
     def _with_smaller_barriers(self, problem: Problem, state: PathState, cooler: float, narrower: float) -> PathState:
         temperature, width = cooler * state.temperature, narrower * state.width
-        if temperature < 1e-9 * max(float(problem.cost.max(initial=0.0)), 1e-300):
+        coldest = 1e-9 * float(problem.cost.max(initial=0.0))
+        if temperature < coldest or width < 1e-9 * self._first_width(problem):
             return state._replace(finished=True)
-        soft = smooth_problem(problem, temperature, width, soft_hinge(state.soft).exact)
+        exact = in_float64(state.soft, state.inner)
+        soft = smooth_problem(problem, temperature, width, exact)
         w, learnt = state.inner.w, state.inner.curvature
         curvature = soft_curvature(soft, w)._replace(s=learnt.s, y=learnt.y, curves=learnt.curves)
-        inner = LBFGS()._at(soft, w, curvature)._replace(tol=state.tol)
+        inner = LBFGS()._at(soft, w, curvature, single=not exact)._replace(tol=state.tol)
         problem.n_oracle += 2 * problem.n_examples
         new = state._replace(
             soft=soft,
@@ -213,9 +222,9 @@ class InteriorPoint(Solver):
             held = size < cut * rho_of(problem)
             if problem.primal(np.where(held, 0.0, w)) <= limit:
                 break
-        soft = soft_problem(problem, state.temperature, exact=True)
+        soft = problem.ask() if problem.loss.smooth else soft_problem(problem, state.temperature, exact=True)
         first = Curvature(state.inner.curvature.first)
-        inner = HeldAtZero(dual_search=False, held=held)._at(soft, np.where(held, 0.0, w), first)
+        inner = HeldAtZero(dual_search=False, held=held)._at(soft, np.where(held, 0.0, w), first, single=False)
         return state._replace(soft=soft, inner=inner._replace(tol=state.tol), held=held, value_before=inner.value)
 
     def _look_at_zeros(self, problem: Problem, state: PathState, gained: float) -> PathState:
@@ -244,8 +253,9 @@ def rho_of(problem: Problem) -> float:
 
 
 def smooth_problem(problem: Problem, temperature: float, width: float, exact: bool) -> Problem:
-    """The problem with both barriers; ``exact`` in float64."""
-    return soft_problem(problem, temperature, exact).ask(prior=SmoothL1(rho_of(problem), width))
+    """The problem with both barriers; ``exact`` in float64. The log loss needs no temperature."""
+    soft = problem if problem.loss.smooth else soft_problem(problem, temperature, exact)
+    return soft.ask(prior=SmoothL1(rho_of(problem), width))
 
 
 def wanted_of(problem: Problem, state: PathState) -> float:

@@ -37,7 +37,9 @@ class Curvature(NamedTuple):
     (n_labels, n_features, n_features), one for each label."""
     n_labels: int = 0
     whole: Factor | None = None
-    """The Hessian of all weights, factorised, in the place of both."""
+    """The Hessian, factorised, in the place of both."""
+    some: NDArray[np.intp] | None = None
+    """The weights that this Hessian is of. The others have their diagonal."""
 
     @classmethod
     def of(cls, problem: Problem) -> Curvature:
@@ -117,9 +119,10 @@ class Curvature(NamedTuple):
         """Inverse Hessian before any change was seen, times q."""
         if mask is not None:
             return q * (self.first * mask)
-        if self.whole is not None:
-            return self.whole.inverse_times(q)
         found = q * self.first
+        if self.whole is not None:
+            found[self.some] = self.whole.inverse_times(q[self.some])
+            return found
         if self.between is not None:
             n = self.between.shape[-1] * self.n_labels  # weights of node features come first
             of_labels = q[:n].reshape(-1, self.n_labels)

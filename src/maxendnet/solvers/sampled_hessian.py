@@ -17,8 +17,11 @@ from maxendnet.solvers.soft_curvature import prior_curvature
 from maxendnet.structures.base import Table
 from maxendnet.structures.features import changes
 
-MOST_WEIGHTS = 6000
-"""The whole Hessian of more weights takes longer to factorise than it saves."""
+MOST_WEIGHTS, MOST_OF_MANY = 6000, 4000
+"""The whole Hessian of more weights takes longer to factorise than it saves. Of more weights so many are taken, those
+on which the examples have most to say."""
+LITTLE = 0.1
+"""Of its curvature under the prior, what the examples have to say of a weight that its diagonal alone can stand for."""
 NODES_OF_A_WEIGHT = 3
 """With fewer of them there is little that a Hessian could tell, and it saves less than it takes."""
 MOST_PAIRS, ROWS = 16, 8
@@ -28,18 +31,23 @@ N_RANGES = 16
 
 
 def can_sample(problem: Problem) -> bool:
-    """Whether `sampled_hessian` can be asked, and there are few enough weights to use it."""
+    """Whether labellings can be drawn, and the changes between them be told by their features."""
     forest = getattr(problem.structure, "pairwise", False) and problem.cost_table.joint is None
-    return forest and problem.backend.local and problem.n_weights <= MOST_WEIGHTS
+    return forest and problem.backend.local
 
 
 def pays(problem: Problem) -> bool:
-    """Whether there are so many nodes that the whole Hessian saves more passes than it takes."""
-    return can_sample(problem) and int(problem.structure.offsets[-1]) >= NODES_OF_A_WEIGHT * problem.n_weights
+    """Whether there are few weights, and so many nodes for each that the whole Hessian saves more than it takes."""
+    n_nodes = int(problem.structure.offsets[-1])
+    few = problem.n_weights <= MOST_WEIGHTS
+    return can_sample(problem) and few and n_nodes >= NODES_OF_A_WEIGHT * problem.n_weights
 
 
 def whole_curvature(problem: Problem, w: FloatArray, seed: int) -> Curvature | None:
     """The Hessian of a smooth problem at w, factorised, for a quasi-Newton method to begin with.
+
+    It is the Hessian of the weights that matter, and the diagonal of the others: under a penalty that is steep at zero,
+    the prior alone tells of most weights how far they can go.
 
     Returns
     -------
@@ -48,11 +56,30 @@ def whole_curvature(problem: Problem, w: FloatArray, seed: int) -> Curvature | N
     """
     if not can_sample(problem):
         return None
-    hessian = sampled_hessian(problem, w, seed)
-    diagonal = hessian.diagonal().astype(np.float64)
-    diagonal += 1e-3 * diagonal.mean() + np.finfo(float).tiny
-    whole = Factor.of(hessian, prior_curvature(problem, w) + 1e-3 * diagonal.mean())
-    return None if whole is None else Curvature(1.0 / diagonal, whole=whole)
+    rows, prior = drawn_rows(problem, w, seed), prior_curvature(problem, w)
+    with np.errstate(over="ignore"):  # what is too large has no factor
+        diagonal = np.asarray(rows.power(2).sum(axis=0)).ravel()
+    floor = 1e-3 * diagonal.mean() + np.finfo(float).tiny
+    first, some = 1.0 / (diagonal + prior + floor), that_matter(diagonal / (prior + floor))
+    if not len(some):
+        return Curvature(first)
+    part = sparse.csr_array(rows[:, some])
+    part.sort_indices()
+    whole = Factor.of(gram(part, problem.backend), prior[some] + floor)
+    return None if whole is None else Curvature(first, whole=whole, some=some)
+
+
+def that_matter(said: FloatArray) -> NDArray[np.intp]:
+    """The weights of which examples say most, relative to the prior, in increasing order.
+
+    Examples
+    --------
+    >>> that_matter(np.array([0.5, 0.0, 2.0])).tolist()
+    [0, 2]
+    """
+    most = len(said) if len(said) <= MOST_WEIGHTS else MOST_OF_MANY
+    first = np.argsort(-said, kind="stable")[:most]
+    return np.sort(first[~(said[first] <= LITTLE)])
 
 
 def sampled_hessian(problem: Problem, w: FloatArray, seed: Any) -> NDArray[np.float32]:
@@ -74,12 +101,17 @@ def sampled_hessian(problem: Problem, w: FloatArray, seed: Any) -> NDArray[np.fl
     ndarray of shape (n_weights, n_weights)
         Of which the lower triangle counts.
     """
+    return gram(drawn_rows(problem, w, seed), problem.backend)
+
+
+def drawn_rows(problem: Problem, w: FloatArray, seed: Any) -> sparse.csr_array:
+    """Rows R with which ``R'R`` is `sampled_hessian`."""
     rng = np.random.default_rng(seed)
     found = drawn_changes(problem, w, 1, rng)
-    n_more = ROWS * problem.n_weights // max(found[0].shape[0], 1)
+    n_more = ROWS * min(problem.n_weights, MOST_WEIGHTS) // max(found[0].shape[0], 1)
     found += drawn_changes(problem, w, min(n_more, MOST_PAIRS - 1), rng)
     factor = problem.C * problem.loss.curvature / (2 * len(found))
-    return gram(np.sqrt(factor) * distinct(found), problem.backend)
+    return np.sqrt(factor) * distinct(found)
 
 
 def drawn_changes(problem: Problem, w: FloatArray, n_pairs: int, rng: np.random.Generator) -> list[sparse.csr_array]:

@@ -240,19 +240,34 @@ def soft_hinge(soft: Problem) -> SoftHinge:
 
 
 def blur_of(soft: Problem, inner: SmoothState) -> float:
-    """Temperature times entropy: how far the dual value of the last point is below what the soft one would be."""
+    """Temperature times entropy: how far the dual value of the last point is below what the soft one would be.
+
+    Nothing for the log loss, whose entropy belongs to it.
+    """
     point = dual_point(soft, inner)
     return soft.C * inner.loss + float(inner.w @ point.eta) - point.cost
 
 
 def dual_point(soft: Problem, inner: SmoothState) -> DualPoint:
-    """``alpha_i(y) = C u_i p_i(y)``, p the shares of the soft maximum."""
-    return DualPoint(-soft.C * inner.loss_slope, soft.C * inner.cost)
+    """``alpha_i(y) = C u_i p_i(y)``, p the shares of the soft maximum.
+
+    Of the log loss, the entropy of p is part of its cost. That of a mixture is larger than the cost says, which makes
+    it a bound all the same.
+    """
+    eta = -soft.C * inner.loss_slope
+    if isinstance(soft.loss, SoftHinge):
+        return DualPoint(eta, soft.C * inner.cost)
+    return DualPoint(eta, soft.C * (inner.loss - inner.short) + float(inner.w @ eta))
+
+
+def in_float64(soft: Problem, inner: SmoothState) -> bool:
+    """Whether the last pass was computed in float64, so that its dual point may enter a bound."""
+    return soft.loss.exact if isinstance(soft.loss, SoftHinge) else not inner.single
 
 
 def with_last(points: tuple[DualPoint, ...], soft: Problem, inner: SmoothState) -> tuple[DualPoint, ...]:
     """The points with that of the last pass in the place of the oldest, if it was computed in float64."""
-    if not soft_hinge(soft).exact:
+    if not in_float64(soft, inner):
         return points
     most = int(np.clip(64e6 / (8 * max(soft.n_weights, 1)), 2, MOST_POINTS))
     return (*points[:2], *points[2:][1 - most :], dual_point(soft, inner))
