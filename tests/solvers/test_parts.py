@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from systems import labelled_chains
 
 from maxendnet import L2CRF, M3N, Hinge, LapMEDN
@@ -142,6 +145,38 @@ def test_a_part_that_is_lost(name, every, monkeypatch):
     assert backend.n_sums > 60
     same(here, there)
     assert seen == [row.n_pass for row in there.trace_]
+
+
+class WithCopies(Elsewhere):
+    """A worker that gets a copy of a part, and makes one sum of it: schedulers move what workers hold."""
+
+    def sum(self, oracle, shards, *arguments):
+        self.n_sums += 1
+        if self.n_sums in self.forgets and isinstance(shards[0], Part):
+            shards = [*shards[:-1], deepcopy(shards[-1])]
+        return Threads.sum(self, oracle, shards, *arguments)
+
+
+@pytest.mark.parametrize("workers", [Elsewhere, WithCopies])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_part_that_is_lost_at_any_moment(name, workers, monkeypatch):
+    """Also at a look, which changes what the part knows of its examples."""
+    monkeypatch.setattr(Kept, "every", 0.0)
+    monkeypatch.setattr(Kept, "share", np.inf)
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    model, solver = MODELS[name]
+    model = model(solver=solver(parts=2), tol=1e-4, max_passes=12, random_state=0)
+    here, asked = clone(model).fit(X, Y), []
+
+    class Listing(Elsewhere):
+        def sum(self, oracle, shards, *arguments):
+            asked.append(oracle.__name__)
+            return super().sum(oracle, shards, *arguments)
+
+    clone(model).set_params(backend=Listing()).fit(X, Y)
+    looks = [k for k, name in enumerate(asked, 1) if name == "look"]
+    for moment in {1, 2, 3, 50, *(look + k for look in looks for k in (-2, -1, 0, 1, 2))}:
+        same(here, clone(model).set_params(backend=workers(forgets=[moment])).fit(X, Y))
 
 
 def test_parts_that_are_lost_again_and_again():

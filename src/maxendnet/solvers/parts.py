@@ -95,7 +95,7 @@ class PartsState:
     average_own: float = 0.0
     n_averaged: int = 0
     n_done: int = 0
-    """Changes of the parts so far."""
+    """Changes of the parts so far, looks included: these tell a part which examples to go to."""
     held: Any = field(default=None, compare=False)
     """Handles of the parts, on the backend that holds them."""
 
@@ -162,7 +162,7 @@ class InParts:
 
     def _refresh(self, problem: Problem, state: PartsState) -> None:
         found = self._sum(problem, state, refresh, state.n_done)
-        state.eta, state.own = found.gradient, found.cost
+        state.eta, state.own, state.n_done = found.gradient, found.cost, state.n_done + 1
 
     def step(self, problem: Problem, state: PartsState) -> PartsState:
         blocks, C = problem.structure.blocks, problem.C
@@ -194,7 +194,7 @@ class InParts:
         eta = blocks.unpad(state.eta)
         seen = self._sum(problem, state, look, state.n_done, state.eta)
         problem.n_oracle += sum(state.sizes)
-        state.gaps, own = seen.short, seen.cost
+        state.gaps, own, state.n_done = seen.short, seen.cost, state.n_done + 1
         mu, dual = prior.mean(eta), self.solver.dual(problem, eta, own)
         found = [(prior.penalty(mu) + problem.C * seen.loss, mu, eta, "last", own)]
         if state.n_averaged:
@@ -307,6 +307,7 @@ def refresh(part: Part, n_done: int) -> Partial:
     """eta afresh: rounding does not pile up, the certificate is for this very dual point."""
     part.expect(n_done)
     part.solver.refresh_eta(part.problem, part.state)
+    part.n_done += 1
     return Partial(0.0, part.eta(), part.own())
 
 
@@ -315,6 +316,7 @@ def look(part: Part, n_done: int, eta: FloatArray) -> Partial:
     part.expect(n_done)
     part.solver.set_eta(part.problem, part.state, eta)
     loss, own = part.solver.look(part.problem, part.state)
+    part.n_done += 1
     return Partial(loss, cost=own / part.K, short=float(part.state.gaps.sum()) / part.K)
 
 
