@@ -10,11 +10,12 @@ import numpy as np
 from maxendnet import solvers
 from maxendnet.data.annotations import LARGEST_WEIGHT
 from maxendnet.losses import Hinge, Log
-from maxendnet.markov_network import MarkovNetwork, require_count
+from maxendnet.markov_network import MarkovNetwork
 from maxendnet.piece import Piece
 from maxendnet.posterior import VariationalPosterior
 from maxendnet.priors import L1, Flat, Gaussian, L1Ball, Laplace
 from maxendnet.priors.base import FloatArray, is_number, offers
+from maxendnet.settings import require_count
 from maxendnet.solvers.base import Result, check_requirements
 from maxendnet.solvers.choose import default_solver
 

@@ -1,111 +1,33 @@
-"""What all estimators share: data in, fit, prediction, in the conventions of scikit-learn."""
+"""What all estimators share: settings, and how they learn, in the conventions of scikit-learn."""
 
 from __future__ import annotations
 
-import inspect
-import textwrap
-from collections.abc import Iterator
-from copy import copy
 from dataclasses import replace
-from itertools import islice
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from maxendnet import solvers
-from maxendnet.backends import Backend, Threads, one_blas_thread
+from maxendnet.backends import one_blas_thread
 from maxendnet.data.annotations import read_node_weight
 from maxendnet.data.examples import Examples, as_examples, distinct_labels
-from maxendnet.data.truth import known_nodes
 from maxendnet.losses import Hinge
 from maxendnet.models.fitted import FitReport, FittedModel
-from maxendnet.piece import options
 from maxendnet.posterior import PointEstimate, Posterior
+from maxendnet.prediction import Predictor
 from maxendnet.priors import Gaussian
 from maxendnet.priors.base import is_number, offers
 from maxendnet.problem import Problem
+from maxendnet.settings import documented, generator, moved_setting, require_count, require_level
 from maxendnet.solvers import Monitor, Solver, run
 from maxendnet.solvers.base import Result, Support, check_requirements
 from maxendnet.solvers.choose import choose, default_solver
 from maxendnet.solvers.concave_convex import ConcaveConvex, RoundsState
 from maxendnet.solvers.self_training import SelfTraining, SelfTrainingState
 from maxendnet.structures import as_structure
-from maxendnet.structures.base import decode
-
-COMMON = """\
-    structure : a structure or its name, default="chain"
-        How the labels of one example depend on each other: `Chain`, `Tree`, `Graph`, `Independent` or `Choice`, with
-        options such as ``Chain(bias=True)``. A name in small letters is short for the default of one.
-    solver : Solver or None, default=None
-        None takes the one made for the model.
-    tol : float, default=1e-3
-        The fit stops when `gap_` is at most this.
-    max_passes : int, default=1000
-        Passes over the data at most; if they do not suffice there is a ConvergenceWarning.
-    n_jobs : int or None, default=None
-        Threads for passes over all examples; None is 1, -1 all processors. The result is the same for any number.
-    warm_start : bool, default=False
-        Start from the last fit of this estimator: where the examples, their sample weights and the cost are the same;
-        with `LBFGS` and `OWLQN` where the problem has the same shape.
-    random_state : int, Generator or None, default=None
-        For the order in which examples are visited.
-    verbose : int, default=0
-        1 shows a progress line, 2 a line for every look at the gap.
-    backend : Backend or None, default=None
-        Where sums over all examples are computed. None is ``Threads(n_jobs)``.
-    callback : callable or None, default=None
-        Called with a `Progress` after every look at the gap. If it returns True the fit stops there.
-
-    Attributes
-    ----------
-    coef_ : ndarray of shape (n_features, n_labels)
-    transitions_ : ndarray of shape (n_labels, n_labels), or (n_edge_types, n_labels, n_labels) for several types
-        Row: the left node, or the parent.
-    siblings_ : ndarray of shape (n_labels, n_labels, n_labels), or (n_edge_types, n_labels, n_labels, n_labels)
-        With ``Tree(siblings=True)``: label of the parent, of the left child, of the right one; its edge has the type.
-        Otherwise empty.
-    intercept_, start_, end_ : ndarray of shape (n_labels,)
-        With the options ``bias`` and ``ends`` of the structure; zero otherwise.
-    edge_coef_ : ndarray of shape (n_edge_features, n_labels, n_labels)
-    label_coef_ : ndarray of shape (n_label_features,)
-    classes_ : ndarray of shape (n_labels,)
-    model_ : FittedModel
-        Weights, structure, labels and posterior in one object.
-    posterior_ : Posterior, VariationalPosterior or PointEstimate
-    objective_, dual_, gap_ : float
-        The objective at the weights returned, a lower bound of its minimum, and their relative difference.
-    converged_ : bool
-    which_ : {"last", "average", "best"}
-        Which iterate was returned.
-    round_gap_ : float
-        Where labels are not known, the certificate of the last convex problem that a margin model solved: `gap_` is nan
-        then. Otherwise the same as `gap_`.
-    n_rounds_ : int
-        Convex problems solved; 1 where all labels are known.
-    solver_ : str
-        Which solver ran, and why it was chosen.
-    trace_ : list of TraceRow
-        n_pass, seconds, n_oracle, primal, dual, gap, n_nonzero.
-    n_passes_ : int
-    n_features_in_ : int
-    feature_names_ : tuple of str or None
-        Of feature dicts, or the columns of DataFrames; a DataFrame at prediction must have the same in the same order.
-    feature_names_in_ : ndarray of str
-        The same, where features have names; as in scikit-learn.
-"""
-
-MOVED = {
-    "bias": "structure=Chain(bias={})",
-    "ends": "structure=Chain(ends={})",
-    "siblings": "structure=Tree(siblings={})",
-    "forbidden_pairs": "structure=Tree(forbidden={})",
-    "rest": "structure=Choice(rest={})",
-}
-"""Settings of version 0.1.0 that are options of structures now."""
 
 
 def on_workers(examples: Any) -> bool:
@@ -127,17 +49,12 @@ def has_prior_to_go_on_from(estimator: Any) -> bool:
     )
 
 
-class MarkovNetwork(BaseEstimator):
+class MarkovNetwork(Predictor):
     """Base of the estimators; a row of the table says only what `compose` returns."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        # the parameters and attributes that all share are documented once, and appear in the help of each
-        # (from Python 3.13 on the compiler takes the indentation out of docstrings; here it is out for all)
-        start, title, examples = inspect.cleandoc(cls.__doc__ or "").partition("\nExamples\n--------\n")
-        if title:
-            heading = "\n" if "\nParameters\n----------\n" in start else "\n\nParameters\n----------\n"
-            cls.__doc__ = start.rstrip() + heading + textwrap.dedent(COMMON) + title + examples
+        cls.__doc__ = documented(cls.__doc__)
 
     def __new__(cls, *args: Any, **settings: Any) -> Any:
         moved_setting(cls.__name__, settings)
@@ -202,6 +119,11 @@ class MarkovNetwork(BaseEstimator):
         # what solvers hold cannot be copied or pickled: a warm start begins afresh
         state = super().__getstate__()
         return state | {"_state": None} if "_state" in state else state
+
+    def _for_workers(self) -> Self:
+        there = super()._for_workers()
+        there.callback = there._state = there._support = None  # what only a fit needs
+        return there
 
     # ---- learning -----------------------------------------------------------------------------------------------
 
@@ -332,7 +254,7 @@ class MarkovNetwork(BaseEstimator):
         return generator(self.random_state)
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Any:
-        parted = partitions(X, self.backend)
+        parted = self._partitions(X)
         if parted is not None:
             if not (y is None and sample_weight is None):
                 raise ValueError(
@@ -371,13 +293,6 @@ class MarkovNetwork(BaseEstimator):
         if on_workers(examples):
             return Problem(examples.place(structure, classes), loss, prior, C), default
         return Problem.pose(structure.bind(examples, classes, layout), loss, prior, C, self._backend()), default
-
-    def _backend(self) -> Any:
-        if self.backend is None:
-            return Threads(self.n_jobs)
-        if not isinstance(self.backend, Backend) or isinstance(self.backend, type):
-            raise ValueError(f"backend must be None or a backend such as Threads(2), got {self.backend!r}.")
-        return self.backend
 
     def _warm_state(self, solver: Solver, problem: Problem) -> Any:
         """The last state of the same solver, where it is of use: on a problem of the same shape.
@@ -426,16 +341,6 @@ class MarkovNetwork(BaseEstimator):
             examples.n_features, examples.feature_names, report, type(self).__name__,
         )  # fmt: skip
 
-    def set_model(self, model: FittedModel) -> None:
-        """Become an estimator with this fitted model: set the attributes that `fit` sets."""
-        self.model_ = model
-        self.classes_, self.posterior_ = model.classes, model.posterior
-        self.n_features_in_, self.feature_names_ = model.n_features_in, model.feature_names
-        for name, value in model.report._asdict().items():
-            setattr(self, f"{name}_", value)
-        for name, part in model.named_weights().items():
-            setattr(self, f"{name}_", part)
-
     def _report(self, problem: Problem, result: Result) -> tuple[float, float, float, Any]:
         """Objective, dual, gap and posterior, in the terms of this estimator."""
         eta, mu = result.eta, result.w
@@ -445,13 +350,6 @@ class MarkovNetwork(BaseEstimator):
         if not np.array_equal(prior.mean(eta), mu):
             eta = prior.gradient(mu)  # a solver that works in the primal: the posterior is the one with this mean
         return result.primal, result.dual, result.gap, Posterior(prior, eta)
-
-    def changed_structure(self) -> str:
-        """What to say if the structure was changed after the fit; empty if it was not."""
-        now, fitted = as_structure(self.structure), self.model_.structure
-        if type(now) is type(fitted) and repr(options(now)) == repr(options(fitted)):
-            return ""
-        return f"structure was changed after the fit, from {fitted!r} to {now!r}; set it back, or fit again."
 
     @property
     def support_(self) -> list[list[tuple[list[Any], float]]]:
@@ -488,286 +386,8 @@ class MarkovNetwork(BaseEstimator):
             self._support = (offsets, support())
         return self._support
 
-    # ---- prediction ---------------------------------------------------------------------------------------------
-
-    def _prepare(self, X: Any, given: Any = None, rules: Any = None) -> tuple[Examples, Any]:
-        """The examples, and the structure bound to them; limited to labellings that agree with what is asked."""
-        if "model_" not in vars(self):  # the check itself takes a tenth of the time for a short sentence
-            check_is_fitted(self, "model_")
-        changed = self.changed_structure()
-        if changed:
-            raise ValueError(changed)
-        examples = self.model_.read(X)
-        return examples, self.model_.bind(examples, given, rules)
-
-    def predict(
-        self, X: Any, given: Any = None, by: str = "mean", n_draws: int = 25, random_state: Any = None,
-        rules: Any = None, return_proof: bool = False,
-    ) -> Any:  # fmt: skip
-        """The best labelling of every example: a list of labels for each (one array if X is a 2-D array).
-
-        Parameters
-        ----------
-        X : list of examples, or Examples
-        given : list of label sequences, optional
-            What is known of the labels: for every node a label, a set of labels, or `UNKNOWN`. Only labellings that
-            agree with it are predicted. All other methods for predictions take it too.
-        by : {"mean", "sample", "vote"}, default="mean"
-            With the mean of the posterior; with weights drawn from it, anew for every example (the stochastic predictor
-            that PAC-Bayes bounds are about); or the label that most of ``n_draws`` draws give to a node.
-        n_draws : int, default=25
-            Draws of weights that vote.
-        random_state : int, Generator or None, default=None
-            For the draws.
-        rules : a rule or a list of rules of `maxendnet.rules`, optional
-            For chains: only labellings that keep these rules too are predicted. All other methods for predictions take
-            them too.
-        return_proof : bool, default=False
-            Return ``(labels, proven)``: a bool array says for every example whether no labelling has a higher score.
-            Only graphs with cycles may have examples for which that is not known; small ones are then searched by
-            branch and bound, at most ten seconds each.
-
-        Examples
-        --------
-        >>> from maxendnet import L2CRF, UNKNOWN
-        >>> model = L2CRF().fit([[[1.0], [0.0]], [[1.0], [0.0]]], [["a", "b"], ["a", "b"]])
-        >>> model.predict([[[1.0], [0.0]]], given=[["b", UNKNOWN]])
-        [['b', 'a']]
-        >>> from maxendnet.rules import starts_with
-        >>> model.predict([[[1.0], [0.0]]], rules=starts_with("b"))
-        [['b', 'a']]
-        """
-        parted = partitions(X, self.backend)
-        if parted is not None:
-            if not (given is None and rules is None and by == "mean" and not return_proof):
-                raise ValueError(
-                    "Partitions are predicted without given, rules, by and return_proof; read one and ask."
-                )
-            check_is_fitted(self, "model_")
-            there = copy(self)
-            there.backend = there.callback = there._state = there._support = None
-            return parted.predict(there)
-        examples, bound = self._prepare(X, given, rules)
-        if return_proof:
-            if by != "mean":
-                raise ValueError(f"return_proof is about the mean of the posterior, and by is {by!r}.")
-            labels, proven = best_and_proven(bound, self.model_.weights, self._backend())
-            return self.model_.labellings(examples, labels), proven
-        if by == "mean":
-            return self.model_.labellings(examples, decode(bound, self.model_.weights, self._backend()))
-        require_count("n_draws", n_draws)
-        rng = generator(random_state)
-        if by == "sample":
-            return self.model_.labellings(examples, decode_samples(bound, self.posterior_, rng))
-        if by == "vote":
-            return self.model_.labellings(examples, decode_votes(bound, self.posterior_, n_draws, rng, self._backend()))
-        raise ValueError(f"by must be 'mean', 'sample' or 'vote', got {by!r}.")
-
-    def predict_stream(self, X: Any, *, n_at_once: int = 1000, **options: Any) -> Iterator[Any]:
-        """The best labelling of one example after the other, as `predict` gives it: for more than fits memory.
-
-        Parameters
-        ----------
-        X : Examples, or an iterable of examples
-            `Examples` of a folder (see `Examples.open`), or any iterator: of the examples that `predict` takes in a
-            list, or of `Examples`, some at a time.
-        n_at_once : int, default=1000
-            Examples that are read and labelled together.
-        **options
-            ``rules``, ``by``, ``n_draws`` and ``random_state`` of `predict`.
-
-        Yields
-        ------
-        list of labels, or a label where X is a table
-
-        Examples
-        --------
-        >>> from maxendnet import L2CRF
-        >>> model = L2CRF().fit([[[1.0], [0.0]], [[1.0], [0.0]]], [["a", "b"], ["a", "b"]])
-        >>> next(model.predict_stream([[1.0], [0.0]] for _ in range(1_000_000)))
-        ['a', 'b']
-        """
-        require_count("n_at_once", n_at_once)
-        wrong = options.keys() - {"rules", "by", "n_draws", "random_state"}
-        if wrong:
-            raise TypeError(f"predict_stream() takes no {min(wrong)!r}; predict examples that need it by themselves.")
-        if options.get("random_state") is not None:
-            options["random_state"] = generator(options["random_state"])
-        for some in in_parts(X, int(n_at_once)):
-            yield from self.predict(some, **options)
-
-    def predict_marginals(self, X: Any, given: Any = None, rules: Any = None) -> Any:
-        """Probability of every label at every node: a list of arrays of shape (n_nodes, n_labels).
-
-        For likelihood models these are the model's probabilities. For margin models they are made from the scores in
-        the same way, are not calibrated, and serve for ranking.
-        """
-        examples, bound = self._prepare(X, given, rules)
-        return examples.split(bound.logsum(self.model_.weights, backend=self._backend())[1].node)
-
-    def predict_max_marginals(self, X: Any, given: Any = None, rules: Any = None) -> Any:
-        """Score of the best labelling with each label at each node: a list of arrays of shape (n_nodes, n_labels)."""
-        examples, bound = self._prepare(X, given, rules)
-        return examples.split(offered(bound, "max_marginals")(self.model_.weights, backend=self._backend()))
-
-    def predict_top(
-        self, X: Any, k: int = 5, given: Any = None, rules: Any = None
-    ) -> list[list[tuple[float, list[Any]]]]:
-        """The k best labellings of every example, best first, as pairs (score, labels); fewer where fewer exist."""
-        require_count("k", k)
-        examples, bound = self._prepare(X, given, rules)
-        longest, n_labels = int(np.diff(bound.offsets).max(initial=0)), len(self.classes_)
-        k = min(int(k), n_labels ** min(longest, 64))  # there are no more labellings than that
-        require_room("k", k, examples.n_nodes + len(examples) + longest * n_labels)
-        values, labels = offered(bound, "top")(self.model_.weights, k, backend=self._backend())
-        found = [np.split(row, examples.offsets[1:-1]) for row in labels]
-        return [
-            [(float(v), self.classes_[found[rank][i]].tolist()) for rank, v in enumerate(row) if v > -np.inf]
-            for i, row in enumerate(values)
-        ]
-
-    def sample(self, X: Any, n: int = 1, random_state: Any = None, given: Any = None, rules: Any = None) -> list[Any]:
-        """Draw n labellings of every example from p(y|x): a list of n predictions as `predict` gives them."""
-        require_count("n", n)
-        examples, bound = self._prepare(X, given, rules)
-        require_room("n", int(n), examples.n_nodes)
-        drawn = offered(bound, "sample")(self.model_.weights, int(n), generator(random_state), backend=self._backend())
-        return [self.model_.labellings(examples, labels) for labels in drawn]
-
-    def decision_function(self, X: Any, given: Any = None, rules: Any = None) -> NDArray[np.float64]:
-        """Score of the best labelling, shape (n_examples,)."""
-        _, bound = self._prepare(X, given, rules)
-        return bound.maximum(self.model_.weights, backend=self._backend())[0]
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Share of nodes labelled right, of those whose label is known; with ``sample_weight``, nodes count as much as
-        their example."""
-        check_is_fitted(self, "model_")
-        truth = self.model_.read(X, y, sample_weight)
-        if truth.y is None:
-            raise ValueError("score needs the true labels: give y.")
-        _, bound = self._prepare(truth)
-        predicted = self.classes_[decode(bound, self.model_.weights, self._backend())]
-        known = known_nodes(truth.y)
-        if self.model_.whole:  # one node of each example counts
-            known &= np.isin(np.arange(len(known)), truth.offsets[:-1])
-        right = np.fromiter((p == t for p, t in zip(predicted[known], truth.y[known])), dtype=bool, count=known.sum())
-        if truth.sample_weight is None:
-            return float(right.mean()) if len(right) else float("nan")
-        return float(np.average(right, weights=np.repeat(truth.sample_weight, np.diff(truth.offsets))[known]))
-
-    @property
-    def feature_names_in_(self) -> NDArray:
-        """Names of the features as scikit-learn has them; there is no such attribute where they have no names."""
-        if getattr(self, "feature_names_", None) is None:
-            raise AttributeError(f"{type(self).__name__} was not fitted on features with names")
-        return np.array(self.feature_names_, dtype=object)
-
-    # ---- files --------------------------------------------------------------------------------------------------
-
     def save(self, path: Any) -> None:
         """Write the fitted model to a file, whole or not at all; `maxendnet.load` reads it."""
         from maxendnet.models.file import save
 
         save(self, path)
-
-
-def partitions(X: Any, backend: Any) -> Any:
-    """Examples in partitions on the workers of a backend, where X is such; otherwise None."""
-    if backend is None or getattr(backend, "local", True):
-        return None
-    from maxendnet.backends.partitions import partitions_of
-
-    return partitions_of(X, backend)
-
-
-def in_parts(X: Any, n_at_once: int) -> Iterator[Any]:
-    """Examples, or an iterable of examples, some at a time."""
-    if isinstance(X, Examples):
-        for first in range(0, len(X), n_at_once):
-            yield X[first : first + n_at_once]
-        return
-    iterator = iter(X)
-    for first_of_part in iterator:
-        if isinstance(first_of_part, Examples):
-            yield from in_parts(first_of_part, n_at_once)
-        else:
-            yield [first_of_part, *islice(iterator, n_at_once - 1)]
-
-
-def best_and_proven(bound: Any, w: NDArray[np.float64], backend: Any) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """The best labelling of every example, and whether it is known to be the best."""
-    if not hasattr(bound, "prove"):
-        return decode(bound, w, backend), np.ones(len(bound.sample_weight), dtype=bool)
-    proof = bound.search(w, bound.prove(w, backend=backend))
-    return proof.labels, proof.proven
-
-
-def decode_samples(bound: Any, posterior: Any, rng: np.random.Generator) -> NDArray[np.int32]:
-    """The best labelling of every example under weights of its own, drawn from the posterior."""
-    parts = [np.zeros(0, dtype=np.int32)]
-    for i in range(len(bound.offsets) - 1):
-        parts.append(decode(bound.take(i, i + 1), posterior.sample(1, rng)[0]))
-    return np.concatenate(parts)
-
-
-def decode_votes(bound: Any, posterior: Any, n_draws: int, rng: np.random.Generator, backend: Any) -> NDArray[np.int32]:
-    """For every node the label that it has in most of the best labellings under weights drawn from the posterior."""
-    votes = np.zeros((int(bound.offsets[-1]), bound.n_labels), dtype=np.int32)
-    nodes = np.arange(len(votes))
-    for _ in range(n_draws):
-        votes[nodes, decode(bound, posterior.sample(1, rng)[0], backend)] += 1
-    return votes.argmax(axis=1).astype(np.int32)
-
-
-def moved_setting(estimator: str, settings: dict[str, Any]) -> None:
-    """Raise ``TypeError`` for a setting that is an option of a structure now, and show the new form."""
-    for name in settings:
-        if name in MOVED:
-            new = MOVED[name].format(repr(settings[name]))
-            raise TypeError(f"{name} is an option of structures: {estimator}({new}).")
-
-
-def offered(bound: Any, method: str) -> Any:
-    """A method of a bound structure; ``ValueError`` if it has none of that name."""
-    if not hasattr(bound, method):
-        raise ValueError(f"{bound.described} offers no {method}; see docs/extend/structure.md for what it may offer.")
-    return getattr(bound, method)
-
-
-def require_count(name: str, value: Any) -> None:
-    """Raise ``ValueError`` unless the value is a whole number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
-
-
-def require_level(name: str, value: Any) -> None:
-    """Raise ``ValueError`` unless the value is a whole number of at least 0, or True or False."""
-    if not isinstance(value, (int, np.integer, np.bool_)) or value < 0:
-        raise ValueError(f"{name} must be 0, 1 or 2, got {value!r}.")
-
-
-MOST_NUMBERS = 1 << 30
-"""At most so many numbers are kept for one answer: 8 GiB."""
-
-
-def require_room(name: str, value: int, numbers_each: int) -> None:
-    """Raise ``ValueError`` where so many results would need more memory than a prediction should ask for."""
-    needed = value * numbers_each
-    if needed > MOST_NUMBERS:
-        raise ValueError(
-            f"{name}={value} needs {needed} numbers ({numbers_each} for each result), beyond the limit of "
-            f"{MOST_NUMBERS} (8 GiB); give a smaller {name}, or fewer and shorter examples at a time."
-        )
-
-
-def generator(random_state: Any) -> np.random.Generator:
-    """A random generator from whatever scikit-learn's users give as ``random_state``."""
-    if isinstance(random_state, np.random.RandomState):
-        random_state = random_state.randint(2**31)
-    try:
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"random_state must be None, a whole number of at least 0 or a random Generator, got {random_state!r}."
-        ) from None

@@ -19,9 +19,10 @@ from sklearn.utils.validation import check_is_fitted
 from maxendnet.data.examples import Examples, as_examples, distinct_labels
 from maxendnet.estimators import L1CRF, L1M3N, L2CRF, M3N, LapMEDN
 from maxendnet.losses import Log
-from maxendnet.markov_network import MarkovNetwork, generator
+from maxendnet.markov_network import MarkovNetwork
 from maxendnet.priors.base import is_number
 from maxendnet.selection.regularisation_path import Point, expand, follow, visiting_order
+from maxendnet.settings import generator
 from maxendnet.structures import as_structure
 
 
