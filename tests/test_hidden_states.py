@@ -15,6 +15,7 @@ from maxendnet.losses import Hinge, Log
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
 from maxendnet.rules import at_most_once, never, starts_with
+from maxendnet.structures.base import Table
 
 CLASSES = np.array(["a", "b"])
 
@@ -78,6 +79,32 @@ def test_predictions_are_enumeration():
     assert clamped[0][0] == clamped[0][2] == "b"
     with pytest.raises(ValueError, match="offers no top"):
         model.predict_top(X)
+
+
+def test_added_scores_of_labels_are_enumeration():
+    """What is added to the score of a label counts for all its states."""
+    X, y = small()
+    piece = Chain(hidden=2)
+    bound = piece.bind(Examples.build(X, y), CLASSES)
+    predicting, rng = piece.predicting(bound), np.random.default_rng(1)
+    w, rows = rng.normal(size=bound.layout.n_weights), 3.0 * rng.normal(size=(2, 2))
+    row = rng.integers(2, size=6).astype(np.int32)
+    values, labels = predicting.maximum(w, Table(rows, row))
+    totals, marginals = predicting.logsum(w, Table(rows, row))
+    first = 0
+    for i, x in enumerate(X):
+        added = rows[row[first : first + len(x)]]
+        paths = [
+            (found, score + sum(added[t, "ab".index(a)] for t, a in enumerate(found)))
+            for _, found, score in path_scores(x, w, 2)
+        ]
+        best, score = max(paths, key=lambda path: path[1])
+        total = logsumexp([score for _, score in paths])
+        assert CLASSES[labels[first : first + len(x)]].tolist() == best
+        assert_allclose([values[i], totals[i]], [score, total], atol=1e-10)
+        of_b = logsumexp([score for found, score in paths if found[0] == "b"])
+        assert_allclose(marginals.node[first, 1], np.exp(of_b - total), atol=1e-10)
+        first += len(x)
 
 
 def labelled_paths(piece, bound, x, w, keeps):

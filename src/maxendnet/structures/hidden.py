@@ -19,7 +19,7 @@ from maxendnet.data.labels import label_array
 from maxendnet.data.ragged import offsets_of
 from maxendnet.data.unknown import UNKNOWN
 from maxendnet.structures.automaton import Automaton
-from maxendnet.structures.base import IntArray, Marginals, decode
+from maxendnet.structures.base import IntArray, Marginals, Table, decode
 from maxendnet.structures.layout import FloatArray
 from maxendnet.structures.ngrams import SeenNGrams
 from maxendnet.structures.rules import PairMasks
@@ -124,9 +124,11 @@ class LabelsOfStates:
         """The same, limited to labellings that agree with what is known."""
         return LabelsOfStates(self.inner.within_truth, self.n_states)
 
-    def maximum(self, w: FloatArray, table: Any = None, backend: Threads | None = None) -> tuple[FloatArray, IntArray]:
+    def maximum(
+        self, w: FloatArray, table: Table | None = None, backend: Threads | None = None
+    ) -> tuple[FloatArray, IntArray]:
         """Best score of states for every example, and the labels of these."""
-        values, states = self.inner.maximum(w, backend=backend)
+        values, states = self.inner.maximum(w, self._for_states(table), backend=backend)
         return values, states // np.int32(self.n_states)
 
     def decode(self, w: FloatArray, backend: Threads | None = None) -> IntArray:
@@ -134,10 +136,10 @@ class LabelsOfStates:
         return decode(self.inner, w, backend) // np.int32(self.n_states)
 
     def logsum(
-        self, w: FloatArray, table: Any = None, cliques: bool = False, backend: Threads | None = None
+        self, w: FloatArray, table: Table | None = None, cliques: bool = False, backend: Threads | None = None
     ) -> tuple[FloatArray, Marginals]:
         """Log-partition of every example, and the probabilities of labels."""
-        values, marginals = self.inner.logsum(w, backend=backend)
+        values, marginals = self.inner.logsum(w, self._for_states(table), backend=backend)
         return values, Marginals(self._by_label(marginals.node).sum(axis=2))
 
     def max_marginals(self, w: FloatArray, backend: Threads | None = None) -> FloatArray:
@@ -147,6 +149,10 @@ class LabelsOfStates:
     def sample(self, w: FloatArray, n_draws: int, rng: np.random.Generator, backend: Threads | None = None) -> IntArray:
         """Labellings drawn from p(y|x), shape (n_draws, n_nodes)."""
         return self.inner.sample(w, n_draws, rng, backend=backend) // np.int32(self.n_states)
+
+    def _for_states(self, table: Table | None) -> Table | None:
+        """What is added to the score of a label is added to all its states."""
+        return None if table is None else table._replace(rows=np.repeat(table.rows, self.n_states, axis=1))
 
     def _by_label(self, values: FloatArray) -> FloatArray:
         return values.reshape(len(values), self.n_labels, self.n_states)
