@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from maxendnet import L1CRF, L1M3N, Chain
@@ -196,3 +197,15 @@ def test_default_of_an_l1_crf():
     X, y = words(600, extra=400)  # few nodes for each weight
     assert solver(X, y) == "OWLQN"
     assert solver([np.hstack([x, x[:, :1]]) for x in X], y) == "InteriorPoint"
+
+
+@pytest.mark.parametrize(
+    ("model", "change"), [(L1M3N(0.5), {"C": 0.55}), (L1CRF(1.0), {"lam": 0.9})], ids=["hinge", "log"]
+)
+def test_a_warm_start_begins_near_the_end_of_the_path(model, change):
+    X, y = words(60)
+    model = clone(model).set_params(solver=InteriorPoint(), warm_start=True).fit(X, y)
+    warm = model.set_params(**change).fit(X, y)
+    cold = clone(model).fit(X, y)
+    assert warm.converged_ and warm.n_passes_ < 0.7 * cold.n_passes_
+    assert warm.objective_ == pytest.approx(cold.objective_, rel=2.1e-3)

@@ -26,6 +26,8 @@ LEAST_FACTOR, LEAST_FACTOR_OF_LOG = 0.4, 0.3
 """By which temperature and width fall at once, at most; and the width under the log loss."""
 SETTLED = 0.1
 """Part of what entropy or bounds add to the gap: a gain below it is not worth a step before they are made smaller."""
+FARTHEST = 1e-4
+"""Part of the first temperature and width, below which a warm start never begins."""
 REPEAT = 40
 """Steps after which the Hessian is made up once more."""
 NEAR, LESS_NEAR = 0.9, 0.7
@@ -120,6 +122,9 @@ class InteriorPoint(Solver):
         check_options(self.first_temperature, self.look_every)
         temperature = self.first_temperature * (float(problem.cost.max(initial=0.0)) or 1.0)
         width = self._first_width(problem)
+        if warm is not None:  # near the end of the path, with room for another C
+            temperature *= float(np.clip(warm.temperature / LEAST_FACTOR / temperature, FARTHEST, 1.0))
+            width *= float(np.clip(warm.width / LEAST_FACTOR / width, FARTHEST, 1.0))
         soft = smooth_problem(problem, temperature, width, exact=False)
         inner = LBFGS().start(soft, None if warm is None else warm.inner, tol=tol)
         zero = DualPoint(np.zeros(problem.n_weights), 0.0)
