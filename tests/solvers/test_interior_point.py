@@ -130,14 +130,18 @@ def test_smooth_l1_is_a_penalty_and_its_dual(width):
 # ---- the log loss ----------------------------------------------------------------------------------------------------
 
 
-def attributes(n, seed=0):
+def attributes(n, seed=0, n_values=4):
     """Words whose features are the values of two attributes and a bias: the features of an attribute add up to it."""
     rng = np.random.default_rng(seed)
     X, y = [], []
     for _ in range(n):
         labels = rng.integers(3, size=rng.integers(2, 7))
         one = np.where(rng.random(len(labels)) < 0.6, labels, rng.integers(3, size=len(labels)))
-        X.append(np.hstack([np.eye(3)[one], np.eye(4)[rng.integers(4, size=len(labels))], np.ones((len(labels), 1))]))
+        X.append(
+            np.hstack(
+                [np.eye(3)[one], np.eye(n_values)[rng.integers(n_values, size=len(labels))], np.ones((len(labels), 1))]
+            )
+        )
         y.append(labels)
     return X, y
 
@@ -193,6 +197,7 @@ def test_default_of_an_l1_crf():
             return L1CRF(max_passes=1, **options).fit(X, y).solver_.split(":")[0]
 
     assert solver(*words(600)) == solver(*attributes(600)) == "InteriorPoint"
+    assert solver(*attributes(600, n_values=90)) == "InteriorPoint"  # sparse features, and few of them
     assert solver(*words(600), tol=1e-6) == solver(*words(100)) == "OWLQN"
     X, y = words(600, extra=400)  # few nodes for each weight
     assert solver(X, y) == "OWLQN"

@@ -51,6 +51,8 @@ def choose(default: Solver, problem: Problem, tol: float = 1e-3) -> tuple[Solver
     """
     if isinstance(default, (solvers.BlockFrankWolfe, solvers.ProximalPoint)):
         return for_hinge(problem, tol), "the default for the hinge with this prior, C and number of nodes"
+    if isinstance(default, solvers.OWLQN) and for_path(problem, tol):
+        return solvers.InteriorPoint(), "many nodes for each weight, or features that depend on each other"
     if isinstance(default, (solvers.LBFGS, solvers.OWLQN)):
         strong = (getattr(problem.prior, "ridge", None) or 0.0) >= WEAK * problem.C
         kinds = (solvers.PotentialAscent, solvers.ProximalAscent)
@@ -59,8 +61,6 @@ def choose(default: Solver, problem: Problem, tol: float = 1e-3) -> tuple[Solver
                 continue
             if not (isinstance(default, solvers.LBFGS) and few_features(problem)):
                 return kind(), "many sparse features, of which every example has a few"
-    if isinstance(default, solvers.OWLQN) and for_path(problem, tol):
-        return solvers.InteriorPoint(), "many nodes for each weight, or features that depend on each other"
     return default, "the default for this prior and loss"
 
 
@@ -113,12 +113,12 @@ def for_l1_hinge(problem: Problem, tol: float = 1e-3) -> Solver:
 
 
 def for_path(problem: Problem, tol: float = 1e-3) -> bool:
-    """Whether `InteriorPoint` is the default for an L1-CRF, and not `OWLQN`: where that lacks a dual point.
+    """Whether `InteriorPoint` is the default for an L1-CRF: where `OWLQN` lacks a dual point.
 
     CPU seconds of `OWLQN` and `InteriorPoint` to a gap of 1e-3: 128,718 nodes of CB513 with 1,068 weights more than 40
-    and 3.6, 20,000 nodes with 5 labels and 60 features 5.5 and 0.8, the OCR letters 8.5 and 8.4. Features that depend
-    on each other: 4,561 nodes of Bach chorales more than 40 and 10, 2,430 of them 7.7 and 4.8, 1,132 of them 2.9 and
-    2.4, 521 of them 0.5 and 1.3. Elsewhere: 1,000 of the OCR words 1.6 and 7.4.
+    (with `ProximalAscent` too) and 3.6, 20,000 nodes with 5 labels and 60 features 5.5 and 0.8, the OCR letters 8.5 and
+    8.4. Features that depend on each other: 4,561 nodes of Bach chorales more than 40 and 10, 2,430 of them 7.7 and
+    4.8, 1,132 of them 2.9 and 2.4, 521 of them 0.5 and 1.3. Elsewhere: 1,000 of the OCR words 1.6 and 7.4.
     """
     if missing(solvers.InteriorPoint, problem) or tol < solvers.InteriorPoint.accuracy:
         return False
