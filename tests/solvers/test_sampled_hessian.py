@@ -24,6 +24,7 @@ from maxendnet.solvers.sampled_hessian import (
     drawn_rows,
     gram,
     pays,
+    pays_in_part,
     sampled_hessian,
     whole_curvature,
 )
@@ -187,6 +188,16 @@ def test_only_forests_with_few_weights(monkeypatch):
     assert pays(soft(trees(0), Tree()))
     monkeypatch.setattr(module, "MOST_WEIGHTS", 5)
     assert not pays(soft(trees(0), Tree()))
+
+
+def test_some_of_many_weights_pay_where_a_pass_is_much_work(monkeypatch):
+    problem = soft(chains(0), Chain())
+    monkeypatch.setattr(module, "MOST_OF_MANY", 2)
+    assert not pays_in_part(problem)  # few weights: all of them, or none
+    monkeypatch.setattr(module, "MOST_WEIGHTS", 5)
+    assert pays_in_part(problem)
+    monkeypatch.setattr(module, "MOST_OF_MANY", 4000)
+    assert not pays_in_part(problem)
 
 
 def test_the_curvature_of_some_weights_is_that_block_and_a_diagonal(monkeypatch):

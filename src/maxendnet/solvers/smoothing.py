@@ -14,7 +14,7 @@ from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.dual_mixture import DualPoint, best_inside, best_mixture
 from maxendnet.solvers.lbfgs import LBFGS, SmoothState
 from maxendnet.solvers.owlqn import OWLQN
-from maxendnet.solvers.sampled_hessian import pays, whole_curvature
+from maxendnet.solvers.sampled_hessian import pays, pays_in_part, whole_curvature
 from maxendnet.solvers.soft_curvature import soft_curvature
 
 MOST_POINTS = 20
@@ -56,7 +56,8 @@ class Smoothing(Solver):
     solved, or its entropy is most of what is missing, the temperature falls; the curvature learnt so far is kept.
 
     With up to 6000 weights and three nodes or more for each, the whole Hessian takes its place when the bound lags far
-    behind (`sampled_hessian`): OCR letters, LapMEDN(C=5, lam=25) to 1e-3, 180 passes in the place of 575.
+    behind (`sampled_hessian`): OCR letters, LapMEDN(C=5, lam=25) to 1e-3, 180 passes in the place of 575. With up to
+    20,000 weights and many labels, that of some of them does.
 
     Passes are made in float32 until the bound is nearly tight enough, and in float64 from there on. Only dual points in
     float64 enter a bound: C multiplies their rounding, and in float32 a bound could end above the minimum.
@@ -160,7 +161,9 @@ class Smoothing(Solver):
     def _with_hessian(self, problem: Problem, state: SmoothingState) -> SmoothingState:
         """With the whole Hessian at this point in the place of all that was learnt, if the bound lags far behind."""
         lags = state.inner.value - state.dual > FAR * state.tol * abs(state.inner.value)
-        if not (lags and state.n_steps >= state.hessian_from and offers(problem.prior, "spread") and pays(problem)):
+        if not (lags and state.n_steps >= state.hessian_from and offers(problem.prior, "spread")):
+            return state
+        if not (pays(problem) or pays_in_part(problem)):
             return state
         curvature = whole_curvature(state.soft, state.inner.w, state.n_steps)
         problem.n_oracle += problem.n_examples
