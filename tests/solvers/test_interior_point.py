@@ -110,10 +110,10 @@ def test_default_on_many_nodes_with_few_weights_and_a_large_C():
             model = L1M3N(C, max_passes=1, structure=Chain(), **options).fit(*words(n))
         return model.solver_.split(":")[0]
 
-    assert solver(1.0, 100, tol=1e-2) == "InteriorPoint"
-    assert solver(1.0, 5, tol=1e-2) == "ProximalPoint"
-    assert solver(1e-4, 100, tol=1e-2) == "ProximalPoint"
-    assert solver(1.0, 100, tol=1e-2, radius=1.0) == "ProximalPoint"
+    assert solver(1.0, 2700, tol=1e-2) == "InteriorPoint"
+    assert solver(1.0, 100, tol=1e-2) == "ProximalPoint"
+    assert solver(1e-4, 2700, tol=1e-2) == "ProximalPoint"
+    assert solver(1.0, 2700, tol=1e-2, radius=1.0) == "ProximalPoint"
 
 
 @pytest.mark.parametrize("width", [1.0, 1e-2])

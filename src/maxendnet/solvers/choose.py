@@ -16,7 +16,7 @@ from maxendnet.solvers.soft_curvature import has_blocks
 
 STRONG, STRONG_WITH_BLOCKS, FEW_NODES = 2.0, 0.09, 500
 """See `for_hinge`."""
-STRONG_L1, ROUGH = 5.0, 0.1
+STRONG_L1, ROUGH, MANY_FOR_L1 = 5.0, 0.1, 10_000
 """See `for_l1_hinge`."""
 MANY_NODES, MANY_FOR_A_PATH = 1000, 2000
 FEW_OF = 20
@@ -98,7 +98,8 @@ def for_l1_hinge(problem: Problem, tol: float = 1e-3) -> Solver:
 
     CPU seconds of the two. OCR letters, 4,030 weights, to a gap of 1e-2: L1M3N(C=0.5) 62 and 11 on 47,535 nodes, 18 and
     10 on 15,000, 10 and 12 on 7,500; L1M3N(C=0.05) on all 8 and 11. To 1e-1: L1M3N(C=0.5) 8 and 10, L1M3N(C=0.1) 3 and
-    6. CB513, 1,068 weights and 128,718 nodes, L1M3N(C=0.3) to 1e-1: 32 and 2, and to 1e-3 4 with the second.
+    6. CB513, 1,068 weights and 128,718 nodes, L1M3N(C=0.3) to 1e-1: 32 and 2, and to 1e-3 4 with the second. On 4,800
+    nodes that can nearly all be fitted, 864 weights, L1M3N(C=1) to 1e-2: 0.7 and 1.7.
 
     A structure without blocks has `Smoothing`, and for the ball `ProjectedSubgradient`.
     """
@@ -106,8 +107,9 @@ def for_l1_hinge(problem: Problem, tol: float = 1e-3) -> Solver:
         return solvers.ProjectedSubgradient() if missing(solvers.ProximalPoint, problem) else solvers.ProximalPoint()
     if missing(solvers.ProximalPoint, problem):
         return solvers.Smoothing()
+    many = int(problem.structure.offsets[-1]) >= MANY_FOR_L1
     strong = problem.C * problem.batch.largest >= STRONG_L1 * tol * capable(problem.prior, "l1").rho
-    if missing(solvers.InteriorPoint, problem) or tol > ROUGH or not (strong and pays(problem)):
+    if missing(solvers.InteriorPoint, problem) or tol > ROUGH or not (many and strong and pays(problem)):
         return solvers.ProximalPoint()
     return solvers.InteriorPoint()
 
