@@ -208,8 +208,8 @@ def test_the_curvature_of_some_weights_is_that_block_and_a_diagonal(monkeypatch)
     curvature = whole_curvature(problem, w, seed=0)
     rows, prior = drawn_rows(problem, w, 0).toarray(), prior_curvature(problem, w)
     hessian = rows.T @ rows + np.diag(prior + 1e-3 * (rows**2).sum(axis=0).mean())
-    some = curvature.some
-    assert 0 < len(some) <= 5 and (np.diff(some) > 0).all()
+    covered = curvature.covered
+    assert 0 < len(covered) <= 5 and (np.diff(covered) > 0).all()
     expected = w / np.diag(hessian)
-    expected[some] = np.linalg.solve(hessian[np.ix_(some, some)], w[some])
+    expected[covered] = np.linalg.solve(hessian[np.ix_(covered, covered)], w[covered])
     assert_allclose(curvature.times(w), expected, rtol=1e-3)

@@ -38,8 +38,8 @@ class Curvature(NamedTuple):
     n_labels: int = 0
     whole: Factor | None = None
     """The Hessian, factorised, in the place of both."""
-    some: NDArray[np.intp] | None = None
-    """The weights that this Hessian is of. The others have their diagonal."""
+    covered: NDArray[np.intp] | None = None
+    """Positions of the weights that ``whole`` covers. The other weights have their diagonal."""
 
     @classmethod
     def of(cls, problem: Problem) -> Curvature:
@@ -121,7 +121,7 @@ class Curvature(NamedTuple):
             return q * (self.first * mask)
         found = q * self.first
         if self.whole is not None:
-            found[self.some] = self.whole.inverse_times(q[self.some])
+            found[self.covered] = self.whole.inverse_times(q[self.covered])
             return found
         if self.between is not None:
             n = self.between.shape[-1] * self.n_labels  # weights of node features come first

@@ -18,17 +18,17 @@ from maxendnet.structures.base import Table
 from maxendnet.structures.features import changes
 
 MOST_WEIGHTS, MOST_OF_MANY = 6000, 4000
-"""The whole Hessian of more weights takes longer to factorise than it saves. Of more weights so many are taken, those
-on which the examples have most to say."""
+"""Up to the first number of weights, all of them may be in the Hessian. Of more weights, the Hessian is that of the
+second number, those that matter most: to factorise a larger one would take longer than it saves."""
 MANY = 20_000
-"""With more weights than that, those of which the Hessian can be made up are too few of all."""
+"""With more weights than that, a Hessian of `MOST_OF_MANY` of them covers too few."""
 WORK = 7e-4
 """Of a pass, as a share of the cube of the weights in the Hessian: with less, passes are cheaper than Hessians. On Bach
 chorales, 17,760 weights, it is 7.5e-4, and M3N(C=0.3) to 1e-3 takes 290 passes and 21 CPU seconds with Hessians of
 4,000 weights, more than 595 and 40 without. An L1-CRF on half of the OCR letters, 6.5e-4, takes 4.4 CPU seconds with
 Hessians and 3 without."""
 LITTLE = 0.1
-"""Of its curvature under the prior, what the examples have to say of a weight that its diagonal alone can stand for."""
+"""Ratio of the curvature under the examples to that under the prior, up to which the diagonal suffices for a weight."""
 NODES_OF_A_WEIGHT = 3
 """With fewer of them there is little that a Hessian could tell, and it saves less than it takes."""
 MOST_PAIRS, ROWS = 16, 8
@@ -78,26 +78,29 @@ def whole_curvature(problem: Problem, w: FloatArray, seed: int) -> Curvature | N
     with np.errstate(over="ignore"):  # what is too large has no factor
         diagonal = np.asarray(rows.power(2).sum(axis=0)).ravel()
     floor = 1e-3 * diagonal.mean() + np.finfo(float).tiny
-    first, some = 1.0 / (diagonal + prior + floor), that_matter(diagonal / (prior + floor))
-    if not len(some):
-        return Curvature(first)
-    part = sparse.csr_array(rows[:, some])
-    part.sort_indices()
-    whole = Factor.of(gram(part, problem.backend), prior[some] + floor)
-    return None if whole is None else Curvature(first, whole=whole, some=some)
+    inverse_diagonal = 1.0 / (diagonal + prior + floor)
+    covered = weights_that_matter(diagonal / (prior + floor))
+    if not len(covered):
+        return Curvature(inverse_diagonal)
+    covered_rows = sparse.csr_array(rows[:, covered])
+    covered_rows.sort_indices()
+    whole = Factor.of(gram(covered_rows, problem.backend), prior[covered] + floor)
+    return None if whole is None else Curvature(inverse_diagonal, whole=whole, covered=covered)
 
 
-def that_matter(said: FloatArray) -> NDArray[np.intp]:
-    """The weights of which examples say most, relative to the prior, in increasing order.
+def weights_that_matter(ratio: FloatArray) -> NDArray[np.intp]:
+    """Positions of the weights with the largest ratios of curvature under the examples to that under the prior.
+
+    Weights with ratios of at most `LITTLE` are left out. Positions are in increasing order.
 
     Examples
     --------
-    >>> that_matter(np.array([0.5, 0.0, 2.0])).tolist()
+    >>> weights_that_matter(np.array([0.5, 0.0, 2.0])).tolist()
     [0, 2]
     """
-    most = len(said) if len(said) <= MOST_WEIGHTS else MOST_OF_MANY
-    first = np.argsort(-said, kind="stable")[:most]
-    return np.sort(first[~(said[first] <= LITTLE)])
+    most = len(ratio) if len(ratio) <= MOST_WEIGHTS else MOST_OF_MANY
+    largest = np.argsort(-ratio, kind="stable")[:most]
+    return np.sort(largest[~(ratio[largest] <= LITTLE)])
 
 
 def sampled_hessian(problem: Problem, w: FloatArray, seed: Any) -> NDArray[np.float32]:
