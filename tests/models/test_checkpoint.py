@@ -87,6 +87,7 @@ MODELS = {
     "ProjectedSubgradient": (L1M3N(radius=3.0, solver=ProjectedSubgradient(), tol=0.2), Y),
     "ProximalPoint": (L1M3N(solver=ProximalPoint(), tol=1e-2), Y),
     "InteriorPoint": (L1M3N(C=5.0, solver=InteriorPoint(), tol=1e-2), Y),
+    "InteriorPoint log": (L1CRF(lam=0.1, solver=InteriorPoint(), tol=1e-4), Y),
     "CuttingPlane": (M3N(solver=CuttingPlane(), tol=1e-4), Y),
     "ConstraintGeneration": (L1M3N(solver=ConstraintGeneration(), tol=1e-4), Y),
     "Variational": (LapMEDN(method="variational", iterations=None, tol=1e-3), Y),
