@@ -340,3 +340,11 @@ def test_single_nodes_are_trees_without_edges():
 def test_forest_order_is_offered_here():
     found = forest_order(np.array([[1, 0]]), np.array([0, 1]), np.array([0, 2]))
     assert found.order.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(("values", "ones"), [([1.0, 1.0], True), ([1.0, 2.0], False), ([-1.0, 1.0], False)])
+def test_features_that_are_all_1(values, ones):
+    """Kernels do not multiply with them; zeros are not stored."""
+    examples = Examples.build([np.array([[values[0], 0.0], [0.0, values[1]]])], [["N", "V"]])
+    assert encode(examples, CLASSES, "chain").ones is ones
+    assert encode(examples, CLASSES, "chain", bias=True).ones is ones
