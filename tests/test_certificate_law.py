@@ -14,6 +14,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from scipy.special import logsumexp
+from sklearn.exceptions import ConvergenceWarning
 
 from maxendnet import M3N, Examples, priors, solvers
 from maxendnet.losses import Hinge, Log
@@ -102,7 +103,7 @@ def check_law(seed, prior, loss):
                 )
     if not results:
         return 0
-    # 1e-9 of the scale to which a gap is relative: some 1e6 roundings of the numbers that are added up
+    # 1e-12 of P(0): some 1e4 roundings of the numbers that are added up
     found = {name: primal(problem, result.w) for name, result in results.items()}
     reference = minimiser(seed, prior, loss)
     points = [value for value, _ in found.values()] + ([] if reference is None else [primal(problem, reference)[0]])
@@ -118,7 +119,7 @@ def check_law(seed, prior, loss):
             if np.isnan(row.dual):
                 assert np.isnan(row.gap), name
                 continue
-            scale = max(abs(row.primal), least)
+            scale = max(abs(row.primal), 1e-9 * abs(problem.at_zero), np.finfo(float).tiny)
             allowed = 1e-9 * max(abs(highest), least) + rounding
             assert row.dual <= highest + allowed, (name, row.dual, highest)
             assert row.gap >= 0, name
@@ -162,3 +163,21 @@ def test_separated_far_and_a_large_C(kind):
     for row in result.trace:
         assert row.dual <= minimum * (1 + 1e-9)
         assert row.primal >= minimum * (1 - 1e-9)
+        assert row.gap == pytest.approx((row.primal - row.dual) / row.primal, rel=1e-6, abs=1e-12)
+    if result.reason == "tol" and result.gap == result.gap:
+        assert result.primal - result.dual <= 1e-5 * result.primal
+
+
+@pytest.mark.parametrize("solver", [solvers.Smoothing(), solvers.BlockFrankWolfe(), solvers.Subgradient()])
+def test_the_gap_is_relative_to_the_objective_itself(solver):
+    """The objective is 1e-6 of that at zero weights; the gap is a share of the former all the same."""
+    model = M3N(C=1000.0, solver=solver, tol=1e-2, structure="independent", max_passes=10_000)
+    model.fit([[28.0], [-28.0]], [1, 0])
+    assert model.gap_ == pytest.approx((model.objective_ - model.dual_) / model.objective_)
+    assert model.gap_ <= 1e-2
+
+
+def test_the_warning_near_separable_data_says_what_helps():
+    model = M3N(C=1000.0, tol=1e-6, structure="independent", max_passes=2)
+    with pytest.warns(ConvergenceWarning, match=r"nearly separable at C=1000, and a smaller C converges faster"):
+        model.fit([[28.0], [-28.0]], [1, 0])

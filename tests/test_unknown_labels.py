@@ -46,6 +46,7 @@ from maxendnet.solvers import (
     run,
 )
 from maxendnet.solvers.base import missing
+from maxendnet.solvers.choose import choose, default_solver
 
 
 @dataclass(frozen=True)
@@ -521,3 +522,17 @@ def test_rounds_that_are_not_solved_to_the_end_are_not_called_converged():
         model = M3N(C=5.0, solver=ConcaveConvex(max_passes=1), tol=1e-6).fit(X, hidden)
     assert model.round_gap_ > 1e-6
     assert not model.converged_
+
+
+@pytest.mark.parametrize("around", [ConcaveConvex(), SelfTraining()])
+def test_convex_rounds_are_solved_by_the_solver_for_tol(around):
+    """The default for a gap of 1e-2 is not made for one of 1e-6."""
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(10, 3)) for _ in range(60)]
+    y = [(x[:, 0] > 0).astype(int).tolist() for x in X]
+    convex, _ = M3N(C=10.0).pose(Examples.build(X, y), np.array([0, 1]))
+    for tol in (1e-2, 1e-6):
+        assert type(around._inner(convex, tol)) is type(
+            choose(default_solver(convex.prior, convex.loss), convex, tol)[0]
+        )
+    assert type(around._inner(convex, 1e-2)) is not type(around._inner(convex, 1e-6))

@@ -266,11 +266,15 @@ class Problem:
 
     @cached_property
     def at_zero(self) -> float:
-        """P(0), the scale of the relative gap. A prior that forbids 0 is asked at its own mean."""
+        """The objective P(0) at zero weights; at the mean of a prior that excludes zero."""
         zero = np.zeros(self.n_weights)
         value = self.primal(zero)
         return value if np.isfinite(value) else self.primal(self.exact_prior.mean(zero))
 
-    def relative(self, gap: float, primal: float, constant: float = 0.0) -> float:
-        """A duality gap as a share of the objective (without ``constant``), guarded for objectives near zero."""
-        return max(gap, 0.0) / max(abs(primal - constant), 1e-3 * abs(self.at_zero), np.finfo(float).tiny)
+    def gap_scale(self, objective: float) -> float:
+        """Denominator of the relative gap: ``max(|objective|, 1e-9 |P(0)|)``. The second term covers rounding only."""
+        return max(abs(objective), 1e-9 * abs(self.at_zero), np.finfo(float).tiny)
+
+    def relative(self, gap: float, objective: float) -> float:
+        """Return a duality gap relative to the objective: the definition of ``gap_`` and of every stopping rule."""
+        return max(gap, 0.0) / self.gap_scale(objective)

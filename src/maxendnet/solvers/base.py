@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from maxendnet.piece import Piece
 from maxendnet.problem import FloatArray, Problem
+from maxendnet.utils.warn import warn_caller
 
 
 class TraceRow(NamedTuple):
@@ -193,6 +193,8 @@ class Monitor:
 
 
 LOOKS_OF_TREND = 6
+NEARLY_SEPARABLE = 1e-2
+"""Share of the objective at zero weights, below which little but the prior's penalty is left of it."""
 
 
 def seconds_left(seen: Sequence[tuple[float, float]], tol: float) -> float | None:
@@ -377,10 +379,13 @@ def run(
     if warn and reason in ("max_passes", "stalled"):
         what = "gap" if np.isfinite(best.gap) else solver.instead_of_gap
         advice = "raise max_passes or tol" if reason == "max_passes" else "rounding ends the progress: raise tol"
-        warnings.warn(
+        if best.primal < NEARLY_SEPARABLE * problem.at_zero:
+            advice = (
+                f"the examples are nearly separable at C={problem.C:g}, and a smaller C converges faster; or {advice}"
+            )
+        warn_caller(
             f"{type(solver).__name__} stopped after {n_pass} passes with {what} {best.measure:.2g} > tol {tol:.2g}; "
             f"{advice}.",
             ConvergenceWarning,
-            stacklevel=4,  # the caller of fit or partial_fit
         )
     return result

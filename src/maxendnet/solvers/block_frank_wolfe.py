@@ -264,7 +264,7 @@ class BlockFrankWolfe(Solver):
             return n_pass > 0 and InParts(self).nearly(problem, state, tol)
         # the last known shares were taken before each update and overrate the gap: if they are small, look
         known = float(state.gaps.sum())
-        return n_pass > 0 and known <= tol * max(state.sets.total_cost(), 1e-3 * problem.at_zero)
+        return n_pass > 0 and known <= tol * problem.gap_scale(state.sets.total_cost())
 
     def evaluate(self, problem: Problem, state: Any) -> Evaluation:
         if isinstance(state, PartsState):

@@ -116,20 +116,22 @@ class ConcaveConvex(Solver):
         rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
         w = likely_weights(problem, rng) if warm is None else warm.best_round.result.w
         first = look(problem, w)
-        check_requirements(self._inner(first.completed), first.completed)
+        check_requirements(self._inner(first.completed, tol), first.completed)
         return RoundsState(first, None, rng, tol, max(tol, FIRST_TOL), starts_left=self.starts - 1)
 
-    def _inner(self, convex: Problem) -> Solver:
+    def _inner(self, convex: Problem, tol: float) -> Solver:
+        """Solver of every round, chosen for the accuracy of the last one."""
         if self.inner is not None:
             return self.inner
         from maxendnet.solvers.choose import default_solver, for_problem
 
-        return for_problem(default_solver(convex.prior, convex.loss), convex)
+        return for_problem(default_solver(convex.prior, convex.loss), convex, tol)
 
     def step(self, problem: Problem, state: RoundsState) -> RoundsState:
         if state.settled:
             return self._next_start(problem, state)
-        convex, inner = state.current.completed, self._inner(state.current.completed)
+        convex = state.current.completed
+        inner = self._inner(convex, state.tol)
         before = state.current.result
         warm = None if before is None else inner.carried(convex, before.state)
         result = run(
@@ -164,7 +166,7 @@ class ConcaveConvex(Solver):
         best = state.best_round
         if best.result is None or best.solved is None:
             return None
-        return self._inner(best.solved).support(best.solved, best.result.state)
+        return self._inner(best.solved, state.tol).support(best.solved, best.result.state)
 
     def due(self, problem: Problem, state: RoundsState, n_pass: int, tol: float) -> bool:
         return n_pass > 0

@@ -265,7 +265,7 @@ def smooth_problem(problem: Problem, temperature: float, width: float, exact: bo
 
 def wanted_of(problem: Problem, state: PathState) -> float:
     """The gap asked for, absolute."""
-    return state.tol / problem.relative(1.0, state.inner.value)
+    return state.tol * problem.gap_scale(state.inner.value)
 
 
 def bounded(problem: Problem, state: PathState) -> PathState:

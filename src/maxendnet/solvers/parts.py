@@ -221,7 +221,8 @@ class InParts:
 
     def nearly(self, problem: Problem, state: PartsState, tol: float) -> bool:
         """Whether the gaps that are known are small."""
-        return state.gaps <= tol * max(state.own, 1e-3 * self._at_zero(problem, state))
+        self._at_zero(problem, state)
+        return state.gaps <= tol * problem.gap_scale(state.own)
 
     def support(self, state: PartsState) -> Support:
         """The active labellings of all parts."""

@@ -85,19 +85,19 @@ class SelfTraining(Solver):
         self.check()
         rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
         first = self._trusting(problem, problem.structure.y, 0.0)
-        check_requirements(self._inner(first), first)
+        check_requirements(self._inner(first, tol), first)
         return self._solve(problem, first, rng, tol)
 
-    def _inner(self, convex: Problem) -> Solver:
+    def _inner(self, convex: Problem, tol: float) -> Solver:
         from maxendnet.solvers.choose import default_solver, for_problem
         from maxendnet.solvers.concave_convex import ConcaveConvex
 
         if not convex.kinds.all_known:  # examples of which something is known
             return ConcaveConvex(self.inner)
-        return self.inner or for_problem(default_solver(convex.prior, convex.loss), convex)
+        return self.inner or for_problem(default_solver(convex.prior, convex.loss), convex, tol)
 
     def _solve(self, problem: Problem, convex: Problem, rng: np.random.Generator, tol: float) -> SelfTrainingState:
-        result = run(self._inner(convex), convex, tol=tol, max_passes=self.max_passes, seed=rng, warn=False)
+        result = run(self._inner(convex, tol), convex, tol=tol, max_passes=self.max_passes, seed=rng, warn=False)
         problem.n_oracle += convex.n_oracle
         return SelfTrainingState(convex, result, rng, tol, self._labels(problem, result.w))
 

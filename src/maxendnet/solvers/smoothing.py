@@ -223,7 +223,7 @@ def best_bound(problem: Problem, state: SmoothingState, points: tuple[DualPoint,
         mixture = best_mixture(prior, points)
         return mixture, problem.dual(*mixture)[0]
     # bounds cost about as many prices as there are weights near them: a twentieth of what is asked for
-    wanted = 0.05 * state.tol * max(abs(state.inner.value), 1e-3 * abs(problem.at_zero), np.finfo(float).tiny)
+    wanted = 0.05 * state.tol * problem.gap_scale(state.inner.value)
     rho, last = capable(prior, "l1").rho, points[-1]
     mixture = best_inside(rho, points, wanted / (1 + np.count_nonzero(state.inner.w)))
     share = min(1.0, rho / max(float(np.abs(last.eta).max(initial=0.0)), np.finfo(float).tiny))

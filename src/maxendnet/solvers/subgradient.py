@@ -129,7 +129,7 @@ class Subgradient(Solver):
             return True
         # the gap of the iterate is at hand
         gap = state.corner_gain - state.gain - float((state.corner - state.eta) @ problem.exact_prior.mean(state.eta))
-        return gap <= tol * max(abs(state.gain), 1e-3 * problem.at_zero)
+        return gap <= tol * problem.gap_scale(state.gain)
 
     def evaluate(self, problem: Problem, state: SubgradientState) -> Evaluation:
         prior = problem.exact_prior
