@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -9,7 +11,7 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from systems import every_system, flat, labelled_chains, roughly
 
-from maxendnet import L2CRF, M3N, Examples
+from maxendnet import L2CRF, M3N, Chain, Examples
 
 
 @pytest.fixture(scope="module")
@@ -108,3 +110,51 @@ def test_node_types_restrict_labels():
     X, y = [np.zeros((2, 1))] * 4, [["a", "b"]] * 4
     model = M3N(tol=0.1).fit(Examples.build(X, y, node_types=[[0, 1]] * 4))
     assert model.predict(Examples.build(X[:1], node_types=[[1, 0]])) == [["b", "a"]]
+
+
+# ---- tables given where sequences are meant ------------------------------------------------------------------------
+
+
+def test_a_table_given_to_a_chain_is_warned_of():
+    X, y = np.array([[1.0], [0.0], [1.0]]), ["a", "b", "a"]
+    for fit in (M3N().fit, L2CRF().partial_fit, M3N().fit):
+        with pytest.warns(
+            UserWarning, match=r"each of its 3 rows.*give \[X\] and \[y\].*structure=Independent\(\)"
+        ) as caught:
+            fit(X, y)
+        assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        M3N(structure="independent").fit(X, y)
+        M3N(structure=Chain(whole=True)).fit(X, y)
+
+
+@pytest.mark.parametrize("structure", ["chain", Chain(order=2), Chain(hidden=2)])
+def test_one_sequence_without_its_list_is_refused(structure):
+    X, y = labelled_chains()
+    model = roughly(L2CRF(structure=structure)).fit(X, y)
+    for ask in (model.predict, model.predict_marginals, model.decision_function, lambda x: model.score(x, y[0])):
+        with pytest.raises(ValueError, match=r"X is one table.*For one example give a list, \[X\]"):
+            ask(X[0])
+    assert len(model.predict([X[0]])[0]) == len(X[0])
+
+
+def test_a_table_is_fine_where_neighbours_do_not_matter():
+    X, y = labelled_chains()
+    model = roughly(L2CRF(structure="independent")).fit(X, y)
+    assert model.predict(X[0]).tolist() == model.predict([X[0]])[0]
+    table, labels = np.concatenate(X), np.concatenate(y)
+    with pytest.warns(UserWarning, match="X is one table"):
+        model = roughly(L2CRF(structure=Chain(ends=True, order=2))).fit(table, labels)
+    assert len(model.predict(table)) == len(table)
+
+
+def test_score_warns_of_labels_it_has_never_seen(data):
+    X, y = data
+    model = L2CRF().fit(X, y)
+    strange = [["?"] * len(labels) if i == 0 else labels for i, labels in enumerate(y)]
+    n, total = len(y[0]), sum(map(len, y))
+    with pytest.warns(UserWarning, match=rf"{n} of {total} labels in y were not seen in fit.*: '\?'\."):
+        score = model.score(X, strange)
+    right = [p == t for predicted, true in zip(model.predict(X)[1:], y[1:]) for p, t in zip(predicted, true)]
+    assert score == pytest.approx(sum(right) / total)

@@ -28,6 +28,7 @@ from maxendnet.solvers.choose import choose, default_solver
 from maxendnet.solvers.concave_convex import ConcaveConvex, RoundsState
 from maxendnet.solvers.self_training import SelfTraining, SelfTrainingState
 from maxendnet.structures import as_structure
+from maxendnet.utils.warn import warn_caller
 
 
 def on_workers(examples: Any) -> bool:
@@ -265,12 +266,19 @@ class MarkovNetwork(Predictor):
                     f"{len(parted.read)} partitions have no labelled node; there is nothing to learn from."
                 )
             return parted
-        whole = bool(getattr(as_structure(self.structure), "whole", False))
+        structure = as_structure(self.structure)
+        whole = bool(getattr(structure, "whole", False))
         examples = as_examples(
             X, y, sample_weight=sample_weight, estimator=type(self).__name__, needs_y=True, whole=whole
         )
         if examples.n_nodes == 0:
             raise ValueError(f"X has {len(examples)} examples but no node at all; there is nothing to learn from.")
+        if examples.flat and getattr(structure, "expects_sequences", False):
+            warn_caller(
+                f"X is one table, so each of its {len(examples)} rows is an example of one node, and "
+                f"{type(structure).__name__} learns no transitions. If the rows are one sequence, give [X] and [y]; if "
+                "they are independent, give structure=Independent()."
+            )
         return examples
 
     def pose(self, examples: Any, classes: NDArray, layout: Any = None, prior: Any = None) -> tuple[Problem, Solver]:

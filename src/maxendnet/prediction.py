@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from copy import copy
 from itertools import islice
@@ -20,6 +21,7 @@ from maxendnet.piece import options
 from maxendnet.settings import generator, require_count
 from maxendnet.structures import as_structure
 from maxendnet.structures.base import decode
+from maxendnet.utils.warn import warn_caller
 
 
 class Predictor(BaseEstimator):
@@ -234,12 +236,24 @@ class Predictor(BaseEstimator):
         _, bound = self._prepare(truth)
         predicted = self.classes_[decode(bound, self.model_.weights, self._backend())]
         known = known_nodes(truth.y)
+        self._warn_of_unseen_labels(truth.y[known])
         if self.model_.whole:  # one node of each example counts
             known &= np.isin(np.arange(len(known)), truth.offsets[:-1])
         right = np.fromiter((p == t for p, t in zip(predicted[known], truth.y[known])), dtype=bool, count=known.sum())
         if truth.sample_weight is None:
             return float(right.mean()) if len(right) else float("nan")
         return float(np.average(right, weights=np.repeat(truth.sample_weight, np.diff(truth.offsets))[known]))
+
+    def _warn_of_unseen_labels(self, labels: NDArray) -> None:
+        """Warn about true labels that `fit` has not seen: no prediction can be right there."""
+        unseen = Counter(labels.tolist())
+        for label in self.classes_.tolist():
+            unseen.pop(label, None)
+        if unseen:
+            names = ", ".join(repr(label) for label, _ in unseen.most_common(5)) + (", ..." if len(unseen) > 5 else "")
+            warn_caller(
+                f"{unseen.total()} of {len(labels)} labels in y were not seen in fit and count as wrong: {names}."
+            )
 
 
 def in_parts(X: Any, n_at_once: int) -> Iterator[Any]:

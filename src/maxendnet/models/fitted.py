@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -14,6 +15,8 @@ from maxendnet.data.examples import Examples, as_examples
 from maxendnet.data.feature_dicts import FeatureNames
 from maxendnet.data.labels import read_labels
 from maxendnet.data.truth import encode_truth
+from maxendnet.structures.layout import Layout
+from maxendnet.structures.ngrams import END, START
 
 FloatArray = NDArray[np.float64]
 
@@ -108,10 +111,30 @@ class FittedModel:
 
     def read(self, X: Any, y: Any = None, sample_weight: Any = None, needs_y: bool = False) -> Examples:
         """Examples with the features that the model knows."""
-        return as_examples(
+        examples = as_examples(
             X, y, feature_names=self.feature_names, n_features=self.n_features_in, sample_weight=sample_weight,
             estimator=self.estimator, needs_y=needs_y, whole=self.whole,
         )  # fmt: skip
+        if examples.flat and self._joins_nodes:
+            raise ValueError(
+                f"X is one table, whose {len(examples)} rows would be labelled one by one, but {self.estimator} has "
+                "learned weights for neighbouring nodes. For one example give a list, [X]; for examples of one node "
+                "each give [row[None] for row in X]."
+            )
+        return examples
+
+    @cached_property
+    def _joins_nodes(self) -> bool:
+        """Whether the label of a node depends on the labels of its neighbours."""
+        if not isinstance(self.layout, Layout):
+            return False
+        parts = self.layout.parts(self.weights)
+        if any(np.any(part) for part in (parts.transitions, parts.edge, parts.siblings)):
+            return True
+        ngrams = self.named_weights().get("ngrams", {})  # an example of one node has those of one label, with its ends
+        return any(
+            weight != 0 and sum(label not in (START, END) for label in ngram) > 1 for ngram, weight in ngrams.items()
+        )
 
     @property
     def whole(self) -> bool:

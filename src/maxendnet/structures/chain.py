@@ -107,6 +107,11 @@ class Chain(Piece):
         as_rules(self.rules)
 
     @property
+    def expects_sequences(self) -> bool:
+        """Whether examples are sequences of labelled nodes, so that a table of single rows is probably a mistake."""
+        return not self.whole
+
+    @property
     def _has_states(self) -> bool:
         """Whether nodes have states of labels in the place of labels."""
         return self.hidden > 1 or bool(self.whole)
