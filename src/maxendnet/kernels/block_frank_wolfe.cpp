@@ -73,9 +73,10 @@ INLINE void gather(ForestBlocks<R>& s, const uint16_t* from, const uint16_t* to,
   gather_difference(s.b, s.layout, s.begin, s.end, from, to, eta, v, [](auto) {});
 }
 
-template <class R, class Prior>
-INLINE void follow(ForestBlocks<R>& s, const Prior& prior, const Direction& v, double gamma, double* eta, R* weights) {
-  move(prior, v, gamma, eta, [&](int64_t k, double mean) INLINED { set_weight(s.b, s.layout, k, R(mean), weights); });
+// Sets the weights behind a step.
+template <class R>
+INLINE void set_weights(ForestBlocks<R>& s, const Direction& v, R* weights) {
+  for (size_t j = 0; j < v.n; j++) set_weight(s.b, s.layout, v.index[j], R(v.mean[j]), weights);
 }
 
 // A hierarchy: its recursions are in hierarchy.cpp, weights are laid out like eta.
@@ -106,10 +107,8 @@ INLINE void gather(HierarchyBlocks& s, const uint16_t* from, const uint16_t* to,
                     [&](auto add) INLINED { sibling_differences(s.b, s.m, s.e, from, to, add); });
 }
 
-template <class Prior>
-INLINE void follow(HierarchyBlocks&, const Prior& prior, const Direction& v, double gamma, double* eta,
-                   double* weights) {
-  move(prior, v, gamma, eta, [&](int64_t k, double mean) INLINED { weights[k] = mean; });
+INLINE void set_weights(HierarchyBlocks&, const Direction& v, double* weights) {
+  for (size_t j = 0; j < v.n; j++) weights[v.index[j]] = v.mean[j];
 }
 
 // A chain that an automaton reads. Scores of arcs follow from the weights of n-grams, and are kept beside them.
@@ -159,10 +158,9 @@ INLINE void gather(AutomatonBlocks<R>& s, const uint16_t* from, const uint16_t* 
   end_gathering(v);
 }
 
-template <class R, class Prior>
-INLINE void follow(AutomatonBlocks<R>& s, const Prior& prior, const Direction& v, double gamma, double* eta,
-                   R* weights) {
-  move(prior, v, gamma, eta, [&](int64_t k, double mean) INLINED { weights[k] = R(mean); });
+template <class R>
+INLINE void set_weights(AutomatonBlocks<R>& s, const Direction& v, R* weights) {
+  for (size_t j = 0; j < v.n; j++) weights[v.index[j]] = R(v.mean[j]);
   for (size_t j = 0; j < v.n; j++) {
     const int64_t gram = v.index[j] - s.first;
     if (gram < 0) continue;
@@ -195,24 +193,17 @@ INLINE size_t score_active(Blocks& s, const Block& block, std::vector<double>& f
   return worst;
 }
 
-// Half as far again as the best step. Other blocks will pull the same way, so that over-relaxation takes about a fifth
-// fewer passes (OCR, C = 1); along a parabola any factor below 2 raises the dual. Only for quadratic priors: a cumulant
-// with a border leaves no room behind the best step.
-template <class Prior>
-INLINE double over_relaxed(double gamma, double limit) {
-  return Prior::quadratic ? std::min(1.5 * gamma, limit) : gamma;
-}
-
 // Moves dual weight from one active labelling to another, by the best step; returns how much, 0 when there is nothing to
 // gain.
-template <class R, class Prior, class Blocks>
-INLINE double step(Blocks& s, const Prior& prior, size_t from, size_t to, R* weights, double* eta, Block& block,
+template <class R, class Blocks>
+INLINE double step(Blocks& s, const KernelPrior& prior, size_t from, size_t to, R* weights, double* eta, Block& block,
                    Direction& v) {
   gather(s, block.labelling(from), block.labelling(to), eta, v);
   const double limit = block.alpha[from];
-  const double gamma = over_relaxed<Prior>(line_search(prior, v, block.cost[to] - block.cost[from], limit), limit);
+  const double gamma = line_search(prior, v, block.cost[to] - block.cost[from], limit);
   if (gamma > 0) {
-    follow(s, prior, v, gamma, eta, weights);
+    move(prior, v, gamma, eta);
+    set_weights(s, v, weights);
     block.alpha[to] += gamma;
     block.alpha[from] = gamma < limit ? limit - gamma : 0;
   }
@@ -223,8 +214,8 @@ INLINE double step(Blocks& s, const Prior& prior, size_t from, size_t to, R* wei
 }
 
 // `cost64` has rows of `stride`.
-template <class R, class Prior, class Blocks>
-INLINE double updates(Blocks& s, const Prior& prior, double C, R* weights, double* eta, const double* cost64,
+template <class R, class Blocks>
+INLINE double updates(Blocks& s, const KernelPrior& prior, double C, R* weights, double* eta, const double* cost64,
                       int stride, const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets, double* gaps,
                       Direction& v) {
   const BatchView& b = s.b;
@@ -271,9 +262,7 @@ double forest_updates(const BatchView& b, const KernelPrior& prior, double C, R*
                       const double* cost64, const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets,
                       double* gaps, Direction& v) {
   ForestBlocks<R> s(b, weights, cost);
-  return std::visit(
-      [&](auto one) { return updates(s, one, C, weights, eta, cost64, b.lanes, picks, n_picks, inner, sets, gaps, v); },
-      prior);
+  return updates(s, prior, C, weights, eta, cost64, b.lanes, picks, n_picks, inner, sets, gaps, v);
 }
 
 }  // namespace
@@ -319,11 +308,7 @@ double hierarchy_block_frank_wolfe(const BatchView& b, const KernelPrior& prior,
                                    int64_t n_picks, int inner, ActiveSets& sets, double* gaps) {
   HierarchyBlocks s{b, m, cost, {}, m.layout, {}};
   Direction v;
-  return std::visit(
-      [&](auto one) {
-        return updates(s, one, C, weights, eta, cost, b.n_labels, picks, n_picks, inner, sets, gaps, v);
-      },
-      prior);
+  return updates(s, prior, C, weights, eta, cost, b.n_labels, picks, n_picks, inner, sets, gaps, v);
 }
 
 template <class R>
@@ -332,9 +317,7 @@ double automaton_block_frank_wolfe(const BatchView& b, const AutomatonView& m, c
                                    int64_t n_picks, int inner, ActiveSets& sets, double* gaps) {
   AutomatonBlocks<R> s(b, m, weights, cost);
   Direction v;
-  return std::visit(
-      [&](auto one) { return updates(s, one, C, weights, eta, cost64, b.lanes, picks, n_picks, inner, sets, gaps, v); },
-      prior);
+  return updates(s, prior, C, weights, eta, cost64, b.lanes, picks, n_picks, inner, sets, gaps, v);
 }
 template double automaton_block_frank_wolfe<float>(const BatchView&, const AutomatonView&, const KernelPrior&, double,
                                                    float*, double*, const float*, const double*, const int64_t*,

@@ -12,6 +12,9 @@
 // Everything on the way of a hot loop has to be inlined into it, lambdas too (INLINED, behind their parameters).
 #define INLINE static inline __attribute__((always_inline))
 #define INLINED __attribute__((always_inline))
+// Large functions that are called once per example or step: inlining them into every caller costs compile time and gains
+// nothing.
+#define OUTLINE static __attribute__((noinline))
 
 namespace maxendnet {
 

@@ -15,6 +15,7 @@ struct Direction {
   std::vector<int64_t> touched;  // coordinates as they come
   std::vector<int64_t> index;
   std::vector<double> d, eta;
+  std::vector<double> mean;  // after a step: the weights at the coordinates
   size_t n_touched = 0, n = 0;
   bool all = false;  // more may come than there are coordinates (a long sequence): no list, all are looked at
 
@@ -34,6 +35,7 @@ INLINE void begin_gathering(Direction& v, size_t most) {
     v.index.resize(size);
     v.d.resize(size);
     v.eta.resize(size);
+    v.mean.resize(size);
   }
   v.n_touched = v.n = 0;
 }
@@ -108,7 +110,7 @@ INLINE Slopes slopes(const Prior& prior, const Direction& v, double gamma) {
 // The step in [0, limit] that maximises the dual along the direction; 0 where it does not rise. `gain` is the change of
 // sum alpha l for a step of 1.
 template <class Prior>
-INLINE double line_search(const Prior& prior, const Direction& v, double gain, double limit) {
+OUTLINE double line_search_with(Prior prior, const Direction& v, double gain, double limit) {
   const Slopes at_zero = slopes(prior, v, 0);
   const double rise = gain - at_zero.first;
   if (!(rise > 0)) return 0;
@@ -137,14 +139,35 @@ INLINE double line_search(const Prior& prior, const Direction& v, double gain, d
   return low;  // the largest step known to be inside and uphill
 }
 
-// eta += gamma d; `set(k, mean)` is told the weights that follow.
-template <class Prior, class Set>
-INLINE void move(const Prior& prior, const Direction& v, double gamma, double* eta, Set set) {
+// Half as far again as the best step. Other blocks will pull the same way, so that over-relaxation takes about a fifth
+// fewer passes (OCR, C = 1); along a parabola any factor below 2 raises the dual. Only for quadratic priors: a cumulant
+// with a border leaves no room behind the best step.
+template <class Prior>
+INLINE double over_relaxed(double gamma, double limit) {
+  return Prior::quadratic ? std::min(1.5 * gamma, limit) : gamma;
+}
+
+template <class Prior>
+OUTLINE void move_with(Prior prior, Direction& v, double gamma, double* eta) {
   for (size_t j = 0; j < v.n; j++) {
     const double moved = v.eta[j] + gamma * v.d[j];
     eta[v.index[j]] = moved;
-    set(v.index[j], Prior::moments(prior, moved, &v.index[j]).mean);
+    v.mean[j] = Prior::moments(prior, moved, &v.index[j]).mean;
   }
+}
+
+// The prior enters a step here and nowhere else: one call for the step, one for the weights behind it.
+inline double line_search(const KernelPrior& any_prior, const Direction& v, double gain, double limit) {
+  return std::visit(
+      [&](const auto& prior) {
+        return over_relaxed<std::decay_t<decltype(prior)>>(line_search_with(prior, v, gain, limit), limit);
+      },
+      any_prior);
+}
+
+// eta += gamma d, and `v.mean` are the weights there.
+inline void move(const KernelPrior& any_prior, Direction& v, double gamma, double* eta) {
+  std::visit([&](const auto& prior) { move_with(prior, v, gamma, eta); }, any_prior);
 }
 
 }  // namespace maxendnet

@@ -147,84 +147,105 @@ class Touched {
   }
 };
 
+// The etas and weights of all parts, and the sum of their changes at the end of a round.
+template <class R, class E>
+struct Joined {
+  const BatchView& b;
+  const Layout layout;
+  const Parts<R, E>& parts;
+  E* eta;
+
+  E* eta_of(int part) const { return parts.etas + part * parts.size; }
+  R* weights_of(int part) const { return parts.copies + part * parts.n_weights; }
+};
+
+// Adds up W coordinates from k on, none of which is of label features; returns whether eta stayed in the domain.
+template <class R, class E, class Prior>
+INLINE bool add_up(const Joined<R, E>& joined, const Prior& prior, int64_t k) {
+  const BatchView& b = joined.b;
+  const V<double> base = widened(joined.eta + k);
+  V<double> now = base;
+  auto moved = base != base;
+  for (int part = 0; part < joined.parts.n_parts; part++) {
+    const V<double> own = widened(joined.eta_of(part) + k);
+    now += own - base;
+    moved |= own != base;  // even if the changes of all parts cancel
+  }
+  if (!any_of(moved)) return true;  // as mostly, where there are many weights
+  narrowed(now, joined.eta + k);
+  now = widened(joined.eta + k);
+  int64_t places[W];
+  for (int j = 0; j < W; j++) places[j] = k + j;
+  const V<double> mean = Prior::moments(prior, now, places).mean;
+  // rows begin at multiples of 8, see `padded`: all are in the same row of a matrix
+  const int64_t first = joined.layout.matrices, size = b.matrix_size();
+  const int64_t m = (k - first) / size, cell = k - first - m * size, place = k < first ? k : k + m * size;
+  const int64_t turned = place - cell + size + cell % b.lanes * b.lanes + cell / b.lanes;
+  for (int part = 0; part < joined.parts.n_parts; part++) {
+    R* own = joined.weights_of(part);
+    narrowed(now, joined.eta_of(part) + k);
+    narrowed(moved ? mean : widened(own + place), own + place);
+    for (int j = 0; k >= first && j < W; j++)
+      if (moved[j]) own[turned + j * b.lanes] = R(mean[j]);
+  }
+  return !any_of(!(Prior::room(prior, now) > 0));
+}
+
+// The same for one coordinate.
+template <class R, class E, class Prior>
+INLINE bool add_one(const Joined<R, E>& joined, const Prior& prior, int64_t k) {
+  E* eta = joined.eta;
+  double now = double(eta[k]);
+  for (int part = 0; part < joined.parts.n_parts; part++) now += double(joined.eta_of(part)[k]) - double(eta[k]);
+  eta[k] = E(now);
+  const R mean = R(Prior::moments(prior, double(eta[k]), &k).mean);
+  for (int part = 0; part < joined.parts.n_parts; part++) {
+    joined.eta_of(part)[k] = eta[k];
+    set_weight(joined.b, joined.layout, k, mean, joined.weights_of(part));
+  }
+  return Prior::room(prior, double(eta[k])) > 0;
+}
+
+// One of n_shares of the coordinates, by one thread.
+template <class R, class E, class Prior>
+OUTLINE bool add_share(const Joined<R, E>& joined, Prior prior, const Touched& touched, int share, int n_shares) {
+  const int64_t n = joined.layout.label_features, first = Touched::cut(n, share, n_shares);
+  const int64_t last = share + 1 == n_shares ? n : Touched::cut(n, share + 1, n_shares);
+  bool inside = true;
+  touched.each(first, last, [&](int64_t k) INLINED { inside &= add_up(joined, prior, k); });
+  for (int64_t k = n; share == 0 && k < n + joined.b.n_label_features; k++) inside &= add_one(joined, prior, k);
+  return inside;
+}
+
 // work(part, picks, how many, eta of the part, its weights) for some picks at a time; an example is always in the same
 // part. Returns whether eta stayed in the domain of the prior; if not, it is of no use any more.
 template <class R, class E, class Work>
-bool in_parts(const BatchView& b, const KernelPrior& prior_of_any_kind, const Parts<R, E>& parts, const int64_t* picks,
+bool in_parts(const BatchView& b, const KernelPrior& any_prior, const Parts<R, E>& parts, const int64_t* picks,
               int64_t n_picks, E* eta, R* weights, Work work) {
-  const Layout layout = padded_layout(b);
+  const Joined<R, E> joined{b, padded_layout(b), parts, eta};
   const int K = parts.n_parts;
-  const int64_t size = parts.size;
-  const auto eta_of = [&](int part) { return parts.etas + part * size; };
-  const auto weights_of = [&](int part) { return parts.copies + part * parts.n_weights; };
   std::vector<std::vector<int64_t>> own(static_cast<size_t>(K));
   for (int64_t k = 0; k < n_picks; k++) own[static_cast<size_t>(picks[k] % K)].push_back(picks[k]);
   size_t longest = 0;
-  for (const auto& some : own) longest = std::max(longest, some.size());
+  for (const auto& picks_of_part : own) longest = std::max(longest, picks_of_part.size());
   const int64_t n_rounds = (int64_t(longest) + parts.round - 1) / parts.round;
   std::atomic<bool> outside{false};
-  const Touched touched(b, layout, K);
-  std::visit(
-      [&](auto prior) {
-        using Prior = decltype(prior);
-        // the sum of all changes of W coordinates from k on, none of which is of label features
-        const auto add_up = [&](int64_t k) INLINED {
-          const V<double> base = widened(eta + k);
-          V<double> now = base;
-          auto moved = base != base;
-          for (int part = 0; part < K; part++) {
-            const V<double> own = widened(eta_of(part) + k);
-            now += own - base;
-            moved |= own != base;  // even if the changes of all parts cancel
-          }
-          if (!any_of(moved)) return;  // as mostly, where there are many weights
-          narrowed(now, eta + k);
-          now = widened(eta + k);
-          int64_t places[W];
-          for (int j = 0; j < W; j++) places[j] = k + j;
-          const V<double> mean = Prior::moments(prior, now, places).mean;
-          if (any_of(!(Prior::room(prior, now) > 0))) outside.store(true);
-          // rows begin at multiples of 8, see `padded`: all are in the same row of a matrix
-          const int64_t m = (k - layout.matrices) / b.matrix_size(), cell = k - layout.matrices - m * b.matrix_size();
-          const int64_t place = k < layout.matrices ? k : k + m * b.matrix_size();
-          const int64_t turned = place - cell + b.matrix_size() + cell % b.lanes * b.lanes + cell / b.lanes;
-          for (int part = 0; part < K; part++) {
-            R* own = weights_of(part);
-            narrowed(now, eta_of(part) + k);
-            narrowed(moved ? mean : widened(own + place), own + place);
-            for (int j = 0; k >= layout.matrices && j < W; j++)
-              if (moved[j]) own[turned + j * b.lanes] = R(mean[j]);
-          }
-        };
-        const auto add_one = [&](int64_t k) {
-          double now = double(eta[k]);
-          for (int part = 0; part < K; part++) now += double(eta_of(part)[k]) - double(eta[k]);
-          eta[k] = E(now);
-          if (!(Prior::room(prior, double(eta[k])) > 0)) outside.store(true);
-          for (int part = 0; part < K; part++) {
-            eta_of(part)[k] = eta[k];
-            set_weight(b, layout, k, R(Prior::moments(prior, double(eta[k]), &k).mean), weights_of(part));
-          }
-        };
-        const auto join = [&](int share, int n_shares) {
-          const int64_t n = layout.label_features, first = Touched::cut(n, share, n_shares);
-          const int64_t last = share + 1 == n_shares ? n : Touched::cut(n, share + 1, n_shares);
-          touched.each(first, last, [&](int64_t k) INLINED { add_up(k); });
-          for (int64_t k = n; share == 0 && k < n + b.n_label_features; k++) add_one(k);
-        };
-        in_rounds(
-            K, parts.n_threads, n_rounds,
-            [&](int part, int64_t round) {
-              const auto& some = own[static_cast<size_t>(part)];
-              const int64_t first = round * parts.round, last = std::min(first + parts.round, int64_t(some.size()));
-              if (first >= last || outside.load()) return;
-              touched.mark(part, some.data() + first, last - first);
-              work(part, some.data() + first, last - first, eta_of(part), weights_of(part));
-            },
-            join);
+  const Touched touched(b, joined.layout, K);
+  in_rounds(
+      K, parts.n_threads, n_rounds,
+      [&](int part, int64_t round) {
+        const auto& mine = own[static_cast<size_t>(part)];
+        const int64_t first = round * parts.round, last = std::min(first + parts.round, int64_t(mine.size()));
+        if (first >= last || outside.load()) return;
+        touched.mark(part, mine.data() + first, last - first);
+        work(part, mine.data() + first, last - first, joined.eta_of(part), joined.weights_of(part));
       },
-      prior_of_any_kind);
-  std::copy_n(weights_of(0), parts.n_weights, weights);
+      [&](int share, int n_shares) {
+        const bool inside = std::visit(
+            [&](const auto& prior) { return add_share(joined, prior, touched, share, n_shares); }, any_prior);
+        if (!inside) outside.store(true);
+      });
+  std::copy_n(joined.weights_of(0), parts.n_weights, weights);
   return !outside.load();
 }
 

@@ -139,170 +139,224 @@ INLINE void scatter(const BatchView& b, int64_t t, const R* change, R* scratch) 
   });
 }
 
+// What the steps of all examples share.
+template <class R>
+struct Ascent {
+  const BatchView& b;
+  const Layout layout;
+  R *weights, *eta;
+  R* scratch;  // as long as the node weights; zero between trials
+  const Weights<R> w;
+
+  Ascent(const BatchView& batch, R* all_weights, R* all_eta, R* zeros)
+      : b(batch), layout(padded_layout(batch)), weights(all_weights), eta(all_eta), scratch(zeros),
+        w(all_weights, batch) {}
+  R* label_weights() const { return weights + layout.label_features + layout.label_features - layout.matrices; }
+};
+
+// One example and the potentials and marginals that it has before a trial.
+template <class R>
+struct Visited {
+  int64_t begin, n;
+  double scale;         // C times its weight
+  R *node, *matrix;     // potentials
+  R *old_node, *old_matrix;  // marginals
+};
+
+// The curvature of phi along the change of eta, whose part for node weights is in `scratch`: sum of
+// d (mean(eta + d) - mean(eta)).
+template <class Prior, class R>
+OUTLINE double curvature_with(Prior prior, const Ascent<R>& s, const Visited<R>& v, const Trial<R>& c) {
+  const BatchView& b = s.b;
+  const int lanes = b.lanes;
+  const int64_t size = b.matrix_size();
+  // for d in two factors; `now` is mean(eta)
+  const auto bend = [&](int64_t k, double factor, double d, R now) INLINED {
+    if constexpr (Prior::quadratic) return factor * d * Prior::moments(prior, 0.0, &k).variance;
+    else return factor * (Prior::moments(prior, double(s.eta[k]) + d, &k).mean - double(now));
+  };
+  double curve = 0;
+  for (int64_t t = 0; t < v.n; t++) {
+    if (!c.moves[t]) continue;
+    const R* change = c.change.data() + t * lanes;
+    each_feature(b, v.begin + t, [&](int64_t place, const int32_t* labels, int64_t n_labels, double x) INLINED {
+      if constexpr (std::is_same_v<Prior, GaussianPrior>) {  // one variance for all, so that it waits for the end
+        R sum = 0;
+        for (int64_t e = 0; e < n_labels; e++) sum += change[labels ? labels[e] : e] * s.scratch[place + e];
+        curve += v.scale * v.scale * prior.variance * x * double(sum);
+        return;
+      }
+      for (int64_t e = 0; e < n_labels; e++)
+        curve += bend(place + e, -v.scale * x * double(change[labels ? labels[e] : e]),
+                      -v.scale * double(s.scratch[place + e]), s.weights[place + e]);
+    });
+  }
+  for (int m = 0; m < b.n_edge_types; m++)
+    for (int64_t k = m * size; k < (m + 1) * size; k++) {
+      const double d = -v.scale * double(c.matrix_marginals[k] - v.old_matrix[k]);
+      if (d != 0) curve += bend(s.layout.matrices + k, d, d, s.w.matrix[m * size + k]);
+    }
+  for (int j = 0; j < b.n_label_features; j++) {
+    const double d = -v.scale * double(c.label_change[j]);
+    curve += bend(s.layout.label_features + j, d, d, s.label_weights()[j]);
+  }
+  return curve;
+}
+
+// Where a trial is taken: eta and the weights follow. `scratch` is zero again in any case.
+template <class Prior, class R>
+OUTLINE void follow_with(Prior prior, const Ascent<R>& s, const Visited<R>& v, const Trial<R>& c, bool taken) {
+  const BatchView& b = s.b;
+  const int64_t size = b.matrix_size(), lanes = b.lanes;
+  // eta += d; returns what the weight is then
+  const auto follow = [&](int64_t k, double d) INLINED {
+    s.eta[k] = R(double(s.eta[k]) + d);
+    return R(Prior::moments(prior, double(s.eta[k]), &k).mean);
+  };
+  for (int64_t t = 0; t < v.n; t++)
+    if (c.moves[t])
+      each_feature(b, v.begin + t, [&](int64_t place, const int32_t*, int64_t n_labels, double) INLINED {
+        for (int64_t k = place; k < place + n_labels; k++) {
+          if (taken && s.scratch[k] != 0) s.weights[k] = follow(k, -v.scale * double(s.scratch[k]));
+          s.scratch[k] = 0;
+        }
+      });
+  if (!taken) return;
+  for (int m = 0; m < b.n_edge_types; m++) {
+    R* pair = s.weights + s.layout.matrices + 2 * m * size;
+    for (int64_t a = 0; a < b.n_labels; a++)
+      for (int64_t z = 0; z < b.n_labels; z++) {
+        const int64_t cell = m * size + a * lanes + z;
+        pair[a * lanes + z] = pair[size + z * lanes + a] =
+            follow(s.layout.matrices + cell, -v.scale * double(c.matrix_marginals[cell] - v.old_matrix[cell]));
+      }
+  }
+  for (int j = 0; j < b.n_label_features; j++)
+    s.label_weights()[j] = follow(s.layout.label_features + j, -v.scale * double(c.label_change[j]));
+}
+
+// The potentials of a trial: a share of the way to the goal; at a first visit the goal itself, with `added` at the truth.
+template <class R>
+INLINE void propose(const Ascent<R>& s, const Visited<R>& v, bool first, double step, double added, Trial<R>& c) {
+  const BatchView& b = s.b;
+  const int64_t size = b.matrix_size(), n_node = v.n * b.lanes;
+  const R share = R(step);
+  if (first) {
+    std::copy_n(c.goal.data(), n_node, c.node.data());
+    for (int64_t t = 0; t < v.n; t++) c.node[t * b.lanes + b.y[v.begin + t]] += R(added);
+  } else {
+    for (int64_t k = 0; k < n_node; k += width<R>)
+      store(c.node.data() + k, load(v.node + k) + share * (load(c.goal.data() + k) - load(v.node + k)));
+  }
+  for (int m = 0; m < b.n_edge_types; m++)
+    for (int64_t k = 0; k < size; k++) {
+      const R from = v.matrix[m * size + k];
+      c.matrix[m * size + k] = from + (first ? R(1) : share) * (s.w.matrix[2 * m * size + k] - from);
+    }
+}
+
+// The changes of all marginals; returns (marginals after - before) . (goal - potentials): on average the variance of
+// goal - potentials on the way, times the step.
+template <class R>
+INLINE double find_changes(const Ascent<R>& s, const Visited<R>& v, double least_change, Trial<R>& c) {
+  const BatchView& b = s.b;
+  const int lanes = b.lanes;
+  const int64_t size = b.matrix_size();
+  const R* now = c.node_marginals();
+  double spread = 0;
+  for (int64_t t = 0; t < v.n; t++) {
+    V<R> sum = {}, most = {};
+    for (int64_t k = t * lanes; k < (t + 1) * lanes; k += width<R>) {
+      const V<R> d = load(now + k) - load(v.old_node + k);
+      store(c.change.data() + k, d);
+      sum += d * (load(c.goal.data() + k) - load(v.node + k));
+      most = larger(d < 0 ? -d : d, most);
+    }
+    spread += double(lane_sum(sum));
+    c.moves[t] = double(lane_max(most)) > least_change;
+  }
+  for (int m = 0; m < b.n_edge_types; m++)
+    for (int64_t k = 0; k < size; k++)
+      spread += double((c.matrix_marginals[m * size + k] - v.old_matrix[m * size + k]) *
+                       (s.w.matrix[2 * m * size + k] - v.matrix[m * size + k]));
+  for (int64_t t = 0; t < v.n; t++)
+    if (c.moves[t]) scatter(b, v.begin + t, c.change.data() + t * lanes, s.scratch);
+  std::fill(c.label_change.begin(), c.label_change.end(), R(0));
+  for (int64_t t = 0; b.n_label_features && t < v.n; t++)
+    for (int a = 0; a < b.n_labels; a++)
+      for (int j = 0; j < b.n_label_features; j++)
+        c.label_change[j] += c.change[t * lanes + a] * R(label_feature_values(b, v.begin + t, a)[j]);
+  return spread;
+}
+
 }  // namespace
 
 template <class R>
-void potential_ascent(const BatchView& b, const KernelPrior& prior_of_any_kind, double C, R* weights, R* eta,
-                      const R* cost, const int64_t* picks, int64_t n_picks, double most_spread, double least_change,
-                      double bonus, R* scratch, double* steps, R* node_potentials, R* matrix_potentials,
-                      R* node_marginals, R* matrix_marginals, double* gaps) {
+void potential_ascent(const BatchView& b, const KernelPrior& any_prior, double C, R* weights, R* eta, const R* cost,
+                      const int64_t* picks, int64_t n_picks, double most_spread, double least_change, double bonus,
+                      R* scratch, double* steps, R* node_potentials, R* matrix_potentials, R* node_marginals,
+                      R* matrix_marginals, double* gaps) {
   const int lanes = b.lanes;
-  const int64_t size = b.matrix_size(), matrices = b.n_edge_types * size;
-  const Layout layout = padded_layout(b);
-  const Weights<R> w(weights, b);
+  const int64_t matrices = b.n_edge_types * b.matrix_size();
+  const Ascent<R> s(b, weights, eta, scratch);
   Trial<R> c;
   c.label_change.resize(b.n_label_features);
-  std::visit(
-      [&](auto prior) {
-        using Prior = decltype(prior);
-        // d (mean(eta + d) - mean(eta)), for d in two factors: its sum over the weights is the curvature of phi along d;
-        // `now` is mean(eta)
-        const auto bend = [&](int64_t k, double factor, double d, R now) INLINED {
-          if constexpr (Prior::quadratic) return factor * d * Prior::moments(prior, 0.0, &k).variance;
-          else return factor * (Prior::moments(prior, double(eta[k]) + d, &k).mean - double(now));
-        };
-        // eta += d; what the weight is then
-        const auto follow = [&](int64_t k, double d) INLINED {
-          eta[k] = R(double(eta[k]) + d);
-          return R(Prior::moments(prior, double(eta[k]), &k).mean);
-        };
-        for (int64_t pick = 0; pick < n_picks; pick++) {
-          const int64_t i = picks[pick], begin = b.offsets[i], end = b.offsets[i + 1], n = end - begin;
-          const double scale = C * b.sample_weight[i];
-          if (b.row_offsets && pick + 2 < n_picks) prefetch_offsets(b, picks[pick + 2]);
-          if (b.row_offsets && pick + 1 < n_picks) prefetch_rows(b, picks[pick + 1], weights, eta, scratch);
-          const bool first = std::isinf(gaps[i]);  // not visited yet: all weight is at the truth
-          gaps[i] = 0;
-          if (n == 0 || scale == 0) continue;
-          R *node = node_potentials + begin * lanes, *matrix = matrix_potentials + i * matrices;
-          R *old_node = node_marginals + begin * lanes, *old_matrix = matrix_marginals + i * matrices;
-          const size_t n_node = size_t(n) * lanes;
-          if (c.goal.size() < n_node) c.goal.resize(n_node), c.node.resize(n_node), c.change.resize(n_node);
-          c.matrix.resize(matrices);
-          c.moves.assign(size_t(n), 0);
-          score_nodes(b, w, begin, end, c.goal.data());
-          for (int64_t t = 0; t < n; t++)
-            add_row(c.goal.data() + t * lanes, cost + int64_t(b.row[begin + t]) * lanes, lanes);
-          // few trials where an example is long, for a call must not last
-          const int n_trials = first ? most_first_trials : n < 10000 ? most_trials : 1;
-          double added = bonus;
-          for (int trial = 0; trial < n_trials; trial++, added *= 1.5) {
-            const double step = steps[i];
-            const R share = R(step);
-            if (first) {
-              std::copy_n(c.goal.data(), n_node, c.node.data());
-              for (int64_t t = 0; t < n; t++) c.node[t * lanes + b.y[begin + t]] += R(added);
-            } else {
-              for (size_t k = 0; k < n_node; k += width<R>)
-                store(c.node.data() + k, load(node + k) + share * (load(c.goal.data() + k) - load(node + k)));
-            }
-            for (int m = 0; m < b.n_edge_types; m++)
-              for (int64_t k = 0; k < size; k++) {
-                const R from = matrix[m * size + k];
-                c.matrix[m * size + k] = from + (first ? R(1) : share) * (w.matrix[2 * m * size + k] - from);
-              }
-            find_marginals(b, begin, end, most_spread, c);
-            // (marginals after - before) . (goal - potentials): on average the variance of goal - potentials on the way, times step
-            double spread = 0;
-            const R* now = c.node_marginals();
-            for (int64_t t = 0; t < n; t++) {
-              V<R> sum = {}, most = {};
-              for (int64_t k = t * lanes; k < (t + 1) * lanes; k += width<R>) {
-                const V<R> d = load(now + k) - load(old_node + k);
-                store(c.change.data() + k, d);
-                sum += d * (load(c.goal.data() + k) - load(node + k));
-                most = larger(d < 0 ? -d : d, most);
-              }
-              spread += double(lane_sum(sum));
-              c.moves[t] = double(lane_max(most)) > least_change;
-            }
-            for (int m = 0; m < b.n_edge_types; m++)
-              for (int64_t k = 0; k < size; k++)
-                spread += double((c.matrix_marginals[m * size + k] - old_matrix[m * size + k]) *
-                                 (w.matrix[2 * m * size + k] - matrix[m * size + k]));
-            // the curvature of phi on the way
-            R* of_labels = weights + layout.label_features + layout.label_features - layout.matrices;
-            double curve = 0;
-            for (int64_t t = 0; t < n; t++)
-              if (c.moves[t]) scatter(b, begin + t, c.change.data() + t * lanes, scratch);
-            for (int64_t t = 0; t < n; t++)
-              if (c.moves[t])
-                each_feature(
-                    b, begin + t, [&](int64_t place, const int32_t* labels, int64_t n_labels, double x) INLINED {
-                      if constexpr (std::is_same_v<
-                                        Prior, GaussianPrior>) {  // one variance for all, so that it waits for the end
-                        const R* change = c.change.data() + t * lanes;
-                        R sum = 0;
-                        for (int64_t e = 0; e < n_labels; e++)
-                          sum += change[labels ? labels[e] : e] * scratch[place + e];
-                        curve += scale * scale * prior.variance * x * double(sum);
-                        return;
-                      }
-                      for (int64_t e = 0; e < n_labels; e++)
-                        curve += bend(place + e, -scale * x * double(c.change[t * lanes + (labels ? labels[e] : e)]),
-                                      -scale * double(scratch[place + e]), weights[place + e]);
-                    });
-            for (int m = 0; m < b.n_edge_types; m++)
-              for (int64_t k = m * size; k < (m + 1) * size; k++) {
-                const double d = -scale * double(c.matrix_marginals[k] - old_matrix[k]);
-                if (d != 0) curve += bend(layout.matrices + k, d, d, w.matrix[m * size + k]);
-              }
-            std::fill(c.label_change.begin(), c.label_change.end(), R(0));
-            for (int64_t t = 0; b.n_label_features && t < n; t++)
-              for (int a = 0; a < b.n_labels; a++)
-                for (int j = 0; j < b.n_label_features; j++)
-                  c.label_change[j] += c.change[t * lanes + a] * R(label_feature_values(b, begin + t, a)[j]);
-            for (int j = 0; j < b.n_label_features; j++)
-              curve += bend(layout.label_features + j, -scale * double(c.label_change[j]),
-                            -scale * double(c.label_change[j]), of_labels[j]);
-            // The slope of the dual after a share s of the way is about scale [(1 - s) variance - s curve / (scale step^2)].
-            const double variance = scale * spread / step, bent = curve / (step * step);
-            const double best = variance > 0 ? variance / (variance + bent) : 0;
-            bool moved = variance > 0 && (step <= 1.8 * best || step <= least_step);
-            if (first) {
-              // Here the dual rises by what entropy and expected score gain, less half the curvature: at the best step the
-              // curvature is the gain. Where both drown in rounding there is no harm.
-              double right = 0;
-              for (int64_t t = 0; t < n; t++) right += double(now[t * lanes + b.y[begin + t]]);
-              const double truth =
-                  score_of(b, w.matrix, static_cast<const R*>(nullptr), begin, end, c.goal.data(), b.y + begin);
-              const double gain = c.log_partition - added * right - truth;
-              moved = curve <= scale * (1.4 * gain + 1e-4);
-            }
-            for (int64_t t = 0; t < n; t++)
-              if (c.moves[t])
-                each_feature(b, begin + t, [&](int64_t place, const int32_t*, int64_t n_labels, double) INLINED {
-                  for (int64_t k = place; k < place + n_labels; k++) {
-                    if (moved && scratch[k] != 0) weights[k] = follow(k, -scale * double(scratch[k]));
-                    scratch[k] = 0;
-                  }
-                });
-            if (trial == 0 && !first) gaps[i] = std::max(0.0, 0.5 * variance);
-            if (best > 0 && !first) steps[i] = std::min(1.0, std::max(least_step, best));
-            if (first) gaps[i] = moved ? scale * double(n) : std::numeric_limits<double>::infinity();
-            if (!moved && !first && !(variance > 0)) break;  // nothing to gain, to rounding
-            if (!moved) continue;
-            for (int m = 0; m < b.n_edge_types; m++) {
-              R* pair = weights + layout.matrices + 2 * m * size;
-              for (int64_t a = 0; a < b.n_labels; a++)
-                for (int64_t z = 0; z < b.n_labels; z++) {
-                  const int64_t cell = m * size + a * lanes + z, k = layout.matrices + cell;
-                  pair[a * lanes + z] = pair[size + z * lanes + a] =
-                      follow(k, -scale * double(c.matrix_marginals[cell] - old_matrix[cell]));
-                }
-            }
-            for (int j = 0; j < b.n_label_features; j++)
-              of_labels[j] = follow(layout.label_features + j, -scale * double(c.label_change[j]));
-            std::copy_n(c.node.data(), n_node, node);
-            std::copy_n(c.matrix.data(), matrices, matrix);
-            for (int64_t t = 0; t < n; t++)
-              if (c.moves[t]) std::copy_n(now + t * lanes, lanes, old_node + t * lanes);
-            std::copy_n(c.matrix_marginals.data(), matrices, old_matrix);
-            break;
-          }
-        }
-      },
-      prior_of_any_kind);
+  for (int64_t pick = 0; pick < n_picks; pick++) {
+    const int64_t i = picks[pick], begin = b.offsets[i], end = b.offsets[i + 1], n = end - begin;
+    const double scale = C * b.sample_weight[i];
+    if (b.row_offsets && pick + 2 < n_picks) prefetch_offsets(b, picks[pick + 2]);
+    if (b.row_offsets && pick + 1 < n_picks) prefetch_rows(b, picks[pick + 1], weights, eta, scratch);
+    const bool first = std::isinf(gaps[i]);  // not visited yet: all weight is at the truth
+    gaps[i] = 0;
+    if (n == 0 || scale == 0) continue;
+    const Visited<R> v{begin, n, scale, node_potentials + begin * lanes, matrix_potentials + i * matrices,
+                       node_marginals + begin * lanes, matrix_marginals + i * matrices};
+    const size_t n_node = size_t(n) * lanes;
+    if (c.goal.size() < n_node) c.goal.resize(n_node), c.node.resize(n_node), c.change.resize(n_node);
+    c.matrix.resize(matrices);
+    c.moves.assign(size_t(n), 0);
+    score_nodes(b, s.w, begin, end, c.goal.data());
+    for (int64_t t = 0; t < n; t++)
+      add_row(c.goal.data() + t * lanes, cost + int64_t(b.row[begin + t]) * lanes, lanes);
+    // few trials where an example is long, for a call must not last
+    const int n_trials = first ? most_first_trials : n < 10000 ? most_trials : 1;
+    double added = bonus;
+    for (int trial = 0; trial < n_trials; trial++, added *= 1.5) {
+      const double step = steps[i];
+      propose(s, v, first, step, added, c);
+      find_marginals(b, begin, end, most_spread, c);
+      const double spread = find_changes(s, v, least_change, c);
+      const double curve =
+          std::visit([&](const auto& prior) { return curvature_with(prior, s, v, c); }, any_prior);
+      // The slope of the dual after a share s of the way is about scale [(1 - s) variance - s curve / (scale step^2)].
+      const double variance = scale * spread / step, bent = curve / (step * step);
+      const double best = variance > 0 ? variance / (variance + bent) : 0;
+      bool taken = variance > 0 && (step <= 1.8 * best || step <= least_step);
+      const R* now = c.node_marginals();
+      if (first) {
+        // Here the dual rises by what entropy and expected score gain, less half the curvature: at the best step the
+        // curvature is the gain. Where both drown in rounding there is no harm.
+        double right = 0;
+        for (int64_t t = 0; t < n; t++) right += double(now[t * lanes + b.y[begin + t]]);
+        const double truth =
+            score_of(b, s.w.matrix, static_cast<const R*>(nullptr), begin, end, c.goal.data(), b.y + begin);
+        const double gain = c.log_partition - added * right - truth;
+        taken = curve <= scale * (1.4 * gain + 1e-4);
+      }
+      std::visit([&](const auto& prior) { follow_with(prior, s, v, c, taken); }, any_prior);
+      if (trial == 0 && !first) gaps[i] = std::max(0.0, 0.5 * variance);
+      if (best > 0 && !first) steps[i] = std::min(1.0, std::max(least_step, best));
+      if (first) gaps[i] = taken ? scale * double(n) : std::numeric_limits<double>::infinity();
+      if (!taken && !first && !(variance > 0)) break;  // nothing to gain, to rounding
+      if (!taken) continue;
+      std::copy_n(c.node.data(), n_node, v.node);
+      std::copy_n(c.matrix.data(), matrices, v.matrix);
+      for (int64_t t = 0; t < n; t++)
+        if (c.moves[t]) std::copy_n(now + t * lanes, lanes, v.old_node + t * lanes);
+      std::copy_n(c.matrix_marginals.data(), matrices, v.old_matrix);
+      break;
+    }
+  }
 }
 
 template <class R>
