@@ -520,7 +520,6 @@ INTERRUPTED_CASES = [
     "L2CRF(lam=1e-6), [100_000], 1",
     "L1CRF(lam=1e-3), [10] * 2000, 1",
     "M3N(solver=SMO(check_every=1)), [10] * 1000, 1",
-    "M3N(solver=SMO(check_every=1)), [50_000], 1",
     "M3N(solver=ExponentiatedGradient(check_every=1)), [10] * 500, 1",
     "M3N(solver=ExponentiatedGradient(check_every=1)), [20_000], 1",
     "M3N(solver=Extragradient(check_every=1)), [10] * 500, 1",

@@ -29,7 +29,7 @@ from maxendnet.cli import main
 from maxendnet.data.placed import PlacedData
 from maxendnet.data.ragged import is_mapped
 from maxendnet.experiments.engine import run_cells
-from maxendnet.solvers import LBFGS, OWLQN, SDCA, SMO, BlockFrankWolfe, ConcaveConvex, Smoothing, Subgradient
+from maxendnet.solvers import LBFGS, OWLQN, SMO, BlockFrankWolfe, ConcaveConvex, Smoothing, Subgradient
 from maxendnet.solvers.base import Kept
 from maxendnet.structures import Chain, Tree
 from maxendnet.structures.on_batch import OnBatch
@@ -82,7 +82,6 @@ MODELS = {
 
 IN_PARTS = {
     "BlockFrankWolfe": M3N(solver=BlockFrankWolfe(check_every=3), max_passes=5, random_state=0),
-    "SDCA": L2CRF(solver=SDCA(check_every=2), max_passes=3, random_state=0),
 }
 
 
@@ -216,7 +215,7 @@ def test_solvers_that_go_through_examples_here_are_refused(threads):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("parts", [None, 1, 4])
-@pytest.mark.parametrize("name", ["BlockFrankWolfe", "SDCA"])
+@pytest.mark.parametrize("name", ["BlockFrankWolfe"])
 def test_parts_have_the_bits_of_threads(name, parts, threads, many):
     """None is one for each of the two workers."""
     model = IN_PARTS[name].set_params(solver__parts=parts or (2 if parts is None else parts))
@@ -414,7 +413,7 @@ def test_partitions(kind, threads, tmp_path):
     assert_array_equal(again.coef_, distant.coef_)
 
 
-@pytest.mark.parametrize("name", ["OWLQN", "Smoothing", "Subgradient", "BlockFrankWolfe", "SDCA"])
+@pytest.mark.parametrize("name", ["OWLQN", "Smoothing", "Subgradient", "BlockFrankWolfe"])
 def test_solvers_on_partitions(name, threads):
     import dask
 
@@ -422,7 +421,7 @@ def test_solvers_on_partitions(name, threads):
     X, y = [x for x, _ in items], [labels for _, labels in items]
     model = {
         "OWLQN": L1CRF(solver=OWLQN()), "Smoothing": M3N(), "Subgradient": M3N(solver=Subgradient(), max_passes=3000),
-        "BlockFrankWolfe": M3N(solver=BlockFrankWolfe()), "SDCA": L2CRF(solver=SDCA()),
+        "BlockFrankWolfe": M3N(solver=BlockFrankWolfe()),
     }[name].set_params(tol=0.02, random_state=0)  # fmt: skip
     parts = [dask.delayed(Examples.build)(X[a:b], y[a:b]) for a, b in cut_evenly(40, 3)]
     distant = clone(model).set_params(backend=Dask(threads)).fit(parts)

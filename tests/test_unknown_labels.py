@@ -39,7 +39,6 @@ from maxendnet.solvers import (
     ALL,
     BlockFrankWolfe,
     ConcaveConvex,
-    ExponentiatedGradient,
     SelfTraining,
     Smoothing,
     Subgradient,
@@ -308,7 +307,7 @@ def test_every_solver_that_takes_an_average_for_the_truth_bounds_the_others(prio
     convex = loss.completion_objective(problem.completed(w), w)[1]
     fitting = {}
     for kind in ALL:
-        solver = kind(online=False) if kind is ExponentiatedGradient else kind()
+        solver = kind()
         if kind not in (ConcaveConvex, SelfTraining) and not missing(solver, convex):
             fitting[kind.__name__] = run(solver, convex, tol=5e-3, max_passes=2000, seed=0, warn=False)
     assert set(fitting) == accepted

@@ -1,9 +1,9 @@
 """The compiled kernels, at the best level of vector instructions that this processor has.
 
-The same sources are compiled once per level, as `_kernels_baseline`, `_kernels_avx2` and `_kernels_avx512` (on
-processors other than x86-64 only the first). All functions and classes of the chosen module are names of this one. The
-environment variable ``MAXENDNET_LEVEL`` chooses another level, for instance to get the same bits from the kernels on
-machines with different processors.
+The same sources are compiled once per level, as `_kernels_baseline` and `_kernels_avx2` (other processors than x86-64
+have only the first, and development builds that of their machine). All functions and classes of the chosen module
+are names of this one. The environment variable ``MAXENDNET_LEVEL`` chooses another level, for instance to get the same
+bits from the kernels on machines with different processors.
 """
 
 import importlib
@@ -12,17 +12,25 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from maxendnet import _kernels_baseline
-
 _VARIABLE = "MAXENDNET_LEVEL"
-_KNOWN = ("baseline", "avx2", "avx512")
+_KNOWN = ("baseline", "avx2")
 _level = ""
 
 
 def levels() -> tuple[str, ...]:
-    """Levels that the processor has and that were compiled, the best last."""
-    found = _kernels_baseline._processor_levels()
-    return tuple(name for name in found if importlib.util.find_spec(f"maxendnet._kernels_{name}") is not None)
+    """Levels that were compiled and that the processor has, the best last."""
+    compiled = [name for name in _KNOWN if importlib.util.find_spec(f"maxendnet._kernels_{name}") is not None]
+    if not compiled:
+        raise ImportError("the kernels of maxendnet are not compiled; install the package with pip, or run make setup")
+    # any module can tell: its own code is for every processor, only the kernels in it are not
+    processor = importlib.import_module(f"maxendnet._kernels_{compiled[0]}")._processor_levels()
+    usable = tuple(name for name in compiled if name in processor)
+    if not usable:
+        raise ImportError(
+            f"the kernels of maxendnet were compiled for {' and '.join(compiled)}, which this processor lacks; install "
+            "the package again on this machine"
+        )
+    return usable
 
 
 def level() -> str:
@@ -51,9 +59,10 @@ def at_level(name: str) -> Iterator[None]:
 
 
 def _use(name: str, asked_by: str) -> None:
-    if name not in levels():
+    usable = levels()
+    if name not in usable:
         known = "is not there on this machine" if name in _KNOWN else "is unknown"
-        raise ValueError(f"{asked_by}: level {name!r} {known}; levels that can be used are {', '.join(levels())}")
+        raise ValueError(f"{asked_by}: level {name!r} {known}; levels that can be used are {', '.join(usable)}")
     module = importlib.import_module(f"maxendnet._kernels_{name}")
     # as attributes of this module, so that a call costs no more than it does without levels
     globals().update({key: value for key, value in vars(module).items() if not key.startswith("_")})

@@ -99,18 +99,6 @@ class ActiveSets:
     @property
     def n_support(self) -> int: ...
 
-@final
-class CliqueMarginals:
-    """Dual variables by their marginals on nodes and edges."""
-
-    def __init__(self, batch: _Batch, shape: Shape, C: float, /) -> None: ...
-    def copy(self) -> CliqueMarginals: ...
-    def scale(self, batch: _Batch, shape: Shape, C: float, factor: float, share: float) -> None: ...
-    def nodes(self) -> _F64: ...
-    def edges(self) -> tuple[_I64, _I32, _I32, _F64]: ...
-    def __getstate__(self) -> tuple[int, _F64, tuple[_I64, _I32, _I32, _F64]]: ...
-    def __setstate__(self, arg: tuple[int, _F64, tuple[_I64, _I32, _I32, _F64]], /) -> None: ...
-
 def padded(n_labels: int) -> int: ...
 def group_features(
     indptr: _I64, indices: _I32, data: _F64, node_offsets: _I64, n_features: int
@@ -313,86 +301,8 @@ def block_gaps(
     gaps: _F64,
 ) -> None: ...
 def active_features(batch: _Batch, shape: Shape, sets: ActiveSets, first: int, last: int, eta: _F64) -> None: ...
-def sdca(
-    batch: _Batch,
-    shape: Shape,
-    variance: _F64,
-    mean: _F64,
-    C: float,
-    mode: int,
-    weights: _F64,
-    eta: _F64,
-    picks: _I64,
-    node: _F64,
-    edge: _F64,
-    gaps: _F64,
-) -> None: ...
-def sdca_look(
-    batch: _Batch,
-    shape: Shape,
-    weights: _F64,
-    C: float,
-    mode: int,
-    first: int,
-    last: int,
-    node: _F64,
-    edge: _F64,
-    losses: _F64,
-    entropies: _F64,
-    gaps: _F64,
-) -> None: ...
-def sdca_features(batch: _Batch, shape: Shape, first: int, last: int, node: _F64, edge: _F64, total: _F64) -> None: ...
 def prior_mean(
     kind: str, a: float, b: float, variance: _F64 | None, mean: _F64 | None, eta: _F64, out: _F64
-) -> None: ...
-def exponentiated_gradient(
-    batch: _Batch,
-    shape: Shape,
-    kind: str,
-    a: float,
-    b: float,
-    variance: _F64 | None,
-    mean: _F64 | None,
-    C: float,
-    weights: _F64,
-    eta: _F64,
-    cost: _F64,
-    picks: _I64,
-    most_spread: float,
-    grow: float,
-    steps: _F64,
-    node_potentials: _F64,
-    matrix_potentials: _F64,
-    node_marginals: _F64,
-    matrix_marginals: _F64,
-) -> None: ...
-def potential_marginals(
-    batch: _Batch,
-    shape: Shape,
-    first: int,
-    last: int,
-    most_spread: float,
-    node_potentials: _F64,
-    matrix_potentials: _F64,
-    node_marginals: _F64,
-    matrix_marginals: _F64,
-) -> None: ...
-def smo(
-    batch: _Batch,
-    shape: Shape,
-    kind: str,
-    a: float,
-    b: float,
-    variance: _F64 | None,
-    mean: _F64 | None,
-    C: float,
-    weights: _F64,
-    eta: _F64,
-    cost: _F64,
-    picks: _I64,
-    rounds: int,
-    marginals: CliqueMarginals,
-    gaps: _F64,
 ) -> None: ...
 
 @final

@@ -104,9 +104,7 @@ def test_siblings_and_forbidden_pairs_need_edges(option):
 
 
 def test_a_solver_for_pairs_of_labels_is_refused_and_others_are_named():
-    from maxendnet.solvers import SMO
+    from maxendnet.solvers import PotentialAscent
 
-    with pytest.raises(
-        ValueError, match=r"on a choice among nodes does not offer. Solvers that fit: BlockFrankWolfe, .*Smoothing"
-    ):
-        M3N(structure="choice", solver=SMO()).fit(X, Y)
+    with pytest.raises(ValueError, match=r"on a choice among nodes does not offer. Solvers that fit: LBFGS"):
+        L2CRF(structure="choice", solver=PotentialAscent()).fit(X, Y)

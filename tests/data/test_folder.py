@@ -32,7 +32,7 @@ from maxendnet import (
 from maxendnet.data import batch as batches
 from maxendnet.data import folder as folders
 from maxendnet.data.ragged import is_mapped
-from maxendnet.solvers import SDCA, SMO, PotentialAscent, Smoothing
+from maxendnet.solvers import SMO, PotentialAscent, Smoothing
 from maxendnet.structures import forest
 from maxendnet.text import DictFeatures
 
@@ -283,7 +283,7 @@ def test_every_system(model, tmp_path, in_small_parts):
 @pytest.mark.parametrize(
     "model",
     [
-        L2CRF(tol=0.05), L1CRF(tol=0.1), L2CRF(solver=SDCA(), tol=0.1), L2CRF(solver=PotentialAscent(), tol=0.1),
+        L2CRF(tol=0.05), L1CRF(tol=0.1), L2CRF(solver=PotentialAscent(), tol=0.1),
         M3N(solver=Smoothing(), tol=0.1), M3N(solver=SMO(), tol=0.3), LapMEDN(tol=0.3),
         L2CRF(structure=Chain(bias=True, ends=True), tol=0.05), L2CRF(structure=Chain(order=2), tol=0.05),
         L2CRF(structure=Chain(forbidden=[]), tol=0.05), L2CRF(structure=Independent(bias=True), tol=0.05),

@@ -15,11 +15,9 @@ from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, Chain, Examples, Independen
 from maxendnet.certificates import pac_bayes
 from maxendnet.data.forbidden_pairs import pair_codes
 from maxendnet.solvers import (
-    SDCA,
-    SMO,
     ActiveSetNewton,
     ConstraintGeneration,
-    ExponentiatedGradient,
+    PotentialAscent,
     Smoothing,
 )
 
@@ -213,12 +211,12 @@ def test_settings_changed_after_the_fit_are_named():
 @pytest.mark.parametrize(
     ("model", "solver"),
     [
-        (M3N(), SMO()), (M3N(), ExponentiatedGradient()), (L2CRF(), SDCA()), (L1CRF(), ActiveSetNewton()),
+        (L2CRF(), PotentialAscent()), (L1CRF(), ActiveSetNewton()),
     ],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_solvers_made_for_pairs_refuse_and_name_others(model, solver):
-    instead = {"M3N": "BlockFrankWolfe", "L2CRF": "LBFGS", "L1CRF": "OWLQN"}[type(model).__name__]
+    instead = {"L2CRF": "LBFGS", "L1CRF": "OWLQN"}[type(model).__name__]
     message = rf"needs structure.pairwise, .* on a forest with siblings or .*Solvers that fit: .*{instead}"
     with pytest.raises(ValueError, match=message):
         clone(model).set_params(structure=Tree(siblings=True), solver=solver).fit(pages())

@@ -17,7 +17,6 @@ from maxendnet.losses import Hinge, Log
 from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
-from maxendnet.solvers import SDCA
 from maxendnet.structures import Chain
 
 pytestmark = pytest.mark.usefixtures("every_level")
@@ -107,8 +106,3 @@ def test_log_loss_with_a_margin_is_the_soft_hinge_at_temperature_one(case):
 def test_a_margin_that_makes_no_sense_is_refused(margin):
     with pytest.raises(ValueError, match="margin must be a number from 0 to 100"):
         L2CRF(margin=margin).fit([[[1.0]], [[0.0]]], [["a"], ["b"]])
-
-
-def test_a_solver_without_margins_says_so():
-    with pytest.raises(ValueError, match=r"SDCA needs not loss\.margin.*PotentialAscent"):
-        L2CRF(margin=1.0, solver=SDCA()).fit([[[1.0]], [[0.0]]], [["a"], ["b"]])

@@ -95,8 +95,7 @@ def test_margin_models_learn_under_pairwise_rules():
 
 def test_solvers_for_forests_refuse():
     X, y = data(6)
-    for solver in (solvers.SDCA(), solvers.SMO()):
-        estimator = L2CRF(solver=solver) if isinstance(solver, solvers.SDCA) else M3N(solver=solver)
+    for estimator in (L2CRF(solver=solvers.PotentialAscent()), L1CRF(solver=solvers.ActiveSetNewton())):
         with pytest.raises(ValueError, match=r"structure\.pairwise"):
             estimator.set_params(structure=Chain(order=2)).fit(X, y)
         with pytest.raises(ValueError, match=r"structure\.pairwise"):

@@ -22,7 +22,7 @@ from maxendnet.data.labels import distinct_labels
 from maxendnet.losses import Log
 from maxendnet.priors import ElasticNet, Gaussian, Laplace
 from maxendnet.problem import Problem
-from maxendnet.solvers import SDCA, BlockFrankWolfe, PotentialAscent
+from maxendnet.solvers import BlockFrankWolfe, PotentialAscent
 from maxendnet.solvers.base import Kept, run
 from maxendnet.solvers.parts import Part
 from maxendnet.structures import Chain
@@ -33,7 +33,6 @@ EXAMPLES = Examples.build(X, Y)
 MODELS = {
     "M3N": (M3N, BlockFrankWolfe),
     "LapMEDN": (LapMEDN, BlockFrankWolfe),
-    "L2CRF": (L2CRF, SDCA),
 }
 
 
@@ -44,8 +43,8 @@ def problem_of(prior, loss, C=1.0):
 @pytest.mark.parametrize("parts", [2, 3, 4])
 @pytest.mark.parametrize(
     ("solver", "prior", "loss"),
-    [(BlockFrankWolfe, Gaussian(), Hinge()), (BlockFrankWolfe, Laplace(4.0), Hinge()), (SDCA, Gaussian(), Log())],
-    ids=["gaussian", "laplace", "log"],
+    [(BlockFrankWolfe, Gaussian(), Hinge()), (BlockFrankWolfe, Laplace(4.0), Hinge())],
+    ids=["gaussian", "laplace"],
 )
 def test_the_dual_never_falls(solver, prior, loss, parts):
     problem = problem_of(prior, loss, C=3.0)
@@ -311,10 +310,9 @@ def test_seen_pairs_and_label_features_at_once():
 
 
 @pytest.mark.parametrize("parts", [0, 1.5, True])
-@pytest.mark.parametrize(("model", "solver"), [(M3N, BlockFrankWolfe), (L2CRF, SDCA)])
-def test_no_number_of_parts(model, solver, parts):
+def test_no_number_of_parts(parts):
     with pytest.raises(ValueError, match="parts must be None or a whole number of at least 1"):
-        model(solver=solver(parts=parts)).fit(X, Y)
+        M3N(solver=BlockFrankWolfe(parts=parts)).fit(X, Y)
 
 
 def test_a_model_with_parts_is_saved(tmp_path):

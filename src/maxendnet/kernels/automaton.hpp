@@ -315,7 +315,7 @@ INLINE bool scaled_back(const AutomatonView& m, PathSums& s, double* total) {
       const V<double> x = load(node + a) - top;
       const V<double> e = exp_negative(x);
       const auto small = (x < -most_spread) & (x > minus_infinity<double>);
-      low = small ? spread(1.0) : low;
+      low = select(small, spread(1.0), low);
       store(power + a, e);
     }
     if (lane_sum(low) > 0) return false;

@@ -118,12 +118,11 @@ inline KernelPrior prior_of(const std::string& kind, double a, double b, nb::han
   return find_prior(kind, {a, b, optional<double>(variance, "variance"), optional<double>(mean, "mean")});
 }
 
-void bind_kernels(nb::module_& m);           // module.cpp, calls the others
-void bind_clique_marginals(nb::module_& m);  // clique_marginals_module.cpp
-void bind_hierarchy(nb::module_& m);         // hierarchy_module.cpp
-void bind_choice(nb::module_& m);            // choice_module.cpp
-void bind_automaton(nb::module_& m);         // automaton_module.cpp
-void bind_graph(nb::module_& m);             // graph_module.cpp
-void bind_text(nb::module_& m);              // text_module.cpp
+void bind_kernels(nb::module_& m);    // module.cpp, calls the others
+void bind_hierarchy(nb::module_& m);  // hierarchy_module.cpp
+void bind_choice(nb::module_& m);     // choice_module.cpp
+void bind_automaton(nb::module_& m);  // automaton_module.cpp
+void bind_graph(nb::module_& m);      // graph_module.cpp
+void bind_text(nb::module_& m);       // text_module.cpp
 
 }  // namespace maxendnet

@@ -9,12 +9,7 @@
 #include <new>
 #include <vector>
 
-// Everything on the way of a hot loop has to be inlined into it, lambdas too (INLINED, behind their parameters).
-#define INLINE static inline __attribute__((always_inline))
-#define INLINED __attribute__((always_inline))
-// Large functions that are called once per example or step: inlining them into every caller costs compile time and gains
-// nothing.
-#define OUTLINE static __attribute__((noinline))
+#include "vector.hpp"
 
 namespace maxendnet {
 
@@ -115,42 +110,6 @@ struct GroupsView {
     }                                                                  \
   } while (0)
 
-// Vectors of 32 bytes by GCC's vector extension: what the compiler's own vectoriser makes of these loops changes from
-// version to version (it once unrolled the wrong loop, ten times slower), so the hot ones say what they want.
-template <class R>
-struct Vector;
-template <>
-struct Vector<float> {
-  typedef float type __attribute__((vector_size(32)));
-  typedef float unaligned __attribute__((vector_size(32), aligned(4), may_alias));
-  typedef int32_t bits __attribute__((vector_size(32)));
-  typedef uint32_t words __attribute__((vector_size(32)));  // sums and shifts that may wrap around
-};
-template <>
-struct Vector<double> {
-  typedef double type __attribute__((vector_size(32)));
-  typedef double unaligned __attribute__((vector_size(32), aligned(8), may_alias));
-  typedef int64_t bits __attribute__((vector_size(32)));
-  typedef uint64_t words __attribute__((vector_size(32)));
-};
-template <class R>
-using V = typename Vector<R>::type;
-template <class R>
-constexpr int width = 32 / sizeof(R);
-
-template <class R>
-INLINE V<R> load(const R* p) {
-  return *reinterpret_cast<const typename Vector<R>::unaligned*>(p);
-}
-template <class R>
-INLINE void store(R* p, V<R> v) {
-  *reinterpret_cast<typename Vector<R>::unaligned*>(p) = v;
-}
-template <class R>
-INLINE V<R> spread(R x) {
-  return x - V<R>{};
-}
-
 // out = sum over k of value(k) * row(k), for W lanes. Two sums per register, because one alone would wait for the
 // multiply-add before it.
 template <class R, int W, class Value, class Row>
@@ -185,32 +144,6 @@ INLINE void scale_row(R* x, R c, int lanes) {
   for (int a = 0; a < lanes; a += width<R>) store(x + a, load(x + a) * c);
 }
 
-// One register to one number, by halves.
-INLINE float lane_sum(V<float> x) {
-  typedef Vector<float>::bits Bits;
-  x += __builtin_shuffle(x, Bits{4, 5, 6, 7, 0, 1, 2, 3});
-  x += __builtin_shuffle(x, Bits{2, 3, 0, 1, 6, 7, 4, 5});
-  return x[0] + x[1];
-}
-INLINE double lane_sum(V<double> x) {
-  x += __builtin_shuffle(x, Vector<double>::bits{2, 3, 0, 1});
-  return x[0] + x[1];
-}
-template <class T>
-INLINE T larger(T x, T y) {
-  return x > y ? x : y;
-}
-INLINE float lane_max(V<float> x) {
-  typedef Vector<float>::bits Bits;
-  x = larger(x, __builtin_shuffle(x, Bits{4, 5, 6, 7, 0, 1, 2, 3}));
-  x = larger(x, __builtin_shuffle(x, Bits{2, 3, 0, 1, 6, 7, 4, 5}));
-  return larger(x[0], x[1]);
-}
-INLINE double lane_max(V<double> x) {
-  x = larger(x, __builtin_shuffle(x, Vector<double>::bits{2, 3, 0, 1}));
-  return larger(x[0], x[1]);
-}
-
 template <class R>
 INLINE R lane_sum(const R* v, int lanes) {
   V<R> sum = load(v);
@@ -225,23 +158,17 @@ INLINE R lane_max(const R* v, int lanes) {
 }
 
 // A bit for each of up to 32 lanes in which a test holds; `test(a)` compares the register that begins at lane a.
-INLINE uint32_t one_word(Vector<float>::words x) {
-  const auto w = (Vector<double>::words)x;
-  const uint64_t all = w[0] | w[1] | w[2] | w[3];
-  return uint32_t(all | all >> 32);
-}
-INLINE uint32_t one_word(Vector<double>::words x) { return uint32_t(x[0] | x[1] | x[2] | x[3]); }
 template <class R>
-constexpr typename Vector<R>::words lane_bits = {};
+constexpr Words<R> lane_bits = {};
 template <>
-constexpr Vector<float>::words lane_bits<float> = {1, 2, 4, 8, 16, 32, 64, 128};
+constexpr Words<float> lane_bits<float> = {1, 2, 4, 8, 16, 32, 64, 128};
 template <>
-constexpr Vector<double>::words lane_bits<double> = {1, 2, 4, 8};
+constexpr Words<double> lane_bits<double> = {1, 2, 4, 8};
 template <class R, class Test>
 INLINE uint32_t lanes_where(int lanes, Test test) {
-  typename Vector<R>::words found = {};
-  for (int a = 0; a < lanes; a += width<R>) found |= (typename Vector<R>::words)test(a) & (lane_bits<R> << a);
-  return one_word(found);
+  Words<R> holds = {};
+  for (int a = 0; a < lanes; a += width<R>) holds |= as<Words<R>>(test(a)) & (lane_bits<R> << a);
+  return one_word(holds);
 }
 
 // c0 + x (c1 + x (c2 + ...)).
@@ -259,27 +186,25 @@ INLINE T polynomial(T x, C c, More... more) {
 INLINE V<float> exp_negative(V<float> x) {
   const float magic = 12582912.0f;  // 1.5 * 2^23: adding it leaves round(x) in the low bits of the mantissa
   const auto keep = x > -87.0f;
-  const V<float> clamped = keep ? x : spread(-87.0f);
+  const V<float> clamped = select(keep, x, spread(-87.0f));
   const V<float> shifted = clamped * 1.44269504088896341f + magic;
   const V<float> n = shifted - magic;
   const V<float> r = (clamped - n * 0.693359375f) - n * -2.12194440e-4f;
   const V<float> p = polynomial(r, 1.0f, 1.0f, 0.5f, 1.0f / 6, 1.0f / 24, 1.0f / 120, 1.0f / 720, 1.0f / 5040);
-  typedef Vector<float>::words Bits;
-  const V<float> result = (V<float>)((Bits)p + ((Bits)shifted << 23));
-  return keep ? result : V<float>{};
+  const auto result = as<V<float>>(as<Words<float>>(p) + (as<Words<float>>(shifted) << 23));
+  return select(keep, result, V<float>{});
 }
 INLINE V<double> exp_negative(V<double> x) {
   const double magic = 6755399441055744.0;  // 1.5 * 2^52
   const auto keep = x > -708.0;
-  const V<double> clamped = keep ? x : spread(-708.0);
+  const V<double> clamped = select(keep, x, spread(-708.0));
   const V<double> shifted = clamped * 1.4426950408889634074 + magic;
   const V<double> n = shifted - magic;
   const V<double> r = (clamped - n * 0.693147180369123816490) - n * 1.90821492927058770002e-10;
   const V<double> p = polynomial(r, 1.0, 1.0, 0.5, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320,
                                  1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800);
-  typedef Vector<double>::words Bits;
-  const V<double> result = (V<double>)((Bits)p + ((Bits)shifted << 52));
-  return keep ? result : V<double>{};
+  const auto result = as<V<double>>(as<Words<double>>(p) + (as<Words<double>>(shifted) << 52));
+  return select(keep, result, V<double>{});
 }
 
 // A place drawn with probabilities proportional to `shares`, by a number in [0, 1); 0 where no share is positive.

@@ -96,7 +96,7 @@ INLINE Slopes slopes(const Prior& prior, const Direction& v, double gamma) {
     first += d * m.mean;
     second += d * d * m.variance;
     const V<double> own = Prior::room(prior, x);
-    room = own < room ? own : room;
+    room = select(own < room, own, room);
   }
   Slopes total;
   for (int a = 0; a < width<double>; a++) {

@@ -31,7 +31,7 @@ INLINE void find_lanes(const R* row, R least, int lanes, std::vector<int32_t>& f
   for (int a0 = 0; a0 < lanes; a0 += 32) {
     uint32_t some =
         lanes_where<R>(std::min(32, lanes - a0), [&](int a) INLINED { return load(row + a0 + a) >= spread(least); });
-    for (; some; some &= some - 1) found.push_back(a0 + __builtin_ctz(some));
+    for (; some; some &= some - 1) found.push_back(a0 + first_bit(some));
   }
 }
 

@@ -206,7 +206,7 @@ INLINE void max_lanes(int a0, const R* matrix, const R* belief, int n_labels, in
     const R* row = matrix + int64_t(c) * lanes + a0;
     for (int a = 0; a < W / n; a++) {
       const V<R> v = load(row + a * n) + s;
-      best[a] = v > best[a] ? v : best[a];
+      best[a] = larger(v, best[a]);
     }
   }
   for (int a = 0; a < W / n; a++) store(out + a0 + a * n, best[a]);
@@ -216,11 +216,11 @@ INLINE void max_lanes(int a0, const R* matrix, const R* belief, int n_labels, in
 template <class R, class Value>
 INLINE int32_t first_lane(int lanes, R top, Value value) {
   if (lanes == 32)  // unrolled
-    return __builtin_ctz(lanes_where<R>(32, [&](int a) INLINED { return value(a) == spread(top); }) | 1u << 31);
+    return first_bit(lanes_where<R>(32, [&](int a) INLINED { return value(a) == spread(top); }) | 1u << 31);
   for (int a0 = 0; a0 < lanes; a0 += 32) {
     const uint32_t found =
         lanes_where<R>(std::min(32, lanes - a0), [&](int a) INLINED { return value(a0 + a) == spread(top); });
-    if (found) return a0 + __builtin_ctz(found);
+    if (found) return a0 + first_bit(found);
   }
   return 0;
 }

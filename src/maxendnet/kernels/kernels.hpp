@@ -4,7 +4,6 @@
 #include <functional>
 
 #include "active_sets.hpp"
-#include "clique_marginals.hpp"
 #include "common.hpp"
 #include "prior.hpp"
 
@@ -91,18 +90,9 @@ void block_gaps(const BatchView& b, const double* weights, const double* cost, d
 void active_features(const BatchView& b, const ActiveSets& sets, int64_t first, int64_t last, double* eta);
 void prior_mean(const KernelPrior& prior, const double* eta, int64_t n, double* mean);
 
-// exponentiated_gradient.cpp -- potentials and marginals of nodes (n_nodes, lanes), and of an example's matrices of weights
-// (n_examples, n_matrices, n_labels, lanes)
-void exponentiated_gradient(const BatchView& b, const KernelPrior& prior, double C, double* weights, double* eta,
-                            const double* cost, const int64_t* picks, int64_t n_picks, double most_spread, double grow,
-                            double* steps, double* node_potentials, double* matrix_potentials, double* node_marginals,
-                            double* matrix_marginals);
-void potential_marginals(const BatchView& b, int64_t first, int64_t last, double most_spread,
-                         const double* node_potentials, const double* matrix_potentials, double* node_marginals,
-                         double* matrix_marginals);
-
-// potential_ascent.cpp -- potentials and marginals as those of exponentiated_gradient.cpp; `scratch` is as long as the node
-// weights, and 0; costs are in rows of `lanes`
+// potential_ascent.cpp -- potentials and marginals of nodes (n_nodes, lanes), and of the matrices of an example
+// (n_examples, n_edge_types, n_labels, lanes); `scratch` is as long as the node weights, and 0; costs are in rows of
+// `lanes`
 template <class R>
 void potential_ascent(const BatchView& b, const KernelPrior& prior, double C, R* weights, R* eta, const R* cost,
                       const int64_t* picks, int64_t n_picks, double most_spread, double least_change, double bonus,
@@ -119,15 +109,5 @@ template <class R>
 void potential_look(const BatchView& b, const double* cost, int64_t first, int64_t last, double most_spread,
                     const R* node_potentials, const R* matrix_potentials, R* node_marginals, R* matrix_marginals,
                     double* entropies, double* truths, double* features);
-
-// smo.cpp
-void smo(const BatchView& b, const KernelPrior& prior, double C, double* weights, double* eta, const double* cost,
-         const int64_t* picks, int64_t n_picks, int rounds, CliqueMarginals& q, double* gaps);
-// sdca.cpp -- marginals of nodes have shape (n_nodes, lanes), those of edges (n_nodes, n_labels, lanes), row the parent
-void sdca(const BatchView& b, const double* variance, const double* mean, double C, Mode mode, double* weights,
-          double* eta, const int64_t* picks, int64_t n_picks, double* node, double* edge, double* gaps);
-void sdca_look(const BatchView& b, const double* weights, double C, Mode mode, int64_t first, int64_t last,
-               double* node, double* edge, double* losses, double* entropies, double* gaps);
-void sdca_features(const BatchView& b, int64_t first, int64_t last, double* node, double* edge, double* total);
 
 }  // namespace maxendnet

@@ -1,17 +1,15 @@
-// The extension module of one level: this file and the kernels are compiled once per level, the bindings once for all.
+// The extension module of one level: the kernels are compiled once per level, this file and the bindings for the least
+// processor.
 #include "binding.hpp"
+#include "processor.hpp"
 
 namespace {
 
-// Levels of vector instructions that the processor has, from the least on; called in the module of the baseline.
+// Levels of vector instructions that the processor has, from the least on.
 nb::list processor_levels() {
   nb::list levels;
   levels.append("baseline");
-#ifdef __x86_64__
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("x86-64-v3")) levels.append("avx2");
-  if (__builtin_cpu_supports("x86-64-v4")) levels.append("avx512");
-#endif
+  if (maxendnet::has_avx2()) levels.append("avx2");
   return levels;
 }
 

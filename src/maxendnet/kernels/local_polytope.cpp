@@ -22,12 +22,12 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // log(x) for normal x > 0: exponent and 2 atanh((m - 1) / (m + 1)) of the mantissa m in [sqrt(1/2), sqrt(2)).
 INLINE Lanes log_positive(Lanes x) {
-  typedef Vector<double>::words Words;
-  const Words bits = (Words)x, shifted = bits - 0x3fe6a09e667f3bcdULL;  // that of sqrt(1/2)
-  const Vector<double>::bits exponent = (Vector<double>::bits)shifted >> 52;
-  const Lanes m = (Lanes)(bits - ((Words)exponent << 52));
+  typedef Words<double> Wrapping;
+  const Wrapping bits = as<Wrapping>(x), shifted = bits - 0x3fe6a09e667f3bcdULL;  // that of sqrt(1/2)
+  const Wrapping exponent = as<Wrapping>(as<Bits<double>>(shifted) >> 52);
+  const Lanes m = as<Lanes>(bits - (exponent << 52));
   const double magic = 6755399441055744.0;  // 1.5 * 2^52: small whole numbers stand in its low bits
-  const Lanes n = (Lanes)((Words)exponent + (Words)spread(magic)) - magic;
+  const Lanes n = as<Lanes>(exponent + as<Wrapping>(spread(magic))) - magic;
   const Lanes s = (m - 1.0) / (m + 1.0), z = s * s;
   const Lanes p = polynomial(z, 1.0, 1.0 / 3, 1.0 / 5, 1.0 / 7, 1.0 / 9, 1.0 / 11, 1.0 / 13, 1.0 / 15, 1.0 / 17,
                              1.0 / 19, 1.0 / 21);
@@ -108,7 +108,7 @@ struct Local {
     bool near = temperature[k] == T;
     for (int b = 0; near && b < P; b += 4) {
       const Lanes moved = (load(before + b) - load(message + b)) * scale;  // not a number where a label is not allowed
-      if (one_word((Vector<double>::words)((moved > 100.0) | (moved < -100.0)))) near = false;
+      if (any_of((moved > 100.0) | (moved < -100.0))) near = false;
       store(&factors[b], exp_negative(moved));
     }
     if (!near) {
@@ -229,7 +229,7 @@ struct Local {
     for (int a = 0; a < L; a++)
       for (int b = 0; b < P; b += 4) {
         const Lanes x = (load(scores + a * P + b) - load(to_second + b) - to_first[a]) * scale;
-        store(&table[size_t(a) * P + b], exp_negative(x > 1.0 ? spread(1.0) : x));
+        store(&table[size_t(a) * P + b], exp_negative(select(x > 1.0, spread(1.0), x)));
       }
     const auto factor = [](double wanted, double there) { return there > 0 ? wanted / there : 0.0; };
     const auto scale_columns = [&](bool down_only) {

@@ -384,41 +384,6 @@ void bind_kernels(nb::module_& m) {
       },
       "batch"_a, "shape"_a, "sets"_a, "first"_a, "last"_a, "eta"_a.noconvert(), "eta afresh from the active sets.");
   m.def(
-      "sdca",
-      [](nb::handle batch, const Shape& shape, In<double> variance, In<double> mean, double C, int mode,
-         Out<double> weights, Out<double> eta, In<int64_t> picks, Out<double> node, Out<double> edge,
-         Out<double> gaps) {
-        const BatchView b = view(batch, shape);
-        nb::gil_scoped_release release;
-        sdca(b, variance.data(), mean.data(), C, Mode(mode), weights.data(), eta.data(), picks.data(),
-             int64_t(picks.size()), node.data(), edge.data(), gaps.data());
-      },
-      "batch"_a, "shape"_a, "variance"_a.noconvert(), "mean"_a.noconvert(), "C"_a, "mode"_a, "weights"_a.noconvert(),
-      "eta"_a.noconvert(), "picks"_a.noconvert(), "node"_a.noconvert(), "edge"_a.noconvert(), "gaps"_a.noconvert(),
-      "Stochastic dual coordinate ascent: one update for every pick, of marginals, eta and weights.");
-  m.def(
-      "sdca_look",
-      [](nb::handle batch, const Shape& shape, In<double> weights, double C, int mode, int64_t first, int64_t last,
-         Out<double> node, Out<double> edge, Out<double> losses, Out<double> entropies, Out<double> gaps) {
-        const BatchView b = view(batch, shape);
-        nb::gil_scoped_release release;
-        sdca_look(b, weights.data(), C, Mode(mode), first, last, node.data(), edge.data(), losses.data(),
-                  entropies.data(), gaps.data());
-      },
-      "batch"_a, "shape"_a, "weights"_a.noconvert(), "C"_a, "mode"_a, "first"_a, "last"_a, "node"_a.noconvert(),
-      "edge"_a.noconvert(), "losses"_a.noconvert(), "entropies"_a.noconvert(), "gaps"_a.noconvert(),
-      "Log loss of every example, entropy of its marginals and duality gap of its block.");
-  m.def(
-      "sdca_features",
-      [](nb::handle batch, const Shape& shape, int64_t first, int64_t last, Out<double> node, Out<double> edge,
-         Out<double> total) {
-        const BatchView b = view(batch, shape);
-        nb::gil_scoped_release release;
-        sdca_features(b, first, last, node.data(), edge.data(), total.data());
-      },
-      "batch"_a, "shape"_a, "first"_a, "last"_a, "node"_a.noconvert(), "edge"_a.noconvert(), "total"_a.noconvert(),
-      "Expected features under the marginals, weighted by example, added to `total`.");
-  m.def(
       "prior_mean",
       [](const std::string& kind, double a, double b, nb::handle variance, nb::handle mean, In<double> eta,
          Out<double> out) {
@@ -426,7 +391,6 @@ void bind_kernels(nb::module_& m) {
       },
       "kind"_a, "a"_a, "b"_a, "variance"_a.none(), "mean"_a.none(), "eta"_a, "out"_a,
       "Posterior mean as the kernels compute it, to be compared with the Python class.");
-  bind_clique_marginals(m);
   bind_hierarchy(m);
   bind_choice(m);
   bind_automaton(m);

@@ -79,25 +79,6 @@ void in_rounds(int n_parts, int n_threads, int64_t n_rounds, Work work, Join joi
 }
 
 constexpr int W = width<double>;
-INLINE V<double> widened(const double* p) { return load(p); }
-INLINE V<double> widened(const float* p) {
-  typedef float Half __attribute__((vector_size(W * sizeof(float))));
-  Half half;
-  std::memcpy(&half, p, sizeof(half));
-  return __builtin_convertvector(half, V<double>);
-}
-INLINE void narrowed(V<double> v, double* p) { store(p, v); }
-INLINE void narrowed(V<double> v, float* p) {
-  typedef float Half __attribute__((vector_size(W * sizeof(float))));
-  const Half half = __builtin_convertvector(v, Half);
-  std::memcpy(p, &half, sizeof(half));
-}
-template <class Mask>
-INLINE bool any_of(Mask mask) {
-  int64_t any = 0;
-  for (int a = 0; a < W; a++) any |= int64_t(mask[a]);
-  return any;
-}
 
 // Which coordinates a round may have changed, in groups of W: those of the features of its examples, and all matrices.
 class Touched {
@@ -184,7 +165,7 @@ INLINE bool add_up(const Joined<R, E>& joined, const Prior& prior, int64_t k) {
   for (int part = 0; part < joined.parts.n_parts; part++) {
     R* own = joined.weights_of(part);
     narrowed(now, joined.eta_of(part) + k);
-    narrowed(moved ? mean : widened(own + place), own + place);
+    narrowed(select(moved, mean, widened(own + place)), own + place);
     for (int j = 0; k >= first && j < W; j++)
       if (moved[j]) own[turned + j * b.lanes] = R(mean[j]);
   }

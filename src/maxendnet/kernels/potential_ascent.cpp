@@ -34,17 +34,16 @@ INLINE void each_feature(const BatchView& b, int64_t t, F f) {
 // Rare features are far apart in memory: what an example needs is asked for while those before it are at work. First where
 // the rows begin, then the rows themselves.
 INLINE void prefetch_offsets(const BatchView& b, int64_t i) {
-  for (int64_t k = b.indptr[b.offsets[i]]; k < b.indptr[b.offsets[i + 1]]; k++)
-    __builtin_prefetch(b.row_offsets + b.indices[k]);
+  for (int64_t k = b.indptr[b.offsets[i]]; k < b.indptr[b.offsets[i + 1]]; k++) prefetch(b.row_offsets + b.indices[k]);
 }
 template <class R>
 INLINE void prefetch_rows(const BatchView& b, int64_t i, const R* weights, const R* eta, const R* scratch) {
   for (int64_t k = b.indptr[b.offsets[i]]; k < b.indptr[b.offsets[i + 1]]; k++) {
     const int64_t first = b.row_offsets[b.indices[k]];
-    __builtin_prefetch(b.row_labels + first);
-    __builtin_prefetch(weights + first);
-    __builtin_prefetch(scratch + first);
-    __builtin_prefetch(eta + first);
+    prefetch(b.row_labels + first);
+    prefetch(weights + first);
+    prefetch(scratch + first);
+    prefetch(eta + first);
   }
 }
 
@@ -158,8 +157,8 @@ struct Ascent {
 template <class R>
 struct Visited {
   int64_t begin, n;
-  double scale;         // C times its weight
-  R *node, *matrix;     // potentials
+  double scale;              // C times its weight
+  R *node, *matrix;          // potentials
   R *old_node, *old_matrix;  // marginals
 };
 
@@ -270,7 +269,7 @@ INLINE double find_changes(const Ascent<R>& s, const Visited<R>& v, double least
       const V<R> d = load(now + k) - load(v.old_node + k);
       store(c.change.data() + k, d);
       sum += d * (load(c.goal.data() + k) - load(v.node + k));
-      most = larger(d < 0 ? -d : d, most);
+      most = larger(larger(d, -d), most);
     }
     spread += double(lane_sum(sum));
     c.moves[t] = double(lane_max(most)) > least_change;
@@ -309,15 +308,19 @@ void potential_ascent(const BatchView& b, const KernelPrior& any_prior, double C
     const bool first = std::isinf(gaps[i]);  // not visited yet: all weight is at the truth
     gaps[i] = 0;
     if (n == 0 || scale == 0) continue;
-    const Visited<R> v{begin, n, scale, node_potentials + begin * lanes, matrix_potentials + i * matrices,
-                       node_marginals + begin * lanes, matrix_marginals + i * matrices};
+    const Visited<R> v{begin,
+                       n,
+                       scale,
+                       node_potentials + begin * lanes,
+                       matrix_potentials + i * matrices,
+                       node_marginals + begin * lanes,
+                       matrix_marginals + i * matrices};
     const size_t n_node = size_t(n) * lanes;
     if (c.goal.size() < n_node) c.goal.resize(n_node), c.node.resize(n_node), c.change.resize(n_node);
     c.matrix.resize(matrices);
     c.moves.assign(size_t(n), 0);
     score_nodes(b, s.w, begin, end, c.goal.data());
-    for (int64_t t = 0; t < n; t++)
-      add_row(c.goal.data() + t * lanes, cost + int64_t(b.row[begin + t]) * lanes, lanes);
+    for (int64_t t = 0; t < n; t++) add_row(c.goal.data() + t * lanes, cost + int64_t(b.row[begin + t]) * lanes, lanes);
     // few trials where an example is long, for a call must not last
     const int n_trials = first ? most_first_trials : n < 10000 ? most_trials : 1;
     double added = bonus;
@@ -326,8 +329,7 @@ void potential_ascent(const BatchView& b, const KernelPrior& any_prior, double C
       propose(s, v, first, step, added, c);
       find_marginals(b, begin, end, most_spread, c);
       const double spread = find_changes(s, v, least_change, c);
-      const double curve =
-          std::visit([&](const auto& prior) { return curvature_with(prior, s, v, c); }, any_prior);
+      const double curve = std::visit([&](const auto& prior) { return curvature_with(prior, s, v, c); }, any_prior);
       // The slope of the dual after a share s of the way is about scale [(1 - s) variance - s curve / (scale step^2)].
       const double variance = scale * spread / step, bent = curve / (step * step);
       const double best = variance > 0 ? variance / (variance + bent) : 0;

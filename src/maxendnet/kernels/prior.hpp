@@ -30,7 +30,7 @@ INLINE V<double> square_root(V<double> x) {
 }
 template <class T>
 INLINE T absolute(T x) {
-  return x < 0 ? -x : x;
+  return larger(x, -x);
 }
 INLINE double weights_at(const double* p, const int64_t* k, double) { return p[*k]; }
 INLINE V<double> weights_at(const double* p, const int64_t* k, V<double>) {
@@ -145,8 +145,8 @@ struct ProximalL1 : AnyPrior {
   template <class T>
   INLINE Moments<T> moments(const ProximalL1& p, T eta, const int64_t* k) {
     const T z = weights_at(p.centre, k, eta) + p.tau * eta, zero = 0 * z;
-    const T over = absolute(z) - p.tau * p.rho, size = over > 0 ? over : zero;
-    return {z < 0 ? -size : size, over > 0 ? zero + p.tau : zero};
+    const T over = absolute(z) - p.tau * p.rho, size = select(over > 0, over, zero);
+    return {select(z < 0, -size, size), select(over > 0, zero + p.tau, zero)};
   }
 };
 
@@ -161,10 +161,10 @@ struct UniformPrior : AnyPrior {
     const T small_mean = z * (1.0 / 3 - z2 * (1.0 / 45 - z2 * (2.0 / 945 - z2 / 4725)));
     const T small_variance = 1.0 / 3 - z2 * (1.0 / 15 - z2 * (2.0 / 189 - z2 / 675));
     const auto small = absolute(z) < 0.05;
-    const T y = small ? zero + 1.0 : absolute(z), e = exp_negative(-2 * y);
-    const T coth = (1 + e) / (1 - e), size = coth - 1 / y, mean = z < 0 ? -size : size;
+    const T y = select(small, zero + 1.0, absolute(z)), e = exp_negative(-2 * y);
+    const T coth = (1 + e) / (1 - e), size = coth - 1 / y, mean = select(z < 0, -size, size);
     const T variance = 1 / (y * y) - 4 * e / ((1 - e) * (1 - e));
-    return {p.a * (small ? small_mean : mean), p.a * p.a * (small ? small_variance : variance)};
+    return {p.a * select(small, small_mean, mean), p.a * p.a * select(small, small_variance, variance)};
   }
 };
 

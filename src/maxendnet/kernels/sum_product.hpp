@@ -124,7 +124,7 @@ INLINE double log_sum_row(const R* u, const R* v, int n) {
   int terms = 0;
   for (int a0 = 0; a0 < n; a0 += 32) {
     const uint32_t some = lanes_that_matter(u, v, top, a0, n);
-    terms += __builtin_popcount(some);
+    terms += count_bits(some);
     if (terms == 1 && n <= 32) return double(top);  // most often there is one
     for (int a = 0; a < 32 && some >> a; a += width<R>)
       if (some >> a & ((1u << width<R>)-1)) sum += exp_negative(load(u + a0 + a) + load(v + a0 + a) - top);
@@ -316,7 +316,7 @@ INLINE void sum_down(const BatchView& b, int64_t begin, int64_t end, double leas
       R* ratio = s.work.ratios.data() + local * lanes;
       for (int a = 0; a < lanes; a += width<R>) {
         const V<R> m = load(message + a), q = load(above + a) / m;
-        store(ratio + a, m > R(0) ? q : V<R>{});
+        store(ratio + a, select(m > R(0), q, V<R>{}));
       }
       FOR_LANES(product_lanes, R, lanes, matrix, ratio, n, lanes, marginal);
       multiply_row(marginal, belief, lanes);

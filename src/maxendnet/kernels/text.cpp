@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "vector.hpp"
+
 namespace maxendnet {
 namespace {
 
@@ -144,14 +146,14 @@ void look_up(const NameTable& table, const Line& line, const std::vector<int64_t
     const size_t n = std::min(together, at.size() - begin);
     for (size_t k = 0; k < n; k++) {
       hashes[k] = line.hash(at[begin + k]);
-      __builtin_prefetch(table.slots + (int64_t(hashes[k]) & (table.n_slots - 1)));
+      prefetch(table.slots + (int64_t(hashes[k]) & (table.n_slots - 1)));
     }
     for (size_t k = 0; k < n; k++) {
       slots[k] = next_slot(table, int64_t(hashes[k]), hashes[k]);
-      if (table.slots[slots[k]]) __builtin_prefetch(table.names.offsets + place_in(table.slots[slots[k]]));
+      if (table.slots[slots[k]]) prefetch(table.names.offsets + place_in(table.slots[slots[k]]));
     }
     for (size_t k = 0; k < n; k++)
-      if (table.slots[slots[k]]) __builtin_prefetch(table.names.begin(place_in(table.slots[slots[k]])));
+      if (table.slots[slots[k]]) prefetch(table.names.begin(place_in(table.slots[slots[k]])));
     for (size_t k = 0; k < n; k++) {
       int64_t place = unknown;
       for (int64_t slot = slots[k]; table.slots[slot] && place == unknown;

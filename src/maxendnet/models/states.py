@@ -27,7 +27,7 @@ from maxendnet.problem import Problem
 from maxendnet.solvers.parts import PartsState
 from maxendnet.structures.on_batch import OnBatch
 
-IN_KERNELS = ("ActiveSets", "CliqueMarginals")
+IN_KERNELS = ("ActiveSets",)
 """Classes of the kernels whose objects are part of states."""
 CHANGED = ("y", "row", "kinds", "sample_weight")
 """What a batch may have of its own where a round takes other labels for the true ones."""

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from maxendnet.solvers.projected_subgradient import ProjectedSubgradient
     from maxendnet.solvers.proximal_ascent import ProximalAscent
     from maxendnet.solvers.proximal_point import ProximalPoint
-    from maxendnet.solvers.sdca import SDCA
     from maxendnet.solvers.self_training import SelfTraining
     from maxendnet.solvers.smo import SMO
     from maxendnet.solvers.smoothing import Smoothing
@@ -50,7 +49,6 @@ _HOMES = {
     "ProjectedSubgradient": "maxendnet.solvers.projected_subgradient",
     "ProximalAscent": "maxendnet.solvers.proximal_ascent",
     "ProximalPoint": "maxendnet.solvers.proximal_point",
-    "SDCA": "maxendnet.solvers.sdca",
     "SelfTraining": "maxendnet.solvers.self_training",
     "SMO": "maxendnet.solvers.smo",
     "Smoothing": "maxendnet.solvers.smoothing",
@@ -70,7 +68,6 @@ __all__ = [
     "ALL",
     "LBFGS",
     "OWLQN",
-    "SDCA",
     "SMO",
     "ActiveSetNewton",
     "BlockFrankWolfe",

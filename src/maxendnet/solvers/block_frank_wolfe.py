@@ -303,8 +303,6 @@ class BlockFrankWolfe(Solver):
 
     # ---- of all examples, or of a part of them -------------------------------------------------------------------
 
-    own_is_cost = True
-
     def rounds_of_one(self, problem: Problem, work: float) -> int:
         """Points of the average in a pass."""
         # at most about 50 ms each, so that Ctrl-C is heard; the cost of the average is kept to a twentieth of the work

@@ -118,7 +118,7 @@ class InParts:
 
     Parameters
     ----------
-    solver : BlockFrankWolfe or SDCA
+    solver : BlockFrankWolfe
         It offers ``of_part``, ``draw``, ``change``, ``set_eta``, ``refresh_eta``, ``own`` and ``look`` for one part,
         and ``dual`` for all.
     """
@@ -203,7 +203,7 @@ class InParts:
         primal, mu, eta, which, own = min(found, key=lambda entry: entry[0])
         self._at_zero(problem, state)
         gap = problem.relative(primal - dual, primal)
-        return Evaluation(mu, eta, primal, dual, gap, gap, which, own if self.solver.own_is_cost else np.nan)
+        return Evaluation(mu, eta, primal, dual, gap, gap, which, own)
 
     def _primal(self, problem: Problem, state: PartsState, w: FloatArray) -> float:
         problem.n_oracle += sum(state.sizes)

@@ -164,7 +164,7 @@ def where_falling(slope: Callable[[float], float]) -> float:
         return low if at_low <= 0 else high
     for _ in range(100):  # into the domain first
         if np.isfinite(at_high):
-            return float(brentq(slope, low, high, xtol=1e-16))
+            return float(brentq(slope, low, high, xtol=1e-16, disp=False))
         middle = 0.5 * (low + high)
         value = slope(middle)
         if value >= 0:

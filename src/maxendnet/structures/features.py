@@ -187,7 +187,7 @@ def features_of(
     batch : Batch
     node : ndarray of shape (n_nodes, n_labels)
     matrices : ndarray of shape (n_matrices, n_labels, n_labels)
-        Marginals of edges summed for every matrix of weights, see `edge_sums`.
+        Marginals of edges summed for every matrix of weights.
     siblings : ndarray of shape (n_edge_types, n_labels, n_labels, n_labels), optional
         Those of neighbouring children, summed by the type of edge.
 
@@ -203,48 +203,6 @@ def features_of(
     return layout.join(
         Parts(node_part, matrices[:n_types], matrices[n_types:], triples, np.zeros(layout.n_ngrams), of_labels)
     )
-
-
-def edge_sums(
-    layout: Layout,
-    batch: Batch,
-    nodes: NDArray[np.int64],
-    above: IntArray,
-    below: IntArray,
-    weight: FloatArray,
-) -> FloatArray:
-    """Marginals of edges summed by type, and once more for every edge feature times its value.
-
-    Parameters
-    ----------
-    layout : Layout
-    batch : Batch
-    nodes : ndarray of shape (n,)
-        The child of an edge; one may occur several times.
-    above, below, weight : ndarray of shape (n,)
-        A label of the parent, one of the child, and the marginal of the two.
-
-    Returns
-    -------
-    ndarray of shape (n_matrices, n_labels, n_labels)
-        Row: label of the node that the user named first.
-    """
-    L = layout.n_labels
-    cell = _cells(layout, batch, nodes, above, below)
-    n_cells = layout.n_edge_types * L * L
-    found = [np.bincount(batch.edge_type[nodes] * (L * L) + cell, weight, n_cells)] if layout.n_edge_types else []
-    for f in range(layout.n_edge_features):
-        found.append(np.bincount(cell, weight * batch.edge_features[nodes, f], L * L))
-    return np.concatenate([np.zeros(0), *found]).reshape(layout.n_matrices, L, L)
-
-
-def true_marginals(layout: Layout, batch: Batch, size: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Marginals of the true labellings, each with the weight ``size`` of its example: of nodes, and summed of edges."""
-    weight = np.repeat(size, np.diff(batch.offsets))
-    node = np.zeros((len(weight), layout.n_labels))
-    node[np.arange(len(weight)), batch.y] = weight
-    child = np.flatnonzero(batch.parent >= 0)
-    return node, edge_sums(layout, batch, child, batch.y[batch.parent[child]], batch.y[child], weight[child])
 
 
 def _dense(matrix) -> FloatArray:

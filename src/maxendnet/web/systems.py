@@ -7,7 +7,7 @@ from typing import Any
 
 from maxendnet.estimators import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN
 from maxendnet.markov_network import MarkovNetwork
-from maxendnet.solvers import SDCA, BlockFrankWolfe
+from maxendnet.solvers import BlockFrankWolfe, PotentialAscent
 from maxendnet.structures import Chain, Choice, Independent, Tree, as_structure
 from maxendnet.web.blocks import NONE, forbidden_pairs, miss_cost
 
@@ -139,4 +139,4 @@ def set_model(
         estimator.set_params(cost=miss_cost(labels, miss))
     if model == "independent" and isinstance(estimator, L2CRF) and estimator.solver is None:
         # with many small examples dual ascent needs a tenth of the passes (35 pages of SWDE: 6 instead of 100)
-        estimator.set_params(solver=SDCA(check_every=2), random_state=0)
+        estimator.set_params(solver=PotentialAscent(check_every=2), random_state=0)
