@@ -54,6 +54,18 @@ def test_spans_confidence_and_the_best(tagger):
         assert all(x[span.start] in {name.split()[0] for name in PEOPLE} for span in some)
 
 
+@pytest.mark.parametrize("features", ["auto", TokenFeatures(), TokenFeatures(n_hashed=64)], ids=repr)
+def test_parts_of_speech_in_a_second_column_are_used(features, tmp_path):
+    X = [[("w", "NNP" if k % 3 else "VB") for k in range(n)] for n in (4, 5, 6, 7)]
+    y = [["B-PER" if tag == "NNP" else "O" for _, tag in x] for x in X]
+    tagger = Tagger(features, calibrate=False).fit(X, y)
+    assert tagger.predict(X) == y
+    tagger.save(tmp_path / "m")
+    again = Tagger.load(tmp_path / "m")
+    assert again.features_.template == again.features_.template_name_ == "tagged_words" and again.predict(X) == y
+    assert pickle.loads(pickle.dumps(tagger)).predict(X) == y
+
+
 @pytest.mark.parametrize("hashed", [None, 64])
 @pytest.mark.parametrize("model", [mx.M3N(C=0.5, random_state=0), mx.L2CRF(structure=mx.Chain(pairs="seen"))], ids=repr)
 def test_files(hashed, model, tmp_path):

@@ -78,12 +78,32 @@ def test_options_of_train(folder, tmp_path, options):
     assert "FB1: 100.00" in run("evaluate", tmp_path / "m", folder / "test.txt").stdout
 
 
-def test_without_a_search_it_is_the_tagger_without_settings(folder, tmp_path):
-    shown = run("train", folder / "train.txt", "-o", tmp_path / "m", "-q", "--no-search").stdout
-    found, expected = Tagger.load(tmp_path / "m"), Tagger().fit(*corpus(40, 0))
+def tagged(n, seed):
+    """Sentences of (word, part of speech) tuples in which the second column alone says what is a name."""
+    _, y = corpus(n, seed)
+    return [[("x" + "y" * (k % 3), tag[0]) for k, tag in enumerate(row)] for row in y], y
+
+
+def characters(n, seed):
+    """Sentences whose tokens are single characters."""
+    _, y = corpus(n, seed)
+    return [[tag[0] for tag in row] for row in y], y
+
+
+@pytest.mark.parametrize(
+    ("sentences", "template"), [(corpus, "words"), (tagged, "tagged_words"), (characters, "characters")]
+)
+def test_without_a_search_it_is_the_tagger_without_settings(sentences, template, tmp_path):
+    X, y = sentences(40, 0)
+    (tmp_path / "t").write_text(columns_text(X, y))
+    shown = run("train", tmp_path / "t", "-o", tmp_path / "m", "-q", "--no-search").stdout
+    found, expected = Tagger.load(tmp_path / "m"), Tagger().fit(X, y)
     assert shown.startswith("L2CRF(lam=0.1, margin=3)\n")
+    assert found.features_.template_name_ == expected.features_.template_name_ == template
+    assert found.features_.feature_names_ == expected.features_.feature_names_
     assert found.outside_ == expected.outside_ and found.temperature_ == expected.temperature_
     assert_array_equal(found.estimator_.model_.weights, expected.estimator_.model_.weights)
+    assert found.predict(X) == expected.predict(X) == y
 
 
 def test_tags_are_tried_as_the_tagger_does(tmp_path):

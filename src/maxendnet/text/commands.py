@@ -80,8 +80,8 @@ def named_paths(ctx: click.Context, param: click.Parameter, values: tuple[str, .
 @click.option("--patience", type=click.IntRange(min=1), help="With --dev: end after so many looks without a better F1.")
 @click.option(
     "--features",
-    help="words, tagged_words, chunks, characters, or a template file of CRF++.  [default: by the columns: characters "
-    "if all tokens are single ones, tagged_words if there is a second column, else words]",
+    help="words, tagged_words, chunks, characters, or a template file of CRF++.  [default: by the columns, as "
+    "Tagger(): tagged_words if there are several, characters if every token is a single character, else words]",
 )
 @click.option("--model", "system", type=click.Choice(SYSTEMS), default="l2crf", show_default=True, help="The system.")
 @click.option("--C", "C", type=float, help="Weight of the loss, of m3n, lapmedn and l1m3n.")
@@ -227,13 +227,12 @@ def split(found: Any, columns: str | None, label: int) -> tuple[Any, list[list[s
 
 
 def template_of(features: str | None, X: Any) -> str:
-    """The template that was asked for, or the one that suits the columns."""
+    """The requested template, or the default for the columns."""
     from maxendnet.text.templates import READY, read_template
+    from maxendnet.text.token_features import default_template
 
     if features is None:
-        if X.n_columns > 1:
-            return "tagged_words"
-        return "characters" if all(len(token) == 1 for token in set(X.cells[0])) else "words"
+        return default_template(X)
     return features if features in READY else read_template(features)
 
 

@@ -76,8 +76,9 @@ class Tagger(BaseEstimator):
 
     Parameters
     ----------
-    features : TokenFeatures or str, default="words"
-        How features are made of tokens; a string is short for ``TokenFeatures(string)``.
+    features : TokenFeatures or str, default="auto"
+        How features are made of tokens; a string is short for ``TokenFeatures(string)``. "auto" chooses a template by
+        the columns, so that parts of speech in a second column are used.
     model : an estimator, dict or None, default=None
         Such as ``M3N(C=0.1)``. None is an L2-CRF with a margin, whose constants suit most text; a dict has other
         settings for it, such as ``{"lam": 0.3}``.
@@ -141,7 +142,7 @@ class Tagger(BaseEstimator):
 
     def __init__(
         self,
-        features: TokenFeatures | str = "words",
+        features: TokenFeatures | str = "auto",
         model: MarkovNetwork | dict[str, Any] | None = None,
         scheme: str = "auto",
         search: bool = False,
