@@ -189,6 +189,25 @@ def test_plain_text_json_and_spans(folder, tmp_path):
     assert line.split("\t")[:4] == ["1", "0", "2", "PER"] and line.endswith("Dan Brown")
 
 
+def test_all_forms_have_the_labels_of_the_prediction(folder, tmp_path):
+    tagger = Tagger.load(folder / "names.medn")
+    tagger.outside_ = -20.0
+    tagger.save(tmp_path / "m")
+    words = "Dan Brown met Ada"
+    (labels,) = tagger.predict([words.split()])
+    one = json.loads(run("tag", tmp_path / "m", "--text", "--format", "json", "--top", 2, text=words).stdout)
+    assert one["labels"] == one["top"][0]["labels"] == labels and "O" not in labels
+    assert one["probability"] == one["top"][0]["probability"]
+    assert len(one["spans"]) == len(
+        run("tag", tmp_path / "m", "--text", "--format", "spans", text=words).stdout.splitlines()
+    )
+    for options in ([], ["--confidence"]):
+        rows = run("tag", tmp_path / "m", "--text", *options, text=words).stdout.splitlines()
+        assert [row.split("\t")[1] for row in rows] == labels
+    why = json.loads(run("explain", tmp_path / "m", words, "--json").stdout)
+    assert [token["label"] for token in why["tokens"]] == labels
+
+
 def test_nothing_in_is_nothing_out(folder):
     for options in ([], ["--text"], ["--format", "json"]):
         assert run("tag", folder / "names.medn", *options, text="").stdout == ""

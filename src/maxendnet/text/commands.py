@@ -302,7 +302,9 @@ def estimator_of(
     help="The input with a column for the label; a line for every span; or a JSON object for every sentence.",
 )  # fmt: skip
 @click.option("--confidence", is_flag=True, help="Also a column with the probability of the label.")
-@click.option("--top", type=click.IntRange(min=1), help="With json: so many best labellings with probabilities.")
+@click.option(
+    "--top", metavar="N", type=click.IntRange(min=1), help="With json: also the N best labellings with probabilities."
+)
 @reading
 def tag(
     model: Path, file: Path, out: Path, text: bool, form: str, confidence: bool, top: int | None, separator: str | None,

@@ -233,7 +233,7 @@ class Tagger(BaseEstimator):
         (examples, model, rules), (temperature, (outside, _)) = tried[best], found[best]
         if self.outside != "auto":
             outside = float(self.outside)
-        watch = self._watch(model, features, examples, validation, scheme)
+        watch = self._watch(tried[best], features, validation, scheme, outside)
         quiet = 0 if watch is not None else self.verbose
         estimator = clone(model).set_params(verbose=quiet, callback=watch or model.callback).fit(examples)
         estimator.set_params(callback=model.callback)
@@ -293,17 +293,18 @@ class Tagger(BaseEstimator):
         return Calibrated(temperature, fit_outside(folds, temperature, scheme))
 
     def _watch(
-        self, model: Any, features: TokenFeatures, examples: Examples, validation: Any, scheme: str
+        self, chosen: Tried, features: TokenFeatures, validation: Any, scheme: str, outside: float
     ) -> Validation | None:
         if validation is None:
             if self.patience is not None:
                 raise TextError("patience needs sentences to look at: fit(X, y, validation=(X, y)).")
             return None
         X, y = validation
-        classes = distinct_labels(np.asarray(examples.y))
+        classes = distinct_labels(np.asarray(chosen.examples.y))
         return Validation(
-            as_structure(model.structure), features.transform(X), y, classes, scheme, self.patience, self.verbose
-        )
+            as_structure(chosen.model.structure), features.transform(X), y, classes, scheme, self.patience,
+            self.verbose, outside, chosen.rules,
+        )  # fmt: skip
 
     def _model(self, features: TokenFeatures, examples: Examples) -> Any:
         if self._is_default:
@@ -357,11 +358,13 @@ class Tagger(BaseEstimator):
         )
 
     def predict_top(self, X: Any, k: int = 5) -> list[list[Ranked]]:
-        """The k most probable labellings of every sentence with their probabilities, best first.
+        """The k best labellings of every sentence with their probabilities; the first is that of `predict`.
 
-        `predict` may prefer another one than the first, for `outside_`.
+        The order has `outside_` in it, and probabilities do not: they need not descend.
         """
-        return confidence.predict_ranked(self._fitted(), self.examples(X), k, self.temperature_, self.inner_)
+        return confidence.predict_ranked(
+            self._fitted(), self.examples(X), k, self.temperature_, self.outside_, self.inner_
+        )
 
     def predict_confidence(self, X: Any) -> list[Confidence]:
         """The labels of every sentence, with probabilities of each and of all together."""
