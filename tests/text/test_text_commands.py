@@ -158,6 +158,58 @@ def test_tags_that_break_their_scheme_are_named(tmp_path):
     assert f"note: {tmp_path / 't'}:3: I-X begins a span, and IOB2 begins spans with B-X; such tags: 1" in result.stderr
 
 
+def misspelt(tmp_path):
+    """Two files, the second with a misspelt tag in line 2 and a misplaced one in line 4; and the same without."""
+    lines = columns_text(*corpus(40, 0)).splitlines()
+    (tmp_path / "a").write_text("\n".join(lines) + "\n")
+    (tmp_path / "b").write_text("Ada B-PER\nmet 0\n\nBob I-PER\nslept O\n".replace(" ", "\t"))
+    (tmp_path / "fine").write_text("Ada B-PER\nmet O\n\nBob B-PER\nslept O\n".replace(" ", "\t"))
+    return [tmp_path / "a", tmp_path / "b"]
+
+
+def test_misspelt_tags_are_refused_or_repaired(tmp_path):
+    files, out = misspelt(tmp_path), ["-o", tmp_path / "m", "-q", "--lam", 1]
+    for options in ([*files], [files[0], "--test", files[1]], [files[0], "--dev", files[1]]):
+        message = run("train", *options, *out, code=1).stderr
+        assert f"{files[1]}:2: '0' is no tag of IOB2" in message and "(--repair) reads '0' as 'O'" in message
+        run("train", *options, *out, "--repair")
+    run("train", *files, *out, "--repair")
+    run("train", files[0], tmp_path / "fine", "-o", tmp_path / "n", "-q", "--lam", 1)
+    found, expected = (Tagger.load(tmp_path / name) for name in "mn")
+    assert found.scheme_ == "IOB2"
+    assert_array_equal(found.estimator_.model_.weights, expected.estimator_.model_.weights)
+    assert f"{files[1]}:2: '0' is no tag" in run("evaluate", tmp_path / "m", files[1], code=1).stderr
+    shown = run("evaluate", tmp_path / "m", files[1], "--repair").stdout
+    assert shown == run("evaluate", tmp_path / "m", tmp_path / "fine").stdout and "FB1: 100.00" in shown
+    run("train", *files, *out, "--scheme", "LABELS")
+    assert "0" in Tagger.load(tmp_path / "m").classes_
+
+
+def test_misplaced_tags_of_all_files_are_named(tmp_path):
+    files = misspelt(tmp_path)
+    files[1].write_text(files[1].read_text().replace("0", "O"))
+    result = run("train", *files, "-o", tmp_path / "m", "-q", "--lam", 1)
+    expected = f"{files[1]}:4: I-PER begins a span, and IOB2 begins spans with B-PER; such tags: 1, at {files[1]}:4"
+    assert f"note: {expected}; repair=True (--repair) rewrites them.\n" in result.stderr
+    assert "(IOB2)" in result.stdout
+    refused = run("train", *files, "-o", tmp_path / "m", "-q", "--lam", 1, "--rules", code=1).stderr
+    assert expected in refused and "which breaks the rule bio()" in refused
+    assert "begins a span" not in run("train", *files, "-o", tmp_path / "m", "-q", "--lam", 1, "--repair").stderr
+
+
+def test_evaluate_repairs_both_columns(tmp_path):
+    (tmp_path / "e").write_text("a B_X B_X\nb I_X O\n\nc B_Y B_Y\n")
+    assert f"{tmp_path / 'e'}:1: 'B_X' is no tag of IOB2" in run("evaluate", tmp_path / "e", code=1).stderr
+    assert run("evaluate", tmp_path / "e", "--repair").stdout.splitlines()[1].endswith("FB1:  50.00")
+
+
+def test_files_with_other_columns_are_refused(tmp_path):
+    (tmp_path / "a").write_text("a O\n")
+    (tmp_path / "b").write_text("a NN O\n")
+    message = f"{tmp_path / 'b'} has 2 columns, and {tmp_path / 'a'} has 1; give files with the same columns."
+    assert message in run("train", tmp_path / "a", tmp_path / "b", "-o", tmp_path / "m", code=1).stderr
+
+
 def test_columns_out(folder):
     result = run("tag", folder / "names.medn", folder / "test.txt")
     rows = [line.split("\t") for line in result.stdout.splitlines() if line]

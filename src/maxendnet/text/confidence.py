@@ -21,7 +21,8 @@ from maxendnet.structures.forest import BoundForest
 from maxendnet.text.errors import TextError
 from maxendnet.text.inner_tags import InnerTags
 from maxendnet.text.outside import added_scores, decode_with, with_added
-from maxendnet.text.spans import OUTSIDE, Span, SpanRules, find_spans, found_scheme, scheme_of, span_rules
+from maxendnet.text.spans import OUTSIDE, Span, SpanRules, find_spans, scheme_of, span_rules
+from maxendnet.text.tag_schemes import read_tags
 
 FloatArray = NDArray[np.float64]
 
@@ -220,9 +221,7 @@ def predict_spans(
     examples, bound = prepared(model, X, inner)
     w = scaled_weights(model, temperature)
     classes = model.classes_.tolist()
-    chosen = found_scheme([classes]) if scheme == "auto" else scheme_of(scheme)
-    if scheme == "auto" and chosen == "IOB1":  # the labels alone do not tell it from IOB2, and need not
-        chosen = "IOB2"
+    chosen = scheme_of(scheme) if scheme != "auto" else scheme_of_labels(classes)
     rules = span_rules(classes, chosen)
     labels = decode_with(bound, w, added_scores(classes, outside / temperature), model._backend())
     spans = [find_spans(part.tolist(), chosen, strict) for part in _pieces(examples, model.classes_[labels])]
@@ -234,6 +233,11 @@ def predict_spans(
         [ScoredSpan(*span, min(probability, 1.0)) for span, probability in zip(some, found)]
         for some, found in zip(spans, probabilities)
     ]
+
+
+def scheme_of_labels(labels: Sequence[Any]) -> str:
+    """The scheme of the labels of a model, by their letters: between IOB1 and IOB2 these do not decide."""
+    return read_tags([[label] for label in labels], place=lambda *_: "the labels of the model")[1]
 
 
 def is_chain(model: Any, bound: Any) -> bool:
