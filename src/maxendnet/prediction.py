@@ -201,12 +201,17 @@ class Predictor(BaseEstimator):
         self, X: Any, k: int = 5, given: Any = None, rules: Any = None
     ) -> list[list[tuple[float, list[Any]]]]:
         """The k best labellings of every example, best first, as pairs (score, labels); fewer where fewer exist."""
+        return self._top(*self._prepare(X, given, rules), self.model_.weights, k)
+
+    def _top(
+        self, examples: Examples, bound: Any, w: NDArray[np.float64], k: int
+    ) -> list[list[tuple[float, list[Any]]]]:
+        """As `predict_top`, of a bound structure."""
         require_count("k", k)
-        examples, bound = self._prepare(X, given, rules)
         longest, n_labels = int(np.diff(bound.offsets).max(initial=0)), len(self.classes_)
         k = min(int(k), n_labels ** min(longest, 64))  # there are no more labellings than that
         require_room("k", k, examples.n_nodes + len(examples) + longest * n_labels)
-        values, labels = offered(bound, "top")(self.model_.weights, k, backend=self._backend())
+        values, labels = offered(bound, "top")(w, k, backend=self._backend())
         found = [np.split(row, examples.offsets[1:-1]) for row in labels]
         return [
             [(float(v), self.classes_[found[rank][i]].tolist()) for rank, v in enumerate(row) if v > -np.inf]

@@ -13,7 +13,8 @@ from numpy.testing import assert_allclose
 from maxendnet import L2CRF, M3N, Chain, Examples
 from maxendnet.rules import bio
 from maxendnet.text import confidence, find_spans, predict_confidence, predict_ranked, predict_spans
-from maxendnet.text.spans import forbidden_pairs, tag_problems
+from maxendnet.text.spans import forbidden_pairs
+from maxendnet.text.tag_schemes import tag_problems
 
 LABELS = {
     "IOB2": ["B-X", "I-X", "B-Y", "I-Y", "O"],
@@ -178,6 +179,14 @@ def test_examples_with_allowed_labels():
         (clamped,) = predict_spans(model, only)
     assert_allclose([span.probability for span in spans], [span.probability for span in clamped])
     assert spans[0].start == 0 and spans[0].type == "X"
+
+
+def test_labels_of_the_model_are_tags_or_not():
+    X = [np.eye(3)] * 3
+    model = L2CRF().fit(X, [["B-X", "I-X", "0"], ["O", "B-Y", "I-Y"], ["B-X", "O", "O"]])
+    with pytest.raises(ValueError, match=r"^the labels of the model: '0' is no tag of IOB2"):
+        predict_spans(model, X)
+    assert predict_spans(model, X, "IOB2") != predict_spans(model, X, "LABELS")
 
 
 def test_messages():

@@ -6,6 +6,7 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import maxendnet as mx
 from maxendnet.text import Tagger, TextError, span_scores
@@ -47,18 +48,65 @@ def test_spans_with_some_doubt_are_found(tagger):
     ]
 
 
-def test_the_labelling_is_the_best_of_all_by_enumeration(tagger):
-    X = rare(20, 2)[0]
-    X = [x[:4] for x in X]
-    _, bound = tagger.estimator_._prepare(tagger.examples(X))
-    classes = tagger.classes_.tolist()
-    best = [(-np.inf, None)] * len(X)
-    for labels in product(range(len(classes)), repeat=4):
-        scores = bound.score(tagger.estimator_.model_.weights, np.tile(np.array(labels, dtype=np.int32), len(X)))
-        scores = scores + tagger.outside_ * labels.count(classes.index("O"))
-        named = [classes[k] for k in labels]
-        best = [max(old, (float(score), named)) for old, score in zip(best, scores)]
-    assert tagger.predict(X) == [labels for _, labels in best]
+def enumerated(tagger, x):
+    """All labellings of a sentence: labels, score with what is added to O, probability."""
+    _, bound = tagger.estimator_._prepare(tagger.examples([x]))
+    classes, w = tagger.classes_.tolist(), tagger.estimator_.model_.weights
+    every = list(product(range(len(classes)), repeat=len(x)))
+    scores = np.array([bound.score(w, np.array(labels, dtype=np.int32))[0] for labels in every])
+    p = np.exp(scores / tagger.temperature_)
+    added = [tagger.outside_ * labels.count(classes.index("O")) for labels in every]
+    return [tuple(classes[k] for k in labels) for labels in every], scores + added, p / p.sum()
+
+
+STRUCTURES = {
+    "chain": None, "independent": mx.L2CRF(structure="independent"), "order 2": mx.L2CRF(structure=mx.Chain(order=2)),
+    "bias": mx.M3N(structure=mx.Chain(bias=True, ends=True, pairs="seen")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+@pytest.mark.parametrize("outside", [-1.0, 0.0, 0.7])
+def test_labellings_are_ranked_as_by_enumeration(structure, outside):
+    tagger = Tagger("U0=%x[0,0]\nB", STRUCTURES[structure], outside=outside).fit(*rare(100, 0))
+    for first in range(0, 36, 2):
+        x = WORDS[first : first + 4]
+        every, totals, p = enumerated(tagger, x)
+        (ranked,) = tagger.predict_top([x], 5)
+        assert ranked[0].labels == tagger.predict([x])[0] == list(every[int(np.argmax(totals))])
+        places = [every.index(tuple(one.labels)) for one in ranked]
+        assert len(set(places)) == 5
+        assert_allclose(totals[places], np.sort(totals)[::-1][:5], atol=1e-9)
+        assert_allclose([one.probability for one in ranked], p[places], rtol=1e-9)
+
+
+@pytest.mark.parametrize("inner", [None, "BIOES"])
+def test_the_first_labelling_is_the_prediction(inner):
+    tagger = Tagger("U0=%x[0,0]\nU1=%x[-1,0]\nB", inner=inner, outside=-1.5).fit(*rare(300, 0))
+    X, _ = rare(200, 1)
+    found, first = tagger.predict(X), [row[0] for row in tagger.predict_top(X, 1)]
+    assert [one.labels for one in first] == found
+    assert found == [tagger.predict_top([x], 3)[0][0].labels for x in X]
+    sure = tagger.predict_confidence(X)
+    assert [one.labels for one in sure] == found
+    assert_allclose([one.sequence for one in sure], [one.probability for one in first])
+    tagger.outside_ = 0.0
+    assert tagger.predict(X) != found  # it does make a difference here
+
+
+@pytest.mark.parametrize("inner", [None, "BIOES"])
+def test_validation_sentences_are_predicted_with_it(inner):
+    new = rare(200, 1)
+    tagger = Tagger("U0=%x[0,0]\nB", inner=inner, outside=-1.5).fit(*rare(200, 0), validation=new)
+    assert tagger.validation_[-1].score == pytest.approx(tagger.score(*new))
+    assert tagger.score(*new) > 0.1
+
+
+def test_hidden_states_have_no_ranking():
+    model = mx.L2CRF(structure=mx.Chain(hidden=2), random_state=0, max_passes=5, tol=10.0)
+    tagger = Tagger("U0=%x[0,0]\nB", model, outside=-1.0).fit(*rare(20, 0))
+    with pytest.raises(TextError, match="with hidden states cannot rank labellings where outside is not 0"):
+        tagger.predict_top([["w1"]])
 
 
 def test_it_is_about_the_best_on_the_sentences_held_out():

@@ -99,6 +99,18 @@ def test_labels_without_letters_are_runs():
     assert scores.overall.n_true == 2 and scores.f1 == 0.0
 
 
+def test_a_misspelt_tag_is_refused_or_repaired_and_changes_no_score():
+    truth = [["B-PER", "I-PER", "O", "B-LOC"], ["O", "B-PER", "O"]]
+    found = [["B-PER", "I-PER", "O", "O"], ["B-LOC", "B-PER", "O"]]
+    wrong = [[tag.replace("O", "0") if tag == "O" else tag for tag in tags] for tags in truth]
+    for scheme in ("auto", "IOB2"):
+        with pytest.raises(ValueError, match=r"^sentence 0 token 2: '0' is no tag of IOB2"):
+            span_scores(wrong, found, scheme)
+        assert span_scores(wrong, found, scheme, repair=True) == span_scores(truth, found)
+    assert span_scores(truth, wrong, repair=True).f1 == span_f1(wrong, wrong, repair=True) == 1.0
+    assert span_scores(wrong, found, "LABELS").overall.n_true > 3
+
+
 def test_it_is_a_scorer():
     X = [[[0.0], [1.0]], [[1.0], [1.0], [0.0]]] * 4
     y = [["O", "B-X"], ["B-X", "B-X", "O"]] * 4

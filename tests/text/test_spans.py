@@ -1,4 +1,4 @@
-"""Schemes of tags: conversion there and back, checks, tables."""
+"""Spans and tags: there and back, conversion, tables."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ import seqeval.metrics.sequence_labeling as seqeval
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maxendnet.text import TextError, check_tags, convert_tags, find_spans, write_tags
+from maxendnet.text import TextError, convert_tags, find_spans, write_tags
 from maxendnet.text.spans import (
     LABELS,
     SCHEMES,
     Span,
     forbidden_pairs,
-    found_scheme,
     scheme_of,
     span_rules,
-    tag_problems,
 )
+from maxendnet.text.tag_schemes import tag_problems
 
 
 @st.composite
@@ -81,52 +80,8 @@ def test_labels_are_runs():
         write_tags([Span(0, 2, "A"), Span(2, 3, "A")], 3, "labels")
 
 
-@pytest.mark.parametrize(
-    ("sentences", "scheme"),
-    [
-        ([["B-X", "I-X"], ["O"]], "IOB2"),
-        ([["O", "I-X"], ["B-X"]], "IOB1"),
-        ([["S-X"], ["B-X", "E-X"]], "BIOES"),
-        ([["U-X"], ["B-X", "L-X"]], "BILOU"),
-        ([["B", "M", "E", "S"]], "BMES"),
-        ([["B", "E", "S"]], "BIOES"),
-        ([["NN", "VB"]], LABELS),
-        ([["B-X", "NN"]], LABELS),
-        ([["B-X", "I"]], LABELS),
-        ([["M-X", "U-X"]], LABELS),
-        ([[1, 2]], LABELS),
-        ([["O"], []], "IOB2"),
-    ],
-)
-def test_found_scheme(sentences, scheme):
-    assert found_scheme(sentences) == scheme
-
-
 def test_other_names():
     assert [scheme_of(name) for name in ("bio", "IOBES", "iob", "labels")] == ["IOB2", "BIOES", "IOB1", "LABELS"]
-
-
-@pytest.mark.parametrize(
-    ("sentence", "scheme", "message"),
-    [
-        (["O", "I-X"], "IOB2", "sentence 0 token 1: I-X begins a span, and IOB2 begins spans with B-X"),
-        (["B-X", "I-Y"], "IOB2", "token 1: I-Y begins a span, and IOB2 begins spans with B-Y"),
-        (
-            ["O", "B-X"],
-            "IOB1",
-            "token 1: B-X begins a span with none of its type before it, and IOB1 begins it with I-X",
-        ),
-        (["B-X", "I-X"], "BIOES", "token 1: I-X is inside a span or at its end, and BIOES writes there E-X"),
-        (["B-X"], "BIOES", "token 0: B-X begins a span, and BIOES begins spans with S-X"),
-        (["Q-X"], "IOB2", "token 0: 'Q-X' is no tag of IOB2"),
-        (["B-"], "IOB2", "token 0: 'B-' is no tag of IOB2"),
-        ([""], "IOB2", "'' is no tag of IOB2"),
-        ([None], "IOB2", "None is no tag of IOB2"),
-    ],
-)
-def test_messages(sentence, scheme, message):
-    with pytest.raises(TextError, match=message):
-        check_tags([sentence], scheme)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +53,63 @@ def test_spans_confidence_and_the_best(tagger):
         assert_allclose(sure.sequence, ranked[0].probability)
         assert all(sure.sequence - 1e-12 <= span.probability <= 1 for span in some)
         assert all(x[span.start] in {name.split()[0] for name in PEOPLE} for span in some)
+
+
+def misspelt(y):
+    """The same tags with a few mistakes."""
+    rows = [list(tags) for tags in y]
+    rows[3][0], rows[5][-1] = "b-PER", "0"
+    return rows
+
+
+def test_misspelt_tags_are_refused_or_repaired():
+    X, y = corpus(60)
+    wrong = misspelt(y)
+    with pytest.raises(TextError, match=r"^sentence 3 token 0: 'b-PER' is no tag of IOB2"):
+        Tagger().fit(X, wrong)
+    with pytest.raises(TextError, match=r"^sentence 3 token 0: 'b-PER' is no tag of IOB2"):
+        Tagger().fit(X, y, validation=(X, wrong))
+    expected = Tagger().fit(X, y)
+    with pytest.raises(TextError, match="'b-PER' is no tag of IOB2"):
+        expected.score(X, wrong)
+    with pytest.raises(TextError, match="'b-PER' is no tag of IOB2"):
+        expected.partial_fit(X, wrong)
+    found = Tagger(repair=True).fit(X, wrong, validation=(X, wrong))
+    assert found.scheme_ == "IOB2" and found.classes_.tolist() == expected.classes_.tolist()
+    assert_allclose(found.estimator_.model_.weights, expected.estimator_.model_.weights)
+    assert found.score(X, wrong) == expected.score(X, y) == found.validation_[-1].score == 1.0
+    assert found.partial_fit(X, wrong).score(X, wrong) == 1.0
+
+
+def test_labels_are_what_they_are_if_that_is_said():
+    X, y = corpus(60)
+    tagger = Tagger(scheme="LABELS", search=True, model=mx.L2CRF()).fit(X, misspelt(y))
+    assert tagger.scheme_ == "LABELS" and {"b-PER", "0"} <= set(tagger.classes_)
+    assert tagger.score(X, misspelt(y)) > 0.95
+
+
+def test_misplaced_tags_leave_the_scheme_and_are_named():
+    X, y = corpus(60)
+    rows = [list(tags) for tags in y]
+    rows[3][0] = "I-PER"
+    with pytest.warns(UserWarning, match="^sentence 3 token 0: I-PER begins a span, .*; such tags: 1") as caught:
+        assert Tagger().fit(X, rows).scheme_ == "IOB2"
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Tagger(repair=True).fit(X, rows).predict(X) == y
+
+
+@pytest.mark.parametrize("features", ["auto", TokenFeatures(), TokenFeatures(n_hashed=64)], ids=repr)
+def test_parts_of_speech_in_a_second_column_are_used(features, tmp_path):
+    X = [[("w", "NNP" if k % 3 else "VB") for k in range(n)] for n in (4, 5, 6, 7)]
+    y = [["B-PER" if tag == "NNP" else "O" for _, tag in x] for x in X]
+    tagger = Tagger(features, calibrate=False).fit(X, y)
+    assert tagger.predict(X) == y
+    tagger.save(tmp_path / "m")
+    again = Tagger.load(tmp_path / "m")
+    assert again.features_.template == again.features_.template_name_ == "tagged_words" and again.predict(X) == y
+    assert pickle.loads(pickle.dumps(tagger)).predict(X) == y
 
 
 @pytest.mark.parametrize("hashed", [None, 64])

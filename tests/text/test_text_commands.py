@@ -78,12 +78,32 @@ def test_options_of_train(folder, tmp_path, options):
     assert "FB1: 100.00" in run("evaluate", tmp_path / "m", folder / "test.txt").stdout
 
 
-def test_without_a_search_it_is_the_tagger_without_settings(folder, tmp_path):
-    shown = run("train", folder / "train.txt", "-o", tmp_path / "m", "-q", "--no-search").stdout
-    found, expected = Tagger.load(tmp_path / "m"), Tagger().fit(*corpus(40, 0))
+def tagged(n, seed):
+    """Sentences of (word, part of speech) tuples in which the second column alone says what is a name."""
+    _, y = corpus(n, seed)
+    return [[("x" + "y" * (k % 3), tag[0]) for k, tag in enumerate(row)] for row in y], y
+
+
+def characters(n, seed):
+    """Sentences whose tokens are single characters."""
+    _, y = corpus(n, seed)
+    return [[tag[0] for tag in row] for row in y], y
+
+
+@pytest.mark.parametrize(
+    ("sentences", "template"), [(corpus, "words"), (tagged, "tagged_words"), (characters, "characters")]
+)
+def test_without_a_search_it_is_the_tagger_without_settings(sentences, template, tmp_path):
+    X, y = sentences(40, 0)
+    (tmp_path / "t").write_text(columns_text(X, y))
+    shown = run("train", tmp_path / "t", "-o", tmp_path / "m", "-q", "--no-search").stdout
+    found, expected = Tagger.load(tmp_path / "m"), Tagger().fit(X, y)
     assert shown.startswith("L2CRF(lam=0.1, margin=3)\n")
+    assert found.features_.template_name_ == expected.features_.template_name_ == template
+    assert found.features_.feature_names_ == expected.features_.feature_names_
     assert found.outside_ == expected.outside_ and found.temperature_ == expected.temperature_
     assert_array_equal(found.estimator_.model_.weights, expected.estimator_.model_.weights)
+    assert found.predict(X) == expected.predict(X) == y
 
 
 def test_tags_are_tried_as_the_tagger_does(tmp_path):
@@ -138,6 +158,58 @@ def test_tags_that_break_their_scheme_are_named(tmp_path):
     assert f"note: {tmp_path / 't'}:3: I-X begins a span, and IOB2 begins spans with B-X; such tags: 1" in result.stderr
 
 
+def misspelt(tmp_path):
+    """Two files, the second with a misspelt tag in line 2 and a misplaced one in line 4; and the same without."""
+    lines = columns_text(*corpus(40, 0)).splitlines()
+    (tmp_path / "a").write_text("\n".join(lines) + "\n")
+    (tmp_path / "b").write_text("Ada B-PER\nmet 0\n\nBob I-PER\nslept O\n".replace(" ", "\t"))
+    (tmp_path / "fine").write_text("Ada B-PER\nmet O\n\nBob B-PER\nslept O\n".replace(" ", "\t"))
+    return [tmp_path / "a", tmp_path / "b"]
+
+
+def test_misspelt_tags_are_refused_or_repaired(tmp_path):
+    files, out = misspelt(tmp_path), ["-o", tmp_path / "m", "-q", "--lam", 1]
+    for options in ([*files], [files[0], "--test", files[1]], [files[0], "--dev", files[1]]):
+        message = run("train", *options, *out, code=1).stderr
+        assert f"{files[1]}:2: '0' is no tag of IOB2" in message and "(--repair) reads '0' as 'O'" in message
+        run("train", *options, *out, "--repair")
+    run("train", *files, *out, "--repair")
+    run("train", files[0], tmp_path / "fine", "-o", tmp_path / "n", "-q", "--lam", 1)
+    found, expected = (Tagger.load(tmp_path / name) for name in "mn")
+    assert found.scheme_ == "IOB2"
+    assert_array_equal(found.estimator_.model_.weights, expected.estimator_.model_.weights)
+    assert f"{files[1]}:2: '0' is no tag" in run("evaluate", tmp_path / "m", files[1], code=1).stderr
+    shown = run("evaluate", tmp_path / "m", files[1], "--repair").stdout
+    assert shown == run("evaluate", tmp_path / "m", tmp_path / "fine").stdout and "FB1: 100.00" in shown
+    run("train", *files, *out, "--scheme", "LABELS")
+    assert "0" in Tagger.load(tmp_path / "m").classes_
+
+
+def test_misplaced_tags_of_all_files_are_named(tmp_path):
+    files = misspelt(tmp_path)
+    files[1].write_text(files[1].read_text().replace("0", "O"))
+    result = run("train", *files, "-o", tmp_path / "m", "-q", "--lam", 1)
+    expected = f"{files[1]}:4: I-PER begins a span, and IOB2 begins spans with B-PER; such tags: 1, at {files[1]}:4"
+    assert f"note: {expected}; repair=True (--repair) rewrites them.\n" in result.stderr
+    assert "(IOB2)" in result.stdout
+    refused = run("train", *files, "-o", tmp_path / "m", "-q", "--lam", 1, "--rules", code=1).stderr
+    assert expected in refused and "which breaks the rule bio()" in refused
+    assert "begins a span" not in run("train", *files, "-o", tmp_path / "m", "-q", "--lam", 1, "--repair").stderr
+
+
+def test_evaluate_repairs_both_columns(tmp_path):
+    (tmp_path / "e").write_text("a B_X B_X\nb I_X O\n\nc B_Y B_Y\n")
+    assert f"{tmp_path / 'e'}:1: 'B_X' is no tag of IOB2" in run("evaluate", tmp_path / "e", code=1).stderr
+    assert run("evaluate", tmp_path / "e", "--repair").stdout.splitlines()[1].endswith("FB1:  50.00")
+
+
+def test_files_with_other_columns_are_refused(tmp_path):
+    (tmp_path / "a").write_text("a O\n")
+    (tmp_path / "b").write_text("a NN O\n")
+    message = f"{tmp_path / 'b'} has 2 columns, and {tmp_path / 'a'} has 1; give files with the same columns."
+    assert message in run("train", tmp_path / "a", tmp_path / "b", "-o", tmp_path / "m", code=1).stderr
+
+
 def test_columns_out(folder):
     result = run("tag", folder / "names.medn", folder / "test.txt")
     rows = [line.split("\t") for line in result.stdout.splitlines() if line]
@@ -167,6 +239,25 @@ def test_plain_text_json_and_spans(folder, tmp_path):
     run("tag", model, "--text", "--format", "spans", "-o", tmp_path / "out", text="met\n\nDan Brown met\n")
     (line,) = (tmp_path / "out").read_text().splitlines()
     assert line.split("\t")[:4] == ["1", "0", "2", "PER"] and line.endswith("Dan Brown")
+
+
+def test_all_forms_have_the_labels_of_the_prediction(folder, tmp_path):
+    tagger = Tagger.load(folder / "names.medn")
+    tagger.outside_ = -20.0
+    tagger.save(tmp_path / "m")
+    words = "Dan Brown met Ada"
+    (labels,) = tagger.predict([words.split()])
+    one = json.loads(run("tag", tmp_path / "m", "--text", "--format", "json", "--top", 2, text=words).stdout)
+    assert one["labels"] == one["top"][0]["labels"] == labels and "O" not in labels
+    assert one["probability"] == one["top"][0]["probability"]
+    assert len(one["spans"]) == len(
+        run("tag", tmp_path / "m", "--text", "--format", "spans", text=words).stdout.splitlines()
+    )
+    for options in ([], ["--confidence"]):
+        rows = run("tag", tmp_path / "m", "--text", *options, text=words).stdout.splitlines()
+        assert [row.split("\t")[1] for row in rows] == labels
+    why = json.loads(run("explain", tmp_path / "m", words, "--json").stdout)
+    assert [token["label"] for token in why["tokens"]] == labels
 
 
 def test_nothing_in_is_nothing_out(folder):

@@ -13,7 +13,8 @@ from maxendnet.text.columns import Columns, read_columns, write_columns
 from maxendnet.text.errors import TextError
 from maxendnet.text.records import read_frame, read_records
 from maxendnet.text.scores import SpanScores, span_f1, span_scorer, span_scores
-from maxendnet.text.spans import Span, check_tags, convert_tags, find_spans, write_tags
+from maxendnet.text.spans import Span, find_spans, write_tags
+from maxendnet.text.tag_schemes import check_tags, convert_tags
 from maxendnet.text.templates import read_template
 from maxendnet.text.token_features import DictFeatures, TokenFeatures
 from maxendnet.utils.lazy import lazily

@@ -62,6 +62,11 @@ class ColumnFiles:
                 f"min_count={self.features.min_count} counts tokens of all files, which no worker sees; leave it out, "
                 "or write the examples of all files to a folder with Examples.write."
             )
+        if self.features.template == "auto":
+            raise ValueError(
+                "template='auto' goes by the tokens of all files, which no worker sees; name a template: "
+                f"{', '.join(READY)}, or the text of one."
+            )
         self.label, self.columns = label, columns
 
     def __repr__(self) -> str:

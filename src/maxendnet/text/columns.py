@@ -69,6 +69,8 @@ class Columns:
         The line of every token in its source.
     coded : tuple of Coded or None, default=None
         The same columns as numbers, where they are known.
+    parts : tuple of Columns, default=()
+        What they were joined from.
 
     Examples
     --------
@@ -86,6 +88,7 @@ class Columns:
     source: str = ""
     lines: NDArray[np.int64] | None = None
     coded: tuple[Coded, ...] | None = None
+    parts: tuple[Columns, ...] = ()
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -167,10 +170,35 @@ class Columns:
 
     def place(self, sentence: int, token: int) -> str:
         """Where a token stands: ``file:line`` if that is known."""
-        at = int(self.offsets[sentence]) + token
-        if self.lines is not None and at < len(self.lines):
-            return f"{self.source}:{self.lines[at]}"
+        for part in self.parts:
+            if sentence < len(part):
+                return part.place(sentence, token)
+            sentence -= len(part)
+        if self.lines is not None and sentence < len(self) and self.offsets[sentence] + token < len(self.lines):
+            return f"{self.source}:{self.lines[self.offsets[sentence] + token]}"
         return f"sentence {sentence} token {token}"
+
+    @classmethod
+    def joined(cls, parts: Sequence[Columns]) -> Columns:
+        """The sentences of several files, one file after the other.
+
+        Examples
+        --------
+        >>> both = Columns.joined([read_columns(["It", "", "is"], name="a"), read_columns(["so"], name="b")])
+        >>> both, both.place(2, 0)
+        (Columns(n_sentences=3, n_tokens=3, n_columns=1), 'b:1')
+        """
+        if len(parts) == 1:
+            return parts[0]
+        for part in parts:
+            if part.n_columns != parts[0].n_columns:
+                raise TextError(
+                    f"{part.source} has {part.n_columns} columns, and {parts[0].source} has {parts[0].n_columns}; give "
+                    f"files with the same columns."
+                )
+        cells = tuple(list(chain.from_iterable(columns)) for columns in zip(*(part.cells for part in parts)))
+        lengths = np.concatenate([np.diff(part.offsets) for part in parts])
+        return cls(cells, offsets_of(lengths), parts=tuple(parts))
 
     @classmethod
     def of(cls, sentences: Any) -> Columns:

@@ -6,6 +6,8 @@ import json
 import sys
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +42,48 @@ def note(text: str) -> None:
     click.echo(f"note: {text}", err=True)
 
 
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Show every warning of the library once, as a note."""
+    shown = set()
+
+    def show(message: Warning | str, category: type[Warning], filename: str, *_: Any, **__: Any) -> None:
+        if "maxendnet" in filename and str(message) not in shown:
+            shown.add(str(message))
+            note(str(message))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = show
+        yield
+
+
 def reading(function: Any) -> Any:
     """Options of every command that reads a column file."""
     for option in (
         click.option("--comment", help="Lines that begin with it are passed over, for instance '# '."),
         click.option(
             "--separator", help="Between columns; \\t is a tab.  [default: tabs if the first line has one, else spaces]"
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def schemes(function: Any) -> Any:
+    """Options of every command that reads tags."""
+    for option in (
+        click.option(
+            "--repair",
+            is_flag=True,
+            help="Correct misspelt tags (0 for O, b-PER or B_PER for B-PER), and write misplaced ones as the scheme "
+            "asks for. Without it, misspelt tags are an error.",
+        ),
+        click.option(
+            "--scheme",
+            default="auto",
+            show_default=True,
+            help="IOB1, IOB2, BIOES, BILOU, BMES or LABELS; auto is that of most tags.",
         ),
     ):
         function = option(function)
@@ -80,8 +118,8 @@ def named_paths(ctx: click.Context, param: click.Parameter, values: tuple[str, .
 @click.option("--patience", type=click.IntRange(min=1), help="With --dev: end after so many looks without a better F1.")
 @click.option(
     "--features",
-    help="words, tagged_words, chunks, characters, or a template file of CRF++.  [default: by the columns: characters "
-    "if all tokens are single ones, tagged_words if there is a second column, else words]",
+    help="words, tagged_words, chunks, characters, or a template file of CRF++.  [default: by the columns, as "
+    "Tagger(): tagged_words if there are several, characters if every token is a single character, else words]",
 )
 @click.option("--model", "system", type=click.Choice(SYSTEMS), default="l2crf", show_default=True, help="The system.")
 @click.option("--C", "C", type=float, help="Weight of the loss, of m3n, lapmedn and l1m3n.")
@@ -107,7 +145,7 @@ def named_paths(ctx: click.Context, param: click.Parameter, values: tuple[str, .
 )  # fmt: skip
 @click.option("--rules", is_flag=True, help="Learn and predict only tags that keep the scheme.")
 @click.option("--folds", type=click.IntRange(min=2), default=3, show_default=True, help="Of the cross-validation.")
-@click.option("--scheme", default="auto", show_default=True, help="IOB1, IOB2, BIOES, BILOU, BMES or LABELS.")
+@schemes
 @click.option(
     "--columns", help="Columns with features, numbered from 0, for instance 0,1.  [default: all but the label]"
 )
@@ -131,7 +169,7 @@ def train(
     lam: float | None, margin: float | None, search: bool, seen: bool | None, max_weights: int | None, rules: bool,
     folds: int, scheme: str, columns: str | None, label_column: int,
     min_count: int, hashed: int | None, gazetteer: dict[str, str], clusters: dict[str, str], tol: float | None,
-    jobs: int, seed: int, quiet: bool, separator: str | None, comment: str | None,
+    jobs: int, seed: int, quiet: bool, repair: bool, separator: str | None, comment: str | None,
 ) -> None:  # fmt: skip
     """Learn a tagger from column files: a token a line, its label last, a blank line between sentences.
 
@@ -151,7 +189,7 @@ def train(
     """
     from maxendnet.text.columns import Columns
     from maxendnet.text.scores import span_scores
-    from maxendnet.text.spans import found_scheme, scheme_of, tag_problems
+    from maxendnet.text.tag_schemes import read_tags
     from maxendnet.text.tagger import Tagger
     from maxendnet.text.templates import Template
     from maxendnet.text.token_features import TokenFeatures
@@ -165,30 +203,18 @@ def train(
         raise click.UsageError(f"--margin is given, and it is an option of l2crf, not of {system}.")
     search = needs_search(system, C, lam) and search
     parts = [split(read(path, separator, comment), columns, label_column) for path in files]
-    widths = {part.n_columns for part, _ in parts}
-    if len(widths) > 1:
-        raise TextError(f"the files have {min(widths)} to {max(widths)} columns; give files with the same columns.")
-    X = parts[0][0] if len(parts) == 1 else Columns.of([rows for part, _ in parts for rows in part])
-    y = [labels for _, some in parts for labels in some]
-    chosen = found_scheme(y) if scheme == "auto" else scheme_of(scheme)
-    for (part, some), path in zip(parts, files):
-        problems = list(tag_problems(some, chosen))
-        if problems:
-            first = problems[0]
-            note(f"{part.place(first.sentence, first.token)}: {first.message}; such tags: {len(problems)} in {path}")
+    X = Columns.joined([columns for columns, _ in parts])
+    y, chosen = read_tags((labels for _, rows in parts for labels in rows), scheme, repair, X.place)
     template = template_of(features, X)
     joined = Template.parse(template_text(template)).bigram
     model = estimator_of(system, C, lam, margin, y if rules else None, chosen, tol, joined, jobs, seed)
     tagger = Tagger(
         TokenFeatures(template, min_count, hashed, gazetteer or None, clusters or None), model, chosen, search=search,
         cv=folds, patience=patience, pairs={None: "auto", True: "seen", False: "all"}[seen], max_weights=max_weights,
-        n_jobs=jobs, random_state=seed, verbose=0 if quiet else 1,
+        n_jobs=jobs, random_state=seed, verbose=0 if quiet else 1, repair=repair,
     )  # fmt: skip
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings_as_notes():
         tagger.fit(X, y, None if dev is None else split(read(dev, separator, comment), columns, label_column))
-    for text in dict.fromkeys(str(warning.message) for warning in caught if "maxendnet" in str(warning.filename)):
-        note(text)
     tagger.save(out)
     fitted = tagger.estimator_
     constants = ", ".join(
@@ -209,7 +235,8 @@ def train(
     )
     if test is not None:
         new_X, new_y = split(read(test, separator, comment), columns, label_column)
-        click.echo(str(span_scores(new_y, tagger.predict(new_X), chosen)))
+        truth, _ = read_tags(new_y, chosen, repair, new_X.place)
+        click.echo(str(span_scores(truth, tagger.predict(new_X), chosen)))
 
 
 def split(found: Any, columns: str | None, label: int) -> tuple[Any, list[list[str]]]:
@@ -227,13 +254,12 @@ def split(found: Any, columns: str | None, label: int) -> tuple[Any, list[list[s
 
 
 def template_of(features: str | None, X: Any) -> str:
-    """The template that was asked for, or the one that suits the columns."""
+    """The requested template, or the default for the columns."""
     from maxendnet.text.templates import READY, read_template
+    from maxendnet.text.token_features import default_template
 
     if features is None:
-        if X.n_columns > 1:
-            return "tagged_words"
-        return "characters" if all(len(token) == 1 for token in set(X.cells[0])) else "words"
+        return default_template(X)
     return features if features in READY else read_template(features)
 
 
@@ -303,7 +329,9 @@ def estimator_of(
     help="The input with a column for the label; a line for every span; or a JSON object for every sentence.",
 )  # fmt: skip
 @click.option("--confidence", is_flag=True, help="Also a column with the probability of the label.")
-@click.option("--top", type=click.IntRange(min=1), help="With json: so many best labellings with probabilities.")
+@click.option(
+    "--top", metavar="N", type=click.IntRange(min=1), help="With json: also the N best labellings with probabilities."
+)
 @reading
 def tag(
     model: Path, file: Path, out: Path, text: bool, form: str, confidence: bool, top: int | None, separator: str | None,
@@ -400,7 +428,7 @@ def _json_lines(tagger: Any, X: Any, top: int | None) -> str:
 
 @click.command(cls=Errors, short_help="Precision, recall and F1 of spans.")
 @click.argument("files", nargs=-1, required=True, type=PATH, metavar="[MODEL] FILE")
-@click.option("--scheme", default="auto", show_default=True, help="IOB1, IOB2, BIOES, BILOU, BMES or LABELS.")
+@schemes
 @click.option("--strict", is_flag=True, help="Spans that break the scheme do not count.")
 @click.option(
     "--label", "label_column", type=int, default=-1, show_default=True, help="With a model: column of the truth."
@@ -409,8 +437,8 @@ def _json_lines(tagger: Any, X: Any, top: int | None) -> str:
 @click.option("--at-least", type=float, help=f"End with exit code {BELOW} where F1 (0 to 1) is lower.")
 @reading
 def evaluate(
-    files: tuple[Path, ...], scheme: str, strict: bool, label_column: int, as_json: bool, at_least: float | None,
-    separator: str | None, comment: str | None,
+    files: tuple[Path, ...], scheme: str, repair: bool, strict: bool, label_column: int, as_json: bool,
+    at_least: float | None, separator: str | None, comment: str | None,
 ) -> None:  # fmt: skip
     """Compare labels with the truth, as conlleval does.
 
@@ -424,6 +452,7 @@ def evaluate(
       maxendnet tag names.medn test.txt | maxendnet evaluate -
     """
     from maxendnet.text.scores import span_scores
+    from maxendnet.text.tag_schemes import read_tags
     from maxendnet.text.tagger import Tagger
 
     if len(files) > 2:
@@ -441,7 +470,8 @@ def evaluate(
                 f"or give a model first."
             )
         truth, predicted = found.column(-2), found.column(-1)
-    scores = span_scores(truth, predicted, scheme, strict)
+    truth, chosen = read_tags(truth, scheme, repair, found.place)
+    scores = span_scores(truth, predicted, chosen, strict, repair)
     click.echo(json.dumps(scores.as_dict(), indent=2) if as_json else str(scores))
     if at_least is not None and scores.f1 < at_least:
         click.echo(f"F1 {scores.f1:.4f} is below {at_least:g}", err=True)

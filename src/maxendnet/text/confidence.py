@@ -2,6 +2,8 @@
 
 All follow from ``p(y|x) = exp(score(x, y) / T) / Z``. For a model of the log loss T is 1. For a margin model, which has
 scores and no probabilities, T is a temperature that was fitted to held-out examples (`maxendnet.text.calibration`).
+What a tagger adds to the score of the label O (`maxendnet.text.outside`) decides which labellings are best, and does
+not change their probabilities.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ from maxendnet.structures import Chain, Independent
 from maxendnet.structures.forest import BoundForest
 from maxendnet.text.errors import TextError
 from maxendnet.text.inner_tags import InnerTags
-from maxendnet.text.outside import added_scores, decode_with
-from maxendnet.text.spans import Span, SpanRules, find_spans, found_scheme, scheme_of, span_rules
+from maxendnet.text.outside import added_scores, decode_with, with_added
+from maxendnet.text.spans import OUTSIDE, Span, SpanRules, find_spans, scheme_of, span_rules
+from maxendnet.text.tag_schemes import read_tags
 
 FloatArray = NDArray[np.float64]
 
@@ -133,9 +136,22 @@ def predict_confidence(
 
 
 def predict_ranked(
-    model: Any, X: Any, k: int = 5, temperature: float = 1.0, inner: InnerTags | None = None
+    model: Any, X: Any, k: int = 5, temperature: float = 1.0, outside: float = 0.0, inner: InnerTags | None = None
 ) -> list[list[Ranked]]:
-    """The k best labellings of every example with their probabilities, best first.
+    """The k best labellings of every example, best first: the first is that of `predict_confidence`.
+
+    Parameters
+    ----------
+    model : a fitted estimator
+    X : as for ``model.predict``
+    k : int, default=5
+    temperature : float, default=1.0
+    outside, inner : as for `predict_confidence`
+        As there, probabilities are without ``outside``. So they need not descend where it is not 0.
+
+    Returns
+    -------
+    list of lists of Ranked
 
     Examples
     --------
@@ -145,12 +161,18 @@ def predict_ranked(
     >>> [ranked.labels for ranked in found], round(sum(ranked.probability for ranked in found), 6)
     ([['N'], ['D']], 1.0)
     """
-    _, bound = prepared(model, X, inner)
+    examples, bound = prepared(model, X, inner)
     log_partition, _ = bound.logsum(scaled_weights(model, temperature), backend=model._backend())
-    shown, rules = (list, None) if inner is None else (inner.shown, inner.rules)
+    added = added_scores(model.classes_.tolist(), outside)
+    shown = list if inner is None else inner.shown
+
+    def ranked(score: float, labels: list[Any], total: float) -> Ranked:
+        without = score - outside * labels.count(OUTSIDE)
+        return Ranked(float(np.exp(min(without / temperature - total, 0.0))), shown(labels))
+
+    best = model._top(examples, *with_added(bound, model.model_.weights, added), k)
     return [
-        [Ranked(float(np.exp(min(score / temperature - total, 0.0))), shown(labels)) for score, labels in best]
-        for total, best in zip(log_partition.tolist(), model.predict_top(X, k, rules=rules))
+        [ranked(score, labels, total) for score, labels in pairs] for pairs, total in zip(best, log_partition.tolist())
     ]
 
 
@@ -199,9 +221,7 @@ def predict_spans(
     examples, bound = prepared(model, X, inner)
     w = scaled_weights(model, temperature)
     classes = model.classes_.tolist()
-    chosen = found_scheme([classes]) if scheme == "auto" else scheme_of(scheme)
-    if scheme == "auto" and chosen == "IOB1":  # the labels alone do not tell it from IOB2, and need not
-        chosen = "IOB2"
+    chosen = scheme_of(scheme) if scheme != "auto" else scheme_of_labels(classes)
     rules = span_rules(classes, chosen)
     labels = decode_with(bound, w, added_scores(classes, outside / temperature), model._backend())
     spans = [find_spans(part.tolist(), chosen, strict) for part in _pieces(examples, model.classes_[labels])]
@@ -213,6 +233,11 @@ def predict_spans(
         [ScoredSpan(*span, min(probability, 1.0)) for span, probability in zip(some, found)]
         for some, found in zip(spans, probabilities)
     ]
+
+
+def scheme_of_labels(labels: Sequence[Any]) -> str:
+    """The scheme of the labels of a model, by their letters: between IOB1 and IOB2 these do not decide."""
+    return read_tags([[label] for label in labels], place=lambda *_: "the labels of the model")[1]
 
 
 def is_chain(model: Any, bound: Any) -> bool:

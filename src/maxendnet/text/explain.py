@@ -250,7 +250,7 @@ class TokenExplanation:
     token, label : str
     probability : float
     runner_up : str or None
-        The label with the next highest probability.
+        Of the other labels, the one with the highest probability.
     runner_up_probability : float
     lead : float
         By how much the score falls if this token, and no other, had the runner-up: the sum of all contributions.
@@ -317,8 +317,8 @@ def explain_sentence(
 ) -> SentenceExplanation:
     """What decided the label of every token of one sentence.
 
-    Every label is compared with its runner-up, the label with the next highest probability, while all other labels of
-    the sentence stay. The difference of the two scores is a sum over the features of the token and over its
+    Every label is compared with its runner-up, of the other labels the one with the highest probability, while all
+    labels of other tokens stay. The difference of the two scores is a sum over the features of the token and over its
     neighbours, and that is what is shown.
 
     Parameters

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from maxendnet.data.examples import Examples
 from maxendnet.data.labels import read_labels
 from maxendnet.rules import bioes
-from maxendnet.text.spans import convert_tags
+from maxendnet.text.tag_schemes import convert_tags
 
 OUTER = {"B": "B", "S": "B", "I": "I", "E": "I", "O": "O"}
 

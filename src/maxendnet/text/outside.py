@@ -9,6 +9,7 @@ the label O is lowered, by as little as is about the best on sentences that the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -17,7 +18,9 @@ from numpy.typing import NDArray
 
 from maxendnet.structures.base import IntArray, Table, decode
 from maxendnet.structures.forest import BoundForest
+from maxendnet.structures.on_batch import OnBatch
 from maxendnet.text.calibration import HeldOut
+from maxendnet.text.errors import TextError
 from maxendnet.text.spans import LABELS, OUTSIDE, find_spans
 
 FloatArray = NDArray[np.float64]
@@ -47,6 +50,20 @@ def decode_with(bound: Any, w: FloatArray, added: FloatArray | None, backend: An
     same = np.zeros(int(bound.offsets[-1]), dtype=np.int32)  # all nodes have the same row of the table
     found: IntArray = bound.maximum(w, Table(added[None], same))[1]
     return found
+
+
+def with_added(bound: Any, w: FloatArray, added: FloatArray | None) -> tuple[Any, FloatArray]:
+    """A structure and weights with these numbers added to the scores of labels: as a feature of labels of weight 1."""
+    if added is None:
+        return bound, w
+    if not isinstance(bound, OnBatch):
+        raise TextError(f"{bound.described} cannot rank labellings where outside is not 0; fit with outside=0.")
+    n_nodes, n_known = int(bound.offsets[-1]), bound.layout.n_label_features
+    features = np.empty((n_nodes, len(added), n_known + 1))
+    features[..., :n_known] = bound.batch.label_features.reshape(n_nodes, len(added), n_known)
+    features[..., n_known] = added
+    layout = replace(bound.layout, n_label_features=n_known + 1)
+    return replace(bound, layout=layout, batch=bound.batch._replace(label_features=features)), np.append(w, 1.0)
 
 
 class Outside(NamedTuple):

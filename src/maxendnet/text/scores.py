@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxendnet.text.errors import TextError
-from maxendnet.text.spans import LABELS, find_spans, found_scheme, scheme_of
+from maxendnet.text.spans import LABELS, find_spans
+from maxendnet.text.tag_schemes import as_lists, read_tags, repaired
 
 
 class Score(NamedTuple):
@@ -108,7 +109,11 @@ def _percent(score: Score) -> str:
 
 
 def span_scores(
-    y_true: Iterable[Sequence[Any]], y_pred: Iterable[Sequence[Any]], scheme: str = "auto", strict: bool = False
+    y_true: Iterable[Sequence[Any]],
+    y_pred: Iterable[Sequence[Any]],
+    scheme: str = "auto",
+    strict: bool = False,
+    repair: bool = False,
 ) -> SpanScores:
     """Compare the spans of two taggings of the same sentences.
 
@@ -122,6 +127,9 @@ def span_scores(
     strict : bool, default=False
         Leave out spans, in both, that break the scheme; seqeval's ``mode="strict"``. Otherwise they are read as
         conlleval reads them.
+    repair : bool, default=False
+        In both, correct misspelt tags, such as ``0`` for ``O`` and ``B_PER`` for ``B-PER``, and write misplaced ones
+        as the scheme asks for. Otherwise misspelt tags in ``y_true`` are an error.
 
     Returns
     -------
@@ -135,10 +143,12 @@ def span_scores(
     >>> scores.by_type["LOC"].n_true
     1
     """
-    truth, predicted = [_tags(row) for row in y_true], [_tags(row) for row in y_pred]
+    truth, predicted = as_lists(y_true), as_lists(y_pred)
     if len(truth) != len(predicted):
         raise TextError(f"y_true has {len(truth)} sentences and y_pred {len(predicted)}; give the same sentences.")
-    chosen = found_scheme(truth) if scheme == "auto" else scheme_of(scheme)
+    truth, chosen = read_tags(truth, scheme, repair)
+    if repair:
+        predicted = repaired(predicted, chosen)
     n_true: Counter[str] = Counter()
     n_predicted: Counter[str] = Counter()
     n_right: Counter[str] = Counter()
@@ -157,10 +167,6 @@ def span_scores(
     return SpanScores(overall, by_type, n_tokens, n_right_tokens)
 
 
-def _tags(row: Any) -> list[Any]:
-    return row.tolist() if isinstance(row, np.ndarray) else list(row)
-
-
 def _score(n_true: int, n_predicted: int, n_right: int) -> Score:
     precision = n_right / n_predicted if n_predicted else 0.0
     recall = n_right / n_true if n_true else 0.0
@@ -169,12 +175,19 @@ def _score(n_true: int, n_predicted: int, n_right: int) -> Score:
     return Score(precision, recall, f1, n_true, n_predicted, n_right)
 
 
-def span_f1(y_true: Any, y_pred: Any, scheme: str = "auto", average: str = "micro", strict: bool = False) -> float:
+def span_f1(
+    y_true: Any,
+    y_pred: Any,
+    scheme: str = "auto",
+    average: str = "micro",
+    strict: bool = False,
+    repair: bool = False,
+) -> float:
     """F1 of spans; a metric for ``make_scorer``.
 
     Parameters
     ----------
-    y_true, y_pred, scheme, strict : as for `span_scores`
+    y_true, y_pred, scheme, strict, repair : as for `span_scores`
     average : {"micro", "macro", "weighted"}, default="micro"
 
     Examples
@@ -182,10 +195,10 @@ def span_f1(y_true: Any, y_pred: Any, scheme: str = "auto", average: str = "micr
     >>> round(span_f1([["B-PER", "O"], ["B-LOC"]], [["B-PER", "O"], ["O"]]), 4)
     0.6667
     """
-    return span_scores(y_true, y_pred, scheme, strict).average(average)[2]
+    return span_scores(y_true, y_pred, scheme, strict, repair).average(average)[2]
 
 
-def span_scorer(model: Any, X: Any, y: Any) -> float:
+def span_scorer(model: Any, X: Any, y: Any, scheme: str = "auto") -> float:
     """F1 of the spans that a model finds: ``scoring=span_scorer`` of scikit-learn's tools and of `PathSearchCV`.
 
     Where labels have no letters, as those of parts of speech, spans of one label say less than tokens do, and the
@@ -200,8 +213,6 @@ def span_scorer(model: Any, X: Any, y: Any) -> float:
     >>> cross_val_score(M3N(), X, y, cv=2, scoring=span_scorer).tolist()
     [1.0, 1.0]
     """
-    predicted = model.predict(X)
-    truth = [_tags(row) for row in y]
-    scheme = found_scheme(truth)
-    scores = span_scores(truth, predicted, scheme)
-    return scores.accuracy if scheme == LABELS else scores.f1
+    truth, chosen = read_tags(y, scheme)
+    scores = span_scores(truth, model.predict(X), chosen)
+    return scores.accuracy if chosen == LABELS else scores.f1

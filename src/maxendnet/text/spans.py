@@ -11,8 +11,8 @@
 
 Tags of all schemes with letters are read by one rule, that of conlleval and seqeval: two neighbours belong to one span
 if both have the same type, the left one has not ended (no ``E`` or ``S``) and the right one does not begin (no ``B`` or
-``S``). So tags that break their scheme still have spans. ``strict=True`` takes only spans that are written as the
-scheme asks for.
+``S``). So misplaced tags, such as an ``I-X`` that begins a span of IOB2, still have spans. ``strict=True`` takes only
+spans that are written as the scheme asks for.
 """
 
 from __future__ import annotations
@@ -216,122 +216,6 @@ def write_tags(spans: Iterable[Span | tuple[int, int, str]], n_tokens: int, sche
             tags[start:end] = [letter if kind == NO_TYPE else f"{letter}-{kind}" for letter in written]
         before = span
     return tags
-
-
-def convert_tags(sentences: Iterable[Sequence[str]], to: str, scheme: str = "auto") -> list[list[str]]:
-    """Tags of all sentences in another scheme, with the same spans.
-
-    Parameters
-    ----------
-    sentences : iterable of sequences of str
-    to : str
-        The new scheme.
-    scheme : str, default="auto"
-        The old scheme; "auto" finds it in the tags.
-
-    Examples
-    --------
-    >>> convert_tags([["I-PER", "I-PER", "O", "I-LOC"]], "BIOES")
-    [['B-PER', 'E-PER', 'O', 'S-LOC']]
-    """
-    sentences = [list(tags) for tags in sentences]
-    old = found_scheme(sentences) if scheme == "auto" else scheme_of(scheme)
-    return [write_tags(find_spans(tags, old), len(tags), to) for tags in sentences]
-
-
-def found_scheme(sentences: Iterable[Sequence[Any]]) -> str:
-    """The scheme that these tags are written in.
-
-    The letters decide; between IOB1 and IOB2, which have the same, whether some span begins with ``I``. Tags with other
-    letters are `LABELS`.
-
-    Examples
-    --------
-    >>> found_scheme([["B-PER", "I-PER", "O"]]), found_scheme([["I-PER", "O"]]), found_scheme([["S-PER", "O"]])
-    ('IOB2', 'IOB1', 'BIOES')
-    >>> found_scheme([["Street", "City", "City"]])
-    'LABELS'
-    """
-    sentences = [list(tags) for tags in sentences]
-    distinct = {tag for tags in sentences for tag in tags} - {OUTSIDE}
-    if not distinct:
-        return "IOB2"
-    if not all(isinstance(tag, str) and tag[:1] in MEANS and tag[1:2] in ("", "-") for tag in distinct):
-        return LABELS
-    if len({tag[1:2] for tag in distinct}) > 1:  # "B-PER" and "I" in one set of tags: names, not letters
-        return LABELS
-    letters = {tag[0] for tag in distinct}
-    if letters <= {"B", "I"}:
-        begins_inside = any(tags[span.start][0] == "I" for tags in sentences for span in find_spans(tags))
-        return "IOB1" if begins_inside else "IOB2"
-    for name in ("BIOES", "BILOU", "BMES"):
-        if letters <= set(SCHEMES[name]):
-            return name
-    return LABELS
-
-
-class Problem(NamedTuple):
-    """A tag that breaks its scheme."""
-
-    sentence: int
-    token: int
-    message: str
-
-
-def tag_problems(sentences: Iterable[Sequence[Any]], scheme: str) -> Iterator[Problem]:
-    """Every tag that breaks the scheme, and what is wrong with it.
-
-    Examples
-    --------
-    >>> for problem in tag_problems([["O", "I-PER"]], "IOB2"):
-    ...     print(problem.message)
-    I-PER begins a span, and IOB2 begins spans with B-PER
-    """
-    scheme = scheme_of(scheme)
-    if scheme == LABELS:
-        return
-    letters = SCHEMES[scheme]
-    for i, tags in enumerate(sentences):
-        known = []
-        for t, tag in enumerate(tags):
-            fine = tag == OUTSIDE or (
-                isinstance(tag, str) and tag[:1] in {*letters, *("B" * (scheme == "IOB1"))} and tag[1:2] in ("", "-")
-                and tag[1:] != "-"
-            )  # fmt: skip
-            if not fine:
-                some = ", ".join(sorted({*letters, "B"}))
-                yield Problem(i, t, f"{tag!r} is no tag of {scheme}; its tags are O, and {some} with a type: B-PER")
-            known.append(tag if fine else OUTSIDE)
-        expected = write_tags(find_spans(known, scheme), len(known), scheme)
-        starts = {span.start for span in find_spans(known, scheme)}
-        for t, (tag, right) in enumerate(zip(known, expected)):
-            if tag != right:
-                what = "begins a span" if t in starts else "is inside a span or at its end"
-                verb = "begins spans with" if t in starts else "writes there"
-                if scheme == "IOB1" and t in starts:
-                    what, verb = "begins a span with none of its type before it", "begins it with"
-                yield Problem(i, t, f"{tag} {what}, and {scheme} {verb} {right}")
-
-
-def check_tags(sentences: Iterable[Sequence[Any]], scheme: str, place: Any = None) -> None:
-    """Raise `TextError` at the first tag that breaks the scheme.
-
-    Parameters
-    ----------
-    sentences : iterable of sequences of str
-    scheme : str
-    place : callable, optional
-        From the numbers of a sentence and a token to words for them; `Columns.place` names file and line.
-
-    Examples
-    --------
-    >>> check_tags([["B-PER", "O", "I-PER"]], "IOB2")
-    Traceback (most recent call last):
-    maxendnet.text.TextError: sentence 0 token 2: I-PER begins a span, and IOB2 begins spans with B-PER.
-    """
-    for problem in tag_problems(sentences, scheme):
-        where = f"sentence {problem.sentence} token {problem.token}"
-        raise TextError(f"{where if place is None else place(problem.sentence, problem.token)}: {problem.message}.")
 
 
 class SpanRules(NamedTuple):

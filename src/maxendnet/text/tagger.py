@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import os
+import warnings
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +31,8 @@ from maxendnet.text.few_tokens import FewTokens
 from maxendnet.text.inner_tags import InnerTags, as_inner
 from maxendnet.text.outside import Outside, added_scores, decode_with, fit_outside
 from maxendnet.text.scores import span_scorer
-from maxendnet.text.spans import OUTSIDE, found_scheme, scheme_of
+from maxendnet.text.spans import OUTSIDE, scheme_of
+from maxendnet.text.tag_schemes import problems_note, read_tags
 from maxendnet.text.token_features import FEW_TOKENS, TokenFeatures
 from maxendnet.text.validation import Validation
 
@@ -76,13 +79,14 @@ class Tagger(BaseEstimator):
 
     Parameters
     ----------
-    features : TokenFeatures or str, default="words"
-        How features are made of tokens; a string is short for ``TokenFeatures(string)``.
+    features : TokenFeatures or str, default="auto"
+        How features are made of tokens; a string is short for ``TokenFeatures(string)``. "auto" chooses a template by
+        the columns, so that parts of speech in a second column are used.
     model : an estimator, dict or None, default=None
         Such as ``M3N(C=0.1)``. None is an L2-CRF with a margin, whose constants suit most text; a dict has other
         settings for it, such as ``{"lam": 0.3}``.
     scheme : str, default="auto"
-        Of the tags, for spans; see `maxendnet.text.spans`. "auto" finds it in the labels of the fit.
+        Of the tags, for spans; see `maxendnet.text.spans`. "auto" is that of most labels of the fit.
     search : bool, default=False
         Choose the constants of the model by cross-validation: those with the best F1 of spans (or share of tokens,
         where labels have no letters B, I, ...).
@@ -115,6 +119,9 @@ class Tagger(BaseEstimator):
     random_state : int, default=0
     verbose : int, default=0
         1 shows a progress line.
+    repair : bool, default=False
+        Correct misspelt tags, such as ``0`` for ``O``, ``b-PER`` or ``B_PER`` for ``B-PER``, and write misplaced ones
+        as the scheme asks for, with the same spans. Otherwise misspelt tags are an error, and misplaced ones a warning.
 
     Attributes
     ----------
@@ -141,7 +148,7 @@ class Tagger(BaseEstimator):
 
     def __init__(
         self,
-        features: TokenFeatures | str = "words",
+        features: TokenFeatures | str = "auto",
         model: MarkovNetwork | dict[str, Any] | None = None,
         scheme: str = "auto",
         search: bool = False,
@@ -155,6 +162,7 @@ class Tagger(BaseEstimator):
         n_jobs: int | None = None,
         random_state: Any = 0,
         verbose: int = 0,
+        repair: bool = False,
     ) -> None:
         self.features = features
         self.model = model
@@ -170,6 +178,7 @@ class Tagger(BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.repair = repair
 
     # ---- learning ----------------------------------------------------------------------------------------------------
 
@@ -203,9 +212,11 @@ class Tagger(BaseEstimator):
             raise TextError(f"max_weights must be a whole number of at least 1, or None, got {self.max_weights!r}.")
         features = TokenFeatures(self.features) if isinstance(self.features, str) else clone(self.features)
         columns = Columns.of(X)
-        labels = [list(row) for row in y]
-        scheme = found_scheme(labels) if self.scheme == "auto" else scheme_of(self.scheme)
+        labels, scheme = read_tags(y, self.scheme, self.repair, columns.place)
         examples = features.fit_transform(columns, labels)
+        note = problems_note(labels, scheme, columns.place)
+        if note:
+            warnings.warn(f"{note}; repair=True (--repair) rewrites them.", stacklevel=2)
         model = self._model(features, examples)
         search = None
         if self.search:
@@ -214,7 +225,12 @@ class Tagger(BaseEstimator):
             # files are often sorted by their sources, so that folds in order would be of other kinds of text
             folds = KFold(self.cv, shuffle=True, random_state=0)
             search = PathSearchCV(
-                model, scoring=span_scorer, cv=folds, refit=False, n_jobs=self.n_jobs, verbose=self.verbose
+                model,
+                scoring=partial(span_scorer, scheme=scheme),
+                cv=folds,
+                refit=False,
+                n_jobs=self.n_jobs,
+                verbose=self.verbose,
             ).fit(examples)
             model.set_params(**search.best_params_)
         loss = model.compose()[1]
@@ -232,7 +248,7 @@ class Tagger(BaseEstimator):
         (examples, model, rules), (temperature, (outside, _)) = tried[best], found[best]
         if self.outside != "auto":
             outside = float(self.outside)
-        watch = self._watch(model, features, examples, validation, scheme)
+        watch = self._watch(tried[best], features, validation, scheme, outside)
         quiet = 0 if watch is not None else self.verbose
         estimator = clone(model).set_params(verbose=quiet, callback=watch or model.callback).fit(examples)
         estimator.set_params(callback=model.callback)
@@ -263,8 +279,9 @@ class Tagger(BaseEstimator):
             return self.fit(X, y)
         plain, estimator = self.features_.to_plain(), copy.copy(self.estimator_)
         features = TokenFeatures.from_plain(plain, None if self.features_.feature_names_ is None else ())
-        labels = [list(row) for row in y]
-        examples = features.fit_transform(X, labels)
+        columns = Columns.of(X)
+        labels, _ = read_tags(y, self.scheme_, self.repair, columns.place)
+        examples = features.fit_transform(columns, labels)
         estimator.partial_fit(examples if self.inner_ is None else as_inner(examples, labels))
         grown = features.to_plain() | {"merged": plain["merged"] or features.to_plain()["merged"]}
         self.features_ = TokenFeatures.from_plain(grown, estimator.model_.feature_names)
@@ -292,17 +309,19 @@ class Tagger(BaseEstimator):
         return Calibrated(temperature, fit_outside(folds, temperature, scheme))
 
     def _watch(
-        self, model: Any, features: TokenFeatures, examples: Examples, validation: Any, scheme: str
+        self, chosen: Tried, features: TokenFeatures, validation: Any, scheme: str, outside: float
     ) -> Validation | None:
         if validation is None:
             if self.patience is not None:
                 raise TextError("patience needs sentences to look at: fit(X, y, validation=(X, y)).")
             return None
-        X, y = validation
-        classes = distinct_labels(np.asarray(examples.y))
+        columns = Columns.of(validation[0])
+        y, _ = read_tags(validation[1], scheme, self.repair, columns.place)
+        classes = distinct_labels(np.asarray(chosen.examples.y))
         return Validation(
-            as_structure(model.structure), features.transform(X), y, classes, scheme, self.patience, self.verbose
-        )
+            as_structure(chosen.model.structure), features.transform(columns), y, classes, scheme, self.patience,
+            self.verbose, outside, chosen.rules,
+        )  # fmt: skip
 
     def _model(self, features: TokenFeatures, examples: Examples) -> Any:
         if self._is_default:
@@ -356,11 +375,13 @@ class Tagger(BaseEstimator):
         )
 
     def predict_top(self, X: Any, k: int = 5) -> list[list[Ranked]]:
-        """The k most probable labellings of every sentence with their probabilities, best first.
+        """The k best labellings of every sentence with their probabilities; the first is that of `predict`.
 
-        `predict` may prefer another one than the first, for `outside_`.
+        The order has `outside_` in it, and probabilities do not: they need not descend.
         """
-        return confidence.predict_ranked(self._fitted(), self.examples(X), k, self.temperature_, self.inner_)
+        return confidence.predict_ranked(
+            self._fitted(), self.examples(X), k, self.temperature_, self.outside_, self.inner_
+        )
 
     def predict_confidence(self, X: Any) -> list[Confidence]:
         """The labels of every sentence, with probabilities of each and of all together."""
@@ -370,7 +391,10 @@ class Tagger(BaseEstimator):
 
     def score(self, X: Any, y: Any) -> float:
         """F1 of spans; the share of right labels where they have no letters B, I, ..."""
-        return span_scorer(self, X, y)
+        self._fitted()
+        columns = Columns.of(X)
+        truth, _ = read_tags(y, self.scheme_, self.repair, columns.place)
+        return span_scorer(self, columns, truth, self.scheme_)
 
     def explain(self, sentence: Any = None, top: int = 10) -> Any:
         """Why: the weights of the model, or those that decided the labels of one sentence.

@@ -73,9 +73,11 @@ class TokenFeatures(BaseEstimator):
 
     Parameters
     ----------
-    template : str, default="words"
+    template : str, default="auto"
         The name of a ready one, or the text of a template (see `maxendnet.text.templates`):
 
+        - ``auto``: chosen by the columns of the fit. ``tagged_words`` if there are several, ``characters`` if every
+          token is a single character, and ``words`` otherwise; `maxendnet train` has the same default;
         - ``words``: words in a window of five, exact word, shape, case, affixes; for names, addresses, parts of speech;
         - ``tagged_words``: the same, and parts of speech in the second column;
         - ``chunks``: the template of CRF++ for CoNLL-2000: words and parts of speech in a window of five;
@@ -95,6 +97,8 @@ class TokenFeatures(BaseEstimator):
     Attributes
     ----------
     template_ : Template
+    template_name_ : str
+        Its name or text: ``template``, or the name that "auto" stands for.
     feature_names_ : FeatureNames or None
         None where they are hashed.
     n_columns_in_ : int
@@ -113,7 +117,7 @@ class TokenFeatures(BaseEstimator):
 
     def __init__(
         self,
-        template: str = "words",
+        template: str = "auto",
         min_count: int = 1,
         n_hashed: int | None = None,
         gazetteers: Mapping[str, Any] | None = None,
@@ -137,6 +141,7 @@ class TokenFeatures(BaseEstimator):
         check_counts(self.min_count, self.n_hashed)
         columns = Columns.of(X)
         self._set_up(
+            default_template(columns) if self.template == "auto" else self.template,
             {name: read_gazetteer(source, name) for name, source in (self.gazetteers or {}).items()},
             {name: read_clusters(source, name) for name, source in (self.clusters or {}).items()},
             columns.n_columns,
@@ -170,7 +175,9 @@ class TokenFeatures(BaseEstimator):
             name for name, keep in zip(names, enough.tolist()) if keep
         ]
 
-    def _set_up(self, gazetteers: dict[str, Gazetteer], clusters: dict[str, dict[str, str]], n_columns: int) -> None:
+    def _set_up(
+        self, template: str, gazetteers: dict[str, Gazetteer], clusters: dict[str, dict[str, str]], n_columns: int
+    ) -> None:
         """All that does not depend on the names: the template, its columns, and how they are computed."""
         for name in (*gazetteers, *clusters):
             if not re.fullmatch(r"[A-Za-z_]\w*", name) or form_of(name) is not None:
@@ -180,18 +187,18 @@ class TokenFeatures(BaseEstimator):
         if set(gazetteers) & set(clusters):
             raise TextError(f"{min(set(gazetteers) & set(clusters))!r} names a gazetteer and clusters; give two names.")
         self.gazetteers_, self.clusters_, self.n_columns_in_ = gazetteers, clusters, n_columns
-        if not isinstance(self.template, str):
-            raise TextError(f"template must be a name or the text of a template, got {self.template!r}.")
-        if self.template in READY:
-            text = _with_lists(READY[self.template], gazetteers, clusters)
-        elif "%x" in self.template or self.template[:1] in ("U", "#"):
-            text = self.template
+        if not isinstance(template, str):
+            raise TextError(f"template must be a name or the text of a template, got {template!r}.")
+        if template in READY:
+            text = _with_lists(READY[template], gazetteers, clusters)
+        elif "%x" in template or template[:1] in ("U", "#"):
+            text = template
         else:
-            known = ", ".join(READY)
+            known = ", ".join([*READY, "auto"])
             raise TextError(
-                f"template is {self.template!r}; give {known}, or the text of a template (read_template reads a file)."
+                f"template is {template!r}; give {known}, or the text of a template (read_template reads a file)."
             )
-        self.template_ = Template.parse(text)
+        self.template_, self.template_name_ = Template.parse(text), template
         self._forms = {name: self._source(name) for name in self.template_.columns}
         self._remembered = {name: _Remembered(form) for name, (_, form) in self._forms.items() if callable(form)}
         self._lines: list[_Line] | None = None  # what was looked up, made when it is first needed
@@ -389,13 +396,13 @@ class TokenFeatures(BaseEstimator):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if "template_" in state:
-            self._set_up(self.gazetteers_, self.clusters_, self.n_columns_in_)
+            self._set_up(self.template_name_, self.gazetteers_, self.clusters_, self.n_columns_in_)
 
     def to_plain(self) -> dict[str, Any]:
         """All but the names of features as plain values, ready for JSON."""
         check_is_fitted(self, "template_")
         return {
-            "template": self.template,
+            "template": self.template_name_,
             "min_count": int(self.min_count),
             "n_hashed": None if self.n_hashed is None else int(self.n_hashed),
             "gazetteers": {name: gazetteer.phrases for name, gazetteer in self.gazetteers_.items()},
@@ -416,6 +423,7 @@ class TokenFeatures(BaseEstimator):
             raise TextError(f"n_columns_in is {n_columns!r} and merged is {merged!r}")
         found = cls(plain["template"], plain["min_count"], plain["n_hashed"], gazetteers or None, clusters or None)
         found._set_up(
+            plain["template"],
             {name: read_gazetteer(list(phrases), name) for name, phrases in gazetteers.items()},
             {name: read_clusters(dict(words), name) for name, words in clusters.items()},
             n_columns,
@@ -423,6 +431,20 @@ class TokenFeatures(BaseEstimator):
         found._merged = merged
         found.feature_names_ = None if feature_names is None else FeatureNames(feature_names)
         return found
+
+
+def default_template(columns: Columns) -> str:
+    """Name of the ready template for sentences with these columns.
+
+    Examples
+    --------
+    >>> default_template(Columns.of([["It", "works"]])), default_template(Columns.of([[("It", "PRP")]]))
+    ('words', 'tagged_words')
+    """
+    if columns.n_columns > 1:
+        return "tagged_words"
+    lengths = set(map(len, columns.cells[0]))
+    return "characters" if lengths == {1} else "words"
 
 
 def check_counts(min_count: Any, n_hashed: Any) -> None:

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxendnet.data.examples import Examples
-from maxendnet.structures.base import decode
 from maxendnet.text.errors import TextError
+from maxendnet.text.outside import added_scores, decode_with
 from maxendnet.text.scores import span_scores
 from maxendnet.text.spans import LABELS
 
@@ -45,6 +45,10 @@ class Validation:
         End the fit after so many looks in a row that are not better than the best; None is never.
     verbose : int, default=0
         1 shows a line on stderr at every look.
+    outside : float, default=0.0
+        Added to the score of the label O, as in predictions; see `maxendnet.text.outside`.
+    rules : a rule or a list of rules, optional
+        That predictions keep.
 
     Attributes
     ----------
@@ -53,20 +57,22 @@ class Validation:
 
     def __init__(
         self, structure: Any, examples: Examples, y: Sequence[Sequence[Any]], classes: Any, scheme: str,
-        patience: int | None = None, verbose: int = 0,
+        patience: int | None = None, verbose: int = 0, outside: float = 0.0, rules: Any = None,
     ) -> None:  # fmt: skip
         if patience is not None and (isinstance(patience, bool) or not isinstance(patience, int) or patience < 1):
             raise TextError(f"patience must be None or a whole number of at least 1, got {patience!r}.")
         self.structure, self.examples, self.classes = structure, replace(examples, y=None), classes
         self.y, self.scheme, self.patience, self.verbose = [list(row) for row in y], scheme, patience, verbose
+        self.added, self.options = added_scores(classes.tolist(), outside), {} if rules is None else {"rules": rules}
         self.looks: list[Look] = []
         self._bound: Any = None
 
     def __call__(self, progress: Any) -> bool:
         if self._bound is None:
-            bound = self.structure.bind(self.examples, self.classes, progress.problem.structure.layout)
+            layout = progress.problem.structure.layout
+            bound = self.structure.bind(self.examples, self.classes, layout, **self.options)
             self._bound = self.structure.predicting(bound) if hasattr(self.structure, "predicting") else bound
-        labels = self.classes[decode(self._bound, progress.evaluation.w)]
+        labels = self.classes[decode_with(self._bound, progress.evaluation.w, self.added)]
         scores = span_scores(self.y, [part.tolist() for part in self.examples.split(labels)], self.scheme)
         row = progress.row
         score = scores.accuracy if self.scheme == LABELS else scores.f1
