@@ -174,6 +174,21 @@ def test_values_of_a_spreadsheet_are_shown_and_replaced_by_nodes(shop):
     assert "values" not in rows[0] and rows[1] == lines[1]
 
 
+def test_an_unmatched_label_is_told_and_teaches_nothing(shop):
+    folder, toy = shop
+    lines = [{"page": x.page, "values": {**x.values, "brand": [f"Nobody {i}"]}} for i, x in enumerate(toy.labels[:3])]
+    (folder / "labels.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    work, _ = prepare(folder / "shop", folder / "pages")
+    work.start()
+    try:
+        wait(work, lambda: not work._changed and not work.doing and work.answers is not None)
+    finally:
+        work.stop()
+    assert work.state()["problem"] == f"{toy.labels[0].page}: brand 'Nobody 0' is not on the page"
+    fields = [record.fields for record in work.answers.records[3]]
+    assert [cells["brand"] for cells in fields] == [None] and fields[0]["price"] is not None
+
+
 def test_several_records(tmp_path):
     folder = tmp_path / "pages"
     folder.mkdir()

@@ -170,15 +170,18 @@ def label(
 @click.option("--strength", type=click.FloatRange(min=0, min_open=True),
               help="lam of l2crf and l1crf, C of the margin models.")  # fmt: skip
 @click.option("--no-confidence", is_flag=True, help="Do not learn confidences: quicker, and they mean little.")
-@click.option("--strict", is_flag=True, help="A label that cannot be used is an error.")
+@click.option("--skip-unmatched", is_flag=True,
+              help="Leave out labels that are nowhere on their page: the field is unknown there.")  # fmt: skip
+@click.option("--strict", is_flag=True, help="A labelled page that cannot be read, or any unused label, is an error.")
 def train(
     pages: Path, labels: Path, out: Path, new_sites: bool, system: str | None, model: str, layout: str,
-    strength: float | None, no_confidence: bool, strict: bool, siblings: bool, constraints: bool, records: str,
-    types: tuple[str, ...], several: str,
+    strength: float | None, no_confidence: bool, skip_unmatched: bool, strict: bool, siblings: bool, constraints: bool,
+    records: str, types: tuple[str, ...], several: str,
 ) -> None:  # fmt: skip
     """Learn from a folder of pages and a file of labels.
 
-    Pages without labels help too: they tell what the pages of their site have in common.
+    Pages without labels help too: they tell what the pages of their site have in common. A label that is nowhere on its
+    page is an error, unless --skip-unmatched is given.
 
     \b
     A line of the labels is one of
@@ -217,7 +220,9 @@ def train(
         constraints=constraints, records=records, types=wanted,
         several=[name.strip() for name in several.split(",") if name.strip()],
     )  # fmt: skip
-    extractor.fit(found, of_pages, fields=project_fields(labels.parent), progress=progress)
+    extractor.fit(
+        found, of_pages, fields=project_fields(labels.parent), skip_unmatched=skip_unmatched, progress=progress
+    )
     note(problems + extractor.problems_)
     if strict and extractor.problems_:
         raise click.ClickException(f"{len(extractor.problems_)} labels could not be used; nothing was written.")

@@ -293,7 +293,8 @@ class Work:
             source = "model" if pairs else "nothing"
         if given is not None:
             try:
-                pairs, problems = labels_on_page(view, given)
+                pairs, unmatched = labels_on_page(view, given)
+                problems = [str(label) for label in unmatched]
                 source = "done" if given.done else "begun"
             except LabelError as error:
                 problems = [str(error)]
@@ -375,6 +376,7 @@ class Work:
         self._say("learning" if not calibrate else "learning how sure to be")
         watch = self._watch(stop_only=not calibrate)  # the first is quick, and somebody waits for it
         extractor = self.learner.fit(labels, fields, calibrate, watch)
+        self._say(self.doing, "".join(extractor.problems_[:1]))
         if calibrate and not any(curve.n_answers for curve in extractor.calibrations_.values()):
             return  # too few pages to learn confidences from
         self._publish(self.learner.answer(extractor, LEAST, watch), save=True)
@@ -385,7 +387,6 @@ class Work:
             self.version += 1
         if save and self.model is not None:
             answers.extractor.save(self.model)
-        self._say(self.doing)
 
     def _say(self, doing: str, problem: str = "") -> None:
         with self._lock:
