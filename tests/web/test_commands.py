@@ -55,7 +55,8 @@ def test_extract_to_lines(shop):
         assert (
             row["site"] == "shop0.example"
             and row["record"] == 0
-            and set(row) == {"page", "url", "site", "record", "fields"}
+            and set(row) == {"page", "url", "site", "record", "fields", "error"}
+            and row["error"] is None
         )
         price = row["fields"]["price"]
         assert price["value"] == labels.values["price"][0] and 0 <= price["confidence"] <= 1 and price["node"] > 0
@@ -177,6 +178,7 @@ def test_one_bad_page_does_not_stop_the_others(shop, tmp_path):
     good = folder / "pages" / "shop0.example" / "3.html"
     said = run("extract", folder / "m.medn", tmp_path / "gone.html", good)
     assert "note:" in said and '"record": 0' in said
+    assert f'"error": "{tmp_path / "gone.html"}: No such file or directory"' in said
     run("extract", folder / "m.medn", tmp_path / "gone.html", good, "--strict", code=1)
 
 

@@ -259,7 +259,8 @@ def extract(
     """Make records of pages (files, or folders of them).
 
     Pages of one site are best given together: they vote on where a field is. Rows are written as they are done, and
-    memory does not grow with the number of pages. A run that was stopped goes on with the same command.
+    memory does not grow with the number of pages. A run that was stopped goes on with the same command. A page that
+    cannot be read has a row without values that says why, as "error".
 
     \b
     Examples:
@@ -289,9 +290,10 @@ def extract(
         raise click.ClickException("none of the pages could be read.")
     if out is not None:
         went_on = f"; {total.resumed} pages were done by an earlier run" if total.resumed else ""
+        unread = f'; {counted(total.n_unread, "page")} not read, see "error" there' if total.n_unread else ""
         click.echo(
             f"{out}: {counted(total.n_records, 'record')} of {counted(total.n_pages, 'page')}; {total.n_empty} of "
-            f"{counted(total.n_cells, 'cell')} not found{went_on}."
+            f"{counted(total.n_cells, 'cell')} not found{unread}{went_on}."
         )
 
 
@@ -461,8 +463,8 @@ def _types(given: Sequence[str], fields: Collection[str]) -> dict[str, str] | No
 def _rendered(found: list[Any], root: Path) -> list[Any]:
     from maxendnet.web.render import render_pages
 
-    pages, problems = render_pages([(page, root / page.name) for page in found], progress=progress)
-    note(problems)
+    pages, unread = render_pages([(page, root / page.name) for page in found], progress=progress)
+    note([page.error for page in unread])
     return pages
 
 
@@ -489,10 +491,10 @@ def _read(pages: Sequence[Path], site: str, extractor: Any) -> tuple[list[Any], 
     from maxendnet.web.folder import read_pages
 
     files = [(path, str(path), site) for path in _files(pages)]
-    found, problems = read_pages(files, extractor.sites_, progress=progress)
+    found, unread, warnings = read_pages(files, extractor.sites_, progress=progress)
     if extractor.layout_:
         from maxendnet.web.render import render_pages
 
-        found, more = render_pages([(page, Path(page.name)) for page in found], progress=progress)
-        problems += more
-    return found, problems
+        found, undrawn = render_pages([(page, Path(page.name)) for page in found], progress=progress)
+        unread += undrawn
+    return found, [page.error for page in unread] + warnings

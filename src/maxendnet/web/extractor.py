@@ -44,7 +44,7 @@ from maxendnet.web.labels import (
     labels_on_page,
 )
 from maxendnet.web.outline import Token
-from maxendnet.web.page import Page, read_page
+from maxendnet.web.page import Page, PageError, UnreadPage, read_page
 from maxendnet.web.record import Cell, Record
 from maxendnet.web.records import choose_records, given_records
 from maxendnet.web.selectors import whole_path
@@ -57,7 +57,7 @@ from maxendnet.web.types import KINDS, fits, kind_of_addresses, learned_kind, no
 from maxendnet.web.unmatched import unmatched_error
 from maxendnet.web.view import View, make_views
 
-Source = Page | str | bytes | os.PathLike[str]
+Source = Page | UnreadPage | str | bytes | os.PathLike[str]
 SETS = {"known": KNOWN_SITES, "new": NEW_SITES}
 Progress = Callable[[Iterable[Any], str], Iterable[Any]]
 FEWEST_CELLS = 2  # of a record of a listing with three fields or more
@@ -509,7 +509,7 @@ class Extractor(BaseEstimator):
 
         Parameters
         ----------
-        pages : Page, HTML (str), bytes or path, or a sequence of these
+        pages : Page, UnreadPage, HTML (str), bytes or path, or a sequence of these
             Text with a "<" is HTML, other text a path.
         records : {"one", "auto"} or a list for every page, optional
             None: as the model has learned it: listings of labelled sites are split into their records, other pages of
@@ -523,13 +523,42 @@ class Extractor(BaseEstimator):
         Returns
         -------
         list of Record
-            In the order of pages, then of records on a page.
+            In the order of pages, then of records on a page. A page that cannot be read (too large, no HTML) has a row
+            without cells and with an ``error``.
+
+        Raises
+        ------
+        OSError
+            A file cannot be opened.
         """
         if isinstance(records, str) and records not in ("one", "auto"):
             raise ValueError(f"records is {records!r}; choose 'one' or 'auto', or give the records of every page.")
-        some = pages if isinstance(pages, Iterable) and not isinstance(pages, (Page, str, bytes)) else [pages]
-        views, margins = self.margins([as_page(page, self.sites_) for page in some], progress)
-        return self.records_of(views, margins, records, min_confidence)
+        single = (Page, UnreadPage, str, bytes)
+        items = pages if isinstance(pages, Iterable) and not isinstance(pages, single) else [pages]
+        sources = [self._read(source) for source in items]
+        if records is not None and not isinstance(records, str):
+            records = [given for source, given in zip(sources, records) if isinstance(source, Page)]
+        views, margins = self.margins([source for source in sources if isinstance(source, Page)], progress)
+        rows: dict[int, list[Record]] = {}
+        for view, of_view in zip(views, self._records_of_views(views, margins, records, min_confidence)):
+            rows.setdefault(id(view.page.source or view.page), []).extend(of_view)
+        out: list[Record] = []
+        for source in sources:
+            if isinstance(source, UnreadPage):
+                out.append(Record(source.name, "", None, dict.fromkeys(self.fields_), error=source.error))
+            else:
+                out += rows.pop(id(source), [])  # a page that is given twice has all of its rows at its first place
+        return out
+
+    def _read(self, source: Source) -> Page | UnreadPage:
+        if isinstance(source, UnreadPage):
+            return source
+        try:
+            return as_page(source, self.sites_)
+        except PageError as error:
+            if isinstance(source, os.PathLike) or (isinstance(source, str) and "<" not in source):
+                return UnreadPage(Path(source).name, str(error))
+            return UnreadPage("", str(error))
 
     def records_of(
         self, views: Sequence[View], margins: Sequence[NDArray[np.float64]],
@@ -537,7 +566,14 @@ class Extractor(BaseEstimator):
         all_rows: bool = False,
     ) -> list[Record]:  # fmt: skip
         """The rest of `extract`, for those who have views and margins; ``all_rows``: also records without a cell."""
-        out: list[Record] = []
+        of_views = self._records_of_views(views, margins, records, min_confidence, all_rows)
+        return [record for of_view in of_views for record in of_view]
+
+    def _records_of_views(
+        self, views: Sequence[View], margins: Sequence[NDArray[np.float64]],
+        records: str | Sequence[Sequence[Sequence[int]]] | None, min_confidence: float, all_rows: bool = False,
+    ) -> list[list[Record]]:  # fmt: skip
+        out: list[list[Record]] = [[] for _ in views]
         number, last = 0, None
         for i, (view, m) in enumerate(zip(views, margins)):
             source = view.page.source
@@ -563,7 +599,7 @@ class Extractor(BaseEstimator):
                 n_found = sum(cell is not None for cell in cells)
                 if source is None or all_rows or n_found >= min(FEWEST_CELLS, (len(cells) + 1) // 2):
                     page = view.page
-                    out.append(Record(page.name, page.site, number, dict(zip(self.fields_, cells)), page.url))
+                    out[i].append(Record(page.name, page.site, number, dict(zip(self.fields_, cells)), page.url))
                     number += 1
         return out
 
@@ -659,7 +695,7 @@ class Extractor(BaseEstimator):
         return load_extractor(cls, path)
 
 
-def as_page(source: Source, known: Sequence[str] = ()) -> Page:
+def as_page(source: Page | str | bytes | os.PathLike[str], known: Sequence[str] = ()) -> Page:
     """A page of HTML, bytes or a path.
 
     Examples
