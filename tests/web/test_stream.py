@@ -266,11 +266,11 @@ def test_a_page_that_cannot_be_drawn_is_named_in_the_output(tmp_path, monkeypatc
     toy.write(tmp_path / "pages")
 
     def render_pages(pages):
-        drawn = [page.with_layout(np.zeros((len(page), len(LAYOUT)))) for page, _ in pages[1:]]
+        drawn = [page.with_layout(np.full((len(page), len(LAYOUT)), 50.0)) for page, _ in pages[1:]]
         return drawn, [UnreadPage(pages[0][0].name, "the browser has gone")]
 
     monkeypatch.setattr("maxendnet.web.render.render_pages", render_pages)
-    pages = [page.with_layout(np.zeros((len(page), len(LAYOUT)))) for page in toy.pages]
+    pages = [page.with_layout(np.full((len(page), len(LAYOUT)), 50.0)) for page in toy.pages]
     Extractor(calibrate=False).fit(pages, toy.labels).save(tmp_path / "m.medn")
     out = io.StringIO()
     extract_stream(tmp_path / "m.medn", page_files(tmp_path / "pages"), out, Options())

@@ -36,6 +36,14 @@ def test_the_error_names_ten_labels_and_counts_the_others():
     assert alone[:2] == ["a label is not on its page:", "  a.html: brand 'zzz' is not on the page; no text is similar"]
 
 
+@pytest.mark.parametrize(
+    "html", ["<p hidden>$12</p>", "<p style='display:none'>$12</p>", "<i hidden content='$12'></i>"]
+)
+def test_a_value_that_is_hidden_is_told_to_be(html):
+    said = unmatched_error([(Page.from_html(html), "a.html", missing_value("price", "$12"))])
+    assert "price '$12' is not on the page; it is hidden there: label a visible text or image" in said
+
+
 def test_nearest_texts_of_a_large_page_are_ready_soon():
     page = Page.from_html(
         "".join(f"<p>Some words about thing {i} of many" for i in range(20_000)) + "<p>" + "x " * 9_000

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import NamedTuple
 
 from maxendnet.web.page import Page
-from maxendnet.web.spans import ATTRIBUTES
+from maxendnet.web.spans import ATTRIBUTES, same_value
 from maxendnet.web.view import View, value_of
 
 MAX_NAMED = 10
@@ -57,8 +57,7 @@ def nearest_texts(page: Page, value: str, n: int = 3) -> list[str]:
     []
     """
     view = View(page, images=True, data=True)
-    texts = [value_of(view, k) for k in range(len(view))]
-    texts += [given[name] for given in page.attributes for name in ATTRIBUTES if name in given]
+    texts = [value_of(view, k) for k in range(len(view))] + _attributes(page)
     n_words = len(value.split())
     candidates: dict[str, str] = {}
     for text in dict.fromkeys(texts):
@@ -72,13 +71,35 @@ def nearest_texts(page: Page, value: str, n: int = 3) -> list[str]:
     return [candidates[text] for text in near]
 
 
+def is_hidden(page: Page, value: str) -> bool:
+    """Whether a value that no visible text has is a text or an attribute of the page.
+
+    Examples
+    --------
+    >>> is_hidden(Page.from_html("<p hidden>$12"), "$ 12")
+    True
+    """
+    return same_value(value) in map(same_value, page.texts + _attributes(page))
+
+
+def _attributes(page: Page) -> list[str]:
+    return [given[name] for given in page.attributes for name in ATTRIBUTES if name in given]
+
+
+def _hint(page: Page, value: str) -> str:
+    if not value:
+        return ""
+    if is_hidden(page, value):
+        return "; it is hidden there: label a visible text or image"
+    near = ", ".join(map(repr, nearest_texts(page, value)))
+    return f"; nearest texts: {near}" if near else "; no text is similar"
+
+
 def unmatched_error(labels: Sequence[tuple[Page, str, Unmatched]]) -> str:
     """Error message for labels, each with its page and where it was given."""
     lines = []
     for page, where, label in labels[:MAX_NAMED]:
-        near = ", ".join(map(repr, nearest_texts(page, label.value))) if label.value else ""
-        hint = f"; nearest texts: {near}" if near else "; no text is similar" if label.value else ""
-        lines.append(f"  {where}: {label}{hint}")
+        lines.append(f"  {where}: {label}{_hint(page, label.value)}")
     if len(labels) > MAX_NAMED:
         lines.append(f"  and {len(labels) - MAX_NAMED} more")
     return "\n".join([
