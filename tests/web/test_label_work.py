@@ -154,6 +154,7 @@ def test_changes_that_make_no_sense_are_refused(shop):
         ((0, sha, [(-1, "price")], True), "Node -1"),
         ((0, sha, [(0, "price")], True), "Node 0"),  # an element is no value
         ((0, sha, [(truth(toy, 0)[0][0], "colour")], True), "no field 'colour'"),
+        ((0, sha, [], True), "Nothing is labelled on shop0.example/0.html"),
     ]:
         with pytest.raises(Refused, match=message):
             work.save(*given)
@@ -244,7 +245,7 @@ def test_a_damaged_file_stops_saving_and_nothing_else(shop):
     with open(folder / "labels.jsonl", "a") as file:
         file.write("{broken")
     with pytest.raises(LabelError, match="line 2 is not JSON"):
-        work.save(1, toy.pages[1].sha, [], done=True)
+        work.save(1, toy.pages[1].sha, truth(toy, 1), done=True)
     assert work.done == {0}
 
 
