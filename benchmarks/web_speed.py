@@ -140,7 +140,7 @@ def main() -> None:
         pages, given_labels = read(train), [labels[i] for i in train]
         for what, calibrate in (("train", False), ("train again", False), ("train with confidences", True)):
             with clock(rows, f"{what}: {len(train)} pages, s", None if calibrate else 2):
-                extractor = Extractor(calibrate=calibrate).fit(pages, given_labels)
+                extractor = Extractor(calibrate=calibrate).fit(pages, given_labels, skip_unmatched=True)
         learner, fields = Learner(pages, Extractor()), extractor.fields_
         learner.fit(given_labels, fields, False, lambda items, _: items)  # as while labelling: features are made once
         with clock(rows, f"learn again while labelling: {len(train)} pages, s", 2):

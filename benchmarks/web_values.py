@@ -89,7 +89,8 @@ def part_one(given: Any, clicks: bool) -> None:
         found = []
         for draw in range(given.draws):
             least = given.min_confidence
-            extractor = Extractor(calibrate=least > 0).fit(rows.pages, rows.labels(one_page(rows, draw), clicks))
+            extractor = Extractor(calibrate=least > 0)
+            extractor.fit(rows.pages, rows.labels(one_page(rows, draw), clicks), skip_unmatched=True)
             scores = rows.scores(test, extractor.extract([rows.pages[i] for i in test], min_confidence=least))
             found.append((scores.average_f1, scores.all_right, len(scores.problems)))
             if given.wrong:
@@ -113,7 +114,7 @@ def part_new(given: Any) -> None:
             known = np.flatnonzero(~np.isin(rows.site, held) & (rows.split != "test"))
             test = np.flatnonzero(np.isin(rows.site, held) & (rows.split == "test"))
             extractor = Extractor(features="new", calibrate=False)
-            extractor.fit(rows.pages, rows.labels(set(known.tolist())))
+            extractor.fit(rows.pages, rows.labels(set(known.tolist())), skip_unmatched=True)
             scores = rows.scores(test, extractor.extract([rows.pages[i] for i in test]))
             found.append((scores.average_f1, scores.all_right))
             if given.wrong:
@@ -141,7 +142,7 @@ def part_variants(given: Any) -> None:
                     chosen = set(np.random.default_rng([n, 13]).permutation(others)[:n].tolist())
                     pages = [rows.pages[i] for i in own]
                     labels = [rows.truth[i] if i in chosen else None for i in own]
-                    extractor = Extractor(calibrate=False).fit(pages, labels)
+                    extractor = Extractor(calibrate=False).fit(pages, labels, skip_unmatched=True)
                     scores = rows.scores(test, extractor.extract([rows.pages[i] for i in test]))
                     found[kind.value, n].append(scores.average_f1)
                     if given.wrong:
@@ -165,13 +166,15 @@ def part_sure(given: Any) -> None:
             rows = Rows(plain if kind is None else [variant_of(row, kind) for row in plain])
             test = np.flatnonzero(rows.split == "test")
             for n in (1, 5):
-                extractor = Extractor().fit(rows.pages, rows.labels(one_page(rows, 0, n)))
+                extractor = Extractor()
+                extractor.fit(rows.pages, rows.labels(one_page(rows, 0, n)), skip_unmatched=True)
                 cells[f"{n} a site, {'as it is' if kind is None else 'variants'}"] += _cells(rows, test, extractor)
         held = rows.sites[:2]
         rows = Rows(plain)
         known = np.flatnonzero(~np.isin(rows.site, held) & (rows.split != "test"))
         test = np.flatnonzero(np.isin(rows.site, held) & (rows.split == "test"))
-        extractor = Extractor(features="new").fit(rows.pages, rows.labels(set(known.tolist())))
+        extractor = Extractor(features="new")
+        extractor.fit(rows.pages, rows.labels(set(known.tolist())), skip_unmatched=True)
         cells["new sites"] += _cells(rows, test, extractor)
         say(f"{name} is done")
     out = []

@@ -55,7 +55,8 @@ def test_extract_to_lines(shop):
         assert (
             row["site"] == "shop0.example"
             and row["record"] == 0
-            and set(row) == {"page", "url", "site", "record", "fields"}
+            and set(row) == {"page", "url", "site", "record", "fields", "error"}
+            and row["error"] is None
         )
         price = row["fields"]["price"]
         assert price["value"] == labels.values["price"][0] and 0 <= price["confidence"] <= 1 and price["node"] > 0
@@ -133,7 +134,7 @@ def test_init_then_train(shop, tmp_path):
         ({"page": "../secret.html", "values": {"price": "5"}}, "lies outside of"),
         ({"page": "gone.html", "values": {"price": "5"}}, "there is no page 'gone.html'"),
         ({"page": "shop0.example/0.html", "labels": [[99999, "price"]]}, "'price' is at node 99999"),
-        ({"page": "shop0.example/0.html", "values": {"price": "not there"}}, "none of the labels is on its page"),
+        ({"page": "shop0.example/0.html", "values": {"price": "not there"}}, "price 'not there' is not on the page"),
     ],
 )
 def test_labels_that_cannot_be_used(shop, tmp_path, line, message):
@@ -143,14 +144,23 @@ def test_labels_that_cannot_be_used(shop, tmp_path, line, message):
     assert not (tmp_path / "m.medn").exists()
 
 
-def test_unmatched_values_are_reported_and_strict_refuses(shop, tmp_path):
+def test_unmatched_values_are_an_error_unless_they_are_skipped(shop, tmp_path):
     folder, toy = shop
     lines = [{"page": x.page, "values": {**x.values, "brand": ["No Such Brand"]}} for x in toy.labels[:3]]
     labels = write_lines(tmp_path / "labels.jsonl", lines)
-    said = run("train", folder / "pages", labels, "-o", tmp_path / "m.medn", "--no-confidence")
+    train = ["train", folder / "pages", labels, "-o", tmp_path / "m.medn", "--no-confidence"]
+    said = run(*train, code=1)
+    assert "shop0.example/1.html (line 2): brand 'No Such Brand' is not on the page; nearest texts: 'Brand:'" in said
+    assert "--skip-unmatched" in said and not (tmp_path / "m.medn").exists()
+    run(*train, "--skip-unmatched", "--strict", code=1)
+    assert not (tmp_path / "m.medn").exists()
+    said = run(*train, "--skip-unmatched")
     assert "note: shop0.example/0.html: brand 'No Such Brand' is not on the page" in said
-    run("train", folder / "pages", labels, "-o", tmp_path / "n.medn", "--no-confidence", "--strict", code=1)
-    assert not (tmp_path / "n.medn").exists()
+    row = json.loads(run("extract", tmp_path / "m.medn", folder / "pages" / "shop0.example" / "4.html"))
+    assert row["fields"]["brand"] is None and row["fields"]["price"] is not None
+    lines = [{"page": x.page, "values": {**x.values, "brand": None}} for x in toy.labels[:3]]
+    write_lines(labels, lines)
+    run(*train)  # null says that the page does not have it
 
 
 def test_errors_are_messages(shop, tmp_path):
@@ -168,6 +178,7 @@ def test_one_bad_page_does_not_stop_the_others(shop, tmp_path):
     good = folder / "pages" / "shop0.example" / "3.html"
     said = run("extract", folder / "m.medn", tmp_path / "gone.html", good)
     assert "note:" in said and '"record": 0' in said
+    assert f'"error": "{tmp_path / "gone.html"}: No such file or directory"' in said
     run("extract", folder / "m.medn", tmp_path / "gone.html", good, "--strict", code=1)
 
 

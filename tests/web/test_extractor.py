@@ -132,7 +132,7 @@ def test_errors_say_what_to_do(toy):
     with pytest.raises(LabelError, match="no page has a label"):
         Extractor().fit(toy.pages[:2], [None, None])
     with pytest.raises(LabelError, match="none of the labels is on its page"):
-        Extractor().fit(toy.pages[:1], [PageLabels("a", values={"price": ["not there"]})])
+        Extractor().fit(toy.pages[:1], [PageLabels("a", values={"price": ["not there"]})], skip_unmatched=True)
     with pytest.raises(ValueError, match="model is 'graph'; choose one of 'choice'"):
         Extractor(model="graph").fit(toy.pages[:2], toy.labels[:2])
     with pytest.raises(ValueError, match="features is 'all'; choose one of 'known', 'new'"):
@@ -140,6 +140,64 @@ def test_errors_say_what_to_do(toy):
     layout = np.zeros((len(toy.pages[0]), 11))
     with pytest.raises(ValueError, match="1 of 2 pages have boxes"):
         Extractor().fit([toy.pages[0].with_layout(layout), toy.pages[1]], toy.labels[:2])
+
+
+# ---- labels that are nowhere on their page --------------------------------------------------------------------------
+
+
+def misspelt(toy, n_right=1):
+    """Labels of the first three pages of every site; the brand is right on the first ``n_right`` alone."""
+    labels = [
+        PageLabels(x.page, x.site, values=dict(x.values)) if i % 6 < 3 else None for i, x in enumerate(toy.labels)
+    ]
+    for i, given in enumerate(labels):
+        if given is not None and i % 6 >= n_right and given.values.get("brand"):
+            given.values["brand"] = [given.values["brand"][0][:-1] + "q"]
+    return labels
+
+
+def test_an_unmatched_label_is_an_error_with_the_nearest_texts(toy):
+    labels = misspelt(toy)
+    wrong = [x for i, x in enumerate(labels) if x is not None and i % 6 and x.values.get("brand")]
+    with pytest.raises(LabelError, match=f"{len(wrong)} labels are not on their pages") as error:
+        Extractor(calibrate=False).fit(toy.pages, labels)
+    truth = {x.page: x.values["brand"][0] for x in toy.labels if x.values.get("brand")}
+    for given in wrong[:10]:
+        line = next(line for line in str(error.value).splitlines() if line.strip().startswith(f"{given.page}: "))
+        assert f"brand {given.values['brand'][0]!r} is not on the page; nearest texts: {truth[given.page]!r}" in line
+    assert "--skip-unmatched" in str(error.value) and "skip_unmatched=True" in str(error.value)
+
+
+def test_an_unmatched_label_by_node_is_an_error():
+    pages = [Page.from_html(f"<h1>Cup {n}</h1><p hidden>$5</p>", name=str(n)) for n in range(2)]
+    labels = [PageLabels(page.name, labels=[(2, "name"), (4, "price")]) for page in pages]
+    with pytest.raises(LabelError, match="0: price at node 4 is not shown: label a visible text"):
+        Extractor(calibrate=False).fit(pages, labels)
+
+
+@pytest.mark.parametrize("model", ["choice", "chain"])
+def test_a_skipped_label_teaches_nothing(toy, model):
+    """Two of three labelled brands of every site are misspelt; the model must not learn that pages have no brand."""
+    extractor = Extractor(model=model).fit(toy.pages, misspelt(toy), skip_unmatched=True)
+    pages, labels = rest(toy)
+    scores = evaluate(pages, labels, extractor.extract(pages, min_confidence=0.2), extractor.fields_, extractor.images_)
+    assert {field.name: field.recall for field in scores.fields}["brand"] == 1.0
+    assert all("brand" in problem and "is not on the page" in problem for problem in extractor.problems_)
+    assert len(extractor.problems_) == len(set(extractor.problems_)) > 0
+    # the share of pages with a brand is that of the pages where it is known
+    known = [x for i, x in enumerate(toy.labels) if i % 6 == 0]
+    assert [past["brand"].share for past in extractor.memory_.values() if "brand" in past] == [
+        1.0 for x in known if x.values.get("brand")
+    ]
+
+
+def test_a_field_whose_labels_are_all_skipped_is_never_found(toy):
+    extractor = Extractor(calibrate=False).fit(toy.pages, misspelt(toy, n_right=0), skip_unmatched=True)
+    records = extractor.extract(toy.pages[3:6])
+    assert all(record.fields["brand"] is None and record.fields["price"] is not None for record in records)
+
+
+# ---- other models ---------------------------------------------------------------------------------------------------
 
 
 def test_a_model_remembers_whether_it_had_layout(toy, fitted):

@@ -54,7 +54,7 @@ def get(server, path, **more):
 
 
 def row(server, n=0, labels=(), done=True):
-    return {"n": n, "sha": server.work.pages[n].sha, "labels": list(labels), "done": done}
+    return {"n": n, "sha": server.work.pages[n].sha, "labels": list(labels), "done": done, "none": not labels}
 
 
 def post(server, body, path="api/save", without=(), **changes):
@@ -109,6 +109,19 @@ def test_a_change_is_saved_and_answers_with_the_next_page(site):
         assert json.loads(path.read_text())["labels"] == [[leaf, "price"]]
     finally:
         path.unlink(missing_ok=True)
+        server.work._take(server.work.file.read())
+
+
+@pytest.mark.parametrize("none", [False, None, 1, "true"])
+def test_a_page_without_labels_is_done_only_if_it_is_said_to_have_none(site, none):
+    server, folder = site
+    answer, data = post(server, {**row(server), "none": none})
+    assert answer.status == 409 and "Nothing is labelled" in json.loads(data)["error"] and untouched(server)
+    try:
+        assert post(server, row(server, done=False))[0].status == 200 and not server.work.done
+        assert post(server, row(server))[0].status == 200 and server.work.done == {0}
+    finally:
+        (folder / "labels.jsonl").unlink(missing_ok=True)
         server.work._take(server.work.file.read())
 
 

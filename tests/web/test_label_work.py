@@ -154,6 +154,7 @@ def test_changes_that_make_no_sense_are_refused(shop):
         ((0, sha, [(-1, "price")], True), "Node -1"),
         ((0, sha, [(0, "price")], True), "Node 0"),  # an element is no value
         ((0, sha, [(truth(toy, 0)[0][0], "colour")], True), "no field 'colour'"),
+        ((0, sha, [], True), "Nothing is labelled on shop0.example/0.html"),
     ]:
         with pytest.raises(Refused, match=message):
             work.save(*given)
@@ -172,6 +173,21 @@ def test_values_of_a_spreadsheet_are_shown_and_replaced_by_nodes(shop):
     work.save(0, toy.pages[0].sha, truth(toy, 0), done=True)
     rows = [json.loads(line) for line in (folder / "labels.jsonl").read_text().splitlines()]
     assert "values" not in rows[0] and rows[1] == lines[1]
+
+
+def test_an_unmatched_label_is_told_and_teaches_nothing(shop):
+    folder, toy = shop
+    lines = [{"page": x.page, "values": {**x.values, "brand": [f"Nobody {i}"]}} for i, x in enumerate(toy.labels[:3])]
+    (folder / "labels.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    work, _ = prepare(folder / "shop", folder / "pages")
+    work.start()
+    try:
+        wait(work, lambda: not work._changed and not work.doing and work.answers is not None)
+    finally:
+        work.stop()
+    assert work.state()["problem"] == f"{toy.labels[0].page}: brand 'Nobody 0' is not on the page"
+    fields = [record.fields for record in work.answers.records[3]]
+    assert [cells["brand"] for cells in fields] == [None] and fields[0]["price"] is not None
 
 
 def test_several_records(tmp_path):
@@ -229,7 +245,7 @@ def test_a_damaged_file_stops_saving_and_nothing_else(shop):
     with open(folder / "labels.jsonl", "a") as file:
         file.write("{broken")
     with pytest.raises(LabelError, match="line 2 is not JSON"):
-        work.save(1, toy.pages[1].sha, [], done=True)
+        work.save(1, toy.pages[1].sha, truth(toy, 1), done=True)
     assert work.done == {0}
 
 

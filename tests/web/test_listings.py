@@ -130,6 +130,35 @@ def test_other_records_of_a_labelled_page_are_unknown_unless_labels_are_complete
     assert [None if own is None else len(own.labels) for own in units.labels] == [2, 0, 2, 0]
 
 
+def test_complete_labels_that_are_not_all_matched_say_nothing_of_other_records():
+    rows = "".join(f"<tr><td>Thing {n}<td>${n}.50" for n in range(4))
+    views = make_views([Page.from_html(f"<table>{rows}</table>", name="a", site="s")])
+    given = PageLabels("a", values={"name": ["Thing 0", "Thing 9"], "price": ["$0.50", "$9.50"]}, complete=True)
+    units, problems = split_pages(views, [given], learn_records(views, [given], "many")[0])
+    assert [None if own is None else len(own.labels) for own in units.labels] == [2, None, None, None]
+    assert problems == ["a: name 'Thing 9' is not on the page", "a: price '$9.50' is not on the page"]
+
+
+def test_a_skipped_label_of_a_record_teaches_nothing_about_records_like_it():
+    rows = "".join(f"<tr><td>Thing {n}<td>${n}.50<td>2001-05-1{n}" for n in range(8))
+    page = Page.from_html(f"<table>{rows}</table>", name="a", site="s")
+    given = PageLabels("a", "s", values={"name": ["Thing 2"], "price": ["2,50"], "date": ["2001-05-12"]})
+    with pytest.raises(LabelError, match=r"a: price '2,50' is not on the page; nearest texts: '\$2.50'"):
+        Extractor(records="many", calibrate=False).fit([page], [given])
+    extractor = Extractor(records="many", calibrate=False).fit([page], [given], skip_unmatched=True)
+    assert extractor.problems_ == ["a: price '2,50' is not on the page"]
+    assert len(extractor._like) == 7 and all(t.unknown == {"price"} for t, _ in extractor._like)
+    assert len(extractor.extract([page])) == 8
+
+
+def test_a_field_of_a_record_has_all_of_its_values_or_no_place():
+    view = View(Page.from_html("<p>x<p>A<p>B<p>y"))
+    given = parse_line({"page": "a", "values": {"name": ["x", "y"], "author": [["A", "C"], ["B"]]}}, "line 1")
+    records, unmatched = labelled_records(view, given)
+    assert [[name for name, _ in record.places] for record in records] == [["name"], ["name", "author"]]
+    assert [(label.field, label.value) for label in unmatched] == [("author", "C")]
+
+
 def test_values_stand_in_parallel_lists():
     view = View(Page.from_html("<p>cup<p>$5<p>pot<p>$5<p>pan"))
     given = parse_line({"page": "a", "values": {"name": ["cup", "pan"], "price": ["$5", None]}, "complete": True}, "1")

@@ -113,12 +113,12 @@ def test_a_value_over_several_nodes_reads_as_on_the_screen():
 
 def test_what_cannot_be_used_is_told():
     page = Page.from_html("<p>a</p><p hidden>b</p>")
-    found, problems = labels_on_page(View(page), PageLabels("x.html", labels=[(2, "n"), (1, "n"), (4, "n")]))
+    found, unmatched = labels_on_page(View(page), PageLabels("x.html", labels=[(2, "n"), (1, "n"), (4, "n")]))
     assert found == [(Span(2, 0, 2, 1), "n")]
-    assert problems[0].startswith("n at node 1 is an element 'p'") and "node 4 is not shown" in problems[1]
+    assert str(unmatched[0]).startswith("n at node 1 is an element 'p'") and "node 4 is not shown" in str(unmatched[1])
     part = PageLabels("x.html", labels=[(Span(2, 0, 2, 1), "n"), (Span(1, 0, 2, 1), "n"), (Span(2, 1, 2, 7), "n")])
-    found, problems = labels_on_page(View(page), part)
-    assert found == [(Span(2, 0, 2, 1), "n")] and len(problems) == 2 and "no visible text" in problems[0]
+    found, unmatched = labels_on_page(View(page), part)
+    assert found == [(Span(2, 0, 2, 1), "n")] and len(unmatched) == 2 and "no visible text" in unmatched[0].reason
     with pytest.raises(LabelError, match="has nodes 0 to 4, and 'n' is at node 9"):
         labels_on_page(View(page), PageLabels("x.html", labels=[(9, "n")]))
     with pytest.raises(LabelError, match="is not the page that was labelled"):

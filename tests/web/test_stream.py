@@ -10,12 +10,14 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from maxendnet.cli import main
-from maxendnet.web import Extractor, PageError, as_rows, read_page
+from maxendnet.web import Extractor, PageError, UnreadPage, as_rows, read_page
 from maxendnet.web.folder import page_files
+from maxendnet.web.page import LAYOUT
 from maxendnet.web.record import Cell, Record, as_csv, safe_cell
 from maxendnet.web.stream import Options, extract_stream
 from maxendnet.web.toy import toy_pages
@@ -206,11 +208,78 @@ def test_excel_and_pages_that_cannot_be_read(shop, tmp_path):
     (pages / "b.html").write_bytes(b"%PDF-1.7")
     (pages / "c.html").write_bytes(b"<meta charset=idna><p>caf\xe9")
     said = run("extract", shop / "m.medn", pages, "-o", tmp_path / "out.csv", "--excel")
-    assert "2 records of 2 pages" in said and "b.html is a PDF and no HTML" in said
+    assert "2 records of 2 pages" in said and "b.html is a PDF and no HTML" in said and "1 page not read" in said
     assert (tmp_path / "out.csv").read_bytes().startswith(b"\xef\xbb\xbfpage,url,site,record,")
     assert "--excel is for" in run("extract", shop / "m.medn", pages, "-o", tmp_path / "o.jsonl", "--excel", code=2)
     run("extract", shop / "m.medn", pages, "-o", tmp_path / "o.csv", "--strict", code=1)
     assert not (tmp_path / "o.csv").exists()
+
+
+@pytest.fixture
+def folder_with_a_large_page(shop, tmp_path):
+    """A page of 200,000 nodes between two others."""
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    for name in ("a.html", "c.html"):
+        (pages / name).write_bytes((shop / "pages" / "shop0.example" / "1.html").read_bytes())
+    (pages / "b.html").write_text("<br>" * 200_001)
+    return pages
+
+
+REASON = "the page has more than 200,000 elements and texts"
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_page_over_the_limit_is_named_in_the_output(shop, folder_with_a_large_page, tmp_path, jobs):
+    pages = folder_with_a_large_page
+    lines, table = io.StringIO(), tmp_path / "out.csv"
+    total = extract_stream(shop / "m.medn", page_files(pages), lines, Options(batch=2), jobs)
+    rows = [json.loads(line) for line in lines.getvalue().splitlines()]
+    assert [row["page"] for row in rows] == [str(pages / name) for name in ("a.html", "b.html", "c.html")]
+    assert [row["record"] for row in rows] == [0, None, 0] and rows[0]["error"] is None and rows[2]["error"] is None
+    assert REASON in rows[1]["error"] and set(rows[1]["fields"].values()) == {None}
+    assert (total.n_records, total.n_pages, total.n_cells, total.n_unread) == (2, 2, 2 * len(rows[0]["fields"]), 1)
+    said = run("extract", shop / "m.medn", pages, "-o", table)
+    assert '1 page not read, see "error" there' in said
+    with open(table, newline="", encoding="utf-8") as file:
+        cells = list(csv.DictReader(file))
+    assert [row["error"] == "" for row in cells] == [True, False, True] and REASON in cells[1]["error"]
+    assert cells[1]["record"] == cells[1]["price"] == "" and cells[2]["price"].startswith("$")
+
+
+def test_pages_that_cannot_be_read_are_rows_in_python_too(shop, folder_with_a_large_page):
+    pages, extractor = folder_with_a_large_page, Extractor.load(shop / "m.medn")
+    good = extractor.extract([pages / "a.html", pages / "c.html"])
+    records = extractor.extract([pages / "b.html", pages / "a.html", b"%PDF-1.7", "<br>" * 200_001, pages / "c.html"])
+    assert [records[1], records[4]] == good  # other pages are read as without them
+    assert [record.page for record in records] == ["b.html", "a.html", "", "", "c.html"]
+    assert REASON in records[0].error and "is a PDF" in records[2].error and REASON in records[3].error
+    assert records[0].fields == dict.fromkeys(extractor.fields_) and records[0].record is None
+    assert [row["error"] is None for row in as_rows(records)] == [False, True, False, False, True]
+    assert extractor.extract(UnreadPage("x.html", "torn"))[0].error == "torn"
+    with pytest.raises(FileNotFoundError):
+        extractor.extract(pages / "gone.html")
+
+
+def test_a_page_that_cannot_be_drawn_is_named_in_the_output(tmp_path, monkeypatch):
+    toy = toy_pages(n_sites=1, n_pages=3)
+    toy.write(tmp_path / "pages")
+
+    def render_pages(pages):
+        drawn = [page.with_layout(np.full((len(page), len(LAYOUT)), 50.0)) for page, _ in pages[1:]]
+        return drawn, [UnreadPage(pages[0][0].name, "the browser has gone")]
+
+    monkeypatch.setattr("maxendnet.web.render.render_pages", render_pages)
+    pages = [page.with_layout(np.full((len(page), len(LAYOUT)), 50.0)) for page in toy.pages]
+    Extractor(calibrate=False).fit(pages, toy.labels).save(tmp_path / "m.medn")
+    out = io.StringIO()
+    extract_stream(tmp_path / "m.medn", page_files(tmp_path / "pages"), out, Options())
+    assert [json.loads(line)["error"] for line in out.getvalue().splitlines()] == ["the browser has gone", None, None]
+
+
+def test_a_page_that_is_given_twice_has_two_rows(shop):
+    page = read_page(shop / "pages" / "shop0.example" / "1.html")
+    assert len(Extractor.load(shop / "m.medn").extract([page, page])) == 2
 
 
 def test_selectors_find_the_values_again(shop, tmp_path):

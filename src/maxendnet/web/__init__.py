@@ -4,7 +4,7 @@ from maxendnet.web.chromium import RenderError
 from maxendnet.web.evaluate import evaluate
 from maxendnet.web.extractor import Extractor
 from maxendnet.web.labels import LabelError, PageLabels, read_labels
-from maxendnet.web.page import Page, PageError, read_page
+from maxendnet.web.page import Page, PageError, UnreadPage, read_page
 from maxendnet.web.record import Cell, Record, as_rows
 from maxendnet.web.render import render_pages
 from maxendnet.web.toy import toy_pages
@@ -19,6 +19,7 @@ __all__ = [
     "PageLabels",
     "Record",
     "RenderError",
+    "UnreadPage",
     "as_rows",
     "evaluate",
     "read_labels",

@@ -170,15 +170,18 @@ def label(
 @click.option("--strength", type=click.FloatRange(min=0, min_open=True),
               help="lam of l2crf and l1crf, C of the margin models.")  # fmt: skip
 @click.option("--no-confidence", is_flag=True, help="Do not learn confidences: quicker, and they mean little.")
-@click.option("--strict", is_flag=True, help="A label that cannot be used is an error.")
+@click.option("--skip-unmatched", is_flag=True,
+              help="Leave out labels that are nowhere on their page: the field is unknown there.")  # fmt: skip
+@click.option("--strict", is_flag=True, help="A labelled page that cannot be read, or any unused label, is an error.")
 def train(
     pages: Path, labels: Path, out: Path, new_sites: bool, system: str | None, model: str, layout: str,
-    strength: float | None, no_confidence: bool, strict: bool, siblings: bool, constraints: bool, records: str,
-    types: tuple[str, ...], several: str,
+    strength: float | None, no_confidence: bool, skip_unmatched: bool, strict: bool, siblings: bool, constraints: bool,
+    records: str, types: tuple[str, ...], several: str,
 ) -> None:  # fmt: skip
     """Learn from a folder of pages and a file of labels.
 
-    Pages without labels help too: they tell what the pages of their site have in common.
+    Pages without labels help too: they tell what the pages of their site have in common. A label that is nowhere on its
+    page is an error, unless --skip-unmatched is given.
 
     \b
     A line of the labels is one of
@@ -217,7 +220,9 @@ def train(
         constraints=constraints, records=records, types=wanted,
         several=[name.strip() for name in several.split(",") if name.strip()],
     )  # fmt: skip
-    extractor.fit(found, of_pages, fields=project_fields(labels.parent), progress=progress)
+    extractor.fit(
+        found, of_pages, fields=project_fields(labels.parent), skip_unmatched=skip_unmatched, progress=progress
+    )
     note(problems + extractor.problems_)
     if strict and extractor.problems_:
         raise click.ClickException(f"{len(extractor.problems_)} labels could not be used; nothing was written.")
@@ -254,7 +259,8 @@ def extract(
     """Make records of pages (files, or folders of them).
 
     Pages of one site are best given together: they vote on where a field is. Rows are written as they are done, and
-    memory does not grow with the number of pages. A run that was stopped goes on with the same command.
+    memory does not grow with the number of pages. A run that was stopped goes on with the same command. A page that
+    cannot be read has a row without values that says why, as "error".
 
     \b
     Examples:
@@ -284,9 +290,10 @@ def extract(
         raise click.ClickException("none of the pages could be read.")
     if out is not None:
         went_on = f"; {total.resumed} pages were done by an earlier run" if total.resumed else ""
+        unread = f'; {counted(total.n_unread, "page")} not read, see "error" there' if total.n_unread else ""
         click.echo(
             f"{out}: {counted(total.n_records, 'record')} of {counted(total.n_pages, 'page')}; {total.n_empty} of "
-            f"{counted(total.n_cells, 'cell')} not found{went_on}."
+            f"{counted(total.n_cells, 'cell')} not found{unread}{went_on}."
         )
 
 
@@ -456,8 +463,8 @@ def _types(given: Sequence[str], fields: Collection[str]) -> dict[str, str] | No
 def _rendered(found: list[Any], root: Path) -> list[Any]:
     from maxendnet.web.render import render_pages
 
-    pages, problems = render_pages([(page, root / page.name) for page in found], progress=progress)
-    note(problems)
+    pages, unread = render_pages([(page, root / page.name) for page in found], progress=progress)
+    note([page.error for page in unread])
     return pages
 
 
@@ -484,10 +491,10 @@ def _read(pages: Sequence[Path], site: str, extractor: Any) -> tuple[list[Any], 
     from maxendnet.web.folder import read_pages
 
     files = [(path, str(path), site) for path in _files(pages)]
-    found, problems = read_pages(files, extractor.sites_, progress=progress)
+    found, unread, warnings = read_pages(files, extractor.sites_, progress=progress)
     if extractor.layout_:
         from maxendnet.web.render import render_pages
 
-        found, more = render_pages([(page, Path(page.name)) for page in found], progress=progress)
-        problems += more
-    return found, problems
+        found, undrawn = render_pages([(page, Path(page.name)) for page in found], progress=progress)
+        unread += undrawn
+    return found, [page.error for page in unread] + warnings

@@ -9,6 +9,7 @@ from maxendnet.web.labels import PageLabels, labelled_records, labels_on_page
 from maxendnet.web.page import Page
 from maxendnet.web.record import Cell, Record
 from maxendnet.web.spans import same_value, span_text
+from maxendnet.web.unmatched import Unmatched
 from maxendnet.web.view import View
 
 
@@ -91,8 +92,8 @@ def evaluate(
     for page, given, rows in zip(pages, labels, _rows_of(pages, records)):
         view = View(page, images, data=data)
         listing = len(rows) > 1 or any(record.record for record in rows) or _several(given)
-        truth, problems = _records_of(view, given) if listing else _record_of(view, given, fields)
-        not_there += [f"{page.name}: {problem}" for problem in problems]
+        truth, unmatched = _records_of(view, given) if listing else _record_of(view, given, fields)
+        not_there += [f"{page.name}: {label}" for label in unmatched]
         free = list(rows)
         for own in truth:
             folded = {name: {same_value(value) for value in values} for name, values in own.items()}
@@ -137,9 +138,9 @@ def _several(given: PageLabels) -> bool:
     return len(lengths) > 1 and set(lengths) not in ({0}, {1}) and len(set(lengths)) == 1 and given.complete
 
 
-def _record_of(view: View, given: PageLabels, fields: Sequence[str]) -> tuple[list[Truth], list[str]]:
+def _record_of(view: View, given: PageLabels, fields: Sequence[str]) -> tuple[list[Truth], list[Unmatched]]:
     """What is true of a page about one thing."""
-    pairs, problems = labels_on_page(view, given)
+    pairs, unmatched = labels_on_page(view, given)
     found: Truth = {}
     for name in fields:
         found[name] = set(given.written(name))
@@ -149,12 +150,12 @@ def _record_of(view: View, given: PageLabels, fields: Sequence[str]) -> tuple[li
             for span, field in pairs
             if field == name and (name not in given.values or view.page.tags[span.first] == "img")
         }
-    return [found], problems
+    return [found], unmatched
 
 
-def _records_of(view: View, given: PageLabels) -> tuple[list[Truth], list[str]]:
+def _records_of(view: View, given: PageLabels) -> tuple[list[Truth], list[Unmatched]]:
     """What is true of the labelled records of a listing."""
-    records, problems = labelled_records(view, given)
+    records, unmatched = labelled_records(view, given)
     found = []
     for record in records:
         own: Truth = {name: set(values) for name, values in record.values.items()}
@@ -162,7 +163,7 @@ def _records_of(view: View, given: PageLabels) -> tuple[list[Truth], list[str]]:
             if name not in own or view.page.tags[spans[0].first] == "img":
                 own.setdefault(name, set()).update(span_text(view, span) for span in spans)
         found.append(own)
-    return found, problems
+    return found, unmatched
 
 
 def _n_right(row: Record, folded: Truth) -> int:

@@ -44,7 +44,7 @@ from maxendnet.web.labels import (
     labels_on_page,
 )
 from maxendnet.web.outline import Token
-from maxendnet.web.page import Page, read_page
+from maxendnet.web.page import Page, PageError, UnreadPage, read_page
 from maxendnet.web.record import Cell, Record
 from maxendnet.web.records import choose_records, given_records
 from maxendnet.web.selectors import whole_path
@@ -54,9 +54,10 @@ from maxendnet.web.split import learn_records, split_pages
 from maxendnet.web.systems import default_system, set_model, situation
 from maxendnet.web.systems import estimator as estimator_of
 from maxendnet.web.types import KINDS, fits, kind_of_addresses, learned_kind, normalise
+from maxendnet.web.unmatched import unmatched_error
 from maxendnet.web.view import View, make_views
 
-Source = Page | str | bytes | os.PathLike[str]
+Source = Page | UnreadPage | str | bytes | os.PathLike[str]
 SETS = {"known": KNOWN_SITES, "new": NEW_SITES}
 Progress = Callable[[Iterable[Any], str], Iterable[Any]]
 FEWEST_CELLS = 2  # of a record of a listing with three fields or more
@@ -132,7 +133,7 @@ class Extractor(BaseEstimator):
     overlap_ : bool
         Whether values of two fields overlap in labelled records of listings.
     problems_ : list of str
-        Labels that could not be used.
+        Labels that could not be used, one sentence each.
 
     Examples
     --------
@@ -175,7 +176,7 @@ class Extractor(BaseEstimator):
 
     def fit(
         self, pages: Sequence[Page], labels: Sequence[PageLabels | None], *, fields: Sequence[str] = (),
-        progress: Progress = _quiet,
+        skip_unmatched: bool = False, progress: Progress = _quiet,
     ) -> Extractor:  # fmt: skip
         """Learn from pages; those without labels (None) still tell what the pages of a site have in common.
 
@@ -186,8 +187,16 @@ class Extractor(BaseEstimator):
             One for every page.
         fields : sequence of str
             Wanted fields, in the order of the output; None: those that are labelled.
+        skip_unmatched : bool
+            Leave out labels that are nowhere on their page, and name them in ``problems_``: the field is then unknown
+            on that page. Models other than ``"choice"`` leave out the page.
         progress : callable, optional
             Wraps what is gone through, with a word for it.
+
+        Raises
+        ------
+        LabelError
+            No page has a label, or a label is nowhere on its page.
         """
         if len(labels) != len(pages):
             raise ValueError(f"{len(pages)} pages have {len(labels)} entries of labels; give one for each, or None.")
@@ -197,13 +206,12 @@ class Extractor(BaseEstimator):
             raise LabelError('no page has a label; give at least one, such as {"page": "a.html", "values": {...}}.')
         self.layout_ = self._has_layout(pages)
         self.images_, self.data_ = labels_images(pages, labels), labels_data(pages, labels)
-        self.problems_: list[str] = []
-        views, of_views = self.split_labelled(self.make_views(list(progress(pages, "reading"))), labels)
-        problems = self.problems_
+        of_pages = self.make_views(list(progress(pages, "reading")))
+        if not skip_unmatched:
+            check_matched(of_pages, labels)
+        views, of_views = self.split_labelled(of_pages, labels)
         numbering = Numbering()
-        self.fit_views(views, of_views, lambda i: featurise(views[i], groups, self.model, numbering), progress)
-        self.problems_ = problems + self.problems_
-        return self
+        return self.fit_views(views, of_views, lambda i: featurise(views[i], groups, self.model, numbering), progress)
 
     def make_views(self, pages: Sequence[Page]) -> list[View]:
         """Views of pages with the leaves that this model knows."""
@@ -213,6 +221,7 @@ class Extractor(BaseEstimator):
         self, views: Sequence[View], labels: Sequence[PageLabels | None]
     ) -> tuple[list[View], list[PageLabels | None]]:
         """Learn how listings are split, and split them: views of pages and records, with the labels of each."""
+        self.problems_: list[str]
         self.listings_, self.problems_ = learn_records(views, labels, self.records, self.several)
         if not self.listings_:
             return list(views), list(labels)
@@ -225,13 +234,12 @@ class Extractor(BaseEstimator):
         progress: Progress = _quiet,
     ) -> Extractor:  # fmt: skip
         """The rest of `fit`, for those who keep views and features between fits; fields, layout and images are set."""
-        self.problems_ = []
-        rows, of_leaves, values = self._labelled(views, labels)
+        rows, of_leaves, values, unknown = self._labelled(views, labels)
         sites = [views[i].page.site for i in rows]
         self.sites_ = sorted(set(sites))
         self.together_ = fields_together({label for some in of_leaves for label in some}, self.fields_)
         made = [features_of(i) for i in progress(rows, "features")]
-        truth = [_Truth(views[i], made[k], of_leaves[k], values[k], labels[i]) for k, i in enumerate(rows)]
+        truth = [_Truth(views[i], made[k], of_leaves[k], values[k], labels[i], unknown[k]) for k, i in enumerate(rows)]
         self.attributes_ = self._labelled_attributes(truth)
         self.kinds_, self.overlap_ = self._labelled_kinds(truth)
         self._like = self._like_labelled(views, labels, truth, features_of)
@@ -280,23 +288,29 @@ class Extractor(BaseEstimator):
 
     def _labelled(
         self, views: Sequence[View], labels: Sequence[PageLabels | None]
-    ) -> tuple[list[int], list[list[str]], list[list[tuple[Span, str]]]]:
-        rows, found, values = [], [], []
+    ) -> tuple[list[int], list[list[str]], list[list[tuple[Span, str]]], list[frozenset[str]]]:
+        """Labelled views, the labels of their leaves, the labelled places, and the fields that are unknown there."""
+        rows, found, values, unknown = [], [], [], []
         for i, given in enumerate(labels):
             if given is None:
                 continue
-            pairs, problems = labels_on_page(views[i], given)
-            self.problems_ += [f"{given.page}: {problem}" for problem in problems]
-            if problems and not pairs:
-                continue  # nothing of this page could be found: it would teach that there is nothing to find
+            pairs, unmatched = labels_on_page(views[i], given)
+            problems = [f"{given.page}: {label}" for label in unmatched]
+            self.problems_ += [problem for problem in problems if problem not in self.problems_]
+            # an unmatched label must not teach that the page lacks the field
+            not_known = frozenset(label.field for label in unmatched)
+            pairs = [(span, name) for span, name in pairs if name not in not_known]
+            if not_known and (not pairs or self.model != "choice"):
+                continue
             rows.append(i)
             found.append(leaf_labels(views[i].leaves, labelled_nodes(views[i], pairs)))
             values.append(pairs)
+            unknown.append(not_known)
         if not any(label != NONE for some in found for label in some):
             raise LabelError(
                 f"none of the labels is on its page ({'; '.join(self.problems_[:3])}); do they belong to these pages?"
             )
-        return rows, found, values
+        return rows, found, values, unknown
 
     def _labelled_attributes(self, truth: Sequence[_Truth]) -> dict[str, str]:
         """Fields whose labelled values are attributes, not texts, and which."""
@@ -358,13 +372,14 @@ class Extractor(BaseEstimator):
             ]
             for i in rows[:: max(1, len(rows) // MOST_LIKE)][:MOST_LIKE]:
                 tokens = record_tokens(views[i])
-                best = min(
-                    ((aligned, t) for t, own in some if (aligned := align(tokens, own, t.labels)) is not None),
-                    key=lambda item: (len(item[0].unknown), item[0].labels.count(NONE)), default=None,
-                )  # fmt: skip
-                if best is not None:
-                    aligned, t = best
-                    found.append((_Truth(views[i], features_of(i), aligned.labels, [], None, aligned.unknown), t))
+                lined_up = [
+                    (aligned.labels, aligned.unknown | t.unknown, t)
+                    for t, own in some
+                    if (aligned := align(tokens, own, t.labels)) is not None
+                ]
+                if lined_up:
+                    of_leaves, unknown, t = min(lined_up, key=lambda item: (len(item[1]), item[0].count(NONE)))
+                    found.append((_Truth(views[i], features_of(i), of_leaves, [], None, unknown), t))
         return found
 
     def _fit_model(self, truth: Sequence[_Truth], sites: Sequence[str], tol: float | None = None) -> _Fitted:
@@ -414,7 +429,7 @@ class Extractor(BaseEstimator):
             for t, m in zip(held, margins):
                 chosen = best_leaves(m, t.view.texts, together=self.together_)
                 for name, value in zip(self.fields_, self._values(t.view, chosen, fitted.boundaries, fitted.levels)):
-                    if value is not None:
+                    if value is not None and name not in t.unknown:
                         best, span = value
                         answers[kind][0].append(best)
                         answers[kind][1].append(same_value(span_text(t.view, span)) in t.wanted(name))
@@ -434,9 +449,9 @@ class Extractor(BaseEstimator):
         records = self.records_of(views, margins, all_rows=True)
         found: dict[str, dict[str, Past]] = {}
         for site in self.sites_:
-            rows = [k for k, t in enumerate(truth) if t.view.page.site == site]
             found[site] = {}
             for name in self.fields_:
+                rows = [k for k, t in enumerate(truth) if t.view.page.site == site and name not in t.unknown]
                 places = [
                     (k, leaf) for k in rows for leaf, label in enumerate(truth[k].labels) if name in fields_of(label)
                 ]
@@ -494,7 +509,7 @@ class Extractor(BaseEstimator):
 
         Parameters
         ----------
-        pages : Page, HTML (str), bytes or path, or a sequence of these
+        pages : Page, UnreadPage, HTML (str), bytes or path, or a sequence of these
             Text with a "<" is HTML, other text a path.
         records : {"one", "auto"} or a list for every page, optional
             None: as the model has learned it: listings of labelled sites are split into their records, other pages of
@@ -508,13 +523,42 @@ class Extractor(BaseEstimator):
         Returns
         -------
         list of Record
-            In the order of pages, then of records on a page.
+            In the order of pages, then of records on a page. A page that cannot be read (too large, no HTML) has a row
+            without cells and with an ``error``.
+
+        Raises
+        ------
+        OSError
+            A file cannot be opened.
         """
         if isinstance(records, str) and records not in ("one", "auto"):
             raise ValueError(f"records is {records!r}; choose 'one' or 'auto', or give the records of every page.")
-        some = pages if isinstance(pages, Iterable) and not isinstance(pages, (Page, str, bytes)) else [pages]
-        views, margins = self.margins([as_page(page, self.sites_) for page in some], progress)
-        return self.records_of(views, margins, records, min_confidence)
+        single = (Page, UnreadPage, str, bytes)
+        items = pages if isinstance(pages, Iterable) and not isinstance(pages, single) else [pages]
+        sources = [self._read(source) for source in items]
+        if records is not None and not isinstance(records, str):
+            records = [given for source, given in zip(sources, records) if isinstance(source, Page)]
+        views, margins = self.margins([source for source in sources if isinstance(source, Page)], progress)
+        rows: dict[int, list[Record]] = {}
+        for view, of_view in zip(views, self._records_of_views(views, margins, records, min_confidence)):
+            rows.setdefault(id(view.page.source or view.page), []).extend(of_view)
+        out: list[Record] = []
+        for source in sources:
+            if isinstance(source, UnreadPage):
+                out.append(Record(source.name, "", None, dict.fromkeys(self.fields_), error=source.error))
+            else:
+                out += rows.pop(id(source), [])  # a page that is given twice has all of its rows at its first place
+        return out
+
+    def _read(self, source: Source) -> Page | UnreadPage:
+        if isinstance(source, UnreadPage):
+            return source
+        try:
+            return as_page(source, self.sites_)
+        except PageError as error:
+            if isinstance(source, os.PathLike) or (isinstance(source, str) and "<" not in source):
+                return UnreadPage(Path(source).name, str(error))
+            return UnreadPage("", str(error))
 
     def records_of(
         self, views: Sequence[View], margins: Sequence[NDArray[np.float64]],
@@ -522,7 +566,14 @@ class Extractor(BaseEstimator):
         all_rows: bool = False,
     ) -> list[Record]:  # fmt: skip
         """The rest of `extract`, for those who have views and margins; ``all_rows``: also records without a cell."""
-        out: list[Record] = []
+        of_views = self._records_of_views(views, margins, records, min_confidence, all_rows)
+        return [record for of_view in of_views for record in of_view]
+
+    def _records_of_views(
+        self, views: Sequence[View], margins: Sequence[NDArray[np.float64]],
+        records: str | Sequence[Sequence[Sequence[int]]] | None, min_confidence: float, all_rows: bool = False,
+    ) -> list[list[Record]]:  # fmt: skip
+        out: list[list[Record]] = [[] for _ in views]
         number, last = 0, None
         for i, (view, m) in enumerate(zip(views, margins)):
             source = view.page.source
@@ -548,7 +599,7 @@ class Extractor(BaseEstimator):
                 n_found = sum(cell is not None for cell in cells)
                 if source is None or all_rows or n_found >= min(FEWEST_CELLS, (len(cells) + 1) // 2):
                     page = view.page
-                    out.append(Record(page.name, page.site, number, dict(zip(self.fields_, cells)), page.url))
+                    out[i].append(Record(page.name, page.site, number, dict(zip(self.fields_, cells)), page.url))
                     number += 1
         return out
 
@@ -644,7 +695,7 @@ class Extractor(BaseEstimator):
         return load_extractor(cls, path)
 
 
-def as_page(source: Source, known: Sequence[str] = ()) -> Page:
+def as_page(source: Page | str | bytes | os.PathLike[str], known: Sequence[str] = ()) -> Page:
     """A page of HTML, bytes or a path.
 
     Examples
@@ -664,6 +715,17 @@ def as_page(source: Source, known: Sequence[str] = ()) -> Page:
     page = read_page(path)
     page.site = site_of(page, path.resolve().parent.name, known)
     return page
+
+
+def check_matched(views: Sequence[View], labels: Sequence[PageLabels | None]) -> None:
+    """Raise a `LabelError` that names the labels without a place on their page, if there are any."""
+    unmatched = []
+    for view, given in zip(views, labels):
+        if given is not None:
+            where = f"{given.page} (line {given.line})" if given.line else given.page
+            unmatched += [(view.page, where, label) for label in labels_on_page(view, given)[1]]
+    if unmatched:
+        raise LabelError(unmatched_error(unmatched))
 
 
 def _overlap(a: Span, b: Span) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from maxendnet.web.labels import LabelError, PageLabels, check_field
-from maxendnet.web.page import Page, PageError, read_page
+from maxendnet.web.page import Page, PageError, UnreadPage, read_page
 from maxendnet.web.saved_files import NO_PAGES
 
 ENDINGS = (".html", ".htm", ".xhtml", ".mhtml", ".mht", ".html.gz", ".htm.gz", ".xhtml.gz")
@@ -112,8 +112,8 @@ def site_of(page: Page, folder: str, known: Sequence[str] = ()) -> str:
 
 def read_pages(
     files: Sequence[tuple[Path, str, str]], known: Sequence[str] = (), *, progress: Progress = lambda items, _: items
-) -> tuple[list[Page], list[str]]:
-    """Read pages; those that cannot be read are passed over, and named.
+) -> tuple[list[Page], list[UnreadPage], list[str]]:
+    """Read pages.
 
     Parameters
     ----------
@@ -124,19 +124,23 @@ def read_pages(
 
     Returns
     -------
-    pages, problems : list of Page, list of str
+    pages : list of Page
+    unread : list of UnreadPage
+        Pages that cannot be read.
+    warnings : list of str
+        What was lost or changed in the others.
     """
-    pages, problems = [], []
+    pages, unread, warnings = [], [], []
     for path, name, site in progress(files, "pages"):
         try:
             page = read_page(path, name=name)
         except (PageError, OSError) as error:
-            problems.append(str(error) if isinstance(error, PageError) else f"{path}: {error.strerror}")
+            unread.append(UnreadPage(name, str(error) if isinstance(error, PageError) else f"{path}: {error.strerror}"))
             continue
         page.site = site or site_of(page, path.resolve().parent.name, known)
-        problems += [f"{name}: {warning}" for warning in page.warnings]
+        warnings += [f"{name}: {warning}" for warning in page.warnings]
         pages.append(page)
-    return pages, problems
+    return pages, unread, warnings
 
 
 def labelled_folder(
@@ -191,8 +195,8 @@ def labelled_folder(
         shared = told.get(parent, "") if parent not in several else ""
         below = path.resolve().parent.name if path.resolve().parent != root else ""
         files.append((path, name, own or shared or below))
-    pages, problems = read_pages(files, progress=progress)
-    return pages, [of_page.get(page.name) for page in pages], problems
+    pages, unread, warnings = read_pages(files, progress=progress)
+    return pages, [of_page.get(page.name) for page in pages], [page.error for page in unread] + warnings
 
 
 def project_fields(folder: Path) -> list[str]:

@@ -13,6 +13,7 @@ from maxendnet.web.blocks import INNER, JOIN, NONE
 from maxendnet.web.page import Page
 from maxendnet.web.page_data import VALUES, values_of
 from maxendnet.web.spans import Span, find_value, leaves_of_span, span_text, whole
+from maxendnet.web.unmatched import Unmatched, missing_value
 from maxendnet.web.view import View
 
 Values = dict[str, list[str | tuple[str, ...] | None]]
@@ -239,8 +240,8 @@ def in_record(nodes: Iterable[int], record: Sequence[int]) -> bool:
     return all(any(a <= t <= b for a, b in zip(record[::2], record[1::2])) for t in nodes)
 
 
-def labels_on_page(view: View, given: PageLabels) -> tuple[list[tuple[Span, str]], list[str]]:
-    """Where the labels of a page are, as pairs (stretch of text, field), and what could not be used, in words.
+def labels_on_page(view: View, given: PageLabels) -> tuple[list[tuple[Span, str]], list[Unmatched]]:
+    """Places of the labels of a page, as pairs (stretch of text, field), and the labels without a place.
 
     Parameters
     ----------
@@ -256,13 +257,14 @@ def labels_on_page(view: View, given: PageLabels) -> tuple[list[tuple[Span, str]
     --------
     >>> from maxendnet.web.page import Page
     >>> view = View(Page.from_html("<p>A cup<p>$12.00"))
-    >>> labels_on_page(view, PageLabels("a.html", values={"price": ["12.00"], "brand": ["Acme"]}))
-    ([(Span(first=4, begin=1, last=4, end=6), 'price')], ["brand 'Acme' is not on the page"])
+    >>> places, unmatched = labels_on_page(view, PageLabels("a.html", values={"price": ["12.00"], "brand": ["Acme"]}))
+    >>> places, str(unmatched[0])
+    ([(Span(first=4, begin=1, last=4, end=6), 'price')], "brand 'Acme' is not on the page")
     """
     page = view.page
     if given.sha and given.sha != page.sha:
         given = _numbered_again(page, given)
-    problems = []
+    unmatched = []
     found = []
     for place, name in given.labels:
         node = place.last if isinstance(place, Span) else place
@@ -272,22 +274,23 @@ def labels_on_page(view: View, given: PageLabels) -> tuple[list[tuple[Span, str]
             if span_text(view, place):
                 found.append((place, name))
             else:
-                problems.append(f"{name} at {list(place)} is no visible text: give nodes of texts, and letters in them")
+                reason = f"at {list(place)} is no visible text: give nodes of texts, and letters in them"
+                unmatched.append(Unmatched(name, reason))
         elif node in view.leaf_of:
             found.append((whole(view, view.leaf_of[node]), name))
         else:
             what = (
                 "is not shown" if page.tags[node] in ("#text", "img", *VALUES) else f"is an element {page.tags[node]!r}"
             )
-            problems.append(f"{name} at node {node} {what}: label a visible text or an image")
+            unmatched.append(Unmatched(name, f"at node {node} {what}: label a visible text or an image"))
     placed = {name for _, name in given.labels}
     for name in given.values:
         for value in given.written(name) if name not in placed else ():
             spans = find_value(view, value)
             if not spans:
-                problems.append(f"{name} {value!r} is not on the page")
+                unmatched.append(missing_value(name, value))
             found += [(span, name) for span in spans]
-    return list(dict.fromkeys(found)), problems
+    return list(dict.fromkeys(found)), unmatched
 
 
 def _numbered_again(page: Page, given: PageLabels) -> PageLabels:
@@ -382,11 +385,12 @@ class LabelledRecord(NamedTuple):
 
 def labelled_records(
     view: View, given: PageLabels, several: Collection[str] = ()
-) -> tuple[list[LabelledRecord], list[str]]:
-    """The labelled records of a listing, and what could not be used, in words.
+) -> tuple[list[LabelledRecord], list[Unmatched]]:
+    """The labelled records of a listing, and the labels without a place.
 
     Values with the same place in their lists are of one record. Labelled nodes are put together by ``records``, or, in
-    the order of the page, until a field comes again that is not one of ``several``.
+    the order of the page, until a field comes again that is not one of ``several``. A field of a record has places only
+    if all of its values have one.
 
     Raises
     ------
@@ -408,7 +412,7 @@ def labelled_records(
             f"{given.page}: {other!r} has {m} values and {one!r} {n}; in a listing give one for every record, and null "
             "where a record has none."
         )
-    placed, problems = labels_on_page(view, replace(given, values={}))
+    placed, unmatched = labels_on_page(view, replace(given, values={}))
     found = [
         LabelledRecord([(name, [span]) for span, name in some], {})
         for some in _by_record(placed, given.records, several)
@@ -420,15 +424,13 @@ def labelled_records(
             if value is None:
                 continue
             record.values[name] = [value] if isinstance(value, str) else list(value)
-            for one in record.values[name]:
-                spans = find_value(view, one, everywhere=True)
-                if spans:
-                    record.places.append((name, spans))
-                else:
-                    problems.append(f"{name} {one!r} is not on the page")
+            places = [find_value(view, text, everywhere=True) for text in record.values[name]]
+            unmatched += [missing_value(name, text) for text, spans in zip(record.values[name], places) if not spans]
+            if all(places):
+                record.places.extend((name, spans) for spans in places)
         if record.places:
             found.append(record)
-    return found, problems
+    return found, unmatched
 
 
 def _by_record(

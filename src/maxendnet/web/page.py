@@ -22,7 +22,7 @@ from maxendnet.web.parser import MOST_NODES, RawTree, TooManyNodes
 from maxendnet.web.parser_process import PageError
 from maxendnet.web.saved_files import SAVED_FROM, unpack
 
-__all__ = ["LAYOUT", "Page", "PageError", "read_page"]
+__all__ = ["LAYOUT", "Page", "PageError", "UnreadPage", "read_page"]
 
 
 def words(text: str) -> frozenset[str]:
@@ -54,6 +54,13 @@ class MadeOf(NamedTuple):
 
     html: int
     kept: NDArray[np.int32]
+
+
+class UnreadPage(NamedTuple):
+    """A page that could not be read or drawn: its name, and why."""
+
+    name: str
+    error: str
 
 
 @dataclass(eq=False, repr=False)

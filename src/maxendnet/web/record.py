@@ -44,13 +44,17 @@ class Cell(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One row of the table: every field has a cell, or None when it was not found."""
+    """One row of the table: every field has a cell, or None when it was not found.
+
+    A page that could not be read has a row without a record, with the reason as ``error``.
+    """
 
     page: str
     site: str
-    record: int
+    record: int | None
     fields: dict[str, Cell | None]
     url: str = ""
+    error: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """As a line of output."""
@@ -64,7 +68,8 @@ class Record(NamedTuple):
                 if cell.values:
                     cells[name]["values"] = list(cell.values)
                 cells[name] |= cell.normal or {}
-        return {"page": self.page, "url": self.url, "site": self.site, "record": self.record, "fields": cells}
+        about = {"page": self.page, "url": self.url, "site": self.site, "record": self.record}
+        return {**about, "fields": cells, "error": self.error or None}
 
 
 def as_lines(records: Iterable[Record]) -> str:
@@ -77,14 +82,14 @@ def as_csv(
 ) -> str:
     """A table: page, url, site and record, then value, confidence and node of every field, empty where not found.
 
-    A field of a known kind, such as ``price``, has columns for what its values mean to a program. Cells that a
-    spreadsheet would take for a formula begin with an apostrophe.
+    A field of a known kind, such as ``price``, has columns for what its values mean to a program. The last column says
+    why a page could not be read. Cells that a spreadsheet would take for a formula begin with an apostrophe.
 
     Examples
     --------
     >>> record = Record("a.html", "x.com", 0, {"price": Cell("$12", 0.93, 214), "name": Cell("=1+2", 0.5, 3)})
     >>> as_csv([record], ["price", "name"]).splitlines()[1]
-    "a.html,,x.com,0,$12,0.9300,214,'=1+2,0.5000,3"
+    "a.html,,x.com,0,$12,0.9300,214,'=1+2,0.5000,3,"
     """
     out = io.StringIO(newline="")
     writer = csv.writer(out)
@@ -97,7 +102,7 @@ def as_csv(
             line += ["", "", ""] if cell is None else [safe_cell(cell.value), f"{cell.confidence:.4f}", cell.node]
             normal = (cell.normal if cell is not None else None) or {}
             line += [safe_cell(str(normal.get(key, ""))) for key in NORMAL.get((kinds or {}).get(name, ""), ())]
-        writer.writerow(line)
+        writer.writerow([*line, safe_cell(record.error)])
     return out.getvalue()
 
 
@@ -107,13 +112,13 @@ def csv_head(fields: Sequence[str], kinds: Mapping[str, str] | None = None) -> l
     Examples
     --------
     >>> csv_head(["cost"], {"cost": "price"})[4:]
-    ['cost', 'cost_confidence', 'cost_node', 'cost_number', 'cost_currency']
+    ['cost', 'cost_confidence', 'cost_node', 'cost_number', 'cost_currency', 'error']
     """
     columns = ["page", "url", "site", "record"]
     for name in fields:
         more = NORMAL.get((kinds or {}).get(name, ""), ())
         columns += [safe_cell(column) for column in (name, *(f"{name}_{x}" for x in ("confidence", "node", *more)))]
-    return columns
+    return [*columns, "error"]
 
 
 def safe_cell(text: str) -> str:
@@ -137,7 +142,7 @@ def as_rows(records: Iterable[Record]) -> list[dict[str, Any]]:
     >>> as_rows([Record("a.html", "x.com", 0, {"price": Cell("$12", 0.93, 214), "name": None}, "https://x.com/a")])[0]
     ... # doctest: +NORMALIZE_WHITESPACE
     {'page': 'a.html', 'url': 'https://x.com/a', 'site': 'x.com', 'record': 0, 'price': '$12', 'price_confidence': 0.93,
-     'name': None, 'name_confidence': None}
+     'name': None, 'name_confidence': None, 'error': None}
     """
     rows = []
     for record in records:
@@ -149,5 +154,5 @@ def as_rows(records: Iterable[Record]) -> list[dict[str, Any]]:
                 row[f"{name}_values"] = list(cell.values)
             if cell is not None:
                 row |= {f"{name}_{key}": value for key, value in (cell.normal or {}).items()}
-        rows.append(row)
+        rows.append({**row, "error": record.error or None})
     return rows

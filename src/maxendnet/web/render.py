@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet.web.chromium import Chromium, RenderError
-from maxendnet.web.page import LAYOUT, Page, canonical_nodes, read_page
+from maxendnet.web.page import LAYOUT, Page, UnreadPage, canonical_nodes, read_page
 from maxendnet.web.parser import RawTree
 
 __all__ = ["RenderError", "render_page", "render_pages"]
@@ -56,23 +56,23 @@ def render_page(browser: Chromium, page: Page, path: Path) -> Page:
 def render_pages(
     pages: Sequence[tuple[Page, Path]], *, seconds: float = 10.0,
     progress: Callable[[Iterable[Any], str], Iterable[Any]] = lambda items, _: items,
-) -> tuple[list[Page], list[str]]:  # fmt: skip
-    """Pages with layout; those that cannot be drawn are left out, and named.
+) -> tuple[list[Page], list[UnreadPage]]:  # fmt: skip
+    """Pages with layout, and those that cannot be drawn.
 
     Raises
     ------
     RenderError
         There is no browser.
     """
-    done, problems = [], []
+    done, unread = [], []
     with Chromium(seconds) as browser:
         for page, path in progress(pages, "drawing"):
             try:
                 done.append(render_page(browser, page, path))
             except (RenderError, OSError) as error:
-                problems.append(f"{page.name}: left out: {error}")
+                unread.append(UnreadPage(page.name, f"{page.name}: left out: {error}"))
                 browser.close()
-    return done, problems
+    return done, unread
 
 
 def _marked(page: Page) -> str:

@@ -152,14 +152,17 @@ def split_pages(
                 if not any(at is not None for at in where):
                     parts = []  # a page about one thing, which happens to have a list
                 elif parts:
-                    problems += [f"{given.page}: {problem}" for problem in more]
+                    problems += [f"{given.page}: {label}" for label in more]
         if not parts:
             units.pages.append(view.page)
             units.labels.append(given)
             units.origin.append(i)
             continue
         own: dict[int, PageLabels] = {}
+        rest = None  # labels of the parts that are no labelled record
         if given is not None:
+            if given.complete and not more and None not in where:
+                rest = PageLabels(given.page, given.site)
             for record, at in zip(records, where):
                 if at is None:
                     names = ", ".join(name for name, _ in record.places)
@@ -168,8 +171,7 @@ def split_pages(
                     own[at] = _labels_in(view, given, record, parts[at])
         for k, part in enumerate(parts):
             units.pages.append(page_of_part(view.page, part))
-            none = PageLabels(given.page, given.site) if given is not None and given.complete else None
-            units.labels.append(own.get(k, none))
+            units.labels.append(own.get(k, rest))
             units.origin.append(i)
     return units, problems
 

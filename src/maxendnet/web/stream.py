@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from maxendnet.utils.whole_file import write_whole
-from maxendnet.web.extractor import Extractor
+from maxendnet.web.extractor import Extractor, Source
 from maxendnet.web.folder import read_pages
 from maxendnet.web.record import as_csv, as_lines
 
@@ -60,6 +60,7 @@ class Batch(NamedTuple):
     n_pages: int
     n_cells: int
     n_empty: int
+    n_unread: int
     problems: list[str]
 
 
@@ -68,7 +69,7 @@ class Total(NamedTuple):
 
     Attributes
     ----------
-    n_records, n_pages, n_cells, n_empty : int
+    n_records, n_pages, n_cells, n_empty, n_unread : int
         Of the records written in this run and, if it went on after another, in that one too.
     problems : list of str
         Pages that could not be read well, in this run.
@@ -80,8 +81,12 @@ class Total(NamedTuple):
     n_pages: int
     n_cells: int
     n_empty: int
+    n_unread: int
     problems: list[str]
     resumed: int
+
+
+NOTHING = Total(0, 0, 0, 0, 0, [], 0)
 
 
 def batches(files: Sequence[Path], size: int = BATCH) -> list[list[Path]]:
@@ -102,17 +107,23 @@ def batches(files: Sequence[Path], size: int = BATCH) -> list[list[Path]]:
 
 
 def extract_batch(extractor: Extractor, files: Sequence[Path], options: Options) -> Batch:
-    """Rows of some pages."""
-    pages, problems = read_pages([(path, str(path), options.site) for path in files], extractor.sites_)
+    """Rows of some pages, also of those that cannot be read."""
+    pages, unread, warnings = read_pages([(path, str(path), options.site) for path in files], extractor.sites_)
     if extractor.layout_:
         from maxendnet.web.render import render_pages
 
-        pages, more = render_pages([(page, Path(page.name)) for page in pages])
-        problems += more
-    rows = extractor.extract(pages, records=options.records, min_confidence=options.min_confidence)
-    cells = [cell for row in rows for cell in row.fields.values()]
+        pages, undrawn = render_pages([(page, Path(page.name)) for page in pages])
+        unread += undrawn
+    of_file: dict[str, Source] = {page.name: page for page in pages}
+    of_file |= {page.name: page for page in unread}
+    rows = extractor.extract(
+        [of_file[str(path)] for path in files], records=options.records, min_confidence=options.min_confidence
+    )
+    cells = [cell for row in rows if not row.error for cell in row.fields.values()]
     text = as_csv(rows, extractor.fields_, head=False, kinds=extractor.kinds_) if options.csv else as_lines(rows)
-    return Batch(text, len(rows), len(pages), len(cells), sum(cell is None for cell in cells), problems)
+    n_records, n_empty = sum(not row.error for row in rows), sum(cell is None for cell in cells)
+    problems = [page.error for page in unread] + warnings
+    return Batch(text, n_records, len(pages), len(cells), n_empty, len(unread), problems)
 
 
 def extract_stream(
@@ -138,7 +149,7 @@ def extract_stream(
     head = (BOM if options.excel else "") + as_csv([], extractor.fields_, kinds=extractor.kinds_) if options.csv else ""
     if not isinstance(out, Path):
         out.write(head)
-        total = Total(0, 0, 0, 0, [], 0)
+        total = NOTHING
         for batch in progress(_results(model, extractor, parts, options, jobs), "batches"):
             out.write(batch.text)
             total = _add(total, batch)
@@ -157,7 +168,7 @@ def extract_stream(
             file.write(batch.text.encode())
             file.flush()
             total = _add(total, batch)
-            state = {"mark": mark, "batches": k, "bytes": file.tell(), "counts": list(total[:4])}
+            state = {"mark": mark, "batches": k, "bytes": file.tell(), "counts": list(total[:5])}
             write_whole(note, lambda side, state=state: side.write(json.dumps(state).encode()))  # type: ignore[misc]
     with suppress(FileNotFoundError):
         note.unlink()
@@ -191,7 +202,7 @@ def _work(files: Sequence[Path]) -> Batch:
 def _add(total: Total, batch: Batch) -> Total:
     return Total(
         total.n_records + batch.n_records, total.n_pages + batch.n_pages, total.n_cells + batch.n_cells,
-        total.n_empty + batch.n_empty, total.problems + batch.problems, total.resumed,
+        total.n_empty + batch.n_empty, total.n_unread + batch.n_unread, total.problems + batch.problems, total.resumed,
     )  # fmt: skip
 
 
@@ -210,13 +221,14 @@ def _fingerprint(model: Path, files: Sequence[Path], options: Options) -> str:
 
 def _earlier(note: Path, mark: str, out: Path) -> tuple[int, Total]:
     """How many batches an earlier run has done, and its counts; what it wrote beyond them is cut off."""
-    empty = 0, Total(0, 0, 0, 0, [], 0)
+    empty = 0, NOTHING
     try:
         state = json.loads(note.read_bytes())
-        done, size, counts = int(state["batches"]), int(state["bytes"]), [int(n) for n in state["counts"]]
-        if state["mark"] != mark or out.stat().st_size < size or len(counts) != 4:
+        done, size = int(state["batches"]), int(state["bytes"])
+        n_records, n_pages, n_cells, n_empty, n_unread = (int(n) for n in state["counts"])
+        if state["mark"] != mark or out.stat().st_size < size:
             return empty
     except (OSError, ValueError, KeyError, TypeError):
         return empty
     os.truncate(out, size)
-    return done, Total(counts[0], counts[1], counts[2], counts[3], [], 0)
+    return done, Total(n_records, n_pages, n_cells, n_empty, n_unread, [], 0)

@@ -215,10 +215,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def _save(self, body: Any) -> None:
         work = self.server.work
-        n, sha, labels, done, stamp, forget = (
-            (body.get(k) for k in ("n", "sha", "labels", "done", "stamp", "forget"))
+        n, sha, labels, done, stamp, forget, none = (
+            (body.get(k) for k in ("n", "sha", "labels", "done", "stamp", "forget", "none"))
             if isinstance(body, dict)
-            else [None] * 6
+            else [None] * 7
         )
         if type(n) is not int or not 0 <= n < len(work.pages):
             raise Answer(HTTPStatus.BAD_REQUEST, '"n" must be the number of a page')
@@ -232,7 +232,8 @@ class Handler(BaseHTTPRequestHandler):
             work.forget(n, stamp)
         else:
             places = [(parse_place(place), name) for place, name in labels]
-            work.save(n, sha, [(place, name) for place, name in places if place is not None], done, stamp)
+            labelled = [(place, name) for place, name in places if place is not None]
+            work.save(n, sha, labelled, done, stamp, none is True)
         following = work.next(n) if done else None
         self._json({"saved": True, "version": work.version, "stamp": work.stamp(n), "next": following})
 

@@ -70,7 +70,7 @@ class Work:
     ...     toy.write(folder)
     ...     work = Work(Path(folder), toy.pages, ["name", "price"], LabelFile(Path(folder, "labels.jsonl")))
     ...     first = work.next()
-    ...     work.save(first, toy.pages[first].sha, [], done=True)
+    ...     work.save(first, toy.pages[first].sha, [], done=True, none=True)
     ...     second = work.next()
     ...     toy.pages[first].site != toy.pages[second].site
     True
@@ -145,18 +145,20 @@ class Work:
             raise Stale("This page was changed elsewhere, in another tab perhaps. Nothing was overwritten.")
 
     def save(
-        self, i: int, sha: str, labels: Sequence[tuple[int | Span, str]], done: bool, stamp: str | None = None
-    ) -> None:
+        self, i: int, sha: str, labels: Sequence[tuple[int | Span, str]], done: bool, stamp: str | None = None,
+        none: bool = False,
+    ) -> None:  # fmt: skip
         """Write the labels of a page, nodes or stretches of text; when it is done, the model learns from it.
 
-        With ``stamp``, only if the labels on the disk are those that it was made of.
+        With ``stamp``, only if the labels on the disk are those that it was made of. A page without labels can only be
+        done with ``none``: the person has said that it has none of the fields.
 
         Raises
         ------
         Stale
             The labels were changed in the meantime.
         Refused
-            Another page, no such text, no such field.
+            Another page, no such text, no such field, or no label and not ``none``.
         LabelError, OSError
             The file cannot be read or written; nothing was changed.
         """
@@ -173,6 +175,8 @@ class Work:
             if name not in self.fields:
                 raise Refused(f"There is no field {name!r}; there are {', '.join(self.fields)}.")
             pairs[span, name] = None
+        if done and not pairs and not none:
+            raise Refused(f"Nothing is labelled on {page.name}: label a field, or say that it has none of them.")
         written = [[_spot(view, span), name] for span, name in sorted(pairs)]
         row: dict[str, Any] = {"page": page.name, "site": page.site, "labels": written, "sha": sha}
         ranges = self._ranges(i, self.labels.get(i), self.answers)
@@ -293,7 +297,8 @@ class Work:
             source = "model" if pairs else "nothing"
         if given is not None:
             try:
-                pairs, problems = labels_on_page(view, given)
+                pairs, unmatched = labels_on_page(view, given)
+                problems = [str(label) for label in unmatched]
                 source = "done" if given.done else "begun"
             except LabelError as error:
                 problems = [str(error)]
@@ -375,6 +380,7 @@ class Work:
         self._say("learning" if not calibrate else "learning how sure to be")
         watch = self._watch(stop_only=not calibrate)  # the first is quick, and somebody waits for it
         extractor = self.learner.fit(labels, fields, calibrate, watch)
+        self._say(self.doing, "".join(extractor.problems_[:1]))
         if calibrate and not any(curve.n_answers for curve in extractor.calibrations_.values()):
             return  # too few pages to learn confidences from
         self._publish(self.learner.answer(extractor, LEAST, watch), save=True)
@@ -385,7 +391,6 @@ class Work:
             self.version += 1
         if save and self.model is not None:
             answers.extractor.save(self.model)
-        self._say(self.doing)
 
     def _say(self, doing: str, problem: str = "") -> None:
         with self._lock:

@@ -12,6 +12,8 @@ let own = new Set(); // labels that a person has given
 let touched = false; // whether the person has changed something on this page
 let undo = [];
 let active = 0; // field
+let picked = false; // whether the person has chosen the active field
+let emptyAsked = null; // the page that is about to be done without any label
 let activeRecord = 0;
 let anchor = -1; // leaf of the last click
 let cursor = -1; // leaf that the arrow keys have reached; none: -1
@@ -35,7 +37,7 @@ async function ask(path) {
 let saving = Promise.resolve();
 function save(done, forget = false) {
   const about = page;
-  const change = { n: page.n, sha: page.sha, labels: forget ? [] : labels, done, forget };
+  const change = { n: page.n, sha: page.sha, labels: forget ? [] : labels, done, none: done && !labels.length, forget };
   unsaved += 1;
   saving = saving.catch(() => {}).then(async () => {
     try {
@@ -110,6 +112,7 @@ async function open(n, back = false) {
     undo = [];
     anchor = cursor = -1;
     activeRecord = 0;
+    picked = false;
     setMode("");
     takeOwn();
     await draw();
@@ -151,6 +154,12 @@ function takeOwn() {
 
 async function right() {
   if (busy || !page) return;
+  if (!labels.length && page.source !== "done" && emptyAsked !== page) {
+    emptyAsked = page;
+    showRecords();
+    say("Nothing is labelled on this page.", "bad");
+    return;
+  }
   busy = true;
   try {
     const answer = await save(true);
@@ -200,18 +209,38 @@ function recordOf(spot) {
   return page.records.findIndex((ends) => ends.some((first, k) => k % 2 === 0 && first <= node && node <= ends[k + 1]));
 }
 
-function change(next) {
-  undo.push([labels, own, page.source]);
-  own = new Set([...own, ...next.map(key).filter((k) => !labels.some((label) => key(label) === k))]);
+const snapshot = () => ({ labels, own, active, activeRecord, anchor, picked, source: page.source });
+
+function restore(before) {
+  ({ labels, own, active, activeRecord, anchor, picked } = before);
+  page.source = before.source;
+}
+
+// "before": what undo goes back to; "given": labels that the person answers for
+function change(next, before = snapshot(), given = next.filter((label) => !labels.some((old) => key(old) === key(label)))) {
+  undo.push(before);
+  own = new Set([...own, ...given.map(key)]);
   labels = next;
   touched = true;
-  if (page.source !== "done") page.source = "begun";
+  if (page.source !== "done" || !labels.length) page.source = "begun";
   show();
   save(page.source === "done").catch(() => {});
 }
 
+const isSuggested = (label) => !own.has(key(label));
+const isAsked = () => picked || !hasField(active);
+
+// the suggestion that a click at a spot confirms: of the active field, or of any where no field is asked for
+function suggestionAmong(some) {
+  const suggested = some.filter(isSuggested);
+  return suggested.find(([, name]) => name === fields[active]) || (isAsked() ? undefined : suggested[0]);
+}
+
 // a field is at a spot; "extend": there too, "range": at all texts from the last click to here
 function assign(spot, extend, range) {
+  const before = snapshot();
+  const suggestion = range ? undefined : suggestionAmong(labels.filter((label) => sameSpot(label[0], spot)));
+  if (suggestion) active = fields.indexOf(suggestion[1]);
   const name = fields[active];
   const leaf = leafOf.get(firstOf(spot));
   const here = recordOf(spot);
@@ -222,19 +251,22 @@ function assign(spot, extend, range) {
     for (let k = Math.min(anchor, leaf); k <= Math.max(anchor, leaf); k++) spots.push(page.leaves[k][0]);
   }
   const has = (some, wanted) => some.some((label) => sameSpot(label[0], wanted) && label[1] === name);
-  if (!range && has(labels, spot)) {
-    anchor = leaf;
-    change(labels.filter((label) => !(sameSpot(label[0], spot) && label[1] === name)));
+  if (!range) anchor = leaf;
+  if (!range && !suggestion && has(labels, spot)) {
+    change(labels.filter((label) => !(sameSpot(label[0], spot) && label[1] === name)), before);
     return;
   }
   const kept = extend || range ? labels : labels.filter(([other, own]) => own !== name || recordOf(other) !== here);
   const added = spots.filter((wanted) => !has(kept, wanted));
-  if (!range) anchor = leaf;
-  change([...kept, ...added.map((wanted) => [wanted, name])]);
+  if (suggestion) change(labels, before, [suggestion]);
+  else change([...kept, ...added.map((wanted) => [wanted, name])], before);
   // go on to the next field that has nothing yet
   if (!extend && !range && mode !== "part" && page.records.length < 2) {
     const empty = firstEmpty(active + 1);
-    if (!hasField(empty)) active = empty;
+    if (!hasField(empty)) {
+      active = empty;
+      picked = false;
+    }
     showRecords();
   }
 }
@@ -264,7 +296,8 @@ function clear() {
 
 function takeBack() {
   if (!undo.length) return;
-  [labels, own, page.source] = undo.pop();
+  restore(undo.pop());
+  firstWord = null;
   const untouched = page.source !== "done" && page.source !== "begun";
   if (untouched) touched = false;
   show();
@@ -360,14 +393,16 @@ function drag(event) {
 overlay.addEventListener("click", (event) => {
   if (dragged) { dragged = false; return; }
   if (busy || !page || !fields.length || (event.detail > 1 && mode !== "part")) return;
-  before = { labels, own, active, activeRecord, steps: undo.length, source: page.source };
+  before = { ...snapshot(), steps: undo.length };
   if (mode === "part") {
     const letter = letterAt(event);
     if (letter) takeWord(letter, event.ctrlKey || event.metaKey, firstWord !== null && firstWord.active === active);
     return;
   }
   const leaf = leafAt(event);
-  if (leaf >= 0) assign(page.leaves[leaf][0], event.ctrlKey || event.metaKey || mode === "also", event.shiftKey || mode === "range");
+  const range = event.shiftKey || mode === "range";
+  const suggestion = leaf < 0 || range ? undefined : suggestionAmong(labelsAt(event));
+  if (leaf >= 0) assign(suggestion ? suggestion[0] : page.leaves[leaf][0], event.ctrlKey || event.metaKey || mode === "also", range);
   if (mode === "range") setMode("");
 });
 
@@ -375,9 +410,8 @@ overlay.addEventListener("click", (event) => {
 overlay.addEventListener("dblclick", (event) => {
   const letter = busy || !page || !fields.length || mode === "part" ? null : letterAt(event);
   if (!letter || !before) return;
-  ({ labels, own, active, activeRecord } = before);
+  restore(before);
   undo.length = before.steps;
-  page.source = before.source;
   before = null;
   takeWord(letter, event.ctrlKey || event.metaKey, event.shiftKey && firstWord !== null);
 });
@@ -407,13 +441,16 @@ overlay.addEventListener("pointermove", (event) => {
   cursor = -1;
   if (!moved) requestAnimationFrame(() => {
     const leaf = busy ? -1 : leafAt(moved);
+    const suggestion = leaf >= 0 ? suggestionAmong(labelsAt(moved)) : undefined;
     moved = null;
-    const box = leaf >= 0 && !dragged ? boxOf(page.leaves[leaf][0]) : null;
+    const spot = suggestion ? suggestion[0] : leaf >= 0 ? page.leaves[leaf][0] : null;
+    const box = spot !== null && !dragged ? boxOf(spot) : null;
     hover.hidden = !box;
     if (box) {
+      const f = suggestion ? fields.indexOf(suggestion[1]) : active;
       place(hover, box, 2);
-      colour(hover, active);
-      overlay.title = fields[active] + ": " + page.leaves[leaf][1].slice(0, 100);
+      colour(hover, f);
+      overlay.title = fields[f] + ": " + textOf(spot).slice(0, 100) + (suggestion ? " (click to confirm)" : "");
     }
   });
   moved = event;
@@ -422,6 +459,7 @@ overlay.addEventListener("pointerleave", () => { hover.hidden = true; });
 
 document.addEventListener("keydown", (event) => {
   if (!page || busy || event.altKey) return;
+  if (event.repeat && (event.key === "d" || event.key === "Enter")) return event.preventDefault(); // a key that is held answers once
   if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "z") takeBack();
   else if (event.ctrlKey || event.metaKey) return;
   else if (event.key >= "1" && event.key <= "9" && Number(event.key) <= fields.length) choose(Number(event.key) - 1, activeRecord);

@@ -356,6 +356,14 @@ function leafUnder(x, y, pad) {
   return -1;
 }
 
+// the labels whose texts or pictures are at a point of the window
+function labelsAt(event) {
+  const corner = frame.getBoundingClientRect();
+  const x = (event.clientX - corner.left) / scale;
+  const y = (event.clientY - corner.top) / scale;
+  return labels.filter(([spot]) => piecesOf(spot).some((piece) => [...rects(piece)].some((r) => inside(r, x, y, 2))));
+}
+
 // the leaf at a point of the window, or near it, or -1
 function leafAt(event) {
   if (!shown || shown !== page) return -1;

@@ -35,7 +35,8 @@ function showRecords() {
   ask.replaceChildren();
   const word = make("b", "", fields[active] || "");
   colour(word, active);
-  if (page.source === "done") ask.append("Done. Change it if it is wrong.");
+  if (emptyAsked === page && !labels.length) ask.append("Nothing is labelled. Press d again if the page has none of the fields; → leaves it for later.");
+  else if (page.source === "done") ask.append("Done. Change it if it is wrong.");
   else if (!hasField(active)) ask.append("Click ", word, page.source === "nothing" ? " on the page." : " on the page, if it is there.");
   else if (page.source === "model") ask.append("Is this right? If not, choose a field and click.");
   else ask.append("All fields are there. Press d.");
@@ -44,6 +45,7 @@ function showRecords() {
 
 function choose(f, record = 0) {
   active = f;
+  picked = true;
   activeRecord = record;
   showRecords();
   reveal(f);
