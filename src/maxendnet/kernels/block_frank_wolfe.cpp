@@ -34,7 +34,7 @@ struct ForestBlocks {
 
 // Turns to an example, at the weights of now.
 template <class R>
-INLINE void visit(ForestBlocks<R>& s, int64_t i) {
+OUTLINE void visit(ForestBlocks<R>& s, int64_t i) {
   s.begin = s.b.offsets[i];
   s.end = s.b.offsets[i + 1];
   prepare(s.b, s.w, s.cost, s.begin, s.end, s.work);
@@ -42,13 +42,13 @@ INLINE void visit(ForestBlocks<R>& s, int64_t i) {
 }
 
 template <class R, class Label>
-INLINE double augmented_score(ForestBlocks<R>& s, const Label* labels) {
+OUTLINE double augmented_score(ForestBlocks<R>& s, const Label* labels) {
   return score_of(s.b, s.w.matrix, s.work.matrices.data(), s.begin, s.end, s.plain.data(), labels);
 }
 
 // The labelling with the largest augmented score: along the edges or, for a choice, the best node of all.
 template <class R>
-INLINE void most_violating(ForestBlocks<R>& s, std::vector<uint16_t>& labels) {
+OUTLINE void most_violating(ForestBlocks<R>& s, std::vector<uint16_t>& labels) {
   const BatchView& b = s.b;
   const int64_t n = s.end - s.begin;
   if (b.rest < 0) {
@@ -69,7 +69,7 @@ INLINE void most_violating(ForestBlocks<R>& s, std::vector<uint16_t>& labels) {
 }
 
 template <class R>
-INLINE void gather(ForestBlocks<R>& s, const uint16_t* from, const uint16_t* to, const double* eta, Direction& v) {
+OUTLINE void gather(ForestBlocks<R>& s, const uint16_t* from, const uint16_t* to, const double* eta, Direction& v) {
   gather_difference(s.b, s.layout, s.begin, s.end, from, to, eta, v, [](auto) {});
 }
 
@@ -89,20 +89,20 @@ struct HierarchyBlocks {
   std::vector<int32_t> best;
 };
 
-INLINE void visit(HierarchyBlocks& s, int64_t i) { hierarchy_prepare(s.b, s.m, s.cost, i, s.e); }
+OUTLINE void visit(HierarchyBlocks& s, int64_t i) { hierarchy_prepare(s.b, s.m, s.cost, i, s.e); }
 
 template <class Label>
-INLINE double augmented_score(HierarchyBlocks& s, const Label* labels) {
+OUTLINE double augmented_score(HierarchyBlocks& s, const Label* labels) {
   return score_of(s.b, s.m, s.e, labels);
 }
 
-INLINE void most_violating(HierarchyBlocks& s, std::vector<uint16_t>& labels) {
+OUTLINE void most_violating(HierarchyBlocks& s, std::vector<uint16_t>& labels) {
   s.best.resize(s.e.size);
   hierarchy_best(s.b, s.m, s.e, s.best.data());
   labels.assign(s.best.begin(), s.best.end());
 }
 
-INLINE void gather(HierarchyBlocks& s, const uint16_t* from, const uint16_t* to, const double* eta, Direction& v) {
+OUTLINE void gather(HierarchyBlocks& s, const uint16_t* from, const uint16_t* to, const double* eta, Direction& v) {
   gather_difference(s.b, s.layout, s.e.begin, s.e.begin + s.e.size, from, to, eta, v,
                     [&](auto add) INLINED { sibling_differences(s.b, s.m, s.e, from, to, add); });
 }
@@ -129,24 +129,24 @@ struct AutomatonBlocks {
 };
 
 template <class R>
-INLINE void visit(AutomatonBlocks<R>& s, int64_t i) {
+OUTLINE void visit(AutomatonBlocks<R>& s, int64_t i) {
   visit_example(s.b, s.m, s.w, s.cost, i, s.p);
 }
 
 template <class R, class Label>
-INLINE double augmented_score(AutomatonBlocks<R>& s, const Label* labels) {
+OUTLINE double augmented_score(AutomatonBlocks<R>& s, const Label* labels) {
   return path_score(s.m, s.scores, s.p, labels);
 }
 
 template <class R>
-INLINE void most_violating(AutomatonBlocks<R>& s, std::vector<uint16_t>& labels) {
+OUTLINE void most_violating(AutomatonBlocks<R>& s, std::vector<uint16_t>& labels) {
   max_back<true>(s.m, s.scores, s.p);
   best_walk(s.m, s.scores, s.p, s.p.nodes.labels.data());
   labels.assign(s.p.nodes.labels.begin(), s.p.nodes.labels.begin() + s.p.n);
 }
 
 template <class R>
-INLINE void gather(AutomatonBlocks<R>& s, const uint16_t* from, const uint16_t* to, const double* eta, Direction& v) {
+OUTLINE void gather(AutomatonBlocks<R>& s, const uint16_t* from, const uint16_t* to, const double* eta, Direction& v) {
   const int64_t begin = s.p.begin, end = begin + s.p.n;
   size_t n_fired = 0;
   gram_differences(s.m, from, to, s.p.n, [&](int64_t, double) INLINED { n_fired++; });
@@ -183,7 +183,7 @@ INLINE int64_t n_coordinates(const Blocks& s) {
 
 // Augmented scores of the active labellings, and which of those with weight is worst.
 template <class Blocks>
-INLINE size_t score_active(Blocks& s, const Block& block, std::vector<double>& found) {
+OUTLINE size_t score_active(Blocks& s, const Block& block, std::vector<double>& found) {
   found.resize(block.alpha.size());
   size_t worst = block.alpha.size();
   for (size_t j = 0; j < block.alpha.size(); j++) {
