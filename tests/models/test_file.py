@@ -24,7 +24,7 @@ import maxendnet as mx
 from maxendnet.backends import Threads
 from maxendnet.models import FittedModel
 from maxendnet.models import file as model_file
-from maxendnet.models.values import PIECES, FromPlain, ToPlain
+from maxendnet.models.values import FromPlain, ToPlain, pieces
 from maxendnet.solvers import LBFGS, OWLQN, BlockFrankWolfe, ProximalPoint, Variational
 from maxendnet.structures import Layout
 from maxendnet.utils import memory
@@ -248,7 +248,7 @@ def test_every_estimator_and_every_piece_can_be_in_a_file(fitted, tmp_path):
     exported = [getattr(mx, name) for name in mx.__all__]
     estimators = {c.__name__ for c in exported if isinstance(c, type) and issubclass(c, mx.estimators.MarkovNetwork)}
     assert estimators == set(model_file.ESTIMATORS) == {name.split("-")[0] for name in MODELS}
-    for cls in PIECES.values():
+    for cls in pieces().values():
         plain = json.loads(json.dumps(ToPlain()(cls(), "piece")))
         same(cls(), FromPlain({})(plain), cls.__name__)
     nested = ProximalPoint(inner=BlockFrankWolfe(inner=3)), Variational(2, inner=BlockFrankWolfe(ramp=1))
