@@ -132,13 +132,17 @@ def intersect(first: Automaton, second: Automaton) -> Automaton:
     (4, True, False, False)
     """
     m, L = second.n_states, first.n_labels
-    codes = np.array([first.start * m + second.start], dtype=np.int64)
-    frontier = codes
+    codes = frontier = np.array([first.start * m + second.start], dtype=np.int64)
+    recent = codes[:0]  # joined to the others now and then: there may be as many rounds as states
     while len(frontier):
         targets = np.unique(_pair_arcs(first, second, frontier))
-        frontier = np.setdiff1d(targets[targets >= 0], codes, assume_unique=True)
-        codes = np.union1d(codes, frontier)
-        check_arcs(len(codes), L, "the order and the rules together")
+        frontier = np.setdiff1d(targets[targets >= 0], recent, assume_unique=True)
+        place = np.minimum(np.searchsorted(codes, frontier), len(codes) - 1)
+        frontier = frontier[codes[place] != frontier]
+        recent = np.union1d(recent, frontier)
+        if len(recent) ** 2 > len(codes) or not len(frontier):
+            codes, recent = np.union1d(codes, recent), recent[:0]
+            check_arcs(len(codes), L, "the order and the rules together")
     targets = _pair_arcs(first, second, codes)
     arcs = np.where(targets < 0, -1, np.searchsorted(codes, targets)).astype(np.int32)
     s, r = np.divmod(codes, m)
