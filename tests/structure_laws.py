@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 
-from maxendnet import L2CRF, M3N, Examples
+from maxendnet import L2CRF, M3N, Examples, load
 from maxendnet.losses import Hinge, Log
 from maxendnet.losses.soft_hinge import SoftHinge
+from maxendnet.models.info import describe
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
 from maxendnet.structures import Table
@@ -186,6 +191,35 @@ def law_fits_have_a_certificate(subject: Subject) -> None:
         assert [len(labels) for labels in predicted] == list(SIZES)
         again = fitted.model_.bind(subject.examples)
         assert again.layout == fitted.model_.layout and len(again.y) == 0
+
+
+def law_clones_are_equal(subject: Subject) -> None:
+    copy = clone(subject.piece)
+    assert copy is not subject.piece and type(copy) is type(subject.piece) and repr(copy) == repr(subject.piece)
+    bound, again = subject.bound, copy.bind(subject.examples, LABELS)
+    w = weights_for(bound, 13)
+    assert again.layout == bound.layout
+    assert_array_equal(again.score(w, again.y), bound.score(w, bound.y))
+
+
+def law_models_are_saved_and_loaded(subject: Subject) -> None:
+    fitted = L2CRF(structure=subject.piece, random_state=0, tol=1e-2).fit(subject.examples)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.medn"
+        fitted.save(path)
+        loaded = load(path)
+        assert describe(path)["sizes"]["weights"] == len(fitted.model_.weights)
+    assert repr(loaded.structure) == repr(fitted.structure) and loaded.model_.layout == fitted.model_.layout
+    assert_array_equal(loaded.model_.weights, fitted.model_.weights)
+    assert loaded.predict(subject.examples) == fitted.predict(subject.examples)
+
+
+def law_a_grid_search_finds_a_model(subject: Subject) -> None:
+    twice = subject.examples[np.tile(np.arange(len(SIZES)), 2)]
+    model = M3N(structure=subject.piece, random_state=0, tol=1e-2)
+    search = GridSearchCV(model, {"C": [1e-3, 1.0]}, cv=2, error_score="raise").fit(twice)
+    assert repr(search.best_estimator_.structure) == repr(subject.piece)
+    assert [len(labels) for labels in search.predict(twice)] == [*SIZES, *SIZES]
 
 
 LAWS = [law for name, law in sorted(globals().items()) if name.startswith("law_")]

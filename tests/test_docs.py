@@ -31,6 +31,12 @@ def test_examples(page):
     assert runner.summarize(verbose=False).failed == 0, "".join(report)
 
 
+@pytest.mark.parametrize("page", sorted((DOCS / "extend").glob("*.md")), ids=lambda page: page.name)
+def test_all_code_of_the_extension_pages_is_executed(page):
+    fences = re.findall(r"^ *```(.*)$", page.read_text(), re.MULTILINE)
+    assert page in PAGES and set(fences[::2]) == {"python"} and set(fences[1::2]) == {""}
+
+
 def test_the_solver_of_the_docs_agrees_with_the_built_in_one():
     names = {"__name__": __name__}
     page = (DOCS / "extend" / "solver.md").read_text()

@@ -18,7 +18,21 @@ import structure_laws
 import test_prior_laws
 from sklearn.base import clone
 
-from maxendnet import L2CRF, M3N, Gaussian, LapMEDN, MaxEnDNet, SpikeSlab, solvers
+from maxendnet import (
+    L2CRF,
+    M3N,
+    Gaussian,
+    LapMEDN,
+    MaxEnDNet,
+    ModelFileError,
+    SpikeSlab,
+    load,
+    priors,
+    solvers,
+    structures,
+)
+from maxendnet.models.file import KIND as MODEL_FILE
+from maxendnet.models.file import read, write_sealed
 from maxendnet.solvers.base import missing
 
 PAGES = Path(__file__).parents[1] / "docs" / "extend"
@@ -41,6 +55,17 @@ def package(tmp_path_factory):
         sys.path.remove(str(folder.parent))
         for name in [name for name in sys.modules if name.split(".")[0] == "extension"]:
             del sys.modules[name]
+
+
+@pytest.fixture
+def library(package, monkeypatch):
+    """The package after the first step of "Put it into the library" on every page."""
+    prior, solver = package["logistic"].Logistic, package["batch_frank_wolfe"].BatchFrankWolfe
+    monkeypatch.setattr(priors, prior.__name__, prior, raising=False)
+    monkeypatch.setattr(priors, "__all__", [*priors.__all__, prior.__name__])
+    monkeypatch.setattr(solvers, "ALL", (*solvers.ALL, solver))
+    monkeypatch.setattr(structures, "ALL", (*structures.ALL, package["second_order"].SecondOrder))
+    return package
 
 
 @pytest.fixture(scope="module")
@@ -87,8 +112,8 @@ def test_the_solver_agrees_with_the_others(package, examples):
 
 @pytest.mark.parametrize("law", structure_laws.LAWS, ids=lambda law: law.__name__)
 @pytest.mark.parametrize("allowed", [False, True])
-def test_the_structure_obeys_the_laws(package, law, allowed):
-    law(structure_laws.Subject(package["second_order"].SecondOrder(), structure_laws.make_examples(3, allowed=allowed)))
+def test_the_structure_obeys_the_laws(library, law, allowed):
+    law(structure_laws.Subject(library["second_order"].SecondOrder(), structure_laws.make_examples(3, allowed=allowed)))
 
 
 def test_the_structure_works_in_estimators_with_every_solver_that_fits(package, examples):
@@ -115,6 +140,59 @@ def test_a_structure_of_others_is_not_saved(package, examples, tmp_path):
     with pytest.raises(ValueError, match="not a piece of maxendnet"):
         model.save(tmp_path / "model.medn")
     assert not list(tmp_path.iterdir())
+
+
+def test_pieces_in_the_library_are_saved(library, examples, tmp_path):
+    prior, solver = library["logistic"].Logistic(0.5), library["batch_frank_wolfe"].BatchFrankWolfe()
+    model = MaxEnDNet(prior, C=0.5, structure="secondorder", solver=solver, tol=0.05).fit(*examples)
+    model.save(tmp_path / "model.medn")
+    loaded = load(tmp_path / "model.medn")
+    assert repr(loaded) == repr(model) and loaded.posterior_.prior.b == 0.5
+    assert loaded.predict_marginals(examples[0])[0].tolist() == model.predict_marginals(examples[0])[0].tolist()
+
+
+def test_a_layout_without_its_type_is_refused(library, examples, tmp_path, monkeypatch):
+    structure = library["second_order"].SecondOrder
+    model = M3N(structure=structure()).fit(*examples)
+    monkeypatch.delattr(structure, "layout_type")
+    with pytest.raises(ModelFileError, match=r"is of class TrigramLayout, .* set layout_type of the structure"):
+        model.save(tmp_path / "model.medn")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda layout: layout.pop("n_labels"), "the layout has no 'n_labels'"),
+        (lambda layout: layout.update(n_states=2), "the layout has the unknown part 'n_states'"),
+        (lambda layout: layout.update(n_labels=3), "where 36 float64 numbers are expected"),
+        (lambda layout: layout.update(n_features=2**62), "float64 numbers are expected"),
+    ],
+)
+def test_a_forged_layout_is_refused(library, examples, tmp_path, change, message):
+    path = tmp_path / "model.medn"
+    M3N(structure="secondorder").fit(*examples).save(path)
+    header, arrays = read(path)
+    change(header["layout"])
+    write_sealed(path, MODEL_FILE, header, arrays)
+    with pytest.raises(ModelFileError, match=message):
+        load(path)
+
+
+def test_the_structure_says_what_does_not_fit_a_file(library, examples, tmp_path, monkeypatch):
+    structure, path = library["second_order"].SecondOrder, tmp_path / "model.medn"
+    M3N(structure=structure()).fit(*examples).save(path)
+    monkeypatch.setattr(
+        structure, "misfit", lambda self, layout, n_features_in, classes: f"{n_features_in} features", raising=False
+    )
+    with pytest.raises(ModelFileError, match="3 features"):
+        load(path)
+
+
+def test_weights_of_another_layout_do_not_grow(package, examples):
+    model = M3N(structure=package["second_order"].SecondOrder()).fit(*examples)
+    with pytest.raises(ValueError, match=r"the weights of SecondOrder.* cannot grow; fit the model to all examples"):
+        model.partial_fit(*examples)
 
 
 def _posed(examples):

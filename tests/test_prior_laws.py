@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
 import warnings
 from pathlib import Path
@@ -11,8 +13,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from maxendnet import priors
+from maxendnet import Examples, MaxEnDNet, priors, solvers
 from maxendnet.piece import Piece
+from maxendnet.solvers.base import missing
 
 K = 6
 DIRECTION = np.array([1.0, -1.0, 0.7, -0.3, 0.05, 0.0])
@@ -51,9 +54,24 @@ def prior_of_the_docs() -> type:
     return names["Logistic"]
 
 
+def defined_priors() -> set[type]:
+    """The priors of all modules of the package, exported or not."""
+    modules = [
+        importlib.import_module(f"{priors.__name__}.{item.name}") for item in pkgutil.iter_modules(priors.__path__)
+    ]
+    members = [member for module in modules for member in vars(module).values()]
+    return {
+        member
+        for member in members
+        if isinstance(member, type)
+        and issubclass(member, Piece)
+        and member.__module__.startswith(priors.__name__)
+        and member.__module__ != f"{priors.__name__}.base"
+    }
+
+
 def exact_priors():
-    exported = [getattr(priors, name) for name in priors.__all__]
-    classes = [c for c in exported if issubclass(c, Piece) and hasattr(c, "cumulant")]
+    classes = sorted((c for c in defined_priors() if hasattr(c, "cumulant")), key=lambda c: c.__name__)
     for cls in [*classes, prior_of_the_docs()]:
         for number, setting in enumerate(SETTINGS.get(cls.__name__, [{}])):
             yield pytest.param(cls(**setting), id=f"{cls.__name__}-{number}")
@@ -92,6 +110,11 @@ def points(prior):
 def differences(function, x, step):
     """Central differences of a function of vectors, in every coordinate."""
     return np.array([(function(x + e) - function(x - e)) / (2 * step) for e in step * np.eye(K)])
+
+
+def test_every_prior_is_exported():
+    assert {cls.__name__ for cls in defined_priors()} == set(priors.__all__) - {"Prior", "ExactPrior"}
+    assert all(getattr(priors, cls.__name__) is cls for cls in defined_priors())
 
 
 def test_the_exported_priors_are_all_here():
@@ -254,10 +277,20 @@ def test_hyper_parameters_are_checked(prior):
                 clone(prior).set_params(**{name: wrong}).check()
 
 
+def assert_fitted_without_kernels(prior):
+    """Compiled solvers refuse a prior without kernel arguments, and an estimator chooses another one."""
+    model = MaxEnDNet(prior, C=0.1, structure="independent", tol=0.1)
+    examples, labels = Examples.build(np.eye(3), ["a", "b", "a"]), np.array(["a", "b"])
+    problem, _ = model.pose(examples, labels)
+    compiled = [solver for solver in solvers.ALL if "prior.kernel_args" in solver().requires]
+    assert compiled and all(missing(solver, problem) for solver in compiled)
+    assert model.fit(examples).converged_
+
+
 @every_prior
 def test_kernel_arguments_are_plain(prior):
     if not hasattr(prior, "kernel_args"):
-        assert np.ndim(prior.get_params().get("variance")) == 2 or type(prior).__name__ == "Logistic"
+        assert_fitted_without_kernels(prior)
         return
     kind, params = prior.kernel_args()
     assert kind in ("gaussian", "normal_gamma", "normal_inverse_gaussian", "spike_slab", "exponential", "uniform")

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
 import tracemalloc
 import warnings
 from dataclasses import fields, replace
@@ -192,6 +198,142 @@ def test_a_bad_example_is_named(tmp_path, monkeypatch):
         Examples.write(tmp_path, X)
 
 
+# ---- two writers -----------------------------------------------------------------------------------------------------
+
+
+def pairs_of(label, n):
+    return [(np.ones((2, 1)), [label, "z"])] * n
+
+
+def meanwhile(label, n, action):
+    """Pairs for a writer; ``action`` is called when 1500 of them were taken, and a thousand written."""
+    for k, pair in enumerate(pairs_of(label, n)):
+        if k == 1500:
+            action()
+        yield pair
+
+
+def labels_in(folder):
+    return "".join(label for label in Examples.open(folder).y.tolist() if label != "z")
+
+
+needs_locks = pytest.mark.skipif(os.name == "nt", reason="needs flock, which Windows lacks")
+
+
+@needs_locks
+@pytest.mark.parametrize("in_thread", [False, True])
+def test_a_second_writer_is_refused_at_once(tmp_path, in_thread):
+    Examples.write(tmp_path, pairs_of("a", 20))
+    errors = []
+
+    def append():
+        with pytest.raises(FolderError, match=r"is being written by another writer.* nothing was added") as error:
+            Examples.append(tmp_path, pairs_of("c", 30))
+        errors.append(error)
+
+    def append_in_thread():
+        thread = threading.Thread(target=append)
+        thread.start()
+        thread.join()
+
+    Examples.append(tmp_path, meanwhile("b", 2500, append_in_thread if in_thread else append))
+    assert len(errors) == 1 and labels_in(tmp_path) == "a" * 20 + "b" * 2500
+    Examples.append(tmp_path, pairs_of("c", 30))
+    assert labels_in(tmp_path) == "a" * 20 + "b" * 2500 + "c" * 30
+
+
+@needs_locks
+def test_a_second_writer_of_a_new_folder_is_refused_at_once(tmp_path):
+    def write():
+        with pytest.raises(FolderError, match="is being written by another writer"):
+            Examples.write(tmp_path, pairs_of("c", 30))
+
+    Examples.write(tmp_path, meanwhile("b", 2500, write))
+    assert labels_in(tmp_path) == "b" * 2500
+
+
+WRITER = """
+    import sys
+    import numpy as np
+    from maxendnet import Examples
+
+    def pairs():
+        for k in range(2500):
+            if k == 1500:
+                print("writing", flush=True)
+                sys.stdin.readline()
+            yield np.ones((2, 1)), ["b", "z"]
+
+    Examples.append(sys.argv[1], pairs())
+"""
+
+
+@needs_locks
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_writer_in_another_process(tmp_path, killed):
+    Examples.write(tmp_path, pairs_of("a", 20))
+    command = [sys.executable, "-c", textwrap.dedent(WRITER), str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout.readline() == "writing\n"
+        with pytest.raises(FolderError, match="is being written by another writer"):
+            Examples.append(tmp_path, pairs_of("c", 30))
+        assert labels_in(tmp_path) == "a" * 20
+        if killed:
+            writer.kill()
+        else:
+            writer.stdin.write("\n")
+            writer.stdin.flush()
+        assert (writer.wait() == 0) != killed
+    expected = "a" * 20 + ("" if killed else "b" * 2500)
+    assert labels_in(tmp_path) == expected
+    Examples.append(tmp_path, pairs_of("c", 30))
+    assert labels_in(tmp_path) == expected + "c" * 30
+
+
+@needs_locks
+def test_a_child_process_does_not_hold_the_lock_of_a_writer_that_has_ended(tmp_path):
+    children = []
+
+    def pairs():
+        children.append(os.fork())
+        if children[-1] == 0:
+            signal.pause()
+        yield from pairs_of("a", 20)
+
+    try:
+        Examples.write(tmp_path, pairs())
+        Examples.append(tmp_path, pairs_of("b", 30))
+    finally:
+        os.kill(children[0], signal.SIGKILL)
+        os.waitpid(children[0], 0)
+    assert labels_in(tmp_path) == "a" * 20 + "b" * 30
+
+
+@pytest.mark.parametrize("n_second", [30, 1530])
+@pytest.mark.parametrize("n_first", [1600, 2500])
+def test_without_locks_the_first_to_end_succeeds(tmp_path, monkeypatch, n_first, n_second):
+    monkeypatch.setattr(folders, "take_lock", lambda handle, wait: False)
+    Examples.write(tmp_path, pairs_of("a", 20))
+    with pytest.raises(FolderError, match="was changed by another writer; nothing was added"):
+        Examples.append(
+            tmp_path, meanwhile("b", n_first, lambda: Examples.append(tmp_path, pairs_of("c", n_second)))
+        )  # fmt: skip
+    assert labels_in(tmp_path) == "a" * 20 + "c" * n_second
+
+
+def test_without_locks_a_slow_first_chunk_cuts_nothing_off(tmp_path, monkeypatch):
+    monkeypatch.setattr(folders, "take_lock", lambda handle, wait: False)
+    Examples.write(tmp_path, pairs_of("a", 20))
+
+    def pairs():
+        Examples.append(tmp_path, pairs_of("c", 30))
+        yield from pairs_of("b", 5)
+
+    with pytest.raises(FolderError, match="was changed by another writer"):
+        Examples.append(tmp_path, pairs())
+    assert labels_in(tmp_path) == "a" * 20 + "c" * 30
+
+
 # ---- damage ----------------------------------------------------------------------------------------------------------
 
 
@@ -227,6 +369,9 @@ def test_another_format_is_refused(written):
 
 
 def test_what_is_refused(tmp_path):
+    with pytest.raises(FolderError, match="is not a folder of examples"):
+        Examples.append(tmp_path, zip(X, Y))
+    assert not list(tmp_path.iterdir())
     with pytest.raises(FolderError, match="is not a folder of examples"):
         Examples.open(tmp_path / "nowhere")
     with pytest.raises(FolderError, match="There are no examples to write"):

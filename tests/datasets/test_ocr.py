@@ -178,6 +178,13 @@ def test_other_letters_are_refused_by_their_content(fake, tmp_path):
             fetch_ocr_letters(tmp_path / "letters.npz")
 
 
+def test_an_npz_of_many_zeros(tmp_path):
+    zeros = dict.fromkeys(ocr._Letters._fields, np.zeros(2 * ocr._MAX_BYTES, np.uint8))
+    np.savez_compressed(tmp_path / "zeros.npz", **zeros)
+    with pytest.raises(ValueError, match="damaged"):
+        fetch_ocr_letters(tmp_path / "zeros.npz")
+
+
 def test_an_npz_of_something_else(tmp_path):
     np.savez(tmp_path / "other.npz", pixels=np.zeros((2, 16), np.uint8))
     with pytest.raises(ValueError, match="nor the array 'labels'"):

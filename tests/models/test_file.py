@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import tracemalloc
 import zlib
 from dataclasses import dataclass
 from enum import IntEnum
@@ -23,9 +24,10 @@ import maxendnet as mx
 from maxendnet.backends import Threads
 from maxendnet.models import FittedModel
 from maxendnet.models import file as model_file
-from maxendnet.models.values import PIECES, FromPlain, ToPlain
+from maxendnet.models.values import FromPlain, ToPlain, pieces
 from maxendnet.solvers import LBFGS, OWLQN, BlockFrankWolfe, ProximalPoint, Variational
 from maxendnet.structures import Layout
+from maxendnet.utils import memory
 
 # A file keeps any model; how far its fit came is the matter of other tests.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -246,7 +248,7 @@ def test_every_estimator_and_every_piece_can_be_in_a_file(fitted, tmp_path):
     exported = [getattr(mx, name) for name in mx.__all__]
     estimators = {c.__name__ for c in exported if isinstance(c, type) and issubclass(c, mx.estimators.MarkovNetwork)}
     assert estimators == set(model_file.ESTIMATORS) == {name.split("-")[0] for name in MODELS}
-    for cls in PIECES.values():
+    for cls in pieces().values():
         plain = json.loads(json.dumps(ToPlain()(cls(), "piece")))
         same(cls(), FromPlain({})(plain), cls.__name__)
     nested = ProximalPoint(inner=BlockFrankWolfe(inner=3)), Variational(2, inner=BlockFrankWolfe(ramp=1))
@@ -536,6 +538,55 @@ def test_files_of_format_2_are_read(whole, tmp_path):
     (tmp_path / "old").write_bytes(seal(old, version=2))
     (tmp_path / "new").write_bytes(whole)
     assert np.array_equal(mx.load(tmp_path / "old").model_.weights, mx.load(tmp_path / "new").model_.weights)
+
+
+def with_zeros(body, n_bytes):
+    """The content of a file followed by zeros."""
+    return body + bytes(n_bytes)
+
+
+def with_unused_array(body, n_bytes):
+    """The content of a file with an array that no part of the header refers to."""
+    arrays = safetensors.numpy.load(body) | {"unused": np.zeros(n_bytes, dtype=np.uint8)}
+    header = json.loads(body[8 : 8 + int.from_bytes(body[:8], "little")])["__metadata__"]
+    return safetensors.numpy.save(arrays, header)
+
+
+def with_negative_size(body, n_bytes):
+    """The content of a file whose stated size is -1: zlib takes a limit of 0 for none."""
+    length = int.from_bytes(body[:8], "little")
+    arrays, text = json.loads(body[8 : 8 + length]), b""
+    for _ in range(3):  # the length of the JSON text is part of the size
+        begin = 9 + len(text) + len(body) - 8 - length
+        arrays["less"] = {"dtype": "U8", "shape": [0], "data_offsets": [begin, 0]}
+        text = json.dumps(arrays).encode()
+    return len(text).to_bytes(8, "little") + text + body[8 + length :] + bytes(n_bytes)
+
+
+@pytest.mark.parametrize(
+    "enlarge, message",
+    [
+        (with_zeros, "does not have the .* bytes that its arrays need"),
+        (with_negative_size, "an array ends before it begins"),
+        (with_unused_array, "nothing refers to the array 'unused'"),
+        (lambda body, n_bytes: n_bytes.to_bytes(8, "little") + body[8:], "right checksum"),
+        (lambda body, n_bytes: bytes([255]) * 8 + bytes(n_bytes), "it states a header of .* bytes"),
+        (lambda body, n_bytes: body[:20], "right checksum"),
+    ],
+)
+def test_no_more_is_decompressed_than_the_file_states(whole, refused, enlarge, message):
+    small = seal(enlarge(body_of(whole), 2**26))
+    assert len(small) < 2**18
+    tracemalloc.start()
+    refused(small, message)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**23
+
+
+def test_a_model_that_does_not_fit_into_memory_is_refused(whole, refused, monkeypatch):
+    monkeypatch.setattr(memory, "available_memory", lambda: 1000)
+    refused(whole, r"a model file of [\d,]+ bytes, needs at least .* of memory, and 1,000 bytes are available; read it")
 
 
 def edited(whole, change):

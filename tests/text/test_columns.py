@@ -6,6 +6,7 @@ import gzip
 import io
 import random
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from sklearn.model_selection import KFold
 
 from maxendnet.text import Columns, TextError, read_columns, write_columns
+from maxendnet.text import columns as columns_module
 from maxendnet.text.columns import _parse_quickly, _parse_slowly, columns_text
 
 # any text that a cell may hold: no control characters that end lines, and no white space at its ends
@@ -102,6 +104,20 @@ def test_a_damaged_gzip_file_is_named(tmp_path):
             read_columns(tmp_path / "x.gz")
     with pytest.raises(FileNotFoundError):
         read_columns(tmp_path / "none")
+
+
+def test_a_gzip_file_that_does_not_fit_into_memory_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "x.gz").write_bytes(gzip.compress(b"a b\n" * 2**24))
+    monkeypatch.setattr(columns_module, "READ_BYTES", 2**16)
+    monkeypatch.setattr(columns_module, "available_memory", lambda: 2**21)
+    tracemalloc.start()
+    with pytest.raises(
+        TextError, match=r"x\.gz:1: the file has more than .* of text, and 2 MiB of memory are available"
+    ):
+        read_columns(tmp_path / "x.gz")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**21
 
 
 def test_other_sources():

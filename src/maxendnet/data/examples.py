@@ -219,7 +219,7 @@ class Examples:
         Raises
         ------
         FolderError
-            The folder has something in it already, or a label that it cannot hold.
+            The folder has something in it already, another writer is writing to it, or a label cannot be stored.
 
         Examples
         --------
@@ -241,7 +241,8 @@ class Examples:
     def append(folder: Any, items: Iterable[Any]) -> Examples:
         """Add examples to a folder, behind those that are there; either all of them or, after a failure, none.
 
-        Examples that were opened before stay as they are. See `Examples.write`.
+        Examples that were opened before stay as they are. A folder has one writer at a time: while one writes, another
+        gets a `FolderError` at once. See `Examples.write`.
         """
         from maxendnet.data.folder import append
 

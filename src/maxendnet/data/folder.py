@@ -5,7 +5,9 @@ A folder has one file for every array of `Examples` that its examples have (``X_
 checksum (CRC-32) of every file, the distinct labels, and the names of features. ``y`` holds places among the labels.
 
 The header is written last, whole or not at all, and what is behind the lengths it gives does not count. So a writer
-that is killed leaves the folder as it was before; the next one begins there.
+that is killed leaves the folder as it was before; the next one begins there. A writer holds the lock of the file
+``lengths``, so that a folder has one writer at a time. Where the file system has no locks, a writer that finds the
+header or the files changed by another adds nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -26,10 +29,12 @@ from maxendnet.data.feature_dicts import FeatureNames
 from maxendnet.data.labels import label_array
 from maxendnet.data.ragged import Array, csr
 from maxendnet.data.unknown import UNKNOWN
-from maxendnet.utils.whole_file import write_whole
+from maxendnet.utils.whole_file import drop_lock, take_lock, write_whole
 
 FORMAT = 1
 HEADER = "header.json"
+LOCKED = "lengths"
+"""The file that a writer locks: every folder has it, and it is never replaced."""
 TYPES = {
     "X_data": "float64", "X_indices": "int32", "X_lengths": "int32", "lengths": "int32", "y": "int32",
     "edges": "int32", "edge_lengths": "int32", "edge_types": "int32", "edge_features": "float64",
@@ -64,6 +69,7 @@ class FolderWriter:
 
     def __init__(self, folder: Path, header: dict[str, Any]) -> None:
         self.folder, self.header = folder, header
+        self._before = _header_bytes(folder)
         self.places = {_key(label): k for k, label in enumerate(header["labels"])}
         self.names = None if header["names"] is None else {name: k for k, name in enumerate(header["names"])}
         self._files: dict[str, Any] = {}
@@ -146,6 +152,7 @@ class FolderWriter:
         content = numbers.tobytes()
         entry = self.header["files"].setdefault(name, {"bytes": 0, "crc32": 0})
         if name not in self._files:
+            self._check_alone()  # before anything is cut off
             file = open(self.folder / name, "ab")  # noqa: SIM115 - `close` closes it
             file.truncate(entry["bytes"])  # what a writer that was killed has left
             file.seek(entry["bytes"])
@@ -156,8 +163,8 @@ class FolderWriter:
 
     def close(self) -> None:
         """Make all that was added count."""
+        self._check_alone()
         for file in self._files.values():
-            file.flush()
             os.fsync(file.fileno())
         self.abandon()
         header = self.header | {"labels": _plain_labels(self.header["labels"])}
@@ -167,6 +174,15 @@ class FolderWriter:
             header["kind"] = header["kind"] | {"order": _plain_labels(header["kind"]["order"])}
         body = json.dumps(header, separators=(",", ":")).encode()
         write_whole(self.folder / HEADER, lambda file: file.writelines([b"%08x\n" % crc32(body), body]))
+
+    def _check_alone(self) -> None:
+        """Raise ``FolderError`` if another writer has changed the folder: file systems without locks permit it."""
+        for file in self._files.values():
+            file.flush()
+        sizes = {name: (self.folder / name).stat().st_size for name in self._files}
+        expected = {name: self.header["files"][name]["bytes"] for name in self._files}
+        if _header_bytes(self.folder) != self._before or sizes != expected:
+            raise FolderError(f"{self.folder} was changed by another writer; nothing was added. Append again.")
 
     def abandon(self) -> None:
         """Close the files; what was added does not count."""
@@ -183,22 +199,50 @@ def write(folder: Any, items: Iterable[Any], n_hashed: int | None = None) -> Exa
     ):
         raise ValueError(f"n_hashed must be None or a whole number of at least 1, got {n_hashed!r}.")
     folder.mkdir(parents=True, exist_ok=True)
-    if (folder / HEADER).exists():
-        raise FolderError(f"{folder} has examples already; add to them with Examples.append, or give another folder.")
-    strange = sorted(path.name for path in folder.iterdir() if path.name not in TYPES and not path.name.startswith("."))
+    strange = sorted(
+        path.name for path in folder.iterdir() if path.name not in (*TYPES, HEADER) and not path.name.startswith(".")
+    )
     if strange:
         raise FolderError(f"{folder} has other files in it, such as {strange[0]!r}; give an empty folder or a new one.")
     header: dict[str, Any] = {
         "format": FORMAT, "n_examples": 0, "n_features": 0, "n_hashed": None if n_hashed is None else int(n_hashed),
         "labels": [], "names": None, "kind": None, "files": {},
     }  # fmt: skip
-    return _add_all(folder, header, items)
+    with _lock(folder, "ab"):
+        if _header_bytes(folder) is not None:
+            raise FolderError(
+                f"{folder} has examples already; add to them with Examples.append, or give another folder."
+            )
+        return _add_all(folder, header, items)
 
 
 def append(folder: Any, items: Iterable[Any]) -> Examples:
     """See `Examples.append`."""
     folder = Path(folder)
-    return _add_all(folder, read_header(folder), items)
+    with _lock(folder, "r+b"):
+        return _add_all(folder, read_header(folder), items)
+
+
+@contextmanager
+def _lock(folder: Path, mode: str) -> Iterator[None]:
+    """Be the only writer of a folder; raise ``FolderError`` at once if there is another."""
+    try:
+        file = open(folder / LOCKED, mode)  # noqa: SIM115 - closed below
+    except (FileNotFoundError, NotADirectoryError):
+        read_header(folder)  # says what is missing
+        raise
+    with file:
+        try:
+            take_lock(file.fileno(), wait=False)
+        except BlockingIOError:
+            raise FolderError(
+                f"{folder} is being written by another writer, in this process or in another one; nothing was added. "
+                "Append when that writer has ended."
+            ) from None
+        try:
+            yield
+        finally:
+            drop_lock(file.fileno())
 
 
 def _add_all(folder: Path, header: dict[str, Any], items: Iterable[Any]) -> Examples:
@@ -292,13 +336,19 @@ def _from_plain(plain: Any) -> Any:
 # ---- reading --------------------------------------------------------------------------------------------------------
 
 
+def _header_bytes(folder: Path) -> bytes | None:
+    try:
+        return (folder / HEADER).read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
 def read_header(folder: Path) -> dict[str, Any]:
     """The header, checked against its checksum and against the sizes of the files."""
-    path = folder / HEADER
-    try:
-        checksum, _, body = path.read_bytes().partition(b"\n")
-    except (FileNotFoundError, NotADirectoryError):
-        raise FolderError(f"{folder} is not a folder of examples, or was never finished: it has no {HEADER}.") from None
+    path, content = folder / HEADER, _header_bytes(folder)
+    if content is None:
+        raise FolderError(f"{folder} is not a folder of examples, or was never finished: it has no {HEADER}.")
+    checksum, _, body = content.partition(b"\n")
     if checksum != b"%08x" % crc32(body):
         raise FolderError(
             f"{path} is damaged: its checksum is not that of its content. Copy or write the folder again."

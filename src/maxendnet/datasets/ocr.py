@@ -181,7 +181,8 @@ def _read(path: Path) -> _Letters:
                 for name in _Letters._fields:
                     if f"{name}.npy" in names:
                         with archive.open(f"{name}.npy") as member:
-                            arrays[name] = np.lib.format.read_array(member, allow_pickle=False)
+                            array = io.BytesIO(member.read(_MAX_BYTES))
+                            arrays[name] = np.lib.format.read_array(array, allow_pickle=False)
     except Exception as error:
         # the file is in memory, so whatever fails here is its content: zipfile, zlib, bz2 and numpy each have their own
         # errors for it, and a flipped bit in the field of the compression method can call any of them

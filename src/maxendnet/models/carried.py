@@ -54,6 +54,8 @@ def grown_layout(model: FittedModel, examples: Examples) -> tuple[Layout, NDArra
     N-grams of labels remain those of the model.
     """
     old = model.layout
+    if not isinstance(old, Layout):
+        raise ValueError(f"the weights of {model.structure!r} cannot grow; fit the model to all examples.")
     n_added = examples.n_features - model.n_features_in
     n_features = old.n_features + n_added
     # columns that the structure adds (bias, ends) stand behind those of the examples

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -141,7 +141,7 @@ def _describe(estimator: Any) -> Content:
         "n_features_in": int(model.n_features_in),
         "feature_names": names is not None,
         "structure": plain(model.structure, "structure"),
-        "layout": _describe_layout(model.layout, plain),
+        "layout": _describe_layout(model.structure, model.layout, plain),
         "weights": plain(model.weights, "weights"),
         "fit": {
             "objective": plain(float(model.report.objective), "objective_"),
@@ -161,10 +161,22 @@ def _describe(estimator: Any) -> Content:
     return Content(header, plain.arrays)
 
 
-def _describe_layout(layout: Layout, plain: ToPlain) -> dict[str, Any]:
-    names = [field.name for field in fields(layout) if field.name not in RAGGED]
+def _layout_type(structure: Any) -> Any:
+    """The class of the layouts of a structure."""
+    return getattr(structure, "layout_type", Layout)
+
+
+def _describe_layout(structure: Any, layout: Any, plain: ToPlain) -> dict[str, Any]:
+    kind, expected = type(layout), _layout_type(structure)
+    if kind is not expected or not is_dataclass(kind):
+        raise ModelFileError(
+            f"the layout of {structure!r} is of class {kind.__name__}, and a file holds only dataclasses of class "
+            f"{expected.__name__}; set layout_type of the structure to the dataclass of its layouts."
+        )
+    ragged = RAGGED if kind is Layout else {}
+    names = [field.name for field in fields(kind) if field.name not in ragged]
     described = {IN_FILE.get(name, name): plain(getattr(layout, name), name) for name in names}
-    for name in RAGGED:
+    for name in ragged:
         rows = getattr(layout, name)
         described[name] = (
             None if rows is None else {key: plain(array, f"{name}_{key}") for key, array in rows._asdict().items()}
@@ -240,14 +252,21 @@ def _build(content: Content) -> MarkovNetwork:
     n_features_in, names = checks.count(part("n_features_in"), "n_features_in"), None
     if checks.truth(part("feature_names"), "feature_names"):
         names = checks.feature_names(json.loads(value.array("feature_names").tobytes()), n_features_in)
-    layout = _layout(part("layout"), value)
+    described = part("layout")
     structure = value(part("structure"))
     if type(structure) not in structures.ALL:
         raise ModelFileError(f"the structure is {structure!r}")
     structure.check()
-    if len(classes) * getattr(structure, "hidden", 1) != layout.n_labels or len(classes) < 1:
-        raise ModelFileError(f"the model has {len(classes)} labels, and weights for {layout.n_labels}")
-    problem = structure.misfit(layout, n_features_in, classes)
+    if len(classes) < 1:
+        raise ModelFileError("the model has no labels")
+    layout: Any
+    if _layout_type(structure) is Layout:
+        layout = _layout(described, value)
+        if len(classes) * getattr(structure, "hidden", 1) != layout.n_labels:
+            raise ModelFileError(f"the model has {len(classes)} labels, and weights for {layout.n_labels}")
+    else:
+        layout = _other_layout(_layout_type(structure), described, value)
+    problem = structure.misfit(layout, n_features_in, classes) if hasattr(structure, "misfit") else ""
     if problem:
         raise ModelFileError(problem)
     estimator.set_model(
@@ -288,6 +307,16 @@ def _layout(described: Any, value: FromPlain) -> Layout:
     ):
         raise ModelFileError(f"labels by node type are not truth values for {layout.n_labels} labels")
     return layout
+
+
+def _other_layout(kind: Any, described: Any, value: FromPlain) -> Any:
+    """The layout of a structure that has a class for it."""
+    names = [IN_FILE.get(field.name, field.name) for field in fields(kind)]
+    parts = [value(entry(described, name, "the layout")) for name in names]
+    unknown = described.keys() - set(names)
+    if unknown:
+        raise ModelFileError(f"the layout has the unknown part {min(unknown)!r}")
+    return kind(*parts)
 
 
 def _ragged(described: dict[str, Any], name: str, value: FromPlain) -> Any:

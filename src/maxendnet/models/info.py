@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from maxendnet.models.file import load, read
+from maxendnet.structures.layout import Layout
 
 
 def describe(path: str | os.PathLike[str], top: int = 5) -> dict[str, Any]:
@@ -30,7 +31,8 @@ def describe(path: str | os.PathLike[str], top: int = 5) -> dict[str, Any]:
     model = load(path)
     layout = model.model_.layout
     labels = [_plain(label) for label in model.classes_.tolist()]
-    n_states = model.model_.layout.n_labels // max(1, len(labels))
+    size = lambda name: getattr(layout, name, 0)  # noqa: E731 - a structure may have another layout
+    n_states = size("n_labels") // max(1, len(labels)) or 1
     states = labels if n_states == 1 else [f"{label}, state {k}" for label in labels for k in range(n_states)]
     weights = model.model_.weights
     return {
@@ -43,13 +45,13 @@ def describe(path: str | os.PathLike[str], top: int = 5) -> dict[str, Any]:
         "settings": {key: _plain(value) for key, value in model.get_params(deep=False).items()},
         "labels": labels,
         "sizes": {
-            "labels": layout.n_labels,
+            "labels": n_states * len(labels),
             "features": model.n_features_in_,
-            "edge_types": layout.n_edge_types,
-            "edge_features": layout.n_edge_features,
-            "sibling_weights": layout.n_siblings,
-            "n-grams": layout.n_ngrams,
-            "label_features": layout.n_label_features,
+            "edge_types": size("n_edge_types"),
+            "edge_features": size("n_edge_features"),
+            "sibling_weights": size("n_siblings"),
+            "n-grams": size("n_ngrams"),
+            "label_features": size("n_label_features"),
             "weights": layout.n_weights,
         },
         "named_features": model.feature_names_ is not None,
@@ -115,6 +117,8 @@ def _largest(values: np.ndarray, top: int) -> list[int]:
 
 
 def _top_weights(model: Any, labels: list[Any], top: int) -> list[dict[str, Any]]:
+    if not isinstance(model.model_.layout, Layout):
+        return []
     names = model.feature_names_
     coef = model.coef_
     rows = [*(coef if isinstance(coef, np.ndarray) else coef.toarray())]  # sparse where pairs are those that were seen
@@ -135,6 +139,8 @@ def _top_weights(model: Any, labels: list[Any], top: int) -> list[dict[str, Any]
 
 
 def _top_transitions(model: Any, labels: list[Any], top: int) -> list[dict[str, Any]]:
+    if not isinstance(model.model_.layout, Layout):
+        return []
     matrices = np.reshape(model.transitions_, (-1, len(labels), len(labels)))
     found = []
     for k in _largest(matrices.ravel(), top):
@@ -145,7 +151,7 @@ def _top_transitions(model: Any, labels: list[Any], top: int) -> list[dict[str, 
 
 def _top_ngrams(model: Any, top: int) -> list[dict[str, Any]]:
     """Those of chains that have weights for more than pairs of labels."""
-    if not model.model_.layout.n_ngrams:
+    if not getattr(model.model_.layout, "n_ngrams", 0):
         return []
     ngrams = model.ngrams_
     names = list(ngrams)

@@ -44,7 +44,7 @@ def pruned(model: FittedModel, examples: Examples, n_weights: int) -> FittedMode
     ('a', 'b')
     """
     layout = model.layout
-    if layout.seen is None:
+    if getattr(layout, "seen", None) is None:
         raise ValueError(
             f"only weights for seen pairs of a feature and a label can be left out, and the structure is "
             f"{model.structure!r}; use pairs='seen'."

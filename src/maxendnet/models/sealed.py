@@ -7,6 +7,9 @@ A sealed file is
     32 bytes   SHA-256 of the four bytes before it and of all that follows
     the rest   safetensors: the arrays, and under ``__metadata__`` the text of one JSON header; of some kinds of file
                compressed by zlib
+
+A compressed file states the size of its content: safetensors begins with the places of all arrays. They are read
+first, and no more than that size is decompressed.
 """
 
 from __future__ import annotations
@@ -15,15 +18,24 @@ import hashlib
 import json
 import os
 import zlib
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import safetensors.numpy
 
+from maxendnet.utils.memory import check_memory
 from maxendnet.utils.whole_file import write_whole
 
 METADATA = "maxendnet"
+NAMES = "feature_names"
+"""The array that a header refers to by a truth value, and not by ``{"array": name}``."""
+MAX_UNUSED_BYTES = 1 << 20
+"""Of arrays that no part of a header refers to: smaller ones are left to the checks of what is read."""
+MAX_HEADER_BYTES = 100_000_000
+"""Limit of safetensors for its JSON header."""
 
 
 class Kind(NamedTuple):
@@ -95,15 +107,20 @@ def read_sealed(path: str | os.PathLike[str], kind: Kind) -> Content:
         body = file.read()
     if _digest(found, body) != prefix[-hashlib.sha256().digest_size :]:
         raise kind.error(f"{path} is damaged or cut short: its checksum is not that of its content; {kind.again}.")
+    first = partial(_decompressed, body) if kind.compresses(version) else lambda n_bytes: body[:n_bytes]
     try:
-        if kind.compresses(version):
-            body = zlib.decompress(body)
-        # safetensors checks that names, shapes and offsets fit the bytes that are there, before anything is allocated
-        arrays = {name: _own(array, kind) for name, array in safetensors.numpy.load(body).items()}
-        size = int.from_bytes(body[:8], "little")
-        header = json.loads(json.loads(body[8 : 8 + size])["__metadata__"][METADATA])
-        if not isinstance(header, dict) or header.get("format") != version:
+        header, n_bytes = _header_and_size(first, kind)
+        if header.get("format") != version:
             raise kind.error("the header does not say the format")
+        what = f"{path}, a {kind.name} of {os.path.getsize(path):,} bytes,"
+        check_memory(2 * n_bytes, what, "read it on a machine with more memory", error=TooLargeError)
+        content = first(n_bytes + 1)
+        if len(content) != n_bytes:
+            raise kind.error(f"its content does not have the {n_bytes:,} bytes that its arrays need")
+        # safetensors checks that names, shapes and offsets fit the bytes that are there, before anything is allocated
+        arrays = {name: _own(array, kind) for name, array in safetensors.numpy.load(content).items()}
+    except TooLargeError as error:
+        raise kind.error(str(error)) from None
     except Exception as error:
         # The checksum is right, so the file is what its writer meant, and its writer was not `write_sealed`. Whatever
         # goes wrong with it is the file's content, not a bug to be shown as a crash.
@@ -112,6 +129,51 @@ def read_sealed(path: str | os.PathLike[str], kind: Kind) -> Content:
             f"{kind.writer}."
         ) from error
     return Content(header, arrays)
+
+
+class TooLargeError(ValueError):
+    """A file needs more memory than is available."""
+
+
+def _decompressed(body: bytes, n_bytes: int) -> bytes:
+    """The first bytes of what was compressed."""
+    return zlib.decompressobj().decompress(body, n_bytes)
+
+
+def _header_and_size(first: Callable[[int], bytes], kind: Kind) -> tuple[dict[str, Any], int]:
+    """The JSON header of safetensors content, and the size that its arrays imply.
+
+    Parameters
+    ----------
+    first : callable
+        Returns the first n bytes of the content.
+    kind : Kind
+    """
+    length = int.from_bytes(first(8), "little")
+    if length > MAX_HEADER_BYTES:
+        raise kind.error(f"it states a header of {length:,} bytes")
+    arrays = json.loads(first(8 + length)[8:])
+    header = json.loads(arrays.pop("__metadata__")[METADATA])
+    if not isinstance(header, dict):
+        raise kind.error("the header is no JSON object")
+    sizes = {name: array["data_offsets"][1] - array["data_offsets"][0] for name, array in arrays.items()}
+    if min(sizes.values(), default=0) < 0:
+        raise kind.error("an array ends before it begins")
+    unused = sizes.keys() - {*_arrays_named(header), NAMES}
+    if sum(sizes[name] for name in unused) > MAX_UNUSED_BYTES:
+        raise kind.error(f"nothing refers to the array {max(unused, key=sizes.__getitem__)!r}")
+    return header, 8 + length + sum(sizes.values())
+
+
+def _arrays_named(plain: Any) -> Iterator[str]:
+    """The names in all ``{"array": name}`` of a header."""
+    if isinstance(plain, dict):
+        if isinstance(plain.get("array"), str):
+            yield plain["array"]
+        plain = list(plain.values())
+    if isinstance(plain, list):
+        for item in plain:
+            yield from _arrays_named(item)
 
 
 def _digest(version: bytes, body: bytes | memoryview) -> bytes:

@@ -22,7 +22,7 @@ from maxendnet.data.truth import Kinds
 from maxendnet.losses.costs import JointCosts
 from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.models.checks import ModelFileError, entry, pair
-from maxendnet.models.values import PIECES, FromPlain, ToPlain
+from maxendnet.models.values import FromPlain, ToPlain, pieces
 from maxendnet.problem import Problem
 from maxendnet.solvers.parts import PartsState
 from maxendnet.structures.on_batch import OnBatch
@@ -51,9 +51,10 @@ def records() -> dict[str, type]:
         "maxendnet.solvers.factor": "Factor",
         "maxendnet.solvers.smooth_l1": "SmoothL1",
     }
+    known = pieces()
     for module, home in homes.items():
         for name, kind in vars(sys.modules[module]).items():
-            if isinstance(kind, type) and kind.__module__ == module and _is_record(kind) and name not in PIECES:
+            if isinstance(kind, type) and kind.__module__ == module and _is_record(kind) and name not in known:
                 found[f"{home}.{name}"] = kind
     return found
 
@@ -148,7 +149,7 @@ class StateToPlain(ToPlain):
         )
 
     def _piece(self, value: Any, where: str) -> list[Any]:
-        if PIECES.get(type(value).__name__) is not type(value):
+        if pieces().get(type(value).__name__) is not type(value):
             self._refuse(value, where)
         return super()._piece(value, where)
 

@@ -21,14 +21,14 @@ from maxendnet.piece import Piece
 from maxendnet.structures import rules
 
 
-def _pieces() -> dict[str, Any]:
+def pieces() -> dict[str, Any]:
+    """The classes that a file may hold, by name: those of maxendnet at the time of the call."""
     protocols = ("Prior", "ExactPrior")
     classes = [getattr(priors, name) for name in priors.__all__ if name not in protocols]
     classes += [getattr(losses, name) for name in losses.__all__]
     return {cls.__name__: cls for cls in (*classes, *solvers.ALL, *structures.ALL, *rules.ALL)}
 
 
-PIECES = _pieces()
 NUMBERS = frozenset(
     ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"]
 )  # what safetensors and numpy have in common
@@ -122,11 +122,11 @@ class ToPlain:
         return [value.dtype.name, self(value.item(), where)]
 
     def _piece(self, value: Any, where: str) -> list[Any]:
-        name = type(value).__name__
-        if PIECES.get(name) is not type(value):
+        name, known = type(value).__name__, pieces()
+        if known.get(name) is not type(value):
             raise ModelFileError(
                 f"{where} is a {type(value).__module__}.{type(value).__qualname__}, which is not a piece of maxendnet; "
-                f"a model file holds no code and knows only {', '.join(sorted(PIECES))}. Keep the weights (coef_, "
+                f"a model file holds no code and knows only {', '.join(sorted(known))}. Keep the weights (coef_, "
                 "transitions_, ...) with numpy.savez, or add the class to maxendnet (docs/extend)."
             )
         return [name, {key: self(item, f"{where}__{key}") for key, item in value.get_params(deep=False).items()}]
@@ -225,9 +225,10 @@ class FromPlain:
 
     def _piece(self, content: Any) -> Any:
         name, parameters = pair(content, "a piece")
-        if name not in PIECES:
+        known = pieces()
+        if name not in known:
             raise ModelFileError(f"the unknown piece {name!r}")
-        return make(PIECES[name], {key: self(value) for key, value in parameters.items()})
+        return make(known[name], {key: self(value) for key, value in parameters.items()})
 
     def _random(self, content: Any) -> Any:
         if not (isinstance(content, list) and len(content) == 3):

@@ -1,6 +1,6 @@
 """Priors over the weights: each is a cumulant phi, its derivatives, and its conjugate, the penalty.
 
-To add one, see docs/extend/prior.md; the law tests take every class that is exported here.
+To add one, see docs/extend/prior.md; the law tests take every prior, and fail for one that is not in `__all__`.
 """
 
 from __future__ import annotations

@@ -15,11 +15,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet.data.ragged import gather, offsets_of
+from maxendnet.utils.memory import check_memory
 
 IntArray = NDArray[np.int32]
 
 MOST_ARCS = 50_000_000
-"""Arcs up to which an automaton is built; each takes about 30 bytes."""
+"""Arcs up to which an automaton is built."""
+BYTES_PER_ARC, BYTES_PER_FIRED = 30, 12
+"""Memory while an automaton is built."""
+
+
+def check_arcs(n_states: int, n_labels: int, what: str, n_fired: int = 0) -> None:
+    """Raise ``ValueError`` for an automaton that is too large, before it is built."""
+    fired = BYTES_PER_FIRED * n_fired
+    check_memory(
+        BYTES_PER_ARC * n_states * n_labels + fired,
+        f"{what}: the automaton of {n_states:,} states and {n_labels:,} labels is too large and",
+        "use a lower order, ngrams='seen', shorter durations or fewer rules",
+        most=BYTES_PER_ARC * MOST_ARCS + fired,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,17 +132,17 @@ def intersect(first: Automaton, second: Automaton) -> Automaton:
     (4, True, False, False)
     """
     m, L = second.n_states, first.n_labels
-    codes = np.array([first.start * m + second.start], dtype=np.int64)
-    frontier = codes
+    codes = frontier = np.array([first.start * m + second.start], dtype=np.int64)
+    recent = codes[:0]  # joined to the others now and then: there may be as many rounds as states
     while len(frontier):
         targets = np.unique(_pair_arcs(first, second, frontier))
-        frontier = np.setdiff1d(targets[targets >= 0], codes, assume_unique=True)
-        codes = np.union1d(codes, frontier)
-        if len(codes) * L > MOST_ARCS:
-            raise ValueError(
-                f"the order and the rules together make an automaton of more than {MOST_ARCS // L} states for {L} "
-                "labels, which is too large; use a lower order, ngrams='seen', or fewer rules."
-            )
+        frontier = np.setdiff1d(targets[targets >= 0], recent, assume_unique=True)
+        place = np.minimum(np.searchsorted(codes, frontier), len(codes) - 1)
+        frontier = frontier[codes[place] != frontier]
+        recent = np.union1d(recent, frontier)
+        if len(recent) ** 2 > len(codes) or not len(frontier):
+            codes, recent = np.union1d(codes, recent), recent[:0]
+            check_arcs(len(codes), L, "the order and the rules together")
     targets = _pair_arcs(first, second, codes)
     arcs = np.where(targets < 0, -1, np.searchsorted(codes, targets)).astype(np.int32)
     s, r = np.divmod(codes, m)

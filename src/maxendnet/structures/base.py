@@ -207,7 +207,12 @@ class BoundStructure(Protocol):
 
 
 class Structure(Protocol):
-    """A structure without examples: options only. It is a dataclass on `maxendnet.piece.Piece`."""
+    """A structure without examples: options only. It is a dataclass on `maxendnet.piece.Piece`.
+
+    Model files need ``layout_type``, the class of its layouts, where that is not `maxendnet.structures.Layout`: a
+    dataclass of numbers, text, arrays, None, or tuples of these. ``misfit(layout, n_features_in, classes)``, which is
+    optional, says what of a layout from a file does not fit the options; empty if all does.
+    """
 
     def layout(self, examples: Examples, classes: NDArray) -> Any:
         """The layout of weights for labelled examples."""

@@ -25,6 +25,7 @@ from maxendnet.structures.graph_edges import Edges, labelling_rows, matrices_of,
 from maxendnet.structures.k_best import k_best
 from maxendnet.structures.layout import FloatArray, Layout
 from maxendnet.structures.on_batch import OnBatch
+from maxendnet.utils.memory import check_memory
 
 SOFT_TOL, HARD_TOL = 1e-5, 1e-5
 """How far a bound may be above what the tables attain, for each node: in units of the temperature, and of the average
@@ -182,6 +183,8 @@ class BoundGraph(OnBatch):
                 f"of at most max_table={max_table:g} numbers, and inference is 'exact'; choose "
                 "Graph(inference='auto') for bounds in such cases, or raise max_table."
             )
+        largest_table = float(largest[exact].max(initial=0.0))
+        check_memory(8 * largest_table, f"elimination with max_table={max_table:g}", "lower max_table of Graph")
         return cls(layout, batch, edges, inference, max_table, order, exact.astype(np.uint8))
 
     def take(self, first: int, last: int) -> BoundGraph:

@@ -65,7 +65,7 @@ class Chain(Piece):
         (`at_most_once`, `regex`) make the recursions longer by the states of their automaton.
     durations : int, dict or None, default=None
         The largest number of neighbouring nodes with the same label, or ``{label: (shortest, longest)}``, where None is
-        no limit.
+        no limit. A limit beyond the longest example costs nothing.
     hidden : int, default=1
         States of a label. Which of them a node has is not known, neither in learning nor in prediction: the states of a
         label have weights and transitions of their own, and a label has the best of its states. The columns of
@@ -141,6 +141,7 @@ class Chain(Piece):
     def layout(self, examples: Examples, classes: NDArray) -> Layout:
         """The layout of weights for labelled examples."""
         if self._has_states:
+            options.check_weights(self, Layout(0, len(classes) * self.hidden, n_edge_types=1))  # of pairs of states
             examples, classes = with_states(examples, classes, self.hidden), states_of(classes, self.hidden)
         if self._pairs_alone:
             return options.layout_of(self, examples, classes, "chain")
@@ -169,7 +170,8 @@ class Chain(Piece):
             examples, classes = self._with_states(examples, labels), states_of(labels, self.hidden)
         if self._pairs_alone and not kept:
             return BoundForest(layout, options.batch_of(self, examples, classes, layout, "chain"))
-        masks, reader = self._kept(layout, kept, labels)
+        longest = int(np.diff(examples.offsets).max(initial=0))
+        masks, reader = self._kept(layout, [rule.within(longest) for rule in kept], labels)
         bound: BoundForest | BoundAutomaton
         if masks is not None:  # pairs of labels alone: rules are masks
             batch = options.batch_of(self, examples, classes, layout, "chain")
@@ -255,7 +257,7 @@ class Chain(Piece):
         if layout.ngrams is not None and np.diff(layout.ngrams.offsets).max(initial=2) > self.order + 1:
             return f"an n-gram is longer than order {self.order} has"
         try:
-            combine(self._rules(), classes)
+            combine([rule.within(0) for rule in self._rules()], classes)  # their labels, not their automata
         except ValueError as error:
             return str(error)
         return ""

@@ -23,6 +23,7 @@ from maxendnet.structures.base import IntArray, Marginals, Table, decode
 from maxendnet.structures.layout import FloatArray
 from maxendnet.structures.ngrams import SeenNGrams
 from maxendnet.structures.rules import PairMasks
+from maxendnet.utils.memory import check_memory
 
 
 def states_of(classes: NDArray, n_states: int) -> NDArray:
@@ -90,6 +91,13 @@ def ngrams_of_states(ngrams: SeenNGrams, n_labels: int, n_states: int) -> SeenNG
     """
     if n_states == 1:
         return ngrams
+    lengths = np.diff(ngrams.offsets) - np.add.reduceat(np.append(ngrams.symbols >= n_labels, 0), ngrams.offsets[:-1])
+    n_symbols = sum(
+        int(n) * n_states ** int(n) * int(count) for n, count in zip(*np.unique(lengths, return_counts=True))
+    )
+    check_memory(
+        8 * n_symbols, f"hidden={n_states}: the table of n-grams of states", "use fewer hidden states or a lower order"
+    )
     choices = [range(label * n_states, (label + 1) * n_states) for label in range(n_labels)]
     choices += [range(n_labels * n_states + k, n_labels * n_states + k + 1) for k in (0, 1)]  # the start and the end
     found = [states for gram in ngrams.tuples() for states in product(*(choices[symbol] for symbol in gram))]

@@ -12,6 +12,8 @@ from maxendnet.structures.automaton import Automaton, trim
 
 TOKEN = re.compile(r"\s+|'([^']*)'|([()|*+?.\[\]]|\[\^)|\{(\d+)(,?)(\d*)\}|([^\s()|*+?.\[\]{}']+)")
 MOST_STATES = 100_000
+MOST_WORK = 50_000_000
+"""Arcs and labels that are visited while an automaton is made: some seconds."""
 
 
 class Pattern:
@@ -41,6 +43,7 @@ class Pattern:
         self.place = 0
         # a nondeterministic automaton: arcs with a set of labels (None: without reading)
         self.arcs: list[list[tuple[Any, int]]] = []
+        self.work = 0
         self.first, self.last = self._alternatives()
         if self.place < len(self.tokens):
             self._fail(f"there is no bracket that {self.tokens[self.place][1]!r} closes")
@@ -51,6 +54,7 @@ class Pattern:
         number, rows, waiting = {start: 0}, [], [start]
         while waiting:
             here = waiting.pop(0)
+            self._count(self.n_labels * len(here))
             row = np.full(self.n_labels, -1, dtype=np.int32)
             for label in range(self.n_labels):
                 reached = {to for state in here for some, to in self.arcs[state] if some is not None and label in some}
@@ -104,7 +108,14 @@ class Pattern:
     def _peek(self) -> tuple[str, Any]:
         return self.tokens[self.place] if self.place < len(self.tokens) else ("end", "the end")
 
+    def _count(self, work: int) -> None:
+        self.work += work
+        if self.work > MOST_WORK:
+            self._fail("its automaton is too large; repeat fewer labels")
+
     def _new(self) -> int:
+        if len(self.arcs) >= 10 * MOST_STATES:
+            self._fail("its automaton is too large; repeat fewer labels")
         self.arcs.append([])
         return len(self.arcs) - 1
 
@@ -135,6 +146,8 @@ class Pattern:
             low, high = {"*": (0, None), "+": (1, None), "?": (0, 1)}[value]
         elif kind == "repeat":
             low, high = value
+            if max(low, high or 0) > MOST_STATES:
+                self._fail(f"it repeats more than {MOST_STATES:,} times")
             if high is not None and high < low:
                 self._fail(f"{{{low},{high}}} has a maximum below its minimum")
         else:
@@ -188,6 +201,7 @@ class Pattern:
 
     def _one(self, labels: set[int]) -> tuple[int, int]:
         first, last = self._new(), self._new()
+        self._count(len(labels))
         self.arcs[first].append((frozenset(labels), last))
         return first, last
 

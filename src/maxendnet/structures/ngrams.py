@@ -10,12 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet.data.ragged import offsets_of
-from maxendnet.structures.automaton import MOST_ARCS, Automaton, trim
+from maxendnet.structures.automaton import Automaton, check_arcs, trim
+from maxendnet.utils.memory import check_memory
 
 FloatArray = NDArray[np.float64]
 
 START, END = "<start>", "<end>"
 """How the symbols before the first and behind the last node are shown among labels."""
+BYTES_PER_SYMBOL = 24
+"""Memory for a symbol of an n-gram: twice in an array, in a tuple, and in the tuple of a prefix."""
 
 
 class SeenNGrams(NamedTuple):
@@ -54,8 +57,9 @@ def seen_ngrams(
         padded[offsets[1:] - 1] = n_labels + 1
         labels = padded
     example = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    base, rows = n_labels + 2, []
-    for n in range(2, order + 2):
+    base, rows, n_symbols = n_labels + 2, [], 0
+    longest = int(np.diff(offsets).max(initial=0))  # no n-gram is longer
+    for n in range(2, max(2, min(order + 1, longest)) + 1):
         places = np.arange(len(labels) - n + 1)
         places = places[example[places] == example[places + n - 1]]
         grams = np.asarray(labels)[places[:, None] + np.arange(n)]
@@ -67,6 +71,12 @@ def seen_ngrams(
         else:
             grams = np.unique(grams, axis=0)
         rows.append(grams.astype(np.int32))
+        n_symbols += grams.size
+        check_memory(
+            BYTES_PER_SYMBOL * n_symbols,
+            f"order {order}: the table of n-grams of at most {n} labels",
+            "use a lower order",
+        )
     cuts = offsets_of(np.concatenate([np.full(len(some), some.shape[1]) for some in rows]))
     return SeenNGrams(cuts, np.concatenate([some.ravel() for some in rows]).astype(np.int32))
 
@@ -88,8 +98,19 @@ def ends_of(gram: Sequence[int], labels: NDArray, offsets: NDArray[np.int64]) ->
 
 
 def n_long(n_labels: int, order: int, ends: bool) -> int:
-    """How many n-grams of three and more symbols there are; with ``ends``, those with a start or an end too."""
+    """How many n-grams of three and more symbols there are; with ``ends``, those with a start or an end too.
+
+    Raises ``ValueError`` if their automaton would be too large.
+    """
+    _check_all(n_labels, order)
     return sum(_sizes(n_labels, order, ends))
+
+
+def _check_all(L: int, order: int) -> None:
+    """Refuse orders for which the automaton of all n-grams is too large."""
+    k = order if L == 1 else min(order, 99)  # powers of higher orders take long, and are too large by far
+    n_states = k + 1 if L == 1 else (L ** (k + 1) - 1) // (L - 1)
+    check_arcs(n_states, L, f"order {order} with all n-grams of {L} labels", n_fired=n_states * L * k)
 
 
 def _sizes(L: int, order: int, ends: bool) -> list[int]:
@@ -114,11 +135,7 @@ def all_ngrams(n_labels: int, order: int, ends: bool) -> Automaton:
     (7, 12)
     """
     L, k = n_labels, order
-    if sum(L**m for m in range(k + 1)) * L > MOST_ARCS:
-        raise ValueError(
-            f"order {k} with all n-grams of {L} labels has {L ** (k + 1)} of the longest alone, which is too many; use "
-            "ngrams='seen' or a lower order."
-        )
+    _check_all(L, k)
     first = np.cumsum([0] + [L**m for m in range(k + 1)])  # of the states with m labels
     cuts = np.cumsum([0, L * L, *_sizes(L, k, ends)])
     n_states = int(first[-1])
@@ -163,15 +180,18 @@ def automaton_of(ngrams: SeenNGrams, n_labels: int) -> Automaton:
     4
     """
     L = n_labels
+    what = f"the table of {len(ngrams.offsets) - 1:,} n-grams of {L} labels"
+    check_memory(BYTES_PER_SYMBOL * len(ngrams.symbols), what, "use a lower order")
     number = {gram: k for k, gram in enumerate(ngrams.tuples())}
-    prefixes = {gram[:m] for gram in number for m in range(1, len(gram))}
+    prefixes: set[tuple[int, ...]] = set()
+    for gram in number:
+        prefix = gram[:-1]
+        while prefix and prefix not in prefixes:
+            prefixes.add(prefix)
+            prefix = prefix[:-1]
     states = [(), *sorted(prefixes, key=lambda prefix: (len(prefix), prefix))]
     place = {state: k for k, state in enumerate(states)}
-    if len(states) * L > MOST_ARCS:
-        raise ValueError(
-            f"the {len(number)} n-grams of {L} labels make an automaton of {len(states)} states, which is too large; "
-            "use a lower order."
-        )
+    check_arcs(len(states), L, what)
     # rows of symbols, the two special ones included; a state takes over the row of its longest suffix, which is shorter
     arcs = np.zeros((len(states), L + 2), dtype=np.int32)
     fired: list[dict[int, tuple[int, ...]]] = []  # by symbol, where something is fired

@@ -13,6 +13,10 @@ from maxendnet.data.examples import Examples
 from maxendnet.data.forbidden_pairs import pair_codes
 from maxendnet.data.ragged import gather, offsets_of
 from maxendnet.structures.layout import FloatArray, Layout, SeenPairs
+from maxendnet.utils.memory import check_memory
+
+VECTORS_OF_A_FIT = 4
+"""As long as the weights, that every fit holds: weights, gradient, and both as the kernels need them."""
 
 
 def check_options(piece: Any, *names: str) -> None:
@@ -41,11 +45,21 @@ def layout_of(piece: Any, examples: Examples, classes: NDArray, joined: str, sib
         siblings=siblings,
         type_allowed=labels_by_node_type(examples, classes) if examples.node_types is not None else None,
     )
+    check_weights(piece, layout if piece.pairs == "all" else replace(layout, n_features=0))
     if piece.pairs == "all":
         return layout
     batch = batch_of(piece, examples, classes, layout, joined)
     features, labels = seen_together(batch)
     return replace(layout, seen=SeenPairs.of(features, labels, layout.n_features, layout.n_labels))
+
+
+def check_weights(piece: Any, layout: Layout) -> None:
+    """Raise ``ValueError`` if the weights do not fit into memory, before anything of their size is allocated."""
+    check_memory(
+        VECTORS_OF_A_FIT * 8 * layout.n_weights,
+        f"{piece!r} with {layout.n_labels:,} labels or states has {layout.n_weights:,} weights and",
+        "use fewer labels, hidden states or features, or pairs='seen'",
+    )
 
 
 def seen_together(batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

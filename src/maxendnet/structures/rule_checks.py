@@ -14,8 +14,9 @@ from maxendnet.structures.rules import Rule
 
 def check_truth(batch: Batch, examples: Examples, classes: NDArray, rules: list[Rule]) -> None:
     """Raise ``ValueError`` for the first node whose true label breaks a rule."""
+    longest = int(np.diff(batch.offsets).max(initial=0))
     for rule in rules:
-        automaton = rule.automaton(classes)
+        automaton = rule.within(longest).automaton(classes)
         before, last = automaton.walk(batch.y, batch.offsets)
         lengths = np.diff(batch.offsets)
         reached = before >= 0

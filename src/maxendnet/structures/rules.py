@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maxendnet.structures.automaton import Automaton, anything, intersect, trim
+from maxendnet.structures.automaton import Automaton, anything, check_arcs, intersect, trim
 from maxendnet.structures.label_regex import Pattern
 
 BoolArray = NDArray[np.bool_]
@@ -79,6 +79,10 @@ class Rule:
 
     def check(self) -> None:
         """Raise ``ValueError`` when an option makes no sense."""
+
+    def within(self, longest: int) -> Rule:
+        """A rule that says the same of examples with at most ``longest`` nodes, with fewer states if possible."""
+        return self
 
     def masks(self, classes: NDArray) -> PairMasks | None:
         """The rule as masks, or None if it remembers more than the last label."""
@@ -274,6 +278,7 @@ class AtMostOnce(Rule):
                 f"at_most_once has {len(once)} labels and would need {2 ** len(once)} states; {MOST_ONCE} at most."
             )
         L, m = len(classes), len(once)
+        check_arcs((1 << m) * (m + 1 if self.runs else 1), L, repr(self))
         bit = np.zeros(L, dtype=np.int64)
         bit[once] = 1 << np.arange(m)
         used = np.arange(1 << m)[:, None]
@@ -361,19 +366,32 @@ class Durations(Rule):
         low, high = self._bounds(classes)
         L = len(classes)
         depth = np.where(high > 0, high, low)  # beyond the shortest length an unlimited run looks the same
+        check_arcs(1 + sum(depth.tolist()), L, repr(self))
         first = 1 + np.concatenate([[0], np.cumsum(depth)])
         arcs = np.full((int(first[-1]), L), -1, dtype=np.int32)
         accepting = np.ones(len(arcs), dtype=bool)
         arcs[0] = first[:-1]
         for a in range(L):
-            for d in range(1, depth[a] + 1):
-                state = first[a] + d - 1
-                if d >= low[a]:
-                    arcs[state] = first[:-1]
-                accepting[state] = d >= low[a]
-                longer = state + 1 if d < depth[a] else (-1 if high[a] > 0 else state)
-                arcs[state, a] = longer
+            states = np.arange(first[a], first[a + 1])
+            arcs[states[low[a] - 1 :]] = first[:-1]
+            accepting[states[: low[a] - 1]] = False
+            arcs[states, a] = states + 1
+            arcs[states[-1], a] = -1 if high[a] > 0 else states[-1]
         return trim(Automaton(arcs, accepting))
+
+    def within(self, longest: int) -> Durations:
+        """The same limits for examples of at most ``longest`` nodes: what these cannot reach needs no states."""
+        if _whole(self.limits):
+            return Durations({}) if self.limits >= max(longest, 1) else self
+        if not isinstance(self.limits, dict):
+            return self
+        pairs = {label: self._pair(label, bounds) for label, bounds in self.limits.items()}
+        return Durations(
+            {
+                label: (min(low, longest + 1), high if 0 < high < longest else None)
+                for label, (low, high) in pairs.items()
+            }
+        )
 
     def _bounds(self, classes: NDArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Shortest and longest run of every label, 0 for no limit."""
@@ -389,15 +407,20 @@ class Durations(Rule):
             )
         for label, bounds in self.limits.items():
             k = np.flatnonzero(_chosen(self, [label], classes))[0]
-            if not (isinstance(bounds, (tuple, list)) and len(bounds) == 2):
-                raise ValueError(f"durations[{label!r}] must be a pair (shortest, longest), got {bounds!r}.")
-            shortest, longest = 1 if bounds[0] is None else bounds[0], 0 if bounds[1] is None else bounds[1]
-            if not (_whole(shortest) and _whole(longest) and shortest >= 1 and (longest == 0 or longest >= shortest)):
-                raise ValueError(
-                    f"durations[{label!r}] is {tuple(bounds)!r}; give whole numbers 1 <= shortest <= longest, or None."
-                )
-            low[k], high[k] = shortest, longest
+            low[k], high[k] = self._pair(label, bounds)
         return low, high
+
+    @staticmethod
+    def _pair(label: Any, bounds: Any) -> tuple[int, int]:
+        """Shortest and longest run of a label, 0 for no limit."""
+        if not (isinstance(bounds, (tuple, list)) and len(bounds) == 2):
+            raise ValueError(f"durations[{label!r}] must be a pair (shortest, longest), got {bounds!r}.")
+        shortest, longest = 1 if bounds[0] is None else bounds[0], 0 if bounds[1] is None else bounds[1]
+        if not (_whole(shortest) and _whole(longest) and shortest >= 1 and (longest == 0 or longest >= shortest)):
+            raise ValueError(
+                f"durations[{label!r}] is {tuple(bounds)!r}; give whole numbers 1 <= shortest <= longest, or None."
+            )
+        return int(shortest), int(longest)
 
 
 def _whole(value: Any) -> bool:

@@ -27,12 +27,17 @@ from numpy.typing import NDArray
 from maxendnet import _kernels
 from maxendnet.data.ragged import gather, offsets_of
 from maxendnet.text.errors import TextError
+from maxendnet.utils.memory import available_memory, shown
 
 DOCSTART = "-DOCSTART-"
 BYTE_ORDER_MARK = "\ufeff"
 LEFT_OUT = "\0"
 """Stands for a comment while a file is read."""
 LINE = re.compile("[^\n]+")
+READ_BYTES = 1 << 24
+"""Bytes that are read at a time."""
+MEMORY_PER_BYTE = 6
+"""Bytes of memory for a byte of text while it is read, measured on three columns."""
 
 
 class Coded(NamedTuple):
@@ -332,7 +337,7 @@ def text_of(source: Any, name: str | None = None) -> tuple[str, str]:
         name = name or str(path)
         try:
             with gzip.open(path) if str(path).endswith(".gz") else open(path, "rb") as file:
-                return _decode(file.read(), name), name
+                return _decode(_read_limited(file, name), name), name
         except (EOFError, gzip.BadGzipFile, gzip.zlib.error) as error:  # type: ignore[attr-defined]
             raise TextError(f"{name}:1: the file ends in .gz and is no whole gzip file ({error}).") from None
     if hasattr(source, "read"):
@@ -347,6 +352,21 @@ def text_of(source: Any, name: str | None = None) -> tuple[str, str]:
         if not isinstance(line, str) or "\n" in line.removesuffix("\n"):
             raise TextError(f"{name}:{k + 1}: expected a line of text, got {line!r}.")
     return _checked("\n".join(line.removesuffix("\n") for line in lines), name), name
+
+
+def _read_limited(file: Any, name: str) -> bytes:
+    """All of a file, as long as its columns fit into memory."""
+    limit = available_memory() / MEMORY_PER_BYTE
+    blocks, n_bytes = [], 0
+    while block := file.read(READ_BYTES):
+        blocks.append(block)
+        n_bytes += len(block)
+        if n_bytes > limit:
+            raise TextError(
+                f"{name}:1: the file has more than {shown(n_bytes)} of text, and {shown(available_memory())} of memory "
+                "are available; split it into several files."
+            )
+    return b"".join(blocks)
 
 
 def _decode(content: bytes, name: str) -> str:

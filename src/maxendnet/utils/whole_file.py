@@ -81,7 +81,7 @@ def _new_temporary(folder: str, start: str) -> tuple[str, BinaryIO]:
         file = open(path, "xb")  # noqa: SIM115 - the caller closes it
         try:
             # some file systems have no locks; there the temporary files of killed processes stay
-            if not _locked(file.fileno(), wait=True) or os.fstat(file.fileno()).st_nlink > 0:
+            if not take_lock(file.fileno(), wait=True) or os.fstat(file.fileno()).st_nlink > 0:
                 return path, file
         except BaseException:
             file.close()
@@ -105,10 +105,10 @@ def _remove_leftovers(folder: str, start: str) -> None:
     ours = re.compile(re.escape(start) + r"\d+-[0-9a-f]{8}\.tmp")
     with suppress(OSError):  # a folder that cannot be listed can still be written
         for found in [entry.path for entry in os.scandir(folder) if ours.fullmatch(entry.name) and _is_file(entry)]:
-            with suppress(OSError):  # gone meanwhile, or another user's
+            with suppress(OSError):  # gone meanwhile, another user's, or locked by its writer
                 handle = os.open(found, os.O_RDWR)  # network file systems lock only what is open for writing
                 try:
-                    if _locked(handle, wait=False):
+                    if take_lock(handle, wait=False):
                         os.unlink(found)
                 finally:
                     os.close(handle)
@@ -118,15 +118,38 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
     return entry.is_file(follow_symlinks=False)
 
 
-def _locked(handle: int, wait: bool) -> bool:
-    """Whether the lock of an open file is now ours; False too where there are no locks."""
+def take_lock(handle: int, wait: bool) -> bool:
+    """Take the exclusive lock of an open file. The system drops it when the process ends, however it ends.
+
+    Parameters
+    ----------
+    handle : int
+        Open for writing: network file systems lock nothing else.
+    wait : bool
+        Wait for a holder of the lock, or raise ``BlockingIOError``. A file that is opened twice has two holders, within
+        a process too.
+
+    Returns
+    -------
+    bool
+        False where the system or the file system has no locks.
+    """
     if fcntl is None:
         return False
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        raise
     except OSError:
         return False
     return True
+
+
+def drop_lock(handle: int) -> None:
+    """Drop the lock of an open file, also for child processes that have inherited the handle."""
+    if fcntl is not None:
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_UN)
 
 
 def _mode(path: str) -> int | None:

@@ -1,0 +1,70 @@
+"""Sizes that are checked against the memory of the machine before anything is allocated."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+
+UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def available_memory() -> float:
+    """Bytes that can be allocated without swapping; infinity where the system does not say."""
+    limits = [math.inf]
+    with suppress(OSError, ValueError):  # of a container; "max" is no limit
+        limits.append(int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    try:
+        match = re.search(r"MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text())
+    except OSError:
+        match = None
+    if match is not None:
+        limits.append(int(match[1]) * 1024)
+    elif hasattr(os, "sysconf"):
+        with suppress(OSError, ValueError):
+            limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return min(limits)
+
+
+def check_memory(
+    n_bytes: float, what: str, advice: str, most: float = math.inf, error: type[ValueError] = ValueError
+) -> None:
+    """Refuse what needs more memory than is available.
+
+    Parameters
+    ----------
+    n_bytes : int or float
+        A lower bound of what is needed.
+    what : str
+        Subject of the message.
+    advice : str
+        What to do instead.
+    most : float, optional
+        A fixed limit beside the available memory.
+    error : type, default=ValueError
+
+    Examples
+    --------
+    >>> check_memory(10**20, "a table of 10 labels", "use fewer labels", most=2**30)
+    Traceback (most recent call last):
+    ValueError: a table of 10 labels needs at least 88,818 PiB of memory, and the limit is 1 GiB; use fewer labels.
+    """
+    limit = min(available_memory(), most)
+    if n_bytes > limit:
+        bound = f"the limit is {shown(most)}" if limit == most else f"{shown(limit)} are available"
+        raise error(f"{what} needs at least {shown(n_bytes)} of memory, and {bound}; {advice}.")
+
+
+def shown(n_bytes: float) -> str:
+    """A number of bytes for messages.
+
+    Examples
+    --------
+    >>> shown(3 * 2**30)
+    '3 GiB'
+    """
+    power = min(len(UNITS) - 1, max(0, int(n_bytes).bit_length() - 1) // 10)
+    value = int(n_bytes) / 1024**power
+    return f"{value:,.0f} {UNITS[power]}" if value >= 100 else f"{value:.3g} {UNITS[power]}"
