@@ -33,11 +33,8 @@ FITS = {
     "L1M3N, 9 passes": L1M3N(C=0.5, max_passes=9, **fixed),
     "M3N by Smoothing, 20 passes": M3N(max_passes=20, solver=solvers.Smoothing(), **fixed),
     "M3N by Subgradient, 20 passes": M3N(max_passes=20, solver=solvers.Subgradient(), **fixed),
-    "M3N by SMO, 3 passes": M3N(max_passes=3, solver=solvers.SMO(), **fixed),
-    "M3N by ExponentiatedGradient, 3 passes": M3N(max_passes=3, solver=solvers.ExponentiatedGradient(), **fixed),
     "L2CRF, 20 passes": L2CRF(max_passes=20, **fixed),
     "L1CRF, 20 passes": L1CRF(max_passes=20, **fixed),
-    "L2CRF by SDCA, 4 passes": L2CRF(max_passes=4, solver=solvers.SDCA(), **fixed),
 }
 model = M3N(max_passes=1, random_state=0).fit(examples)
 TASKS = {name: (lambda fit=fit: fit.fit(examples)) for name, fit in FITS.items()}

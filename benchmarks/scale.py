@@ -26,7 +26,7 @@ from maxendnet import L2CRF, M3N, Examples
 from maxendnet.backends import Partial
 from maxendnet.data.ragged import csr
 from maxendnet.losses.base import LossQuestion, loss_oracle
-from maxendnet.solvers import LBFGS, SDCA, BlockFrankWolfe
+from maxendnet.solvers import LBFGS, BlockFrankWolfe, PotentialAscent
 
 LENGTH, ENTRIES, COLUMNS, LABELS = 20, 30, 1 << 15, 10
 
@@ -123,8 +123,7 @@ def parts(data: str | None, quick: bool) -> None:
     chosen = np.flatnonzero(np.asarray(letters.folds) == 0)[: 100 if quick else None]
     X, y = [letters.X[i] for i in chosen], [letters.y[i] for i in chosen]
     rows = []
-    for name, make in (("M3N, BlockFrankWolfe", lambda k: M3N(C=0.1, solver=BlockFrankWolfe(parts=k))),
-                       ("L2CRF, SDCA", lambda k: L2CRF(lam=2.0, solver=SDCA(parts=k)))):  # fmt: skip
+    for name, make in (("M3N, BlockFrankWolfe", lambda k: M3N(C=0.1, solver=BlockFrankWolfe(parts=k))),):
         for k in (1, 2, 4):
             seen: dict[float, int] = {}
 
@@ -146,7 +145,7 @@ def checkpoint() -> None:
 
     examples = next(chunks(40_000))
     rows = []
-    for name, solver in (("LBFGS", LBFGS()), ("SDCA", SDCA())):
+    for name, solver in (("LBFGS", LBFGS()), ("PotentialAscent", PotentialAscent())):
         times, sizes, write = [], [], checkpoint.write_sealed
 
         def timed(path, *rest, times=times, sizes=sizes, write=write):

@@ -16,7 +16,7 @@ class Backend(Protocol):
     same bits whatever the number of threads or workers. A backend survives scikit-learn's ``clone`` (it defines
     ``__sklearn_clone__``) and is never saved with a model.
 
-    Solvers that go from example to example (`BlockFrankWolfe`, `SDCA`) also need
+    Solvers that go from example to example (`BlockFrankWolfe`) also need
     ``each(function, shards, *arguments)``, the list of ``function(shard, *arguments)``, and
     ``hold(make, shards, given)``, which returns handles of ``make(shard, *given)``, one for each shard, that `each` and
     `sum` take in the place of shards and whose objects they may change.

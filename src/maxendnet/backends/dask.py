@@ -52,7 +52,7 @@ class Dask:
     folder at the same path.
 
     Solvers that need only sums run on it as they are: `LBFGS`, `OWLQN`, `Smoothing`, `Subgradient`, `CuttingPlane`,
-    `Extragradient`, and those that solve such problems within. `BlockFrankWolfe` and `SDCA` work in parts, one for each
+    `Extragradient`, and those that solve such problems within. `BlockFrankWolfe` works in parts, one for each
     thread of the workers. Others with kernels of their own go through examples in this process, and are refused.
 
     A worker that dies takes its shards with it: they are sent to another one, and the fit goes on with the same bits.

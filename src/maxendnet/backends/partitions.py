@@ -207,7 +207,7 @@ class Known:
             return getattr(self._witness, name)
         raise AttributeError(
             f"{name} of all examples was asked for, and they are in partitions on workers. Take a solver that needs "
-            "only sums, such as LBFGS, OWLQN, Smoothing, or BlockFrankWolfe or SDCA; or write the examples to a folder "
+            "only sums, such as LBFGS, OWLQN, Smoothing, or BlockFrankWolfe; or write the examples to a folder "
             "with Examples.write."
         )
 

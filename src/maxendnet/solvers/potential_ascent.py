@@ -93,8 +93,7 @@ class PotentialAscent(Solver):
     most ``tol``. Passes are in float32 where that serves.
 
     A pass touches only weights of features that an example has, and takes about as long as one of `LBFGS`; on text it
-    needs far fewer (benchmarks/TEXT.md). The memory does not grow with the square of the number of labels at every
-    node, as that of `SDCA` does.
+    needs far fewer (benchmarks/TEXT.md).
 
     Parameters
     ----------
