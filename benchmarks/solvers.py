@@ -157,9 +157,13 @@ def draw(courses: dict[str, dict[str, Any]], path: str) -> None:
 
 def algorithm_1(words: Any, C: float, lam: float, tol: float, budget: float) -> str:
     """The paper's Algorithm 1 with (lam, C) around each solver of Gaussian problems, and the exact model."""
-    reference = LapMEDN(2 * C, 4 * lam, solver=solvers.BlockFrankWolfe(), tol=tol / 1e4, max_passes=20_000, random_state=0)
+    reference = LapMEDN(
+        2 * C, 4 * lam, solver=solvers.BlockFrankWolfe(), tol=tol / 1e4, max_passes=20_000, random_state=0
+    )
     seconds, exact = common.cpu(lambda: reference.fit(words))
-    rows: list[list[Any]] = [["exact, `BlockFrankWolfe()`, (4 lam, 2C), the reference", f"{seconds:.1f}", f"{exact.gap_:.1e}", ""]]
+    rows: list[list[Any]] = [
+        ["exact, `BlockFrankWolfe()`, (4 lam, 2C), the reference", f"{seconds:.1f}", f"{exact.gap_:.1e}", ""]
+    ]
     candidates: list[tuple[str, Any]] = [
         ("exact, `BlockFrankWolfe()`, (4 lam, 2C)", LapMEDN(2 * C, 4 * lam, solver=solvers.BlockFrankWolfe()))
     ]
