@@ -16,7 +16,7 @@ from maxendnet.data.examples import distinct_labels
 from maxendnet.experiments.experiment import Row
 from maxendnet.experiments.systems import SYSTEMS, Constants, grid_of
 from maxendnet.experiments.web_data import IntArray, WebPages
-from maxendnet.solvers import OWLQN, PotentialAscent
+from maxendnet.solvers import OWLQN
 from maxendnet.web.agreement import agree
 from maxendnet.web.blocks import NONE, fields_of, miss_cost
 from maxendnet.web.dataset import LEAVES, examples_of
@@ -110,9 +110,7 @@ def make(system: str, constants: Constants, model: str, siblings: bool = False) 
     if system == "L1-CRF":
         return L1CRF(**constants, **options, solver=OWLQN(memory=10))
     if system == "L2-CRF":
-        # dual ascent likes many small examples, and few pages are few large ones
-        solver = {"solver": PotentialAscent(check_every=2)} if model == "independent" else {}
-        return L2CRF(**constants, **options, **solver, random_state=0)
+        return L2CRF(**constants, **options, random_state=0)
     kinds: dict[str, type] = {"LapMEDN": LapMEDN, "M3N": M3N, "L1-M3N": L1M3N}
     return kinds[system](**constants, **options, random_state=0)
 

@@ -158,16 +158,12 @@ INLINE R lane_max(const R* v, int lanes) {
 }
 
 // A bit for each of up to 32 lanes in which a test holds; `test(a)` compares the register that begins at lane a.
-template <class R>
-constexpr Words<R> lane_bits = {};
-template <>
-constexpr Words<float> lane_bits<float> = {1, 2, 4, 8, 16, 32, 64, 128};
-template <>
-constexpr Words<double> lane_bits<double> = {1, 2, 4, 8};
+INLINE Words<float> lane_bits(float) { return Words<float>{1, 2, 4, 8, 16, 32, 64, 128}; }
+INLINE Words<double> lane_bits(double) { return Words<double>{1, 2, 4, 8}; }
 template <class R, class Test>
 INLINE uint32_t lanes_where(int lanes, Test test) {
   Words<R> holds = {};
-  for (int a = 0; a < lanes; a += width<R>) holds |= as<Words<R>>(test(a)) & (lane_bits<R> << a);
+  for (int a = 0; a < lanes; a += width<R>) holds |= as<Words<R>>(test(a)) & (lane_bits(R(0)) << a);
   return one_word(holds);
 }
 

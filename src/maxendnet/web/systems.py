@@ -7,7 +7,7 @@ from typing import Any
 
 from maxendnet.estimators import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN
 from maxendnet.markov_network import MarkovNetwork
-from maxendnet.solvers import BlockFrankWolfe, PotentialAscent
+from maxendnet.solvers import BlockFrankWolfe
 from maxendnet.structures import Chain, Choice, Independent, Tree, as_structure
 from maxendnet.web.blocks import NONE, forbidden_pairs, miss_cost
 
@@ -113,7 +113,7 @@ def set_model(
     estimator: MarkovNetwork, model: str, classes: Iterable[str], miss: float = 1.0, siblings: bool = False,
     constraints: bool = False,
 ) -> None:  # fmt: skip
-    """Set the structure that a model of pages has, its costs, and for an L2-CRF without a solver the quickest one.
+    """Set the structure and the costs of a model of pages.
 
     Parameters
     ----------
@@ -137,6 +137,3 @@ def set_model(
     estimator.set_params(structure=STRUCTURES[model](bias=own.bias, ends=own.ends, **options))
     if "cost" in estimator.get_params():
         estimator.set_params(cost=miss_cost(labels, miss))
-    if model == "independent" and isinstance(estimator, L2CRF) and estimator.solver is None:
-        # with many small examples dual ascent needs a tenth of the passes (35 pages of SWDE: 6 instead of 100)
-        estimator.set_params(solver=PotentialAscent(check_every=2), random_state=0)
