@@ -298,7 +298,7 @@ def model_of(case, system):
     examples, settings = CASES[case]
     model = clone((SYSTEMS | OTHERS | SLACKS)[system])
     model.set_params(**{name: value for name, value in settings.items() if name in model.get_params()})
-    problem, _ = model.pose(examples, distinct_labels(examples.y))
+    problem = model.pose(examples, distinct_labels(examples.y))
     return model, problem
 
 

@@ -155,7 +155,7 @@ def test_every_solver_is_judged():
 def test_separated_far_and_a_large_C(kind):
     """The minimum is 1 / (4 * 28^2): both weights at 1 / (2 * 28), no loss; C times a rounding in float32 is larger."""
     model = M3N(C=1000.0, solver=kind(), tol=1e-5, max_passes=500)
-    problem, _ = model.pose(Examples.build([[28.0], [-28.0]], [1, 0]), np.array([0, 1]))
+    problem = model.pose(Examples.build([[28.0], [-28.0]], [1, 0]), np.array([0, 1]))
     if missing(kind, problem):
         return
     result = run(kind(), problem, tol=1e-5, max_passes=500, seed=0, warn=False)

@@ -447,7 +447,7 @@ def test_partitions_that_are_refused(threads, tmp_path):
     with pytest.raises(ValueError, match="leave y and weights out"):
         model.fit([tmp_path / "good"], [["N"], ["V"]])
     with pytest.raises(AttributeError, match=r"they are in partitions on workers\. Take a solver that needs only sums"):
-        _ = model.pose(partitions_of([tmp_path / "good"], Dask(threads)), np.array(["N", "V"]))[0].batch
+        _ = model.pose(partitions_of([tmp_path / "good"], Dask(threads)), np.array(["N", "V"])).batch
     with pytest.raises(ValueError, match=r"Partition 1 has no labels, and others have; give it UNKNOWN"):
         model.fit([dask.delayed([([[1.0]], ["a"])]), dask.delayed([[[1.0]]])])
     with pytest.raises(ValueError, match=r"Partition 1 does not fit those before it: n_edge_features of the weights"):

@@ -97,7 +97,7 @@ def test_the_prior_fits(package, examples):
 def test_the_solver_agrees_with_the_others(package, examples):
     solver = package["batch_frank_wolfe"].BatchFrankWolfe
     for prior in (Gaussian(), SpikeSlab(), package["logistic"].Logistic()):
-        problem, _ = MaxEnDNet(prior, C=0.3).pose(*_posed(examples))
+        problem = MaxEnDNet(prior, C=0.3).pose(*_posed(examples))
         assert not missing(solver, problem)
         found = MaxEnDNet(prior, C=0.3, solver=solver(), tol=1e-2).fit(*examples)
         for kind in solvers.ALL:
@@ -121,7 +121,7 @@ def test_the_structure_works_in_estimators_with_every_solver_that_fits(package, 
     fits = 0
     for model in (M3N(C=0.3, structure=structure), LapMEDN(C=0.3, structure=structure), L2CRF(structure=structure)):
         best = clone(model).set_params(tol=1e-4).fit(*examples)
-        problem, _ = model.pose(*_posed(examples))
+        problem = model.pose(*_posed(examples))
         for kind in solvers.ALL:
             if missing(kind, problem):
                 with pytest.raises(ValueError, match=f"{kind.__name__} needs"):

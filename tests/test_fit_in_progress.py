@@ -85,13 +85,13 @@ def test_a_callback_can_end_a_fit(model, data):
 def test_the_reason_says_so(data):
     model = L2CRF(tol=1e-12)
     examples = model.fit(*data).model_.read(*data, needs_y=True)
-    problem, solver = model.pose(examples, model.classes_)
+    problem = model.pose(examples, model.classes_)
     watch = Watch(end_after=2)
-    result = run(solver, problem, tol=1e-12, hooks=[watch])
+    result = run(LBFGS(), problem, tol=1e-12, hooks=[watch])
     assert (result.reason, result.converged) == ("callback", False)
     assert len(result.trace) == len(watch.seen) == 2 and result.n_pass == watch.seen[-1].row.n_pass
     # a fit that is done is done, whatever the callback says
-    result = run(solver, problem, tol=1e3, hooks=[lambda progress: True])
+    result = run(LBFGS(), problem, tol=1e3, hooks=[lambda progress: True])
     assert (result.reason, result.converged) == ("tol", True)
 
 
@@ -131,9 +131,9 @@ def test_hooks_are_closed_when_a_fit_fails(data):
 
     watch, fails = Watch(), Fails()
     model = L2CRF()
-    problem, solver = model.pose(model.fit(*data).model_.read(*data, needs_y=True), model.classes_)
+    problem = model.pose(model.fit(*data).model_.read(*data, needs_y=True), model.classes_)
     with pytest.raises(RuntimeError):
-        run(solver, problem, hooks=[watch, fails])
+        run(LBFGS(), problem, hooks=[watch, fails])
     assert watch.closed == fails.closed == 1
 
 
@@ -195,7 +195,7 @@ def test_a_backend_gives_the_same_bits_as_its_number_of_threads(model, data):
 def test_the_same_bits_on_several_shards(model, many):
     X, y = many
     one = clone(model).set_params(random_state=0).fit(X, y)
-    problem, _ = one.pose(one.model_.read(X, y, needs_y=True), one.classes_)
+    problem = one.pose(one.model_.read(X, y, needs_y=True), one.classes_)
     assert len(problem.data.shards) > 1
     for backend in (Threads(2), Threads(3)):
         other = clone(model).set_params(random_state=0, backend=backend).fit(X, y)

@@ -281,7 +281,7 @@ def assert_fitted_without_kernels(prior):
     """Compiled solvers refuse a prior without kernel arguments, and an estimator chooses another one."""
     model = MaxEnDNet(prior, C=0.1, structure="independent", tol=0.1)
     examples, labels = Examples.build(np.eye(3), ["a", "b", "a"]), np.array(["a", "b"])
-    problem, _ = model.pose(examples, labels)
+    problem = model.pose(examples, labels)
     compiled = [solver for solver in solvers.ALL if "prior.kernel_args" in solver().requires]
     assert compiled and all(missing(solver, problem) for solver in compiled)
     assert model.fit(examples).converged_

@@ -17,7 +17,6 @@ from maxendnet.priors import L1, Flat, Gaussian, L1Ball, Laplace
 from maxendnet.priors.base import FloatArray, is_number, offers
 from maxendnet.settings import require_count
 from maxendnet.solvers.base import Result, check_requirements
-from maxendnet.solvers.choose import default_solver
 
 CLOSER = "a larger C fits the examples closer."
 UNPENALISED = "for no penalty use CRF()."
@@ -56,7 +55,7 @@ class MaxEnDNet(MarkovNetwork):
             raise ValueError(f"prior must be a prior such as Laplace(lam=1.0), got {prior!r}.")
         if not isinstance(loss, (Hinge, Log)):
             raise ValueError(f"loss must be Hinge() or Log(), got {loss!r}.")
-        return prior, loss, positive("C", self.C, CLOSER, LARGEST_WEIGHT), default_solver(prior, loss)
+        return prior, loss, positive("C", self.C, CLOSER, LARGEST_WEIGHT)
 
     def _report(self, problem, result: Result):
         if not offers(problem.prior, "variational_bound"):
@@ -111,7 +110,6 @@ class M3N(MarkovNetwork):
             Gaussian(),
             Hinge(self.cost, completion=self.completion, class_weight=self.class_weight),
             positive("C", self.C, CLOSER, LARGEST_WEIGHT),
-            solvers.BlockFrankWolfe(),
         )
 
 
@@ -178,25 +176,21 @@ class LapMEDN(MarkovNetwork):
         )
         loss = Hinge(self.cost, completion=self.completion, class_weight=self.class_weight)
         if self.method == "exact":
-            return Laplace(lam), loss, C, solvers.BlockFrankWolfe()
+            return Laplace(lam), loss, C
         if self.method != "variational":
             raise ValueError(f"method must be 'exact' or 'variational', got {self.method!r}.")
         if self.iterations is not None:
             require_count("iterations", self.iterations)
         # the algorithm's fixed point is the exact model with four times lam and twice C
-        return (
-            Laplace(4 * lam),
-            Hinge(self.cost, completion=self.completion, class_weight=self.class_weight),
-            2 * C,
-            solvers.Variational(self.iterations),
-        )
+        return Laplace(4 * lam), loss, 2 * C
 
-    def _asked(self, problem):
-        solver = super()._asked(problem)
-        if self.method == "exact" or solver is None or isinstance(solver, solvers.ConcaveConvex):
+    def _requested_solver(self, problem):
+        solver = super()._requested_solver(problem)
+        if self.method == "exact" or isinstance(solver, solvers.ConcaveConvex):
             return solver
         # under the variational method, solver= is the one for its Gaussian problems
-        check_requirements(solver, problem.ask(prior=Gaussian()))
+        if solver is not None:
+            check_requirements(solver, problem.ask(prior=Gaussian()))
         return solvers.Variational(self.iterations, solver)
 
     def _model(self, examples, classes, problem, result: Result):
@@ -284,7 +278,6 @@ class L1M3N(MarkovNetwork):
             prior,
             Hinge(self.cost, completion=self.completion, class_weight=self.class_weight),
             positive("C", self.C, CLOSER, LARGEST_WEIGHT),
-            solvers.ProximalPoint(),
         )
 
 
@@ -308,7 +301,7 @@ class CRF(MarkovNetwork):
         self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
 
     def compose(self):
-        return Flat(), Log(), 1.0, solvers.LBFGS()
+        return Flat(), Log(), 1.0
 
 
 class L1CRF(MarkovNetwork):
@@ -332,7 +325,7 @@ class L1CRF(MarkovNetwork):
         self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
 
     def compose(self):
-        return L1(positive("lam", self.lam, UNPENALISED)), Log(), 1.0, solvers.OWLQN()
+        return L1(positive("lam", self.lam, UNPENALISED)), Log(), 1.0
 
 
 class L2CRF(MarkovNetwork):
@@ -361,7 +354,7 @@ class L2CRF(MarkovNetwork):
         self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
 
     def compose(self):
-        return Gaussian(1.0 / positive("lam", self.lam, UNPENALISED)), Log(self.margin), 1.0, solvers.LBFGS()
+        return Gaussian(1.0 / positive("lam", self.lam, UNPENALISED)), Log(self.margin), 1.0
 
 
 def positive(name: str, value: Any, hint: str, largest: float = np.inf) -> float:

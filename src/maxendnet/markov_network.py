@@ -24,7 +24,7 @@ from maxendnet.problem import Problem
 from maxendnet.settings import documented, generator, moved_setting, require_count, require_level
 from maxendnet.solvers import Monitor, Solver, run
 from maxendnet.solvers.base import Result, Support, check_requirements
-from maxendnet.solvers.choose import choose, default_solver
+from maxendnet.solvers.choose import Choice, default_solver
 from maxendnet.solvers.concave_convex import ConcaveConvex, RoundsState
 from maxendnet.solvers.self_training import SelfTraining, SelfTrainingState
 from maxendnet.structures import as_structure
@@ -81,34 +81,32 @@ class MarkovNetwork(Predictor):
             params["structure"] = as_structure(structure)
         return super().set_params(**params)
 
-    def compose(self) -> tuple[Any, Any, float, Solver]:
-        """Prior, loss, C and default solver."""
+    def compose(self) -> tuple[Any, Any, float]:
+        """Prior, loss and C."""
         raise NotImplementedError
 
-    def _asked(self, problem: Problem) -> Solver | None:
-        """The solver that was asked for."""
+    def _requested_solver(self, problem: Problem) -> Solver | None:
+        """The solver given by ``solver=``, or None."""
         if not (self.solver is None or isinstance(self.solver, Solver)):
             names = ", ".join(f"{kind.__name__}()" for kind in solvers.ALL)
             raise ValueError(f"solver must be None or a solver such as {names}, got {self.solver!r}.")
         return self.solver
 
-    def _solver(self, default: Solver, problem: Problem) -> tuple[Solver, str]:
-        """The solver to take, and why."""
-        solver, reason = self._asked(problem), "it was asked for"
-        if problem.kinds.all_known or problem.loss.smooth:
-            if solver is None:
-                solver, reason = choose(default, problem, self.tol)
-        elif not isinstance(solver, (ConcaveConvex, SelfTraining)):
-            # round after round, each a convex problem for the solver
-            usual = type(default) is type(default_solver(problem.prior, problem.loss))
-            inner = default if solver is None and not usual else solver
-            unlabelled = getattr(self, "unlabelled", 0.0)
-            if not (is_number(unlabelled) and 0 <= unlabelled < np.inf):
-                raise ValueError(f"unlabelled must be a finite number of at least 0, got {unlabelled!r}.")
-            solver = SelfTraining(unlabelled, inner=inner) if unlabelled > 0 else ConcaveConvex(inner)
-            reason = "some labels are not known"
-        check_requirements(solver, problem)
-        return solver, reason
+    def _choose_solver(self, problem: Problem) -> Choice:
+        """The requested solver, or the default one. With unknown labels a convex solver works within rounds."""
+        requested, unlabelled = self._requested_solver(problem), getattr(self, "unlabelled", 0.0)
+        if not (is_number(unlabelled) and 0 <= unlabelled < np.inf):
+            raise ValueError(f"unlabelled must be a finite number of at least 0, got {unlabelled!r}.")
+        in_rounds = not (problem.kinds.all_known or problem.loss.smooth)
+        if requested is None or (in_rounds and not isinstance(requested, (ConcaveConvex, SelfTraining))):
+            choice = default_solver(problem, self.tol, unlabelled)
+            if in_rounds:
+                options = {"weight": unlabelled} if isinstance(choice.solver, SelfTraining) else {}
+                choice = choice._replace(solver=type(choice.solver)(**options, inner=requested))
+        else:
+            choice = Choice(requested, "requested")
+        check_requirements(choice.solver, problem)
+        return choice
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -167,8 +165,8 @@ class MarkovNetwork(Predictor):
         classes = distinct_labels(np.asarray(examples.y))
         if not len(classes):
             raise ValueError("All labels of y are UNKNOWN; there must be some that are known, or sets of labels.")
-        problem, default = self.pose(examples, classes)
-        return self._fit(examples, classes, problem, default, rng, self._keeper(checkpoint, checkpoint_every))
+        problem = self.pose(examples, classes)
+        return self._fit(examples, classes, problem, rng, self._keeper(checkpoint, checkpoint_every))
 
     @available_if(has_prior_to_go_on_from)
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MarkovNetwork:
@@ -205,14 +203,14 @@ class MarkovNetwork(Predictor):
         examples = with_known_names(model, examples, type(self).__name__)
         layout, places = grown_layout(model, examples)
         prior = prior_after(model, self.compose()[0], layout.n_weights, places)
-        problem, default = self.pose(examples, model.classes, layout, prior)
-        return self._fit(examples, model.classes, problem, default, rng)
+        problem = self.pose(examples, model.classes, layout, prior)
+        return self._fit(examples, model.classes, problem, rng)
 
     def _fit(
-        self, examples: Examples, classes: NDArray, problem: Problem, default: Solver, rng: Any, keeper: Any = None
+        self, examples: Examples, classes: NDArray, problem: Problem, rng: Any, keeper: Any = None
     ) -> MarkovNetwork:
         """Solve a problem, and take over what is found."""
-        solver, reason = self._solver(default, problem)
+        solver, rule = self._choose_solver(problem)
         hooks = [Monitor(self.verbose, type(self).__name__), *([] if self.callback is None else [self.callback])]
         with one_blas_thread:
             result = run(
@@ -220,7 +218,7 @@ class MarkovNetwork(Predictor):
                 seed=rng, hooks=hooks, checkpoint=keeper,
             )  # fmt: skip
         inference = getattr(problem.structure, "inference_said", "")
-        result.solver = f"{type(solver).__name__}: {reason}{inference and '; ' + inference}"
+        result.solver = f"{type(solver).__name__}: {rule}{inference and '; ' + inference}"
         model = self._model(examples, classes, problem, result)
         # nothing is stored before this line: a fit that fails or is interrupted leaves the last one whole
         self._state = (type(solver), result.state, problem.fingerprint) if self.warm_start else None
@@ -281,13 +279,10 @@ class MarkovNetwork(Predictor):
             )
         return examples
 
-    def pose(self, examples: Any, classes: NDArray, layout: Any = None, prior: Any = None) -> tuple[Problem, Solver]:
-        """The learning problem, and the solver to take if none was asked for; with another layout or prior if given."""
-        own, loss, C, default = self.compose()
-        if prior is None:
-            prior = own
-        else:
-            default = default_solver(prior, loss)
+    def pose(self, examples: Any, classes: NDArray, layout: Any = None, prior: Any = None) -> Problem:
+        """The learning problem; with another layout or prior if given."""
+        own_prior, loss, C = self.compose()
+        prior = own_prior if prior is None else prior
         structure = as_structure(self.structure)
         structure.check()
         if hasattr(loss, "for_labels"):
@@ -299,8 +294,8 @@ class MarkovNetwork(Predictor):
                 "sample_weight, or take a margin model such as M3N."
             )
         if on_workers(examples):
-            return Problem(examples.place(structure, classes), loss, prior, C), default
-        return Problem.pose(structure.bind(examples, classes, layout), loss, prior, C, self._backend()), default
+            return Problem(examples.place(structure, classes), loss, prior, C)
+        return Problem.pose(structure.bind(examples, classes, layout), loss, prior, C, self._backend())
 
     def _warm_state(self, solver: Solver, problem: Problem) -> Any:
         """The last state of the same solver, where it is of use: on a problem of the same shape.

@@ -72,7 +72,7 @@ def chain_problem(n_examples=30, lengths=(1, 6), n_features=8, n_labels=4, lam=0
     X = [rng.normal(size=(rng.integers(*lengths, endpoint=True), n_features)) for _ in range(n_examples)]
     y = [(x @ true + rng.gumbel(size=(len(x), n_labels))).argmax(axis=1) for x in X]
     examples = Examples.build(X, y, edge_features=[rng.normal(size=(len(x) - 1, 1)) for x in X])
-    return L1CRF(lam=lam).pose(examples, distinct_labels(examples.y))[0]
+    return L1CRF(lam=lam).pose(examples, distinct_labels(examples.y))
 
 
 @pytest.mark.parametrize("lam", [0.05, 0.5, 5.0])

@@ -22,6 +22,6 @@ from maxendnet.solvers import BlockFrankWolfe
 )
 def test_C_is_halved_down_to_a_small_one(model, first):
     examples = as_examples([[[2.0, 0.0], [0.0, 2.0]], [[0.0, -2.0]]], [["a", "b"], ["b"]])
-    problem, _ = model.pose(examples, distinct_labels(examples.y))
+    problem = model.pose(examples, distinct_labels(examples.y))
     assert first == BlockFrankWolfe().start(problem, seed=0).C
     assert BlockFrankWolfe(ramp=0).start(problem, seed=0).C == problem.C

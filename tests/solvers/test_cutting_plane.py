@@ -40,7 +40,7 @@ def test_n_slack_with_a_slack_that_is_not_linear(case, slack):
     ids=["variances", "covariance"],
 )
 def test_means_and_variances(solver, prior):
-    problem = MaxEnDNet(prior, C=0.7).pose(CHAINS, np.unique(CHAINS.y))[0]
+    problem = MaxEnDNet(prior, C=0.7).pose(CHAINS, np.unique(CHAINS.y))
     found = run(solver, problem, tol=1e-7)
     # a change of variables leaves a plain Gaussian problem; here the subgradient of the optimum is checked instead
     assert found.converged

@@ -28,7 +28,7 @@ def chains(n_examples=40, n_features=8, n_labels=4, lam=0.3, seed=0, **options):
     X = [rng.normal(size=(rng.integers(1, 7), n_features)) for _ in range(n_examples)]
     y = [(x @ true + rng.gumbel(size=(len(x), n_labels))).argmax(axis=1) for x in X]
     examples = Examples.build(X, y)
-    return L1CRF(lam=lam, **options).pose(examples, distinct_labels(examples.y))[0]
+    return L1CRF(lam=lam, **options).pose(examples, distinct_labels(examples.y))
 
 
 def near(problem, least, part=5e-4):
@@ -78,7 +78,7 @@ def test_weights_that_run_away_prove_nothing(seed, monkeypatch):
     one = rng.integers(0, 2, size=(60, 1)).astype(float)
     X = np.hstack([one, 1 - one, np.ones((60, 1)), one])
     examples = Examples.build(list(X[:, None]), [[label] for label in rng.integers(0, 3, size=60)])
-    problem = L1CRF(lam=0.5, structure=Independent()).pose(examples, distinct_labels(examples.y))[0]
+    problem = L1CRF(lam=0.5, structure=Independent()).pose(examples, distinct_labels(examples.y))
     w = rng.normal(size=problem.n_weights)
     looked_at = []
     monkeypatch.setattr("maxendnet.solvers.l1_dual.look", lambda p, v: looked_at.append(np.abs(v).max()) or look(p, v))
@@ -94,7 +94,7 @@ def test_a_search_saves_passes():
     true = rng.normal(size=(30, 6))
     y = [(x @ true + rng.gumbel(size=(5, 6))).argmax(axis=1) for x in X]
     examples = Examples.build(X, y)
-    problem = L1CRF(lam=0.1).pose(examples, distinct_labels(examples.y))[0]
+    problem = L1CRF(lam=0.1).pose(examples, distinct_labels(examples.y))
     used = {}
     for search in (False, True):
         result = run(OWLQN(dual_search=search), problem, tol=1e-3, max_passes=5000)

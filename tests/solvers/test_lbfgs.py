@@ -13,7 +13,7 @@ from maxendnet.data.examples import as_examples
 from maxendnet.losses import Log
 from maxendnet.priors import Flat, Gaussian
 from maxendnet.problem import Problem
-from maxendnet.solvers.lbfgs import MOST_FEATURES_TOGETHER, Curvature
+from maxendnet.solvers.lbfgs import MAX_DENSE_FEATURES, Curvature
 from maxendnet.structures import Chain
 
 
@@ -51,7 +51,7 @@ def test_the_first_inverse_hessian_is_positive_definite(seed, prior):
 
 
 def test_many_features_and_a_flat_prior_keep_the_diagonal():
-    n = MOST_FEATURES_TOGETHER + 1
+    n = MAX_DENSE_FEATURES + 1
     for problem in (problem_of([np.eye(2, n)], [[0, 1]], Gaussian(), 2), problem_of([np.eye(2)], [[0, 1]], Flat(), 2)):
         assert Curvature.of(problem).with_features(problem).between is None
 

@@ -127,7 +127,7 @@ def test_warm_start_goes_on_and_other_examples_begin_afresh():
 
 def test_float32_gives_way_where_it_does_not_serve():
     X, y = words()
-    problem, _ = L2CRF(lam=1e-4).pose(*_examples(X, y))
+    problem = L2CRF(lam=1e-4).pose(*_examples(X, y))
     solver = PotentialAscent(check_every=1)
     state = solver.start(problem, seed=0, tol=1e-3)
     assert state.weights.dtype == np.float32
@@ -147,9 +147,9 @@ def _examples(X, y):
 def test_the_default_for_many_sparse_features_says_why():
     X, y = words(n=400)
     model = L2CRF(structure=Chain(pairs="seen"), random_state=0).fit(X, y)
-    assert model.solver_.startswith("PotentialAscent: many sparse features")
-    assert L2CRF(random_state=0).fit([[[0.0], [1.0]]], [["a", "b"]]).solver_.startswith("LBFGS: the default")
-    assert L2CRF(solver=LBFGS()).fit(X, y).solver_ == "LBFGS: it was asked for"
+    assert model.solver_.startswith("PotentialAscent: log loss, squared penalty")
+    assert L2CRF(random_state=0).fit([[[0.0], [1.0]]], [["a", "b"]]).solver_.startswith("LBFGS: log loss")
+    assert L2CRF(solver=LBFGS()).fit(X, y).solver_ == "LBFGS: requested"
 
 
 def test_options_that_make_no_sense():

@@ -22,9 +22,9 @@ from maxendnet.solvers.sampled_hessian import (
     can_sample,
     distinct,
     drawn_rows,
+    full_hessian_worthwhile,
     gram,
-    pays,
-    pays_in_part,
+    partial_hessian_worthwhile,
     sampled_hessian,
     whole_curvature,
 )
@@ -185,19 +185,19 @@ def test_only_forests_with_few_weights(monkeypatch):
     assert can_sample(soft(trees(0), Tree()))
     assert not can_sample(soft(chains(0), Chain(order=2)))
     monkeypatch.setattr(module, "NODES_OF_A_WEIGHT", 0)
-    assert pays(soft(trees(0), Tree()))
+    assert full_hessian_worthwhile(soft(trees(0), Tree()))
     monkeypatch.setattr(module, "MOST_WEIGHTS", 5)
-    assert not pays(soft(trees(0), Tree()))
+    assert not full_hessian_worthwhile(soft(trees(0), Tree()))
 
 
 def test_some_of_many_weights_pay_where_a_pass_is_much_work(monkeypatch):
     problem = soft(chains(0), Chain())
     monkeypatch.setattr(module, "MOST_OF_MANY", 2)
-    assert not pays_in_part(problem)  # few weights: all of them, or none
+    assert not partial_hessian_worthwhile(problem)  # few weights: all of them, or none
     monkeypatch.setattr(module, "MOST_WEIGHTS", 5)
-    assert pays_in_part(problem)
+    assert partial_hessian_worthwhile(problem)
     monkeypatch.setattr(module, "MOST_OF_MANY", 4000)
-    assert not pays_in_part(problem)
+    assert not partial_hessian_worthwhile(problem)
 
 
 def test_the_curvature_of_some_weights_is_that_block_and_a_diagonal(monkeypatch):

@@ -54,7 +54,7 @@ SYSTEMS = {
 def combinations():
     for name, (structure, examples) in STRUCTURES.items():
         for system, model in SYSTEMS.items():
-            problem, _ = clone(model).set_params(structure=structure).pose(examples, distinct_labels(examples.y))
+            problem = clone(model).set_params(structure=structure).pose(examples, distinct_labels(examples.y))
             for kind in solvers.ALL:
                 if not missing(kind, problem):
                     yield pytest.param(name, system, kind, id=f"{name}-{system}-{kind.__name__}")
@@ -83,7 +83,7 @@ def test_it_is_the_model_of_all_pairs_with_the_others_held_at_zero(name, loss):
     variance[every.n_node_weights :] = 1.0
     variance[layout.seen.features * every.n_labels + layout.seen.labels] = 1.0
     model = loss()
-    _, kind, C, _ = model.compose()
+    _, kind, C = model.compose()
     held = MaxEnDNet(Gaussian(variance), kind, C, structure=clone(structure).set_params(pairs="all"), tol=1e-6,
                      random_state=0, max_passes=5000).fit(examples)  # fmt: skip
     assert_allclose(held.objective_, seen.objective_, rtol=1e-5)

@@ -12,7 +12,7 @@ from maxendnet.data.examples import as_examples
 from maxendnet.losses import Hinge
 from maxendnet.priors import L1, Gaussian, Laplace
 from maxendnet.problem import Problem
-from maxendnet.solvers.lbfgs import MOST_FEATURES_TOGETHER
+from maxendnet.solvers.lbfgs import MAX_DENSE_FEATURES
 from maxendnet.solvers.smoothing import soft_problem
 from maxendnet.solvers.soft_curvature import BLOCK_SHARE, soft_curvature
 from maxendnet.structures import Chain
@@ -69,7 +69,7 @@ def test_blocks_are_positive_definite(seed, prior):
 
 
 def test_no_blocks_for_many_features_an_l1_penalty_or_seen_pairs():
-    n = MOST_FEATURES_TOGETHER + 1
+    n = MAX_DENSE_FEATURES + 1
     X, y = single_nodes(0)
     seen = Problem.pose(Chain(pairs="seen").bind(as_examples(X, y), np.arange(3)), Hinge(), Gaussian())
     for problem in (problem_of([np.eye(2, n)], [[0, 1]], Gaussian()), problem_of(X, y, L1(0.5)), seen):

@@ -13,7 +13,7 @@ CHAINS = CASES["chains"][0]
 
 def problem_of(prior=None, C=0.7):
     model = MaxEnDNet(prior or Gaussian(), C=C)
-    return model.pose(CHAINS, np.unique(CHAINS.y))[0]
+    return model.pose(CHAINS, np.unique(CHAINS.y))
 
 
 @pytest.mark.parametrize("solver", [Subgradient(), Subgradient(step_size="1/t"), Subgradient(beta=0.7)])

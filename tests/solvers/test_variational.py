@@ -30,7 +30,7 @@ def chains(n=12, seed=0):
 
 def problem_of(prior, C=2.0):
     examples = Examples.build(*chains())
-    return MaxEnDNet(prior, C=C).pose(examples, distinct_labels(examples.y))[0]
+    return MaxEnDNet(prior, C=C).pose(examples, distinct_labels(examples.y))
 
 
 @pytest.mark.parametrize("prior", [*NOT_CONVEX, SquaredL1(30.0), Laplace(2.0)], ids=repr)
@@ -125,9 +125,7 @@ def test_squared_l1_has_exact_zeros_that_stay():
 def test_laplace_is_algorithm_1_of_the_paper():
     X, y = chains()
     lam, C = 0.5, 1.0
-    problem = LapMEDN(C=C, lam=lam, method="variational").pose(
-        Examples.build(X, y), distinct_labels(np.concatenate(y))
-    )[0]
+    problem = LapMEDN(C=C, lam=lam, method="variational").pose(Examples.build(X, y), distinct_labels(np.concatenate(y)))
     v = np.ones(problem.n_weights)
     for _ in range(3):
         used = v

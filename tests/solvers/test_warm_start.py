@@ -141,7 +141,7 @@ def test_empty_examples_and_examples_of_weight_zero_change_nothing(solver):
 
 def test_the_fingerprint_tells_examples_apart():
     X, y = data(6)
-    pose = lambda X, prior=None, **kw: MaxEnDNet(prior, **kw).pose(*examples(X, y))[0].fingerprint  # noqa: E731
+    pose = lambda X, prior=None, **kw: MaxEnDNet(prior, **kw).pose(*examples(X, y)).fingerprint  # noqa: E731
     first = pose(X)
     assert pose(X) == first == pose(X, L1Ball(3.0), C=7.0)
     changed = [x.copy() for x in X]
@@ -159,7 +159,7 @@ def examples(X, y):
 
 def test_a_state_of_another_problem_is_not_used():
     X, y = data(7)
-    problem = MaxEnDNet().pose(*examples(X, y))[0]
+    problem = MaxEnDNet().pose(*examples(X, y))
     warm = run(CuttingPlane("one"), problem, tol=1e-3).state
     fresh = CuttingPlane("n").start(problem, warm)
     assert len(np.unique(fresh.groups)) > 1

@@ -56,7 +56,7 @@ def default_grid(estimator: MarkovNetwork, examples: Examples) -> list[Point]:
     if isinstance(estimator, L2CRF):
         return [{"lam": R2 / c} for c in np.geomspace(1, 1000, 7).tolist()]
     if isinstance(estimator, L1CRF) or (isinstance(estimator, L1M3N) and estimator.radius is None):
-        problem, _ = estimator.pose(examples, distinct_labels(np.asarray(examples.y)))
+        problem = estimator.pose(examples, distinct_labels(np.asarray(examples.y)))
         likelihood = problem.ask(loss=Log(), C=1.0)
         slope = float(np.abs(likelihood.losses(np.zeros(problem.n_weights))[1]).max(initial=0.0)) or 1.0
         if isinstance(estimator, L1CRF):

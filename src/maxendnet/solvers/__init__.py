@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
     from maxendnet.solvers.concave_convex import ConcaveConvex
     from maxendnet.solvers.constraint_generation import ConstraintGeneration
-    from maxendnet.solvers.cutting_plane import CuttingPlane, for_any_slack
+    from maxendnet.solvers.cutting_plane import CuttingPlane
     from maxendnet.solvers.exponentiated_gradient import ExponentiatedGradient
     from maxendnet.solvers.extragradient import Extragradient
     from maxendnet.solvers.interior_point import InteriorPoint
@@ -37,7 +37,6 @@ _HOMES = {
     "ConcaveConvex": "maxendnet.solvers.concave_convex",
     "ConstraintGeneration": "maxendnet.solvers.constraint_generation",
     "CuttingPlane": "maxendnet.solvers.cutting_plane",
-    "for_any_slack": "maxendnet.solvers.cutting_plane",
     "ExponentiatedGradient": "maxendnet.solvers.exponentiated_gradient",
     "Extragradient": "maxendnet.solvers.extragradient",
     "InteriorPoint": "maxendnet.solvers.interior_point",
@@ -90,7 +89,6 @@ __all__ = [
     "Subgradient",
     "TraceRow",
     "Variational",
-    "for_any_slack",
     "project_l1_ball",
     "run",
 ]

@@ -1,8 +1,10 @@
-"""Which solver a model takes if none was asked for."""
+"""Default solvers: one table of rules, read from top to bottom."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,130 +12,288 @@ from maxendnet import solvers
 from maxendnet.priors.base import capable, offers
 from maxendnet.problem import Problem
 from maxendnet.solvers.base import Solver, missing
-from maxendnet.solvers.lbfgs import MOST_FEATURES_TOGETHER, features_of
-from maxendnet.solvers.sampled_hessian import passes_are_dear, pays, pays_in_part
+from maxendnet.solvers.lbfgs import MAX_DENSE_FEATURES, features_of
+from maxendnet.solvers.sampled_hessian import (
+    full_hessian_worthwhile,
+    partial_hessian_worthwhile,
+    passes_are_expensive,
+)
 from maxendnet.solvers.soft_curvature import has_blocks
 
-STRONG, STRONG_WITH_BLOCKS, FEW_NODES = 2.0, 0.09, 500
-"""See `for_hinge`."""
-STRONG_L1, ROUGH, MANY_FOR_L1 = 5.0, 0.1, 10_000
-"""See `for_l1_hinge`."""
-MANY_NODES, MANY_FOR_A_PATH = 1000, 2000
-FEW_OF = 20
-"""A node has one in so many of the features, or less."""
-WEAK = 0.5
-"""The price of ``w^2 / 2`` below which an L2-CRF on sparse features is solved by proximal points: on 2,500 Portuguese
-sentences with names, to a gap of 1e-2, `ProximalAscent` and `PotentialAscent` take 3.1 and 17 CPU seconds at 0.1, 3.5
-and 5.0 at 0.3, 2.0 and 1.8 at 2."""
+# Thresholds of the rules; the measurements behind them are in benchmarks/SOLVERS.md.
+FEW_NODES = 1000
+STRONG = 2.0
+STRONG_DEVIATION = 0.09
+MANY_NODES_L1 = 10_000
+STRONG_L1 = 5.0
+WEAK_RIDGE = 0.5
+MAX_DENSITY = 1 / 20
 
 
-def default_solver(prior: Any, loss: Any) -> Solver:
-    """The solver made for a prior and a loss, on examples of which all labels are known."""
-    if loss.smooth:
-        return solvers.OWLQN() if offers(prior, "l1", "elastic_net") else solvers.LBFGS()
-    if not loss.linear_slack:
-        if offers(prior, "l1_ball"):
-            return solvers.ProjectedSubgradient()
-        if offers(prior, "scale_mixture"):
-            return solvers.Variational()
-        return solvers.for_any_slack() if offers(prior, "gram") else solvers.Subgradient()
-    if offers(prior, "l1", "l1_ball"):
-        return solvers.ProximalPoint()
-    # scale mixtures that the kernels do not know
-    only_by_variances = offers(prior, "scale_mixture") and not offers(prior, "kernel")
-    return solvers.Variational() if only_by_variances else solvers.BlockFrankWolfe()
+@dataclass(frozen=True)
+class Facts:
+    """What the choice of a solver depends on.
 
-
-def choose(default: Solver, problem: Problem, tol: float = 1e-3) -> tuple[Solver, str]:
-    """The solver for these examples, where the default for prior and loss is ``default``, and why it is that one.
-
-    What is best depends on the examples too.
+    Attributes
+    ----------
+    prior : {"gaussian", "l1", "l1 ball", "scale mixture", "other"}
+        A scale mixture has no cumulant that the kernels know.
+    loss : {"log", "hinge", "hinge with another slack"}
+    accepts : frozenset of str
+        Names of the solvers whose requirements the problem meets.
+    n_nodes : int
+    unknown_labels : bool
+        Of margin models: whether some labels are unknown.
+    self_training : bool
+        Whether unlabelled examples have a weight.
+    local : bool
+        Whether the examples are in this process.
+    strength : float
+        ``C * nodes * prior variance / weights``, divided by the cost of a sum over labellings relative to a maximum.
+    deviation : float
+        ``C * prior standard deviation``, divided likewise; 0 with many features, whose Hessian has no blocks.
+    l1_strength : float
+        ``C * largest feature / rho``
+    ridge : float
+        Price of ``|w|^2 / 2`` relative to C.
+    full_hessian : bool
+        Whether the Hessian of all weights saves more than it costs.
+    cheap_hessian : bool
+        Whether it costs little beside a pass, also for a part of many weights.
+    sparse : bool
+        Whether there are many features, of which every node has a small share.
+    dependent : bool
+        Whether some features are sums of others; looked for in L1-CRFs only.
     """
-    if isinstance(default, (solvers.BlockFrankWolfe, solvers.ProximalPoint)):
-        return for_hinge(problem, tol), "the default for the hinge with this prior, C and number of nodes"
-    if isinstance(default, solvers.OWLQN) and for_path(problem, tol):
-        return solvers.InteriorPoint(), "many nodes for each weight, or features that depend on each other"
-    if isinstance(default, (solvers.LBFGS, solvers.OWLQN)):
-        strong = (getattr(problem.prior, "ridge", None) or 0.0) >= WEAK * problem.C
-        kinds = (solvers.PotentialAscent, solvers.ProximalAscent)
-        for kind in kinds if strong else reversed(kinds):
-            if missing(kind, problem) or tol < kind.accuracy or not sparse_features(problem):
-                continue
-            if not (isinstance(default, solvers.LBFGS) and few_features(problem)):
-                return kind(), "many sparse features, of which every example has a few"
-    return default, "the default for this prior and loss"
+
+    prior: str
+    loss: str
+    accepts: frozenset[str]
+    n_nodes: int
+    unknown_labels: bool = False
+    self_training: bool = False
+    local: bool = True
+    strength: float = 0.0
+    deviation: float = 0.0
+    l1_strength: float = 0.0
+    ridge: float = 0.0
+    full_hessian: bool = False
+    cheap_hessian: bool = False
+    sparse: bool = False
+    dependent: bool = False
 
 
-def for_hinge(problem: Problem, tol: float = 1e-3) -> Solver:
-    """The default for the hinge: block by block, or all examples at once where the prior has little say.
+class Rule(NamedTuple):
+    """A row of the table."""
 
-    ``C * nodes * prior variance / weights`` tells how much of it is left to the prior. Above 2, `BlockFrankWolfe` needs
-    more and more passes, and `Smoothing` does not. With few features, for which `Smoothing` knows the Hessian better
-    (`soft_curvature`), it is about as fast from ``C * standard deviation`` of 0.1 on, and the larger that is, the
-    faster; where labels are hard to tell, ten times. To a gap of 1e-2, CPU seconds of the two: M3N(C=0.1) on the OCR
-    letters 1.7 and 1.7, on 500 of the words 0.33 and 0.23, on Bach chorales 2.3 and 2.1, on 20,000 noisy nodes with 50
-    labels 18 and 1.6; M3N(C=0.03) on the letters 0.7 and 1.6. On few nodes `Smoothing` takes up to three times as long.
-    Where a sum over labellings is much dearer than a maximum (chains of higher order), the limit is as much higher: M3N
-    of order 2 with seen n-grams (C=0.5), 6, takes 17 CPU seconds by blocks and 157 at once.
-    A structure without blocks has `Smoothing`. L1-M3N has choices of its own, see `for_l1_hinge`.
-    """
-    if offers(problem.prior, "l1", "l1_ball"):
-        return for_l1_hinge(problem, tol)
-    if missing(solvers.BlockFrankWolfe, problem) or not problem.backend.local:  # parts take more passes
-        return solvers.Smoothing()
-    nodes = int(problem.structure.offsets[-1])
-    if nodes < FEW_NODES or tol < solvers.Smoothing.accuracy or missing(solvers.Smoothing, problem):
-        return solvers.BlockFrankWolfe()
-    variance = float(np.mean(capable(problem.prior, "spread").variance(np.zeros(problem.n_weights))))
-    strength = problem.C * nodes * variance / max(problem.n_weights, 1) / STRONG
-    if has_blocks(problem):
-        strength = max(strength, problem.C * np.sqrt(variance) / STRONG_WITH_BLOCKS)
-    return (
-        solvers.Smoothing() if strength > getattr(problem.structure, "cost_of_sums", 1.0) else solvers.BlockFrankWolfe()
+    solver: str
+    condition: str
+    """In words, for the documentation and for ``solver_``."""
+    applies: Callable[[Facts, float], bool]
+    """Whether it applies, given ``tol``. The solver must accept the problem too."""
+    reason: str
+
+
+class Choice(NamedTuple):
+    """A solver, and the condition of the rule that chose it."""
+
+    solver: Solver
+    rule: str
+
+
+def made_for(solver: str, tol: float) -> bool:
+    """Whether a solver gets to this gap in a reasonable number of passes."""
+    return bool(tol >= getattr(solvers, solver).accuracy)
+
+
+def is_l1(facts: Facts) -> bool:
+    return facts.prior in ("l1", "l1 ball")
+
+
+def is_strong(facts: Facts) -> bool:
+    """Whether the examples outweigh the prior, so that updates of one example at a time need many passes."""
+    return facts.n_nodes >= FEW_NODES and (facts.strength > STRONG or facts.deviation > STRONG_DEVIATION)
+
+
+RULES = (
+    Rule(
+        "SelfTraining", "hinge, unlabelled examples with a weight (`unlabelled > 0`)",
+        lambda f, tol: f.unknown_labels and f.self_training,
+        "pseudo-labels, round after round; the convex problem of a round has its own default",
+    ),
+    Rule(
+        "ConcaveConvex", "hinge, unknown labels",
+        lambda f, tol: f.unknown_labels,
+        "completes the labels, round after round; the convex problem of a round has its own default",
+    ),
+    Rule(
+        "Variational", "hinge, a scale mixture without a known cumulant (Student-t, Jeffreys, squared L1), or Laplace "
+        "with squared or KL slack",
+        lambda f, tol: f.loss != "log" and (f.prior == "scale mixture" or f.loss == "hinge with another slack"),
+        "a sequence of Gaussian problems",
+    ),
+    Rule(
+        "CuttingPlane", "hinge with squared or KL slack, Gaussian prior",
+        lambda f, tol: f.loss == "hinge with another slack",
+        "cuts are on the whole risk, whatever the slack",
+    ),
+    Rule(
+        "ProjectedSubgradient", "hinge with squared or KL slack, L1 ball",
+        lambda f, tol: f.loss == "hinge with another slack",
+        "asks for a projection only",
+    ),
+    Rule(
+        "Subgradient", "hinge with squared or KL slack, other priors",
+        lambda f, tol: f.loss == "hinge with another slack",
+        "asks the prior for its mean only; some percent of accuracy",
+    ),
+    Rule(
+        "InteriorPoint", f"hinge, L1, at least {MANY_NODES_L1:,} nodes and `C * largest feature / rho >= "
+        f"{STRONG_L1:g} tol`, if the full Hessian is worthwhile",
+        lambda f, tol: f.loss == "hinge" and f.prior == "l1" and f.n_nodes >= MANY_NODES_L1 and f.full_hessian
+        and f.l1_strength >= STRONG_L1 * tol,
+        "a path of smooth problems with the full Hessian",
+    ),
+    Rule(
+        "ProximalPoint", "hinge, L1 penalty or ball",
+        lambda f, tol: f.loss == "hinge" and is_l1(f),
+        "exact zeros, any number of examples",
+    ),
+    Rule(
+        "ProjectedSubgradient", "hinge, L1 ball, structures without block updates",
+        lambda f, tol: f.loss == "hinge" and f.prior == "l1 ball",
+        "needs the best labelling only",
+    ),
+    Rule(
+        "BlockFrankWolfe", f"hinge, fewer than {FEW_NODES:,} nodes, a moderate C or `tol` below 1e-4",
+        lambda f, tol: f.loss == "hinge" and f.local
+        and not (is_strong(f) and "Smoothing" in f.accepts and made_for("Smoothing", tol)),
+        "one example at a time, steps of a few hundred coordinates",
+    ),
+    Rule(
+        "Smoothing", f"hinge, a large C: `C * nodes * prior variance / weights > {STRONG:g}` or, with at most "
+        f"{MAX_DENSE_FEATURES} features, `C * prior standard deviation > {STRONG_DEVIATION:g}`; distributed examples; "
+        "structures without block updates",
+        lambda f, tol: f.loss == "hinge",
+        "L-BFGS on a soft maximum: the number of passes hardly grows with C",
+    ),
+    Rule(
+        "PotentialAscent", f"log loss, squared penalty of at least {WEAK_RIDGE:g} C, at least {FEW_NODES:,} nodes with "
+        f"more than {MAX_DENSE_FEATURES} sparse features",
+        lambda f, tol: f.loss == "log" and f.sparse and f.ridge >= WEAK_RIDGE,
+        "one example at a time: ten passes for chunks where L-BFGS takes 161",
+    ),
+    Rule(
+        "ProximalAscent", f"log loss, a smaller or no squared penalty, at least {FEW_NODES:,} nodes with more than "
+        f"{MAX_DENSE_FEATURES} sparse features; `tol` of at least 1e-3",
+        lambda f, tol: f.loss == "log" and f.sparse and made_for("ProximalAscent", tol),
+        "a sequence of problems with a larger squared penalty",
+    ),
+    Rule(
+        "InteriorPoint", f"log loss, L1, at least {FEW_NODES:,} nodes, if a Hessian costs little beside a pass or some "
+        "features are sums of others; `tol` of at least 1e-4",
+        lambda f, tol: f.loss == "log" and f.prior == "l1" and f.n_nodes >= FEW_NODES
+        and (f.cheap_hessian or f.dependent) and made_for("InteriorPoint", tol),
+        "certifies where OWL-QN has no dual point",
+    ),
+    Rule(
+        "OWLQN", "log loss, L1 or elastic net",
+        lambda f, tol: f.loss == "log",
+        "quasi-Newton steps with exact zeros",
+    ),
+    Rule(
+        "LBFGS", "log loss",
+        lambda f, tol: f.loss == "log",
+        "quasi-Newton steps; a sum over examples per pass",
+    ),
+)  # fmt: skip
+"""The first rule that applies, and whose solver accepts the problem, decides."""
+
+
+def choose(facts: Facts, tol: float = 1e-3) -> Choice:
+    """Default solver for a problem with these facts."""
+    for rule in RULES:
+        if rule.solver in facts.accepts and rule.applies(facts, tol):
+            return Choice(getattr(solvers, rule.solver)(), rule.condition)
+    # a combination that no solver is made for: the requirements of the usual solver say what is wrong
+    return Choice(solvers.LBFGS() if facts.loss == "log" else solvers.BlockFrankWolfe(), "no rule applies")
+
+
+def default_solver(problem: Problem, tol: float = 1e-3, unlabelled: float = 0.0) -> Choice:
+    """Default solver for a problem; ``unlabelled`` is the weight of unlabelled examples in self-training."""
+    return choose(facts_of(problem, unlabelled), tol)
+
+
+def solver_of_round(completed: Problem, tol: float) -> Solver:
+    """Default solver for a round of `ConcaveConvex`, in which a completion of the labels is the target."""
+    return choose(replace(facts_of(completed), unknown_labels=False), tol).solver
+
+
+def facts_of(problem: Problem, unlabelled: float = 0.0) -> Facts:
+    """Collect what the choice of a solver depends on."""
+    structure, prior, C = problem.structure, problem.prior, problem.C
+    n_nodes = int(structure.offsets[-1])
+    linear = problem.loss.smooth or problem.hinge.linear_slack
+    loss = "log" if problem.loss.smooth else "hinge" if linear else "hinge with another slack"
+    facts = Facts(
+        prior_kind(problem, loss),
+        loss,
+        frozenset(kind.__name__ for kind in solvers.ALL if not missing(kind, problem)),
+        n_nodes,
+        unknown_labels=loss != "log" and not problem.kinds.all_known,
+        self_training=unlabelled > 0,
+        local=problem.backend.local,
     )
+    details: dict[str, Any] = {}
+    if loss == "hinge" and offers(prior, "spread"):
+        variance = float(np.mean(capable(prior, "spread").variance(np.zeros(problem.n_weights))))
+        sums = getattr(structure, "cost_of_sums", 1.0)
+        details["strength"] = C * n_nodes * variance / max(problem.n_weights, 1) / sums
+        details["deviation"] = C * np.sqrt(variance) / sums if has_blocks(problem) else 0.0
+    if facts.prior == "l1" and "InteriorPoint" in facts.accepts:
+        details["l1_strength"] = C * problem.batch.largest / capable(prior, "l1").rho
+        details["full_hessian"] = full_hessian_worthwhile(problem)
+        details["cheap_hessian"] = partial_hessian_worthwhile(problem) or (
+            full_hessian_worthwhile(problem) and passes_are_expensive(problem)
+        )
+        details["dependent"] = loss == "log" and n_nodes >= FEW_NODES and has_dependent_features(problem)
+    if loss == "log":
+        details["ridge"] = float(getattr(prior, "ridge", None) or 0.0) / C
+        details["sparse"] = has_sparse_features(problem)
+    return replace(facts, **details)
 
 
-def for_l1_hinge(problem: Problem, tol: float = 1e-3) -> Solver:
-    """The default for L1-M3N: `ProximalPoint`, or `InteriorPoint` on many nodes with few weights and a large C.
-
-    CPU seconds of the two. OCR letters, 4,030 weights, to a gap of 1e-2: L1M3N(C=0.5) 62 and 11 on 47,535 nodes, 18 and
-    10 on 15,000, 10 and 12 on 7,500; L1M3N(C=0.05) on all 8 and 11. To 1e-1: L1M3N(C=0.5) 8 and 10, L1M3N(C=0.1) 3 and
-    6. CB513, 1,068 weights and 128,718 nodes, L1M3N(C=0.3) to 1e-1: 32 and 2, and to 1e-3 4 with the second. On 4,800
-    nodes that can nearly all be fitted, 864 weights, L1M3N(C=1) to 1e-2: 0.7 and 1.7.
-
-    A structure without blocks has `Smoothing`, and for the ball `ProjectedSubgradient`.
-    """
-    if offers(problem.prior, "l1_ball"):
-        return solvers.ProjectedSubgradient() if missing(solvers.ProximalPoint, problem) else solvers.ProximalPoint()
-    if missing(solvers.ProximalPoint, problem):
-        return solvers.Smoothing()
-    many = int(problem.structure.offsets[-1]) >= MANY_FOR_L1
-    strong = problem.C * problem.batch.largest >= STRONG_L1 * tol * capable(problem.prior, "l1").rho
-    if missing(solvers.InteriorPoint, problem) or tol > ROUGH or not (many and strong and pays(problem)):
-        return solvers.ProximalPoint()
-    return solvers.InteriorPoint()
+def prior_kind(problem: Problem, loss: str) -> str:
+    """The kind of the prior, as far as it matters for the choice."""
+    prior = problem.prior
+    if offers(prior, "l1_ball"):
+        return "l1 ball"
+    if offers(prior, "l1"):
+        return "l1"
+    if offers(prior, "scale_mixture") and not offers(prior, "kernel"):
+        return "scale mixture"
+    return "gaussian" if offers(prior, "gram") else "other"
 
 
-def for_path(problem: Problem, tol: float = 1e-3) -> bool:
-    """Whether `InteriorPoint` is the default for an L1-CRF: where `OWLQN` lacks a dual point.
-
-    CPU seconds of `OWLQN` and `InteriorPoint` to a gap of 1e-3: 128,718 nodes of CB513 with 1,068 weights more than 40
-    (with `ProximalAscent` too) and 3.6, 20,000 nodes with 5 labels and 60 features 5.5 and 0.8, the OCR letters 8.5 and
-    8.4; the 20,000 nodes with 100 labels, 16,000 weights, to 1e-2 31 and 16. Features that depend on each other: 4,561
-    nodes of Bach chorales more than 40 and 10, 2,430 of them 7.7 and 4.8, 1,132 of them 2.9 and 2.4, 521 of them 0.5
-    and 1.3. Elsewhere: half of the OCR letters 3 and 4.4, 1,000 of the words 1.6 and 7.4.
-    """
-    if missing(solvers.InteriorPoint, problem) or tol < solvers.InteriorPoint.accuracy:
+def has_sparse_features(problem: Problem) -> bool:
+    """Whether nodes have a small share of many features, as in text: updates of one example touch few weights."""
+    if not getattr(problem.structure, "pairwise", False):
         return False
-    many = int(problem.structure.offsets[-1]) >= MANY_FOR_A_PATH
-    by_hessian = pays_in_part(problem) or (pays(problem) and passes_are_dear(problem))
-    return many and (by_hessian or dependent_features(problem))
+    batch, layout = problem.batch, problem.structure.layout
+    n_nodes, n_features = len(batch.parent), layout.n_features
+    few_features = layout.seen is None and n_features <= MAX_DENSE_FEATURES
+    return n_nodes >= FEW_NODES and not few_features and len(batch.indices) < MAX_DENSITY * n_nodes * n_features
 
 
-def dependent_features(problem: Problem) -> bool:
-    """Whether some features are sums of others, as they are where each of several attributes has a feature for every
-    value. It is told for few features, of which all labels have weights."""
-    if not (getattr(problem.structure, "linear_nodes", False) and few_features(problem)):
+def has_dependent_features(problem: Problem) -> bool:
+    """Whether some features are sums of others, as when several attributes have one feature for every value.
+
+    Checked only for at most `MAX_DENSE_FEATURES` features with weights for every label.
+    """
+    layout = problem.structure.layout
+    if not getattr(problem.structure, "linear_nodes", False) or layout.seen is not None:
+        return False
+    if layout.n_features > MAX_DENSE_FEATURES:
         return False
     X = features_of(problem)
     with np.errstate(over="ignore"):
@@ -146,24 +306,8 @@ def dependent_features(problem: Problem) -> bool:
     return bool(np.linalg.eigvalsh(unit)[0] < 1e-9)
 
 
-def sparse_features(problem: Problem) -> bool:
-    """Whether an example has a small part of the features, as in text, so that solvers for one example after the other
-    have little to do at each: on chunks of CoNLL-2000 ten passes to where CRFsuite is after 161 (benchmarks/TEXT.md).
-
-    On dense features, such as the OCR letters, `LBFGS` is faster; on few nodes all are fast.
-    """
-    batch, layout = problem.batch, problem.structure.layout
-    n_nodes = len(batch.parent)
-    return n_nodes >= MANY_NODES and len(batch.indices) * FEW_OF < n_nodes * layout.n_features
-
-
-def few_features(problem: Problem) -> bool:
-    """Whether L-BFGS knows which features occur together: on CB513, 353 features, L2CRF(lam=2) takes it 1.4 CPU seconds
-    to a gap of 1e-2, and `PotentialAscent` 21."""
-    layout = problem.structure.layout
-    return layout.seen is None and layout.n_features <= MOST_FEATURES_TOGETHER
-
-
-def for_problem(default: Solver, problem: Problem, tol: float = 1e-3) -> Solver:
-    """The solver that `choose` finds."""
-    return choose(default, problem, tol)[0]
+def rules_table() -> str:
+    """The rules as a table in Markdown, as docs/solvers.md shows them."""
+    lines = ["| problem | default solver | why |", "|---|---|---|"]
+    lines += [f"| {rule.condition} | `{rule.solver}` | {rule.reason} |" for rule in RULES]
+    return "\n".join(lines)

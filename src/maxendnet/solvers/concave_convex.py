@@ -123,9 +123,9 @@ class ConcaveConvex(Solver):
         """Solver of every round, chosen for the accuracy of the last one."""
         if self.inner is not None:
             return self.inner
-        from maxendnet.solvers.choose import default_solver, for_problem
+        from maxendnet.solvers.choose import solver_of_round
 
-        return for_problem(default_solver(convex.prior, convex.loss), convex, tol)
+        return solver_of_round(convex, tol)
 
     def step(self, problem: Problem, state: RoundsState) -> RoundsState:
         if state.settled:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +12,7 @@ from scipy import sparse
 from maxendnet.priors.base import capable
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
-from maxendnet.solvers.master_problem import import_clarabel, solve_master
-from maxendnet.solvers.subgradient import Subgradient
+from maxendnet.solvers.master_problem import solve_master
 from maxendnet.solvers.violated import violated
 
 IDLE = {"one": 20, "n": 3}  # a cut that has had no weight for so many passes is dropped
@@ -53,7 +51,7 @@ class CuttingPlane(Solver):
     but its programme grows with the examples: take it for a hundred of them.
 
     The multipliers are a dual point, whose value is a lower bound. Stops at the relative duality gap; returns the point
-    of the lowest objective (``which_`` is "best"). Needs ``pip install 'maxendnet[qp]'``.
+    of the lowest objective (``which_`` is "best").
 
     Parameters
     ----------
@@ -85,7 +83,6 @@ class CuttingPlane(Solver):
         self, problem: Problem, warm: CuttingPlaneState | None = None, seed: Any = None, tol: float = 1e-3
     ) -> CuttingPlaneState:
         self.check()
-        import_clarabel()
         K, none = problem.n_weights, np.zeros(0, dtype=np.int64)
         zero = np.zeros(K)
         w = problem.exact_prior.mean(zero)
@@ -168,8 +165,3 @@ class CuttingPlane(Solver):
     def evaluate(self, problem: Problem, state: CuttingPlaneState) -> Evaluation:
         gap = problem.relative(state.primal - state.dual, state.primal)
         return Evaluation(state.w, state.eta, state.primal, state.dual, gap, gap, "best", state.gain)
-
-
-def for_any_slack() -> Solver:
-    """The solver we would take for a Gaussian prior and a slack that is not linear."""
-    return CuttingPlane() if find_spec("clarabel") else Subgradient()

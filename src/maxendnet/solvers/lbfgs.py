@@ -15,7 +15,7 @@ from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.factor import Factor
 
-MOST_FEATURES_TOGETHER = 512
+MAX_DENSE_FEATURES = 512
 NODES_LOOKED_AT = 4096
 """More features or nodes would take longer than they save."""
 PATIENCE = 5
@@ -61,7 +61,7 @@ class Curvature(NamedTuple):
         if not (getattr(problem.structure, "linear_nodes", False) and offers(problem.prior, "spread")):
             return self
         layout, batch = problem.structure.layout, problem.batch
-        if layout.seen is not None or not 1 < layout.n_features <= MOST_FEATURES_TOGETHER:
+        if layout.seen is not None or not 1 < layout.n_features <= MAX_DENSE_FEATURES:
             return self
         nodes = np.linspace(0, len(batch.parent), min(len(batch.parent), NODES_LOOKED_AT), endpoint=False).astype(int)
         X = features_of(problem)[nodes].toarray()

@@ -77,7 +77,8 @@ def _units(curvature: FloatArray, gains: FloatArray, limit: FloatArray | float) 
 
 def _clarabel(P: Any, q: FloatArray, A: Any, b: FloatArray, cones: list[tuple[str, int]]) -> FloatArray:
     """Minimise ``1/2 x'Px + q.x`` where ``b - Ax`` is in the cones. In a thread, so that Ctrl-C is heard."""
-    clarabel = import_clarabel()
+    import clarabel  # where it is needed: it takes a tenth of a second
+
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.max_threads = 1
@@ -111,15 +112,3 @@ def _clarabel(P: Any, q: FloatArray, A: Any, b: FloatArray, cones: list[tuple[st
     if not np.all(np.isfinite(x)):
         raise RuntimeError(f"Clarabel gave up on the master problem of {len(q)} variables: {status}")
     return x
-
-
-def import_clarabel() -> Any:
-    """The solver of quadratic programmes, an optional package."""
-    try:
-        import clarabel
-    except ImportError as error:
-        raise ImportError(
-            "CuttingPlane solves quadratic programmes with the package clarabel, which is not installed; "
-            "pip install 'maxendnet[qp]', or take another solver such as BlockFrankWolfe() or Subgradient()."
-        ) from error
-    return clarabel

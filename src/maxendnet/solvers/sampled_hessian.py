@@ -43,20 +43,20 @@ def can_sample(problem: Problem) -> bool:
     return forest and problem.backend.local
 
 
-def pays(problem: Problem) -> bool:
-    """Whether there are few weights, and so many nodes for each that the whole Hessian saves more than it takes."""
+def full_hessian_worthwhile(problem: Problem) -> bool:
+    """Whether there are few weights, with enough nodes for each, so that the full Hessian saves more than it costs."""
     n_nodes = int(problem.structure.offsets[-1])
     few = problem.n_weights <= MOST_WEIGHTS
     return can_sample(problem) and few and n_nodes >= NODES_OF_A_WEIGHT * problem.n_weights
 
 
-def pays_in_part(problem: Problem) -> bool:
-    """Whether the Hessian of some of many weights saves more than it takes."""
-    return can_sample(problem) and MOST_WEIGHTS < problem.n_weights <= MANY and passes_are_dear(problem)
+def partial_hessian_worthwhile(problem: Problem) -> bool:
+    """Whether the Hessian of a part of many weights saves more than it costs."""
+    return can_sample(problem) and MOST_WEIGHTS < problem.n_weights <= MANY and passes_are_expensive(problem)
 
 
-def passes_are_dear(problem: Problem) -> bool:
-    """Whether a pass is so much work that Hessians are cheap beside those that they save."""
+def passes_are_expensive(problem: Problem) -> bool:
+    """Whether a pass costs so much that Hessians are cheap beside the passes they save."""
     n = problem.n_weights if problem.n_weights <= MOST_WEIGHTS else MOST_OF_MANY
     return float(problem.structure.offsets[-1]) * problem.structure.work_per_node >= WORK * n**3
 

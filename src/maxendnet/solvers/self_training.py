@@ -89,12 +89,12 @@ class SelfTraining(Solver):
         return self._solve(problem, first, rng, tol)
 
     def _inner(self, convex: Problem, tol: float) -> Solver:
-        from maxendnet.solvers.choose import default_solver, for_problem
+        from maxendnet.solvers.choose import default_solver
         from maxendnet.solvers.concave_convex import ConcaveConvex
 
         if not convex.kinds.all_known:  # examples of which something is known
             return ConcaveConvex(self.inner)
-        return self.inner or for_problem(default_solver(convex.prior, convex.loss), convex, tol)
+        return self.inner or default_solver(convex, tol).solver
 
     def _solve(self, problem: Problem, convex: Problem, rng: np.random.Generator, tol: float) -> SelfTrainingState:
         result = run(self._inner(convex, tol), convex, tol=tol, max_passes=self.max_passes, seed=rng, warn=False)

@@ -14,7 +14,7 @@ from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.dual_mixture import DualPoint, best_inside, best_mixture
 from maxendnet.solvers.lbfgs import LBFGS, SmoothState
 from maxendnet.solvers.owlqn import OWLQN
-from maxendnet.solvers.sampled_hessian import pays, pays_in_part, whole_curvature
+from maxendnet.solvers.sampled_hessian import full_hessian_worthwhile, partial_hessian_worthwhile, whole_curvature
 from maxendnet.solvers.soft_curvature import soft_curvature
 
 MOST_POINTS = 20
@@ -163,7 +163,7 @@ class Smoothing(Solver):
         lags = state.inner.value - state.dual > FAR * state.tol * abs(state.inner.value)
         if not (lags and state.n_steps >= state.hessian_from and offers(problem.prior, "spread")):
             return state
-        if not (pays(problem) or pays_in_part(problem)):
+        if not (full_hessian_worthwhile(problem) or partial_hessian_worthwhile(problem)):
             return state
         curvature = whole_curvature(state.soft, state.inner.w, state.n_steps)
         problem.n_oracle += problem.n_examples

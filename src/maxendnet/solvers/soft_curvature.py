@@ -8,7 +8,7 @@ import numpy as np
 
 from maxendnet.priors.base import capable, offers
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.solvers.lbfgs import MOST_FEATURES_TOGETHER, Curvature, features_of, inverse_of
+from maxendnet.solvers.lbfgs import MAX_DENSE_FEATURES, Curvature, features_of, inverse_of
 from maxendnet.structures.base import Table
 
 MOST_WORK = 1e9
@@ -72,7 +72,7 @@ def few_enough(problem: Problem) -> bool:
     """Whether there are few enough features, with all labels each, for a block of the Hessian for each label."""
     layout = problem.structure.layout
     n = layout.n_features
-    return layout.seen is None and 1 < n <= MOST_FEATURES_TOGETHER and layout.n_labels * n**3 <= MOST_WORK
+    return layout.seen is None and 1 < n <= MAX_DENSE_FEATURES and layout.n_labels * n**3 <= MOST_WORK
 
 
 def blocks_at(problem: Problem, w: FloatArray, weight: FloatArray) -> FloatArray | None:

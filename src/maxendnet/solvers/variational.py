@@ -12,8 +12,6 @@ from maxendnet.priors.base import capable, offers
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver, check_requirements, missing, run
 from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
-from maxendnet.solvers.cutting_plane import for_any_slack
-from maxendnet.solvers.smoothing import Smoothing
 
 # Variances stay above this share of the largest; a weight whose variance is there is 0. float64 has 16 digits, and the
 # Gaussian problems are solved to fewer than 10.
@@ -56,8 +54,8 @@ class Variational(Solver):
     iterations : int or None, default=None
         Number of Gaussian problems solved; the paper's 3 are often enough for prediction. None: to convergence.
     inner : Solver or None, default=None
-        Solves the Gaussian problems. None is `BlockFrankWolfe` (on a hierarchy `Smoothing`) or, if the slack of the
-        hinge is not linear, `CuttingPlane` (`Subgradient`, if clarabel is not installed).
+        Solves the Gaussian problems. None is `BlockFrankWolfe`, or the default of the Gaussian problem where that does
+        not fit: `CuttingPlane` for a slack that is not linear.
 
     Examples
     --------
@@ -95,9 +93,9 @@ class Variational(Solver):
         gaussian = problem.ask(prior=Gaussian())
         if problem.backend.local and not missing(BlockFrankWolfe, gaussian):
             return BlockFrankWolfe()
-        # a slack that is not linear, a structure without kernels for blocks, an average for the truth, joint costs
-        soft = gaussian.tilted or gaussian.cost_table.joint is not None
-        return Smoothing() if soft and not missing(Smoothing, gaussian) else for_any_slack()
+        from maxendnet.solvers.choose import solver_of_round
+
+        return solver_of_round(gaussian, 1e-3)
 
     def step(self, problem: Problem, state: VariationalState) -> VariationalState:
         prior, variance = problem.prior, state.variance
