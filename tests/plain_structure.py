@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from maxendnet.piece import Piece
-from maxendnet.structures import Chain
+from maxendnet.structures import BoundStructure, Chain, Structure
 
 
 @dataclass(eq=False)
-class BoundPlain:
+class BoundPlain(BoundStructure):
     """Another bound structure with the methods of the protocol alone; ``calls`` has those that were used."""
 
     inner: Any
@@ -58,7 +57,7 @@ class BoundPlain:
 
 
 @dataclass(eq=False, repr=False)
-class Plain(Piece):
+class Plain(Structure):
     """Chains, bound to nothing but the protocol."""
 
     def layout(self, examples, classes):

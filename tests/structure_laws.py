@@ -27,7 +27,7 @@ from maxendnet.models.info import describe
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
 from maxendnet.structures import Table
-from maxendnet.structures.base import Ask, decode, differences, excess
+from maxendnet.structures.base import Ask, decode
 
 LABELS = np.array(["p", "q", "r"])
 SIZES = (3, 1, 0, 4)
@@ -157,7 +157,7 @@ def law_counted_tables_are_expectations(subject: Subject) -> None:
     bound = subject.bound
     w, rng = weights_for(bound, 10), np.random.default_rng(11)
     added, counted = rng.normal(size=(2, 3, 3))
-    found = excess(bound, "logsum", w, Table(added, bound.y), Ask(counted=Table(counted, bound.y)))
+    found = bound.excess("logsum", w, Table(added, bound.y), Ask(counted=Table(counted, bound.y)))
     node = bound.logsum(w, Table(added, bound.y))[1].node
     per_node = (node * counted[bound.y]).sum(axis=1)
     expected = [per_node[a:b].sum() for a, b in zip(bound.offsets[:-1], bound.offsets[1:])]
@@ -178,7 +178,7 @@ def law_differences_are_those_of_the_features(subject: Subject) -> None:
     bound = subject.bound
     i = len(SIZES) - 1
     one, labels = bound.take(i, i + 1), subject.labellings(bound, i)[-1]
-    rows = differences(bound, np.array([i, i]), np.concatenate([labels, one.y]))
+    rows = bound.differences(np.array([i, i]), np.concatenate([labels, one.y]))
     assert_allclose(rows.toarray()[0], one.features(one.y) - one.features(labels), atol=1e-12)
     assert not rows.toarray()[1].any()
 

@@ -32,7 +32,7 @@ from maxendnet.experiments.engine import run_cells
 from maxendnet.solvers import LBFGS, OWLQN, SMO, BlockFrankWolfe, ConcaveConvex, Smoothing, Subgradient
 from maxendnet.solvers.base import Kept
 from maxendnet.structures import Chain, Tree
-from maxendnet.structures.on_batch import OnBatch
+from maxendnet.structures.forest import BoundForest
 from maxendnet.text import ColumnFiles, TokenFeatures, read_columns
 
 distributed = pytest.importorskip("distributed", reason="needs distributed (pip install 'maxendnet[dask]')")
@@ -456,7 +456,7 @@ def test_partitions_that_are_refused(threads, tmp_path):
         model.fit(
             [dask.delayed(Examples.build)([[[1.0], [2.0], [3.0]]], [["a", "b", UNKNOWN]], node_types=[[0, 0, 1]])]
         )
-    with pytest.raises(ValueError, match=r"SelfTraining needs structure\.trusting, which a problem .* does not offer"):
+    with pytest.raises(ValueError, match=r"SelfTraining needs structure\.unknown_labels, which"):
         M3N(unlabelled=1.0, backend=Dask(threads)).fit([dask.delayed([([[1.0], [2.0], [3.0]], ["a", "b", UNKNOWN])])])
     with pytest.raises(ValueError, match="min_count=2 counts tokens of all files"):
         ColumnFiles(["a.txt"], TokenFeatures(min_count=2))
@@ -476,7 +476,9 @@ def shards_here(sizes, monkeypatch):
     cuts = np.concatenate([[0], np.cumsum(sizes)])
     place = lambda self, structure: [structure.take(a, b) for a, b in pairwise(cuts)]  # noqa: E731
     monkeypatch.setattr(Threads, "place", place)
-    monkeypatch.setattr(OnBatch, "linear_nodes", False)
+    declared = BoundForest.capabilities.func
+    without = property(lambda self: replace(declared(self), linear_nodes=False))
+    monkeypatch.setattr(BoundForest, "capabilities", without)
     monkeypatch.setattr(PlacedData, "curvature", lambda self: self.backend.sum(curvature_of, self.shards).gradient)
 
 

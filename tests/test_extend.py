@@ -183,7 +183,10 @@ def test_the_structure_says_what_does_not_fit_a_file(library, examples, tmp_path
     structure, path = library["second_order"].SecondOrder, tmp_path / "model.medn"
     M3N(structure=structure()).fit(*examples).save(path)
     monkeypatch.setattr(
-        structure, "misfit", lambda self, layout, n_features_in, classes: f"{n_features_in} features", raising=False
+        structure,
+        "layout_error",
+        lambda self, layout, n_features_in, classes: f"{n_features_in} features",
+        raising=False,
     )
     with pytest.raises(ModelFileError, match="3 features"):
         load(path)

@@ -86,7 +86,7 @@ def test_added_scores_of_labels_are_enumeration():
     X, y = small()
     piece = Chain(hidden=2)
     bound = piece.bind(Examples.build(X, y), CLASSES)
-    predicting, rng = piece.predicting(bound), np.random.default_rng(1)
+    predicting, rng = piece.label_view(bound), np.random.default_rng(1)
     w, rows = rng.normal(size=bound.layout.n_weights), 3.0 * rng.normal(size=(2, 2))
     row = rng.integers(2, size=6).astype(np.int32)
     values, labels = predicting.maximum(w, Table(rows, row))
@@ -147,7 +147,7 @@ def test_order_and_rules_of_hidden_states_are_enumeration(name):
     w = rng.normal(size=bound.layout.n_weights)
     if name == "order 3, seen":  # all n-grams of states whose labels were seen: "ab", "ba", "aa"; 3 + 1 longer ones
         assert len(piece.ngram_weights(bound.layout, w, CLASSES)) == 3 * 4 + 2 * 8 + 1 * 16
-    predicting = piece.predicting(bound)
+    predicting = piece.label_view(bound)
     values, labels = predicting.maximum(w)
     totals, marginals = predicting.logsum(w)
     best = predicting.max_marginals(w)

@@ -217,7 +217,7 @@ class MarkovNetwork(Predictor):
                 solver, problem, tol=self.tol, max_passes=self.max_passes, warm=self._warm_state(solver, problem),
                 seed=rng, hooks=hooks, checkpoint=keeper,
             )  # fmt: skip
-        inference = getattr(problem.structure, "inference_said", "")
+        inference = problem.structure.inference_note
         result.solver = f"{type(solver).__name__}: {rule}{inference and '; ' + inference}"
         model = self._model(examples, classes, problem, result)
         # nothing is stored before this line: a fit that fails or is interrupted leaves the last one whole
@@ -265,13 +265,13 @@ class MarkovNetwork(Predictor):
                 )
             return parted
         structure = as_structure(self.structure)
-        whole = bool(getattr(structure, "whole", False))
+        whole = bool(structure.whole)
         examples = as_examples(
             X, y, sample_weight=sample_weight, estimator=type(self).__name__, needs_y=True, whole=whole
         )
         if examples.n_nodes == 0:
             raise ValueError(f"X has {len(examples)} examples but no node at all; there is nothing to learn from.")
-        if examples.flat and getattr(structure, "expects_sequences", False):
+        if examples.flat and structure.expects_sequences:
             warn_caller(
                 f"X is one table, so each of its {len(examples)} rows is an example of one node, and "
                 f"{type(structure).__name__} learns no transitions. If the rows are one sequence, give [X] and [y]; if "
@@ -287,7 +287,7 @@ class MarkovNetwork(Predictor):
         structure.check()
         if hasattr(loss, "for_labels"):
             labels = examples.label_counts if on_workers(examples) else examples.y
-            loss = loss.for_labels(classes, labels, getattr(structure, "hidden", 1))
+            loss = loss.for_labels(classes, labels, structure.hidden)
         elif examples.node_weight is not None:
             raise ValueError(
                 f"node_weight is a factor of the costs of nodes, and {type(self).__name__} has no costs; give "

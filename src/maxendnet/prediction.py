@@ -277,7 +277,7 @@ def in_parts(X: Any, n_at_once: int) -> Iterator[Any]:
 
 def best_and_proven(bound: Any, w: NDArray[np.float64], backend: Any) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
     """The best labelling of every example, and whether it is known to be the best."""
-    if not hasattr(bound, "prove"):
+    if not bound.capabilities.proofs:
         return decode(bound, w, backend), np.ones(len(bound.sample_weight), dtype=bool)
     proof = bound.search(w, bound.prove(w, backend=backend))
     return proof.labels, proof.proven
@@ -302,7 +302,7 @@ def decode_votes(bound: Any, posterior: Any, n_draws: int, rng: np.random.Genera
 
 def offered(bound: Any, method: str) -> Any:
     """A method of a bound structure; ``ValueError`` if it has none of that name."""
-    if not hasattr(bound, method):
+    if not getattr(bound.capabilities, method):
         raise ValueError(f"{bound.described} offers no {method}; see docs/extend/structure.md for what it may offer.")
     return getattr(bound, method)
 

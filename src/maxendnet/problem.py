@@ -18,7 +18,7 @@ from maxendnet.losses import Hinge
 from maxendnet.losses.base import Loss, LossQuestion, TableQuestion, inside_oracle, loss_oracle, table_oracle
 from maxendnet.losses.costs import cost_rows, joint_table
 from maxendnet.priors.base import DualPrior, ExactPrior, Prior, capable, dual_form, offers
-from maxendnet.structures.base import Table, kinds_of, row_of, unpack
+from maxendnet.structures.base import Table
 
 FloatArray = NDArray[np.float64]
 
@@ -50,7 +50,7 @@ class Problem:
             raise ValueError(f"C must be a positive finite number, got {self.C!r}; larger C fits the examples closer.")
         self.prior.check()
         self.loss.check()
-        self.kinds = kinds_of(self.structure)
+        self.kinds = self.structure.kinds
         self.cost = cost_rows(self.loss.cost_matrix(self.structure.n_labels), self.kinds)
         self.n_oracle = 0
 
@@ -101,7 +101,7 @@ class Problem:
         """The costs of labels at all nodes, and of several labels together where these have costs."""
         costs = getattr(self.loss, "joint_costs", None)
         joint = None if costs is None else joint_table(costs, self.structure)
-        return Table(self.cost, row_of(self.structure), joint)
+        return Table(self.cost, self.structure.row, joint)
 
     def completed(self, w: FloatArray) -> Problem:
         """The same problem, with the best labellings under w that agree with what is known taken for the true ones."""
@@ -168,7 +168,7 @@ class Problem:
         with self._fixed(w) as fixed:
             found = self.backend.sum(loss_oracle, self.data.shards, fixed, question)
         if gradient:
-            found = found._replace(gradient=unpack(self.structure, found.gradient))
+            found = found._replace(gradient=self.structure.unpack(found.gradient))
         if self.tilt is None:
             return found
         if values:
@@ -186,7 +186,7 @@ class Problem:
         taken for it, and the gradient of that; sums over examples."""
         self.n_oracle += self.n_examples
         found = self.backend.sum(inside_oracle, self.data.shards, w, gradient)
-        return found._replace(gradient=unpack(self.structure, found.gradient)) if gradient else found
+        return found._replace(gradient=self.structure.unpack(found.gradient)) if gradient else found
 
     def losses(self, w: FloatArray, gradient: bool = True, single: bool = False) -> tuple[float, FloatArray]:
         """``sum_i weight_i loss_i(w)`` and a (sub)gradient of it (empty if it was not asked for)."""
@@ -212,7 +212,7 @@ class Problem:
         self.n_oracle += self.n_examples
         potentials = A * self.cost + B * np.eye(self.structure.n_labels)[self.kinds.label]
         found = self.backend.sum(table_oracle, self.data.shards, W, TableQuestion(potentials, self.cost))
-        value, slope = found.loss, unpack(self.structure, found.gradient)
+        value, slope = found.loss, self.structure.unpack(found.gradient)
         if self.tilt is not None:
             value, slope = value - float(self.tilt @ W), slope - self.tilt
         return value, -self.C * slope, self.C * found.cost

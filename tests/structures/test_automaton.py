@@ -16,7 +16,7 @@ from maxendnet import Examples
 from maxendnet.rules import at_most_once, bio, bioes, ends_with, never, regex, starts_with
 from maxendnet.structures import Chain, Table
 from maxendnet.structures.automaton import intersect, sweeps_of
-from maxendnet.structures.base import Ask, excess
+from maxendnet.structures.base import Ask
 from maxendnet.structures.forest import BoundForest
 from maxendnet.structures.ngrams import all_ngrams, automaton_of, seen_ngrams, table_of_all
 from maxendnet.structures.read_by_automaton import BoundAutomaton, Reader
@@ -207,7 +207,7 @@ def test_excess_is_enumeration(case, aggregate, single):
     w, rng = weights_for(bound, 9), np.random.default_rng(10)
     cost = Table(rng.uniform(0.5, 2, size=(3, 3)) * (1 - np.eye(3)), bound.y)
     counted = Table(rng.normal(size=(3, 3)), bound.y) if aggregate == "logsum" else None
-    found = excess(bound, aggregate, w, cost, Ask(counted=counted, single=single))
+    found = bound.excess(aggregate, w, cost, Ask(counted=counted, single=single))
     slope, tolerance = np.zeros(len(w)), 1e-5 if single and aggregate == "maximum" else 1e-10
     for i, every, scores in enumerated(piece, bound, w, possible, cost):
         one = bound.take(i, i + 1)
@@ -237,7 +237,7 @@ def test_order_1_has_the_numbers_of_the_forest(every_level):
     assert_allclose(bound.logsum(w)[1].node, forest.logsum(w)[1].node, atol=1e-12)
     cost = Table(1 - np.eye(3), forest.y)
     for aggregate in ("maximum", "logsum"):
-        one, other = (excess(some, aggregate, w, cost) for some in (bound, forest))
+        one, other = (some.excess(aggregate, w, cost) for some in (bound, forest))
         assert_allclose(one.values, other.values, atol=1e-12)
         assert_allclose(one.slope, other.slope, atol=1e-12)
 

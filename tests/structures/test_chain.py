@@ -16,7 +16,7 @@ from maxendnet.models.info import describe, render
 from maxendnet.models.values import FromPlain, ToPlain
 from maxendnet.rules import at_most_once, bio, bioes, ends_with, never, regex, starts_with
 from maxendnet.structures import Table
-from maxendnet.structures.base import Ask, excess
+from maxendnet.structures.base import Ask
 from maxendnet.structures.forest import CAREFUL, LOGARITHMIC, BoundForest
 from maxendnet.structures.hierarchy import BoundHierarchy
 from maxendnet.structures.read_by_automaton import BoundAutomaton
@@ -61,7 +61,7 @@ def every(bound, i, allowed=True):
 @pytest.mark.parametrize("edges, size, mode", [(1, 1.0, CAREFUL), (1, 300.0, CAREFUL), (400, 400.0, LOGARITHMIC)])
 def test_pairwise_rules_are_masks_on_the_forest(allowed, edges, size, mode):
     bound = Chain(bias=True, rules=[bio()]).bind(chunk_examples(allowed=allowed), LABELS)
-    assert isinstance(bound, BoundForest) and not bound.pairwise
+    assert isinstance(bound, BoundForest) and not bound.capabilities.pairwise
     w = size * np.random.default_rng(1).normal(size=bound.layout.n_weights)
     bound.layout.parts(w).transitions[:] *= edges / size
     assert bound.sum_mode(w) == mode
@@ -70,7 +70,7 @@ def test_pairwise_rules_are_masks_on_the_forest(allowed, edges, size, mode):
     top_values, top = bound.top(w, 3)
     max_marginals = bound.max_marginals(w)
     cost = Table(1 - np.eye(5), bound.y)
-    hard, soft = (excess(bound, aggregate, w, cost) for aggregate in ("maximum", "logsum"))
+    hard, soft = (bound.excess(aggregate, w, cost) for aggregate in ("maximum", "logsum"))
     node, features, slope = np.zeros((len(bound.y), 5)), np.zeros(len(w)), [np.zeros(len(w)), np.zeros(len(w))]
     for i in range(len(Y)):
         one, some = bound.take(i, i + 1), slice(*bound.offsets[i : i + 2])
@@ -108,7 +108,7 @@ def test_sums_under_pairwise_rules_in_single_precision(size):
     bound = Chain(bias=True, rules=[bio()]).bind(chunk_examples(), LABELS)
     assert bound.steps == 2  # I-x, B-y, I-y
     w = size * np.random.default_rng(2).normal(size=bound.layout.n_weights)
-    one, other = (excess(bound, "logsum", w, None, Ask(single=single)) for single in (True, False))
+    one, other = (bound.excess("logsum", w, None, Ask(single=single)) for single in (True, False))
     assert_allclose(one.values, other.values, rtol=1e-5, atol=1e-5 * size)
     assert_allclose(one.slope, other.slope, atol=1e-4)
     assert np.array_equal(one.values, other.values) == (size == 50.0)
@@ -142,7 +142,7 @@ def test_forbidden_pairs_with_types_and_features_of_edges():
         assert_allclose(q.edge, other_q.edge, rtol=1e-9, atol=1e-9)
         cost = Table(1 - np.eye(3), bound.y)
         for aggregate in ("maximum", "logsum"):
-            one, its = (excess(some, aggregate, w, cost) for some in (bound, other))
+            one, its = (some.excess(aggregate, w, cost) for some in (bound, other))
             assert_allclose(one.values, its.values, rtol=1e-9, atol=1e-9)
             assert_allclose(one.slope, its.slope, rtol=1e-9, atol=1e-8)
 
@@ -171,7 +171,7 @@ def test_what_only_a_forbidden_pair_leaves_is_not_lost():
     values, q = bound.logsum(w)
     assert_allclose(values, -30.0 * n)
     assert_allclose(q.node[:, 0], 1.0)
-    found = excess(bound, "logsum", w)
+    found = bound.excess("logsum", w)
     assert_allclose(found.values, 0.0, atol=1e-9)
     assert_allclose(found.slope, 0.0, atol=1e-9)
     assert np.all(bound.sample(w, 3, np.random.default_rng(0)) == 0)
@@ -179,7 +179,7 @@ def test_what_only_a_forbidden_pair_leaves_is_not_lost():
 
 def test_without_rules_a_chain_is_the_forest_of_before():
     bound = Chain(bias=True).bind(chunk_examples(), LABELS)
-    assert isinstance(bound, BoundForest) and bound.forbidden_matrix is None and bound.pairwise
+    assert isinstance(bound, BoundForest) and bound.forbidden_matrix is None and bound.capabilities.pairwise
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors import Gaussian, Laplace
 from maxendnet.problem import Problem
 from maxendnet.solvers import BlockFrankWolfe
-from maxendnet.structures.base import Ask, Marginals, Table, differences, excess, unpack
+from maxendnet.structures.base import Ask, Marginals, Table
 
 pytestmark = pytest.mark.usefixtures("every_level")
 
@@ -194,7 +194,7 @@ def test_differences_are_those_of_the_features(case, n_rows, seed):
     rng = np.random.default_rng(seed)
     examples = rng.integers(case.case.n_examples, size=n_rows)
     chosen = [case.labellings(i)[rng.integers(len(case.labellings(i)))] for i in examples]
-    rows = differences(case.structure, examples, np.array(sum(chosen, ()), dtype=np.int32))
+    rows = case.structure.differences(examples, np.array(sum(chosen, ()), dtype=np.int32))
     for i, y, row in zip(examples, chosen, rows.toarray()):
         truth, other = case.features(i, [brute_force.example_truth(case.batch, i), y])
         assert_allclose(row, truth - other, atol=1e-12)
@@ -293,19 +293,19 @@ def test_the_excess_of_a_structure_is_that_of_its_aggregates(aggregate, gradient
         np.fill_diagonal(table.rows, 0.0)
     price = data.draw(st.sampled_from([None, SlackPrice("squared", 0.7), SlackPrice("kl", 0.7)]))
     ask = Ask(counted, price, gradient)
-    own = excess(case.structure, aggregate, case.w, table, ask)
+    own = case.structure.excess(aggregate, case.w, table, ask)
     plain = BoundPlain(case.structure)
-    composed = excess(plain, aggregate, case.w, table, ask)
+    composed = plain.excess(aggregate, case.w, table, ask)
     assert set(plain.calls) >= {aggregate, "score"}
     scale = 1 + case.batch.sample_weight.max() + max(np.abs(x).sum() for x in case.values)
     tolerance = 10 * case.tolerance * scale
     assert_allclose(own.values, composed.values, atol=tolerance)
-    packed = excess(case.structure, aggregate, case.w, table, ask._replace(packed=True))
+    packed = case.structure.excess(aggregate, case.w, table, ask._replace(packed=True))
     assert_array_equal(packed.values, own.values)
     if not gradient:
         assert own.slope.size == composed.slope.size == packed.slope.size == 0
         return
-    assert_array_equal(unpack(case.structure, packed.slope), own.slope)
+    assert_array_equal(case.structure.unpack(packed.slope), own.slope)
     if aggregate == "maximum" and has_a_tie(case, table):
         return
     if price is not None:  # the price of a value may change as fast as 1 / C
@@ -323,5 +323,5 @@ def test_differences_from_features_alone(case, n_rows, seed):
     examples = rng.integers(case.case.n_examples, size=n_rows)
     chosen = [case.labellings(i)[rng.integers(len(case.labellings(i)))] for i in examples]
     labels = np.array(sum(chosen, ()), dtype=np.int32)
-    composed = differences(BoundPlain(case.structure), examples, labels)
-    assert_allclose(composed.toarray(), differences(case.structure, examples, labels).toarray(), atol=1e-12)
+    composed = BoundPlain(case.structure).differences(examples, labels)
+    assert_allclose(composed.toarray(), case.structure.differences(examples, labels).toarray(), atol=1e-12)

@@ -12,7 +12,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from maxendnet import L2CRF, M3N, UNKNOWN, Examples, Graph, Tree
-from maxendnet.structures.base import Ask, Table, excess
+from maxendnet.structures.base import Ask, Table
 from maxendnet.structures.bound_graph import BoundGraph, EdgeMarginals
 
 pytestmark = pytest.mark.usefixtures("every_level")
@@ -105,7 +105,7 @@ def table_for(bound, seed):
 @given(cases())
 def test_elimination_is_enumeration(case):
     bound = case.bind(inference="exact")
-    assert isinstance(bound, BoundGraph) and bound.exact.all() and not bound.relaxed
+    assert isinstance(bound, BoundGraph) and bound.exact.all() and not bound.capabilities.relaxed
     table = table_for(bound, 1)
     values, labels = bound.maximum(case.w, table)
     log_partitions, q = bound.logsum(case.w, table, cliques=True)
@@ -265,14 +265,14 @@ def test_what_losses_see_of_bounds_is_true(case, aggregate):
     bound = case.bind(inference="relaxed")
     rng = np.random.default_rng(1)
     cost = Table(1.0 - np.eye(bound.n_labels), bound.y)
-    assert np.all(excess(bound, aggregate, case.w, cost).short >= 0)
+    assert np.all(bound.excess(aggregate, case.w, cost).short >= 0)
     for _ in range(5):  # each call goes on where the last one has ended
-        found = excess(bound, aggregate, case.w, cost, Ask(counted=cost))
+        found = bound.excess(aggregate, case.w, cost, Ask(counted=cost))
     assert_allclose(found.short, 0.0, atol=1e-2)
     u = bound.sample_weight
     for _ in range(3):
         v = case.w + rng.normal(size=len(case.w))
-        there = excess(case.bind(inference="relaxed"), aggregate, v, cost, Ask(gradient=False)).values
+        there = case.bind(inference="relaxed").excess(aggregate, v, cost, Ask(gradient=False)).values
         assert u @ (found.values - found.short) + found.slope @ (v - case.w) <= u @ there + 1e-7
 
 
@@ -283,10 +283,10 @@ def test_messages_are_kept_and_change_nothing_but_the_time(seed):
     warm, cold = case.bind(inference="relaxed"), case.bind(inference="relaxed")
     rng, cost = np.random.default_rng(seed), Table(1.0 - np.eye(3), warm.y)
     for factor in (1.0, 3.0, -1.0, 10.0, 0.0):
-        excess(warm, "logsum", factor * case.w + rng.normal(size=len(case.w)), cost._replace(rows=factor * cost.rows))
-        excess(warm, "maximum", factor * case.w, cost)
+        warm.excess("logsum", factor * case.w + rng.normal(size=len(case.w)), cost._replace(rows=factor * cost.rows))
+        warm.excess("maximum", factor * case.w, cost)
     for aggregate in ("maximum", "logsum"):
-        found, expected = (excess(bound, aggregate, case.w, cost) for bound in (warm, cold))
+        found, expected = (bound.excess(aggregate, case.w, cost) for bound in (warm, cold))
         assert_allclose(found.values, expected.values, atol=1e-3)
         assert np.all(found.values >= expected.values - expected.short - 1e-9)
 

@@ -26,10 +26,10 @@ from maxendnet.data.feature_dicts import FeatureNames, align_columns
 from maxendnet.data.labels import label_array
 from maxendnet.data.placed import PlacedData, add_to, refuse_unknown
 from maxendnet.data.truth import Kinds
-from maxendnet.structures.base import decode, kinds_of, row_of
+from maxendnet.structures.base import decode
 
 OF_ALL = (
-    "layout", "n_labels", "kinds", "row", "unpack", "blocks", "described", "pairwise", "work_per_node", "slope_size",
+    "layout", "n_labels", "kinds", "row", "unpack", "blocks", "described", "work_per_node", "slope_size",
 )  # fmt: skip
 """What a bound structure says that does not depend on which examples it has."""
 
@@ -197,10 +197,12 @@ class Partitions:
 class Known:
     """What is known of a structure whose examples are elsewhere."""
 
-    linear_nodes = False
+    inference_note = ""
 
     def __init__(self, witness: Any) -> None:
         self._witness = witness
+        # nothing that needs the features or labels of all nodes
+        self.capabilities = replace(witness.capabilities, linear_nodes=False, unknown_labels=False)
 
     def __getattr__(self, name: str) -> Any:
         if name in OF_ALL:
@@ -302,11 +304,11 @@ def bind_partition(examples: Examples, agreed: bytes) -> Any:
     if layout is None:
         return structure.bind(examples, classes)
     bound = structure.bind(examples, classes, layout)
-    if same_kinds(kinds_of(bound), kinds):
+    if same_kinds(bound.kinds, kinds):
         return bound
     number = {key: k for k, key in enumerate(_keys(kinds))}
-    numbers = np.array([number.get(key, -1) for key in _keys(kinds_of(bound))], dtype=np.int32)  # -1: does not occur
-    return with_kinds(bound, kinds, numbers[row_of(bound)])
+    numbers = np.array([number.get(key, -1) for key in _keys(bound.kinds)], dtype=np.int32)  # -1: does not occur
+    return with_kinds(bound, kinds, numbers[bound.row])
 
 
 def complete_partition(shard: Any, packed: bytes) -> Any:
@@ -329,11 +331,11 @@ def with_kinds(bound: Any, kinds: Kinds, row: NDArray[np.int32]) -> Any:
 
 def layout_and_kinds(shard: Any) -> tuple[Any, Kinds, bool]:
     """Of a partition: also whether its labels need not be known. All labels, or else the kinds that occur."""
-    kinds = kinds_of(shard)
+    kinds = shard.kinds
     if not kinds.are_labels:
-        used = np.unique(row_of(shard))
+        used = np.unique(shard.row)
         kinds = Kinds(kinds.sets[used], kinds.label[used], kinds.weight[used])
-    return shard.layout, kinds, hasattr(shard, "within_truth")
+    return shard.layout, kinds, shard.capabilities.unknown_labels
 
 
 def united(kinds: list[Kinds]) -> Kinds:

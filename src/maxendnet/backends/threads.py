@@ -51,12 +51,12 @@ class Threads:
 
     def place(self, structure: Any) -> list[Any]:
         """Cut a bound structure into shards; one that does not say how much work it is stays whole."""
-        parts = structure.ranges(n_shards(structure, self.shards)) if hasattr(structure, "ranges") else []
+        parts = structure.ranges(n_shards(structure, self.shards))
         if len(parts) <= 1:
             return [structure]
         cuts = [Cut(structure, part[0][0], part[-1][1]) for part in parts]
         # of examples in files, which are many, even the few numbers of a node that a shard has of its own would count
-        return list(cuts) if getattr(structure, "mapped", False) else [one.take() for one in cuts]
+        return list(cuts) if structure.mapped else [one.take() for one in cuts]
 
     def sum(self, oracle: Callable[..., Partial], shards: Sequence[Any], *arguments: Any) -> Partial:
         """``oracle(shard, *arguments)`` of all shards, added up along a fixed tree."""

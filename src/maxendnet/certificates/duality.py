@@ -11,7 +11,7 @@ from scipy.special import xlogy
 from maxendnet.backends import Partial
 from maxendnet.data.batch import Batch
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.structures.base import Table, row_of
+from maxendnet.structures.base import Table
 
 NODES_AT_A_TIME = 4096  # edge marginals of so many nodes are held at once
 
@@ -79,7 +79,7 @@ def marginals_in_parts(
         last = int(np.searchsorted(offsets, offsets[first] + NODES_AT_A_TIME, side="right")) - 1
         last = min(max(last, first + 1), n_examples)
         part = structure.take(first, last)
-        table = None if added is None else Table(added, row_of(part))
+        table = None if added is None else Table(added, part.row)
         _, q = part.logsum(w, table, cliques=structure.layout.n_matrices > 0, backend=backend)
         yield part.batch, q.node, q.edge
         first = last

@@ -38,9 +38,8 @@ class PlacedData:
         return len(self.structure.sample_weight)
 
     def curvature(self) -> Any:
-        """About the diagonal of the Hessian of the losses at 0; the same for all weights where a structure has none."""
-        structure = self.structure
-        return structure.curvature() if hasattr(structure, "curvature") else np.ones(structure.layout.n_weights)
+        """About the diagonal of the Hessian of the losses at 0."""
+        return self.structure.curvature()
 
     def parts(self, n: int) -> list[Any]:
         """The examples in at most ``n`` parts, consecutive ones with about the same number of nodes, for the backend to
@@ -49,10 +48,10 @@ class PlacedData:
 
     def completed(self, w: Any) -> PlacedData:
         """The same examples, with the best labellings under w that agree with what is known taken for the true ones."""
-        from maxendnet.structures.base import decode, kinds_of
+        from maxendnet.structures.base import decode
 
         structure, backend = self.structure, self.backend
-        refuse_unknown(kinds_of(structure), hasattr(structure, "within_truth"), structure.described)
+        refuse_unknown(structure.kinds, structure.capabilities.unknown_labels, structure.described)
         labels = decode(structure.within_truth, w, backend)  # type: ignore[arg-type]
         return PlacedData(structure.completed(labels), backend)
 

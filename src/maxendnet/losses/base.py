@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet.backends.partial import EMPTY, Partial
-from maxendnet.structures.base import Ask, Table, excess, row_of
+from maxendnet.structures.base import Ask, Table
 
 FloatArray = NDArray[np.float64]
 
@@ -85,15 +85,15 @@ def table_oracle(shard: Any, w: FloatArray, question: TableQuestion) -> Partial:
 
     What ``added`` has for the true labels is part of the score of the truth.
     """
-    row = row_of(shard)
+    row = shard.row
     added, counted = (Table(rows, row) for rows in question)
-    found = excess(shard, "logsum", w, added, Ask(counted, packed=True))
+    found = shard.excess("logsum", w, added, Ask(counted, packed=True))
     return total(shard, found.values, found.slope, found.counted)
 
 
 def inside_oracle(shard: Any, w: FloatArray, gradient: bool) -> Partial:
     """``logsum over labellings that agree with the truth - score(the labelling taken for it)``, and its gradient."""
-    found = excess(shard.within_truth, "logsum", w, ask=Ask(gradient=gradient, packed=True))
+    found = shard.within_truth.excess("logsum", w, ask=Ask(gradient=gradient, packed=True))
     return total(shard, found.values, found.slope)
 
 

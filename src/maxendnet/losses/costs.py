@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from maxendnet.data.ragged import offsets_of, shorten
 from maxendnet.data.truth import Kinds
 from maxendnet.losses.base import FloatArray
-from maxendnet.structures.base import EdgeTable, NGramTable, kinds_of, row_of
+from maxendnet.structures.base import EdgeTable, NGramTable
 from maxendnet.structures.ngrams import SeenNGrams, ends_of
 
 
@@ -125,9 +125,9 @@ def joint_costs(cost: dict[Any, Any], classes: NDArray) -> JointCosts | None:
 
 def joint_table(costs: JointCosts, structure: Any) -> EdgeTable | NGramTable:
     """The costs of several labels at the nodes of a bound structure; where a true label is not known they are 0."""
-    if getattr(structure, "takes_ngrams", False):
+    if structure.capabilities.ngram_costs:
         return ngram_table(costs, structure)
-    if not hasattr(structure, "edge_labels"):
+    if not structure.capabilities.edge_costs:
         raise ValueError(
             f"cost names several labels together, and {structure.described} takes costs of single labels only."
         )
@@ -170,7 +170,7 @@ def ngram_table(costs: JointCosts, structure: Any) -> NGramTable:
 
 def _is_known(structure: Any) -> NDArray[np.bool_]:
     """Whether the true label of a node is one."""
-    return kinds_of(structure).sets.sum(axis=1)[row_of(structure)] == 1
+    return structure.kinds.sets.sum(axis=1)[structure.row] == 1
 
 
 def class_weights(weight: Any, classes: NDArray, y: NDArray | dict[Any, int]) -> FloatArray:

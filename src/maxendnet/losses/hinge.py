@@ -22,7 +22,7 @@ from maxendnet.losses.costs import (
 from maxendnet.losses.slack import SLACKS, Slack, SlackPrice
 from maxendnet.piece import Piece
 from maxendnet.priors.base import is_number
-from maxendnet.structures.base import Ask, Table, excess, kinds_of, row_of
+from maxendnet.structures.base import Ask, Table
 
 
 @dataclass(eq=False, repr=False)
@@ -186,15 +186,14 @@ class Hinge(Piece):
 
     def cost_table(self, structure: Any, rows: FloatArray | None = None) -> Table:
         """The costs of labels at the nodes of a bound structure, and of several labels together; ``rows`` if known."""
-        rows = cost_rows(self.cost_matrix(structure.n_labels), kinds_of(structure)) if rows is None else rows
+        rows = cost_rows(self.cost_matrix(structure.n_labels), structure.kinds) if rows is None else rows
         joint = None if self.joint_costs is None else joint_table(self.joint_costs, structure)
-        return Table(rows, row_of(structure), joint)
+        return Table(rows, structure.row, joint)
 
     def evaluate(self, structure: Any, w: FloatArray, question: LossQuestion) -> Partial:
         """``U(hinge) / C`` of every example and, if asked, a subgradient of their weighted sum."""
         C = question.C
-        found = excess(
-            structure, "maximum", w, self.cost_table(structure, question.cost),
+        found = structure.excess("maximum", w, self.cost_table(structure, question.cost),
             Ask(
                 price=None if self.linear_slack else SlackPrice(self.slack, C),
                 gradient=question.gradient, single=question.single, packed=True,

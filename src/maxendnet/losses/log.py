@@ -12,7 +12,7 @@ from maxendnet.losses.base import FloatArray, LossQuestion, total
 from maxendnet.losses.costs import cost_rows
 from maxendnet.piece import Piece
 from maxendnet.priors.base import is_number
-from maxendnet.structures.base import Ask, Table, excess, kinds_of, row_of
+from maxendnet.structures.base import Ask, Table
 
 LARGEST_MARGIN = 100.0
 """Wrong labels that are less likely by a factor of exp(100) are never seen."""
@@ -67,9 +67,9 @@ class Log(Piece):
         ask = Ask(gradient=question.gradient, single=question.single, packed=True)
         cost = None
         if self.margin:
-            cost = Table(cost_rows(self.cost_matrix(structure.n_labels), kinds_of(structure)), row_of(structure))
-        values, slope, _, short = excess(structure, "logsum", w, cost, ask)
-        if not kinds_of(structure).all_known:  # both are above the score of the same labelling, which cancels
-            inside = excess(structure.within_truth, "logsum", w, ask=ask)
+            cost = Table(cost_rows(self.cost_matrix(structure.n_labels), structure.kinds), structure.row)
+        values, slope, _, short = structure.excess("logsum", w, cost, ask)
+        if not structure.kinds.all_known:  # both are above the score of the same labelling, which cancels
+            inside = structure.within_truth.excess("logsum", w, ask=ask)
             values, slope = np.maximum(values - inside.values, 0.0), slope - inside.slope
         return total(structure, values, slope, keep_values=question.values, short=short)

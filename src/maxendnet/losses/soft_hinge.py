@@ -8,7 +8,7 @@ from typing import Any
 from maxendnet.backends.partial import Partial
 from maxendnet.losses.base import FloatArray, LossQuestion, total
 from maxendnet.losses.hinge import Hinge
-from maxendnet.structures.base import Ask, excess
+from maxendnet.structures.base import Ask
 
 
 @dataclass(eq=False, repr=False)
@@ -51,7 +51,7 @@ class SoftHinge(Hinge):
         joint = None if cost.joint is None else cost.joint._replace(rows=cost.joint.rows / T)
         cost = cost._replace(rows=cost.rows / T, joint=joint)
         ask = Ask(counted=cost, gradient=question.gradient, single=single, packed=True)
-        found = excess(structure, "logsum", divided(structure, w, T), cost, ask)
+        found = structure.excess("logsum", divided(structure, w, T), cost, ask)
         return total(structure, T * found.values, found.slope, T * found.counted, question.values, T * found.short)
 
 

@@ -163,7 +163,7 @@ def _describe(estimator: Any) -> Content:
 
 def _layout_type(structure: Any) -> Any:
     """The class of the layouts of a structure."""
-    return getattr(structure, "layout_type", Layout)
+    return structure.layout_type
 
 
 def _describe_layout(structure: Any, layout: Any, plain: ToPlain) -> dict[str, Any]:
@@ -262,11 +262,11 @@ def _build(content: Content) -> MarkovNetwork:
     layout: Any
     if _layout_type(structure) is Layout:
         layout = _layout(described, value)
-        if len(classes) * getattr(structure, "hidden", 1) != layout.n_labels:
+        if len(classes) * structure.hidden != layout.n_labels:
             raise ModelFileError(f"the model has {len(classes)} labels, and weights for {layout.n_labels}")
     else:
         layout = _other_layout(_layout_type(structure), described, value)
-    problem = structure.misfit(layout, n_features_in, classes) if hasattr(structure, "misfit") else ""
+    problem = structure.layout_error(layout, n_features_in, classes)
     if problem:
         raise ModelFileError(problem)
     estimator.set_model(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -139,7 +138,7 @@ class FittedModel:
     @property
     def whole(self) -> bool:
         """Whether an example has one label."""
-        return bool(getattr(self.structure, "whole", False))
+        return bool(self.structure.whole)
 
     def bind(self, examples: Examples, given: Any = None, rules: Any = None) -> Any:
         """The structure with examples to predict; their labels, if any, are left out: they may be unknown ones.
@@ -148,7 +147,7 @@ class FittedModel:
         to those that keep these rules too.
         """
         options = {} if rules is None else {"rules": rules}
-        if rules is not None and "rules" not in inspect.signature(self.structure.bind).parameters:
+        if rules is not None and not self.structure.takes_rules:
             raise ValueError(f"rules are for chains, and the structure of the model is {self.structure!r}.")
         if given is None:
             unlabelled = replace(examples, y=None)
@@ -156,22 +155,19 @@ class FittedModel:
         y = read_labels(given, examples.offsets, examples.flat, "given", self.whole)
         encode_truth(y, self.classes, examples.offsets, examples.flat, name="given")
         bound = self.structure.bind(replace(examples, y=y), self.classes, self.layout, **options)
-        if not hasattr(bound, "within_truth"):
+        if not bound.capabilities.unknown_labels:
             raise ValueError(f"{bound.described} takes no given labels; see docs/extend/structure.md.")
         return self._for_labels(bound.within_truth)
 
     def _for_labels(self, bound: Any) -> Any:
         """What predicts labels, where those of the bound structure are states of them."""
-        return self.structure.predicting(bound) if hasattr(self.structure, "predicting") else bound
+        return self.structure.label_view(bound)
 
     def named_weights(self) -> dict[str, Any]:
         """The weights by name, as the structure calls them."""
-        structure, found = self.structure, {}
-        if hasattr(structure, "named_weights"):
-            found = structure.named_weights(self.layout, self.weights)
-        if hasattr(structure, "ngram_weights"):
-            found = found | {"ngrams": structure.ngram_weights(self.layout, self.weights, self.classes)}
-        return found
+        named = self.structure.named_weights(self.layout, self.weights)
+        ngrams = self.structure.ngram_weights(self.layout, self.weights, self.classes)
+        return named if ngrams is None else named | {"ngrams": ngrams}
 
     def labellings(self, examples: Examples, labels: NDArray[np.int32], names: NDArray | None = None) -> Any:
         """Numbers of labels as labels: a list for every example, or one array if X was a table.

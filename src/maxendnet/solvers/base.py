@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from maxendnet.piece import Piece
 from maxendnet.problem import FloatArray, Problem
+from maxendnet.structures.capabilities import Capabilities
 from maxendnet.utils.warn import warn_caller
 
 
@@ -84,6 +85,15 @@ class Solver(Piece):
     """A state may start a fit to other examples, weights or costs: it holds weights, and no dual variables of those."""
     instead_of_gap: str = "relative gradient norm"
     """What `tol` is compared with where there is no certificate."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        names = {field.name for field in fields(Capabilities)}
+        for requirement in cls.requires if isinstance(cls.requires, tuple) else ():  # else it depends on options
+            for term in requirement.split(" or "):
+                owner, _, name = term.removeprefix("not ").partition(".")
+                if owner == "structure" and name not in names:
+                    raise TypeError(f"{cls.__name__} requires {term!r}, and Capabilities has no field {name!r}.")
 
     def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> Any:
         raise NotImplementedError
@@ -243,13 +253,13 @@ def missing(solver: Solver | type[Solver], problem: Problem) -> list[str]:
     """The requirements that a problem does not meet.
 
     A requirement is the dotted name of something that must exist and be true, ``not`` before a name that must not be,
-    or several of these joined by ``or``.
+    or several of these joined by ``or``. What follows ``structure.`` is a field of `Capabilities`.
     """
 
     def met(term: str) -> bool:
         value: Any = problem
         for part in term.removeprefix("not ").split("."):
-            value = getattr(value, part, None)
+            value = value.structure.capabilities if part == "structure" else getattr(value, part, None)
         return bool(value) != term.startswith("not ")
 
     solver = solver() if isinstance(solver, type) else solver  # what it requires may depend on its options

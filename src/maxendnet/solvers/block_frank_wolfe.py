@@ -234,7 +234,7 @@ class BlockFrankWolfe(Solver):
 
     def _pass_at_once(self, problem: Problem, state: DualState, picks: NDArray[np.int64]) -> bool:
         """A pass with several examples at a time; False, and all as before, if the dual fell or none is to be made."""
-        several = self.at_once > 1 and hasattr(problem.structure.blocks, "update_at_once")
+        several = self.at_once > 1 and problem.structure.capabilities.parallel_blocks
         if not several or state.n_falls >= MOST_FALLS:
             return False
         before, dual = self.copied(state), self._dual_here(problem, state)

@@ -232,7 +232,8 @@ def solver_of_round(completed: Problem, tol: float) -> Solver:
 def facts_of(problem: Problem, unlabelled: float = 0.0) -> Facts:
     """Collect what the choice of a solver depends on."""
     structure, prior, C = problem.structure, problem.prior, problem.C
-    n_nodes = int(structure.offsets[-1])
+    local = problem.backend.local
+    n_nodes = int(structure.offsets[-1]) if local else 0
     linear = problem.loss.smooth or problem.hinge.linear_slack
     loss = "log" if problem.loss.smooth else "hinge" if linear else "hinge with another slack"
     facts = Facts(
@@ -242,12 +243,14 @@ def facts_of(problem: Problem, unlabelled: float = 0.0) -> Facts:
         n_nodes,
         unknown_labels=loss != "log" and not problem.kinds.all_known,
         self_training=unlabelled > 0,
-        local=problem.backend.local,
+        local=local,
     )
+    if not local:  # the solvers for distributed examples do not depend on their sizes, which may be unknown here
+        return facts
     details: dict[str, Any] = {}
     if loss == "hinge" and offers(prior, "spread"):
         variance = float(np.mean(capable(prior, "spread").variance(np.zeros(problem.n_weights))))
-        sums = getattr(structure, "cost_of_sums", 1.0)
+        sums = structure.capabilities.cost_of_sums
         details["strength"] = C * n_nodes * variance / max(problem.n_weights, 1) / sums
         details["deviation"] = C * np.sqrt(variance) / sums if has_blocks(problem) else 0.0
     if facts.prior == "l1" and "InteriorPoint" in facts.accepts:
@@ -277,7 +280,7 @@ def prior_kind(problem: Problem, loss: str) -> str:
 
 def has_sparse_features(problem: Problem) -> bool:
     """Whether nodes have a small share of many features, as in text: updates of one example touch few weights."""
-    if not getattr(problem.structure, "pairwise", False):
+    if not problem.structure.capabilities.pairwise:
         return False
     batch, layout = problem.batch, problem.structure.layout
     n_nodes, n_features = len(batch.parent), layout.n_features
@@ -291,7 +294,7 @@ def has_dependent_features(problem: Problem) -> bool:
     Checked only for at most `MAX_DENSE_FEATURES` features with weights for every label.
     """
     layout = problem.structure.layout
-    if not getattr(problem.structure, "linear_nodes", False) or layout.seen is not None:
+    if not problem.structure.capabilities.linear_nodes or layout.seen is not None:
         return False
     if layout.n_features > MAX_DENSE_FEATURES:
         return False

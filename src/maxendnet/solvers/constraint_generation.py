@@ -15,7 +15,6 @@ from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver, missing, run
 from maxendnet.solvers.proximal_point import ProximalPoint
 from maxendnet.solvers.violated import violated
-from maxendnet.structures.base import differences
 
 
 class ProgrammeState(NamedTuple):
@@ -87,7 +86,7 @@ class ConstraintGeneration(Solver):
             rough = run(self.first, problem, tol=max(tol, self.first_gap), max_passes=300, seed=seed, warn=False)
             examples, _, costs, labels = rough.state.dual_state.sets.labellings()
             eta = np.abs(problem.structure.blocks.unpad(rough.state.dual_state.eta))
-            rows = differences(problem.structure, examples, labels)
+            rows = problem.structure.differences(examples, labels)
             state = self._add_rows(state, examples, rows, costs)._replace(
                 columns=(eta > 0.95 * rough.state.rho) | (rough.w != 0), w=rough.w, primal=rough.primal, dual=rough.dual
             )

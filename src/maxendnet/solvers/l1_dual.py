@@ -36,7 +36,7 @@ class L1Dual(NamedTuple):
 
 def can_search(problem: Problem) -> bool:
     """Whether `l1_dual` can be asked for a point."""
-    exact = not getattr(problem.structure, "relaxed", False) and np.isfinite(problem.batch.largest)
+    exact = not problem.structure.capabilities.relaxed and np.isfinite(problem.batch.largest)
     return offers(problem.prior, "l1") and problem.convex and problem.backend.local and bool(exact)
 
 
@@ -96,7 +96,7 @@ def shifted(problem: Problem, w: FloatArray) -> FloatArray:
     positive weights as negative ones, since the ``eta_k`` of all its labels add up to zero.
     """
     layout = problem.structure.layout
-    if not getattr(problem.structure, "linear_nodes", False) or layout.seen is not None:
+    if not problem.structure.capabilities.linear_nodes or layout.seen is not None:
         return w.copy()
     parts = layout.parts(w)
     node = parts.node.copy()
@@ -137,9 +137,9 @@ class Known(NamedTuple):
     @classmethod
     def at(cls, problem: Problem, w: FloatArray, curvature: Curvature) -> Known:
         products, place = tuple(zip(curvature.s, curvature.y)), np.zeros((0, 0), dtype=np.int64)
-        exact = getattr(problem.structure, "pairwise", False)
+        exact = problem.structure.capabilities.pairwise
         diagonal, blocks = hessian_diagonal(problem, w) if exact else problem.curvature(), None
-        if getattr(problem.structure, "linear_nodes", False) and few_enough(problem):
+        if problem.structure.capabilities.linear_nodes and few_enough(problem):
             layout, X, weight = problem.structure.layout, features_of(problem), node_curvature(problem, w)
             place = layout.parts(np.arange(problem.n_weights)).node
             blocks = np.array([label_gram(X, weight[:, a]) for a in range(layout.n_labels)])

@@ -58,7 +58,7 @@ class Curvature(NamedTuple):
         Not under a flat prior: among all that fit the examples it would lead to weights of rare differences between
         features, and to larger errors on new examples.
         """
-        if not (getattr(problem.structure, "linear_nodes", False) and offers(problem.prior, "spread")):
+        if not (problem.structure.capabilities.linear_nodes and offers(problem.prior, "spread")):
             return self
         layout, batch = problem.structure.layout, problem.batch
         if layout.seen is not None or not 1 < layout.n_features <= MAX_DENSE_FEATURES:

@@ -13,7 +13,6 @@ from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.l1_projection import project_l1_ball
 from maxendnet.solvers.subgradient import best_step
-from maxendnet.structures.base import unpack
 
 
 class OnlineState(NamedTuple):
@@ -99,7 +98,7 @@ class OnlineSubgradient(Solver):
             t += 1
             one = structure.take(i, i + 1)
             found = loss_oracle(one, self._weights(problem, point), question)
-            slope = C * unpack(one, found.gradient)
+            slope = C * one.unpack(found.gradient)
             squares += float(slope @ slope)
             point = self._moved(problem, point, self._size(problem, t, n, squares), slope, n)
             average += 2.0 / (t + 1) * (point - average)  # the k-th point counts k times

@@ -177,7 +177,7 @@ def l1_price(prior: Prior) -> float:
 
 def pairwise(problem: Problem) -> bool:
     """Whether the entropy of mixed marginals is that of a forest."""
-    return getattr(problem.structure, "pairwise", False)
+    return problem.structure.capabilities.pairwise
 
 
 def pseudo_gradient(w: FloatArray, gradient: FloatArray, rho: float) -> FloatArray:

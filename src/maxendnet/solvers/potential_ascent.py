@@ -116,7 +116,7 @@ class PotentialAscent(Solver):
     at_once: int = 1
     requires = (
         "loss.smooth", "convex", "prior.quadratic or prior.l2", "prior.kernel_args", "structure.pairwise",
-        "not structure.layout.n_edge_features", "backend.local",
+        "not structure.edge_features", "backend.local",
     )  # fmt: skip
 
     def check(self) -> None:

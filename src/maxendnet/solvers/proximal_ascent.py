@@ -96,7 +96,7 @@ class ProximalAscent(Solver):
     inner: PotentialAscent = field(default_factory=PotentialAscent)
     requires = (
         "loss.smooth", "convex", "prior.rho or prior.l1 or prior.ridge", "structure.pairwise",
-        "not structure.layout.n_edge_features", "backend.local",
+        "not structure.edge_features", "backend.local",
     )  # fmt: skip
     accuracy = 1e-3
 

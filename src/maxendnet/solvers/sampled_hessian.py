@@ -39,7 +39,7 @@ N_RANGES = 16
 
 def can_sample(problem: Problem) -> bool:
     """Whether labellings can be drawn, and the changes between them be told by their features."""
-    forest = getattr(problem.structure, "pairwise", False) and problem.cost_table.joint is None
+    forest = problem.structure.capabilities.pairwise and problem.cost_table.joint is None
     return forest and problem.backend.local
 
 

@@ -70,7 +70,7 @@ class SelfTraining(Solver):
     rounds: int = 5
     inner: Solver | None = None
     max_passes: int = 1000
-    requires = ("not loss.smooth", "not kinds.all_known", "structure.trusting")
+    requires = ("not loss.smooth", "not kinds.all_known", "structure.unknown_labels")
     instead_of_gap = "share of labels that changed in a round"
 
     def check(self) -> None:
@@ -114,7 +114,7 @@ class SelfTraining(Solver):
         """The problem in which these labels are the truth of unlabelled examples, whose weights get a factor."""
         structure, nothing = problem.structure.completed(labels), unlabelled(problem)
         weight = structure.sample_weight * np.where(nothing, factor, 1.0)
-        structure = structure.trusting(nothing[owners(structure.offsets)], weight)
+        structure = structure.with_pseudo_labels(nothing[owners(structure.offsets)], weight)
         return replace(problem, data=PlacedData(structure, problem.backend), tilt=None)
 
     @staticmethod

@@ -12,7 +12,7 @@ from maxendnet.data.ragged import gather
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver, Support
 from maxendnet.solvers.subgradient import best_step
-from maxendnet.structures.base import Table, differences, row_of, sums, table_values
+from maxendnet.structures.base import Table, sums, table_values
 
 
 class LabellingState(NamedTuple):
@@ -91,7 +91,7 @@ class SMO(Solver):
 
     def step(self, problem: Problem, state: LabellingState) -> LabellingState:
         structure, eta = problem.structure, state.eta.copy()
-        rows = differences(structure, state.examples, state.labels)
+        rows = structure.differences(state.examples, state.labels)
         starts = np.searchsorted(state.examples, np.arange(problem.n_examples + 1))
         label_starts = np.concatenate([[0], np.cumsum(np.diff(structure.offsets)[state.examples])])
         blocks: dict[int, Block] = {}
@@ -119,7 +119,7 @@ class SMO(Solver):
     ) -> Block:
         """Update one example; ``eta`` changes in place."""
         prior, one = problem.dual_prior, problem.structure.take(i, i + 1)
-        table = Table(problem.cost, row_of(one))
+        table = Table(problem.cost, one.row)
         # the truth, which has the rest of the weight, and the active labellings
         labels = np.vstack([one.y, labels.reshape(-1, len(one.y))])
         df = np.vstack([np.zeros(len(eta)), rows.toarray()])
@@ -127,7 +127,7 @@ class SMO(Solver):
         best = one.maximum(prior.mean(eta), table)[1]
         if not (labels == best).all(axis=1).any():
             labels, alpha = np.vstack([labels, best]), np.append(alpha, 0.0)
-            df = np.vstack([df, differences(one, np.zeros(1, np.int64), best).toarray()])
+            df = np.vstack([df, one.differences(np.zeros(1, np.int64), best).toarray()])
         cost = np.array([float(table_values(one, table, y)[0]) for y in labels])
         for _ in range(self.rounds):
             violation = cost - df @ prior.mean(eta)
@@ -170,7 +170,7 @@ class Block(NamedTuple):
 def with_sums(problem: Problem, state: LabellingState) -> LabellingState:
     """The state with eta and cost computed from its labellings, so that rounding does not pile up."""
     structure, table = problem.structure, problem.cost_table
-    eta = differences(structure, state.examples, state.labels).T @ state.alpha
+    eta = structure.differences(state.examples, state.labels).T @ state.alpha
     nodes, offsets = gather(structure.offsets, state.examples)
     costs = sums(table.rows[table.row[nodes], state.labels], offsets)
     return state._replace(eta=np.asarray(eta), cost=float(costs @ state.alpha))

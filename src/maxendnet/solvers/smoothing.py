@@ -137,9 +137,7 @@ class Smoothing(Solver):
             state = self._with_hessian(problem, self._mixed(problem, state))
         # Values of relaxed graphs are bounds of a limited accuracy, in which the last digits of the soft problem drown.
         # (Under L1 these digits count: a dual point is scaled by its largest entry.)
-        solved = (
-            gained <= 1e-3 * blur and getattr(problem.structure, "relaxed", False) and not offers(problem.prior, "l1")
-        )
+        solved = gained <= 1e-3 * blur and problem.structure.capabilities.relaxed and not offers(problem.prior, "l1")
         if not (inner.finished or solved):
             return state
         # steps at this temperature hardly help any more, and the bound still lags

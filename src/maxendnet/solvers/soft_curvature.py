@@ -31,7 +31,7 @@ def soft_curvature(soft: Problem, w: FloatArray) -> Curvature:
     """
     diagonal = soft.curvature()
     between = None
-    if getattr(soft.structure, "linear_nodes", False):
+    if soft.structure.capabilities.linear_nodes:
         weight = node_curvature(soft, w)
         diagonal = diagonal_at(soft, diagonal, weight)
         between = blocks_at(soft, w, weight)
@@ -65,7 +65,7 @@ def diagonal_at(problem: Problem, at_zero: FloatArray, weight: FloatArray) -> Fl
 
 def has_blocks(problem: Problem) -> bool:
     """Whether the Hessian of a penalised loss is known by a block for each label."""
-    return getattr(problem.structure, "linear_nodes", False) and offers(problem.prior, "spread") and few_enough(problem)
+    return problem.structure.capabilities.linear_nodes and offers(problem.prior, "spread") and few_enough(problem)
 
 
 def few_enough(problem: Problem) -> bool:

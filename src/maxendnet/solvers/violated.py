@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.structures.base import differences, table_values
+from maxendnet.structures.base import table_values
 
 
 class Violated(NamedTuple):
@@ -31,7 +31,7 @@ def violated(
     _, labels = structure.maximum(w, problem.cost_table, backend=problem.backend)
     problem.n_oracle += problem.n_examples
     cost = table_values(structure, problem.cost_table, labels)
-    rows = differences(structure, np.arange(problem.n_examples), labels)
+    rows = structure.differences(np.arange(problem.n_examples), labels)
     hinge = np.maximum(cost - rows @ w, 0.0)
     known = np.zeros(problem.n_examples)
     np.maximum.at(known, known_examples, known_costs - known_rows @ w)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from maxendnet.piece import Piece
 from maxendnet.structures.base import BoundStructure, Excess, Marginals, Structure, Table
+from maxendnet.structures.capabilities import Capabilities
 from maxendnet.structures.chain import Chain
 from maxendnet.structures.choice import Choice
 from maxendnet.structures.graph import Graph
@@ -19,6 +19,7 @@ ALL = (Chain, Tree, Independent, Choice, Graph)
 __all__ = [
     "ALL",
     "BoundStructure",
+    "Capabilities",
     "Chain",
     "Choice",
     "Excess",
@@ -44,7 +45,7 @@ def as_structure(given: Any) -> Any:
     names = {kind.__name__.lower(): kind for kind in ALL}
     if isinstance(given, str) and given in names:
         return names[given]()
-    if isinstance(given, Piece) and hasattr(given, "bind"):
+    if isinstance(given, Structure):
         return given
     shown = ", ".join(f"{kind.__name__}()" for kind in ALL)
     raise ValueError(f"structure must be one of {shown}, or the name of one in small letters, got {given!r}.")

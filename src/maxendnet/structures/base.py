@@ -7,7 +7,8 @@ through its methods. docs/extend/structure.md shows how to write one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +16,14 @@ from scipy import sparse
 
 from maxendnet.backends.partial import EMPTY
 from maxendnet.data.truth import Kinds, known
-from maxendnet.structures.layout import FloatArray
+from maxendnet.piece import Piece
+from maxendnet.structures.capabilities import Capabilities
+from maxendnet.structures.layout import FloatArray, Layout
 from maxendnet.structures.ngrams import SeenNGrams, ends_of
 
 if TYPE_CHECKING:
     from maxendnet.backends import Threads
+    from maxendnet.backends.threads import Range
     from maxendnet.data.examples import Examples
 
 IntArray = NDArray[np.int32]
@@ -44,7 +48,7 @@ class EdgeTable(NamedTuple):
             added = self.rows[self.row, first, second]
         else:
             added = np.einsum("eab,eab->e", q.edge, self.rows[self.row])
-        return sums(added, getattr(structure, "edge_offsets", structure.offsets))
+        return sums(added, structure.edge_offsets)
 
 
 class NGramTable(NamedTuple):
@@ -71,7 +75,7 @@ class Table(NamedTuple):
     """Numbers that are added to the score of a label at a node, such as the costs of wrong labels.
 
     ``rows[row[t], a]`` is added for label a at node t: a small table of rows, and a row number for every node. A
-    structure that has ``edge_labels`` also takes a table for edges, and one that has ``takes_ngrams`` one for n-grams.
+    structure with the capability ``edge_costs`` also takes a table for edges, one with ``ngram_costs`` one for n-grams.
     """
 
     rows: FloatArray
@@ -144,105 +148,185 @@ class Ask(NamedTuple):
 GRADIENT = Ask()
 
 
-@runtime_checkable
-class BoundStructure(Protocol):
-    """A structure with examples: what losses, solvers and estimators need of it.
+class BoundStructure(ABC):
+    """A structure with examples: all that losses, solvers and estimators see of them.
 
     Labellings are int32 arrays over all nodes. Fractional labellings are `Marginals`, or another object with an array
     ``node``. ``table`` is a `Table` or None. Methods that work on all examples take a ``backend`` for its threads, or
-    None.
-
-    What a structure may offer beyond this, each by the method of that name: ``excess`` (losses without holding all
-    marginals), ``decode``, ``max_marginals``, ``top`` and ``sample`` (predictions), ``differences`` (sparse features of
-    labellings), ``curvature`` (a scale of the weights), ``ranges``, ``work_per_node`` and ``slope_size`` (shares of
-    work for threads), ``edge_labels`` and ``takes_ngrams`` (costs of several labels together, see `EdgeTable` and
-    `NGramTable`), ``blocks`` (kernels for `BlockFrankWolfe`), ``pairwise`` (kernels for forests), ``relaxed`` (the
-    aggregates of `excess` are upper bounds, and not attained by labellings), ``prove`` (a bound for every prediction).
-    Labels that are not known need ``row`` and ``kinds`` (what is known, see `maxendnet.data.truth`), ``within_truth``
-    (the same structure, limited to labellings that agree with what is known) and ``completed`` (the same structure with
-    a labelling taken for the true one).
+    None. A subclass writes the abstract methods. The others have a default, which a faster one may replace. What a
+    structure offers beyond them it declares in ``capabilities``.
     """
 
-    described: str
+    capabilities: Capabilities = Capabilities()
+    described: str = "a structure"
     """What it is, for messages."""
+    inference_note: str = ""
+    """How inference is done, for ``solver_``; empty where there is nothing to say."""
+    mapped: bool = False
+    """Whether features are memory-mapped."""
     layout: Any
     """A `Layout`, or another object with ``n_weights``, ``parts`` and ``join``."""
-    n_labels: int
-    offsets: NDArray[np.int64]
-    """Example i owns nodes ``offsets[i]:offsets[i + 1]``."""
-    y: IntArray
-    """The true labels; empty if the examples have none."""
-    sample_weight: FloatArray
-    """(n_examples,): the weight of each example."""
+    n_labels: Any
+    """int"""
+    offsets: Any
+    """int64 ndarray: example i owns nodes ``offsets[i]:offsets[i + 1]``."""
+    y: Any
+    """int32 ndarray: the true labels; empty if the examples have none."""
+    sample_weight: Any
+    """ndarray of shape (n_examples,): the weight of each example."""
 
-    def take(self, first: int, last: int) -> BoundStructure:
+    @abstractmethod
+    def take(self, first: int, last: int) -> Any:
         """Examples [first, last) as a bound structure of their own."""
-        ...
 
+    @abstractmethod
     def maximum(
         self, w: FloatArray, table: Table | None = None, backend: Threads | None = None
     ) -> tuple[FloatArray, IntArray]:
         """Highest score of every example, and a labelling that has it."""
-        ...
 
+    @abstractmethod
     def logsum(
         self, w: FloatArray, table: Table | None = None, cliques: bool = False, backend: Threads | None = None
-    ) -> tuple[FloatArray, Marginals]:
+    ) -> tuple[FloatArray, Any]:
         """Log-partition of every example and its gradient with respect to scores: the marginals.
 
         With ``cliques`` those of cliques too.
         """
-        ...
 
-    def score(self, w: FloatArray, q: IntArray | Marginals) -> FloatArray:
+    @abstractmethod
+    def score(self, w: FloatArray, q: Any) -> FloatArray:
         """Score of a labelling or fractional labelling, for every example."""
-        ...
 
-    def features(self, q: IntArray | Marginals, weight: FloatArray | None = None) -> FloatArray:
+    @abstractmethod
+    def features(self, q: Any, weight: FloatArray | None = None) -> FloatArray:
         """Features of a labelling or fractional labelling, summed over examples; the adjoint of `score`.
 
         ``weight`` has a factor for every example; None is 1.
         """
-        ...
+
+    # ---- with a default ------------------------------------------------------------------------------------------
+
+    def decode(self, w: FloatArray, backend: Threads | None = None, added: FloatArray | None = None) -> IntArray:
+        """A best labelling of every example; ``added`` has a number for every label, which is added to its scores."""
+        if added is None:
+            return self.maximum(w, backend=backend)[1]
+        same_row = np.zeros(int(self.offsets[-1]), dtype=np.int32)
+        return self.maximum(w, Table(added[None], same_row), backend=backend)[1]
+
+    def excess(self, aggregate: str, w: FloatArray, table: Table | None = None, ask: Ask = GRADIENT) -> Excess:
+        """``aggregate(w, table) - score(w, truth)`` for every example, and a (sub)gradient.
+
+        The table must be 0 for the true labels, or is counted for them too. Kernels replace it, so that marginals of
+        all examples are never held at once.
+
+        Parameters
+        ----------
+        aggregate : {"maximum", "logsum"}
+        w : ndarray of shape (n_weights,)
+        table : Table, optional
+            Added to the scores.
+        ask : Ask
+        """
+        return composed_excess(self, aggregate, w, table, ask)
+
+    def unpack(self, slope: FloatArray) -> FloatArray:
+        """A slope that `excess` left packed, in the order of the weights."""
+        return slope
+
+    def differences(self, examples: NDArray[np.int64], labels: IntArray) -> sparse.csr_array:
+        """``df_i(y) = f(x_i, y_i) - f(x_i, y)`` for several labellings, shape (n_rows, n_weights).
+
+        Parameters
+        ----------
+        examples : ndarray of shape (n_rows,)
+            The example of each labelling; one may occur several times.
+        labels : ndarray
+            All labellings, concatenated.
+        """
+        rows, begin = [], 0
+        for i in examples.tolist():
+            example = self.take(i, i + 1)
+            labelling = labels[begin : begin + len(example.y)]
+            begin += len(example.y)
+            rows.append(sparse.csr_array((example.features(example.y) - example.features(labelling))[None, :]))
+        return sparse.csr_array(sparse.vstack([sparse.csr_array((0, self.layout.n_weights)), *rows]))
+
+    def curvature(self) -> FloatArray:
+        """About the diagonal of the Hessian of the log loss at ``w = 0``, as a scale of the weights."""
+        return np.ones(self.layout.n_weights)
+
+    def ranges(self, n_shards: int = 16, slow: float = 1.0) -> list[list[Range]]:
+        """Examples in shards, and those in short ranges; without, the structure stays whole."""
+        return []
+
+    @property
+    def work_per_node(self) -> float:
+        """Multiplications for one node, about."""
+        return float(self.n_labels) ** 2
+
+    @property
+    def slope_size(self) -> int:
+        """Numbers that a shard adds up for a gradient."""
+        return int(self.layout.n_weights)
+
+    @property
+    def row(self) -> IntArray:
+        """Row of every node in tables of costs: its label set, or where all labels are known its label."""
+        return self.y
+
+    @property
+    def kinds(self) -> Kinds:
+        """The label sets of nodes: what is known of their labels, for each of these rows."""
+        return known(self.n_labels)
+
+    @property
+    def edge_offsets(self) -> NDArray[np.int64]:
+        """Example i owns edges ``edge_offsets[i]:edge_offsets[i + 1]``."""
+        return self.offsets
 
 
-class Structure(Protocol):
-    """A structure without examples: options only. It is a dataclass on `maxendnet.piece.Piece`.
+class Structure(Piece):
+    """A structure without examples: options only. Subclasses are dataclasses with `layout` and `bind`."""
 
-    Model files need ``layout_type``, the class of its layouts, where that is not `maxendnet.structures.Layout`: a
-    dataclass of numbers, text, arrays, None, or tuples of these. ``misfit(layout, n_features_in, classes)``, which is
-    optional, says what of a layout from a file does not fit the options; empty if all does.
-    """
+    layout_type: type = Layout
+    """Class of the layout. If it is not `Layout`, it is a dataclass of numbers, text, arrays, None, or tuples of these,
+    so that model files can hold it."""
+    whole: bool = False
+    """Whether an example has one label, which all its nodes have."""
+    hidden: int = 1
+    """States of a label."""
+    takes_rules: bool = False
+    """Whether `bind` takes ``rules`` for predictions."""
+    expects_sequences: bool = False
+    """Whether a table of single rows is probably a mistake."""
 
     def layout(self, examples: Examples, classes: NDArray) -> Any:
         """The layout of weights for labelled examples."""
-        ...
+        raise NotImplementedError(f"{type(self).__name__} needs a method layout(examples, classes).")
 
-    def bind(self, examples: Examples, classes: NDArray, layout: Any = None) -> BoundStructure:
+    def bind(self, examples: Examples, classes: NDArray, layout: Any = None) -> Any:
         """The structure with these examples. With a layout, that of a fitted model, which the examples must fit."""
-        ...
+        raise NotImplementedError(f"{type(self).__name__} needs a method bind(examples, classes, layout).")
+
+    def label_view(self, bound: Any) -> Any:
+        """What predicts labels with a bound structure, whose own may be states of labels."""
+        return bound
+
+    def named_weights(self, layout: Any, w: FloatArray) -> dict[str, Any]:
+        """The weights by name; estimators show them with an underscore, as ``coef_``."""
+        return {}
+
+    def ngram_weights(self, layout: Any, w: FloatArray, classes: NDArray) -> Any:
+        """The weights of n-grams by their labels; None where there are none."""
+        return None
+
+    def layout_error(self, layout: Any, n_features_in: int, classes: NDArray) -> str:
+        """What is wrong with the layout of a model file; empty if it fits."""
+        return ""
 
 
 # ---- what follows from the methods above -----------------------------------------------------------------------------
-
-
-def excess(structure: Any, aggregate: str, w: FloatArray, table: Table | None = None, ask: Ask = GRADIENT) -> Excess:
-    """``aggregate(w, table) - score(w, truth)`` for every example, and a (sub)gradient.
-
-    The table must be 0 for the true labels, or is counted for them too.
-
-    Parameters
-    ----------
-    structure : BoundStructure
-        A structure that has a method of this name, with kernels that never hold all marginals at once, is asked itself.
-    aggregate : {"maximum", "logsum"}
-    w : ndarray of shape (n_weights,)
-    table : Table, optional
-        Added to the scores.
-    ask : Ask
-    """
-    own = getattr(structure, "excess", None)
-    return composed_excess(structure, aggregate, w, table, ask) if own is None else own(aggregate, w, table, ask)
 
 
 def composed_excess(structure: Any, aggregate: str, w: FloatArray, table: Table | None, ask: Ask) -> Excess:
@@ -274,57 +358,18 @@ def table_values(structure: Any, table: Table, q: Any) -> FloatArray:
     return total if table.joint is None else total + table.joint.values(structure, q)
 
 
-def decode(structure: Any, w: FloatArray, backend: Threads | None = None) -> IntArray:
-    """A best labelling of every example."""
+def decode(structure: Any, w: FloatArray, backend: Threads | None = None, added: FloatArray | None = None) -> IntArray:
+    """`BoundStructure.decode`, on the workers of the backend if it has any."""
     if backend is not None and not backend.local:
-        return backend.decode(structure, w)  # type: ignore[attr-defined]
-    if hasattr(structure, "decode"):
-        return structure.decode(w, backend=backend)
-    return structure.maximum(w, backend=backend)[1]
+        if added is None:
+            return backend.decode(structure, w)  # type: ignore[attr-defined]
+        backend = None
+    return structure.decode(w, backend, added)
 
 
 def no_table(structure: Any) -> Table:
     """A table of zeros."""
     return Table(np.zeros((1, structure.n_labels)), np.zeros_like(structure.y))
-
-
-def row_of(structure: Any) -> IntArray:
-    """The row of every node in tables of costs: the kind of its truth, or where all is known its label."""
-    return structure.row if hasattr(structure, "row") else structure.y
-
-
-def kinds_of(structure: Any) -> Kinds:
-    """What is known of nodes, for each of these rows."""
-    return structure.kinds if hasattr(structure, "kinds") else known(structure.n_labels)
-
-
-def unpack(structure: Any, slope: FloatArray) -> FloatArray:
-    """A slope that `excess` left packed, in the order of the weights."""
-    return structure.unpack(slope) if hasattr(structure, "unpack") else slope
-
-
-def differences(structure: Any, examples: NDArray[np.int64], labels: IntArray) -> sparse.csr_array:
-    """``df_i(y) = f(x_i, y_i) - f(x_i, y)`` for several labellings, shape (n_rows, n_weights).
-
-    Parameters
-    ----------
-    structure : BoundStructure
-        With true labels.
-    examples : ndarray of shape (n_rows,)
-        The example of each labelling; one may occur several times.
-    labels : ndarray
-        All labellings, one behind the other.
-    """
-    own = getattr(structure, "differences", None)
-    if own is not None:
-        return own(examples, labels)
-    rows, begin = [], 0
-    for i in examples.tolist():
-        one = structure.take(i, i + 1)
-        found = labels[begin : begin + len(one.y)]
-        begin += len(one.y)
-        rows.append(sparse.csr_array((one.features(one.y) - one.features(found))[None, :]))
-    return sparse.csr_array(sparse.vstack([sparse.csr_array((0, structure.layout.n_weights)), *rows]))
 
 
 def sums(values: FloatArray, offsets: NDArray[np.int64]) -> FloatArray:

@@ -20,6 +20,7 @@ from maxendnet.data.sparse_matrices import is_sparse
 from maxendnet.structures import features as of_cliques
 from maxendnet.structures.base import GRADIENT, Ask, EdgeTable, Excess, IntArray, Marginals, Table, sums, table_values
 from maxendnet.structures.branch_and_bound import branch_and_bound
+from maxendnet.structures.capabilities import Capabilities
 from maxendnet.structures.forest import uniform_curvature
 from maxendnet.structures.graph_edges import Edges, labelling_rows, matrices_of, sums_by_matrix
 from maxendnet.structures.k_best import k_best
@@ -145,15 +146,16 @@ class BoundGraph(OnBatch):
     order: IntArray
     exact: NDArray[np.uint8]
     described = "a graph"
-    pairwise = False
+
+    @cached_property
+    def capabilities(self) -> Capabilities:  # type: ignore[override]
+        return Capabilities(
+            linear_nodes=True, relaxed=not self.exact.all(), edge_costs=True, unknown_labels=True, proofs=True,
+            max_marginals=True, top=True, sample=True,
+        )  # fmt: skip
 
     @property
-    def relaxed(self) -> bool:
-        """Whether some examples are not eliminated, so that the aggregates of losses are upper bounds."""
-        return not self.exact.all()
-
-    @property
-    def inference_said(self) -> str:
+    def inference_note(self) -> str:  # type: ignore[override]
         """How many of the examples are exact, and how many relaxed."""
         n, n_exact = len(self.exact), int(self.exact.sum())
         if n_exact in (0, n):

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from maxendnet import _kernels
 from maxendnet.data.batch import Batch
 from maxendnet.data.examples import Examples
-from maxendnet.piece import Piece
 from maxendnet.structures import options
 from maxendnet.structures.automaton import Automaton, intersect
+from maxendnet.structures.base import Structure
 from maxendnet.structures.forest import BoundForest
 from maxendnet.structures.hidden import LabelsOfStates, for_states, ngrams_of_states, states_of, with_states
 from maxendnet.structures.layout import FloatArray, Layout
@@ -34,7 +34,7 @@ from maxendnet.structures.rules import Durations, Never, OneLabel, PairMasks, Ru
 
 
 @dataclass(eq=False, repr=False)
-class Chain(Piece):
+class Chain(Structure):
     """Sequences: every node is joined to the one before it, or to several.
 
     The score of a labelling is the sum over nodes of ``x_t . coef[:, y_t]`` and over neighbours of
@@ -95,6 +95,7 @@ class Chain(Piece):
     durations: Any = None
     hidden: int = 1
     whole: bool = False
+    takes_rules = True
 
     def check(self) -> None:
         options.check_options(self, "bias", "ends", "whole")
@@ -107,8 +108,7 @@ class Chain(Piece):
         as_rules(self.rules)
 
     @property
-    def expects_sequences(self) -> bool:
-        """Whether examples are sequences of labelled nodes, so that a table of single rows is probably a mistake."""
+    def expects_sequences(self) -> bool:  # type: ignore[override]
         return not self.whole
 
     @property
@@ -116,7 +116,7 @@ class Chain(Piece):
         """Whether nodes have states of labels in the place of labels."""
         return self.hidden > 1 or bool(self.whole)
 
-    def predicting(self, bound: Any) -> Any:
+    def label_view(self, bound: Any) -> Any:
         """What predicts labels with a bound chain."""
         return LabelsOfStates(bound, self.hidden) if self._has_states else bound
 
@@ -238,7 +238,7 @@ class Chain(Piece):
         nodes = known.impossible() if known.batch.allowed.size else None
         check_possible(bound.reader.automaton, bound.batch, examples, rules, nodes)
 
-    def misfit(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
+    def layout_error(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
         """What of a layout read from a file does not fit these options; empty if all does."""
         if layout.n_labels != len(classes) * self.hidden:
             return f"the model has {len(classes)} labels, and weights for {layout.n_labels}"

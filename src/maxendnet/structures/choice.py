@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from maxendnet.data.choices import check_one_choice, check_rest, rest_of
 from maxendnet.data.examples import Examples
-from maxendnet.piece import Piece
 from maxendnet.structures import options
+from maxendnet.structures.base import Structure
 from maxendnet.structures.competing import BoundChoice
 from maxendnet.structures.layout import FloatArray, Layout
 
 
 @dataclass(eq=False, repr=False)
-class Choice(Piece):
+class Choice(Structure):
     """At most one node of an example has a label other than ``rest``: which one, and which label, is to be learned.
 
     Nodes compete: what counts is by how much the right node is ahead of the others and of no choice at all, not how
@@ -67,7 +67,7 @@ class Choice(Piece):
             check_one_choice(batch, examples, classes, layout.rest)
         return BoundChoice(layout, batch, layout.rest)
 
-    def misfit(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
+    def layout_error(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
         """What of a layout read from a file does not fit these options; empty if all does."""
         if not 0 <= layout.rest < layout.n_labels:
             return f"the rest is label {layout.rest} of the {layout.n_labels} of the model"

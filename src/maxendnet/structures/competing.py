@@ -14,6 +14,7 @@ from maxendnet import _kernels
 from maxendnet.backends.threads import Threads, each
 from maxendnet.data.batch import Batch
 from maxendnet.structures.base import GRADIENT, Ask, Excess, IntArray, Marginals, Table, sums
+from maxendnet.structures.capabilities import Capabilities
 from maxendnet.structures.layout import FloatArray
 from maxendnet.structures.on_batch import OnBatch, kernel_shape
 from maxendnet.structures.padded_blocks import PaddedBlocks
@@ -70,7 +71,10 @@ class BoundChoice(OnBatch):
     rest: int = 0
     must_choose: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, dtype=np.uint8))
     described = "a choice among nodes"
-    pairwise = False
+    capabilities = Capabilities(
+        blocks=True, parallel_blocks=True, linear_nodes=True, unknown_labels=True, max_marginals=True, top=True,
+        sample=True,
+    )  # fmt: skip
 
     @cached_property
     def shape(self) -> _kernels.Shape:
@@ -126,10 +130,6 @@ class BoundChoice(OnBatch):
         node, label = np.nonzero(shares)
         labels[node] = label
         return of_rest + best, labels
-
-    def decode(self, w: FloatArray, backend: Threads | None = None) -> IntArray:
-        """Best labelling."""
-        return self.maximum(w, backend=backend)[1]
 
     def max_marginals(self, w: FloatArray, backend: Threads | None = None) -> FloatArray:
         """Score of the best labelling that has label a at node t, shape (n_nodes, n_labels)."""

@@ -27,6 +27,7 @@ from maxendnet.structures.base import (
     composed_excess,
     no_table,
 )  # fmt: skip
+from maxendnet.structures.capabilities import Capabilities
 from maxendnet.structures.layout import FloatArray, Layout
 from maxendnet.structures.on_batch import OnBatch
 from maxendnet.structures.padded_blocks import PaddedBlocks
@@ -82,10 +83,13 @@ class BoundForest(OnBatch):
     forbidden_matrix: NDArray[np.uint8] | None = None
     described = "a forest"
 
-    @property
-    def pairwise(self) -> bool:
-        """Scores join two labels at most, and any two: what solvers with kernels for forests rely on."""
-        return self.forbidden_matrix is None
+    @cached_property
+    def capabilities(self) -> Capabilities:  # type: ignore[override]
+        return Capabilities(
+            blocks=True, parallel_blocks=True, forest=True, pairwise=self.forbidden_matrix is None,
+            edge_features=self.layout.n_edge_features > 0, linear_nodes=True, edge_costs=True, unknown_labels=True,
+            max_marginals=True, top=True, sample=True,
+        )  # fmt: skip
 
     @cached_property
     def blocks(self) -> PaddedBlocks:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from maxendnet.data.examples import Examples
 from maxendnet.data.forest_order import check_edges, count_cycles
-from maxendnet.piece import Piece
 from maxendnet.structures import options
+from maxendnet.structures.base import Structure
 from maxendnet.structures.bound_graph import BoundGraph
 from maxendnet.structures.forest import BoundForest
 from maxendnet.structures.graph_edges import Edges
@@ -21,7 +21,7 @@ INFERENCE = ("auto", "exact", "relaxed")
 
 
 @dataclass(eq=False, repr=False)
-class Graph(Piece):
+class Graph(Structure):
     """Graphs: nodes are joined by any edges that come with the examples; edges may close cycles.
 
     The score of a labelling is the sum over nodes of ``x_t . coef[:, y_t]`` and over edges (s, t) of
@@ -89,7 +89,7 @@ class Graph(Piece):
         batch = options.batch_of(self, examples, classes, layout, "graph")
         return BoundGraph.of(layout, batch, edges, self.inference, float(self.max_table))
 
-    def misfit(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
+    def layout_error(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
         """What of a layout read from a file does not fit these options; empty if all does."""
         return options.check_layout(self, layout, n_features_in, joined=True)
 

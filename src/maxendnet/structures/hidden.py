@@ -20,6 +20,7 @@ from maxendnet.data.ragged import offsets_of
 from maxendnet.data.unknown import UNKNOWN
 from maxendnet.structures.automaton import Automaton
 from maxendnet.structures.base import IntArray, Marginals, Table, decode
+from maxendnet.structures.capabilities import Capabilities
 from maxendnet.structures.layout import FloatArray
 from maxendnet.structures.ngrams import SeenNGrams
 from maxendnet.structures.rules import PairMasks
@@ -116,6 +117,12 @@ class LabelsOfStates:
     n_states: int
 
     @property
+    def capabilities(self) -> Capabilities:
+        """Those for predictions; the best labellings are those of states."""
+        inner = self.inner.capabilities
+        return Capabilities(unknown_labels=inner.unknown_labels, max_marginals=True, sample=True)
+
+    @property
     def described(self) -> str:
         return f"{self.inner.described} with hidden states"
 
@@ -139,9 +146,10 @@ class LabelsOfStates:
         values, states = self.inner.maximum(w, self._for_states(table), backend=backend)
         return values, states // np.int32(self.n_states)
 
-    def decode(self, w: FloatArray, backend: Threads | None = None) -> IntArray:
+    def decode(self, w: FloatArray, backend: Threads | None = None, added: FloatArray | None = None) -> IntArray:
         """The labels of the best states."""
-        return decode(self.inner, w, backend) // np.int32(self.n_states)
+        of_states = None if added is None else np.repeat(added, self.n_states)
+        return decode(self.inner, w, backend, of_states) // np.int32(self.n_states)
 
     def logsum(
         self, w: FloatArray, table: Table | None = None, cliques: bool = False, backend: Threads | None = None

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from maxendnet import _kernels
 from maxendnet.backends.threads import Threads, each
 from maxendnet.structures.base import GRADIENT, Ask, Excess, IntArray, Marginals, Table, composed_excess, no_table
+from maxendnet.structures.capabilities import Capabilities
 from maxendnet.structures.forest import kernels_take, uniform_curvature
 from maxendnet.structures.k_best import k_best
 from maxendnet.structures.layout import FloatArray
@@ -54,7 +55,9 @@ class BoundHierarchy(OnBatch):
 
     forbidden: tuple[tuple[int, int], ...] = ()
     described = "a forest with siblings or forbidden pairs"
-    pairwise = False
+    capabilities = Capabilities(
+        blocks=True, linear_nodes=True, unknown_labels=True, max_marginals=True, top=True, sample=True
+    )
 
     @cached_property
     def blocks(self) -> HierarchyBlocks:
@@ -91,10 +94,6 @@ class BoundHierarchy(OnBatch):
         values, labels = np.zeros(len(self.sample_weight)), np.zeros(len(batch.parent), dtype=np.int32)
         self.for_each_range(backend, lambda a, b: _kernels.hierarchy_decode(batch, model, rows, a, b, values, labels))
         return values, labels
-
-    def decode(self, w: FloatArray, backend: Threads | None = None) -> IntArray:
-        """Best labelling."""
-        return self.maximum(w, backend=backend)[1]
 
     def max_marginals(self, w: FloatArray, backend: Threads | None = None) -> FloatArray:
         """Score of the best labelling that has label a at node t, shape (n_nodes, n_labels)."""

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from numpy.typing import NDArray
 
 from maxendnet.data.examples import Examples
-from maxendnet.piece import Piece
 from maxendnet.structures import options
+from maxendnet.structures.base import Structure
 from maxendnet.structures.forest import BoundForest
 from maxendnet.structures.layout import FloatArray, Layout
 
 
 @dataclass(eq=False, repr=False)
-class Independent(Piece):
+class Independent(Structure):
     """Isolated nodes: the label of each depends on its own features alone. Edges of examples are not used.
 
     Parameters
@@ -50,7 +50,7 @@ class Independent(Piece):
         layout = self.layout(examples, classes) if layout is None else layout
         return BoundForest(layout, options.batch_of(self, examples, classes, layout, "independent"))
 
-    def misfit(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
+    def layout_error(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
         """What of a layout read from a file does not fit these options; empty if all does."""
         return options.check_layout(self, layout, n_features_in, joined=False)
 

@@ -17,7 +17,7 @@ from maxendnet.data.batch import Batch
 from maxendnet.data.ragged import is_mapped
 from maxendnet.data.truth import Kinds, known
 from maxendnet.structures import features as of_cliques
-from maxendnet.structures.base import IntArray, Marginals, Table
+from maxendnet.structures.base import BoundStructure, IntArray, Marginals, Table
 from maxendnet.structures.layout import FloatArray, Layout
 
 
@@ -38,20 +38,18 @@ Self = TypeVar("Self", bound="OnBatch")
 
 
 @dataclass(frozen=True, eq=False)
-class OnBatch:
+class OnBatch(BoundStructure):
     """A layout of weights and a batch; no structure by itself, for it has no recursion."""
 
     layout: Layout
     batch: Batch
-    linear_nodes = True
-    """Nodes have the features of ``batch`` and weights ``layout.parts(w).node``: for solvers that scale them."""
 
     def __getstate__(self) -> dict[str, Any]:
         # what kernels hold cannot be pickled, and caches are made anew
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
-    def mapped(self) -> bool:
+    def mapped(self) -> bool:  # type: ignore[override]
         """Whether the features are in files."""
         return is_mapped(self.batch.data)
 
@@ -99,7 +97,7 @@ class OnBatch:
         """The same examples with these labels taken for the true ones."""
         return replace(self, batch=self.batch.completed(self.kinds, labels))
 
-    def trusting(self: Self, nodes: NDArray[np.bool_], sample_weight: FloatArray) -> Self:
+    def with_pseudo_labels(self: Self, nodes: NDArray[np.bool_], sample_weight: FloatArray) -> Self:
         """The same examples with other weights, in which the labels of these nodes are known to be what they are."""
         kinds = self.kinds
         sets = np.concatenate([kinds.sets, np.eye(self.n_labels, dtype=np.uint8)])
@@ -133,16 +131,6 @@ class OnBatch:
         return of_cliques.differences(self.layout, self.batch, examples, labels)
 
     # ---- how the work is shared out ------------------------------------------------------------------------------
-
-    @property
-    def work_per_node(self) -> float:
-        """Multiplications for one node, about."""
-        raise NotImplementedError
-
-    @property
-    def slope_size(self) -> int:
-        """Numbers that a shard adds up for a gradient."""
-        return self.layout.n_weights
 
     def ranges(self, n_shards: int = 16, slow: float = 1.0) -> list[list[Range]]:
         """Examples in shards, and those in ranges of about ten milliseconds, between which Ctrl-C is heard."""

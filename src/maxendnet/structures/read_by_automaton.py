@@ -28,6 +28,7 @@ from maxendnet.structures.base import (
     composed_excess,
     no_table,
 )
+from maxendnet.structures.capabilities import Capabilities
 from maxendnet.structures.forest import kernels_take, single_is_enough, uniform_curvature
 from maxendnet.structures.k_best import k_best
 from maxendnet.structures.layout import FloatArray, Layout
@@ -118,10 +119,10 @@ class BoundAutomaton(OnBatch):
 
     reader: Reader
     described = "a chain of higher order or with rules"
-    pairwise = False
-    takes_ngrams = True
-    cost_of_sums = 10.0
-    """A sum over labellings takes so many times as long as a maximum: no state can be left out, and in float64."""
+    capabilities = Capabilities(
+        blocks=True, linear_nodes=True, ngram_costs=True, unknown_labels=True, max_marginals=True, top=True,
+        sample=True, cost_of_sums=10.0,
+    )  # fmt: skip  # a sum leaves out no state, and is in float64
 
     @cached_property
     def shape(self) -> _kernels.Shape:
@@ -202,8 +203,10 @@ class BoundAutomaton(OnBatch):
             return values, marked.label[symbols]
         return self._best(w, table, np.float64, True, backend)
 
-    def decode(self, w: FloatArray, backend: Threads | None = None) -> IntArray:
+    def decode(self, w: FloatArray, backend: Threads | None = None, added: FloatArray | None = None) -> IntArray:
         """Best labelling, searched in single precision where that cannot overflow."""
+        if added is not None:
+            return super().decode(w, backend, added)
         return self._best(w, None, np.float32 if single_is_enough(w, self.batch) else np.float64, False, backend)[1]
 
     def _best(self, w: FloatArray, table: Table | None, dtype: type, scored: bool, backend: Threads | None):

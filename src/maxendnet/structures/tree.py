@@ -8,8 +8,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from maxendnet.data.examples import Examples
-from maxendnet.piece import Piece
 from maxendnet.structures import options
+from maxendnet.structures.base import Structure
 from maxendnet.structures.forest import BoundForest
 from maxendnet.structures.hierarchy import BoundHierarchy
 from maxendnet.structures.joined import bind_joined
@@ -17,7 +17,7 @@ from maxendnet.structures.layout import FloatArray, Layout
 
 
 @dataclass(eq=False, repr=False)
-class Tree(Piece):
+class Tree(Structure):
     """Trees and forests: nodes are joined by the edges that come with the examples.
 
     The score of a labelling is the sum over nodes of ``x_t . coef[:, y_t]`` and over edges (s, t) of
@@ -64,7 +64,7 @@ class Tree(Piece):
         layout = self.layout(examples, classes) if layout is None else layout
         return bind_joined(self, examples, classes, layout, "tree")
 
-    def misfit(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
+    def layout_error(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
         """What of a layout read from a file does not fit these options; empty if all does."""
         siblings = bool(self.siblings)
         problem = options.check_layout(self, layout, n_features_in, joined=True, siblings=siblings)

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from maxendnet.data.examples import Examples
 from maxendnet.structures import Chain, Independent
-from maxendnet.structures.forest import BoundForest
 from maxendnet.text.errors import TextError
 from maxendnet.text.inner_tags import InnerTags
 from maxendnet.text.outside import added_scores, decode_with, with_added
@@ -242,7 +241,7 @@ def scheme_of_labels(labels: Sequence[Any]) -> str:
 
 def is_chain(model: Any, bound: Any) -> bool:
     """Whether labels are a Markov chain along every example: given one, those before and behind are independent."""
-    return type(model.model_.structure) in (Chain, Independent) and type(bound) is BoundForest
+    return type(model.model_.structure) in (Chain, Independent) and bound.capabilities.forest
 
 
 def _pieces(examples: Examples, values: NDArray) -> list[NDArray]:

@@ -67,7 +67,7 @@ class FewTokens:
         zeros = np.zeros(4, dtype=np.int64)
         three = csr(np.zeros(0), np.zeros(0, dtype=np.int32), zeros, model.n_features_in)
         bound = model.bind(Examples(three, np.array([0, 3])), rules=rules)
-        if type(bound) is not BoundForest or model.whole or bound.layout.n_features != model.n_features_in:
+        if not bound.capabilities.forest or model.whole or bound.layout.n_features != model.n_features_in:
             return None
         if bound.batch.label_features.size or bound.batch.edge_features.size or bound.layout.n_edge_types > 1:
             return None

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maxendnet.structures.base import IntArray, Table, decode
-from maxendnet.structures.forest import BoundForest
+from maxendnet.structures.base import IntArray, decode
 from maxendnet.structures.on_batch import OnBatch
 from maxendnet.text.calibration import HeldOut
 from maxendnet.text.errors import TextError
@@ -43,13 +42,7 @@ def added_scores(classes: Sequence[Any], outside: float) -> FloatArray | None:
 
 def decode_with(bound: Any, w: FloatArray, added: FloatArray | None, backend: Any = None) -> IntArray:
     """The best labelling of every example, with these numbers added to the scores of labels."""
-    if added is None:
-        return decode(bound, w, backend)
-    if type(bound) is BoundForest:
-        return bound.decode(w, backend if backend is None or backend.local else None, added)
-    same = np.zeros(int(bound.offsets[-1]), dtype=np.int32)  # all nodes have the same row of the table
-    found: IntArray = bound.maximum(w, Table(added[None], same))[1]
-    return found
+    return decode(bound, w, backend, added)
 
 
 def with_added(bound: Any, w: FloatArray, added: FloatArray | None) -> tuple[Any, FloatArray]:

@@ -71,7 +71,7 @@ class Validation:
         if self._bound is None:
             layout = progress.problem.structure.layout
             bound = self.structure.bind(self.examples, self.classes, layout, **self.options)
-            self._bound = self.structure.predicting(bound) if hasattr(self.structure, "predicting") else bound
+            self._bound = self.structure.label_view(bound)
         labels = self.classes[decode_with(self._bound, progress.evaluation.w, self.added)]
         scores = span_scores(self.y, [part.tolist() for part in self.examples.split(labels)], self.scheme)
         row = progress.row
