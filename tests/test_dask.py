@@ -33,6 +33,7 @@ from maxendnet.solvers import LBFGS, OWLQN, SMO, BlockFrankWolfe, ConcaveConvex,
 from maxendnet.solvers.base import Kept
 from maxendnet.structures import Chain, Tree
 from maxendnet.structures.forest import BoundForest
+from maxendnet.structures.read_by_automaton import BoundAutomaton
 from maxendnet.text import ColumnFiles, TokenFeatures, read_columns
 
 distributed = pytest.importorskip("distributed", reason="needs distributed (pip install 'maxendnet[dask]')")
@@ -479,6 +480,7 @@ def shards_here(sizes, monkeypatch):
     declared = BoundForest.capabilities.func
     without = property(lambda self: replace(declared(self), linear_nodes=False))
     monkeypatch.setattr(BoundForest, "capabilities", without)
+    monkeypatch.setattr(BoundAutomaton, "capabilities", replace(BoundAutomaton.capabilities, linear_nodes=False))
     monkeypatch.setattr(PlacedData, "curvature", lambda self: self.backend.sum(curvature_of, self.shards).gradient)
 
 

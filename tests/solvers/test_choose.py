@@ -78,6 +78,7 @@ def test_there_is_a_case_for_every_rule():
         (facts("l1", "log", sparse=True, cheap_hessian=True), 1e-3, "ProximalAscent"),
         (facts(loss="log", sparse=True, ridge=0.1, without=["OWLQN"]), 1e-5, "LBFGS"),
         (facts("other", unknown_labels=True), 1e-3, "ConcaveConvex"),
+        (facts(unknown_labels=True, self_training=True, without=["SelfTraining"]), 1e-3, "SelfTraining"),
     ],
 )
 def test_one_fact_decides(problem, tol, solver):

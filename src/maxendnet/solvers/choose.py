@@ -213,7 +213,8 @@ RULES = (
 def choose(facts: Facts, tol: float = 1e-3) -> Choice:
     """Default solver for a problem with these facts."""
     for rule in RULES:
-        if rule.solver in facts.accepts and rule.applies(facts, tol):
+        # with unknown labels a requested weight of unlabelled examples is refused rather than ignored
+        if rule.applies(facts, tol) and (rule.solver in facts.accepts or facts.unknown_labels):
             return Choice(getattr(solvers, rule.solver)(), rule.condition)
     # a combination that no solver is made for: the requirements of the usual solver say what is wrong
     return Choice(solvers.LBFGS() if facts.loss == "log" else solvers.BlockFrankWolfe(), "no rule applies")
