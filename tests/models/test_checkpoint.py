@@ -307,6 +307,26 @@ def test_another_version_or_level_is_refused(half, monkeypatch):
             fitted(L2CRF(solver=LBFGS(), tol=1e-9), Y, checkpoint=half)
 
 
+REMOVED = {
+    "the solver SDCA was removed; use PotentialAscent": ("SDCA(check_every=5)", "SDCA.DualState"),
+    "the solver ActiveSetNewton was removed; use OWLQN": ("Variational(solver=ActiveSetNewton())", "Variational.State"),
+    "the online version of ExponentiatedGradient was removed": (
+        "ExponentiatedGradient()", "ExponentiatedGradient.OwnState",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("message", REMOVED)
+def test_a_removed_solver_is_named(half, message):
+    solver, record = REMOVED[message]
+    header, arrays = checkpoint.read_sealed(half, checkpoint.KIND)
+    header["of"] |= {"the version of maxendnet": ["'0.1.0'", "-"], "the solver": [solver, "-"]}
+    header["state"] = {"record": [record, {}]}
+    checkpoint.write_sealed(half, checkpoint.KIND, header, arrays)
+    with pytest.raises(CheckpointError, match=rf"fit\.checkpoint .*{message}.*and begin again"):
+        fitted(L2CRF(solver=LBFGS(), tol=1e-9), Y, checkpoint=half)
+
+
 def test_damage_is_found_wherever_it_is(half):
     whole = half.read_bytes()
     model = L2CRF(solver=LBFGS(), tol=1e-9)
