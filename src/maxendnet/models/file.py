@@ -11,9 +11,9 @@ The header has ``format``, ``maxendnet`` (the version that wrote it), ``estimato
 pieces), ``classes``, ``n_features_in``, ``feature_names``, ``structure`` (the piece, as it was at the fit), ``layout``
 (sizes of the weights), ``weights``, ``fit`` (objective, dual, gap, converged, which, n_passes), ``trace`` and
 ``posterior``, and ``application`` where an application has added something of its own; its values are written as
-`maxendnet.models.values` says. Format 2 is the same without compression. Format 1, of version 0.1.0, has the options of
-the structure among the settings of the estimator, and is read too. Feature names are a tensor too (the bytes of a JSON
-list), since there may be millions and safetensors limits its own header to 100 MB.
+`maxendnet.models.values` says. Format 2 is the same without compression; format 1, of version 0.1.0, is not read.
+Feature names are a tensor too (the bytes of a JSON list), since there may be millions and safetensors limits its own
+header to 100 MB.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from maxendnet.markov_network import MarkovNetwork
 from maxendnet.models import checks
 from maxendnet.models.checks import ModelFileError, entry
 from maxendnet.models.fitted import FitReport, FittedModel
-from maxendnet.models.format_1 import from_format_1
 from maxendnet.models.sealed import Content, Kind, read_sealed, write_sealed
 from maxendnet.models.values import FromPlain, RemovedSolverError, ToPlain, make
 from maxendnet.posterior import PointEstimate, Posterior, VariationalPosterior
@@ -45,7 +44,7 @@ __all__ = ["ModelFileError", "load", "read", "save"]
 
 MAGIC = b"\x89MEDN\r\n\x1a"
 FORMAT = 3
-READABLE = (1, 2, FORMAT)
+READABLE = (2, FORMAT)
 KIND = Kind(MAGIC, READABLE, "model file", "estimator.save", "copy it or save it again", ModelFileError, 3)
 PREFIX = KIND.prefix
 
@@ -217,7 +216,7 @@ def load(path: str | os.PathLike[str], content: Content | None = None) -> Any:
     ------
     FileNotFoundError
     ModelFileError
-        The file is something else, damaged, cut short, or from a newer version.
+        The file is something else, damaged, cut short, from version 0.1.0, or from a newer version.
     """
     content = read(path) if content is None else content
     try:
@@ -239,8 +238,7 @@ def read(path: str | os.PathLike[str]) -> Content:
 
 
 def _build(content: Content, path: str) -> MarkovNetwork:
-    header = from_format_1(content.header) if content.header["format"] == 1 else content.header
-    value = FromPlain(content.arrays)
+    header, value = content.header, FromPlain(content.arrays)
     part = lambda key: entry(header, key, "the header")  # noqa: E731
     name, settings = checks.pair(part("estimator"), "the estimator")
     if name not in ESTIMATORS:
