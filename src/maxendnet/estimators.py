@@ -15,11 +15,25 @@ from maxendnet.piece import Piece
 from maxendnet.posterior import VariationalPosterior
 from maxendnet.priors import L1, Flat, Gaussian, L1Ball, Laplace
 from maxendnet.priors.base import FloatArray, is_number, offers
-from maxendnet.settings import require_count
+from maxendnet.settings import COMMON, require_count
 from maxendnet.solvers.base import Result, check_requirements
 
 CLOSER = "a larger C fits the examples closer."
 UNPENALISED = "for no penalty use CRF()."
+MARGIN_PARAMETERS = """\
+    cost : ndarray of shape (n_labels, n_labels), dict or None, default=None
+        ``cost[true, predicted]`` of a node, or a dict ``{(true, predicted): cost}`` in which missing pairs cost 1;
+        None is the Hamming cost. A dict may also have costs of two neighbouring labels, or of more in a row:
+        ``{(("B", "I"), ("B", "O")): 2.0}``.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the costs by true label.
+    completion : {"best", "average"}, default="best"
+        Target for unknown labels: the best labelling that agrees with the known ones, or an average over all of
+        these; see `Hinge`.
+    unlabelled : float, default=0.0
+        Weight of unlabelled examples (labelled ones have weight 1). Their targets are the predictions of the model
+        itself: a heuristic, see `SelfTraining`. 0 leaves them out.
+"""
 
 
 class MaxEnDNet(MarkovNetwork):
@@ -65,7 +79,16 @@ class MaxEnDNet(MarkovNetwork):
         return result.primal, result.dual, result.gap, posterior
 
 
-class M3N(MarkovNetwork):
+class MarginModel(MarkovNetwork):
+    """Base of the estimators whose loss is the hinge: its settings, and their documentation."""
+
+    documented_parameters = MARGIN_PARAMETERS + COMMON
+
+    def _hinge(self):
+        return Hinge(self.cost, completion=self.completion, class_weight=self.class_weight)
+
+
+class M3N(MarginModel):
     """Max-margin Markov network (structured SVM): Gaussian prior and hinge loss.
 
     Minimises ``1/2 |mu|^2 + C sum_i hinge_i(mu)``.
@@ -74,18 +97,6 @@ class M3N(MarkovNetwork):
     ----------
     C : float, default=1.0
         Weight of the loss.
-    cost : ndarray of shape (n_labels, n_labels), dict or None, default=None
-        ``cost[true, predicted]`` of a node, or a dict ``{(true, predicted): cost}`` in which pairs that are not there
-        cost 1; None is Hamming. A dict may also have costs of two labels that are joined, or of more in a row:
-        ``{(("B", "I"), ("B", "O")): 2.0}``.
-    class_weight : dict, "balanced" or None, default=None
-        Factors of the costs by true label.
-    completion : {"best", "average"}, default="best"
-        What stands for labels that are not known: the best labelling that agrees with what is known, or an average
-        over all of them; see `Hinge`.
-    unlabelled : float, default=0.0
-        Weight of examples of which nothing is known, where that of the others is 1. They are learned from under the
-        labels that the model itself gives them: a heuristic, see `SelfTraining`. 0 leaves them out.
 
     Examples
     --------
@@ -106,14 +117,10 @@ class M3N(MarkovNetwork):
         self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
 
     def compose(self):
-        return (
-            Gaussian(),
-            Hinge(self.cost, completion=self.completion, class_weight=self.class_weight),
-            positive("C", self.C, CLOSER, LARGEST_WEIGHT),
-        )
+        return Gaussian(), self._hinge(), positive("C", self.C, CLOSER, LARGEST_WEIGHT)
 
 
-class LapMEDN(MarkovNetwork):
+class LapMEDN(MarginModel):
     """Laplace maximum entropy discrimination Markov network: sparse in effect, with a posterior for every weight.
 
     ``method="exact"`` minimises ``sum_k [s_k - 1 - log((s_k + 1)/2)] + C sum_i hinge_i(mu)`` with
@@ -132,18 +139,6 @@ class LapMEDN(MarkovNetwork):
         For the variational method: number of Gaussian problems solved, 3 in the paper; None is to convergence.
         Under this method ``max_passes``, ``n_passes_`` and the first column of the trace count Gaussian problems, and
         ``solver`` is the one for these.
-    cost : ndarray of shape (n_labels, n_labels), dict or None, default=None
-        ``cost[true, predicted]`` of a node, or a dict ``{(true, predicted): cost}`` in which pairs that are not there
-        cost 1; None is Hamming. A dict may also have costs of two labels that are joined, or of more in a row:
-        ``{(("B", "I"), ("B", "O")): 2.0}``.
-    class_weight : dict, "balanced" or None, default=None
-        Factors of the costs by true label.
-    completion : {"best", "average"}, default="best"
-        What stands for labels that are not known: the best labelling that agrees with what is known, or an average
-        over all of them; see `Hinge`.
-    unlabelled : float, default=0.0
-        Weight of examples of which nothing is known, where that of the others is 1. They are learned from under the
-        labels that the model itself gives them: a heuristic, see `SelfTraining`. 0 leaves them out.
 
     Examples
     --------
@@ -174,7 +169,7 @@ class LapMEDN(MarkovNetwork):
             positive("lam", self.lam, "a larger lam is a sparser prior."),
             positive("C", self.C, CLOSER, LARGEST_WEIGHT),
         )
-        loss = Hinge(self.cost, completion=self.completion, class_weight=self.class_weight)
+        loss = self._hinge()
         if self.method == "exact":
             return Laplace(lam), loss, C
         if self.method != "variational":
@@ -227,7 +222,7 @@ class LapMEDN(MarkovNetwork):
         return primal, dual, gap, VariationalPosterior(mu, v, kl)
 
 
-class L1M3N(MarkovNetwork):
+class L1M3N(MarginModel):
     """L1-regularised max-margin Markov network: hinge loss, and weights that are exactly zero.
 
     Minimises ``1/2 |mu|_1 + C sum_i hinge_i(mu)``, or with a ``radius`` ``C sum_i hinge_i(mu)`` subject to
@@ -239,18 +234,6 @@ class L1M3N(MarkovNetwork):
         Weight of the loss.
     radius : float or None, default=None
         Size of the L1 ball; None is the penalty form.
-    cost : ndarray of shape (n_labels, n_labels), dict or None, default=None
-        ``cost[true, predicted]`` of a node, or a dict ``{(true, predicted): cost}`` in which pairs that are not there
-        cost 1; None is Hamming. A dict may also have costs of two labels that are joined, or of more in a row:
-        ``{(("B", "I"), ("B", "O")): 2.0}``.
-    class_weight : dict, "balanced" or None, default=None
-        Factors of the costs by true label.
-    completion : {"best", "average"}, default="best"
-        What stands for labels that are not known: the best labelling that agrees with what is known, or an average
-        over all of them; see `Hinge`.
-    unlabelled : float, default=0.0
-        Weight of examples of which nothing is known, where that of the others is 1. They are learned from under the
-        labels that the model itself gives them: a heuristic, see `SelfTraining`. 0 leaves them out.
 
     Examples
     --------
@@ -274,11 +257,7 @@ class L1M3N(MarkovNetwork):
     def compose(self):
         ball = self.radius is not None
         prior = L1Ball(positive("radius", self.radius, "None is the penalty form.")) if ball else L1(0.5)
-        return (
-            prior,
-            Hinge(self.cost, completion=self.completion, class_weight=self.class_weight),
-            positive("C", self.C, CLOSER, LARGEST_WEIGHT),
-        )
+        return prior, self._hinge(), positive("C", self.C, CLOSER, LARGEST_WEIGHT)
 
 
 class CRF(MarkovNetwork):

@@ -21,7 +21,7 @@ from maxendnet.prediction import Predictor
 from maxendnet.priors import Gaussian
 from maxendnet.priors.base import is_number, offers
 from maxendnet.problem import Problem
-from maxendnet.settings import documented, generator, moved_setting, require_count, require_level
+from maxendnet.settings import COMMON, documented, generator, moved_setting, require_count, require_level
 from maxendnet.solvers import Monitor, Solver, run
 from maxendnet.solvers.base import Result, Support, check_requirements
 from maxendnet.solvers.choose import Choice, default_solver
@@ -53,9 +53,12 @@ def has_prior_to_go_on_from(estimator: Any) -> bool:
 class MarkovNetwork(Predictor):
     """Base of the estimators; a row of the table says only what `compose` returns."""
 
+    documented_parameters = COMMON
+    """Parameters and attributes that the docstrings of subclasses share."""
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls.__doc__ = documented(cls.__doc__)
+        cls.__doc__ = documented(cls.__doc__, cls.documented_parameters)
 
     def __new__(cls, *args: Any, **settings: Any) -> Any:
         moved_setting(cls.__name__, settings)

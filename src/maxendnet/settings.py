@@ -80,14 +80,14 @@ MOVED = {
 """Settings of version 0.1.0 that are options of structures now."""
 
 
-def documented(doc: str | None) -> str | None:
-    """The docstring of an estimator, with the parameters and attributes that all share before its examples."""
+def documented(doc: str | None, shared: str) -> str | None:
+    """Docstring of an estimator, with the shared parameters and attributes before its examples."""
     # from Python 3.13 on the compiler takes the indentation out of docstrings; here it is out for all
     start, title, examples = inspect.cleandoc(doc or "").partition("\nExamples\n--------\n")
     if not title:
         return doc
     heading = "\n" if "\nParameters\n----------\n" in start else "\n\nParameters\n----------\n"
-    return start.rstrip() + heading + textwrap.dedent(COMMON) + title + examples
+    return start.rstrip() + heading + textwrap.dedent(shared) + title + examples
 
 
 def moved_setting(estimator: str, settings: dict[str, Any]) -> None:

@@ -15,9 +15,9 @@ from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, Chain, Examples, Independen
 from maxendnet.certificates import pac_bayes
 from maxendnet.data.forbidden_pairs import pair_codes
 from maxendnet.solvers import (
-    ActiveSetNewton,
     ConstraintGeneration,
     PotentialAscent,
+    ProximalAscent,
     Smoothing,
 )
 
@@ -211,7 +211,7 @@ def test_settings_changed_after_the_fit_are_named():
 @pytest.mark.parametrize(
     ("model", "solver"),
     [
-        (L2CRF(), PotentialAscent()), (L1CRF(), ActiveSetNewton()),
+        (L2CRF(), PotentialAscent()), (L1CRF(), ProximalAscent()),
     ],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip

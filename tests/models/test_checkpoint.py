@@ -41,7 +41,6 @@ from maxendnet.solvers import (
     LBFGS,
     OWLQN,
     SMO,
-    ActiveSetNewton,
     BlockFrankWolfe,
     ConcaveConvex,
     ConstraintGeneration,
@@ -76,7 +75,6 @@ MODELS = {
     "ProximalAscent": (L1CRF(lam=0.1, solver=ProximalAscent(check_every=2)), Y),
     "PotentialAscent elastic net": (MaxEnDNet(ElasticNet(), Log(), solver=PotentialAscent(), tol=1e-4), Y),
     "SMO": (M3N(solver=SMO(), tol=1e-4), Y),
-    "ActiveSetNewton": (L1CRF(solver=ActiveSetNewton(), tol=1e-7), Y),
     "ExponentiatedGradient": (M3N(solver=ExponentiatedGradient(), tol=0.1), Y),
     "Extragradient": (M3N(solver=Extragradient(), tol=0.05), Y),
     "Subgradient": (M3N(solver=Subgradient(), tol=0.2), Y),
@@ -307,6 +305,26 @@ def test_another_version_or_level_is_refused(half, monkeypatch):
         patch.setattr(_kernels, "level", lambda: "sse9")
         with pytest.raises(CheckpointError, match=r"the level of the kernels was .* and is 'sse9' now"):
             fitted(L2CRF(solver=LBFGS(), tol=1e-9), Y, checkpoint=half)
+
+
+REMOVED = {
+    "the solver SDCA was removed; use PotentialAscent": ("SDCA(check_every=5)", "SDCA.DualState"),
+    "the solver ActiveSetNewton was removed; use OWLQN": ("Variational(solver=ActiveSetNewton())", "Variational.State"),
+    "the online version of ExponentiatedGradient was removed": (
+        "ExponentiatedGradient()", "ExponentiatedGradient.OwnState",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("message", REMOVED)
+def test_a_removed_solver_is_named(half, message):
+    solver, record = REMOVED[message]
+    header, arrays = checkpoint.read_sealed(half, checkpoint.KIND)
+    header["of"] |= {"the version of maxendnet": ["'0.1.0'", "-"], "the solver": [solver, "-"]}
+    header["state"] = {"record": [record, {}]}
+    checkpoint.write_sealed(half, checkpoint.KIND, header, arrays)
+    with pytest.raises(CheckpointError, match=rf"fit\.checkpoint .*{message}.*and begin again"):
+        fitted(L2CRF(solver=LBFGS(), tol=1e-9), Y, checkpoint=half)
 
 
 def test_damage_is_found_wherever_it_is(half):

@@ -508,9 +508,14 @@ def test_drawn_damage(whole, refused, data):
 
 
 def test_a_newer_format(whole, refused):
-    message = "format version 4, and this maxendnet reads versions 1 to 3; update"
+    message = "format version 4, and this maxendnet reads versions 2 to 3; update"
     refused(seal(body_of(whole), version=4), message)
     refused(seal(body_of(whole), version=0), "format version 0, .*; it is damaged")
+
+
+def test_the_format_of_version_0_1_0(whole, refused):
+    message = r"format version 1, .* versions 2 to 3; it was written by an earlier version: fit again.*estimator\.save"
+    refused(seal(body_of(whole), version=1), message)
 
 
 def body_of(whole):
@@ -771,6 +776,39 @@ FORGED_VALUES = {
 def test_a_forged_value_is_named(whole, refused, what):
     change, message = FORGED_VALUES[what]
     refused(edited(whole, change), message)
+
+
+REMOVED = {
+    "SDCA": ({"piece": ["SDCA", {"check_every": 5}]}, r"the solver SDCA was removed; use PotentialAscent\(\)"),
+    "ActiveSetNewton": ({"piece": ["ActiveSetNewton", {}]}, r"the solver ActiveSetNewton was removed; use OWLQN\(\)"),
+    "online": (
+        {"piece": ["ExponentiatedGradient", {"online": True, "grow": 1.1}]},
+        r"the online version of ExponentiatedGradient was removed; ExponentiatedGradient\(\) is the batch version",
+    ),
+    "within another": (
+        {"piece": ["Variational", {"solver": {"piece": ["SDCA", {}]}}]}, "the solver SDCA was removed",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REMOVED)
+def test_a_model_whose_solver_was_removed_is_loaded_without_it(fitted, whole, tmp_path, what):
+    solver, message = REMOVED[what]
+    path = tmp_path / "model.medn"
+    path.write_bytes(edited(whole, put("header", "estimator", 1, "solver", value=solver)))
+    with pytest.warns(UserWarning, match=rf"model\.medn .*{message}.*loaded with solver=None") as caught:
+        loaded = mx.load(path)
+    assert caught[0].filename == __file__
+    model, examples = fitted("LapMEDN-tree"), data_of("LapMEDN-tree")
+    assert loaded.solver is None
+    assert_array_equal(loaded.decision_function(examples), model.decision_function(examples))
+    loaded.save(path)
+    assert mx.load(path).solver is None  # without a warning
+
+
+def test_a_removed_solver_elsewhere_in_a_file_is_refused(whole, refused):
+    change = put("header", "posterior", "prior", value={"piece": ["SDCA", {}]})
+    refused(edited(whole, change), "is whole but not a model .*the solver SDCA was removed")
 
 
 @pytest.mark.parametrize("name", ["MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64", "RandomState"])

@@ -95,7 +95,7 @@ def test_margin_models_learn_under_pairwise_rules():
 
 def test_solvers_for_forests_refuse():
     X, y = data(6)
-    for estimator in (L2CRF(solver=solvers.PotentialAscent()), L1CRF(solver=solvers.ActiveSetNewton())):
+    for estimator in (L2CRF(solver=solvers.PotentialAscent()), L1CRF(solver=solvers.ProximalAscent())):
         with pytest.raises(ValueError, match=r"structure\.pairwise"):
             estimator.set_params(structure=Chain(order=2)).fit(X, y)
         with pytest.raises(ValueError, match=r"structure\.pairwise"):

@@ -15,7 +15,7 @@ from maxendnet.losses import Log
 from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors import L1
 from maxendnet.problem import Problem
-from maxendnet.solvers import OWLQN, ActiveSetNewton, run
+from maxendnet.solvers import OWLQN, run
 from maxendnet.solvers.l1_dual import LARGEST, l1_dual, look, shifted
 from maxendnet.solvers.lbfgs import Curvature
 from maxendnet.solvers.newton import conjugate_gradients, hessian_diagonal, hessian_times
@@ -41,7 +41,7 @@ def near(problem, least, part=5e-4):
 
 
 def minimum(problem):
-    result = run(ActiveSetNewton(), problem, tol=1e-10, max_passes=2000)
+    result = run(OWLQN(dual_search=False), problem, tol=1e-10, max_passes=2000)
     assert result.converged
     return result.primal
 

@@ -15,9 +15,9 @@ from maxendnet.losses import Log
 from maxendnet.priors import L1, L1Ball, Laplace
 from maxendnet.problem import Problem
 from maxendnet.solvers import (
-    ActiveSetNewton,
     BlockFrankWolfe,
     PotentialAscent,
+    ProximalAscent,
     ProximalPoint,
     run,
 )
@@ -31,7 +31,7 @@ WITH_KERNELS = [
     (ProximalPoint(), Hinge(), L1(), "structure.blocks"),
     (ProximalPoint(), Hinge(), L1Ball(), "structure.blocks"),
     (PotentialAscent(), Log(), ElasticNet(), "structure.pairwise"),
-    (ActiveSetNewton(), Log(), L1(), "structure.pairwise"),
+    (ProximalAscent(), Log(), L1(), "structure.pairwise"),
 ]
 
 
@@ -54,7 +54,7 @@ def test_solvers_with_kernels_refuse_a_structure_without_them(solver, loss, prio
 @pytest.mark.parametrize("model", [M3N(), L2CRF(), L1M3N(), L1CRF()], ids=lambda model: type(model).__name__)
 def test_a_fit_is_refused_before_anything_else_happens(model, monkeypatch):
     """Nothing is placed, computed or stored."""
-    solver = {M3N: BlockFrankWolfe, L2CRF: PotentialAscent, L1M3N: ProximalPoint, L1CRF: ActiveSetNewton}[type(model)]()
+    solver = {M3N: BlockFrankWolfe, L2CRF: PotentialAscent, L1M3N: ProximalPoint, L1CRF: ProximalAscent}[type(model)]()
     calls, looks = [], []
     monkeypatch.setattr(
         Plain, "bind", lambda self, examples, classes, layout=None: BoundPlain(Chain().bind(examples, classes), calls)

@@ -15,6 +15,7 @@ from maxendnet.posterior import NoPosteriorError, Posterior
 from maxendnet.priors import Gaussian
 from maxendnet.priors.base import is_number
 from maxendnet.problem import FloatArray
+from maxendnet.settings import require_count
 from maxendnet.structures.base import decode
 from maxendnet.structures.layout import Layout
 
@@ -134,8 +135,7 @@ def pac_bayes(
     True
     """
     _check_delta(delta)
-    if isinstance(n_draws, bool) or not isinstance(n_draws, (int, np.integer)) or n_draws < 1:
-        raise ValueError(f"n_draws must be a whole number of at least 1, got {n_draws!r}.")
+    require_count("n_draws", n_draws)
     if prior_share is not None and not (is_number(prior_share) and 0 < prior_share < 1):
         raise ValueError(f"prior_share must be None or between 0 and 1, got {prior_share!r}.")
     losses = _Losses(estimator, X, y)

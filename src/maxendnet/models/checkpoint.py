@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,6 +23,7 @@ from maxendnet.data.placed import add_to
 from maxendnet.models.checks import ModelFileError, entry
 from maxendnet.models.sealed import Kind, read_sealed, write_sealed
 from maxendnet.models.states import StateFromPlain, StateToPlain
+from maxendnet.models.values import RemovedSolverError, check_removed
 from maxendnet.problem import Problem
 from maxendnet.solvers.base import Position, Solver, TraceRow
 
@@ -83,6 +85,7 @@ class Checkpoint:
             return None
         header, arrays = read_sealed(self.path, KIND)
         try:
+            self._check_solver(header)
             self._compare(entry(header, "of", "the header"))
             value = StateFromPlain(arrays, entry(header, "placed", "the header"), problem)
             part = lambda key: value(entry(header, key, "the header"))  # noqa: E731
@@ -148,6 +151,19 @@ class Checkpoint:
             "random_state": self.seed,
         }
         return {name: [_shown(value), _digest(value)] for name, value in known.items()}
+
+    def _check_solver(self, header: dict[str, Any]) -> None:
+        """Raise `CheckpointError` if the solver of the file was removed."""
+        shown, _ = entry(entry(header, "of", "the header"), "the solver", "the fit")
+        state = entry(header, "state", "the header")
+        record = state["record"][0] if isinstance(state, dict) and "record" in state else ""
+        try:
+            check_removed(*re.findall(r"\w+", shown), record)
+        except RemovedSolverError as error:
+            raise CheckpointError(
+                f"{self.path} is a checkpoint of an earlier version of maxendnet: {error}. Remove the file, or give "
+                "another path, and begin again."
+            ) from None
 
     def _compare(self, written: Any) -> None:
         for name, (shown, digest) in self._asked.items():

@@ -11,9 +11,9 @@ The header has ``format``, ``maxendnet`` (the version that wrote it), ``estimato
 pieces), ``classes``, ``n_features_in``, ``feature_names``, ``structure`` (the piece, as it was at the fit), ``layout``
 (sizes of the weights), ``weights``, ``fit`` (objective, dual, gap, converged, which, n_passes), ``trace`` and
 ``posterior``, and ``application`` where an application has added something of its own; its values are written as
-`maxendnet.models.values` says. Format 2 is the same without compression. Format 1, of version 0.1.0, has the options of
-the structure among the settings of the estimator, and is read too. Feature names are a tensor too (the bytes of a JSON
-list), since there may be millions and safetensors limits its own header to 100 MB.
+`maxendnet.models.values` says. Format 2 is the same without compression; format 1, of version 0.1.0, is not read.
+Feature names are a tensor too (the bytes of a JSON list), since there may be millions and safetensors limits its own
+header to 100 MB.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from maxendnet.markov_network import MarkovNetwork
 from maxendnet.models import checks
 from maxendnet.models.checks import ModelFileError, entry
 from maxendnet.models.fitted import FitReport, FittedModel
-from maxendnet.models.format_1 import from_format_1
 from maxendnet.models.sealed import Content, Kind, read_sealed, write_sealed
-from maxendnet.models.values import FromPlain, ToPlain, make
+from maxendnet.models.values import FromPlain, RemovedSolverError, ToPlain, make
 from maxendnet.posterior import PointEstimate, Posterior, VariationalPosterior
 from maxendnet.priors import ExactPrior
 from maxendnet.solvers import TraceRow
 from maxendnet.structures.layout import Layout, SeenPairs
 from maxendnet.structures.ngrams import SeenNGrams
+from maxendnet.utils.warn import warn_caller
 
 __all__ = ["ModelFileError", "load", "read", "save"]
 
 MAGIC = b"\x89MEDN\r\n\x1a"
 FORMAT = 3
-READABLE = (1, 2, FORMAT)
+READABLE = (2, FORMAT)
 KIND = Kind(MAGIC, READABLE, "model file", "estimator.save", "copy it or save it again", ModelFileError, 3)
 PREFIX = KIND.prefix
 
@@ -209,17 +209,18 @@ def load(path: str | os.PathLike[str], content: Content | None = None) -> Any:
     -------
     a fitted estimator
         Of the class that was saved. It predicts what the saved one predicts, to the bit, and has the same attributes
-        and posterior. Only the inner state of the solver is not kept: a warm start begins afresh.
+        and posterior. Only the inner state of the solver is not kept: a warm start begins afresh. A solver that this
+        version does not have becomes ``solver=None``, with a warning.
 
     Raises
     ------
     FileNotFoundError
     ModelFileError
-        The file is something else, damaged, cut short, or from a newer version.
+        The file is something else, damaged, cut short, from version 0.1.0, or from a newer version.
     """
     content = read(path) if content is None else content
     try:
-        return _build(content)
+        return _build(content, os.fspath(path))
     except Exception as error:
         # The checksum is right, so the file is what its writer meant, and its writer was not `save` of this version.
         # Whatever goes wrong with it is the file's content, not a bug to be shown as a crash.
@@ -236,9 +237,8 @@ def read(path: str | os.PathLike[str]) -> Content:
     return read_sealed(path, KIND)
 
 
-def _build(content: Content) -> MarkovNetwork:
-    header = from_format_1(content.header) if content.header["format"] == 1 else content.header
-    value = FromPlain(content.arrays)
+def _build(content: Content, path: str) -> MarkovNetwork:
+    header, value = content.header, FromPlain(content.arrays)
     part = lambda key: entry(header, key, "the header")  # noqa: E731
     name, settings = checks.pair(part("estimator"), "the estimator")
     if name not in ESTIMATORS:
@@ -246,7 +246,7 @@ def _build(content: Content) -> MarkovNetwork:
     for key in UNSAVED:
         if key in settings:
             raise ModelFileError(f"the setting {key!r}, which belongs to a process and not to a model")
-    estimator: Any = make(ESTIMATORS[name], {key: value(item) for key, item in settings.items()})
+    estimator: Any = make(ESTIMATORS[name], {key: _setting(key, item, value, path) for key, item in settings.items()})
     checks.truth(estimator.warm_start, "the setting warm_start")
     classes = checks.labels(value(part("classes")))
     n_features_in, names = checks.count(part("n_features_in"), "n_features_in"), None
@@ -280,6 +280,21 @@ def _build(content: Content) -> MarkovNetwork:
     if changed:
         raise ModelFileError(changed)
     return estimator
+
+
+def _setting(key: str, plain: Any, value: FromPlain, path: str) -> Any:
+    """A setting of the estimator; predictions need no solver, so a removed one is None, with a warning."""
+    try:
+        return value(plain)
+    except RemovedSolverError as error:
+        if key != "solver":
+            raise
+        warn_caller(
+            f"{path} was written by an earlier version of maxendnet: {error}. The model is loaded with solver=None: it "
+            "predicts the same, and the next fit uses the default solver unless set_params(solver=...) sets one. Save "
+            "the model again to end this warning."
+        )
+        return None
 
 
 def _layout(described: Any, value: FromPlain) -> Layout:

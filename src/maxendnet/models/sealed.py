@@ -100,9 +100,16 @@ def read_sealed(path: str | os.PathLike[str], kind: Kind) -> Content:
         found = prefix[len(kind.magic) : len(kind.magic) + 4]
         version = int.from_bytes(found, "little")
         if version not in kind.readable:
+            oldest, newest = kind.readable[0], kind.readable[-1]
+            if version > newest:
+                remedy = "update maxendnet, or copy the file again if it may be damaged"
+            elif version:
+                remedy = f"it was written by an earlier version: fit again with this one, and use {kind.writer}"
+            else:
+                remedy = "it is damaged"
             raise kind.error(
-                f"{path} has format version {version}, and this maxendnet reads versions 1 to {kind.readable[-1]}; "
-                + ("update maxendnet, or copy the file again if it may be damaged." if version else "it is damaged.")
+                f"{path} has format version {version}, and this maxendnet reads versions {oldest} to {newest}; "
+                f"{remedy}."
             )
         body = file.read()
     if _digest(found, body) != prefix[-hashlib.sha256().digest_size :]:

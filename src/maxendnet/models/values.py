@@ -37,6 +37,33 @@ GENERATORS = {name: getattr(np.random, name) for name in ("MT19937", "PCG64", "P
 # Python refuses to read integers of more than 4,300 digits from text
 LARGEST_INTEGER = 10**4000
 
+ONLINE = "the online version of ExponentiatedGradient was removed; ExponentiatedGradient() is the batch version"
+REMOVED = {
+    "ActiveSetNewton": "the solver ActiveSetNewton was removed; use OWLQN()",
+    "SDCA": "the solver SDCA was removed; use PotentialAscent(), or LBFGS() on Dask and with edge features",
+    "ExponentiatedGradient.online": ONLINE,
+    "ExponentiatedGradient.OwnState": ONLINE,
+}
+"""Solvers of earlier versions, by the names in files: a class, its setting, or the record of its state."""
+
+
+class RemovedSolverError(ModelFileError):
+    """A file names a solver of an earlier version."""
+
+
+def check_removed(*names: str) -> None:
+    """Raise `RemovedSolverError` if a name belongs to a solver of an earlier version.
+
+    Examples
+    --------
+    >>> check_removed("LBFGS", "SDCA")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    maxendnet.models.values.RemovedSolverError: the solver SDCA was removed; use PotentialAscent()...
+    """
+    for name in names:
+        if name in REMOVED:
+            raise RemovedSolverError(REMOVED[name])
+
 
 class ToPlain:
     """Turns values into JSON; arrays are put aside, under a name each.
@@ -225,6 +252,7 @@ class FromPlain:
 
     def _piece(self, content: Any) -> Any:
         name, parameters = pair(content, "a piece")
+        check_removed(name, *(f"{name}.{key}" for key in parameters))
         known = pieces()
         if name not in known:
             raise ModelFileError(f"the unknown piece {name!r}")

@@ -9,7 +9,6 @@ from maxendnet.utils.lazy import lazily
 
 if TYPE_CHECKING:
     ALL: list[type[Solver]]
-    from maxendnet.solvers.active_set_newton import ActiveSetNewton
     from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
     from maxendnet.solvers.concave_convex import ConcaveConvex
     from maxendnet.solvers.constraint_generation import ConstraintGeneration
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from maxendnet.solvers.variational import Variational
 
 _HOMES = {
-    "ActiveSetNewton": "maxendnet.solvers.active_set_newton",
     "BlockFrankWolfe": "maxendnet.solvers.block_frank_wolfe",
     "ConcaveConvex": "maxendnet.solvers.concave_convex",
     "ConstraintGeneration": "maxendnet.solvers.constraint_generation",
@@ -68,7 +66,6 @@ __all__ = [
     "LBFGS",
     "OWLQN",
     "SMO",
-    "ActiveSetNewton",
     "BlockFrankWolfe",
     "ConcaveConvex",
     "ConstraintGeneration",

@@ -15,8 +15,9 @@ from maxendnet import _kernels
 from maxendnet.backends.threads import n_shards
 from maxendnet.priors.base import capable
 from maxendnet.problem import FloatArray, Problem
+from maxendnet.settings import require_count
 from maxendnet.solvers.base import Evaluation, Solver, Support
-from maxendnet.solvers.parts import InParts, PartsState, check_at_once, check_parts, in_one, round_of
+from maxendnet.solvers.parts import InParts, PartsState, check_parts, in_one, round_of
 from maxendnet.structures.forest import single_is_enough
 from maxendnet.structures.padded_blocks import AtOnce, KernelPrior
 
@@ -126,7 +127,7 @@ class BlockFrankWolfe(Solver):
 
     def check(self) -> None:
         check_parts(self.parts)
-        check_at_once(self.at_once)
+        require_count("at_once", self.at_once)
         if self.sampling not in ("gap", "uniform"):
             raise ValueError(f"sampling must be 'gap' or 'uniform', got {self.sampling!r}.")
         if not self.check_every >= 1:
@@ -151,7 +152,7 @@ class BlockFrankWolfe(Solver):
             weights=np.zeros(0, dtype=np.float32 if single else np.float64),
             gaps=np.full(problem.n_examples, np.inf),
             C=C,
-            rng=seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed),
+            rng=np.random.default_rng(seed),
             problem=problem,
             average=np.zeros(problem.n_weights if self.average else 0),
         )

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from maxendnet.losses import Log
 from maxendnet.problem import FloatArray, Problem
+from maxendnet.settings import require_count
 from maxendnet.solvers.base import Evaluation, Result, Solver, Support, check_requirements, missing, run
 from maxendnet.solvers.lbfgs import LBFGS
 from maxendnet.solvers.owlqn import OWLQN
@@ -107,13 +108,11 @@ class ConcaveConvex(Solver):
         if not (self.inner is None or isinstance(self.inner, Solver)):
             raise ValueError(f"inner must be a solver such as BlockFrankWolfe(), or None, got {self.inner!r}.")
         for name in ("starts", "max_passes"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
+            require_count(name, getattr(self, name))
 
     def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> RoundsState:
         self.check()
-        rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
+        rng = np.random.default_rng(seed)
         w = likely_weights(problem, rng) if warm is None else warm.best_round.result.w
         first = look(problem, w)
         check_requirements(self._inner(first.completed, tol), first.completed)

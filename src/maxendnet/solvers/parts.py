@@ -40,12 +40,6 @@ def check_parts(parts: Any) -> None:
         raise ValueError(f"parts must be None or a whole number of at least 1, got {parts!r}.")
 
 
-def check_at_once(at_once: Any) -> None:
-    """Raise ``ValueError`` unless this is a number of examples."""
-    if isinstance(at_once, bool) or not isinstance(at_once, (int, np.integer)) or at_once < 1:
-        raise ValueError(f"at_once must be a whole number of at least 1, got {at_once!r}.")
-
-
 def n_parts(parts: int | None, problem: Problem) -> int:
     """How many parts to make: None is one here, and elsewhere one for every thread of the workers."""
     if parts is not None:
@@ -127,7 +121,7 @@ class InParts:
         self.solver = solver
 
     def start(self, problem: Problem, seed: Any, tol: float) -> PartsState:
-        rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
+        rng = np.random.default_rng(seed)
         shards = problem.data.parts(n_parts(self.solver.parts, problem))
         K = len(shards)
         seeds = [rng] if K == 1 else rng.spawn(K)

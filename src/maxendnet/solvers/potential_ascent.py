@@ -12,9 +12,10 @@ from maxendnet import _kernels
 from maxendnet.backends.threads import n_shards
 from maxendnet.data.placed import PlacedData
 from maxendnet.problem import FloatArray, Problem
+from maxendnet.settings import require_count
 from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.block_frank_wolfe import kernel_prior
-from maxendnet.solvers.parts import check_at_once, round_of
+from maxendnet.solvers.parts import round_of
 from maxendnet.structures.forest import LONGEST_IN_SINGLE, edge_range, single_is_enough
 from maxendnet.structures.padded_blocks import AtOnce
 from maxendnet.structures.padding import lanes, node_size, pad_rows
@@ -120,7 +121,7 @@ class PotentialAscent(Solver):
     )  # fmt: skip
 
     def check(self) -> None:
-        check_at_once(self.at_once)
+        require_count("at_once", self.at_once)
         if not self.check_every >= 1:
             raise ValueError(f"check_every must be at least 1, got {self.check_every!r}.")
 
@@ -145,7 +146,7 @@ class PotentialAscent(Solver):
             gaps=np.full(problem.n_examples, np.inf),
             entropies=np.zeros(problem.n_examples),
             truths=np.zeros(problem.n_examples),
-            rng=seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed),
+            rng=np.random.default_rng(seed),
             data=problem.data,
         )
         if warm is not None and problem.data.same_as(warm.data):

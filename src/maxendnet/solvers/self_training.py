@@ -12,6 +12,7 @@ from maxendnet.data.placed import PlacedData
 from maxendnet.data.ragged import owners
 from maxendnet.priors.base import is_number
 from maxendnet.problem import FloatArray, Problem
+from maxendnet.settings import require_count
 from maxendnet.solvers.base import Evaluation, Result, Solver, check_requirements, run
 from maxendnet.structures.base import Table
 
@@ -77,13 +78,11 @@ class SelfTraining(Solver):
         if not (is_number(self.weight) and 0 <= self.weight < np.inf):
             raise ValueError(f"weight must be a finite number of at least 0, got {self.weight!r}.")
         for name in ("rounds", "max_passes"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
+            require_count(name, getattr(self, name))
 
     def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> SelfTrainingState:
         self.check()
-        rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
+        rng = np.random.default_rng(seed)
         first = self._trusting(problem, problem.structure.y, 0.0)
         check_requirements(self._inner(first, tol), first)
         return self._solve(problem, first, rng, tol)

@@ -78,7 +78,7 @@ class Variational(Solver):
         if not (self.inner is None or isinstance(self.inner, Solver)):
             raise ValueError(f"inner must be a solver such as BlockFrankWolfe(), or None, got {self.inner!r}.")
         check_requirements(self._inner(problem), problem.ask(prior=Gaussian()))
-        rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
+        rng = np.random.default_rng(seed)
         # an error of the Gaussian problem passes into the gap, blurred by the change of variances
         inner_tol = tol / 4
         if warm is not None and warm.variance.shape == (problem.n_weights,):

@@ -8,11 +8,11 @@ from typing import Any
 from numpy.typing import NDArray
 
 from maxendnet.data.examples import Examples
+from maxendnet.data.forbidden_pairs import check_directions, check_pairs, check_possible, pair_codes
 from maxendnet.structures import options
 from maxendnet.structures.base import Structure
 from maxendnet.structures.forest import BoundForest
 from maxendnet.structures.hierarchy import BoundHierarchy
-from maxendnet.structures.joined import bind_joined
 from maxendnet.structures.layout import FloatArray, Layout
 
 
@@ -60,9 +60,21 @@ class Tree(Structure):
         return options.layout_of(self, examples, classes, "tree", siblings=bool(self.siblings))
 
     def bind(self, examples: Examples, classes: NDArray, layout: Layout | None = None) -> BoundForest | BoundHierarchy:
-        """The trees with these examples."""
+        """Trees with these examples; with siblings or forbidden pairs, the recursion for these."""
         layout = self.layout(examples, classes) if layout is None else layout
-        return bind_joined(self, examples, classes, layout, "tree")
+        forbidden = pair_codes(self.forbidden, classes)
+        batch = options.batch_of(self, examples, classes, layout, "tree")
+        if not (layout.siblings or forbidden):
+            return BoundForest(layout, batch)
+        bound = BoundHierarchy(layout, batch, forbidden)
+        check_directions(batch, examples)
+        if len(batch.y) and not bound.kinds.all_known:
+            check_possible(bound.within_truth.impossible(), examples)
+        elif len(batch.y):
+            check_pairs(batch, examples, classes, bound.forbidden_matrix)
+        else:
+            check_possible(bound.impossible(), examples)
+        return bound
 
     def layout_error(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
         """What of a layout read from a file does not fit these options; empty if all does."""

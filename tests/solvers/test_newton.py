@@ -1,9 +1,8 @@
-"""Newton steps on the free weights: the pieces against brute force, the whole beyond where OWL-QN stalls."""
+"""Products with the Hessian and its diagonal, against differences of gradients."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import strategies
 from hypothesis import given, settings
 from numpy.testing import assert_allclose
@@ -13,7 +12,6 @@ from maxendnet.data.labels import distinct_labels
 from maxendnet.losses import Log
 from maxendnet.priors import L1
 from maxendnet.problem import Problem
-from maxendnet.solvers import OWLQN, ActiveSetNewton, run
 from maxendnet.solvers.newton import hessian_diagonal, hessian_times
 from maxendnet.structures.forest import BoundForest
 
@@ -35,12 +33,11 @@ def hessian(problem, w):
 @given(strategies.tree_cases(max_nodes=4, max_labels=3, scales=(1.0,)))
 def test_product_with_the_hessian(case):
     forest = BoundForest(case.layout, case.batch._replace(largest=5.0))
-    problem, solver = Problem.pose(forest, Log(), L1(0.1), C=1.5), ActiveSetNewton()
-    state = solver._at(problem, case.w, solver.start(problem).curvature, single=False)
+    problem = Problem.pose(forest, Log(), L1(0.1), C=1.5)
     v = np.random.default_rng(0).normal(size=len(case.w)) * 10.0**3
     expected = hessian(problem, case.w)
     assert_allclose(
-        hessian_times(problem, state.w, state.loss_slope, v),
+        hessian_times(problem, case.w, problem.losses(case.w)[1], v),
         expected @ v,
         rtol=1e-4,
         atol=1e-2 * (1e-3 + np.abs(expected).max()),
@@ -73,36 +70,3 @@ def chain_problem(n_examples=30, lengths=(1, 6), n_features=8, n_labels=4, lam=0
     y = [(x @ true + rng.gumbel(size=(len(x), n_labels))).argmax(axis=1) for x in X]
     examples = Examples.build(X, y, edge_features=[rng.normal(size=(len(x) - 1, 1)) for x in X])
     return L1CRF(lam=lam).pose(examples, distinct_labels(examples.y))
-
-
-@pytest.mark.parametrize("lam", [0.05, 0.5, 5.0])
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_reaches_ten_digits(lam, seed):
-    problem = chain_problem(lam=lam, seed=seed)
-    result = run(ActiveSetNewton(), problem, tol=1e-10, max_passes=1000)
-    assert result.converged
-    # the optimality conditions themselves
-    slope = problem.losses(result.w)[1]
-    zero = result.w == 0
-    assert_allclose(slope[~zero], -lam * np.sign(result.w[~zero]), atol=1e-8)
-    assert np.all(np.abs(slope[zero]) <= lam * (1 + 1e-8))
-
-
-def test_takes_fewer_passes_over_the_data_than_owlqn_to_eight_digits():
-    problem = chain_problem(n_examples=200, n_features=30, lam=0.2, seed=2)
-    used = {kind: run(kind(), problem, tol=1e-8, warn=False) for kind in (OWLQN, ActiveSetNewton)}
-    assert used[ActiveSetNewton].converged
-    assert used[ActiveSetNewton].trace[-1].n_oracle < used[OWLQN].trace[-1].n_oracle
-
-
-def test_all_weights_zero_under_a_large_penalty():
-    problem = chain_problem(lam=1e4)
-    result = run(ActiveSetNewton(), problem, tol=1e-10)
-    assert result.converged and not result.w.any()
-
-
-@pytest.mark.parametrize(("option", "value"), [("switch", 0.0), ("switch", float("nan")), ("products", 0)])
-def test_options_that_make_no_sense(option, value):
-    model = L1CRF(solver=ActiveSetNewton(**{option: value}))
-    with pytest.raises(ValueError, match=f"{option} must be"):
-        model.fit([[[0.0], [1.0]]], [["a", "b"]])
