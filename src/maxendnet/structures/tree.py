@@ -60,21 +60,21 @@ class Tree(Structure):
         return options.layout_of(self, examples, classes, "tree", siblings=bool(self.siblings))
 
     def bind(self, examples: Examples, classes: NDArray, layout: Layout | None = None) -> BoundForest | BoundHierarchy:
-        """Trees with these examples; with siblings or forbidden pairs, the recursion for these."""
+        """Trees with these examples: a forest, with a mask for forbidden pairs; siblings have their own recursion."""
         layout = self.layout(examples, classes) if layout is None else layout
         forbidden = pair_codes(self.forbidden, classes)
         batch = options.batch_of(self, examples, classes, layout, "tree")
         if not (layout.siblings or forbidden):
             return BoundForest(layout, batch)
-        bound = BoundHierarchy(layout, batch, forbidden)
+        hierarchy = BoundHierarchy(layout, batch, forbidden)
         check_directions(batch, examples)
-        if len(batch.y) and not bound.kinds.all_known:
-            check_possible(bound.within_truth.impossible(), examples)
+        if len(batch.y) and not hierarchy.kinds.all_known:
+            check_possible(hierarchy.within_truth.impossible(), examples)
         elif len(batch.y):
-            check_pairs(batch, examples, classes, bound.forbidden_matrix)
+            check_pairs(batch, examples, classes, hierarchy.forbidden_matrix)
         else:
-            check_possible(bound.impossible(), examples)
-        return bound
+            check_possible(hierarchy.impossible(), examples)
+        return hierarchy if layout.siblings else BoundForest(layout, batch, hierarchy.forbidden_matrix)
 
     def layout_error(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
         """What of a layout read from a file does not fit these options; empty if all does."""
