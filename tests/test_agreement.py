@@ -439,6 +439,6 @@ def check_certificate(model, problem, expected):
             assert np.isnan(dual) and np.isnan(gap)
             continue
         assert dual <= expected + slack
-        denominator = max(abs(primal - constant), 1e-3 * at_zero)
+        denominator = max(abs(primal - constant), 1e-9 * at_zero)
         assert primal - expected <= gap * denominator + slack
         assert gap == pytest.approx((primal - dual) / denominator, rel=1e-6, abs=1e-12)

@@ -53,6 +53,8 @@ class Problem:
         self.kinds = self.structure.kinds
         self.cost = cost_rows(self.loss.cost_matrix(self.structure.n_labels), self.kinds)
         self.n_oracle = 0
+        self.objective_at_zero: float | None = None
+        """P(0) once it is known: computing it is a pass, which is counted once."""
 
     @classmethod
     def pose(cls, structure: Any, loss: Loss, prior: Prior, C: float = 1.0, backend: Backend | None = None) -> Problem:
@@ -264,12 +266,14 @@ class Problem:
         u = self.structure.sample_weight[some]
         return float(u @ self.hinge.slack_function.conjugate(alpha[some] / u, self.C))
 
-    @cached_property
+    @property
     def at_zero(self) -> float:
         """The objective P(0) at zero weights; at the mean of a prior that excludes zero."""
-        zero = np.zeros(self.n_weights)
-        value = self.primal(zero)
-        return value if np.isfinite(value) else self.primal(self.exact_prior.mean(zero))
+        if self.objective_at_zero is None:
+            zero = np.zeros(self.n_weights)
+            value = self.primal(zero)
+            self.objective_at_zero = value if np.isfinite(value) else self.primal(self.exact_prior.mean(zero))
+        return self.objective_at_zero
 
     def gap_scale(self, objective: float) -> float:
         """Denominator of the relative gap: ``max(|objective|, 1e-9 |P(0)|)``. The second term covers rounding only."""

@@ -169,7 +169,7 @@ def test_cutting_planes_on_degenerate_problems(name, slack, slacks):
     problem = model.pose(*posed(X, y))
     expected, rounding = reference(name, slack), 1e-9 + 1e-6 * max(model.objective_, 1e-3 * problem.at_zero)
     assert model.dual_ - rounding <= expected <= model.objective_ + rounding
-    assert model.objective_ - expected <= model.gap_ * max(model.objective_, 1e-3 * problem.at_zero) + rounding
+    assert model.objective_ - expected <= model.gap_ * max(model.objective_, 1e-9 * problem.at_zero) + rounding
 
 
 @cache

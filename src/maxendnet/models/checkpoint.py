@@ -100,7 +100,7 @@ class Checkpoint:
                 f"({type(error).__name__}: {error}); remove it and begin again."
             ) from error
         if at_zero is not None:
-            vars(problem)["at_zero"] = at_zero  # computed by a pass, which is counted once
+            problem.objective_at_zero = at_zero
         self._due = self.clock() + self.every
         return Position(state, n_pass, rows, seconds, n_oracle)
 
@@ -110,7 +110,7 @@ class Checkpoint:
             return
         began = self.clock()
         plain = StateToPlain(problem)
-        seen = vars(problem).get("at_zero")
+        seen = problem.objective_at_zero
         try:
             header = {
                 "format": FORMAT,

@@ -111,7 +111,7 @@ class StateToPlain(ToPlain):
         if value is self.problem:
             return None
         own = {name: self(getattr(value, name), f"{where}.{name}") for name in OF_PROBLEM}
-        seen = vars(value).get("at_zero")  # computed by a pass, which is counted once
+        seen = value.objective_at_zero
         return own | {
             "data": self._place(value.data, where),
             "n_oracle": int(value.n_oracle),
@@ -215,5 +215,5 @@ class StateFromPlain(FromPlain):
         )  # fmt: skip
         found.n_oracle = int(part("n_oracle"))
         if part("at_zero") is not None:
-            vars(found)["at_zero"] = self(part("at_zero"))
+            found.objective_at_zero = self(part("at_zero"))
         return found

@@ -292,7 +292,7 @@ class Kept:
         if getattr(position.state, "may_be_lost", False) and time.monotonic() >= self.due:
             began = time.monotonic()
             self.position = position._replace(state=position.state.collected(), trace=list(position.trace))
-            self.scaled = "at_zero" in vars(problem)
+            self.scaled = problem.objective_at_zero is not None
             self.n_back, self.due = 0, time.monotonic() + max(self.every, (time.monotonic() - began) / self.share)
 
     def last(self, error: Lost) -> Position:
@@ -377,7 +377,7 @@ def run(
                 state, n_pass, trace = at.state, at.n_pass, list(at.trace)
                 problem.n_oracle = oracles + at.n_oracle
                 if not kept.scaled:
-                    vars(problem).pop("at_zero", None)
+                    problem.objective_at_zero = None
     finally:
         for hook in hooks:
             if hasattr(hook, "close"):

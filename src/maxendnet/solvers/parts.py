@@ -205,12 +205,12 @@ class InParts:
 
     def _at_zero(self, problem: Problem, state: PartsState) -> float:
         """The scale of gaps, computed where the parts are."""
-        if "at_zero" not in vars(problem):
+        if problem.objective_at_zero is None:
             zero = np.zeros(problem.n_weights)
             value = self._primal(problem, state, zero)
             if not np.isfinite(value):
                 value = self._primal(problem, state, problem.exact_prior.mean(zero))
-            vars(problem)["at_zero"] = value
+            problem.objective_at_zero = value
         return problem.at_zero
 
     def nearly(self, problem: Problem, state: PartsState, tol: float) -> bool:
