@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from maxendnet.solvers.interior_point import InteriorPoint
     from maxendnet.solvers.l1_projection import project_l1_ball
     from maxendnet.solvers.lbfgs import LBFGS
-    from maxendnet.solvers.online_subgradient import OnlineSubgradient
     from maxendnet.solvers.owlqn import OWLQN
     from maxendnet.solvers.potential_ascent import PotentialAscent
-    from maxendnet.solvers.projected_subgradient import ProjectedSubgradient
     from maxendnet.solvers.proximal_ascent import ProximalAscent
     from maxendnet.solvers.proximal_point import ProximalPoint
     from maxendnet.solvers.self_training import SelfTraining
@@ -42,10 +40,8 @@ _HOMES = {
     "InteriorPoint": "maxendnet.solvers.interior_point",
     "project_l1_ball": "maxendnet.solvers.l1_projection",
     "LBFGS": "maxendnet.solvers.lbfgs",
-    "OnlineSubgradient": "maxendnet.solvers.online_subgradient",
     "OWLQN": "maxendnet.solvers.owlqn",
     "PotentialAscent": "maxendnet.solvers.potential_ascent",
-    "ProjectedSubgradient": "maxendnet.solvers.projected_subgradient",
     "ProximalAscent": "maxendnet.solvers.proximal_ascent",
     "ProximalPoint": "maxendnet.solvers.proximal_point",
     "SelfTraining": "maxendnet.solvers.self_training",
@@ -77,9 +73,7 @@ __all__ = [
     "Extragradient",
     "InteriorPoint",
     "Monitor",
-    "OnlineSubgradient",
     "PotentialAscent",
-    "ProjectedSubgradient",
     "ProximalAscent",
     "ProximalPoint",
     "Result",
