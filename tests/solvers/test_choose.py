@@ -51,6 +51,12 @@ def test_there_is_a_case_for_every_rule():
     assert len(CASES) == len(RULES)
 
 
+def test_reference_solvers_are_never_a_default():
+    chosen = {rule.solver for rule in RULES}
+    reference = {kind.__name__ for kind in solvers.ALL if ".reference." in kind.__module__}
+    assert len(reference) == 4 and not chosen & reference
+
+
 # pairs of problems that differ in one fact, and tol where that decides
 @pytest.mark.parametrize(
     ("problem", "tol", "solver"),
