@@ -41,6 +41,7 @@ SYSTEMS = (
 # the second form of a solver that has two
 OTHER_FORMS: dict[str, list[Solver]] = {
     "CuttingPlane": [solvers.CuttingPlane(slacks="n")],
+    "Subgradient": [solvers.Subgradient(online=True)],
 }
 
 

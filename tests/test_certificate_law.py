@@ -28,6 +28,10 @@ EPS = np.finfo(float).eps
 MAX_PASSES = 15  # the law holds at every look, not only at the end
 PROTOCOLS = {"Prior", "ExactPrior"}
 PRIORS = [name for name in priors.__all__ if name not in PROTOCOLS]
+SOLVERS = {kind.__name__: kind() for kind in solvers.ALL} | {
+    "Subgradient online": solvers.Subgradient(online=True),
+    "Subgradient online, beta": solvers.Subgradient(beta=0.5, online=True),
+}
 LOSSES = {"Log": Log()} | {f"Hinge {slack}": Hinge(slack=slack) for slack in SLACKS}
 
 
@@ -95,12 +99,10 @@ def check_law(seed, prior, loss):
     """The law for all solvers that accept this problem. Any point bounds the minimum from above, whoever found it."""
     problem = problem_of(seed, prior, loss)
     results = {}
-    for kind in solvers.ALL:
-        if not missing(kind, problem):
+    for name, solver in SOLVERS.items():
+        if not missing(solver, problem):
             with np.errstate(all="ignore"):
-                results[kind.__name__] = run(
-                    kind(), problem, tol=kind.accuracy, max_passes=MAX_PASSES, seed=0, warn=False
-                )
+                results[name] = run(solver, problem, tol=solver.accuracy, max_passes=MAX_PASSES, seed=0, warn=False)
     if not results:
         return 0
     # 1e-12 of P(0): some 1e4 roundings of the numbers that are added up
@@ -151,14 +153,15 @@ def test_every_solver_is_judged():
     assert accepted == set(solvers.ALL) - of_unknown_labels
 
 
-@pytest.mark.parametrize("kind", solvers.ALL)
-def test_separated_far_and_a_large_C(kind):
+@pytest.mark.parametrize("name", SOLVERS)
+def test_separated_far_and_a_large_C(name):
     """The minimum is 1 / (4 * 28^2): both weights at 1 / (2 * 28), no loss; C times a rounding in float32 is larger."""
-    model = M3N(C=1000.0, solver=kind(), tol=1e-5, max_passes=500)
+    solver = SOLVERS[name]
+    model = M3N(C=1000.0, solver=solver, tol=1e-5, max_passes=500)
     problem = model.pose(Examples.build([[28.0], [-28.0]], [1, 0]), np.array([0, 1]))
-    if missing(kind, problem):
+    if missing(solver, problem):
         return
-    result = run(kind(), problem, tol=1e-5, max_passes=500, seed=0, warn=False)
+    result = run(solver, problem, tol=1e-5, max_passes=500, seed=0, warn=False)
     minimum = 1 / (4 * 28.0**2)
     for row in result.trace:
         assert row.dual <= minimum * (1 + 1e-9)

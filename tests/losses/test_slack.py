@@ -17,7 +17,6 @@ from maxendnet.solvers import (
     BlockFrankWolfe,
     ConstraintGeneration,
     CuttingPlane,
-    ProjectedSubgradient,
     ProximalPoint,
     Subgradient,
     Variational,
@@ -88,7 +87,7 @@ def test_losses_and_their_gradient(slack, case):
         (Gaussian(), CuttingPlane),
         (Laplace(), Variational),
         (SpikeSlab(), Subgradient),
-        (L1Ball(), ProjectedSubgradient),
+        (L1Ball(), Subgradient),
     ],
 )
 @pytest.mark.parametrize("slack", ["squared", "kl"])
@@ -101,10 +100,10 @@ def test_it_works_without_naming_a_solver(prior, kind, slack):
 @pytest.mark.parametrize(
     ("solver", "prior", "fitting"),
     [
-        (BlockFrankWolfe(), Gaussian(), ["CuttingPlane", "OnlineSubgradient", "Subgradient"]),
-        (BlockFrankWolfe(), Laplace(), ["OnlineSubgradient", "Subgradient", "Variational"]),
-        (ProximalPoint(), L1Ball(), ["OnlineSubgradient", "ProjectedSubgradient"]),
-        (ConstraintGeneration(), L1Ball(), ["OnlineSubgradient", "ProjectedSubgradient"]),
+        (BlockFrankWolfe(), Gaussian(), ["CuttingPlane", "Subgradient"]),
+        (BlockFrankWolfe(), Laplace(), ["Subgradient", "Variational"]),
+        (ProximalPoint(), L1Ball(), ["Subgradient"]),
+        (ConstraintGeneration(), L1Ball(), ["Subgradient"]),
     ],
 )
 def test_solvers_of_the_linear_slack_refuse_the_others(solver, prior, fitting):
@@ -192,7 +191,7 @@ def test_subgradients_on_degenerate_problems(name, slack, prior):
 def test_balls_of_any_size(slack):
     X, y, _ = DEGENERATE["separable"]
     for radius in (1e-3, 1.0, 100.0):
-        model = MaxEnDNet(L1Ball(radius), Hinge(slack=slack), C=2.0, solver=ProjectedSubgradient(), tol=0.02)
+        model = MaxEnDNet(L1Ball(radius), Hinge(slack=slack), C=2.0, solver=Subgradient(), tol=0.02)
         model.set_params(max_passes=5000).fit(X, y)
         assert model.converged_ and np.abs(model.model_.weights).sum() <= radius * (1 + 1e-12)
 

@@ -26,15 +26,9 @@ CASES = [
     (facts(unknown_labels=True), 1e-3, "ConcaveConvex"),
     (facts("scale mixture"), 1e-3, "Variational"),
     (facts(loss=OTHER_SLACK, without=["Variational"]), 1e-3, "CuttingPlane"),
-    (facts("l1 ball", OTHER_SLACK, without=["Variational", "CuttingPlane"]), 1e-3, "ProjectedSubgradient"),
-    (
-        facts("other", OTHER_SLACK, without=["Variational", "CuttingPlane", "ProjectedSubgradient"]),
-        1e-3,
-        "Subgradient",
-    ),
     (facts("l1", n_nodes=20_000, full_hessian=True, l1_strength=1.0), 1e-2, "InteriorPoint"),
     (facts("l1"), 1e-3, "ProximalPoint"),
-    (facts("l1 ball", without=["ProximalPoint"]), 1e-3, "ProjectedSubgradient"),
+    (facts("other", OTHER_SLACK, without=["Variational", "CuttingPlane"]), 1e-3, "Subgradient"),
     (facts(strength=1.0), 1e-3, "BlockFrankWolfe"),
     (facts(strength=3.0), 1e-3, "Smoothing"),
     (facts(loss="log", sparse=True, ridge=1.0), 1e-3, "PotentialAscent"),
@@ -57,6 +51,12 @@ def test_there_is_a_case_for_every_rule():
     assert len(CASES) == len(RULES)
 
 
+def test_reference_solvers_are_never_a_default():
+    chosen = {rule.solver for rule in RULES}
+    reference = {kind.__name__ for kind in solvers.ALL if ".reference." in kind.__module__}
+    assert len(reference) == 4 and not chosen & reference
+
+
 # pairs of problems that differ in one fact, and tol where that decides
 @pytest.mark.parametrize(
     ("problem", "tol", "solver"),
@@ -70,6 +70,9 @@ def test_there_is_a_case_for_every_rule():
         (facts("l1", without=["ProximalPoint", "BlockFrankWolfe"]), 1e-3, "Smoothing"),
         (facts("l1", n_nodes=20_000, full_hessian=True, l1_strength=1.0), 0.5, "ProximalPoint"),
         (facts("l1", n_nodes=9000, full_hessian=True, l1_strength=1.0), 1e-2, "ProximalPoint"),
+        (facts("l1 ball"), 1e-3, "ProximalPoint"),
+        (facts("l1 ball", without=["ProximalPoint"]), 1e-3, "Subgradient"),
+        (facts("l1 ball", OTHER_SLACK, without=["Variational", "CuttingPlane"]), 1e-3, "Subgradient"),
         (facts("l1", "log", dependent=True), 1e-3, "InteriorPoint"),
         (facts("l1", "log", dependent=True), 1e-5, "OWLQN"),
         (facts("l1", "log", dependent=True, n_nodes=900), 1e-3, "OWLQN"),

@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 
 from maxendnet import L1CRF, L1M3N, L2CRF, M3N, Examples, Gaussian, Graph, Hinge, LapMEDN, MaxEnDNet
-from maxendnet.solvers import ConstraintGeneration, CuttingPlane, OnlineSubgradient, Subgradient
+from maxendnet.solvers import ConstraintGeneration, CuttingPlane, Subgradient
 
 
 def problem(seed=0, sizes=(4, 5, 3), n_labels=3):
@@ -95,7 +95,7 @@ CASES = {
     "M3N": (M3N(C=0.7), quadratic, 0.7, "hinge"),
     "M3N cutting planes": (M3N(C=0.7, solver=CuttingPlane()), quadratic, 0.7, "hinge"),
     "M3N subgradient": (M3N(C=0.3, solver=Subgradient(), tol=3e-2), quadratic, 0.3, "hinge"),
-    "M3N on-line": (M3N(C=0.1, solver=OnlineSubgradient(), tol=0.1), quadratic, 0.1, "hinge"),
+    "M3N on-line": (M3N(C=0.1, solver=Subgradient(online=True), tol=0.1), quadratic, 0.1, "hinge"),
     "squared slack": (MaxEnDNet(Gaussian(), Hinge(slack="squared"), C=0.1), quadratic, 0.1, "squared"),
     "LapMEDN": (LapMEDN(C=0.7, lam=2.0), laplace, 0.7, "hinge"),
     "L1M3N": (L1M3N(C=0.7), absolute(0.5), 0.7, "hinge"),

@@ -12,14 +12,14 @@ from maxendnet.solvers import (
     BlockFrankWolfe,
     ConstraintGeneration,
     CuttingPlane,
-    ProjectedSubgradient,
     ProximalPoint,
     Subgradient,
     run,
 )
 
 GAUSSIAN = [Subgradient(), Subgradient(step_size="1/t"), Subgradient(beta=2.0), CuttingPlane("one"), CuttingPlane("n")]
-BALL = [ProjectedSubgradient(), ConstraintGeneration()]
+BALL = [Subgradient(), ConstraintGeneration()]
+ONLINE = [Subgradient(online=True), Subgradient(beta=2.0, online=True)]
 OLDER = [BlockFrankWolfe(), ProximalPoint()]
 
 
@@ -55,7 +55,7 @@ def quiet_fit(model, X, y, **kwargs):
         return model.fit(X, y, **kwargs)
 
 
-@pytest.mark.parametrize("solver", GAUSSIAN + BALL, ids=name)
+@pytest.mark.parametrize("solver", GAUSSIAN + BALL + ONLINE, ids=name)
 def test_a_second_fit_goes_on(solver):
     X, y = data(0)
     model = quiet_fit(model_for(solver, tol=1e-6, max_passes=15), X, y)
@@ -66,7 +66,7 @@ def test_a_second_fit_goes_on(solver):
     assert model.trace_[0].n_pass == 0 and model.trace_[0].primal <= cold.objective_ + 1e-9
 
 
-@pytest.mark.parametrize("solver", GAUSSIAN + BALL, ids=name)
+@pytest.mark.parametrize("solver", GAUSSIAN + BALL + ONLINE, ids=name)
 def test_bounds_of_other_examples_are_forgotten(solver):
     X, y = data(0)
     model = quiet_fit(model_for(solver, tol=1e-6, max_passes=40), X, y)
@@ -78,7 +78,7 @@ def test_bounds_of_other_examples_are_forgotten(solver):
     assert model.dual_ == pytest.approx(again.dual_, rel=1e-6) or model.converged_
 
 
-@pytest.mark.parametrize("solver", GAUSSIAN + BALL, ids=name)
+@pytest.mark.parametrize("solver", GAUSSIAN + BALL + ONLINE, ids=name)
 @pytest.mark.parametrize("factor", [0.1, 5.0])
 def test_another_C(solver, factor):
     X, y = data(1)

@@ -11,21 +11,19 @@ if TYPE_CHECKING:
     ALL: list[type[Solver]]
     from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
     from maxendnet.solvers.concave_convex import ConcaveConvex
-    from maxendnet.solvers.constraint_generation import ConstraintGeneration
     from maxendnet.solvers.cutting_plane import CuttingPlane
-    from maxendnet.solvers.exponentiated_gradient import ExponentiatedGradient
-    from maxendnet.solvers.extragradient import Extragradient
     from maxendnet.solvers.interior_point import InteriorPoint
     from maxendnet.solvers.l1_projection import project_l1_ball
     from maxendnet.solvers.lbfgs import LBFGS
-    from maxendnet.solvers.online_subgradient import OnlineSubgradient
     from maxendnet.solvers.owlqn import OWLQN
     from maxendnet.solvers.potential_ascent import PotentialAscent
-    from maxendnet.solvers.projected_subgradient import ProjectedSubgradient
     from maxendnet.solvers.proximal_ascent import ProximalAscent
     from maxendnet.solvers.proximal_point import ProximalPoint
+    from maxendnet.solvers.reference.constraint_generation import ConstraintGeneration
+    from maxendnet.solvers.reference.exponentiated_gradient import ExponentiatedGradient
+    from maxendnet.solvers.reference.extragradient import Extragradient
+    from maxendnet.solvers.reference.smo import SMO
     from maxendnet.solvers.self_training import SelfTraining
-    from maxendnet.solvers.smo import SMO
     from maxendnet.solvers.smoothing import Smoothing
     from maxendnet.solvers.subgradient import Subgradient
     from maxendnet.solvers.variational import Variational
@@ -33,21 +31,19 @@ if TYPE_CHECKING:
 _HOMES = {
     "BlockFrankWolfe": "maxendnet.solvers.block_frank_wolfe",
     "ConcaveConvex": "maxendnet.solvers.concave_convex",
-    "ConstraintGeneration": "maxendnet.solvers.constraint_generation",
+    "ConstraintGeneration": "maxendnet.solvers.reference.constraint_generation",
     "CuttingPlane": "maxendnet.solvers.cutting_plane",
-    "ExponentiatedGradient": "maxendnet.solvers.exponentiated_gradient",
-    "Extragradient": "maxendnet.solvers.extragradient",
+    "ExponentiatedGradient": "maxendnet.solvers.reference.exponentiated_gradient",
+    "Extragradient": "maxendnet.solvers.reference.extragradient",
     "InteriorPoint": "maxendnet.solvers.interior_point",
     "project_l1_ball": "maxendnet.solvers.l1_projection",
     "LBFGS": "maxendnet.solvers.lbfgs",
-    "OnlineSubgradient": "maxendnet.solvers.online_subgradient",
     "OWLQN": "maxendnet.solvers.owlqn",
     "PotentialAscent": "maxendnet.solvers.potential_ascent",
-    "ProjectedSubgradient": "maxendnet.solvers.projected_subgradient",
     "ProximalAscent": "maxendnet.solvers.proximal_ascent",
     "ProximalPoint": "maxendnet.solvers.proximal_point",
     "SelfTraining": "maxendnet.solvers.self_training",
-    "SMO": "maxendnet.solvers.smo",
+    "SMO": "maxendnet.solvers.reference.smo",
     "Smoothing": "maxendnet.solvers.smoothing",
     "Subgradient": "maxendnet.solvers.subgradient",
     "Variational": "maxendnet.solvers.variational",
@@ -56,7 +52,7 @@ _other, __dir__ = lazily(__name__, _HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    if name == "ALL":  # the classes of solvers, in alphabetical order of their modules
+    if name == "ALL":  # the classes of solvers, in alphabetical order
         return [_other(solver) for solver in _HOMES if solver[0].isupper()]
     return _other(name)
 
@@ -74,9 +70,7 @@ __all__ = [
     "Extragradient",
     "InteriorPoint",
     "Monitor",
-    "OnlineSubgradient",
     "PotentialAscent",
-    "ProjectedSubgradient",
     "ProximalAscent",
     "ProximalPoint",
     "Result",

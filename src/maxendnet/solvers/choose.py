@@ -138,16 +138,6 @@ RULES = (
         "cuts are on the whole risk, whatever the slack",
     ),
     Rule(
-        "ProjectedSubgradient", "hinge with squared or KL slack, L1 ball",
-        lambda f, tol: f.loss == "hinge with another slack",
-        "asks for a projection only",
-    ),
-    Rule(
-        "Subgradient", "hinge with squared or KL slack, other priors",
-        lambda f, tol: f.loss == "hinge with another slack",
-        "asks the prior for its mean only; some percent of accuracy",
-    ),
-    Rule(
         "InteriorPoint", f"hinge, L1, at least {MANY_NODES_L1:,} nodes and `C * largest feature / rho >= "
         f"{STRONG_L1:g} tol`, if the full Hessian is worthwhile",
         lambda f, tol: f.loss == "hinge" and f.prior == "l1" and f.n_nodes >= MANY_NODES_L1 and f.full_hessian
@@ -160,9 +150,9 @@ RULES = (
         "exact zeros, any number of examples",
     ),
     Rule(
-        "ProjectedSubgradient", "hinge, L1 ball, structures without block updates",
-        lambda f, tol: f.loss == "hinge" and f.prior == "l1 ball",
-        "needs the best labelling only",
+        "Subgradient", "hinge with squared or KL slack, other priors; hinge, L1 ball, structures without block updates",
+        lambda f, tol: f.loss == "hinge with another slack" or f.prior == "l1 ball",
+        "needs the best labelling, and from the prior its mean or a projection; a gap of a few percent",
     ),
     Rule(
         "BlockFrankWolfe", f"hinge, fewer than {FEW_NODES:,} nodes, a moderate C or `tol` below 1e-4",

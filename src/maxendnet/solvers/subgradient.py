@@ -1,85 +1,248 @@
-"""The subgradient method, which is Frank-Wolfe on the dual: every step comes with a bound."""
+"""The subgradient method with a dual point: on all examples at once or on one at a time, for a cumulant or the ball."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from scipy.optimize import brentq
 
-from maxendnet.priors.base import is_number
+from maxendnet.losses.base import LossQuestion, loss_oracle
+from maxendnet.priors.base import capable, is_number, offers
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
+from maxendnet.solvers.l1_projection import project_l1_ball
+from maxendnet.solvers.line_search import best_step
+
+STEP_IN_BALL = 0.3
+"""Steps in the L1 ball, relative to ``radius / sqrt(sum of all |C g|^2 so far)``."""
 
 
-class SubgradientState(NamedTuple):
-    """A dual point whose mean is the iterate, the subgradient there, and the average of the dual points."""
+class Corner(NamedTuple):
+    """Dual point on the worst labellings at some weights, of all examples or of a single example."""
+
+    eta: FloatArray
+    """``sum alpha df``: minus C times the subgradient of the loss."""
+    gain: float
+    """``sum alpha l``, less the price of the slack."""
+    risk: float
+    """C times the loss at the weights."""
+
+
+class Iterate(NamedTuple):
+    """Dual point of an iterate, and its weights. Averages of iterates are iterates."""
 
     eta: FloatArray
     gain: float
-    """What the dual point earns: sum alpha l, less the price of its slack."""
-    corner: FloatArray
-    """Minus C times the subgradient of the sum of losses at the iterate: sum alpha df of another dual point."""
-    corner_gain: float
-    risk: float
-    """C times the sum of losses at the iterate."""
-    average: FloatArray
-    average_gain: float
-    n_steps: int
-    n_averaged: int
+    mass: FloatArray
+    """Share of its dual weight that each example uses; a single entry if all examples move together."""
+    w: FloatArray
+    """Weights in the L1 ball; empty under a prior with a cumulant, which derives them from ``eta``."""
+
+    def moved(self, corner: Corner, share: float, example: int, w: FloatArray) -> Iterate:
+        """Return the iterate with a share of a corner mixed in; with n parts, ``1 - share / n`` of the rest remains."""
+        rest = 1.0 - share / len(self.mass)
+        mass = rest * self.mass
+        mass[example] += share
+        return Iterate(rest * self.eta + share * corner.eta, rest * self.gain + share * corner.gain, mass, w)
+
+    def towards(self, end: Iterate, share: float) -> Iterate:
+        eta, mass, w = (a + share * (b - a) for a, b in zip((self.eta, self.mass, self.w), (end.eta, end.mass, end.w)))
+        return Iterate(eta, self.gain + share * (end.gain - self.gain), mass, w)
+
+    def like(self, reference: Iterate) -> bool:
+        """Whether both belong to the same geometry and number of parts."""
+        return self.w.shape == reference.w.shape and self.mass.shape == reference.mass.shape
+
+    def times(self, factor: float) -> Iterate:
+        return self._replace(eta=factor * self.eta, gain=factor * self.gain, mass=factor * self.mass)
+
+    @property
+    def largest(self) -> Iterate:
+        """The last dual point on the ray through this one: no example may use more than its dual weight."""
+        mass = float(self.mass.max())
+        return self.times(1.0 / mass) if mass > 0 else self
+
+
+class Geometry(Protocol):
+    """Relation between weights and dual points under a prior."""
+
+    def first(self, n_parts: int) -> Iterate: ...
+
+    def weights(self, at: Iterate) -> FloatArray: ...
+
+    def step_size(self, at: Iterate, corner: Corner, t: int, squares: float) -> float:
+        """Return the default size of the t-th step; ``squares`` is the sum of all ``|C g|^2`` so far."""
+        ...
+
+    def step(self, at: Iterate, corner: Corner, example: int, size: float) -> Iterate: ...
+
+    def price(self, eta: FloatArray) -> float:
+        """Return the conjugate of the penalty: a dual value is a gain less this price."""
+        ...
+
+    def dual(self, at: Iterate) -> tuple[float, float]:
+        """Return the best dual value on the segment from 0 to a dual point, and the share of the point."""
+        ...
+
+    def inside(self, at: Iterate) -> Iterate:
+        """Move an iterate of another problem into the domain."""
+        ...
+
+
+class CumulantGeometry:
+    """Weights are the mean of the prior tilted by ``eta``; a step moves ``eta`` towards the corner."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem, self.prior = problem, problem.exact_prior
+
+    def first(self, n_parts: int) -> Iterate:
+        return Iterate(np.zeros(self.problem.n_weights), 0.0, np.zeros(n_parts), np.zeros(0))
+
+    def weights(self, at: Iterate) -> FloatArray:
+        return self.prior.mean(at.eta)
+
+    def step_size(self, at: Iterate, corner: Corner, t: int, squares: float) -> float:
+        if len(at.mass) == 1:
+            return best_step(self.prior, at.eta, corner.eta - at.eta, corner.gain - at.gain)
+        return one_over_t(at, t)
+
+    def step(self, at: Iterate, corner: Corner, example: int, size: float) -> Iterate:
+        share = min(size, 1.0)
+        while True:
+            moved = at.moved(corner, share, example, at.w)
+            if np.isfinite(self.prior.cumulant(moved.eta)):  # steps end inside the domain of the prior
+                return moved
+            share *= 0.5
+
+    def price(self, eta: FloatArray) -> float:
+        return self.prior.cumulant(eta)
+
+    def dual(self, at: Iterate) -> tuple[float, float]:
+        return self.problem.dual(at.eta, at.gain)
+
+    def inside(self, at: Iterate) -> Iterate:
+        return at.times(self.dual(at)[1])
+
+
+class BallGeometry:
+    """Weights move in the direction of the corner and are projected; the dual points are the corners themselves."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.n_weights, self.radius = problem.n_weights, capable(problem.prior, "l1_ball").radius
+
+    def first(self, n_parts: int) -> Iterate:
+        return Iterate(np.zeros(self.n_weights), 0.0, np.zeros(n_parts), np.zeros(self.n_weights))
+
+    def weights(self, at: Iterate) -> FloatArray:
+        return at.w
+
+    def step_size(self, at: Iterate, corner: Corner, t: int, squares: float) -> float:
+        return STEP_IN_BALL * self.radius / np.sqrt(squares) if squares > 0 else 0.0
+
+    def step(self, at: Iterate, corner: Corner, example: int, size: float) -> Iterate:
+        return at.moved(corner, 1.0, example, project_l1_ball(at.w + size * corner.eta, self.radius))
+
+    def price(self, eta: FloatArray) -> float:
+        return self.radius * float(np.abs(eta).max(initial=0.0))
+
+    def dual(self, at: Iterate) -> tuple[float, float]:
+        value = at.gain - self.price(at.eta)
+        return (value, 1.0) if value > 0 else (0.0, 0.0)
+
+    def inside(self, at: Iterate) -> Iterate:
+        return at._replace(w=project_l1_ball(at.w, self.radius))
+
+
+class Candidate(NamedTuple):
+    """Weights that could be returned."""
+
+    primal: float
+    w: FloatArray
+    which: str
+
+
+class SubgradientState(NamedTuple):
+    """The iterate and the average of all iterates, in which later ones have higher weights."""
+
+    at: Iterate
+    average: Iterate
+    rng: np.random.Generator
     C: float
     fingerprint: str
+    n_steps: int = 0
+    squares: float = 0.0
+    """Sum of the squared subgradients, times C^2."""
+    corner: Corner | None = None
+    """Corner of all examples at the iterate, for steps on all examples."""
+    candidate: Candidate | None = None
+    """The best iterate so far, or the last one if averages are off; likewise."""
 
 
 @dataclass(eq=False, repr=False)
 class Subgradient(Solver):
-    """The subgradient method (Ratliff et al. 2007) on all examples at once, for any prior with a cumulant.
+    """The subgradient method (Ratliff et al. 2007), for any prior with a cumulant and for the L1 ball.
 
-    The prior's own metric gives the direction: a step of size s takes ``eta = gradient(mu)`` to
-    ``(1 - s) eta - s C g``, with g a subgradient of the sum of losses at ``mu``. Under a Gaussian prior with variance 1
-    that is ``mu - s (mu + C g)``. Since ``-C g`` is the ``sum alpha df`` of a corner of the dual domain, a step of at
-    most 1 is a Frank-Wolfe step on the dual: carrying ``sum alpha l`` along certifies every iterate.
+    Under a prior with a cumulant the prior's own metric gives the direction: a step of size s takes
+    ``eta = gradient(mu)`` to ``(1 - s) eta - s C g``, with g a subgradient of the sum of losses at ``mu``. Under a
+    Gaussian prior with variance 1 that is ``mu - s (mu + C g)``. Under `L1Ball` a step goes from ``w`` to the point of
+    the ball nearest to ``w - s C g``. A pass is a step on all examples or, with ``online=True``, a step for each
+    example, in random order. Then g belongs to one of n examples, and ``(1 - s / n) eta`` replaces ``(1 - s) eta``.
 
-    Stops at the relative duality gap. Returns the last iterate or the average of the iterates (later ones weighted
-    higher), whichever has the lower objective, and says which in ``which_``. Its gap shrinks as 1/n_pass: for the
-    last digits take another solver.
+    ``-C g`` is the ``sum alpha df`` of a corner of the dual domain. The method carries along the dual point that is
+    the same mixture of corners as the iterate, with its ``sum alpha l``; this certifies every iterate. In the ball the
+    average of all corners is the dual point.
+
+    Stops at the relative duality gap. Returns the iterate with the lowest objective (online: the last iterate) or the
+    average of the iterates (later ones weighted higher), whichever is better (``which_``: "last", "best" or
+    "average"). The gap shrinks as 1/n_pass, in the ball as 1/sqrt(n_pass) at worst: for the last digits take another
+    solver.
 
     Parameters
     ----------
     beta : float or None, default=None
-        Step sizes ``1 / (2 beta sqrt(t))``, at most 1: those of the paper, which takes them with ``C = 200 beta``.
-        None: as ``step_size`` says.
-    step_size : {"exact", "1/t"}, default="exact"
-        The best step for the dual, or 1/t, with which the dual point is the plain average of all corners seen. Where
-        the domain of the prior ends, steps of either kind are shortened.
+        Step sizes ``1 / (2 beta sqrt(t))`` for the t-th step: those of the paper, which takes them with
+        ``C = 200 beta``. At most 1 under a prior with a cumulant. None: as ``step_size`` says.
+    step_size : {"1/t"} or None, default=None
+        "1/t", for priors with a cumulant: the dual point is the plain average of all corners seen; online it is
+        ``n / (n + t - 1)``. None: the best step for the dual, online "1/t", and in the ball
+        ``0.3 * radius / sqrt(sum of all |C g|^2 so far)``. Steps that leave the domain of the prior are shortened.
     average : bool, default=True
-        Also keep the average of the iterates; a look at it takes a pass over the data.
+        Also evaluate the average of the iterates, which takes a pass over the data. False: return the last iterate.
+    online : bool, default=False
+        Step for each example, as in the paper, instead of one for all examples.
     check_every : int, default=10
-        Passes between two looks at the gap.
+        Passes between two evaluations of the gap.
 
     Examples
     --------
-    >>> from maxendnet import M3N
+    >>> from maxendnet import L1M3N, M3N
     >>> from maxendnet.solvers import Subgradient
     >>> X, y = [[[0.0], [1.0]], [[1.0]]], [["a", "b"], ["b"]]
     >>> M3N(C=10, solver=Subgradient(), tol=0.01).fit(X, y).converged_
     True
+    >>> L1M3N(radius=1.0, solver=Subgradient(online=True), tol=0.05, random_state=0).fit(X, y).converged_
+    True
     """
 
     beta: float | None = None
-    step_size: str = "exact"
+    step_size: str | None = None
     average: bool = True
+    online: bool = False
     check_every: int = 10
-    requires = ("not loss.smooth", "prior.cumulant")
     accuracy = 1e-2
+
+    @property
+    def requires(self) -> tuple[str, ...]:  # type: ignore[override]  # depends on the options
+        prior = "prior.cumulant" if self.step_size == "1/t" else "prior.cumulant or prior.radius"
+        common = ("not loss.smooth", prior)
+        return (*common, "backend.local", "not tilted") if self.online else common
 
     def check(self) -> None:
         if self.beta is not None and not (is_number(self.beta) and 0 < self.beta < np.inf):
             raise ValueError(f"beta must be a positive finite number, or None for other step sizes, got {self.beta!r}.")
-        if self.step_size not in ("exact", "1/t"):
-            raise ValueError(f"step_size must be 'exact' or '1/t', got {self.step_size!r}.")
+        if self.step_size not in (None, "1/t"):
+            raise ValueError(f"step_size must be None or '1/t', got {self.step_size!r}.")
         if not self.check_every >= 1:
             raise ValueError(f"check_every must be at least 1, got {self.check_every!r}.")
 
@@ -87,88 +250,91 @@ class Subgradient(Solver):
         self, problem: Problem, warm: SubgradientState | None = None, seed: Any = None, tol: float = 1e-3
     ) -> SubgradientState:
         self.check()
-        zero = np.zeros(problem.n_weights)
-        state = SubgradientState(zero, 0.0, zero, 0.0, 0.0, zero, 0.0, 0, 0, problem.C, problem.fingerprint)
-        if warm is not None and warm.fingerprint == problem.fingerprint and problem.loss_scales(warm.C):
-            # a dual point of the same examples, scaled to the new C and moved along its ray into the new domain
+        geometry, rng = geometry_of(problem), np.random.default_rng(seed)
+        first = geometry.first(max(problem.n_examples, 1) if self.online else 1)
+        state = SubgradientState(first, first, rng, problem.C, problem.fingerprint)
+        if (
+            warm is not None
+            and warm.fingerprint == problem.fingerprint
+            and problem.loss_scales(warm.C)
+            and warm.at.like(first)
+        ):
             factor = problem.C / warm.C
-            share = factor * problem.dual(factor * warm.eta, factor * warm.gain)[1]
-            state = state._replace(eta=share * warm.eta, gain=share * warm.gain, n_steps=warm.n_steps)
-        return self._look(problem, state)
+            scaled = (old._replace(eta=factor * old.eta, gain=factor * old.gain) for old in (warm.at, warm.average))
+            at, average = map(geometry.inside, scaled)
+            state = state._replace(at=at, average=average, n_steps=warm.n_steps, squares=factor**2 * warm.squares)
+        return state if self.online else self._evaluated(problem, geometry, state)
 
-    def _look(self, problem: Problem, state: SubgradientState) -> SubgradientState:
-        """Find the subgradient: one pass over the data."""
-        mu = problem.exact_prior.mean(state.eta)
-        found = problem.look(mu)
-        corner, risk = -problem.C * found.gradient, problem.C * found.loss
-        # a loss is l(y*) - mu . df(y*) at its worst labelling, so what the corner earns follows from the loss
-        gain = risk + float(mu @ corner) - problem.C * found.short
-        return state._replace(corner=corner, corner_gain=gain, risk=risk)
+    def _evaluated(self, problem: Problem, geometry: Geometry, state: SubgradientState) -> SubgradientState:
+        """Add the corner and the objective at the iterate: one pass over the data."""
+        w = geometry.weights(state.at)
+        corner = corner_at(problem, w)
+        candidate = Candidate(problem.prior.penalty(w) + corner.risk, w, "last")
+        if self.average and state.candidate is not None and state.candidate.primal <= candidate.primal:
+            candidate = state.candidate._replace(which="best")
+        return state._replace(corner=corner, candidate=candidate)
 
     def step(self, problem: Problem, state: SubgradientState) -> SubgradientState:
-        d, b, t = state.corner - state.eta, state.corner_gain - state.gain, state.n_steps + 1
-        if self.beta is None and self.step_size == "exact":
-            size = best_step(problem.prior, state.eta, d, b)
+        geometry = geometry_of(problem)
+        if state.corner is not None:
+            return self._evaluated(problem, geometry, self._moved(geometry, state, state.corner, 0))
+        for example in state.rng.permutation(problem.n_examples).tolist():
+            corner = corner_at(problem, geometry.weights(state.at), example)
+            state = self._moved(geometry, state, corner, example)
+        return state
+
+    def _moved(self, geometry: Geometry, state: SubgradientState, corner: Corner, example: int) -> SubgradientState:
+        at, t = state.at, state.n_steps + 1
+        squares = state.squares + float(corner.eta @ corner.eta)
+        if self.beta is not None:
+            size = 1.0 / (2.0 * self.beta * np.sqrt(t))
         else:
-            size = 1.0 / t if self.beta is None else min(1.0, 1.0 / (2.0 * self.beta * np.sqrt(t)))
-            while not np.isfinite(problem.exact_prior.cumulant(state.eta + size * d)):
-                size *= 0.5
-        state = state._replace(eta=state.eta + size * d, gain=state.gain + size * b, n_steps=t)
-        if self.average:
-            # the k-th point counts k times: the average forgets the beginning
-            share = 2.0 / (state.n_averaged + 2)
-            state = state._replace(
-                average=state.average + share * (state.eta - state.average),
-                average_gain=state.average_gain + share * (state.gain - state.average_gain),
-                n_averaged=state.n_averaged + 1,
-            )
-        return self._look(problem, state)
+            size = one_over_t(at, t) if self.step_size else geometry.step_size(at, corner, t, squares)
+        at = geometry.step(at, corner, example, size)
+        average = state.average.towards(at, 2.0 / (t + 1))  # the k-th iterate counts k times
+        return state._replace(at=at, average=average, n_steps=t, squares=squares)
 
     def due(self, problem: Problem, state: SubgradientState, n_pass: int, tol: float) -> bool:
-        if n_pass % self.check_every == 0:
-            return True
-        # the gap of the iterate is at hand
-        gap = state.corner_gain - state.gain - float((state.corner - state.eta) @ problem.exact_prior.mean(state.eta))
-        return gap <= tol * problem.gap_scale(state.gain)
+        if n_pass % self.check_every == 0 or state.candidate is None:
+            return n_pass % self.check_every == 0
+        price, primal = geometry_of(problem).price, state.candidate.primal  # a bound on the gap is at hand
+        dual = max(iterate.gain - price(iterate.eta) for iterate in (state.at, state.average))
+        return primal - dual <= tol * problem.gap_scale(primal)
 
     def evaluate(self, problem: Problem, state: SubgradientState) -> Evaluation:
-        prior = problem.exact_prior
-        mu = prior.mean(state.eta)
-        found = [(prior.penalty(mu) + state.risk, mu, "last")]
-        duals = [(problem.dual(state.eta, state.gain)[0], state.eta, state.gain)]
-        if state.n_averaged:
-            mu = prior.mean(state.average)
-            found.append((problem.primal(mu), mu, "average"))
-            duals.append((problem.dual(state.average, state.average_gain)[0], state.average, state.average_gain))
-        primal, mu, which = min(found, key=lambda entry: entry[0])
-        dual, eta, gain = max(duals, key=lambda entry: entry[0])
+        geometry = geometry_of(problem)
+        w = geometry.weights(state.at)
+        candidates = [state.candidate or Candidate(problem.primal(w), w, "last")]
+        if self.average and state.n_steps:
+            w = geometry.weights(state.average)
+            candidates.append(Candidate(problem.primal(w), w, "average"))
+        primal, w, which = min(candidates, key=lambda candidate: candidate.primal)
+        points = [iterate.largest for iterate in (state.at, state.average)]
+        (dual, share), point = max(((geometry.dual(point), point) for point in points), key=lambda entry: entry[0])
         gap = problem.relative(primal - dual, primal)
-        return Evaluation(mu, eta, primal, dual, gap, gap, which, gain)
+        eta = share * point.eta if offers(problem.prior, "exact") else None
+        return Evaluation(w, eta, primal, dual, gap, gap, which, share * point.gain)
 
 
-def best_step(prior: Any, eta: FloatArray, d: FloatArray, b: float) -> float:
-    """The size in [0, 1] for which ``size * b - cumulant(eta + size * d)`` is largest."""
-
-    def slope(size: float) -> float:
-        at = eta + size * d
-        return b - float(d @ prior.mean(at)) if np.isfinite(prior.cumulant(at)) else -np.inf
-
-    return where_falling(slope)
+def geometry_of(problem: Problem) -> Geometry:
+    return BallGeometry(problem) if offers(problem.prior, "l1_ball") else CumulantGeometry(problem)
 
 
-def where_falling(slope: Callable[[float], float]) -> float:
-    """Where a falling function on [0, 1] crosses 0, or the end nearest to that; it may be -inf from somewhere on."""
-    low, high = 0.0, 1.0
-    at_low, at_high = slope(low), slope(high)
-    if at_low <= 0 or at_high >= 0:
-        return low if at_low <= 0 else high
-    for _ in range(100):  # into the domain first
-        if np.isfinite(at_high):
-            return float(brentq(slope, low, high, xtol=1e-16, disp=False))
-        middle = 0.5 * (low + high)
-        value = slope(middle)
-        if value >= 0:
-            low = middle
-        else:
-            high, at_high = middle, value
-    return low
+def corner_at(problem: Problem, w: FloatArray, example: int | None = None) -> Corner:
+    """Return the corner at w, of all examples or of a single example."""
+    if example is None:
+        total = problem.look(w)
+    else:
+        structure = problem.structure.take(example, example + 1)
+        total = loss_oracle(structure, w, LossQuestion(problem.loss, problem.C))
+        total = total._replace(gradient=structure.unpack(total.gradient))
+        problem.n_oracle += 1
+    eta, risk = -problem.C * total.gradient, problem.C * total.loss
+    # a loss is l(y*) - w . df(y*) at its worst labelling, so what the corner earns follows from the loss
+    return Corner(eta, risk + float(w @ eta) - problem.C * total.short, risk)
+
+
+def one_over_t(at: Iterate, t: int) -> float:
+    """Return the step size for which the dual point is the plain average of all corners: 1/t for all examples."""
+    n_parts = len(at.mass)
+    return n_parts / (n_parts + t - 1)

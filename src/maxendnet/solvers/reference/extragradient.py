@@ -10,7 +10,7 @@ import numpy as np
 from maxendnet.priors.base import is_number
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
-from maxendnet.solvers.exponentiated_gradient import STARTS
+from maxendnet.solvers.reference.exponentiated_gradient import STARTS
 
 
 class Gibbs(NamedTuple):

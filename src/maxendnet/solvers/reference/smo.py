@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from maxendnet.data.ragged import gather
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver, Support
-from maxendnet.solvers.subgradient import best_step
+from maxendnet.solvers.line_search import best_step
 from maxendnet.structures.base import Table, sums, table_values
 
 

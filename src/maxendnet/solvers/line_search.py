@@ -1,0 +1,39 @@
+"""Exact line search in the dual."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from maxendnet.problem import FloatArray
+
+
+def best_step(prior: Any, eta: FloatArray, d: FloatArray, b: float) -> float:
+    """The size in [0, 1] for which ``size * b - cumulant(eta + size * d)`` is largest."""
+
+    def slope(size: float) -> float:
+        at = eta + size * d
+        return b - float(d @ prior.mean(at)) if np.isfinite(prior.cumulant(at)) else -np.inf
+
+    return where_falling(slope)
+
+
+def where_falling(slope: Callable[[float], float]) -> float:
+    """Where a falling function on [0, 1] crosses 0, or the end nearest to that; it may be -inf from somewhere on."""
+    low, high = 0.0, 1.0
+    at_low, at_high = slope(low), slope(high)
+    if at_low <= 0 or at_high >= 0:
+        return low if at_low <= 0 else high
+    for _ in range(100):  # into the domain first
+        if np.isfinite(at_high):
+            return float(brentq(slope, low, high, xtol=1e-16, disp=False))
+        middle = 0.5 * (low + high)
+        value = slope(middle)
+        if value >= 0:
+            low = middle
+        else:
+            high, at_high = middle, value
+    return low
