@@ -135,7 +135,7 @@ sanitize: $(BUILT) $(FOR_TESTS)
 # The kernels with another compiler, and without vector extensions, as other processors and compilers have them.
 test-compilers: $(BUILT) $(FOR_TESTS)
 	set -e; \
-	for build in "clang CXX=clang++ -C cmake.define.MAXENDNET_LEVELS=native" "plain CXX=$(CXX) -C cmake.define.MAXENDNET_PLAIN=ON"; do \
+	for build in "clang CXX=clang++ -C cmake.define.MAXENDNET_LEVELS=native" "plain CXX=$(CXX) -C cmake.define.MAXENDNET_PLAIN=ON -C cmake.define.MAXENDNET_LEVELS=baseline"; do \
 	  set -- $$build; folder=build/compilers/$$1; shift; compiler=$$1; shift; \
 	  echo "the kernels with $$compiler $$*"; \
 	  env $$compiler $(PIP) install --no-build-isolation --no-deps --upgrade --target $$folder/site $$* -C build-dir=$$folder/cmake .; \
