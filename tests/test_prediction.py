@@ -139,6 +139,13 @@ def test_one_sequence_without_its_list_is_refused(structure):
     assert len(model.predict([X[0]])[0]) == len(X[0])
 
 
+@pytest.mark.parametrize("sentence", [[{"w": "a"}, {"w": "b"}], [["w=a"], ["w=b"]]])
+def test_one_sentence_without_its_list_is_refused(sentence):
+    model = L2CRF().fit([sentence], [["x", "y"]])
+    with pytest.raises(ValueError, match=r"If X is one example, give \[X\]"):
+        model.predict(sentence)
+
+
 def test_a_table_is_fine_where_neighbours_do_not_matter():
     X, y = labelled_chains()
     model = roughly(L2CRF(structure="independent")).fit(X, y)

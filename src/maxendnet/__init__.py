@@ -42,21 +42,7 @@ if TYPE_CHECKING:
     from maxendnet.selection.regularisation_path import path
     from maxendnet.selection.search import PathSearchCV
 
-__getattr__, __dir__ = lazily(
-    __name__,
-    {
-        "KernelFeatures": "maxendnet.on_nodes",
-        "CheckpointError": "maxendnet.models.checkpoint",
-        "FolderError": "maxendnet.data.folder",
-        "ModelFileError": "maxendnet.models.file",
-        "MultiLabel": "maxendnet.multi_label",
-        "OnNodes": "maxendnet.on_nodes",
-        "PathSearchCV": "maxendnet.selection.search",
-        "grid_edges": "maxendnet.data.grids",
-        "load": "maxendnet.models.file",
-        "path": "maxendnet.selection.regularisation_path",
-    },
-)
+_, __getattr__, __dir__ = lazily(__name__, __file__)
 
 __version__ = "0.2.0.dev0"
 

@@ -11,6 +11,6 @@ from maxendnet.utils.lazy import lazily
 if TYPE_CHECKING:
     from maxendnet.backends.dask import BackendError, Dask
 
-__getattr__, __dir__ = lazily(__name__, {"BackendError": "maxendnet.backends.dask", "Dask": "maxendnet.backends.dask"})
+_, __getattr__, __dir__ = lazily(__name__, __file__)
 
 __all__ = ["Backend", "BackendError", "Dask", "Partial", "Threads", "one_blas_thread"]

@@ -254,7 +254,7 @@ def _read_item(i: int, item: Any) -> tuple[Any, str]:
     if isinstance(item, (str, bytes, Mapping)) or not isinstance(item, Iterable):
         raise ValueError(
             f"X[{i}] is a {type(item).__name__}; an example is an array of shape (n_nodes, n_features), "
-            f"or a list with a feature dict or a list of feature names for every node."
+            f"or a list with a feature dict or a list of feature names for every node. If X is one example, give [X]."
         )
     nodes = list(item)
     node = next((node for node in nodes if is_sparse(node) or not isinstance(node, Sized) or len(node)), None)
@@ -268,7 +268,7 @@ def _read_item(i: int, item: Any) -> tuple[Any, str]:
         what = f"the string {node!r}" if isinstance(node, str) else f"a {type(node).__name__}"
         raise ValueError(
             f"X[{i}] has {what} as a node; a node is a row of numbers, a dict of features or a list of feature names "
-            f"(a single name in a list too, and sparse rows as one sparse matrix)."
+            f"(a single name in a list too, and sparse rows as one sparse matrix). If X is one example, give [X]."
         )
     if isinstance(next(iter(node)), str):
         return nodes, "named"

@@ -9,77 +9,32 @@ from maxendnet.utils.lazy import lazily
 
 if TYPE_CHECKING:
     ALL: list[type[Solver]]
-    from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
-    from maxendnet.solvers.concave_convex import ConcaveConvex
-    from maxendnet.solvers.cutting_plane import CuttingPlane
-    from maxendnet.solvers.interior_point import InteriorPoint
-    from maxendnet.solvers.l1_projection import project_l1_ball
-    from maxendnet.solvers.lbfgs import LBFGS
-    from maxendnet.solvers.owlqn import OWLQN
-    from maxendnet.solvers.potential_ascent import PotentialAscent
-    from maxendnet.solvers.proximal_ascent import ProximalAscent
-    from maxendnet.solvers.proximal_point import ProximalPoint
-    from maxendnet.solvers.reference.constraint_generation import ConstraintGeneration
-    from maxendnet.solvers.reference.exponentiated_gradient import ExponentiatedGradient
-    from maxendnet.solvers.reference.extragradient import Extragradient
-    from maxendnet.solvers.reference.smo import SMO
-    from maxendnet.solvers.self_training import SelfTraining
-    from maxendnet.solvers.smoothing import Smoothing
-    from maxendnet.solvers.subgradient import Subgradient
-    from maxendnet.solvers.variational import Variational
+    from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe as BlockFrankWolfe
+    from maxendnet.solvers.concave_convex import ConcaveConvex as ConcaveConvex
+    from maxendnet.solvers.cutting_plane import CuttingPlane as CuttingPlane
+    from maxendnet.solvers.interior_point import InteriorPoint as InteriorPoint
+    from maxendnet.solvers.l1_projection import project_l1_ball as project_l1_ball
+    from maxendnet.solvers.lbfgs import LBFGS as LBFGS
+    from maxendnet.solvers.owlqn import OWLQN as OWLQN
+    from maxendnet.solvers.potential_ascent import PotentialAscent as PotentialAscent
+    from maxendnet.solvers.proximal_ascent import ProximalAscent as ProximalAscent
+    from maxendnet.solvers.proximal_point import ProximalPoint as ProximalPoint
+    from maxendnet.solvers.reference.constraint_generation import ConstraintGeneration as ConstraintGeneration
+    from maxendnet.solvers.reference.exponentiated_gradient import ExponentiatedGradient as ExponentiatedGradient
+    from maxendnet.solvers.reference.extragradient import Extragradient as Extragradient
+    from maxendnet.solvers.reference.smo import SMO as SMO
+    from maxendnet.solvers.self_training import SelfTraining as SelfTraining
+    from maxendnet.solvers.smoothing import Smoothing as Smoothing
+    from maxendnet.solvers.subgradient import Subgradient as Subgradient
+    from maxendnet.solvers.variational import Variational as Variational
 
-_HOMES = {
-    "BlockFrankWolfe": "maxendnet.solvers.block_frank_wolfe",
-    "ConcaveConvex": "maxendnet.solvers.concave_convex",
-    "ConstraintGeneration": "maxendnet.solvers.reference.constraint_generation",
-    "CuttingPlane": "maxendnet.solvers.cutting_plane",
-    "ExponentiatedGradient": "maxendnet.solvers.reference.exponentiated_gradient",
-    "Extragradient": "maxendnet.solvers.reference.extragradient",
-    "InteriorPoint": "maxendnet.solvers.interior_point",
-    "project_l1_ball": "maxendnet.solvers.l1_projection",
-    "LBFGS": "maxendnet.solvers.lbfgs",
-    "OWLQN": "maxendnet.solvers.owlqn",
-    "PotentialAscent": "maxendnet.solvers.potential_ascent",
-    "ProximalAscent": "maxendnet.solvers.proximal_ascent",
-    "ProximalPoint": "maxendnet.solvers.proximal_point",
-    "SelfTraining": "maxendnet.solvers.self_training",
-    "SMO": "maxendnet.solvers.reference.smo",
-    "Smoothing": "maxendnet.solvers.smoothing",
-    "Subgradient": "maxendnet.solvers.subgradient",
-    "Variational": "maxendnet.solvers.variational",
-}
-_other, __dir__ = lazily(__name__, _HOMES)
+_homes, _get, __dir__ = lazily(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
     if name == "ALL":  # the classes of solvers, in alphabetical order
-        return [_other(solver) for solver in _HOMES if solver[0].isupper()]
-    return _other(name)
+        return [_get(solver) for solver in sorted(_homes, key=str.lower) if solver[0].isupper()]
+    return _get(name)
 
 
-__all__ = [
-    "ALL",
-    "LBFGS",
-    "OWLQN",
-    "SMO",
-    "BlockFrankWolfe",
-    "ConcaveConvex",
-    "ConstraintGeneration",
-    "CuttingPlane",
-    "ExponentiatedGradient",
-    "Extragradient",
-    "InteriorPoint",
-    "Monitor",
-    "PotentialAscent",
-    "ProximalAscent",
-    "ProximalPoint",
-    "Result",
-    "SelfTraining",
-    "Smoothing",
-    "Solver",
-    "Subgradient",
-    "TraceRow",
-    "Variational",
-    "project_l1_ball",
-    "run",
-]
+__all__ = ["ALL", "Monitor", "Result", "Solver", "TraceRow", "run", *_homes]

@@ -26,21 +26,7 @@ if TYPE_CHECKING:
     from maxendnet.text.explain import explain_model, explain_sentence
     from maxendnet.text.tagger import Tagger
 
-__getattr__, __dir__ = lazily(
-    __name__,
-    {
-        "ColumnFiles": "maxendnet.text.column_files",
-        "Reliability": "maxendnet.text.calibration",
-        "Tagger": "maxendnet.text.tagger",
-        "explain_model": "maxendnet.text.explain",
-        "explain_sentence": "maxendnet.text.explain",
-        "fit_temperature": "maxendnet.text.calibration",
-        "predict_confidence": "maxendnet.text.confidence",
-        "predict_ranked": "maxendnet.text.confidence",
-        "predict_spans": "maxendnet.text.confidence",
-        "reliability": "maxendnet.text.calibration",
-    },
-)
+_, __getattr__, __dir__ = lazily(__name__, __file__)
 
 __all__ = [
     "ColumnFiles",
