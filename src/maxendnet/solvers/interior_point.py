@@ -15,9 +15,17 @@ from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.dual_mixture import DualPoint, best_inside
 from maxendnet.solvers.lbfgs import LBFGS, Curvature, SmoothState
 from maxendnet.solvers.owlqn import OWLQN
-from maxendnet.solvers.sampled_hessian import whole_curvature
 from maxendnet.solvers.smooth_l1 import SmoothL1
-from maxendnet.solvers.smoothing import blur_of, check_options, dual_point, in_float64, soft_problem, with_last
+from maxendnet.solvers.smoothing import (
+    at_same_point,
+    blur_of,
+    check_options,
+    dual_point,
+    in_float64,
+    soft_problem,
+    with_hessian,
+    with_last,
+)
 from maxendnet.solvers.soft_curvature import soft_curvature
 
 BLUR, BARRIER = 0.7, 0.6
@@ -175,7 +183,7 @@ class InteriorPoint(Solver):
         if ended or largest <= (1.0 + 0.3 * state.tol) * rho_of(problem):  # solved, and still not enough
             return self._with_smaller_barriers(problem, state, 0.5, 0.5)
         again = settled if state.hessian_at is None else state.n_steps >= state.hessian_at + REPEAT
-        return self._with_hessian(problem, state) if again else state
+        return with_hessian(problem, state)._replace(hessian_at=state.n_steps) if again else state
 
     def _in_float64(self, problem: Problem, state: PathState) -> PathState:
         """The same point of the same smooth problem, with passes in float64 from here on."""
@@ -183,9 +191,7 @@ class InteriorPoint(Solver):
             return state
         soft = smooth_problem(problem, state.temperature, state.width, exact=True)
         inner = LBFGS()._at(soft, state.inner.w, state.inner.curvature, single=False)._replace(tol=state.tol)
-        problem.n_oracle += soft.n_oracle
-        points = with_last(state.points, soft, inner)
-        return state._replace(soft=soft, inner=inner, points=points, value_before=inner.value)
+        return at_same_point(problem, state, soft, inner)
 
     def _with_smaller_barriers(self, problem: Problem, state: PathState, cooler: float, narrower: float) -> PathState:
         temperature, width = cooler * state.temperature, narrower * state.width
@@ -207,14 +213,7 @@ class InteriorPoint(Solver):
             held=None,
             n_falls=state.n_falls + 1,
         )
-        return self._with_hessian(problem, new) if state.n_falls else new
-
-    def _with_hessian(self, problem: Problem, state: PathState) -> PathState:
-        """The Hessian at this point, if there is one, in the place of all that was learnt before."""
-        curvature = whole_curvature(state.soft, state.inner.w, state.n_steps)
-        problem.n_oracle += problem.n_examples
-        inner = state.inner if curvature is None else state.inner._replace(curvature=curvature)
-        return state._replace(inner=inner, hessian_at=state.n_steps)
+        return with_hessian(problem, new)._replace(hessian_at=state.n_steps) if state.n_falls else new
 
     def _to_zeros(self, problem: Problem, state: PathState) -> PathState:
         """With many weights at zero, and the L1 penalty itself.

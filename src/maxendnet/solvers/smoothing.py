@@ -163,10 +163,7 @@ class Smoothing(Solver):
             return state
         if not (full_hessian_worthwhile(problem) or partial_hessian_worthwhile(problem)):
             return state
-        curvature = whole_curvature(state.soft, state.inner.w, state.n_steps)
-        problem.n_oracle += problem.n_examples
-        inner = state.inner if curvature is None else state.inner._replace(curvature=curvature)
-        return state._replace(inner=inner, hessian_from=state.n_steps + HESSIAN_EVERY)
+        return with_hessian(problem, state)._replace(hessian_from=state.n_steps + HESSIAN_EVERY)
 
     def _in_float64(self, problem: Problem, state: SmoothingState) -> SmoothingState:
         """The same point of the same soft problem, with passes in float64 from here on."""
@@ -174,10 +171,8 @@ class Smoothing(Solver):
             return state
         soft = soft_problem(problem, soft_hinge(state.soft).temperature, exact=True)
         inner = self._inner(problem)._at(soft, state.inner.w, state.inner.curvature)
-        problem.n_oracle += soft.n_oracle
         inner = inner._replace(first_norm=state.inner.first_norm, tol=state.inner.tol, finished=state.inner.finished)
-        points = with_last(state.points, soft, inner)
-        return state._replace(soft=soft, inner=inner, points=points, value_before=inner.value)
+        return at_same_point(problem, state, soft, inner)
 
     def _cool(self, problem: Problem, state: SmoothingState, factor: float) -> SmoothingState:
         soft = soft_problem(problem, soft_hinge(state.soft).temperature * factor, soft_hinge(state.soft).exact)
@@ -204,6 +199,20 @@ class Smoothing(Solver):
         gap = problem.relative(primal - dual, primal)
         eta = point.eta if offers(problem.prior, "exact") else None
         return Evaluation(w, eta, primal, dual, gap, gap, "last", point.cost)
+
+
+def with_hessian(problem: Problem, state: Any) -> Any:
+    """The state of a path with the Hessian at its point, if there is one, instead of all that was learnt before."""
+    curvature = whole_curvature(state.soft, state.inner.w, state.n_steps)
+    problem.n_oracle += problem.n_examples
+    return state if curvature is None else state._replace(inner=state.inner._replace(curvature=curvature))
+
+
+def at_same_point(problem: Problem, state: Any, soft: Problem, inner: SmoothState) -> Any:
+    """The state of a path at the same weights of the same smooth problem, which is computed in another precision."""
+    problem.n_oracle += soft.n_oracle
+    points = with_last(state.points, soft, inner)
+    return state._replace(soft=soft, inner=inner, points=points, value_before=inner.value)
 
 
 def check_options(first_temperature: float, look_every: int) -> None:
