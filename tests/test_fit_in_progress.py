@@ -138,10 +138,11 @@ def test_hooks_are_closed_when_a_fit_fails(data):
 
 
 def test_a_fit_that_ended_by_a_callback_goes_on_from_there(data):
-    model = L2CRF(tol=1e-8, warm_start=True, callback=lambda progress: progress.row.n_pass >= 2).fit(*data)
+    """L-BFGS is evaluated every 25 passes; it takes 30 and more to this gap, at every vector width."""
+    model = L2CRF(tol=1e-11, warm_start=True, callback=lambda progress: progress.row.n_pass >= 2).fit(*data)
     assert not model.converged_
     model.set_params(callback=None).fit(*data)
-    assert model.converged_ and model.n_passes_ < L2CRF(tol=1e-8).fit(*data).n_passes_
+    assert model.converged_ and model.n_passes_ < L2CRF(tol=1e-11).fit(*data).n_passes_
 
 
 def test_without_a_callback_the_warning_is_as_ever(data):
