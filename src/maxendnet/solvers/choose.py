@@ -61,7 +61,7 @@ class Facts:
     cheap_hessian : bool
         Whether it costs little beside a pass, also for a part of many weights.
     sparse : bool
-        Whether there are many features, of which every node has a small share.
+        Whether nodes have a small share of many features.
     dependent : bool
         Whether some features are sums of others; looked for in L1-CRFs only.
     """
