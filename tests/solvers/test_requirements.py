@@ -119,3 +119,10 @@ def test_estimators_fit_and_predict_with_a_structure_of_the_user():
         chain.set_model(replace(fitted, structure=Chain()))
         assert predicted == chain.predict(EXAMPLES) and score == chain.score(EXAMPLES)
         np.testing.assert_allclose(scores, chain.decision_function(EXAMPLES))
+
+
+def test_a_requirement_that_no_structure_can_declare_is_refused_when_the_class_is_made():
+    with pytest.raises(TypeError, match=r"Mistaken requires 'not structure.blockz', and Capabilities has no field"):
+
+        class Mistaken(solvers.Solver):
+            requires = ("loss.smooth", "prior.gradient or not structure.blockz")

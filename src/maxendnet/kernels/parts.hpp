@@ -140,7 +140,7 @@ struct Joined {
   R* weights_of(int part) const { return parts.copies + part * parts.n_weights; }
 };
 
-// Adds up W coordinates from k on, none of which is of label features; returns whether eta stayed in the domain.
+// Adds up W coordinates from k on, without those of label features; returns whether eta stayed in the domain.
 template <class R, class E, class Prior>
 INLINE bool add_up(const Joined<R, E>& joined, const Prior& prior, int64_t k) {
   const BatchView& b = joined.b;

@@ -228,7 +228,7 @@ def facts_of(problem: Problem, unlabelled: float = 0.0) -> Facts:
     linear = problem.loss.smooth or problem.hinge.linear_slack
     loss = "log" if problem.loss.smooth else "hinge" if linear else "hinge with another slack"
     facts = Facts(
-        prior_kind(problem, loss),
+        prior_kind(problem),
         loss,
         frozenset(kind.__name__ for kind in solvers.ALL if not missing(kind, problem)),
         n_nodes,
@@ -257,7 +257,7 @@ def facts_of(problem: Problem, unlabelled: float = 0.0) -> Facts:
     return replace(facts, **details)
 
 
-def prior_kind(problem: Problem, loss: str) -> str:
+def prior_kind(problem: Problem) -> str:
     """The kind of the prior, as far as it matters for the choice."""
     prior = problem.prior
     if offers(prior, "l1_ball"):
