@@ -15,16 +15,13 @@ With ``--jobs 2`` the L2-CRF is fitted once more with two examples at once on tw
 from __future__ import annotations
 
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
 import common
-from sklearn.base import clone
 from text import read_lines, strings
 
 from maxendnet import L1CRF, L2CRF, Chain, ElasticNet, Log, MaxEnDNet
-from maxendnet.solvers import PotentialAscent
 from maxendnet.text import TokenFeatures, read_columns, span_scores
 
 SEEN = Chain(pairs="seen")
@@ -75,7 +72,6 @@ def main() -> None:
     arguments = common.parser(__doc__, letters=False)
     arguments.add_argument("--data", required=True, metavar="FOLDER", help="with train.tsv.gz and test.tsv.gz")
     arguments.add_argument("--rows", default=",".join(ROWS), help="which, separated by commas (default: %(default)s)")
-    arguments.add_argument("--jobs", type=int, default=1, help="threads for one more fit of L2 (default: none)")
     given = arguments.parse_args()
     folder, n = Path(given.data), 500 if given.quick else None
     features = TokenFeatures("chunks")
@@ -95,17 +91,6 @@ def main() -> None:
         common.say(f"{name}: {to_objective:.1f} CPU s to {objective:.1f}, F1 {100 * f1:.2f}; {solver}")
         to_gap = fit_seconds(model.set_params(callback=None, tol=1e-3), examples)
         common.say(f"{name}: {to_gap:.1f} CPU s to gap {model.gap_:.1e}")
-        if given.jobs > 1 and name == "L2":
-            several = clone(model).set_params(
-                solver=PotentialAscent(at_once=given.jobs), n_jobs=given.jobs, callback=Until(peer["loss"])
-            )
-            began = time.perf_counter()
-            cpu = fit_seconds(several, examples)
-            wall = time.perf_counter() - began
-            common.say(
-                f"{name}: {given.jobs} threads {wall:.1f} s of wall time, {cpu:.1f} CPU s to {several.objective_:.1f}; "
-                f"CRFsuite {peer['seconds'] / wall:.1f} times as much"
-            )
         rows.append(
             (
                 f"c1={settings['c1']:g}, c2={settings['c2']:g}", f"{peer['seconds']:.1f}", f"{peer['loss']:.1f}",

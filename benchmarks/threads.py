@@ -1,7 +1,7 @@
 """What a second thread brings to whole fits, beside what two processes reach at the same time.
 
-All six systems on folds 1-9 of the OCR letters, pixels and transitions, with their default solver; those that go block
-by block also with two examples at once (``at_once=2``), which takes other steps. For each, in turns: a fit with one
+All six systems on folds 1-9 of the OCR letters, pixels and transitions, with their default solver; one of them also
+block by block, in one part and in two. For each, in turns: a fit with one
 thread, one with two, and two processes that make the fit with one thread at the same time, which is all that the
 machine offers. The share is the rate of the fit on two threads (fits a second) over that of the two processes. Wall
 seconds, median of ``--repeat`` turns; nothing else must run.
@@ -22,17 +22,15 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN
-from maxendnet.solvers import BlockFrankWolfe, ProximalPoint
+from maxendnet.solvers import BlockFrankWolfe
 
 MODELS: dict[str, Any] = {
     "M3N(C=2), tol 0.01": M3N(2.0, tol=1e-2),
     "M3N(C=0.1), tol 0.01": M3N(0.1, tol=1e-2),
-    "M3N(C=0.1), tol 0.01, 2 at once": M3N(0.1, tol=1e-2, solver=BlockFrankWolfe(at_once=2)),
+    "M3N(C=0.1), tol 0.01, block by block": M3N(0.1, tol=1e-2, solver=BlockFrankWolfe()),
+    "M3N(C=0.1), tol 0.01, two parts": M3N(0.1, tol=1e-2, solver=BlockFrankWolfe(parts=2)),
     "LapMEDN(C=5, lam=25), tol 0.01": LapMEDN(5.0, 25.0, tol=1e-2),
     "L1M3N(C=0.1), tol 0.1": L1M3N(0.1, tol=1e-1),
-    "L1M3N(C=0.1), tol 0.1, 2 at once": L1M3N(
-        0.1, tol=1e-1, solver=ProximalPoint(inner=BlockFrankWolfe(average=False, inner=2, at_once=2))
-    ),
     "L2CRF(lam=2), tol 0.001": L2CRF(2.0, tol=1e-3),
     "L1CRF(lam=1), tol 0.01": L1CRF(1.0, tol=1e-2),
     "CRF(), tol 0.01": CRF(tol=1e-2),

@@ -400,7 +400,7 @@ def test_a_state_that_is_not_ours_is_refused_before_the_first_pass(tmp_path):
 
 def test_active_sets_as_numbers():
     model = M3N(solver=BlockFrankWolfe(), warm_start=True, random_state=0).fit(X, Y)
-    sets = model.warm_state[1].sets
+    sets = model.warm_state[1].collected().states[0].sets
     copy = pickle.loads(pickle.dumps(sets))
     for one, other in zip(sets.__getstate__(), copy.__getstate__(), strict=True):
         assert_array_equal(one, other)

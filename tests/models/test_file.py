@@ -806,6 +806,14 @@ def test_a_model_whose_solver_was_removed_is_loaded_without_it(fitted, whole, tm
     assert mx.load(path).solver is None  # without a warning
 
 
+def test_a_removed_option_of_a_solver_is_dropped(whole, tmp_path):
+    """``at_once`` affected the course of a fit, and not its optimum."""
+    path = tmp_path / "model.medn"
+    solver = {"piece": ["BlockFrankWolfe", {"check_every": 7, "at_once": 2}]}
+    path.write_bytes(edited(whole, put("header", "estimator", 1, "solver", value=solver)))
+    assert repr(mx.load(path).solver) == "BlockFrankWolfe(check_every=7)"
+
+
 def test_a_removed_solver_elsewhere_in_a_file_is_refused(whole, refused):
     change = put("header", "posterior", "prior", value={"piece": ["SDCA", {}]})
     refused(edited(whole, change), "is whole but not a model .*the solver SDCA was removed")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import warnings
 from copy import deepcopy
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,19 +13,17 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from systems import labelled_chains
 
-from maxendnet import L2CRF, M3N, Hinge, LapMEDN
+from maxendnet import M3N, Hinge, LapMEDN
 from maxendnet.backends import BackendError, Threads
 from maxendnet.backends.threads import taken
 from maxendnet.data.examples import Examples
 from maxendnet.data.labels import distinct_labels
-from maxendnet.losses import Log
-from maxendnet.priors import ElasticNet, Gaussian, Laplace
+from maxendnet.priors import Gaussian, Laplace
 from maxendnet.problem import Problem
-from maxendnet.solvers import BlockFrankWolfe, PotentialAscent
-from maxendnet.solvers.base import Kept, run
+from maxendnet.solvers import BlockFrankWolfe
+from maxendnet.solvers.base import Kept
 from maxendnet.solvers.parts import Part
 from maxendnet.structures import Chain
-from maxendnet.structures.padded_blocks import AtOnce
 
 X, Y = labelled_chains()
 EXAMPLES = Examples.build(X, Y)
@@ -173,7 +170,7 @@ def test_a_part_that_is_lost_at_any_moment(name, workers, monkeypatch):
             return super().sum(oracle, shards, *arguments)
 
     clone(model).set_params(backend=Listing()).fit(X, Y)
-    looks = [k for k, name in enumerate(asked, 1) if name == "look"]
+    looks = [k for k, name in enumerate(asked, 1) if name == "evaluate"]
     for moment in {1, 2, 3, 50, *(look + k for look in looks for k in (-2, -1, 0, 1, 2))}:
         same(here, clone(model).set_params(backend=workers(forgets=[moment])).fit(X, Y))
 
@@ -203,115 +200,9 @@ def test_more_parts_than_examples():
     assert model.converged_
 
 
-def passes_of(solver, problem, n):
-    """The state after every pass, and its evaluation."""
-    state = solver.start(problem, seed=0)
-    for _ in range(n):
-        state = solver.step(problem, state)
-        yield state, solver.evaluate(problem, state)
-
-
-AT_ONCE = [
-    (BlockFrankWolfe(ramp=0), Gaussian(), Hinge()),
-    (BlockFrankWolfe(ramp=0, inner=1), Gaussian(mean=0.3), Hinge()),
-    (BlockFrankWolfe(), Laplace(4.0), Hinge()),
-    (PotentialAscent(), Gaussian(), Log()),
-    (PotentialAscent(), ElasticNet(l1=0.1, l2=0.5), Log()),
-]
-IDS = ["gaussian", "mean", "laplace", "log", "elastic net"]
-
-
-@pytest.mark.parametrize("at_once", [2, 5])
-@pytest.mark.parametrize(("solver", "prior", "loss"), AT_ONCE, ids=IDS)
-def test_several_examples_at_once(solver, prior, loss, at_once):
-    """eta is that of the dual point, weights follow it, and bounds hold after every pass."""
-    problem, solver = problem_of(prior, loss, C=3.0), replace(solver, at_once=at_once)
-    blocks = problem.structure.blocks
-    single = replace(solver, at_once=1)
-    optimum = list(passes_of(single, problem, 60))[-1][1].primal
-    state, before = solver.start(problem, seed=0), -np.inf
-    for _ in range(6):
-        state = solver.step(problem, state)
-        carried = blocks.unpad(state.eta.astype(float))
-        weights = state.weights.copy()
-        assert_allclose(weights, blocks.for_search(problem.dual_prior.mean(carried), weights.dtype.type), atol=1e-5)
-        found = solver.evaluate(problem, state)
-        assert_allclose(carried, blocks.unpad(state.eta.astype(float)), atol=1e-4)
-        assert found.dual <= optimum * (1 + 1e-9)
-        if isinstance(solver, BlockFrankWolfe):
-            assert found.dual >= before - 1e-9 * abs(before)
-        before = found.dual
-
-
-@pytest.mark.parametrize(("solver", "prior", "loss"), AT_ONCE, ids=IDS)
-def test_bits_of_examples_at_once_do_not_depend_on_threads(solver, prior, loss):
-    bound = Chain(bias=True).bind(EXAMPLES, distinct_labels(EXAMPLES.y))
-    found = []
-    for n_jobs in (1, 2, 3):
-        problem = Problem.pose(bound, loss, prior, 2.0, Threads(n_jobs))
-        (*_, (state, last)) = passes_of(replace(solver, at_once=3), problem, 4)
-        found.append((state.eta.copy(), last.w))
-    for eta, w in found[1:]:
-        assert_array_equal(eta, found[0][0])
-        assert_array_equal(w, found[0][1])
-
-
-def test_one_at_once_is_one_after_the_other():
-    """One part, in rounds: the very same steps, to rounding."""
-    problem = problem_of(Gaussian(), Hinge())
-    solver = BlockFrankWolfe(ramp=0, sampling="uniform")
-    one, other = (solver.start(problem, seed=0) for _ in range(2))
-    picks = np.arange(problem.n_examples)
-    solver.change(problem, one, picks)
-    solver.change(problem, other, picks, at_once=AtOnce.of(1, 1, 4, other.eta, other.weights))
-    assert_allclose(one.eta, other.eta, atol=1e-12)
-    assert_array_equal(one.sets.labellings()[3], other.sets.labellings()[3])
-
-
-def test_a_pass_after_which_the_dual_fell_is_taken_back(monkeypatch):
-    """Twenty examples at once that are all the same overshoot twenty times."""
-    monkeypatch.setattr("maxendnet.solvers.block_frank_wolfe.round_of", lambda problem: 1 << 20)
-    same = Examples.build([X[0]] * 40, [Y[0]] * 40)
-    problem = Problem.pose(Chain().bind(same, distinct_labels(same.y)), Hinge(), Gaussian(), 1.0)
-    state, before = (solver := BlockFrankWolfe(ramp=0, at_once=20)).start(problem, seed=0), -np.inf
-    for _ in range(6):
-        state = solver.step(problem, state)
-        found = solver.evaluate(problem, state)
-        assert found.dual >= before - 1e-9 * abs(before)
-        before = found.dual
-    assert state.n_falls > 0
-
-
-def test_potentials_go_on_one_by_one_after_the_dual_fell(monkeypatch):
-    monkeypatch.setattr("maxendnet.solvers.potential_ascent.round_of", lambda problem: 1 << 20)
-    same = Examples.build([X[0]] * 40, [Y[0]] * 40)
-    problem = Problem.pose(Chain().bind(same, distinct_labels(same.y)), Log(), Gaussian(), 1.0)
-    result = run(PotentialAscent(at_once=20), problem, tol=1e-3, seed=0)
-    assert result.state.fell and result.converged
-
-
-@pytest.mark.parametrize("at_once", [0, 1.5, True])
-@pytest.mark.parametrize(("model", "solver"), [(M3N, BlockFrankWolfe), (L2CRF, PotentialAscent)])
-def test_no_number_of_examples_at_once(model, solver, at_once):
-    with pytest.raises(ValueError, match="at_once must be a whole number of at least 1"):
-        model(solver=solver(at_once=at_once)).fit(X, Y)
-
-
-def test_seen_pairs_and_label_features_at_once():
-    """Layouts whose rows are not all of the same length."""
-    rng = np.random.default_rng(0)
-    X_sparse = [[{f"f{rng.integers(30)}": 1.0, "one": 1.0} for _ in x] for x in X]
-    fits = [
-        M3N(structure=Chain(pairs="seen", bias=True), solver=BlockFrankWolfe(at_once=at_once), tol=0.02, random_state=0)
-        .fit(X_sparse, Y) for at_once in (1, 3)
-    ]  # fmt: skip
-    assert fits[1].converged_
-    assert fits[1].dual_ <= fits[0].objective_ and fits[0].dual_ <= fits[1].objective_
-
-
 @pytest.mark.parametrize("parts", [0, 1.5, True])
 def test_no_number_of_parts(parts):
-    with pytest.raises(ValueError, match="parts must be None or a whole number of at least 1"):
+    with pytest.raises(ValueError, match="parts must be a whole number of at least 1"):
         M3N(solver=BlockFrankWolfe(parts=parts)).fit(X, Y)
 
 

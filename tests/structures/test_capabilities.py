@@ -35,5 +35,3 @@ def test_a_structure_has_what_it_declares_and_declares_what_it_has(piece, exampl
     for field, methods in NEEDED.items():
         has = all(hasattr(bound, method) for method in methods)
         assert getattr(bound.capabilities, field) == has, field
-    blocks = getattr(bound, "blocks", None)
-    assert bound.capabilities.parallel_blocks == hasattr(blocks, "update_at_once")

@@ -18,6 +18,7 @@ from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors import Gaussian, Laplace
 from maxendnet.problem import Problem
 from maxendnet.solvers import BlockFrankWolfe
+from maxendnet.solvers.block_updates import block_gaps, refresh_eta
 from maxendnet.structures.base import Ask, Marginals, Table
 
 pytestmark = pytest.mark.usefixtures("every_level")
@@ -160,14 +161,15 @@ def test_block_by_block_is_enumeration(prior, case, seed, inner):
     state = solver.start(problem, seed=seed, tol=1e-9)  # in double precision
     for _ in range(3):
         state = solver.step(problem, state)
+    (state,) = state.collected().states
     along = case.structure.blocks.unpad(state.eta)
-    solver.refresh_eta(problem, state)
+    refresh_eta(problem, state)
     eta = case.structure.blocks.unpad(state.eta)
     assert_allclose(along, eta, atol=1e-9 * (1 + np.abs(eta).max(initial=0.0)))
     owner, alpha, price, labels = state.sets.labellings()
     ends = np.cumsum([case.nodes[i][1] - case.nodes[i][0] for i in owner]).astype(int)
     expected, dual_cost, mean = np.zeros_like(eta), 0.0, problem.prior.mean(eta)
-    hinges = solver.block_gaps(problem, state, mean)
+    hinges = block_gaps(problem, state, mean)
     for i, (begin, end) in enumerate(case.nodes):
         every, u = case.labellings(i), case.batch.sample_weight[i]
         truth = case.features(i, [brute_force.example_truth(case.batch, i)])[0]

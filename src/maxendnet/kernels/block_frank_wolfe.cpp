@@ -10,7 +10,6 @@
 #include "forest.hpp"
 #include "hierarchy_features.hpp"
 #include "kernels.hpp"
-#include "parts.hpp"
 
 namespace maxendnet {
 namespace {
@@ -257,51 +256,20 @@ INLINE double updates(Blocks& s, const KernelPrior& prior, double C, R* weights,
   return cost_change;
 }
 
-template <class R>
-double forest_updates(const BatchView& b, const KernelPrior& prior, double C, R* weights, double* eta, const R* cost,
-                      const double* cost64, const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets,
-                      double* gaps, Direction& v) {
-  ForestBlocks<R> s(b, weights, cost);
-  return updates(s, prior, C, weights, eta, cost64, b.lanes, picks, n_picks, inner, sets, gaps, v);
-}
-
 }  // namespace
 
 template <class R>
 double block_frank_wolfe(const BatchView& b, const KernelPrior& prior, double C, R* weights, double* eta, const R* cost,
                          const double* cost64, const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets,
                          double* gaps) {
+  ForestBlocks<R> s(b, weights, cost);
   Direction v;
-  return forest_updates(b, prior, C, weights, eta, cost, cost64, picks, n_picks, inner, sets, gaps, v);
+  return updates(s, prior, C, weights, eta, cost64, b.lanes, picks, n_picks, inner, sets, gaps, v);
 }
 template double block_frank_wolfe<float>(const BatchView&, const KernelPrior&, double, float*, double*, const float*,
                                          const double*, const int64_t*, int64_t, int, ActiveSets&, double*);
 template double block_frank_wolfe<double>(const BatchView&, const KernelPrior&, double, double*, double*, const double*,
                                           const double*, const int64_t*, int64_t, int, ActiveSets&, double*);
-
-template <class R>
-double block_frank_wolfe_in_parts(const BatchView& b, const KernelPrior& prior, double C, R* weights, double* eta,
-                                  const R* cost, const double* cost64, const int64_t* picks, int64_t n_picks, int inner,
-                                  ActiveSets& sets, double* gaps, const Parts<R, double>& parts) {
-  std::vector<Direction> directions(static_cast<size_t>(parts.n_parts));
-  std::vector<double> changes(static_cast<size_t>(parts.n_parts), 0.0);
-  const bool inside = in_parts(b, prior, parts, picks, n_picks, eta, weights,
-                               [&](int part, const int64_t* some, int64_t n, double* own_eta, R* own_weights) {
-                                 changes[size_t(part)] +=
-                                     forest_updates(b, prior, C, own_weights, own_eta, cost, cost64, some, n, inner,
-                                                    sets, gaps, directions[size_t(part)]);
-                               });
-  double change = 0;
-  for (const double one : changes) change += one;
-  return inside ? change : std::numeric_limits<double>::quiet_NaN();
-}
-#define FOR_PRECISION(R)                                                                                             \
-  template double block_frank_wolfe_in_parts<R>(const BatchView&, const KernelPrior&, double, R*, double*, const R*, \
-                                                const double*, const int64_t*, int64_t, int, ActiveSets&, double*,   \
-                                                const Parts<R, double>&);
-FOR_PRECISION(float)
-FOR_PRECISION(double)
-#undef FOR_PRECISION
 
 double hierarchy_block_frank_wolfe(const BatchView& b, const KernelPrior& prior, double C, const HierarchyView& m,
                                    double* weights, double* eta, const double* cost, const int64_t* picks,

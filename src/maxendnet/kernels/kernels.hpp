@@ -63,28 +63,11 @@ void log_oracle(const BatchView& b, const GroupsView& groups, const int64_t* gro
                 const R* cost, const R* counted, Mode mode, int64_t first_group, int64_t last_group, double* values,
                 double* costs, double* gradient, int steps);
 
-// How steps from example to example are made in several parts at the same time (parts.hpp). The parts have `etas` and
-// `copies` of the weights: a row of `size` and of `n_weights` each, equal to eta and weights before and after.
-template <class R, class E>
-struct Parts {
-  int n_parts, n_threads;
-  int64_t round;  // picks of a part in a round
-  E* etas;
-  int64_t size;
-  R* copies;
-  int64_t n_weights;
-};
-
 // block_frank_wolfe.cpp
 template <class R>
 double block_frank_wolfe(const BatchView& b, const KernelPrior& prior, double C, R* weights, double* eta, const R* cost,
                          const double* cost64, const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets,
                          double* gaps);  // returns the change of sum alpha l
-// the same in parts; NaN if eta left the domain of the prior
-template <class R>
-double block_frank_wolfe_in_parts(const BatchView& b, const KernelPrior& prior, double C, R* weights, double* eta,
-                                  const R* cost, const double* cost64, const int64_t* picks, int64_t n_picks, int inner,
-                                  ActiveSets& sets, double* gaps, const Parts<R, double>& parts);
 void block_gaps(const BatchView& b, const double* weights, const double* cost, double C, int64_t first, int64_t last,
                 const ActiveSets& sets, double* values, double* gaps);
 void active_features(const BatchView& b, const ActiveSets& sets, int64_t first, int64_t last, double* eta);
@@ -98,13 +81,6 @@ void potential_ascent(const BatchView& b, const KernelPrior& prior, double C, R*
                       const int64_t* picks, int64_t n_picks, double most_spread, double least_change, double bonus,
                       R* scratch, double* steps, R* node_potentials, R* matrix_potentials, R* node_marginals,
                       R* matrix_marginals, double* gaps);
-// the same in parts, which have a scratch each; false if eta left the domain of the prior
-template <class R>
-bool potential_ascent_in_parts(const BatchView& b, const KernelPrior& prior, double C, R* weights, R* eta,
-                               const R* cost, const int64_t* picks, int64_t n_picks, double most_spread,
-                               double least_change, double bonus, R* scratch, double* steps, R* node_potentials,
-                               R* matrix_potentials, R* node_marginals, R* matrix_marginals, double* gaps,
-                               const Parts<R, R>& parts);
 template <class R>
 void potential_look(const BatchView& b, const double* cost, int64_t first, int64_t last, double most_spread,
                     const R* node_potentials, const R* matrix_potentials, R* node_marginals, R* matrix_marginals,

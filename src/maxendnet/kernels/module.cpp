@@ -67,17 +67,6 @@ nb::tuple group_features(In<int64_t> indptr, In<int32_t> indices, In<double> dat
                         to_numpy(std::move(entry_values)));
 }
 
-// Parts are the rows of `etas` and `copies`.
-template <class R, class E>
-Parts<R, E> parts_of(Out<E>& etas, Out<R>& copies, size_t size, size_t n_weights, int n_threads, int64_t round) {
-  if (etas.ndim() != 2 || copies.ndim() != 2 || etas.shape(0) < 1 || etas.shape(0) != copies.shape(0) ||
-      etas.shape(1) != size || copies.shape(1) != n_weights || round < 1)
-    throw std::invalid_argument(
-        "etas and copies must have a row for each part, as long as eta and weights, and round "
-        "must be at least 1");
-  return {int(etas.shape(0)), n_threads, round, etas.data(), int64_t(size), copies.data(), int64_t(n_weights)};
-}
-
 template <class R>
 void bind_precision(nb::module_& m) {
   m.def(
@@ -139,46 +128,6 @@ void bind_precision(nb::module_& m) {
       "weights"_a.noconvert(), "eta"_a.noconvert(), "cost"_a.noconvert(), "cost64"_a.noconvert(), "picks"_a, "inner"_a,
       "sets"_a, "gaps"_a.noconvert(),
       "Steps for every picked example; `weights`, `eta`, `sets` and `gaps` change. Returns the change of sum alpha l.");
-  m.def(
-      "block_frank_wolfe_in_parts",
-      [](nb::handle batch, const Shape& shape, const std::string& kind, double a, double b2, nb::handle variance,
-         nb::handle mean, double C, Out<R> weights, Out<double> eta, In<R> cost, In<double> cost64, In<int64_t> picks,
-         int inner, ActiveSets& sets, Out<double> gaps, int n_threads, int64_t round, Out<double> etas, Out<R> copies) {
-        const BatchView b = view(batch, shape);
-        const KernelPrior prior = prior_of(kind, a, b2, variance, mean);
-        const auto parts = parts_of(etas, copies, eta.size(), weights.size(), n_threads, round);
-        nb::gil_scoped_release release;
-        return block_frank_wolfe_in_parts<R>(b, prior, C, weights.data(), eta.data(), cost.data(), cost64.data(),
-                                             picks.data(), int64_t(picks.size()), inner, sets, gaps.data(), parts);
-      },
-      "batch"_a, "shape"_a, "kind"_a, "a"_a, "b"_a, "variance"_a.none(), "mean"_a.none(), "C"_a,
-      "weights"_a.noconvert(), "eta"_a.noconvert(), "cost"_a.noconvert(), "cost64"_a.noconvert(), "picks"_a, "inner"_a,
-      "sets"_a, "gaps"_a.noconvert(), "n_threads"_a, "round"_a, "etas"_a.noconvert(), "copies"_a.noconvert(),
-      "block_frank_wolfe in as many parts as `etas` and `copies` have rows, `round` picks of a part at a time. NaN if "
-      "eta left the domain of the prior.");
-  m.def(
-      "potential_ascent_in_parts",
-      [](nb::handle batch, const Shape& shape, const std::string& kind, double a, double b2, nb::handle variance,
-         nb::handle mean, double C, Out<R> weights, Out<R> eta, In<R> cost, In<int64_t> picks, double most_spread,
-         double least_change, double bonus, Out<R> scratch, Out<double> steps, Out<R> node_potentials,
-         Out<R> matrix_potentials, Out<R> node_marginals, Out<R> matrix_marginals, Out<double> gaps, int n_threads,
-         int64_t round, Out<R> etas, Out<R> copies) {
-        const BatchView b = view(batch, shape);
-        const KernelPrior prior = prior_of(kind, a, b2, variance, mean);
-        const auto parts = parts_of(etas, copies, eta.size(), weights.size(), n_threads, round);
-        nb::gil_scoped_release release;
-        return potential_ascent_in_parts<R>(b, prior, C, weights.data(), eta.data(), cost.data(), picks.data(),
-                                            int64_t(picks.size()), most_spread, least_change, bonus, scratch.data(),
-                                            steps.data(), node_potentials.data(), matrix_potentials.data(),
-                                            node_marginals.data(), matrix_marginals.data(), gaps.data(), parts);
-      },
-      "batch"_a, "shape"_a, "kind"_a, "a"_a, "b"_a, "variance"_a.none(), "mean"_a.none(), "C"_a,
-      "weights"_a.noconvert(), "eta"_a.noconvert(), "cost"_a.noconvert(), "picks"_a, "most_spread"_a, "least_change"_a,
-      "bonus"_a, "scratch"_a.noconvert(), "steps"_a.noconvert(), "node_potentials"_a.noconvert(),
-      "matrix_potentials"_a.noconvert(), "node_marginals"_a.noconvert(), "matrix_marginals"_a.noconvert(),
-      "gaps"_a.noconvert(), "n_threads"_a, "round"_a, "etas"_a.noconvert(), "copies"_a.noconvert(),
-      "potential_ascent in as many parts as `etas`, `copies` and `scratch` have rows. False if eta left the domain of "
-      "the prior.");
   m.def(
       "potential_ascent",
       [](nb::handle batch, const Shape& shape, const std::string& kind, double a, double b2, nb::handle variance,

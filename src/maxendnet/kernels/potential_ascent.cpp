@@ -7,7 +7,6 @@
 // weights at hand, theta <- theta + step (w . f + cost - theta); with step 1 and no costs, q_i is p(y | x_i; w). The marginals of nodes and the
 // sums of the marginals of edges are kept too, because a step changes eta by what it changes them.
 #include "kernels.hpp"
-#include "parts.hpp"
 #include "prior.hpp"
 #include "sum_product.hpp"
 
@@ -361,20 +360,6 @@ void potential_ascent(const BatchView& b, const KernelPrior& any_prior, double C
   }
 }
 
-template <class R>
-bool potential_ascent_in_parts(const BatchView& b, const KernelPrior& prior, double C, R* weights, R* eta,
-                               const R* cost, const int64_t* picks, int64_t n_picks, double most_spread,
-                               double least_change, double bonus, R* scratch, double* steps, R* node_potentials,
-                               R* matrix_potentials, R* node_marginals, R* matrix_marginals, double* gaps,
-                               const Parts<R, R>& parts) {
-  return in_parts(b, prior, parts, picks, n_picks, eta, weights,
-                  [&](int part, const int64_t* some, int64_t n, R* own_eta, R* own_weights) {
-                    potential_ascent(b, prior, C, own_weights, own_eta, cost, some, n, most_spread, least_change, bonus,
-                                     scratch + part * b.node_size(), steps, node_potentials, matrix_potentials,
-                                     node_marginals, matrix_marginals, gaps);
-                  });
-}
-
 // Marginals, entropy plus expected cost, and log-probability of the truth of given potentials, in double precision, for
 // examples [first, last);
 // `features` gets by how much the features that they expect are above those of the truth, weighted.
@@ -418,13 +403,10 @@ void potential_look(const BatchView& b, const double* cost, int64_t first, int64
   }
 }
 
-#define FOR_PRECISION(R)                                                                                               \
-  template void potential_ascent<R>(const BatchView&, const KernelPrior&, double, R*, R*, const R*, const int64_t*,    \
-                                    int64_t, double, double, double, R*, double*, R*, R*, R*, R*, double*);            \
-  template bool potential_ascent_in_parts<R>(const BatchView&, const KernelPrior&, double, R*, R*, const R*,           \
-                                             const int64_t*, int64_t, double, double, double, R*, double*, R*, R*, R*, \
-                                             R*, double*, const Parts<R, R>&);                                         \
-  template void potential_look<R>(const BatchView&, const double*, int64_t, int64_t, double, const R*, const R*, R*,   \
+#define FOR_PRECISION(R)                                                                                             \
+  template void potential_ascent<R>(const BatchView&, const KernelPrior&, double, R*, R*, const R*, const int64_t*,  \
+                                    int64_t, double, double, double, R*, double*, R*, R*, R*, R*, double*);          \
+  template void potential_look<R>(const BatchView&, const double*, int64_t, int64_t, double, const R*, const R*, R*, \
                                   R*, double*, double*, double*);
 FOR_PRECISION(float)
 FOR_PRECISION(double)

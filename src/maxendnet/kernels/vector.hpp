@@ -189,14 +189,6 @@ INLINE V<R> spread(R x) {
   return x - V<R>{};
 }
 
-// Four numbers of either precision as doubles, and back.
-INLINE V<double> widened(const double* p) { return load(p); }
-INLINE V<double> widened(const float* p) { return V<double>{double(p[0]), double(p[1]), double(p[2]), double(p[3])}; }
-INLINE void narrowed(V<double> v, double* p) { store(p, v); }
-INLINE void narrowed(V<double> v, float* p) {
-  for (int a = 0; a < width<double>; a++) p[a] = float(v[a]);
-}
-
 template <class T>
 INLINE T larger(T x, T y) {
   if constexpr (std::is_arithmetic_v<T>) return x > y ? x : y;

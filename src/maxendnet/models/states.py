@@ -24,7 +24,7 @@ from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.models.checks import ModelFileError, entry, pair
 from maxendnet.models.values import FromPlain, ToPlain, pieces
 from maxendnet.problem import Problem
-from maxendnet.solvers.parts import PartsState
+from maxendnet.solvers.block_frank_wolfe import DualState
 from maxendnet.structures.on_batch import OnBatch
 
 IN_KERNELS = ("ActiveSets",)
@@ -45,7 +45,7 @@ def records() -> dict[str, type]:
     found: dict[str, type] = {"SoftHinge": SoftHinge, "Kinds": Kinds, "JointCosts": JointCosts}
     homes = {kind.__module__: kind.__name__ for kind in solvers.ALL}
     homes |= {
-        "maxendnet.solvers.parts": "Parts",
+        "maxendnet.solvers.block_updates": "Blocks",
         "maxendnet.solvers.base": "Solver",
         "maxendnet.solvers.dual_mixture": "DualPoint",
         "maxendnet.solvers.factor": "Factor",
@@ -90,7 +90,7 @@ class StateToPlain(ToPlain):
 
     def __call__(self, value: Any, where: str) -> Any:
         kind = type(value)
-        if kind is PartsState:
+        if kind is DualState:
             value = value.collected()
         if kind in self._records:
             parts = {name: self(getattr(value, name), f"{where}.{name}") for name in _names(kind)}

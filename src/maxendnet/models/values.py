@@ -45,6 +45,8 @@ REMOVED = {
     "ExponentiatedGradient.OwnState": ONLINE,
 }
 """Solvers of earlier versions, by the names in files: a class, its setting, or the record of its state."""
+DROPPED = frozenset(["BlockFrankWolfe.at_once", "PotentialAscent.at_once"])
+"""Settings of earlier versions that affected the course of a fit, and not its optimum."""
 
 
 class RemovedSolverError(ModelFileError):
@@ -256,7 +258,8 @@ class FromPlain:
         known = pieces()
         if name not in known:
             raise ModelFileError(f"the unknown piece {name!r}")
-        return make(known[name], {key: self(value) for key, value in parameters.items()})
+        current = {key: value for key, value in parameters.items() if f"{name}.{key}" not in DROPPED}
+        return make(known[name], {key: self(value) for key, value in current.items()})
 
     def _random(self, content: Any) -> Any:
         if not (isinstance(content, list) and len(content) == 3):

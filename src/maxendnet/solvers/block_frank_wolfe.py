@@ -3,61 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from maxendnet import _kernels
-from maxendnet.backends.threads import n_shards
+from maxendnet.backends import Partial
 from maxendnet.priors.base import capable
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.settings import require_count
+from maxendnet.solvers import parts as of_part
 from maxendnet.solvers.base import Evaluation, Solver, Support
-from maxendnet.solvers.parts import InParts, PartsState, check_parts, in_one, round_of
-from maxendnet.structures.forest import single_is_enough
-from maxendnet.structures.padded_blocks import AtOnce, KernelPrior
+from maxendnet.solvers.block_updates import BlockState, first_state
+from maxendnet.solvers.parts import Part, make_part
 
-MOST_FALLS = 4
-"""Passes with several examples at once that are taken back, before it is given up; rounds are halved each time."""
-MOST_HALVED = 7
+MAX_HALVINGS = 7
 SMALL_C = 4.0
 """Divided by the mean of ``|x|^2`` over the nodes and by the variance of the prior: a C that is small. There a ramp
 saves no passes (with ramps of 0 and 7: addresses, C = 0.3, gap 3e-2, 66 and 79 passes; Chinese words, C = 0.3, gap
 5e-2, 108 and 110; 700 OCR words, C = 1, gap 1e-3, 1,200 and 1,226), and weights are of use earlier without one: on
-chunks of CoNLL-2000 with C = 0.1, F1 on sentences that were held out is 93.5 after 8 passes, and 91.6 with a ramp of
-7."""
-
-
-COPIED = ("sets", "eta", "weights", "gaps", "average")
-"""What passes change in place."""
+chunks of CoNLL-2000 with C = 0.1, F1 on held-out sentences is 93.5 after 8 passes, and 91.6 with a ramp of 7."""
+MAX_ROUNDS = 16
+"""Sums of the changes of several parts in a pass, and points of the average in a pass."""
+SHARE_OF_ADDING = 0.05
+"""Largest share of the work of a pass that goes into adding changes and points of the average."""
+MAX_WORK_PER_ROUND = 2e7
+"""Multiplications in a round of a single part, about 50 ms: Ctrl-C is handled between rounds."""
 
 
 @dataclass
 class DualState:
-    """A dual point and what goes with it; the arrays are changed in place."""
+    """The dual point of all parts; the arrays are changed in place."""
 
-    sets: _kernels.ActiveSets
-    eta: FloatArray
-    """Padded."""
-    weights: NDArray
-    """mean(eta), as the recursions read it."""
-    gaps: FloatArray
-    """Last known gap of every block."""
-    C: float
-    """Size of the dual simplices: grows to the C of the problem in the first passes."""
-    rng: np.random.Generator
     problem: Problem
     """The problem whose examples and costs make labellings dual points."""
+    C: float
+    """Size of the dual simplices: grows to the C of the problem in the first passes."""
+    eta: FloatArray
+    """Padded."""
     average: FloatArray
-    """Weighted average of eta over the passes, and of sum alpha l."""
+    """Weighted average of eta over the rounds; empty without ``average``."""
+    states: list[BlockState] = field(default_factory=list)
+    """The states of the parts, while no backend holds them."""
+    sizes: list[int] = field(default_factory=list)
+    """Number of examples of every part."""
+    n_rounds: int = 1
+    """Rounds of a pass."""
+    cost: float = 0.0
+    """``sum alpha l``."""
+    gaps: float = np.inf
+    """Sum of the last known gaps of all examples."""
     average_cost: float = 0.0
     n_averaged: int = 0
-    n_falls: int = 0
-    """Passes with several examples at once that were taken back, since the dual had fallen."""
+    n_changes: int = 0
+    """Changes of the parts so far; a part that has another number lost its state with a worker."""
+    held: Any = field(default=None, compare=False)
+    """The backend that holds the parts, and their handles."""
+
+    @property
+    def may_be_lost(self) -> bool:
+        """Whether parts are on workers."""
+        return self.held is not None and not self.held[0].local
+
+    def collected(self) -> DualState:
+        """Return a copy that contains the states of the parts; a fit resumes from copies of them."""
+        states = self.states
+        if self.held is not None:
+            backend, handles = self.held
+            states = backend.each(of_part.collect, handles, self.n_changes)
+        return replace(self, eta=self.eta.copy(), average=self.average.copy(), states=states, held=None)
 
 
 @dataclass(eq=False, repr=False)
@@ -88,17 +103,11 @@ class BlockFrankWolfe(Solver):
         with the lower objective is returned, and named in ``which_``.
     sampling : {"gap", "uniform"}, default="gap"
     parts : int or None, default=None
-        Cut the examples into so many parts that are updated at the same time, on the threads or the workers of the
-        backend, and whose changes are added (see `maxendnet.solvers.parts`): the dual never falls, but it takes more
-        passes, so that it is of use only where examples are many (benchmarks/SCALE.md). The result depends on the
-        number of parts, and not on that of threads or workers. None is 1 in this process, and one for every thread of
-        the workers of a cluster.
-    at_once : int, default=1
-        Examples of a part that are updated at the same time, on the threads of the fit: all begin at the same eta, and
-        after some 16 examples each their changes are added. With 2 it takes about as many passes as one after the
-        other, and a third more CPU time (benchmarks/SPEED.md). A pass after which the dual is lower is taken back, and
-        made one by one. The result depends on this number, and not on ``n_jobs``. Structures that are no forests go
-        one by one.
+        Number of parts of the examples that are updated at the same time, on the threads or the workers of the
+        backend, and whose changes are added (see `maxendnet.solvers.parts`). The dual never decreases, but a fit takes
+        more passes, so that parts pay only for many examples (benchmarks/SCALE.md). The result depends on the number
+        of parts, and not on that of threads or workers. None is 1 in this process, and one for every thread of the
+        workers of a cluster.
 
     Examples
     --------
@@ -114,7 +123,6 @@ class BlockFrankWolfe(Solver):
     average: bool = True
     sampling: str = "gap"
     parts: int | None = None
-    at_once: int = 1
     requires = (
         "not loss.smooth",
         "loss.linear_slack",
@@ -126,264 +134,181 @@ class BlockFrankWolfe(Solver):
     )
 
     def check(self) -> None:
-        check_parts(self.parts)
-        require_count("at_once", self.at_once)
+        require_count("parts", 1 if self.parts is None else self.parts)
         if self.sampling not in ("gap", "uniform"):
             raise ValueError(f"sampling must be 'gap' or 'uniform', got {self.sampling!r}.")
         if not self.check_every >= 1:
             raise ValueError(f"check_every must be at least 1, got {self.check_every!r}.")
         if not (self.inner >= 0 and (self.ramp is None or self.ramp >= 0)):
-            raise ValueError(f"inner and ramp must be at least 0, got inner={self.inner!r}, ramp={self.ramp!r}.")
+            raise ValueError(f"inner and ramp must not be negative, got inner={self.inner!r}, ramp={self.ramp!r}.")
 
-    def start(
-        self, problem: Problem, warm: DualState | PartsState | None = None, seed: Any = None, tol: float = 1e-3
-    ) -> Any:
+    # ---- the dual point -----------------------------------------------------------------------------------------
+
+    def start(self, problem: Problem, warm: DualState | None = None, seed: Any = None, tol: float = 1e-3) -> DualState:
         self.check()
-        if not in_one(self.parts, problem):
-            return InParts(self).start(problem, seed, tol)
-        blocks, batch = problem.structure.blocks, problem.batch
-        # float32 finds labellings well enough unless numbers are large or the last digits of the gap are wanted
-        small = batch.largest <= 1e4 and single_is_enough(problem.dual_prior.mean(np.zeros(problem.n_weights)), batch)
-        single = small and problem.cost_is_small and tol >= 1e-6
-        C = self.first_C(problem)
-        state = DualState(
-            sets=_kernels.ActiveSets(batch.offsets, batch.y, batch.sample_weight, C),
-            eta=np.zeros(blocks.size),
-            weights=np.zeros(0, dtype=np.float32 if single else np.float64),
-            gaps=np.full(problem.n_examples, np.inf),
-            C=C,
-            rng=np.random.default_rng(seed),
-            problem=problem,
-            average=np.zeros(problem.n_weights if self.average else 0),
-        )
-        if isinstance(warm, DualState) and problem.same_sum(warm.problem):
+        C = problem.C / 2 ** self.n_halvings(problem)
+        average = np.zeros(problem.n_weights if self.average else 0)
+        state = DualState(problem, C, np.zeros(problem.structure.blocks.size), average)
+        n_parts = self.parts or (1 if problem.backend.local else problem.backend.n_slots())
+        self._hold(problem, state, int(n_parts), np.random.default_rng(seed), tol)
+        sizes = problem.backend.each(of_part.size, state.held[1])
+        state.sizes, state.n_rounds = [n for _, n in sizes], n_rounds(problem, [work for work, _ in sizes])
+        if warm is not None and self._continues(problem, state) and self._continues(problem, warm):
             # an earlier dual point of the same examples, scaled to the new C and into the new domain
-            state.sets, state.C = warm.sets.copy(), warm.C
-            self.refresh_eta(problem, state)
+            part, (earlier,) = state.held[1][0], warm.collected().states
+            part.state.sets, state.C = earlier.sets.copy(), warm.C
+            self._refresh(problem, state)
             self._rescale(problem, state, problem.C)
-        self.set_weights(problem, state)
         return state
 
-    def first_C(self, problem: Problem) -> float:
-        """The C to begin with."""
-        return problem.C / 2 ** self.n_halved(problem)
+    def _continues(self, problem: Problem, state: DualState) -> bool:
+        """Whether a state is one part of the same examples in this process."""
+        return len(state.sizes) == 1 and not state.may_be_lost and problem.same_sum(state.problem)
 
-    def n_halved(self, problem: Problem) -> int:
-        """How often C is halved for the beginning."""
+    def n_halvings(self, problem: Problem) -> int:
+        """Return how often C is halved for the first passes."""
         if capable(problem.prior, "kernel").kernel_args()[0] != "gaussian":
             return 0
         if self.ramp is not None:
             return self.ramp
         small = small_C(problem)
-        n = 0
-        while n < MOST_HALVED and problem.C / 2**n > small:
-            n += 1
-        return n
+        return next((n for n in range(MAX_HALVINGS) if problem.C / 2**n <= small), MAX_HALVINGS)
 
-    def of_part(self, problem: Problem) -> BlockFrankWolfe:
-        """For a part of the examples; all parts begin with the same C."""
-        return replace(self, parts=1, at_once=1, ramp=self.n_halved(problem))
+    def _hold(self, problem: Problem, state: DualState, n_parts: int, rng: Any = None, tol: float = 1.0) -> None:
+        """Give the parts to the backend: new ones, or those in ``state.states``."""
+        backend, states = problem.backend, list[Any](state.states)
+        if backend.local and n_parts == 1:
+            # the examples stay where they are, and evaluations use all threads; calls are counted here
+            part = Part(problem.ask(), states[0].copy() if states else first_state(problem, state.C, rng, tol), 1)
+            part.n_changes = state.n_changes
+            handles = [part]
+        else:
+            shards = problem.data.parts(n_parts)
+            K = len(shards)
+            seeds = [None] * K if states else [rng] if K == 1 else rng.spawn(K)
+            handles = backend.hold(make_part, shards, [
+                (problem.loss, problem.prior, K * problem.C, K, (K * state.C, seed, tol), given, state.n_changes)
+                for seed, given in zip(seeds, states or [None] * K)
+            ])  # fmt: skip
+        state.held, state.states = (backend, handles), []
 
-    def carried(self, problem: Problem, state: DualState | PartsState) -> DualState | None:
-        """The same dual weights: labellings and their costs do not depend on which labels are taken for the true."""
-        if isinstance(state, PartsState):
-            return None
-        sets = state.sets.copy()
-        sets.set_truth(problem.batch.offsets, problem.batch.y)
-        return replace(state, sets=sets, problem=problem)
+    def _sum(self, problem: Problem, state: DualState, function: Callable[..., Partial], *arguments: Any) -> Partial:
+        if state.held is None:
+            self._hold(problem, state, len(state.sizes))
+        return problem.backend.sum(function, state.held[1], *arguments)
 
-    def support(self, problem: Problem, state: DualState | PartsState) -> Support | Callable[[], Support]:
-        """The active labellings of the last iterate."""
-        if isinstance(state, PartsState):
-            return partial(InParts(self).support, state)
-        examples, weights, _, labels = state.sets.labellings()
-        return Support(examples, weights, labels.astype(np.int32))
+    def _change(self, problem: Problem, state: DualState, function: Callable[..., Partial], *arguments: Any) -> Partial:
+        """Change all parts; the dual point is the sum of their shares."""
+        total = self._sum(problem, state, function, state.n_changes, *arguments)
+        if total.gradient.size:
+            state.eta = total.gradient
+        state.cost, state.gaps, state.n_changes = total.cost, total.short, state.n_changes + 1
+        return total
+
+    def _refresh(self, problem: Problem, state: DualState) -> None:
+        self._change(problem, state, of_part.refresh)
 
     def _rescale(self, problem: Problem, state: DualState, C: float) -> None:
-        """The same dual point for another C, moved along its ray to where the dual is largest."""
+        """Scale the dual point to another C, and move it along its ray to where the dual is largest."""
         factor = C / state.C
         eta = factor * problem.structure.blocks.unpad(state.eta)
-        state.sets.scale(factor, problem.dual(eta, factor * state.sets.total_cost())[1])
+        share = problem.dual(eta, factor * state.cost)[1]
         state.C = C
-        self.refresh_eta(problem, state)
+        self._change(problem, state, of_part.rescale, factor, share, C)
 
-    def step(self, problem: Problem, state: Any) -> Any:
-        if isinstance(state, PartsState):
-            return InParts(self).step(problem, state)
-        if state.C < problem.C and state.gaps.sum() < 0.1 * state.sets.total_cost():
-            self._rescale(problem, state, min(2 * state.C, problem.C))
-            self.set_weights(problem, state)
-        picks = self.draw(problem, state)
-        if not self._pass_at_once(problem, state, picks):
-            self._pass(problem, state, picks)
-        problem.n_oracle += len(picks)
-        return state
+    def carried(self, problem: Problem, state: DualState) -> DualState | None:
+        """Return the same dual weights: labellings and their costs do not depend on the target labels."""
+        if len(state.sizes) > 1 or state.may_be_lost:
+            return None
+        copy = state.collected()
+        copy.states[0].sets.set_truth(problem.batch.offsets, problem.batch.y)
+        return replace(copy, problem=problem)
 
-    def _pass(
-        self, problem: Problem, state: DualState, picks: NDArray[np.int64], at_once: AtOnce | None = None
-    ) -> None:
-        blocks, total_cost, prior = problem.structure.blocks, state.sets.total_cost(), kernel_prior(problem)
-        work = len(problem.batch.parent) * problem.structure.work_per_node
-        for some in np.array_split(picks, self.rounds_of_one(problem, work)):
-            total_cost += self.change(problem, state, some, prior, at_once)
-            if self.average and state.C == problem.C:
-                # the k-th point counts k times: the average forgets the beginning
+    def support(self, problem: Problem, state: DualState) -> Support | Callable[[], Support]:
+        """Return the active labellings of the last iterate."""
+        return partial(support_of, state) if state.may_be_lost else support_of(state)
+
+    # ---- passes and certificates --------------------------------------------------------------------------------
+
+    def step(self, problem: Problem, state: DualState) -> DualState:
+        blocks, C = problem.structure.blocks, problem.C
+        if state.C < C and state.gaps < 0.1 * state.cost:
+            self._rescale(problem, state, min(2 * state.C, C))
+        cost = state.cost
+        for number in range(state.n_rounds):
+            options = (number, state.n_rounds, self.sampling, self.inner)
+            cost += self._change(problem, state, of_part.update, state.eta, *options).loss
+            if self.average and state.C == C:
+                # the k-th point has weight k, so that the average forgets the first ones
                 state.n_averaged += 1
                 share = 2 / (state.n_averaged + 1)
                 state.average += share * (blocks.unpad(state.eta) - state.average)
-                state.average_cost += share * (total_cost - state.average_cost)
+                state.average_cost += share * (cost - state.average_cost)
+        problem.n_oracle += sum(state.sizes)
+        return state
 
-    def _pass_at_once(self, problem: Problem, state: DualState, picks: NDArray[np.int64]) -> bool:
-        """A pass with several examples at a time; False, and all as before, if the dual fell or none is to be made."""
-        several = self.at_once > 1 and problem.structure.capabilities.parallel_blocks
-        if not several or state.n_falls >= MOST_FALLS:
-            return False
-        before, dual = self.copied(state), self._dual_here(problem, state)
-        picks_of_a_round = max(1, round_of(problem) >> state.n_falls)
-        n_threads = getattr(problem.backend, "n_jobs", 1)
-        at_once = AtOnce.of(self.at_once, n_threads, picks_of_a_round, state.eta, state.weights)
-        self._pass(problem, state, picks, at_once)
-        if self._dual_here(problem, state) >= dual - 1e-9 * abs(dual):
-            return True
-        for name in COPIED:
-            setattr(state, name, getattr(before, name))
-        state.average_cost, state.n_averaged = before.average_cost, before.n_averaged
-        state.n_falls += 1
-        return False
+    def due(self, problem: Problem, state: DualState, n_pass: int, tol: float) -> bool:
+        if n_pass == 0 or n_pass % self.check_every == 0:
+            return n_pass > 0
+        # the last known gaps were computed before each update and overestimate the gap: evaluate once they are small
+        self._set_objective_at_zero(problem, state)
+        return state.gaps <= tol * problem.gap_scale(state.cost)
 
-    def _dual_here(self, problem: Problem, state: DualState) -> float:
-        """The dual as it is reported; -inf outside of the domain of the cumulant, where weights mean nothing."""
-        eta = problem.structure.blocks.unpad(state.eta)
-        if not np.isfinite(problem.dual_prior.cumulant(eta)):
-            return -np.inf
-        return self.dual(problem, eta, state.sets.total_cost())
-
-    def due(self, problem: Problem, state: Any, n_pass: int, tol: float) -> bool:
-        if n_pass % self.check_every == 0 and n_pass > 0:
-            return True
-        if isinstance(state, PartsState):
-            return n_pass > 0 and InParts(self).nearly(problem, state, tol)
-        # the last known shares were taken before each update and overrate the gap: if they are small, look
-        known = float(state.gaps.sum())
-        return n_pass > 0 and known <= tol * problem.gap_scale(state.sets.total_cost())
-
-    def evaluate(self, problem: Problem, state: Any) -> Evaluation:
-        if isinstance(state, PartsState):
-            return InParts(self).evaluate(problem, state)
+    def evaluate(self, problem: Problem, state: DualState) -> Evaluation:
         blocks, prior = problem.structure.blocks, problem.dual_prior
-        self.refresh_eta(problem, state)
-        self.set_weights(problem, state)
-        eta, cost = blocks.unpad(state.eta), state.sets.total_cost()
-        mu = prior.mean(eta)
-        hinge = self.block_gaps(problem, state, mu)
-        dual = problem.dual(eta, cost)[0]
-        found = [(prior.penalty(mu) + problem.C * float(hinge @ problem.batch.sample_weight), mu, eta, "last", cost)]
+        self._refresh(problem, state)
+        eta = blocks.unpad(state.eta)
+        hinge = self._change(problem, state, of_part.evaluate, state.eta).loss
+        problem.n_oracle += sum(state.sizes)
+        mu, dual = prior.mean(eta), problem.dual(eta, state.cost)[0]
+        points = [(prior.penalty(mu) + problem.C * hinge, mu, eta, "last", state.cost)]
         if state.n_averaged:
             mu = prior.mean(state.average)
-            found.append((problem.primal(mu), mu, state.average.copy(), "average", state.average_cost))
-        primal, mu, eta, which, cost = min(found, key=lambda entry: entry[0])
+            primal = self._primal(problem, state, mu)
+            points.append((primal, mu, state.average.copy(), "average", state.average_cost))
+        primal, mu, eta, which, cost = min(points, key=lambda point: point[0])
+        self._set_objective_at_zero(problem, state)
         gap = problem.relative(primal - dual, primal)
         return Evaluation(mu, eta, primal, dual, gap, gap, which, cost)
 
-    def block_gaps(self, problem: Problem, state: DualState, mu: FloatArray) -> FloatArray:
-        """Hinge of every example at mu; the gaps of all blocks (for the C they have reached) are computed afresh."""
-        hinge = np.zeros(problem.n_examples)
-        look = problem.structure.blocks.look(mu, problem.cost, state.C, state.sets, hinge, state.gaps)
-        problem.backend.run(lambda first, last, _: look(first, last), problem.structure.ranges())
-        problem.n_oracle += problem.n_examples
-        return hinge
+    def _primal(self, problem: Problem, state: DualState, w: FloatArray) -> float:
+        problem.n_oracle += sum(state.sizes)
+        return problem.prior.penalty(w) + problem.C * self._sum(problem, state, of_part.losses_at, w).loss
 
-    def refresh_eta(self, problem: Problem, state: DualState) -> None:
-        """eta afresh from the active sets: rounding does not pile up, the certificate is for this very dual point."""
-        blocks = problem.structure.blocks
-        state.eta[:] = problem.backend.sum_ranges(
-            lambda first, last, eta: blocks.add_features(state.sets, first, last, eta),
-            problem.structure.ranges(n_shards(problem.structure)),
-            blocks.size,
-        )
+    def _set_objective_at_zero(self, problem: Problem, state: DualState) -> None:
+        """Compute the scale of gaps where the parts are."""
+        if problem.objective_at_zero is None:
+            zero = np.zeros(problem.n_weights)
+            value = self._primal(problem, state, zero)
+            if not np.isfinite(value):
+                value = self._primal(problem, state, problem.exact_prior.mean(zero))
+            problem.objective_at_zero = value
 
-    # ---- of all examples, or of a part of them -------------------------------------------------------------------
 
-    def rounds_of_one(self, problem: Problem, work: float) -> int:
-        """Points of the average in a pass."""
-        # at most about 50 ms each, so that Ctrl-C is heard; the cost of the average is kept to a twentieth of the work
-        n_calls = int(max(work / 2e7, min(16, 0.05 * work / problem.n_weights), 1))
-        return min(n_calls, problem.n_examples)
+def n_rounds(problem: Problem, work: list[float]) -> int:
+    """Return the rounds of a pass, by the work of the parts; after each, changes are added to eta and its average."""
+    total = sum(work)
+    rounds = min(MAX_ROUNDS, SHARE_OF_ADDING * total / problem.n_weights)
+    if len(work) > 1:
+        return int(max(rounds, 1))
+    return min(int(max(total / MAX_WORK_PER_ROUND, rounds, 1)), problem.n_examples)
 
-    def draw(self, problem: Problem, state: DualState) -> NDArray[np.int64]:
-        """The examples of the next pass."""
-        n = problem.n_examples
-        if self.sampling == "uniform" or not np.all(np.isfinite(state.gaps)):
-            return state.rng.permutation(n).astype(np.int64)
-        # in proportion to the root: what is known of a gap ages, and other examples would wait too long
-        cumulative = np.cumsum(np.sqrt(state.gaps))
-        picks = np.searchsorted(cumulative, state.rng.random(n) * cumulative[-1], side="right").clip(0, n - 1)
-        return picks.astype(np.int64)
 
-    def change(
-        self, problem: Problem, state: DualState, picks: NDArray[np.int64], prior: KernelPrior | None = None,
-        at_once: AtOnce | None = None,
-    ) -> float:  # fmt: skip
-        """A step for every picked example; by how much the costs changed."""
-        blocks, prior, changed = problem.structure.blocks, prior or kernel_prior(problem), 0.0
-        work = np.diff(problem.batch.offsets)[picks].sum() * problem.structure.work_per_node
-        for some in np.array_split(picks, max(1, min(len(picks), int(work / 5e7)))):  # so that Ctrl-C is heard
-            asked = (prior, state.C, state.weights, state.eta, problem.cost, some, self.inner, state.sets, state.gaps)
-            changed += blocks.update(*asked) if at_once is None else blocks.update_at_once(*asked, at_once)
-        return changed
-
-    def set_eta(self, problem: Problem, state: DualState, eta: FloatArray) -> None:
-        """Go on from there, with the same active sets."""
-        state.eta[:] = eta
-        self.set_weights(problem, state)
-
-    def scale(self, state: DualState, factor: float, share: float, C: float) -> None:
-        state.sets.scale(factor, share)
-        state.C = C
-
-    def own(self, state: DualState) -> float:
-        return state.sets.total_cost()
-
-    def look(self, problem: Problem, state: DualState) -> tuple[float, float]:
-        """Sum of hinges, and costs; the gaps of all blocks are computed afresh."""
-        mu = problem.dual_prior.mean(problem.structure.blocks.unpad(state.eta))
-        hinge = self.block_gaps(problem, state, mu)
-        return float(hinge @ problem.batch.sample_weight), state.sets.total_cost()
-
-    def dual(self, problem: Problem, eta: FloatArray, cost: float) -> float:
-        return problem.dual(eta, cost)[0]
-
-    def copied(self, state: DualState) -> DualState:
-        """The same state as it is now, without its examples."""
-        arrays = {name: getattr(state, name).copy() for name in COPIED}
-        return replace(state, **arrays, rng=deepcopy(state.rng), problem=None)  # type: ignore[arg-type]
-
-    def given_back(self, problem: Problem, state: DualState) -> DualState:
-        """A copied state with its examples."""
-        return replace(self.copied(state), problem=problem)
-
-    def set_weights(self, problem: Problem, state: DualState) -> None:
-        blocks = problem.structure.blocks
-        mu = problem.dual_prior.mean(blocks.unpad(state.eta))
-        state.weights = blocks.for_search(mu, state.weights.dtype.type)
+def support_of(state: DualState) -> Support:
+    """Return the active labellings of all parts."""
+    K, firsts = len(state.sizes), np.cumsum([0, *state.sizes])
+    labellings = [part.sets.labellings() for part in state.collected().states]
+    return Support(
+        np.concatenate([first + examples for first, (examples, *_) in zip(firsts, labellings)]),
+        np.concatenate([weights / K for _, weights, *_ in labellings]),
+        np.concatenate([labels for *_, labels in labellings]).astype(np.int32),
+    )
 
 
 def small_C(problem: Problem) -> float:
-    """A C that needs no smaller one to begin with; 0 where examples are on workers, and not known here."""
+    """Return the largest C that needs no ramp; 0 where examples are on workers, and unknown here."""
     batch = getattr(problem.structure, "batch", None)
     if batch is None:
         return 0.0
     size = float(batch.data @ batch.data) * float(np.mean(capable(problem.prior, "kernel").kernel_args()[1][0]))
     return SMALL_C * len(batch.parent) / size if size > 0 else np.inf
-
-
-def kernel_prior(problem: Problem) -> KernelPrior:
-    """The prior as the kernels take it."""
-    kind, params = capable(problem.prior, "kernel").kernel_args()
-    wide = lambda values: problem.structure.blocks.pad(np.broadcast_to(np.asarray(values, float), problem.n_weights))  # noqa: E731
-    if kind == "gaussian" and any(np.ndim(p) > 0 for p in params):
-        return kind, 0.0, 0.0, wide(params[0]), wide(params[1])
-    if kind == "proximal_l1":
-        return kind, float(params[0]), float(params[1]), None, wide(params[2])
-    a, b = (*map(float, params), 0.0)[:2]
-    return kind, a, b, None, None

@@ -12,12 +12,9 @@ from maxendnet import _kernels
 from maxendnet.backends.threads import n_shards
 from maxendnet.data.placed import PlacedData
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.settings import require_count
 from maxendnet.solvers.base import Evaluation, Solver
-from maxendnet.solvers.block_frank_wolfe import kernel_prior
-from maxendnet.solvers.parts import round_of
+from maxendnet.solvers.block_updates import kernel_prior
 from maxendnet.structures.forest import LONGEST_IN_SINGLE, edge_range, single_is_enough
-from maxendnet.structures.padded_blocks import AtOnce
 from maxendnet.structures.padding import lanes, node_size, pad_rows
 
 FIRST_POTENTIAL = 25.0
@@ -65,10 +62,6 @@ class PotentialState:
     """At the last look."""
     gap: float = np.inf
     """At the last look, relative."""
-    dual: float = 0.0
-    """At the last look; 0 while all weight is at the truth."""
-    fell: bool = False
-    """Whether the dual has fallen, so that it goes on one by one."""
 
     def in_double(self) -> None:
         """Go on in float64."""
@@ -100,10 +93,6 @@ class PotentialAscent(Solver):
     ----------
     check_every : int, default=5
         Passes between two looks at the whole gap.
-    at_once : int, default=1
-        Examples that are updated at the same time, on the threads of the fit: all begin at the same eta, and some
-        hundred times a pass their changes are added. If the dual falls from one look to the next, it goes on one by
-        one. The result depends on this number, and not on ``n_jobs``.
 
     Examples
     --------
@@ -114,14 +103,12 @@ class PotentialAscent(Solver):
     """
 
     check_every: int = 5
-    at_once: int = 1
     requires = (
         "loss.smooth", "convex", "prior.quadratic or prior.l2", "prior.kernel_args", "structure.pairwise",
         "not structure.edge_features", "backend.local",
     )  # fmt: skip
 
     def check(self) -> None:
-        require_count("at_once", self.at_once)
         if not self.check_every >= 1:
             raise ValueError(f"check_every must be at least 1, got {self.check_every!r}.")
 
@@ -191,19 +178,11 @@ class PotentialAscent(Solver):
         n_calls = int(max(1, len(batch.parent) * structure.work_per_node / 1e7))
         prior, least = kernel_prior(problem), LEAST_CHANGE[np.dtype(dtype).name]
         cost = pad_rows(structure.layout, problem.cost, dtype)
-        ascend: Any = _kernels.potential_ascent
-        scratch = state.scratch
-        at_once: tuple[Any, ...] = ()
-        if self.at_once > 1 and not state.fell:
-            ascend = _kernels.potential_ascent_in_parts
-            scratch = np.zeros((self.at_once, len(state.scratch)), dtype)
-            n_threads = getattr(problem.backend, "n_jobs", 1)
-            at_once = AtOnce.of(self.at_once, n_threads, round_of(problem), state.eta, state.weights)
         for part in np.array_split(picks, min(n_calls, len(picks))):
-            ascend(
+            _kernels.potential_ascent(
                 batch, structure.shape, *prior, problem.C, state.weights, state.eta, cost, part,
-                most_spread(problem, dtype), least, FIRST_BONUS, scratch, state.steps, state.node_potentials,
-                state.matrix_potentials, state.node_marginals, state.matrix_marginals, state.gaps, *at_once,
+                most_spread(problem, dtype), least, FIRST_BONUS, state.scratch, state.steps, state.node_potentials,
+                state.matrix_potentials, state.node_marginals, state.matrix_marginals, state.gaps,
             )  # fmt: skip
         problem.n_oracle += problem.n_examples
         return state
@@ -220,7 +199,6 @@ class PotentialAscent(Solver):
         state.primal = primal = problem.primal(w)
         dual = problem.C * float(state.entropies @ problem.batch.sample_weight) - prior.cumulant(eta)
         gap = problem.relative(primal - dual, primal)
-        state.dual, state.fell = dual, state.fell or dual < state.dual - 1e-9 * abs(dual)
         if state.weights.dtype == np.float32 and gap > 0.8 * state.gap:  # rounding ends the progress
             state.in_double()
         state.gap = gap

@@ -13,8 +13,6 @@ class Capabilities:
     ----------
     blocks : bool
         ``blocks``: updates of one example at a time, for `BlockFrankWolfe` and `ProximalPoint`.
-    parallel_blocks : bool
-        ``blocks.update_at_once``: updates of several examples at the same time.
     forest : bool
         Labels are a Markov random field on a forest: at most two neighbouring labels are scored together.
     pairwise : bool
@@ -41,7 +39,6 @@ class Capabilities:
     """
 
     blocks: bool = False
-    parallel_blocks: bool = False
     forest: bool = False
     pairwise: bool = False
     edge_features: bool = False

@@ -72,7 +72,7 @@ class BoundChoice(OnBatch):
     must_choose: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, dtype=np.uint8))
     described = "a choice among nodes"
     capabilities = Capabilities(
-        blocks=True, parallel_blocks=True, linear_nodes=True, unknown_labels=True, max_marginals=True, top=True,
+        blocks=True, linear_nodes=True, unknown_labels=True, max_marginals=True, top=True,
         sample=True,
     )  # fmt: skip
 

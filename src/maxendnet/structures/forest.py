@@ -86,7 +86,7 @@ class BoundForest(OnBatch):
     @cached_property
     def capabilities(self) -> Capabilities:  # type: ignore[override]
         return Capabilities(
-            blocks=True, parallel_blocks=True, forest=True, pairwise=self.forbidden_matrix is None,
+            blocks=True, forest=True, pairwise=self.forbidden_matrix is None,
             edge_features=self.layout.n_edge_features > 0, linear_nodes=True, edge_costs=True, unknown_labels=True,
             max_marginals=True, top=True, sample=True,
         )  # fmt: skip

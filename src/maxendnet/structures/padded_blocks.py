@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,26 +15,6 @@ from maxendnet.structures.layout import FloatArray, Layout
 
 KernelPrior = tuple[str, float, float, FloatArray | None, FloatArray | None]
 """A prior as the kernels take it: kind, two scalars, and arrays of variances and means where weights differ."""
-
-
-class AtOnce(NamedTuple):
-    """How steps are made for several examples at the same time.
-
-    The examples i with the same ``i % n_parts`` are a part. Parts begin a round at the same eta, and at its end their
-    changes are added. What comes out does not depend on the number of threads.
-    """
-
-    n_threads: int
-    round: int
-    """Picks of a part in a round."""
-    etas: NDArray
-    """(n_parts, size of eta)"""
-    copies: NDArray
-    """(n_parts, number of weights as the kernels read them)"""
-
-    @classmethod
-    def of(cls, n_parts: int, n_threads: int, round: int, eta: NDArray, weights: NDArray) -> AtOnce:
-        return cls(n_threads, round, np.tile(eta, (n_parts, 1)), np.tile(weights, (n_parts, 1)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,17 +52,6 @@ class PaddedBlocks:
         return _kernels.block_frank_wolfe(
             self.batch, self.shape, *prior, C, weights, eta, wide.astype(weights.dtype), wide, picks, inner, sets, gaps
         )
-
-    def update_at_once(
-        self, prior: KernelPrior, C: float, weights: NDArray, eta: FloatArray, cost: FloatArray,
-        picks: NDArray[np.int64], inner: int, sets: _kernels.ActiveSets, gaps: FloatArray, at_once: AtOnce,
-    ) -> float:  # fmt: skip
-        """The same for several examples at a time, whose changes are added; NaN if eta left the domain of the prior."""
-        wide = padding.pad_rows(self.layout, cost)
-        return _kernels.block_frank_wolfe_in_parts(
-            self.batch, self.shape, *prior, C, weights, eta, wide.astype(weights.dtype), wide, picks, inner, sets, gaps,
-            *at_once,
-        )  # fmt: skip
 
     def look(
         self, w: FloatArray, cost: FloatArray, C: float, sets: _kernels.ActiveSets, hinges: FloatArray,
