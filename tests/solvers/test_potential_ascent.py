@@ -153,7 +153,7 @@ def test_the_default_for_many_sparse_features_says_why():
 
 
 def test_options_that_make_no_sense():
-    with pytest.raises(ValueError, match="check_every must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="check_every must be a whole number of at least 1, got 0"):
         L2CRF(solver=PotentialAscent(check_every=0)).fit([[[0.0], [1.0]]], [["a", "b"]])
 
 

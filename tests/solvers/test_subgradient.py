@@ -118,7 +118,7 @@ def test_agrees_with_block_frank_wolfe_when_C_is_large():
         (Subgradient(beta=0.0), "beta must be a positive finite number"),
         (Subgradient(beta="fast"), "beta must be a positive finite number"),
         (Subgradient(step_size=0.1), "step_size must be None or '1/t', got 0.1"),
-        (Subgradient(check_every=0), "check_every must be at least 1"),
+        (Subgradient(check_every=0), "check_every must be a whole number of at least 1"),
     ],
 )
 def test_options_that_make_no_sense(solver, message):

@@ -137,8 +137,7 @@ class BlockFrankWolfe(Solver):
         require_count("parts", 1 if self.parts is None else self.parts)
         if self.sampling not in ("gap", "uniform"):
             raise ValueError(f"sampling must be 'gap' or 'uniform', got {self.sampling!r}.")
-        if not self.check_every >= 1:
-            raise ValueError(f"check_every must be at least 1, got {self.check_every!r}.")
+        require_count("check_every", self.check_every)
         if not (self.inner >= 0 and (self.ramp is None or self.ramp >= 0)):
             raise ValueError(f"inner and ramp must not be negative, got inner={self.inner!r}, ramp={self.ramp!r}.")
 

@@ -12,6 +12,7 @@ from maxendnet import _kernels
 from maxendnet.backends.threads import n_shards
 from maxendnet.data.placed import PlacedData
 from maxendnet.problem import FloatArray, Problem
+from maxendnet.settings import require_count
 from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.block_updates import kernel_prior
 from maxendnet.structures.forest import LONGEST_IN_SINGLE, edge_range, single_is_enough
@@ -109,8 +110,7 @@ class PotentialAscent(Solver):
     )  # fmt: skip
 
     def check(self) -> None:
-        if not self.check_every >= 1:
-            raise ValueError(f"check_every must be at least 1, got {self.check_every!r}.")
+        require_count("check_every", self.check_every)
 
     def start(
         self, problem: Problem, warm: PotentialState | None = None, seed: Any = None, tol: float = 1e-3

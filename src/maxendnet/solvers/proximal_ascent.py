@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import xlogy
 
 from maxendnet.problem import FloatArray, Problem
+from maxendnet.settings import require_count
 from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.potential_ascent import PotentialAscent, PotentialState
 from maxendnet.solvers.proximal_point import ProximalL1
@@ -106,8 +107,7 @@ class ProximalAscent(Solver):
         if not 0 <= self.push < 1:
             raise ValueError(f"push must be at least 0 and less than 1, got {self.push!r}.")
         for name in ("passes", "check_every"):
-            if not getattr(self, name) >= 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)!r}.")
+            require_count(name, getattr(self, name))
 
     def start(
         self, problem: Problem, warm: ProximalAscentState | None = None, seed: Any = None, tol: float = 1e-3

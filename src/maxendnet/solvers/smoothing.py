@@ -10,6 +10,7 @@ import numpy as np
 from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors.base import capable, offers
 from maxendnet.problem import Problem
+from maxendnet.settings import require_count
 from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.dual_mixture import DualPoint, best_inside, best_mixture
 from maxendnet.solvers.lbfgs import LBFGS, SmoothState
@@ -219,8 +220,7 @@ def check_options(first_temperature: float, look_every: int) -> None:
     """Raise ValueError for options that no path of temperatures can have."""
     if not 0 < first_temperature < np.inf:
         raise ValueError(f"first_temperature must be a positive finite number, got {first_temperature!r}.")
-    if not look_every >= 1:
-        raise ValueError(f"look_every must be at least 1, got {look_every!r}.")
+    require_count("look_every", look_every)
 
 
 def best_bound(problem: Problem, state: SmoothingState, points: tuple[DualPoint, ...]) -> tuple[DualPoint, float]:

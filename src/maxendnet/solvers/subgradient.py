@@ -10,6 +10,7 @@ import numpy as np
 from maxendnet.losses.base import LossQuestion, loss_oracle
 from maxendnet.priors.base import capable, is_number, offers
 from maxendnet.problem import FloatArray, Problem
+from maxendnet.settings import require_count
 from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.l1_projection import project_l1_ball
 from maxendnet.solvers.line_search import best_step
@@ -243,8 +244,7 @@ class Subgradient(Solver):
             raise ValueError(f"beta must be a positive finite number, or None for other step sizes, got {self.beta!r}.")
         if self.step_size not in (None, "1/t"):
             raise ValueError(f"step_size must be None or '1/t', got {self.step_size!r}.")
-        if not self.check_every >= 1:
-            raise ValueError(f"check_every must be at least 1, got {self.check_every!r}.")
+        require_count("check_every", self.check_every)
 
     def start(
         self, problem: Problem, warm: SubgradientState | None = None, seed: Any = None, tol: float = 1e-3

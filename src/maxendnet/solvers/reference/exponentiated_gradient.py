@@ -10,6 +10,7 @@ import numpy as np
 
 from maxendnet.priors.base import is_number
 from maxendnet.problem import FloatArray, Problem
+from maxendnet.settings import require_count
 from maxendnet.solvers.base import Evaluation, Solver
 
 # How far alpha may begin from uniform, towards the truth.
@@ -84,8 +85,7 @@ class ExponentiatedGradient(Solver):
             raise ValueError(f"step_size must be None or a positive finite number, got {self.step_size!r}.")
         if not (is_number(self.grow) and 1 <= self.grow <= 2):
             raise ValueError(f"grow must be from 1 to 2, got {self.grow!r}; a step that fails is halved.")
-        if not self.check_every >= 1:
-            raise ValueError(f"check_every must be at least 1, got {self.check_every!r}.")
+        require_count("check_every", self.check_every)
 
     def start(
         self, problem: Problem, warm: GibbsState | None = None, seed: Any = None, tol: float = 1e-3

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from maxendnet.data.ragged import gather
 from maxendnet.problem import FloatArray, Problem
+from maxendnet.settings import require_count
 from maxendnet.solvers.base import Evaluation, Solver, Support
 from maxendnet.solvers.line_search import best_step
 from maxendnet.structures.base import Table, sums, table_values
@@ -70,9 +71,8 @@ class SMO(Solver):
     accuracy = 1e-3
 
     def check(self) -> None:
-        if not (self.rounds >= 1 and self.check_every >= 1):
-            got = f"rounds={self.rounds!r}, check_every={self.check_every!r}"
-            raise ValueError(f"rounds and check_every must be at least 1, got {got}.")
+        require_count("rounds", self.rounds)
+        require_count("check_every", self.check_every)
 
     def start(
         self, problem: Problem, warm: LabellingState | None = None, seed: Any = None, tol: float = 1e-3
