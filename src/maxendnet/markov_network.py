@@ -22,7 +22,7 @@ from maxendnet.prediction import Predictor
 from maxendnet.priors import Gaussian
 from maxendnet.priors.base import is_number, offers
 from maxendnet.problem import Problem
-from maxendnet.setting_hints import refuse_settings_of_others, with_hints
+from maxendnet.setting_hints import hint_for, with_hints
 from maxendnet.settings import COMMON, documented, generator, more_regularisation, require_count, require_level
 from maxendnet.solvers import Monitor, Solver, run
 from maxendnet.solvers.base import Result, Support, check_requirements
@@ -81,7 +81,9 @@ class MarkovNetwork(Predictor):
 
     def set_params(self, **params: Any) -> MarkovNetwork:
         """Change settings by name; ``structure__bias=True`` changes an option of the structure."""
-        refuse_settings_of_others(type(self), params)
+        hint = hint_for(type(self), params)
+        if hint:
+            raise ValueError(hint)  # as scikit-learn does for unknown names
         structure = params.get("structure", self.structure)
         if isinstance(structure, str) and any(name.startswith("structure__") for name in params):
             params["structure"] = as_structure(structure)

@@ -36,7 +36,9 @@ def with_hints(init: Callable[..., None]) -> Callable[..., None]:
         try:
             init(self, *args, **settings)
         except TypeError:
-            refuse_settings_of_others(type(self), settings)
+            hint = hint_for(type(self), settings)
+            if hint:
+                raise TypeError(hint) from None
             known = type(self)._get_param_names()
             for name in settings:
                 if name not in known:
@@ -47,8 +49,8 @@ def with_hints(init: Callable[..., None]) -> Callable[..., None]:
     return __init__
 
 
-def refuse_settings_of_others(estimator: Any, settings: Mapping[str, Any]) -> None:
-    """Raise ``TypeError`` for a setting that an estimator class has under another name, and show the new form."""
+def hint_for(estimator: Any, settings: Mapping[str, Any]) -> str:
+    """Message for a setting that an estimator class has under another name, with the form here; empty if none is."""
     known = estimator._get_param_names()
     for (name, value), kind in product(settings.items(), estimator.__mro__):
         if name not in known and (kind.__name__, name) in HINTS:
@@ -56,7 +58,8 @@ def refuse_settings_of_others(estimator: Any, settings: Mapping[str, Any]) -> No
                 estimator=estimator.__name__, value=repr(value), inverse=_inverse(1, value),
                 half_inverse=_inverse(2, value),
             )  # fmt: skip
-            raise TypeError(f"{estimator.__name__} has no setting {name!r}; {name} {text}.") from None
+            return f"{estimator.__name__} has no setting {name!r}; {name} {text}."
+    return ""
 
 
 def _inverse(factor: int, value: Any) -> str:
