@@ -16,7 +16,7 @@ import pytest
 from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
 
-from maxendnet import M3N, Examples, priors, solvers
+from maxendnet import CRF, L2CRF, M3N, Examples, priors, solvers
 from maxendnet.losses import Hinge, Log
 from maxendnet.losses.slack import SLACKS
 from maxendnet.problem import Problem
@@ -180,7 +180,23 @@ def test_the_gap_is_relative_to_the_objective_itself(solver):
     assert model.gap_ <= 1e-2
 
 
-def test_the_warning_near_separable_data_says_what_helps():
-    model = M3N(C=1000.0, tol=1e-6, structure="independent", max_passes=2)
-    with pytest.warns(ConvergenceWarning, match=r"nearly separable at C=1000, and a smaller C converges faster"):
+@pytest.mark.parametrize(
+    ("model", "advice"),
+    [
+        (M3N(C=1000.0), "a smaller C converges faster"),
+        (L2CRF(lam=1e-6), "a larger lam converges faster"),
+        (CRF(), r"a penalty, as in L2CRF\(lam=0.1\), converges faster"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_the_warning_near_separable_data_says_what_helps(model, advice):
+    model.set_params(tol=1e-12, structure="independent", max_passes=2)
+    with pytest.warns(ConvergenceWarning, match=f"nearly separable .*: {advice}.*; or raise max_passes or tol"):
         model.fit([[28.0], [-28.0]], [1, 0])
+
+
+def test_the_warning_of_a_regularised_fit_asks_for_more_passes():
+    """Half of the labels contradict the others: the loss stays, whatever the constants."""
+    model = M3N(C=1000.0, tol=1e-9, structure="independent", max_passes=2)
+    with pytest.warns(ConvergenceWarning, match=r"> tol 1e-09; raise max_passes or tol\.$"):
+        model.fit([[1.0], [1.0], [-1.0], [-1.0]], [1, 0, 1, 0])

@@ -125,3 +125,8 @@ CHECKS = [
 @pytest.mark.parametrize(("estimator", "check"), CHECKS)
 def test_conventions_of_scikit_learn(estimator, check):
     check(estimator)
+
+
+def test_labels_are_y_as_elsewhere():
+    X, Y = np.eye(4), np.array([[0, 1], [1, 0], [1, 1], [0, 0]])
+    assert_array_equal(MultiLabel().fit(X, y=Y).predict(X), MultiLabel().fit(X, Y).predict(X))

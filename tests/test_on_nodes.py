@@ -118,3 +118,10 @@ CHECKS = [
 @pytest.mark.parametrize(("estimator", "check"), CHECKS)
 def test_conventions_of_scikit_learn(estimator, check):
     check(estimator)
+
+
+def test_a_scaler_of_rows_before_examples_is_sent_to_on_nodes():
+    examples = Examples.build([[[0.0], [1.0]], [[1.0]]], [["a", "b"], ["b"]])
+    with pytest.raises(TypeError, match=r"OnNodes\(StandardScaler\(\)\)"):
+        make_pipeline(StandardScaler(), M3N()).fit(examples)
+    assert make_pipeline(OnNodes(StandardScaler()), M3N()).fit(examples).score(examples) == 1.0

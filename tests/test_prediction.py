@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from systems import every_system, flat, labelled_chains, roughly
 
-from maxendnet import L2CRF, M3N, Chain, Examples
+from maxendnet import L2CRF, M3N, Chain, Examples, PathSearchCV
 
 
 @pytest.fixture(scope="module")
@@ -165,3 +165,16 @@ def test_score_warns_of_labels_it_has_never_seen(data):
         score = model.score(X, strange)
     right = [p == t for predicted, true in zip(model.predict(X)[1:], y[1:]) for p, t in zip(predicted, true)]
     assert score == pytest.approx(sum(right) / total)
+
+
+def test_probabilities_of_rows_and_where_those_of_nodes_are():
+    table, labels = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]), ["a", "b", "b"]
+    model = L2CRF(structure="independent").fit(table, labels)
+    probabilities = model.predict_proba(table)
+    assert_array_equal(probabilities, model.predict_marginals(table))
+    assert probabilities.shape == (3, 2) and probabilities.sum(axis=1) == pytest.approx(1.0)
+    assert_array_equal(model.classes_[probabilities.argmax(axis=1)], model.predict(table))
+    search = PathSearchCV(L2CRF(structure="independent"), {"lam": [1.0]}, cv=2).fit(table[[0, 1, 0, 1]], list("abab"))
+    assert search.predict_proba(table).shape == (3, 2)
+    with pytest.raises(ValueError, match=r"X is a list of 1 examples; predict_marginals\(X\) returns an array"):
+        L2CRF().fit([table], [labels]).predict_proba([table])

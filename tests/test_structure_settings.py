@@ -203,9 +203,9 @@ def test_a_change_of_rest_after_the_fit_is_noticed():
 @every_system
 def test_an_old_flag_shows_the_new_form(model, name, value, new):
     kind = type(model)
-    for use in (lambda: kind(**{name: value}), lambda: clone(model).set_params(**{name: value})):
-        with pytest.raises(TypeError) as caught:
-            use()
+    for use, error in ((kind, TypeError), (clone(model).set_params, ValueError)):
+        with pytest.raises(error) as caught:
+            use(**{name: value})
         message = str(caught.value)
         assert name in message and f"{kind.__name__}({new})" in message
     assert name not in model.get_params()

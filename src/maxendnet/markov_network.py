@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.utils import ClassifierTags
 from sklearn.utils.metaestimators import available_if
 
 from maxendnet import solvers
@@ -21,13 +22,15 @@ from maxendnet.prediction import Predictor
 from maxendnet.priors import Gaussian
 from maxendnet.priors.base import is_number, offers
 from maxendnet.problem import Problem
-from maxendnet.settings import COMMON, documented, generator, moved_setting, require_count, require_level
+from maxendnet.setting_hints import hint_for, with_hints
+from maxendnet.settings import COMMON, documented, generator, more_regularisation, require_count, require_level
 from maxendnet.solvers import Monitor, Solver, run
 from maxendnet.solvers.base import Result, Support, check_requirements
 from maxendnet.solvers.choose import Choice, default_solver
 from maxendnet.solvers.concave_convex import ConcaveConvex, RoundsState
 from maxendnet.solvers.self_training import SelfTraining, SelfTrainingState
 from maxendnet.structures import as_structure
+from maxendnet.utils.suggest import did_you_mean
 from maxendnet.utils.warn import warn_caller
 
 
@@ -55,14 +58,14 @@ class MarkovNetwork(Predictor):
 
     documented_parameters = COMMON
     """Parameters and attributes that the docstrings of subclasses share."""
+    warns_of_gap = True
+    """Whether a fit that ends above ``tol`` warns; those of a search do not."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.__doc__ = documented(cls.__doc__, cls.documented_parameters)
-
-    def __new__(cls, *args: Any, **settings: Any) -> Any:
-        moved_setting(cls.__name__, settings)
-        return super().__new__(cls)
+        if "__init__" in vars(cls):
+            cls.__init__ = with_hints(cls.__init__)  # type: ignore[method-assign]
 
     def _store(self, structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback):
         self.structure = structure
@@ -78,7 +81,9 @@ class MarkovNetwork(Predictor):
 
     def set_params(self, **params: Any) -> MarkovNetwork:
         """Change settings by name; ``structure__bias=True`` changes an option of the structure."""
-        moved_setting(type(self).__name__, params)
+        hint = hint_for(type(self), params)
+        if hint:
+            raise ValueError(hint)  # as scikit-learn does for unknown names
         structure = params.get("structure", self.structure)
         if isinstance(structure, str) and any(name.startswith("structure__") for name in params):
             params["structure"] = as_structure(structure)
@@ -92,7 +97,11 @@ class MarkovNetwork(Predictor):
         """The solver given by ``solver=``, or None."""
         if not (self.solver is None or isinstance(self.solver, Solver)):
             names = ", ".join(f"{kind.__name__}()" for kind in solvers.ALL)
-            raise ValueError(f"solver must be None or a solver such as {names}, got {self.solver!r}.")
+            word = self.solver if isinstance(self.solver, str) else getattr(self.solver, "__name__", "")
+            raise ValueError(
+                f"solver must be None or a solver such as {names}, got {self.solver!r}."
+                + did_you_mean(word, [kind.__name__ for kind in solvers.ALL], "maxendnet.solvers.{}()")
+            )
         return self.solver
 
     def _choose_solver(self, problem: Problem) -> Choice:
@@ -115,6 +124,7 @@ class MarkovNetwork(Predictor):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.sparse = True
+        tags.classifier_tags = ClassifierTags()  # scikit-learn reads them where there is a predict_proba
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
@@ -218,7 +228,7 @@ class MarkovNetwork(Predictor):
         with one_blas_thread:
             result = run(
                 solver, problem, tol=self.tol, max_passes=self.max_passes, warm=self._warm_state(solver, problem),
-                seed=rng, hooks=hooks, checkpoint=keeper,
+                seed=rng, hooks=hooks, warn=self.warns_of_gap, regularise=more_regularisation(self), checkpoint=keeper,
             )  # fmt: skip
         inference = problem.structure.inference_note
         result.solver = f"{type(solver).__name__}: {rule}{inference and '; ' + inference}"

@@ -192,6 +192,19 @@ class Predictor(BaseEstimator):
         examples, bound = self._prepare(X, given, rules)
         return examples.split(bound.logsum(self.model_.weights, backend=self._backend())[1].node)
 
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probability of every label of every row of a table, shape (n_rows, n_labels).
+
+        For sequences, trees and graphs see `predict_marginals`, which also says what margin models give.
+        """
+        marginals = self.predict_marginals(X)
+        if isinstance(marginals, list):
+            raise ValueError(
+                f"predict_proba is for tables with a row per example, and X is a list of {len(marginals)} examples; "
+                "predict_marginals(X) returns an array of shape (n_nodes, n_labels) for each of them."
+            )
+        return marginals
+
     def predict_max_marginals(self, X: Any, given: Any = None, rules: Any = None) -> Any:
         """Score of the best labelling with each label at each node: a list of arrays of shape (n_nodes, n_labels)."""
         examples, bound = self._prepare(X, given, rules)

@@ -1,4 +1,4 @@
-"""The settings that all estimators share: their documentation, checks of their values, and those that have moved."""
+"""The settings that all estimators share: their documentation, and checks of their values."""
 
 from __future__ import annotations
 
@@ -70,14 +70,8 @@ COMMON = """\
         The same, where features have names; as in scikit-learn.
 """
 
-MOVED = {
-    "bias": "structure=Chain(bias={})",
-    "ends": "structure=Chain(ends={})",
-    "siblings": "structure=Tree(siblings={})",
-    "forbidden_pairs": "structure=Tree(forbidden={})",
-    "rest": "structure=Choice(rest={})",
-}
-"""Settings of version 0.1.0 that are options of structures now."""
+SIGNS = {"C": 1, "radius": 1, "v": 1, "variance": 1, "lam": -1}
+"""Constants by what a larger value does: 1 regularises less, -1 more."""
 
 
 def documented(doc: str | None, shared: str) -> str | None:
@@ -90,12 +84,20 @@ def documented(doc: str | None, shared: str) -> str | None:
     return start.rstrip() + heading + textwrap.dedent(shared) + title + examples
 
 
-def moved_setting(estimator: str, settings: dict[str, Any]) -> None:
-    """Raise ``TypeError`` for a setting that is an option of a structure now, and show the new form."""
-    for name in settings:
-        if name in MOVED:
-            new = MOVED[name].format(repr(settings[name]))
-            raise TypeError(f"{name} is an option of structures: {estimator}({new}).")
+def more_regularisation(estimator: Any) -> str:
+    """Change of the constants of an estimator that regularises more, in words.
+
+    Examples
+    --------
+    >>> from maxendnet import LapMEDN
+    >>> more_regularisation(LapMEDN())
+    'a smaller C or a larger lam'
+    """
+    constants = [name for name in ("radius", "C", "lam") if getattr(estimator, name, None) is not None]
+    if "radius" in constants:
+        constants = ["radius"]  # within a ball, C only scales the objective
+    words = [f"a {'smaller' if SIGNS[name] > 0 else 'larger'} {name}" for name in constants]
+    return " or ".join(words) or "a penalty, as in L2CRF(lam=0.1),"
 
 
 def require_count(name: str, value: Any) -> None:

@@ -290,3 +290,10 @@ def test_sparse_input_is_never_dense():
     examples = as_examples([X, X], [[0, 1, 0], [1, 1, 0]])
     assert examples[[1, 0, 1]].X.nnz == 9
     assert distinct_labels(examples.y).tolist() == [0, 1]
+
+
+def test_examples_are_no_array_and_say_what_to_do():
+    examples = Examples.build([[[0.0], [1.0]], [[1.0]]])
+    for make in (np.asarray, np.array, lambda x: np.asarray(x, dtype=float)):
+        with pytest.raises(TypeError, match=r"not an array; .*examples.X.toarray\(\).*OnNodes\(StandardScaler\(\)\)"):
+            make(examples)

@@ -154,3 +154,10 @@ def test_a_column_is_flattened_with_a_warning():
 def test_flat_messages(y, message):
     with pytest.raises(ValueError, match=message):
         read_labels(y, np.array([0, 1, 2]), flat=True)
+
+
+def test_the_labels_of_one_example_without_their_list_are_named():
+    with pytest.raises(ValueError, match=r"If y has the labels of one example, give \[y\]"):
+        read_labels(["a", "b"], np.array([0, 2]), flat=False)
+    with pytest.raises(ValueError, match=r"in the same order\.$"):
+        read_labels([["a"], ["b"], ["c"]], np.array([0, 1, 2]), flat=False)

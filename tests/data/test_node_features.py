@@ -279,3 +279,18 @@ def test_what_a_fitted_model_expects():
         read_node_features([A], n_features=3, estimator="LapMEDN")
     with pytest.raises(ValueError, match="X has named features, but LapMEDN was fitted on arrays without names"):
         read_node_features([[{"a": 1}]], n_features=1, estimator="LapMEDN")
+
+
+@pytest.mark.parametrize(
+    "X", [[["the", "dog"], ["dogs", "bark"]], ["the dog", "dogs bark"], [np.array(["the", "dog"])], ["the", "dog"]]
+)
+def test_plain_words_are_sent_to_the_tagger(X):
+    with pytest.raises(ValueError, match=r"X\[0\].* For sentences of plain words use maxendnet.text.Tagger"):
+        read_node_features(X)
+
+
+def test_one_tree_without_its_list_is_named():
+    with pytest.raises(ValueError, match=r"If X is one pair \(node_features, edges\), give \[X\]"):
+        read_node_features((np.eye(3), [(0, 1), (0, 2)]))
+    with pytest.raises(ValueError, match=r"X\[0\] has 3; give every node the same features\.$"):
+        read_node_features([np.eye(3), np.eye(2), np.eye(2)])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+
 import numpy as np
 import pytest
 from joblib import parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-from sklearn.exceptions import FitFailedWarning, NotFittedError
-from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_score
+from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, StratifiedKFold, cross_val_score
 from sklearn.utils.estimator_checks import estimator_checks_generator
 from systems import labelled_chains, weights_of
 
@@ -183,6 +186,81 @@ def test_a_constant_that_makes_a_fit_fail(data):
         clone(search).set_params(grid={"C": [-1.0]}).fit(*data)
 
 
+def test_fits_of_the_search_do_not_warn_and_the_last_one_does(data):
+    rough = PathSearchCV(M3N(max_passes=1, tol=1e-6, random_state=0), {"C": [0.1, 1.0]}, cv=2, search_tol=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        clone(rough).set_params(refit=False).fit(*data)
+    with pytest.warns(ConvergenceWarning) as caught:
+        rough.fit(*data)
+    assert len(caught) == 1 and (rough.cv_results_["mean_gap"] > 1e-6).all()
+
+
+def less_is_better(model, X, y):
+    return -model.C
+
+
+def more_is_better(model, X, y):
+    return min(model.C, 1e3)
+
+
+def test_the_own_grid_grows_where_the_best_is_at_its_edge(data):
+    model, first = M3N(tol=0.3, random_state=0, max_passes=3), [{"C": 0.1}]
+    start = [point["C"] for point in default_grid(model, Examples.build(*data))]
+    search = PathSearchCV(model, cv=2, search_tol=0.5, scoring=less_is_better, refit=False).fit(*data)
+    constants = [point["C"] for point in search.cv_results_["params"]]
+    assert constants[:7] == start and search.best_params_ == {"C": min(constants)}
+    assert_allclose(constants[7:], [start[0] / 10**0.5, start[0] / 10])
+    assert len(search.cv_results_["split1_test_score"]) == len(search.cv_results_["mean_gap"]) == 9
+    search.set_params(scoring=more_is_better).fit(*data)
+    assert search.best_params_["C"] == pytest.approx(start[-1] * 10)
+    search.set_params(grid=first).fit(*data)  # a given grid does not
+    assert search.cv_results_["params"] == first
+
+
+def test_the_grid_of_two_constants_grows_along_both(data):
+    model = LapMEDN(tol=0.3, random_state=0, max_passes=2)
+    search = PathSearchCV(model, cv=2, search_tol=0.5, scoring=less_is_better, refit=False).fit(*data)
+    points = search.cv_results_["params"]
+    assert len(points) == 18 and search.best_params_["C"] == pytest.approx(10**-1.5)
+    assert len({(round(np.log10(p["C"]), 6), round(np.log10(p["lam"] / p["C"]), 6)) for p in points}) == 18
+
+
+def test_the_plot_has_a_line_for_every_other_constant(data):
+    pytest.importorskip("matplotlib")
+    X, y = data
+    search = PathSearchCV(LapMEDN(tol=0.3), {"C": [0.1, 1.0], "lam": [1.0, 10.0, 100.0]}, cv=2, search_tol=0.5)
+    with pytest.raises(NotFittedError):
+        search.plot()
+    ax = search.fit(X, y).plot()
+    assert ax.get_xlabel() == "lam" and ax.get_xscale() == "log" and search.plot(ax) is ax
+    assert [text.get_text() for text in ax.get_legend().get_texts()][:2] == ["C=0.1", "C=1"]
+    drawn = ax.containers[0].lines[0].get_xydata()
+    assert_allclose(drawn, np.column_stack([[1.0, 10.0, 100.0], search.cv_results_["mean_test_score"][:3]]))
+    star = next(line for line in ax.get_lines() if line.get_marker() == "*").get_xydata()
+    assert_allclose(star, [[search.best_params_["lam"], search.best_score_]])
+    categories = PathSearchCV(M3N(tol=0.3), {"structure": ["chain", "independent"]}, cv=2, search_tol=0.5).fit(X, y)
+    with pytest.raises(ValueError, match="no constant of the grid is a number"):
+        categories.plot()
+
+
+def test_without_matplotlib_the_plot_says_how_to_get_it(data, monkeypatch):
+    search = PathSearchCV(M3N(tol=0.3), {"C": [0.1, 1.0]}, cv=2, search_tol=0.5, refit=False).fit(*data)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r"pip install 'maxendnet\[plot\]'"):
+        search.plot()
+
+
+def test_stratified_folds_are_for_tables(data):
+    X, y = data
+    search = PathSearchCV(M3N(tol=0.3, structure="independent"), {"C": [0.1]}, cv=StratifiedKFold(2), search_tol=0.5)
+    with pytest.raises(ValueError, match=r"StratifiedKFold needs one label per example.*KFold\(5, shuffle=True\)"):
+        search.fit(X, y)
+    labels = np.array(["rare"] * 2 + ["often"] * 18)
+    search.set_params(scoring=lambda model, X, y: float(np.mean(np.asarray(y) == "rare"))).fit(np.eye(20), labels)
+    assert [search.cv_results_[f"split{k}_test_score"][0] for k in range(2)] == [0.1, 0.1]
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -191,7 +269,7 @@ def test_a_constant_that_makes_a_fit_fail(data):
         ({"estimator": MaxEnDNet()}, "MaxEnDNet has no default grid"),
         ({"grid": {}}, "grid has no points"),
         ({"grid": {"D": [1.0]}}, "Invalid parameter 'D'"),
-        ({"scoring": "accuracy"}, "scoring must be None or a function"),
+        ({"scoring": 3}, "scoring must be None, a name such as 'f1_macro' or a function"),
         ({"error_score": "nan"}, "error_score must be"),
         ({"search_tol": 0.0}, "search_tol must be None or a positive"),
     ],

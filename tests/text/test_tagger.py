@@ -254,7 +254,7 @@ def test_a_fit_that_fails_leaves_the_last_one_whole(tagger):
     [
         ({"calibrate": "yes"}, "calibrate must be True, False or 'auto'"),
         ({"model": "crf"}, "model must be None, a dict of settings or one of maxendnet's estimators"),
-        ({"model": {"C": 1.0}}, "Invalid parameter 'C'"),
+        ({"model": {"C": 2.0}}, r"L2CRF has no setting 'C'; C is 1 / lam: L2CRF\(lam=0.5\)"),
         ({"scheme": "x"}, "scheme must be one of"),
         ({"pairs": "some"}, "pairs must be 'all', 'seen', 'auto' or None"),
         ({"features": "x"}, "template is 'x'"),

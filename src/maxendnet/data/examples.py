@@ -277,6 +277,14 @@ class Examples:
     def __repr__(self) -> str:
         return f"Examples(n_examples={len(self)}, n_nodes={self.n_nodes}, n_features={self.n_features})"
 
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
+        """Refuse to become an array: examples have different numbers of nodes."""
+        raise TypeError(
+            f"{self!r} has examples of any length and is not an array; its X has the features of all nodes, "
+            "examples.X.toarray(). To apply a transformer of scikit-learn such as StandardScaler() to the nodes, give "
+            "OnNodes(StandardScaler())."
+        )
+
     @property
     def shape(self) -> tuple[int, int]:
         """(n_examples, n_features); with it, scikit-learn keeps the type when it splits."""

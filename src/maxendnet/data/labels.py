@@ -147,6 +147,11 @@ def _read_nested(y: Any, offsets: IntArray, name: str) -> Array:
         raise ValueError(
             f"X has {n_examples} examples but {name} has {len(rows)}; give a list of labels per example, in the same "
             "order."
+            + (
+                f" If {name} has the labels of one example, give [{name}]."
+                if n_examples == 1 and len(rows) == offsets[-1]
+                else ""
+            )
         )
     for i, row in enumerate(rows):
         if row is UNKNOWN:

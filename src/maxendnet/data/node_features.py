@@ -19,6 +19,9 @@ LARGEST_VALUE = 1e100
 # Dense numbers turned into CSR at a time: 32 MB, so that dense input costs little more than its non-zeros.
 BLOCK_NUMBERS = 1 << 22
 LARGEST_INDEX = np.iinfo(np.int32).max
+TAGGER = (
+    " For sentences of plain words use maxendnet.text.Tagger, which takes [['the', 'dog'], ...] and makes features."
+)
 
 
 class NodeFeatures(NamedTuple):
@@ -255,6 +258,7 @@ def _read_item(i: int, item: Any) -> tuple[Any, str]:
         raise ValueError(
             f"X[{i}] is a {type(item).__name__}; an example is an array of shape (n_nodes, n_features), "
             f"or a list with a feature dict or a list of feature names for every node. If X is one example, give [X]."
+            + (TAGGER if isinstance(item, str) else "")
         )
     nodes = list(item)
     node = next((node for node in nodes if is_sparse(node) or not isinstance(node, Sized) or len(node)), None)
@@ -269,6 +273,7 @@ def _read_item(i: int, item: Any) -> tuple[Any, str]:
         raise ValueError(
             f"X[{i}] has {what} as a node; a node is a row of numbers, a dict of features or a list of feature names "
             f"(a single name in a list too, and sparse rows as one sparse matrix). If X is one example, give [X]."
+            + (TAGGER if isinstance(node, str) else "")
         )
     if isinstance(next(iter(node)), str):
         return nodes, "named"
@@ -279,7 +284,7 @@ def _read_array(i: int, item: Array) -> tuple[Any, str]:
     if item.ndim == 1 and len(item) == 0:
         return [], "empty"
     if item.ndim != 2:
-        raise ValueError(_dimension_message(i, item.shape))
+        raise ValueError(_dimension_message(i, item.shape) + (TAGGER if item.dtype.kind == "U" else ""))
     return _as_numbers(item, f"X[{i}]"), "numbers"
 
 
@@ -357,8 +362,10 @@ def _stack_numbers(items: list[Any], n_features: int = 0) -> sparse.csr_array:
         first, n_features = widths[0]
         for i, width in widths:
             if width != n_features:
+                pair = " If X is one pair (node_features, edges), give [X]." if len(items) == width == 2 else ""
                 raise ValueError(
-                    f"X[{i}] has {width} features but X[{first}] has {n_features}; give every node the same features."
+                    f"X[{i}] has {width} features but X[{first}] has {n_features}; give every node the same "
+                    f"features.{pair}"
                 )
     if n_features > LARGEST_INDEX or sum(item.shape[0] for _, item in arrays) > LARGEST_INDEX:
         raise ValueError(f"X has more than {LARGEST_INDEX} features or nodes; hash or drop features, or fit on a part.")

@@ -1,6 +1,7 @@
 """Constants: fits along a grid with warm starts, and their choice by cross-validation."""
 
+from maxendnet.selection.node_scorer import node_scorer
 from maxendnet.selection.regularisation_path import path
 from maxendnet.selection.search import PathSearchCV, default_grid
 
-__all__ = ["PathSearchCV", "default_grid", "path"]
+__all__ = ["PathSearchCV", "default_grid", "node_scorer", "path"]

@@ -15,12 +15,9 @@ from sklearn.base import clone
 from maxendnet.data.examples import as_examples
 from maxendnet.markov_network import MarkovNetwork
 from maxendnet.priors.base import is_number
+from maxendnet.settings import SIGNS
 
 Point = dict[str, Any]
-
-# A fit starts best from one that is regularised more: its dual variables have found their places while there was little
-# of them. 1: larger is less. By the last word of the name, so that prior__lam counts as lam.
-SIGNS = {"C": 1, "radius": 1, "v": 1, "variance": 1, "lam": -1}
 
 
 @dataclass(frozen=True)
@@ -200,6 +197,8 @@ def check_points(estimator: Any, points: Sequence[Point]) -> None:
 def visiting_order(points: Sequence[Point]) -> list[list[int]]:
     """Numbers of the points in rows, from more regularisation to less; within a row only the last constant changes.
 
+    A fit starts best from one that is regularised more: its dual variables are in place while there are few of them.
+
     Examples
     --------
     >>> visiting_order(expand({"C": [1.0, 0.1], "lam": [5.0, 10.0]}))
@@ -209,7 +208,7 @@ def visiting_order(points: Sequence[Point]) -> list[list[int]]:
     def rank(point: Point) -> tuple[Any, ...]:
         others, constants = [], []
         for name in sorted(point):
-            value, sign = point[name], SIGNS.get(name.split("__")[-1], 0)
+            value, sign = point[name], SIGNS.get(name.split("__")[-1], 0)  # prior__lam counts as lam
             if sign and is_number(value):
                 constants.append(sign * float(value))
             else:  # bias=True, another solver: begins a path of its own
@@ -229,12 +228,15 @@ def follow(
     examples: Any,
     points: Sequence[Point],
     visit: Callable[[int, Any, float, Exception | None], None],
+    warn: bool = True,
 ) -> None:
     """Fit at all points in a good order with warm starts; ``visit(number, model, seconds, error)`` after each.
 
-    A row starts from the beginning of the row before it, which is nearer than its end.
+    A row starts from the beginning of the row before it, which is nearer than its end. ``warn=False`` leaves out the
+    warning of fits that end above ``tol``.
     """
     model = clone(estimator).set_params(warm_start=True, verbose=0)
+    model.warns_of_gap = warn
     usual = model.get_params()
     names = {name for point in points for name in point}
     usual = {name: clone(usual[name], safe=False) for name in names if name in usual}

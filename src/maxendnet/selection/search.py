@@ -20,8 +20,11 @@ from maxendnet.data.examples import Examples, as_examples, distinct_labels
 from maxendnet.estimators import L1CRF, L1M3N, L2CRF, M3N, LapMEDN
 from maxendnet.losses import Log
 from maxendnet.markov_network import MarkovNetwork
-from maxendnet.priors.base import is_number
+from maxendnet.priors.base import FloatArray, is_number
+from maxendnet.selection.geometric_grid import GeometricGrid
+from maxendnet.selection.node_scorer import node_scorer
 from maxendnet.selection.regularisation_path import Point, expand, follow, visiting_order
+from maxendnet.selection.score_plot import plot_scores
 from maxendnet.settings import generator
 from maxendnet.structures import as_structure
 
@@ -37,8 +40,20 @@ class Cell(NamedTuple):
     failure: str = ""
 
 
+STEP = 10**0.5
+"""Ratio of neighbouring constants in default grids, but for that of L1M3N."""
+MAX_GROWTH = 2
+"""Times that a default grid grows at most, by a step each."""
+
+
 def default_grid(estimator: MarkovNetwork, examples: Examples) -> list[Point]:
-    """Points around where constants start to matter, whatever the scale of the features.
+    """Points of the grid that `PathSearchCV` begins with; see `own_grid`."""
+    grid = own_grid(estimator, examples)
+    return [grid.point(place) for place in grid.places]
+
+
+def own_grid(estimator: MarkovNetwork, examples: Examples) -> GeometricGrid:
+    """Grid around where constants start to matter, whatever the scale of the features.
 
     A margin of 1 at one node needs weights of the size 1/R, R^2 the mean squared norm of the features of a node, so C
     is counted in units of 1/R^2 (M3N) and lam in R^2 (L2CRF). With an L1 penalty no weight is left where lam is the
@@ -50,18 +65,19 @@ def default_grid(estimator: MarkovNetwork, examples: Examples) -> list[Point]:
     )
     R2 = float(squares) or 1.0
     if isinstance(estimator, LapMEDN):
-        return [{"C": C, "lam": 2 * C * R2 / c} for C in (0.3, 1.0, 3.0, 10.0) for c in (1.0, 3.0, 10.0)]
+        start = {"C": 1 / STEP, "lam": 2 / STEP * R2}
+        return GeometricGrid(start, ({"C": STEP, "lam": STEP}, {"lam": 1 / STEP}), (4, 3))
     if isinstance(estimator, M3N):
-        return [{"C": c / R2} for c in np.geomspace(0.1, 100, 7).tolist()]
+        return GeometricGrid({"C": 0.1 / R2}, ({"C": STEP},), (7,))
     if isinstance(estimator, L2CRF):
-        return [{"lam": R2 / c} for c in np.geomspace(1, 1000, 7).tolist()]
+        return GeometricGrid({"lam": R2}, ({"lam": 1 / STEP},), (7,))
     if isinstance(estimator, L1CRF) or (isinstance(estimator, L1M3N) and estimator.radius is None):
         problem = estimator.pose(examples, distinct_labels(np.asarray(examples.y)))
         likelihood = problem.ask(loss=Log(), C=1.0)
         slope = float(np.abs(likelihood.losses(np.zeros(problem.n_weights))[1]).max(initial=0.0)) or 1.0
         if isinstance(estimator, L1CRF):
-            return [{"lam": slope * c} for c in np.geomspace(0.3, 3e-4, 7).tolist()]
-        return [{"C": 0.5 / slope * c} for c in np.geomspace(3, 1000, 7).tolist()]
+            return GeometricGrid({"lam": 0.3 * slope}, ({"lam": 1 / STEP},), (7,))
+        return GeometricGrid({"C": 1.5 / slope}, ({"C": (1000 / 3) ** (1 / 6)},), (7,))
     raise ValueError(
         f"{type(estimator).__name__} has no default grid; give one, for instance grid={{'C': [0.1, 1.0, 10.0]}}."
     )
@@ -77,19 +93,23 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Choose constants by cross-validation: a grid search whose fits start from each other.
 
     As scikit-learn's GridSearchCV, with its attributes, but in every fold the points of the grid are one path with warm
-    starts, from more regularisation to less, and fits during the search are rough. The best constants are then
-    fitted to all examples, to the ``tol`` of the estimator.
+    starts, from more regularisation to less, and fits during the search are rough: they do not warn if they do not
+    converge, and ``cv_results_["mean_gap"]`` has their gaps. The best constants are then fitted to all examples, to the
+    ``tol`` of the estimator.
 
     Parameters
     ----------
     estimator : M3N, LapMEDN, L1M3N, L1CRF, L2CRF, MaxEnDNet or CRF
     grid : dict of lists, list of dicts, or None, default=None
         ``{"C": [...], "lam": [...]}`` stands for all combinations. None is 7 points (12 for LapMEDN) that follow the
-        scale of the features.
-    scoring : callable or None, default=None
-        ``scoring(model, X, y)``, higher is better; None is the share of nodes labelled right.
+        scale of the features; where the best of them is at an edge and better than its neighbour, the grid grows by a
+        step there, at most twice. A given grid does not grow.
+    scoring : str, callable or None, default=None
+        ``scoring(model, X, y)``, higher is better; a name of scikit-learn's such as "f1_macro" is
+        `node_scorer` of it. None is the share of nodes labelled right.
     cv : int, splitter or iterable of (train, test), default=None
-        As in scikit-learn: None is 5 folds. Examples are split, never nodes.
+        As in scikit-learn: None is 5 folds. Examples are split, never nodes. Stratified splitters need one label per
+        example, so that they are for tables.
     refit : bool, default=True
         Fit the best constants to all examples.
     search_tol : float or None, default=1e-2
@@ -164,7 +184,8 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
         self._check_settings()
         name = type(self.estimator).__name__
         examples = as_examples(X, y, sample_weight=sample_weight, estimator=name, needs_y=True)
-        points = expand(default_grid(self.estimator, examples) if self.grid is None else self.grid)
+        grid = own_grid(self.estimator, examples) if self.grid is None else None
+        points = expand(self.grid) if grid is None else [grid.point(place) for place in grid.places]
         for point in points:
             clone(self.estimator).set_params(**point)  # names are checked before the first fit, values by each
         rough = clone(self.estimator)
@@ -173,18 +194,25 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
         if not isinstance(rough.random_state, (int, np.integer)):
             # one number for all folds: a generator would give each what the others have left
             rough.set_params(random_state=int(generator(rough.random_state).integers(2**31)))
-        splits = list(check_cv(self.cv).split(np.zeros(len(examples)), None, groups))
+        strata = np.asarray(examples.y) if examples.flat else None
+        if strata is None and "Stratified" in type(self.cv).__name__:
+            raise ValueError(
+                f"{type(self.cv).__name__} needs one label per example, and here an example has one per node; give "
+                "cv=KFold(5, shuffle=True), or splits by a property of the examples: "
+                "cv=list(StratifiedKFold(5).split(X, property))."
+            )
+        splits = list(check_cv(self.cv).split(np.zeros(len(examples)), strata, groups))
         if not splits:
             raise ValueError(f"cv gives no split of {len(examples)} examples into training and test, got {self.cv!r}.")
         cells = self._run(rough, examples, points, splits)
+        if grid is not None:
+            cells = self._grow(grid, points, cells, lambda new: self._run(rough, examples, new, splits))
         self._failures(cells, points)
         self.n_splits_ = len(splits)
         self.cv_results_ = _results(points, cells)
-        scores = self.cv_results_["mean_test_score"]
-        order = [number for row in visiting_order(points) for number in row]
-        best = np.nan_to_num(scores, nan=-np.inf).max()
-        self.best_index_ = next(number for number in order if scores[number] == best)
-        self.best_params_, self.best_score_ = points[self.best_index_], float(best)
+        self.best_index_ = _best(points, _mean_scores(cells))
+        self.best_params_ = points[self.best_index_]
+        self.best_score_ = float(_mean_scores(cells)[self.best_index_])
         if self.refit:
             began = time.perf_counter()
             self.best_estimator_ = clone(self.estimator).set_params(**self.best_params_).fit(examples)
@@ -193,11 +221,26 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
             self.n_features_in_ = self.best_estimator_.n_features_in_
         return self
 
+    def _grow(
+        self, grid: GeometricGrid, points: list[Point], cells: list[list[Cell]], run: Callable[[list[Point]], Any]
+    ) -> list[list[Cell]]:
+        """Add points while the best one is at an edge of the grid; return the cells of all points."""
+        for _ in range(MAX_GROWTH):
+            scores = _mean_scores(cells)
+            new = grid.grow(dict(zip(grid.places, scores)), grid.places[_best(points, scores)])
+            if not new:
+                break
+            points += [grid.point(place) for place in new]
+            cells = [[*fold, *beyond] for fold, beyond in zip(cells, run(points[-len(new) :]))]
+        return cells
+
     def _check_settings(self) -> None:
         if not isinstance(self.estimator, MarkovNetwork):
             raise ValueError(f"estimator must be one of maxendnet's, such as M3N(), got {self.estimator!r}.")
-        if not (self.scoring is None or callable(self.scoring)):
-            raise ValueError(f"scoring must be None or a function of (model, X, y), got {self.scoring!r}.")
+        if not (self.scoring is None or isinstance(self.scoring, str) or callable(self.scoring)):
+            raise ValueError(
+                f"scoring must be None, a name such as 'f1_macro' or a function of (model, X, y), got {self.scoring!r}."
+            )
         if not (self.error_score == "raise" or is_number(self.error_score)):
             raise ValueError(f'error_score must be "raise" or a number, got {self.error_score!r}.')
         if not (self.search_tol is None or (is_number(self.search_tol) and self.search_tol > 0)):
@@ -210,7 +253,7 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
         total, name = len(splits) * len(points), type(self.estimator).__name__
         with tqdm(total=total, desc=f"{name} search", unit=" fits", disable=not self.verbose) as bar:
             arguments = rough, examples, points
-            options = {"scoring": self.scoring, "error_score": self.error_score}
+            options = {"scoring": _scorer(self.scoring), "error_score": self.error_score}
             if hasattr(rough.backend, "run_all"):  # workers
                 rough, backend = clone(rough).set_params(backend=None), rough.backend
                 of_folds: dict[int, list[Cell]] = {}
@@ -245,18 +288,25 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
-        tags.estimator_type, tags.input_tags, tags.target_tags = (
-            inner.estimator_type,
-            inner.input_tags,
-            inner.target_tags,
-        )
+        tags.estimator_type, tags.classifier_tags = inner.estimator_type, inner.classifier_tags
+        tags.input_tags, tags.target_tags = inner.input_tags, inner.target_tags
         return tags
 
     @available_if(_refitted)
     def score(self, X: Any, y: Any = None) -> float:
         """Score of the best model: by ``scoring``, else the share of nodes labelled right."""
         check_is_fitted(self)
-        return self.best_estimator_.score(X, y) if self.scoring is None else self.scoring(self.best_estimator_, X, y)
+        scorer = _scorer(self.scoring)
+        return self.best_estimator_.score(X, y) if scorer is None else scorer(self.best_estimator_, X, y)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw scores against constants; ``ax`` is one of matplotlib's, None makes one. Return it."""
+        check_is_fitted(self, "cv_results_")
+        return plot_scores(self.cv_results_, self.best_index_, ax)
+
+
+def _scorer(scoring: Any) -> Any:
+    return node_scorer(scoring) if isinstance(scoring, str) else scoring
 
 
 def _delegate(name: str) -> Any:
@@ -268,7 +318,10 @@ def _delegate(name: str) -> Any:
     return available_if(_refitted)(call)
 
 
-for _name in ("predict", "predict_marginals", "predict_max_marginals", "predict_top", "sample", "decision_function"):
+for _name in (
+    "predict", "predict_proba", "predict_marginals", "predict_max_marginals", "predict_top", "sample",
+    "decision_function",
+):  # fmt: skip
     setattr(PathSearchCV, _name, _delegate(_name))
 
 
@@ -307,8 +360,19 @@ def _fold(
             cells[number] = Cell(score, seconds, time.perf_counter() - began, model.gap_, n_nonzero)
         tick()
 
-    follow(rough, examples[train], points, visit)
+    follow(rough, examples[train], points, visit, warn=False)
     return cells
+
+
+def _mean_scores(cells: list[list[Cell]]) -> FloatArray:
+    """Mean score of every point over the folds; that of a failed fit is below all others."""
+    mean = np.array([[cell.score for cell in fold] for fold in cells]).mean(axis=0)
+    return np.nan_to_num(mean, nan=-np.inf)
+
+
+def _best(points: list[Point], scores: FloatArray) -> int:
+    """Number of the point with the highest score; of equals the one with more regularisation."""
+    return next(number for row in visiting_order(points) for number in row if scores[number] == scores.max())
 
 
 def _results(points: list[Point], cells: list[list[Cell]]) -> dict[str, Any]:

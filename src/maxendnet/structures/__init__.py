@@ -12,6 +12,7 @@ from maxendnet.structures.graph import Graph
 from maxendnet.structures.independent import Independent
 from maxendnet.structures.layout import Layout
 from maxendnet.structures.tree import Tree
+from maxendnet.utils.suggest import did_you_mean
 
 ALL = (Chain, Tree, Independent, Choice, Graph)
 """The pieces; the name of each in small letters is short for its default."""
@@ -48,4 +49,9 @@ def as_structure(given: Any) -> Any:
     if isinstance(given, Structure):
         return given
     shown = ", ".join(f"{kind.__name__}()" for kind in ALL)
-    raise ValueError(f"structure must be one of {shown}, or the name of one in small letters, got {given!r}.")
+    word, form = (given, "{!r}") if isinstance(given, str) else (getattr(given, "__name__", ""), "{}()")
+    candidates = names if isinstance(given, str) else [kind.__name__ for kind in ALL]
+    raise ValueError(
+        f"structure must be one of {shown}, or the name of one in small letters, got {given!r}."
+        + did_you_mean(word, candidates, form)
+    )

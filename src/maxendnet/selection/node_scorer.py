@@ -1,0 +1,77 @@
+"""Metrics of scikit-learn on the labels of single nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from maxendnet.data.examples import Examples
+from maxendnet.data.labels import label_array
+from maxendnet.data.ragged import Array
+from maxendnet.data.unknown import UNKNOWN
+
+
+def node_scorer(scoring: Any) -> Callable[..., float]:
+    """Scorer that compares the labels of single nodes: ``scoring=`` of scikit-learn's tools and of `PathSearchCV`.
+
+    The metrics of scikit-learn refuse lists of label sequences, and ``cross_val_score(..., scoring="f1_macro")`` gives
+    NaN for them. This scorer concatenates the sequences first. Unknown labels are left out.
+
+    Parameters
+    ----------
+    scoring : str or scorer
+        Name of a metric of predicted labels such as "accuracy" or "f1_macro", or a result of ``make_scorer``.
+
+    Returns
+    -------
+    callable
+        ``scorer(model, X, y)``.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from maxendnet import M3N
+    >>> from maxendnet.selection import node_scorer
+    >>> X, y = [[[0.0, 1.0], [1.0, 0.0]], [[1.0, 0.0]]] * 4, [["a", "b"], ["b"]] * 4
+    >>> cross_val_score(M3N(), X, y, cv=2, scoring=node_scorer("f1_macro")).tolist()
+    [1.0, 1.0]
+    """
+    from sklearn.metrics import get_scorer  # slow to import
+
+    return partial(score_nodes, scoring=get_scorer(scoring))
+
+
+def score_nodes(model: Any, X: Any, y: Any = None, *, scoring: Callable[..., float]) -> float:
+    """Score of a model on the nodes of examples, by a scorer of scikit-learn."""
+    if y is None and isinstance(X, Examples) and X.y is not None:
+        y = X.split(X.y)
+    predicted = model.predict(X)
+    if isinstance(predicted, np.ndarray):  # one label per example
+        return scoring(Nodes(predicted), X, y)
+    truth = list(chain.from_iterable(y))
+    known = [i for i, label in enumerate(truth) if label is not UNKNOWN and not isinstance(label, (set, frozenset))]
+    labels = list(chain.from_iterable(predicted))
+    return scoring(Nodes(_labels(labels[i] for i in known)), X, _labels(truth[i] for i in known))
+
+
+class Nodes(ClassifierMixin, BaseEstimator):
+    """Classifier that has its predictions already."""
+
+    def __init__(self, predicted: Array) -> None:
+        self.predicted = predicted
+        self.classes_ = np.unique(predicted)
+
+    def predict(self, X: Any) -> Array:
+        """Return the predictions."""
+        return self.predicted
+
+
+def _labels(labels: Iterable[Any]) -> Array:
+    """Labels as an array; of strings where all are, which metrics need."""
+    array = label_array(list(labels))
+    return array.astype(np.str_) if all(isinstance(label, str) for label in array) else array

@@ -1,0 +1,22 @@
+"""Suggestions for misspelt names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def did_you_mean(word: str, names: Iterable[str], form: str = "{!r}") -> str:
+    """Question about the name most similar to a word, for the end of a message; empty if none is similar.
+
+    Examples
+    --------
+    >>> did_you_mean("chian", ["chain", "tree"])
+    " Did you mean 'chain'?"
+    >>> did_you_mean("lbfgs", ["LBFGS", "SMO"], "{}()")
+    ' Did you mean LBFGS()?'
+    """
+    from difflib import get_close_matches  # for messages only
+
+    lower = {name.lower(): name for name in names}
+    near = get_close_matches(word.lower(), lower, n=1)
+    return f" Did you mean {form.format(lower[near[0]])}?" if near else ""
