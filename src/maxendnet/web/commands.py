@@ -343,7 +343,7 @@ def evaluate(model: Path, pages: Path, labels: Path, min_confidence: float, as_j
     Examples:
       maxendnet web evaluate shop.medn pages/ test.jsonl
     """
-    from maxendnet.web.evaluate import evaluate as compare
+    from maxendnet.web.evaluation import evaluate as compare
     from maxendnet.web.extractor import Extractor
     from maxendnet.web.folder import labelled_folder
     from maxendnet.web.labels import read_labels
