@@ -73,6 +73,11 @@ class OnNodes(TransformerMixin, BaseEstimator):
         rows.eliminate_zeros()
         return replace(examples, X=rows, feature_names=None)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
 
 def _rows(examples: Examples) -> Any:
     """All nodes: as an array, unless most of it would be zeros."""
