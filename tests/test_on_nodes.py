@@ -43,6 +43,14 @@ def test_everything_else_stays():
     assert pipeline.fit(data, [["a", "b", "b"]]).predict(data) == [["a", "b", "b"]]
 
 
+def test_nodes_of_zeros_have_the_form_of_the_fit():
+    """A scaler that centres does not take sparse matrices."""
+    scaler = OnNodes(StandardScaler()).fit([np.array([[1.0, 2.0], [3.0, 6.0]])])
+    assert_allclose(scaler.transform([np.zeros((1, 2))]).X.toarray(), [[-2.0, -2.0]])
+    thin = OnNodes(StandardScaler(with_mean=False)).fit([np.eye(20)])
+    assert not thin.is_dense_ and thin.transform([np.ones((1, 20))]).shape == (1, 20)
+
+
 def test_feature_dicts_and_empty_examples():
     X = [[{"word": "the"}, {"word": "dog"}], []]
     transform = OnNodes(PCA(1)).fit(X)
