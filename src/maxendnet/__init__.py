@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from maxendnet.estimators import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN, MaxEnDNet
     from maxendnet.losses import Hinge, Log
     from maxendnet.models.checkpoint import CheckpointError
-    from maxendnet.models.file import ModelFileError, load
+    from maxendnet.models.file import ModelFileError, load, save
     from maxendnet.multi_label import MultiLabel
     from maxendnet.on_nodes import KernelFeatures, OnNodes
     from maxendnet.priors import (
@@ -97,4 +97,5 @@ __all__ = [
     "grid_edges",
     "load",
     "path",
+    "save",
 ]
