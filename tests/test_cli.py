@@ -132,3 +132,21 @@ def test_demo_says_what_is_wrong(tmp_path):
     assert "does not exist" in run("demo", "--ocr-data", tmp_path / "none", code=2)
     (tmp_path / "file").write_text("")
     assert "Error" in run("demo", "--quick", "--no-ocr", "--out", tmp_path / "file" / "below", code=1)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["info", "model.medn"]], ids=" ".join)
+def test_an_interrupt_during_imports_is_quiet(arguments):
+    script = f"""
+import sys
+from maxendnet.cli import main
+
+class Interrupt:
+    def find_spec(name, path=None, target=None):
+        if name in ("sklearn", "maxendnet.text.commands"):
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupt)
+main({arguments})
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

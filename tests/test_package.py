@@ -38,11 +38,41 @@ def test_every_name_that_dir_lists_is_there(module):
         _ = module.nothing
 
 
-def test_the_import_is_lazy():
-    script = (
-        "import sys, maxendnet; print([m for m in ('matplotlib', 'tqdm', 'clarabel', 'click') if m in sys.modules])"
-    )
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
+def imported(script, modules):
+    """Which of the modules are imported after a script."""
+    return printed(f"import sys\n{script}\nprint([m for m in {modules!r} if m in sys.modules], file=sys.__stdout__)")
+
+
+def test_the_package_imports_no_dependency():
+    assert imported("import maxendnet", ("numpy", "scipy", "sklearn", "click", "tqdm")) == "[]\n"
+
+
+def test_an_estimator_imports_no_package_beyond_sklearn_base():
+    script = """
+import sys, sklearn.base
+before = set(sys.modules)
+from maxendnet import LapMEDN
+new = set(sys.modules) - before
+print({name.split(".")[0] for name in new} - {"maxendnet", "sklearn"})
+print({"sklearn.metrics", "sklearn.model_selection"} & new)
+"""
+    assert printed(script) == "set()\nset()\n"
+
+
+@pytest.mark.parametrize("command", ["", "web", "tag"])
+def test_help_imports_no_numerical_package(command):
+    script = f"""
+import io
+from maxendnet.cli import main
+sys.stdout = io.StringIO()
+main({[*command.split(), "--help"]}, standalone_mode=False)
+assert "Examples:" in sys.stdout.getvalue()
+"""
+    assert imported(script, ("numpy", "scipy", "sklearn", "tqdm")) == "[]\n"
+
+
+def test_subpackages_are_attributes():
+    assert printed("import maxendnet; print(maxendnet.solvers.LBFGS.__name__, maxendnet.priors.L1())") == "LBFGS L1()\n"
 
 
 def test_the_core_does_not_import_applications():

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
 # Commands import what they need when they run, so that none pays for another's imports.
+
+
+@contextmanager
+def quiet_interrupt() -> Iterator[None]:
+    """End on Ctrl-C without a message, with the exit code of a shell for SIGINT; also while modules are imported."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
 
 
 class Main(click.Group):
@@ -19,6 +30,14 @@ class Main(click.Group):
         "web": "maxendnet.web.commands",
         **dict.fromkeys(("train", "tag", "evaluate", "explain"), "maxendnet.text.commands"),
     }
+
+    @quiet_interrupt()
+    def make_context(self, *args: Any, **options: Any) -> click.Context:  # imports every application for --help
+        return super().make_context(*args, **options)
+
+    @quiet_interrupt()
+    def invoke(self, ctx: click.Context) -> Any:
+        return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted([*super().list_commands(ctx), *self.applications])

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from tqdm import tqdm
 
 from maxendnet.datasets import SyntheticChains, fetch_ocr_letters, make_synthetic_chains
 from maxendnet.estimators import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN
 from maxendnet.markov_network import MarkovNetwork
+from maxendnet.utils.progress import progress_bar
 from maxendnet.utils.whole_file import write_whole
 
 # Constants by a little trying: a grid with factors of about two, on five seeds of the synthetic chains (one of them is
@@ -100,7 +100,7 @@ def demo(
     out.mkdir(parents=True, exist_ok=True)
     tol = 10 * TOL if quick else TOL
     tables: dict[str, list[Row]] = {}
-    with tqdm(total=(2 if ocr else 1) * len(SYNTHETIC), unit=" fits", leave=False) as bar:
+    with progress_bar(total=(2 if ocr else 1) * len(SYNTHETIC), unit=" fits", leave=False) as bar:
 
         def say(text: str) -> None:
             bar.clear()

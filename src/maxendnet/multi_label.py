@@ -84,13 +84,13 @@ class MultiLabel(ClassifierMixin, BaseEstimator):
         sample_weight : array of shape (n,), optional
         """
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
-        Y = read_indicators(y, X.shape[0])
-        self.n_labels_ = Y.shape[1]
-        edges = self._edges(Y)
+        indicators = read_indicators(y, X.shape[0])
+        self.n_labels_ = indicators.shape[1]
+        edges = self._edges(indicators)
         estimator = clone(L2CRF() if self.estimator is None else self.estimator)
         if not isinstance(estimator.get_params()["structure"], Graph):
             estimator.set_params(structure=Graph())
-        estimator.fit(self._examples(X, edges), [labels.tolist() for labels in Y], sample_weight=sample_weight)
+        estimator.fit(self._examples(X, edges), [labels.tolist() for labels in indicators], sample_weight=sample_weight)
         self.edges_, self.estimator_, self.classes_ = edges, estimator, np.arange(self.n_labels_)
         return self
 
@@ -111,7 +111,7 @@ class MultiLabel(ClassifierMixin, BaseEstimator):
         if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
             raise ValueError(f"edges must be a list of pairs of numbers of labels, got {self.edges!r}.")
         if pairs.min() < 0 or pairs.max() >= k:
-            raise ValueError(f"edges has the label {pairs.max() if pairs.max() >= k else pairs.min()}, and Y has the "
+            raise ValueError(f"edges has the label {pairs.max() if pairs.max() >= k else pairs.min()}, and y has the "
                              f"labels 0 to {k - 1}.")  # fmt: skip
         return pairs.astype(np.int32)
 
@@ -150,22 +150,22 @@ class MultiLabel(ClassifierMixin, BaseEstimator):
         return share.reshape(-1, self.n_labels_)
 
 
-def read_indicators(Y: Any, n_rows: int) -> NDArray[np.int64]:
+def read_indicators(y: Any, n_rows: int) -> NDArray[np.int64]:
     """Labels as zeros and ones of shape (n_rows, n_labels)."""
-    if Y is None:
+    if y is None:
         raise ValueError("MultiLabel requires y to be passed, but the target y is None.")
-    Y = check_array(Y, accept_sparse=True, dtype=None, ensure_2d=False, input_name="Y")
-    Y = Y.toarray() if is_sparse(Y) else Y
-    if Y.ndim != 2:
+    y = check_array(y, accept_sparse=True, dtype=None, ensure_2d=False, input_name="y")
+    y = y.toarray() if is_sparse(y) else y
+    if y.ndim != 2:
         raise ValueError(
-            f"Y has shape {Y.shape}; give zeros and ones of shape (n, n_labels), as MultiLabelBinarizer makes them. "
+            f"y has shape {y.shape}; give zeros and ones of shape (n, n_labels), as MultiLabelBinarizer makes them. "
             "For one label per row take an estimator such as M3N(structure='independent')."
         )
-    if len(Y) != n_rows:
-        raise ValueError(f"Found input variables with inconsistent numbers of samples: {[n_rows, len(Y)]}")
-    if Y.dtype.kind not in "biuf" or not np.isin(Y, (0, 1)).all():
-        raise ValueError(f"Y must have zeros and ones only, got the values {np.unique(Y)[:5]}. Unknown label type.")
-    return Y.astype(np.int64)
+    if len(y) != n_rows:
+        raise ValueError(f"Found input variables with inconsistent numbers of samples: {[n_rows, len(y)]}")
+    if y.dtype.kind not in "biuf" or not np.isin(y, (0, 1)).all():
+        raise ValueError(f"y must have zeros and ones only, got the values {np.unique(y)[:5]}. Unknown label type.")
+    return y.astype(np.int64)
 
 
 def chow_liu_tree(Y: NDArray[np.int64]) -> NDArray[np.int32]:

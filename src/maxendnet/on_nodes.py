@@ -32,6 +32,9 @@ class OnNodes(TransformerMixin, BaseEstimator):
     Attributes
     ----------
     transformer_ : the fitted transformer
+    is_dense_ : bool
+        Whether the transformer gets arrays: at least a tenth of the entries in the fit are not zero. Otherwise it gets
+        sparse matrices.
 
     Examples
     --------
@@ -49,11 +52,12 @@ class OnNodes(TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> OnNodes:
         """Fit the transformer to the nodes of all examples; y may have one label per node, and is given on."""
         examples = as_examples(X, y)
-        transformer = clone(self.transformer)
+        transformer, X = clone(self.transformer), examples.X
+        self.is_dense_ = X.nnz >= 0.1 * X.shape[0] * X.shape[1]
         if examples.y is None:
-            transformer.fit(_rows(examples))
+            transformer.fit(self._rows(examples))
         else:
-            transformer.fit(_rows(examples), examples.y)
+            transformer.fit(self._rows(examples), examples.y)
         self.transformer_ = transformer
         self.n_features_in_, self.feature_names_ = examples.n_features, examples.feature_names
         return self
@@ -65,7 +69,7 @@ class OnNodes(TransformerMixin, BaseEstimator):
             X, feature_names=self.feature_names_, n_features=self.n_features_in_, estimator="OnNodes"
         )
         if examples.n_nodes:
-            found = self.transformer_.transform(_rows(examples))
+            found = self.transformer_.transform(self._rows(examples))
         else:
             found = np.zeros((0, self.transformer_.transform(np.zeros((1, self.n_features_in_))).shape[1]))
         rows = sparse.csr_array(found, dtype=np.float64)
@@ -73,11 +77,14 @@ class OnNodes(TransformerMixin, BaseEstimator):
         rows.eliminate_zeros()
         return replace(examples, X=rows, feature_names=None)
 
+    def _rows(self, examples: Examples) -> Any:
+        """All nodes, in the form of the fit: a transformer may take one of them only."""
+        return examples.X.toarray() if self.is_dense_ else examples.X
 
-def _rows(examples: Examples) -> Any:
-    """All nodes: as an array, unless most of it would be zeros."""
-    X = examples.X
-    return X if X.nnz < 0.1 * X.shape[0] * X.shape[1] else X.toarray()
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
 
 class KernelFeatures(TransformerMixin, BaseEstimator):

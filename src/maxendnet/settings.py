@@ -26,7 +26,7 @@ COMMON = """\
     random_state : int, Generator or None, default=None
         For the order in which examples are visited.
     verbose : int, default=0
-        1 shows a progress line, 2 a line for every look at the gap.
+        1 shows a progress bar (in a log file: one line per minute), 2 a line for every look at the gap.
     backend : Backend or None, default=None
         Where sums over all examples are computed. None is ``Threads(n_jobs)``.
     callback : callable or None, default=None

@@ -124,8 +124,9 @@ def _die(settings, seed, data):
     os._exit(1)
 
 
-def test_the_bar_counts_what_was_there(tmp_path, capsys):
+def test_the_bar_counts_what_was_there(tmp_path, capsys, monkeypatch):
     go(tmp_path, scale="tiny")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     run_cells(TOY, tmp_path, scale="quick")
     shown = capsys.readouterr().err
     assert "3/6 cells" in shown and "6/6 cells" in shown and "left" in shown

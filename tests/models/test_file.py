@@ -508,13 +508,13 @@ def test_drawn_damage(whole, refused, data):
 
 
 def test_a_newer_format(whole, refused):
-    message = "format version 4, and this maxendnet reads versions 2 to 3; update"
-    refused(seal(body_of(whole), version=4), message)
+    message = "format version 5, and this maxendnet reads versions 2 to 4; update"
+    refused(seal(body_of(whole), version=5), message)
     refused(seal(body_of(whole), version=0), "format version 0, .*; it is damaged")
 
 
 def test_the_format_of_version_0_1_0(whole, refused):
-    message = r"format version 1, .* versions 2 to 3; it was written by an earlier version: fit again.*estimator\.save"
+    message = r"format version 1, .* versions 2 to 4; it was written by an earlier version: fit again.*estimator\.save"
     refused(seal(body_of(whole), version=1), message)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from maxendnet.experiments.web_variants import Variant, variant_of
 from maxendnet.web.boundaries import SURE, Boundaries, Labelled, best_stretch
-from maxendnet.web.evaluate import evaluate
+from maxendnet.web.evaluation import evaluate
 from maxendnet.web.extractor import Extractor
 from maxendnet.web.labels import PageLabels
 from maxendnet.web.page import Page

@@ -7,7 +7,7 @@ from maxendnet.web.agreement import agree
 from maxendnet.web.calibrate import Calibration, fit_calibration
 from maxendnet.web.check import check
 from maxendnet.web.decode import BestLeaf, best_leaves, field_margins
-from maxendnet.web.evaluate import evaluate
+from maxendnet.web.evaluation import evaluate
 from maxendnet.web.extractor import Extractor
 from maxendnet.web.labels import LabelError, PageLabels
 from maxendnet.web.page import Page

@@ -18,6 +18,7 @@ from maxendnet.problem import FloatArray
 from maxendnet.settings import require_count
 from maxendnet.structures.base import decode
 from maxendnet.structures.layout import Layout
+from maxendnet.utils.progress import progress_bar
 
 LOSSES = ("share", "0/1")
 """Loss of an example: its share of wrong nodes; or 1 unless all nodes are right."""
@@ -357,9 +358,7 @@ class _Losses:
 
 
 def _bar(verbose: int, total: int) -> Any:
-    from tqdm.auto import tqdm
-
-    return tqdm(total=total, desc="draws", disable=not verbose)
+    return progress_bar(total=total, desc="draws", show=verbose)
 
 
 def _check_delta(delta: Any) -> None:

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from threadpoolctl import threadpool_limits
-from tqdm import tqdm
 
 from maxendnet.experiments.experiment import Experiment, Row, Settings
+from maxendnet.utils.progress import progress_bar
 
 AHEAD = 32
 """Cells handed to the processes at a time."""
@@ -150,8 +150,8 @@ def run_cells(
     found = store.read()
     missing = [] if only_finished else [name for name in wanted if name not in found]
     failures: list[str] = []
-    bar = tqdm(
-        total=len(wanted), initial=len(wanted) - len(missing), disable=not (progress and missing), unit=" cells",
+    bar = progress_bar(
+        total=len(wanted), initial=len(wanted) - len(missing), show=bool(progress and missing), unit=" cells",
         desc=experiment.name, smoothing=0.1, dynamic_ncols=True,
         bar_format="{desc}: {n_fmt}/{total_fmt} cells |{bar}| {elapsed} so far, about {remaining} left",
     )  # fmt: skip

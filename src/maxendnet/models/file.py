@@ -11,7 +11,8 @@ The header has ``format``, ``maxendnet`` (the version that wrote it), ``estimato
 pieces), ``classes``, ``n_features_in``, ``feature_names``, ``structure`` (the piece, as it was at the fit), ``layout``
 (sizes of the weights), ``weights``, ``fit`` (objective, dual, gap, converged, which, n_passes), ``trace`` and
 ``posterior``, and ``application`` where an application has added something of its own; its values are written as
-`maxendnet.models.values` says. Format 2 is the same without compression; format 1, of version 0.1.0, is not read.
+`maxendnet.models.values` says. Format 4 is that of pipelines, and has ``steps`` too, see `maxendnet.models.pipeline`.
+Format 2 is the same as 3 without compression; format 1, of version 0.1.0, is not read.
 Feature names are a tensor too (the bytes of a JSON list), since there may be millions and safetensors limits its own
 header to 100 MB.
 """
@@ -26,7 +27,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from maxendnet import estimators, structures
+from maxendnet import estimators, models, structures
 from maxendnet.markov_network import MarkovNetwork
 from maxendnet.models import checks
 from maxendnet.models.checks import ModelFileError, entry
@@ -44,7 +45,8 @@ __all__ = ["ModelFileError", "load", "read", "save"]
 
 MAGIC = b"\x89MEDN\r\n\x1a"
 FORMAT = 3
-READABLE = (2, FORMAT)
+PIPELINE_FORMAT = 4
+READABLE = (2, FORMAT, PIPELINE_FORMAT)
 KIND = Kind(MAGIC, READABLE, "model file", "estimator.save", "copy it or save it again", ModelFileError, 3)
 PREFIX = KIND.prefix
 
@@ -75,12 +77,14 @@ RAGGED = {"seen": SeenPairs, "ngrams": SeenNGrams}
 # ---- writing --------------------------------------------------------------------------------------------------------
 
 
-def save(estimator: MarkovNetwork, path: str | os.PathLike[str], application: dict[str, Any] | None = None) -> None:
+def save(estimator: Any, path: str | os.PathLike[str], application: dict[str, Any] | None = None) -> None:
     """Write a fitted estimator to a file, whole or not at all.
 
     Parameters
     ----------
-    estimator : a fitted estimator of maxendnet
+    estimator : a fitted estimator of maxendnet, or a Pipeline
+        Steps of a pipeline before the estimator are `OnNodes` with `KernelFeatures` or scikit-learn's ``MaxAbsScaler``,
+        ``MinMaxScaler``, ``PCA``, ``RobustScaler`` or ``StandardScaler``.
     path : str or path-like
         The folder must exist; an existing file is replaced. ``.medn`` is the customary ending.
     application : dict, optional
@@ -105,32 +109,36 @@ def save(estimator: MarkovNetwork, path: str | os.PathLike[str], application: di
     ...     load(path).predict([[[0.0], [1.0]]])
     [['a', 'b']]
     """
-    check_is_fitted(estimator, "model_")
+    pipeline, estimator = (estimator, estimator.steps[-1][1]) if hasattr(estimator, "steps") else (None, estimator)
     name = type(estimator).__name__
     if ESTIMATORS.get(name) is not type(estimator):
         raise ModelFileError(
             f"{type(estimator).__module__}.{type(estimator).__qualname__} is not an estimator of maxendnet; a model "
             f"file holds no code and knows only {', '.join(sorted(ESTIMATORS))}."
         )
+    check_is_fitted(estimator, "model_")
     changed = estimator.changed_structure()
     if changed:
         raise ModelFileError(changed)
-    header, arrays = _describe(estimator)
+    plain = ToPlain()
+    header = _describe(estimator, plain)
+    if pipeline is not None:
+        header |= {"format": PIPELINE_FORMAT, "steps": models.pipeline.describe_steps(pipeline, plain)}
     if application is not None:
         header["application"] = application
-    write_sealed(path, KIND, header, arrays)
+    write_sealed(path, KIND, header, plain.arrays)
 
 
-def _describe(estimator: Any) -> Content:
-    """Header and arrays of a fitted estimator."""
-    plain, model = ToPlain(), estimator.model_
+def _describe(estimator: Any, plain: ToPlain) -> dict[str, Any]:
+    """Header of a fitted estimator."""
+    model = estimator.model_
     names = model.feature_names
     if names is not None:
         encoded = json.dumps(list(names), separators=(",", ":")).encode()
         plain.arrays["feature_names"] = np.frombuffer(encoded, dtype=np.uint8)
     from maxendnet import __version__
 
-    header = {
+    return {
         "format": FORMAT,
         "maxendnet": __version__,
         "estimator": [
@@ -158,7 +166,6 @@ def _describe(estimator: Any) -> Content:
         "trace": plain(np.array(model.report.trace, dtype=np.float64).reshape(-1, len(TraceRow._fields)), "trace"),
         "posterior": _describe_posterior(model.posterior, plain),
     }
-    return Content(header, plain.arrays)
 
 
 def _layout_type(structure: Any) -> Any:
@@ -207,7 +214,7 @@ def load(path: str | os.PathLike[str], content: Content | None = None) -> Any:
 
     Returns
     -------
-    a fitted estimator
+    a fitted estimator, or a Pipeline
         Of the class that was saved. It predicts what the saved one predicts, to the bit, and has the same attributes
         and posterior. Only the inner state of the solver is not kept: a warm start begins afresh. A solver that this
         version does not have becomes ``solver=None``, with a warning.
@@ -237,7 +244,15 @@ def read(path: str | os.PathLike[str]) -> Content:
     return read_sealed(path, KIND)
 
 
-def _build(content: Content, path: str) -> MarkovNetwork:
+def _build(content: Content, path: str) -> Any:
+    estimator = _build_estimator(content, path)
+    if content.header["format"] != PIPELINE_FORMAT:
+        return estimator
+    steps = entry(content.header, "steps", "the header")
+    return models.pipeline.build_pipeline(steps, estimator, FromPlain(content.arrays))
+
+
+def _build_estimator(content: Content, path: str) -> MarkovNetwork:
     header, value = content.header, FromPlain(content.arrays)
     part = lambda key: entry(header, key, "the header")  # noqa: E731
     name, settings = checks.pair(part("estimator"), "the estimator")

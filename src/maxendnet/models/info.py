@@ -28,7 +28,8 @@ def describe(path: str | os.PathLike[str], top: int = 5) -> dict[str, Any]:
         such value.
     """
     header = read(path).header
-    model = load(path)
+    whole = load(path)
+    *transformers, model = [step for _, step in whole.steps] if hasattr(whole, "steps") else [whole]
     layout = model.model_.layout
     labels = [_plain(label) for label in model.classes_.tolist()]
     size = lambda name: getattr(layout, name, 0)  # noqa: E731 - a structure may have another layout
@@ -41,6 +42,7 @@ def describe(path: str | os.PathLike[str], top: int = 5) -> dict[str, Any]:
         "format": header["format"],
         "maxendnet": header["maxendnet"],
         "estimator": type(model).__name__,
+        "transformers": [repr(step) for step in transformers],
         "application": _application(header.get("application")),
         "settings": {key: _plain(value) for key, value in model.get_params(deep=False).items()},
         "labels": labels,
@@ -173,6 +175,7 @@ def render(found: dict[str, Any], most_labels: int = 20) -> str:
         ("file", f"{found['file']}, {found['bytes']:,} bytes, format {found['format']}"),
         ("written by", f"maxendnet {found['maxendnet']}"),
         ("estimator", found["estimator"]),
+        *([("after", ", ".join(found["transformers"]))] if found["transformers"] else []),
         *([("used by", _shown_application(found["application"]))] if found["application"] else []),
         ("settings", settings),
         ("sizes", ", ".join(parts)),

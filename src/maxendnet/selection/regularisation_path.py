@@ -16,6 +16,7 @@ from maxendnet.data.examples import as_examples
 from maxendnet.markov_network import MarkovNetwork
 from maxendnet.priors.base import is_number
 from maxendnet.settings import SIGNS
+from maxendnet.utils.progress import progress_bar
 
 Point = dict[str, Any]
 
@@ -144,10 +145,8 @@ def path(
     if validation is not None and isinstance(validation, tuple) and len(validation) != 2:
         raise ValueError(f"validation must be Examples or a pair (X, y), got a tuple of {len(validation)}.")
     others = None if validation is None else validation if isinstance(validation, tuple) else (validation, None)
-    from tqdm.auto import tqdm
-
     found: list[Any] = [None] * len(points)
-    with tqdm(total=len(points), desc=f"{type(estimator).__name__} path", unit=" fits", disable=not verbose) as bar:
+    with progress_bar(total=len(points), desc=f"{type(estimator).__name__} path", unit=" fits", show=verbose) as bar:
 
         def keep(number: int, model: Any, seconds: float, error: Exception | None) -> None:
             if error is not None:

@@ -27,6 +27,7 @@ from maxendnet.selection.regularisation_path import Point, expand, follow, visit
 from maxendnet.selection.score_plot import plot_scores
 from maxendnet.settings import generator
 from maxendnet.structures import as_structure
+from maxendnet.utils.progress import progress_bar
 
 
 class Cell(NamedTuple):
@@ -248,10 +249,8 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def _run(self, rough: Any, examples: Examples, points: list[Point], splits: list[Any]) -> list[list[Cell]]:
         """The cells of every fold; folds in parallel, each a path."""
-        from tqdm.auto import tqdm
-
         total, name = len(splits) * len(points), type(self.estimator).__name__
-        with tqdm(total=total, desc=f"{name} search", unit=" fits", disable=not self.verbose) as bar:
+        with progress_bar(total=total, desc=f"{name} search", unit=" fits", show=self.verbose) as bar:
             arguments = rough, examples, points
             options = {"scoring": _scorer(self.scoring), "error_score": self.error_score}
             if hasattr(rough.backend, "run_all"):  # workers

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from maxendnet.piece import Piece
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.structures.capabilities import Capabilities
+from maxendnet.utils.progress import progress_bar
 from maxendnet.utils.warn import warn_caller
 
 
@@ -191,9 +192,7 @@ class Monitor:
             print(f"[{self.name}] pass {row.n_pass:4d}  {row.seconds:7.2f} s  {text}  nonzero {row.n_nonzero}")
             return
         if self.bar is None:
-            from tqdm.auto import tqdm
-
-            self.bar = tqdm(total=None, desc=self.name, unit=" passes")
+            self.bar = progress_bar(desc=self.name, unit=" passes")
         self.bar.update(row.n_pass - self.bar.n)
         self.bar.set_postfix_str(text)
 

@@ -208,7 +208,8 @@ class LBFGS(Solver):
     it comes for free. A flat prior has no certificate, and ``tol`` is on the norm of the gradient relative to that at
     the start; so it is where labels are not known, since the likelihood is not convex then.
 
-    Passes are made in single precision while that makes progress, what is reported is computed in double.
+    Passes over larger problems are made in single precision while that makes progress; what is reported is computed in
+    double.
 
     Parameters
     ----------

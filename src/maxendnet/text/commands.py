@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -12,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-from tqdm import tqdm
 
 from maxendnet.text.errors import TextError
+from maxendnet.utils.progress import progress_bar
 
 SYSTEMS = ("l2crf", "l1crf", "crf", "m3n", "lapmedn", "l1m3n")
 PATH = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
@@ -365,7 +364,7 @@ def tag(
     blocks = []
     X = found.select(range(n_columns)) if found.n_tokens else found
     at_once = 2000
-    for first in tqdm(range(0, len(X), at_once), desc="tag", leave=False, disable=None, file=sys.stderr):
+    for first in progress_bar(range(0, len(X), at_once), desc="tag", leave=False):
         part, whole = X[first : first + at_once], found[first : first + at_once]
         if form == "columns":
             blocks.append(columns_text(whole, *_label_columns(tagger, part, confidence)))

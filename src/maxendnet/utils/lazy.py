@@ -33,6 +33,8 @@ def lazily(package: str, file: str) -> tuple[dict[str, str], Callable[[str], Any
     def __getattr__(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        if homes[name] == package:  # a submodule
+            return importlib.import_module(f"{package}.{name}")
         value = getattr(importlib.import_module(homes[name]), name)
         setattr(sys.modules[package], name, value)  # the next lookup does not reach this function
         return value

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-from tqdm import tqdm
 
+from maxendnet.utils.progress import progress_bar
 from maxendnet.utils.whole_file import write_whole
 
 SYSTEMS = ("l2crf", "lapmedn", "m3n", "l1m3n", "crf", "l1crf")
@@ -50,14 +50,14 @@ class Errors(click.Command):
 
 
 def progress(items: Iterable[Any], what: str) -> Iterable[Any]:
-    """A bar on the error stream; none when that is no terminal."""
-    items = list(items)
-    return tqdm(items, desc=what, leave=False, disable=None, file=sys.stderr)
+    """Progress bar with the number of items."""
+    return streamed(list(items), what)
 
 
 def streamed(items: Iterable[Any], what: str) -> Iterable[Any]:
-    """The same for what is not at hand yet."""
-    return tqdm(items, desc=what, leave=False, disable=None, file=sys.stderr)
+    """Progress bar for an iterator, whose length is unknown."""
+    bar: Iterable[Any] = progress_bar(items, desc=what, leave=False)
+    return bar
 
 
 def counted(n: int, word: str) -> str:
@@ -343,7 +343,7 @@ def evaluate(model: Path, pages: Path, labels: Path, min_confidence: float, as_j
     Examples:
       maxendnet web evaluate shop.medn pages/ test.jsonl
     """
-    from maxendnet.web.evaluate import evaluate as compare
+    from maxendnet.web.evaluation import evaluate as compare
     from maxendnet.web.extractor import Extractor
     from maxendnet.web.folder import labelled_folder
     from maxendnet.web.labels import read_labels

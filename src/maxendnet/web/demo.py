@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from maxendnet.web.evaluate import evaluate
+from maxendnet.web.evaluation import evaluate
 from maxendnet.web.extractor import Extractor
 from maxendnet.web.record import as_lines
 from maxendnet.web.toy import toy_pages

@@ -1,0 +1,54 @@
+"""Progress bars that suit a terminal, a notebook and a log file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, TextIO
+
+SECONDS_BETWEEN_LINES = 60.0
+"""Time between lines without a terminal: a log of a fit over night stays below a thousand lines."""
+
+
+def progress_bar(items: Any = None, *, show: bool | int = True, **options: Any) -> Any:
+    """Progress bar on the error stream; without a terminal, one line per minute and one at the end.
+
+    Parameters
+    ----------
+    items : iterable, optional
+        Items to count; without them call ``update``.
+    show : bool, default=True
+    **options
+        Further options of ``tqdm``.
+    """
+    from tqdm.auto import tqdm  # here: 20 ms of start-up
+
+    if "ipykernel" in sys.modules or sys.stderr.isatty():
+        return tqdm(items, disable=not show, file=sys.stderr, **options)
+    return tqdm(items, disable=not show, file=SpacedLines(sys.stderr), position=0, **options)
+
+
+class SpacedLines:
+    """Stream that writes redrawn text as lines: the latest text when ``seconds`` have passed, and at a newline.
+
+    Examples
+    --------
+    >>> lines = SpacedLines(sys.stdout)
+    >>> for text in ("\\r 10%|#   ", "\\r 100%|####", "\\n"):
+    ...     lines.write(text)
+    100%|####
+    """
+
+    def __init__(self, stream: TextIO, seconds: float = SECONDS_BETWEEN_LINES) -> None:
+        self.stream, self.seconds = stream, seconds
+        self.text, self.time = "", time.monotonic()
+
+    def write(self, text: str) -> None:
+        self.text = text.strip() or self.text
+        now = time.monotonic()
+        if self.text and (text == "\n" or now - self.time >= self.seconds):
+            self.stream.write(f"{self.text}\n")
+            self.text, self.time = "", now
+
+    def flush(self) -> None:
+        self.stream.flush()
