@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import maxendnet
-from maxendnet import solvers, text
+from maxendnet import priors, solvers, structures, text
 
 ROOT = Path(__file__).parents[1]
 
@@ -36,6 +36,12 @@ def test_every_name_that_dir_lists_is_there(module):
     assert len(module.__all__) == len(set(module.__all__))
     with pytest.raises(AttributeError, match=f"module '{module.__name__}' has no attribute 'nothing'"):
         _ = module.nothing
+
+
+def test_every_prior_and_every_structure_is_a_name_of_the_package():
+    pieces = {kind.__name__ for kind in structures.ALL}
+    assert not pieces - set(structures.__all__)
+    assert not (pieces | set(priors.__all__) - {"Prior", "ExactPrior"}) - set(maxendnet.__all__)
 
 
 def test_the_import_is_lazy():
