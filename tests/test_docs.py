@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from maxendnet import Gaussian, Laplace, MaxEnDNet, SpikeSlab
+from maxendnet import Gaussian, Laplace, MaxEnDNet, SpikeSlab, solvers
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if "```python" in path.read_text())
@@ -35,6 +35,13 @@ def test_examples(page):
 def test_all_code_of_the_extension_pages_is_executed(page):
     fences = re.findall(r"^ *```(.*)$", page.read_text(), re.MULTILINE)
     assert page in PAGES and set(fences[::2]) == {"python"} and set(fences[1::2]) == {""}
+
+
+def test_every_solver_has_a_row_in_the_user_guide():
+    of_unknown_labels = {solvers.ConcaveConvex, solvers.SelfTraining}  # in unknown_labels.md
+    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", (DOCS / "user_guide.md").read_text(), re.MULTILINE)
+    names = {name for row in rows for name in re.findall(r"\w+", row)}
+    assert not {kind.__name__ for kind in solvers.ALL if kind not in of_unknown_labels} - names
 
 
 def test_the_solver_of_the_docs_agrees_with_the_built_in_one():

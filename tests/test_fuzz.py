@@ -154,7 +154,7 @@ class Draw:
         if self.chance(0.4):
             kind = self.one(structures.ALL)
             options = [name for name in OPTIONS if name in kind().get_params()]
-            some = [self.one(options) for _ in range(1 + int(self.chance(0.3)))]
+            some = [self.one(options) for _ in range(1 + int(self.chance(0.3)))] if options else []
             # mostly one that can be, so that fits are reached
             chosen = {name: OPTIONS[name][0] if self.chance(0.6) else self.one(OPTIONS[name]) for name in some}
             model.set_params(structure=kind(**chosen))

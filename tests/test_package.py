@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import maxendnet
-from maxendnet import solvers, text
+from maxendnet import priors, solvers, structures, text
 
 ROOT = Path(__file__).parents[1]
 
@@ -73,6 +73,12 @@ assert "Examples:" in sys.stdout.getvalue()
 
 def test_subpackages_are_attributes():
     assert printed("import maxendnet; print(maxendnet.solvers.LBFGS.__name__, maxendnet.priors.L1())") == "LBFGS L1()\n"
+
+
+def test_every_prior_and_every_structure_is_a_name_of_the_package():
+    pieces = {kind.__name__ for kind in structures.ALL}
+    assert not pieces - set(structures.__all__)
+    assert not (pieces | set(priors.__all__) - {"Prior", "ExactPrior"}) - set(maxendnet.__all__)
 
 
 def test_the_core_does_not_import_applications():
