@@ -43,6 +43,15 @@ T* writable(nb::handle value, const std::string& name) {
 }
 
 template <class T>
+const T* sized(nb::handle value, int64_t size, const std::string& name) {
+  if (value.is_none()) return nullptr;
+  In<T> array;
+  if (!nb::try_cast(value, array, false) || int64_t(array.size()) != size)
+    throw std::invalid_argument(name + " has the wrong dtype or size, or is not C-contiguous");
+  return array.data();
+}
+
+template <class T>
 const T* field(nb::handle batch, const char* name) {
   return data_of<T>(batch.attr(name), std::string("batch.") + name);
 }
@@ -76,8 +85,22 @@ struct Shape {
   int64_t n_pairs() const { return row_offsets ? row_offsets[n_features] : n_features * n_labels; }
 };
 
-inline BatchView view(nb::handle batch, const Shape& shape) {
+inline BatchView sizes(const Shape& shape) {
   BatchView b{};
+  b.n_features = shape.n_features;
+  b.n_labels = shape.n_labels;
+  b.lanes = padded(shape.n_labels);
+  b.n_edge_types = shape.n_edge_types;
+  b.n_edge_features = shape.n_edge_features;
+  b.n_label_features = shape.n_label_features;
+  b.rest = shape.rest;
+  b.row_offsets = shape.row_offsets;
+  b.row_labels = shape.row_labels;
+  return b;
+}
+
+inline BatchView view(nb::handle batch, const Shape& shape) {
+  BatchView b = sizes(shape);
   b.indptr = field<int64_t>(batch, "indptr");
   b.indices = field<int32_t>(batch, "indices");
   b.data = field<double>(batch, "data");
@@ -94,17 +117,35 @@ inline BatchView view(nb::handle batch, const Shape& shape) {
   b.sample_weight = field<double>(batch, "sample_weight");
   b.n_examples = int64_t(extent(batch, "offsets", 0)) - 1;
   b.n_nodes = int64_t(extent(batch, "parent", 0));
-  b.n_features = shape.n_features;
-  b.n_labels = shape.n_labels;
-  b.lanes = padded(shape.n_labels);
-  b.n_edge_types = shape.n_edge_types;
-  b.n_edge_features = shape.n_edge_features;
-  b.n_label_features = shape.n_label_features;
   b.ones = nb::cast<bool>(batch.attr("ones"));
-  b.rest = shape.rest;
-  b.row_offsets = shape.row_offsets;
-  b.row_labels = shape.row_labels;
   return b;
+}
+
+inline BatchView labelled(nb::handle batch, const Shape& shape) {
+  const BatchView b = view(batch, shape);
+  if (b.n_nodes && !b.y) throw nb::value_error("batch.y is empty; this operation needs the labels of all nodes");
+  return b;
+}
+
+// A recursion as Python holds it. Its arrays are not copied: the weights may change between two calls.
+template <class View>
+struct Recursion {
+  Shape shape;
+  nb::object weights;  // None for operations that read no weights
+  nb::object owners;   // of what the view points to beside the weights
+  View view;
+
+  const View& with_weights() const {
+    if (weights.is_none()) throw nb::value_error("this operation needs weights; the recursion was built with None");
+    return view;
+  }
+};
+
+// Returns make(R()), where R is the precision of an array.
+template <class Make>
+nb::object in_precision(nb::handle array, Make make) {
+  In<float> single;
+  return nb::try_cast(array, single, false) ? nb::cast(make(float())) : nb::cast(make(double()));
 }
 
 template <class T>
@@ -118,11 +159,12 @@ inline KernelPrior prior_of(const std::string& kind, double a, double b, nb::han
   return find_prior(kind, {a, b, optional<double>(variance, "variance"), optional<double>(mean, "mean")});
 }
 
-void bind_kernels(nb::module_& m);    // module.cpp, calls the others
-void bind_hierarchy(nb::module_& m);  // hierarchy_module.cpp
-void bind_choice(nb::module_& m);     // choice_module.cpp
-void bind_automaton(nb::module_& m);  // automaton_module.cpp
-void bind_graph(nb::module_& m);      // graph_module.cpp
-void bind_text(nb::module_& m);       // text_module.cpp
+void bind_kernels(nb::module_& m);     // module.cpp, calls the others
+void bind_hierarchy(nb::module_& m);   // hierarchy_module.cpp
+void bind_choice(nb::module_& m);      // choice_module.cpp
+void bind_automaton(nb::module_& m);   // automaton_module.cpp
+void bind_operations(nb::module_& m);  // operations_module.cpp
+void bind_graph(nb::module_& m);       // graph_module.cpp
+void bind_text(nb::module_& m);        // text_module.cpp
 
 }  // namespace maxendnet

@@ -27,8 +27,8 @@ struct ForestBlocks {
   std::vector<R> plain;  // the scores, which the search changes
   int64_t begin = 0, end = 0;
 
-  ForestBlocks(const BatchView& batch, const R* weights, const R* costs)
-      : b(batch), w(weights, batch), cost(costs), layout(padded_layout(batch)) {}
+  ForestBlocks(const BatchView& batch, const ForestView<R>& forest, const R* costs)
+      : b(batch), w(forest.weights, batch), cost(costs), layout(padded_layout(batch)) {}
 };
 
 // Turns to an example, at the weights of now.
@@ -83,9 +83,12 @@ struct HierarchyBlocks {
   const BatchView& b;
   const HierarchyView& m;
   const double* cost;
-  Example e;
   const Layout& layout;
-  std::vector<int32_t> best;
+  Example e{};
+  std::vector<int32_t> best{};
+
+  HierarchyBlocks(const BatchView& batch, const HierarchyView& hierarchy, const double* costs)
+      : b(batch), m(hierarchy), cost(costs), layout(hierarchy.layout) {}
 };
 
 OUTLINE void visit(HierarchyBlocks& s, int64_t i) { hierarchy_prepare(s.b, s.m, s.cost, i, s.e); }
@@ -122,9 +125,11 @@ struct AutomatonBlocks {
   int64_t first;
   Paths<R> p;
 
-  AutomatonBlocks(const BatchView& batch, const AutomatonView& automaton, R* weights, const R* costs)
-      : b(batch), m(automaton), w(weights, batch), cost(costs), grams(weights + first_gram(batch)),
-        scores(grams + automaton.n_grams), layout(automaton_layout(batch)), first(first_gram(batch)) {}
+  // the weights of n-grams and the scores of arcs change by steps alone
+  AutomatonBlocks(const BatchView& batch, const PathsView<R>& paths, const R* costs)
+      : b(batch), m(*paths.automaton), w(paths.weights, batch), cost(costs),
+        grams(const_cast<R*>(paths.weights) + first_gram(batch)), scores(grams + m.n_grams),
+        layout(automaton_layout(batch)), first(first_gram(batch)) {}
 };
 
 template <class R>
@@ -178,6 +183,19 @@ INLINE int64_t n_coordinates(const Blocks& s) {
   return s.layout.label_features + s.b.n_label_features;
 }
 
+// Finds the blocks of a recursion.
+template <class R>
+INLINE ForestBlocks<R> blocks_of(const BatchView& b, const ForestView<R>& forest, const R* cost) {
+  return {b, forest, cost};
+}
+INLINE HierarchyBlocks blocks_of(const BatchView& b, const HierarchyView& hierarchy, const double* cost) {
+  return {b, hierarchy, cost};
+}
+template <class R>
+INLINE AutomatonBlocks<R> blocks_of(const BatchView& b, const PathsView<R>& paths, const R* cost) {
+  return {b, paths, cost};
+}
+
 // ---- steps ------------------------------------------------------------------------------------------------------------
 
 // Augmented scores of the active labellings, and which of those with weight is worst.
@@ -212,11 +230,9 @@ INLINE double step(Blocks& s, const KernelPrior& prior, size_t from, size_t to, 
   return gamma;
 }
 
-// `cost64` has rows of `stride`.
 template <class R, class Blocks>
 INLINE double updates(Blocks& s, const KernelPrior& prior, double C, R* weights, double* eta, const double* cost64,
-                      int stride, const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets, double* gaps,
-                      Direction& v) {
+                      const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets, double* gaps, Direction& v) {
   const BatchView& b = s.b;
   std::vector<uint16_t> labels;
   std::vector<double> active;
@@ -238,7 +254,7 @@ INLINE double updates(Blocks& s, const KernelPrior& prior, double C, R* weights,
         gaps[i] = std::max(0.0, C * b.sample_weight[i] * best - here);
         if (worst == active.size() || best <= active[worst]) break;
         double price = 0;
-        for (int64_t t = 0; t < n; t++) price += cost64[int64_t(b.row[begin + t]) * stride + labels[t]];
+        for (int64_t t = 0; t < n; t++) price += cost64[int64_t(b.row[begin + t]) * s.layout.stride + labels[t]];
         target = block.find_or_add(labels.data(), price);
       } else {
         target = size_t(std::max_element(active.begin(), active.end()) - active.begin());
@@ -258,41 +274,15 @@ INLINE double updates(Blocks& s, const KernelPrior& prior, double C, R* weights,
 
 }  // namespace
 
-template <class R>
-double block_frank_wolfe(const BatchView& b, const KernelPrior& prior, double C, R* weights, double* eta, const R* cost,
+template <class View>
+double block_frank_wolfe(const BatchView& b, const View& recursion, const KernelPrior& prior, double C,
+                         typename View::Real* weights, double* eta, const typename View::Real* cost,
                          const double* cost64, const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets,
                          double* gaps) {
-  ForestBlocks<R> s(b, weights, cost);
+  auto s = blocks_of(b, recursion, cost);
   Direction v;
-  return updates(s, prior, C, weights, eta, cost64, b.lanes, picks, n_picks, inner, sets, gaps, v);
+  return updates(s, prior, C, weights, eta, cost64, picks, n_picks, inner, sets, gaps, v);
 }
-template double block_frank_wolfe<float>(const BatchView&, const KernelPrior&, double, float*, double*, const float*,
-                                         const double*, const int64_t*, int64_t, int, ActiveSets&, double*);
-template double block_frank_wolfe<double>(const BatchView&, const KernelPrior&, double, double*, double*, const double*,
-                                          const double*, const int64_t*, int64_t, int, ActiveSets&, double*);
-
-double hierarchy_block_frank_wolfe(const BatchView& b, const KernelPrior& prior, double C, const HierarchyView& m,
-                                   double* weights, double* eta, const double* cost, const int64_t* picks,
-                                   int64_t n_picks, int inner, ActiveSets& sets, double* gaps) {
-  HierarchyBlocks s{b, m, cost, {}, m.layout, {}};
-  Direction v;
-  return updates(s, prior, C, weights, eta, cost, b.n_labels, picks, n_picks, inner, sets, gaps, v);
-}
-
-template <class R>
-double automaton_block_frank_wolfe(const BatchView& b, const AutomatonView& m, const KernelPrior& prior, double C,
-                                   R* weights, double* eta, const R* cost, const double* cost64, const int64_t* picks,
-                                   int64_t n_picks, int inner, ActiveSets& sets, double* gaps) {
-  AutomatonBlocks<R> s(b, m, weights, cost);
-  Direction v;
-  return updates(s, prior, C, weights, eta, cost64, b.lanes, picks, n_picks, inner, sets, gaps, v);
-}
-template double automaton_block_frank_wolfe<float>(const BatchView&, const AutomatonView&, const KernelPrior&, double,
-                                                   float*, double*, const float*, const double*, const int64_t*,
-                                                   int64_t, int, ActiveSets&, double*);
-template double automaton_block_frank_wolfe<double>(const BatchView&, const AutomatonView&, const KernelPrior&, double,
-                                                    double*, double*, const double*, const double*, const int64_t*,
-                                                    int64_t, int, ActiveSets&, double*);
 
 void prior_mean(const KernelPrior& prior, const double* eta, int64_t n, double* mean) {
   std::visit(
@@ -302,12 +292,12 @@ void prior_mean(const KernelPrior& prior, const double* eta, int64_t n, double* 
       prior);
 }
 
-namespace {
-
-template <class Blocks>
-INLINE void gaps_of(Blocks& s, double C, int64_t first, int64_t last, const ActiveSets& sets, double* values,
-                    double* gaps) {
-  const BatchView& b = s.b;
+// Hinge of every example and the gap of its block, g_i = C u_i max_y h(y) - sum_y alpha(y) h(y), where h(y) is the
+// augmented score l(y) + mu.f(y); their sum is primal - dual.
+template <class View>
+void block_gaps(const BatchView& b, const View& recursion, const double* cost, double C, int64_t first, int64_t last,
+                const ActiveSets& sets, double* values, double* gaps) {
+  auto s = blocks_of(b, recursion, cost);
   std::vector<uint16_t> labels;
   std::vector<double> active;
   for (int64_t i = first; i < last; i++) {
@@ -322,35 +312,38 @@ INLINE void gaps_of(Blocks& s, double C, int64_t first, int64_t last, const Acti
   }
 }
 
-}  // namespace
-
-// Hinge of every example and the gap of its block, g_i = C u_i max_y h(y) - sum_y alpha(y) h(y), where h(y) is the
-// augmented score l(y) + mu.f(y); their sum is primal - dual.
-void block_gaps(const BatchView& b, const double* weights, const double* cost, double C, int64_t first, int64_t last,
-                const ActiveSets& sets, double* values, double* gaps) {
-  ForestBlocks<double> s(b, weights, cost);
-  gaps_of(s, C, first, last, sets, values, gaps);
-}
-
-void hierarchy_block_gaps(const BatchView& b, const HierarchyView& m, const double* cost, double C, int64_t first,
-                          int64_t last, const ActiveSets& sets, double* values, double* gaps) {
-  HierarchyBlocks s{b, m, cost, {}, m.layout, {}};
-  gaps_of(s, C, first, last, sets, values, gaps);
-}
-
-void automaton_block_gaps(const BatchView& b, const AutomatonView& m, const double* weights, const double* cost,
-                          double C, int64_t first, int64_t last, const ActiveSets& sets, double* values, double* gaps) {
-  AutomatonBlocks<double> s(b, m, const_cast<double*>(weights), cost);  // which are not changed without steps
-  gaps_of(s, C, first, last, sets, values, gaps);
-}
-
 namespace {
 
+// Returns a function of (example, from, to, add) that adds where the features of two labellings of an example differ.
+template <class R>
+INLINE auto differences_of(const BatchView& b, const ForestView<R>&) {
+  return [&b, layout = padded_layout(b)](int64_t i, const int32_t* from, const uint16_t* to, auto add)
+             INLINED { differences(b, layout, b.offsets[i], b.offsets[i + 1], from, to, add); };
+}
+INLINE auto differences_of(const BatchView& b, const HierarchyView& m) {
+  return [&b, &m, e = Example{}](int64_t i, const int32_t* from, const uint16_t* to, auto add) mutable INLINED {
+    if (e.begin != b.offsets[i] || e.size != b.offsets[i + 1] - e.begin) find_labels(b, i, e);
+    differences(b, m, e, from, to, add);
+  };
+}
+template <class R>
+INLINE auto differences_of(const BatchView& b, const PathsView<R>& paths) {
+  return [&b, &m = *paths.automaton, layout = automaton_layout(b), grams = first_gram(b)](
+             int64_t i, const int32_t* from, const uint16_t* to, auto add) INLINED {
+    differences(b, layout, b.offsets[i], b.offsets[i + 1], from, to, add);
+    gram_differences(m, from, to, b.offsets[i + 1] - b.offsets[i],
+                     [&](int64_t k, double value) INLINED { add(grams + k, value); });
+  };
+}
+
+}  // namespace
+
 // eta = sum_i sum_y alpha_i(y) (f(x_i, y_i) - f(x_i, y)), afresh from the active sets, so that rounding does not pile up
-// over millions of steps. `differ(i, from, to, add)` are the differences of the structure.
-template <class Differ>
-INLINE void add_active(const BatchView& b, const ActiveSets& sets, int64_t first, int64_t last, double* eta,
-                       Differ differ) {
+// over millions of steps.
+template <class View>
+void active_features(const BatchView& b, const View& recursion, const ActiveSets& sets, int64_t first, int64_t last,
+                     double* eta) {
+  auto differ = differences_of(b, recursion);
   for (int64_t i = first; i < last; i++) {
     const Block& block = sets.blocks[i];
     for (size_t j = 0; j < block.alpha.size(); j++)
@@ -360,33 +353,19 @@ INLINE void add_active(const BatchView& b, const ActiveSets& sets, int64_t first
   }
 }
 
-}  // namespace
-
-void hierarchy_active_features(const BatchView& b, const HierarchyView& m, const ActiveSets& sets, int64_t first,
-                               int64_t last, double* eta) {
-  Example e;
-  add_active(b, sets, first, last, eta, [&](int64_t i, const int32_t* from, const uint16_t* to, auto add) INLINED {
-    if (e.begin != b.offsets[i] || e.size != b.offsets[i + 1] - e.begin) find_labels(b, i, e);
-    differences(b, m, e, from, to, add);
-  });
-}
-
-void automaton_active_features(const BatchView& b, const AutomatonView& m, const ActiveSets& sets, int64_t first,
-                               int64_t last, double* eta) {
-  const Layout layout = automaton_layout(b);
-  const int64_t grams = first_gram(b);
-  add_active(b, sets, first, last, eta, [&](int64_t i, const int32_t* from, const uint16_t* to, auto add) INLINED {
-    differences(b, layout, b.offsets[i], b.offsets[i + 1], from, to, add);
-    gram_differences(m, from, to, b.offsets[i + 1] - b.offsets[i],
-                     [&](int64_t k, double value) INLINED { add(grams + k, value); });
-  });
-}
-
-void active_features(const BatchView& b, const ActiveSets& sets, int64_t first, int64_t last, double* eta) {
-  const Layout layout = padded_layout(b);
-  add_active(b, sets, first, last, eta, [&](int64_t i, const int32_t* from, const uint16_t* to, auto add) INLINED {
-    differences(b, layout, b.offsets[i], b.offsets[i + 1], from, to, add);
-  });
-}
+#define INSTANTIATE_STEPS(View)                                                                                      \
+  template double block_frank_wolfe(const BatchView&, const View&, const KernelPrior&, double, View::Real*, double*, \
+                                    const View::Real*, const double*, const int64_t*, int64_t, int, ActiveSets&,     \
+                                    double*);
+#define INSTANTIATE(View)                                                                                             \
+  INSTANTIATE_STEPS(View)                                                                                             \
+  template void block_gaps(const BatchView&, const View&, const double*, double, int64_t, int64_t, const ActiveSets&, \
+                           double*, double*);                                                                         \
+  template void active_features(const BatchView&, const View&, const ActiveSets&, int64_t, int64_t, double*);
+INSTANTIATE_STEPS(ForestView<float>)
+INSTANTIATE_STEPS(PathsView<float>)
+INSTANTIATE(ForestView<double>)
+INSTANTIATE(PathsView<double>)
+INSTANTIATE(HierarchyView)
 
 }  // namespace maxendnet

@@ -87,8 +87,10 @@ struct Weights {
       : node(flat), matrix(flat + b.node_size()), label_features(matrix + 2 * b.n_matrices() * b.matrix_size()) {}
 };
 
-// The features of a group of nodes, transposed: for each distinct feature of the group, the nodes that have it.
+// Groups of whole examples, and their features transposed: for each distinct feature of a group, the nodes that have it.
 struct GroupsView {
+  int64_t n_groups;
+  const int64_t* examples;         // (n_groups + 1) examples of a group
   const int64_t* node_offsets;     // (n_groups + 1) nodes of a group
   const int64_t* feature_offsets;  // (n_groups + 1) distinct features of a group
   const int32_t* features;         // (n_distinct)
