@@ -549,3 +549,12 @@ def test_the_log_loss_of_a_forest_needs_whole_groups():
     for recursion, last in ((build(weights), 1), (groups, 2)):
         with pytest.raises(ValueError, match="first and last at their borders"):
             _kernels.log_oracle(bound.batch, recursion, None, None, 0, last, np.zeros(2), None, None)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "labels"), [([0, 1, 2], None), ([0, 1, 2], [0]), ([0, 1], [0]), ([0, 1, 9], [0, 1])]
+)
+def test_a_shape_refuses_rows_that_do_not_fit(offsets, labels):
+    labels = None if labels is None else np.array(labels, np.int32)
+    with pytest.raises(ValueError, match=r"row_(offsets|labels) has the wrong dtype or size"):
+        _kernels.Shape(2, 2, 0, 0, 0, -1, np.array(offsets), labels)

@@ -170,3 +170,9 @@ def test_the_binding_refuses_arrays_of_the_wrong_size(wrong):
     arrays[wrong] = arrays[wrong][:-1].copy()
     with pytest.raises(ValueError, match=wrong):
         _kernels.hierarchy(shape, True, **arrays)
+
+
+def test_the_binding_refuses_a_table_without_its_shift():
+    arrays = {"weights": None, "table": np.ones(8), "shift": None, "forbidden": None}
+    with pytest.raises(ValueError, match="shift"):
+        _kernels.hierarchy(_kernels.Shape(3, 2, 1, 0, 0), True, **arrays)

@@ -53,7 +53,7 @@ INLINE int64_t score_place(const AutomatonView& m, int64_t row) {
 }
 
 // Where n-grams begin in weights; eta and gradients have the parts up to the scores of arcs.
-inline int64_t first_gram(const BatchView& b) { return b.node_size() + padded(b.n_label_features); }
+inline int64_t first_gram(const Sizes& s) { return s.node_size() + padded(s.n_label_features); }
 inline Layout automaton_layout(const BatchView& b) {
   const int64_t size = b.node_size();
   return {b.lanes, size, size, size};

@@ -129,10 +129,10 @@ void bind_automaton(nb::module_& m) {
       [](const Shape& shape, const Automaton& automaton, nb::object weights) {
         const AutomatonView& m = automaton.view;
         if (m.n_labels != shape.n_labels) throw nb::value_error("the automaton has another number of labels");
-        const int64_t size = first_gram(sizes(shape)) + m.n_grams + m.n_scores();
+        const int64_t size = first_gram(shape) + m.n_grams + m.n_scores();
         return in_precision(weights, [&](auto zero) {
           using R = decltype(zero);
-          return Recursion<PathsView<R>>{shape, weights, nb::find(automaton), {&m, sized<R>(weights, size, "weights")}};
+          return Recursion<PathsView<R>>{shape, weights, nb::find(automaton), {&m, weights_of<R>(weights, size)}};
         });
       },
       "shape"_a, "automaton"_a, "weights"_a.none(),

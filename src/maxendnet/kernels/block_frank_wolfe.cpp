@@ -16,9 +16,12 @@ namespace {
 
 // ---- what the steps ask of a structure: to be scored with its costs added, its best labelling, differences of features
 
+template <class View>
+struct BlocksOf;
+
 // A forest, or a choice. R is the precision of the search.
 template <class R>
-struct ForestBlocks {
+struct BlocksOf<ForestView<R>> {
   const BatchView& b;
   Weights<R> w;
   const R* cost;
@@ -27,13 +30,13 @@ struct ForestBlocks {
   std::vector<R> plain;  // the scores, which the search changes
   int64_t begin = 0, end = 0;
 
-  ForestBlocks(const BatchView& batch, const ForestView<R>& forest, const R* costs)
+  BlocksOf(const BatchView& batch, const ForestView<R>& forest, const R* costs)
       : b(batch), w(forest.weights, batch), cost(costs), layout(padded_layout(batch)) {}
 };
 
 // Turns to an example, at the weights of now.
 template <class R>
-OUTLINE void visit(ForestBlocks<R>& s, int64_t i) {
+OUTLINE void visit(BlocksOf<ForestView<R>>& s, int64_t i) {
   s.begin = s.b.offsets[i];
   s.end = s.b.offsets[i + 1];
   prepare(s.b, s.w, s.cost, s.begin, s.end, s.work);
@@ -41,13 +44,13 @@ OUTLINE void visit(ForestBlocks<R>& s, int64_t i) {
 }
 
 template <class R, class Label>
-OUTLINE double augmented_score(ForestBlocks<R>& s, const Label* labels) {
+OUTLINE double augmented_score(BlocksOf<ForestView<R>>& s, const Label* labels) {
   return score_of(s.b, s.w.matrix, s.work.matrices.data(), s.begin, s.end, s.plain.data(), labels);
 }
 
 // The labelling with the largest augmented score: along the edges or, for a choice, the best node of all.
 template <class R>
-OUTLINE void most_violating(ForestBlocks<R>& s, std::vector<uint16_t>& labels) {
+OUTLINE void most_violating(BlocksOf<ForestView<R>>& s, std::vector<uint16_t>& labels) {
   const BatchView& b = s.b;
   const int64_t n = s.end - s.begin;
   if (b.rest < 0) {
@@ -68,18 +71,20 @@ OUTLINE void most_violating(ForestBlocks<R>& s, std::vector<uint16_t>& labels) {
 }
 
 template <class R>
-OUTLINE void gather(ForestBlocks<R>& s, const uint16_t* from, const uint16_t* to, const double* eta, Direction& v) {
+OUTLINE void gather(BlocksOf<ForestView<R>>& s, const uint16_t* from, const uint16_t* to, const double* eta,
+                    Direction& v) {
   gather_difference(s.b, s.layout, s.begin, s.end, from, to, eta, v, [](auto) {});
 }
 
 // Sets the weights behind a step.
 template <class R>
-INLINE void set_weights(ForestBlocks<R>& s, const Direction& v, R* weights) {
+INLINE void set_weights(BlocksOf<ForestView<R>>& s, const Direction& v, R* weights) {
   for (size_t j = 0; j < v.n; j++) set_weight(s.b, s.layout, v.index[j], R(v.mean[j]), weights);
 }
 
 // A hierarchy: its recursions are in hierarchy.cpp, weights are laid out like eta.
-struct HierarchyBlocks {
+template <>
+struct BlocksOf<HierarchyView> {
   const BatchView& b;
   const HierarchyView& m;
   const double* cost;
@@ -87,35 +92,36 @@ struct HierarchyBlocks {
   Example e{};
   std::vector<int32_t> best{};
 
-  HierarchyBlocks(const BatchView& batch, const HierarchyView& hierarchy, const double* costs)
+  BlocksOf(const BatchView& batch, const HierarchyView& hierarchy, const double* costs)
       : b(batch), m(hierarchy), cost(costs), layout(hierarchy.layout) {}
 };
 
-OUTLINE void visit(HierarchyBlocks& s, int64_t i) { hierarchy_prepare(s.b, s.m, s.cost, i, s.e); }
+OUTLINE void visit(BlocksOf<HierarchyView>& s, int64_t i) { hierarchy_prepare(s.b, s.m, s.cost, i, s.e); }
 
 template <class Label>
-OUTLINE double augmented_score(HierarchyBlocks& s, const Label* labels) {
+OUTLINE double augmented_score(BlocksOf<HierarchyView>& s, const Label* labels) {
   return score_of(s.b, s.m, s.e, labels);
 }
 
-OUTLINE void most_violating(HierarchyBlocks& s, std::vector<uint16_t>& labels) {
+OUTLINE void most_violating(BlocksOf<HierarchyView>& s, std::vector<uint16_t>& labels) {
   s.best.resize(s.e.size);
   hierarchy_best(s.b, s.m, s.e, s.best.data());
   labels.assign(s.best.begin(), s.best.end());
 }
 
-OUTLINE void gather(HierarchyBlocks& s, const uint16_t* from, const uint16_t* to, const double* eta, Direction& v) {
+OUTLINE void gather(BlocksOf<HierarchyView>& s, const uint16_t* from, const uint16_t* to, const double* eta,
+                    Direction& v) {
   gather_difference(s.b, s.layout, s.e.begin, s.e.begin + s.e.size, from, to, eta, v,
                     [&](auto add) INLINED { sibling_differences(s.b, s.m, s.e, from, to, add); });
 }
 
-INLINE void set_weights(HierarchyBlocks&, const Direction& v, double* weights) {
+INLINE void set_weights(BlocksOf<HierarchyView>&, const Direction& v, double* weights) {
   for (size_t j = 0; j < v.n; j++) weights[v.index[j]] = v.mean[j];
 }
 
 // A chain that an automaton reads. Scores of arcs follow from the weights of n-grams, and are kept beside them.
 template <class R>
-struct AutomatonBlocks {
+struct BlocksOf<PathsView<R>> {
   const BatchView& b;
   const AutomatonView& m;
   Weights<R> w;
@@ -126,31 +132,32 @@ struct AutomatonBlocks {
   Paths<R> p;
 
   // the weights of n-grams and the scores of arcs change by steps alone
-  AutomatonBlocks(const BatchView& batch, const PathsView<R>& paths, const R* costs)
+  BlocksOf(const BatchView& batch, const PathsView<R>& paths, const R* costs)
       : b(batch), m(*paths.automaton), w(paths.weights, batch), cost(costs),
         grams(const_cast<R*>(paths.weights) + first_gram(batch)), scores(grams + m.n_grams),
         layout(automaton_layout(batch)), first(first_gram(batch)) {}
 };
 
 template <class R>
-OUTLINE void visit(AutomatonBlocks<R>& s, int64_t i) {
+OUTLINE void visit(BlocksOf<PathsView<R>>& s, int64_t i) {
   visit_example(s.b, s.m, s.w, s.cost, i, s.p);
 }
 
 template <class R, class Label>
-OUTLINE double augmented_score(AutomatonBlocks<R>& s, const Label* labels) {
+OUTLINE double augmented_score(BlocksOf<PathsView<R>>& s, const Label* labels) {
   return path_score(s.m, s.scores, s.p, labels);
 }
 
 template <class R>
-OUTLINE void most_violating(AutomatonBlocks<R>& s, std::vector<uint16_t>& labels) {
+OUTLINE void most_violating(BlocksOf<PathsView<R>>& s, std::vector<uint16_t>& labels) {
   max_back<true>(s.m, s.scores, s.p);
   best_walk(s.m, s.scores, s.p, s.p.nodes.labels.data());
   labels.assign(s.p.nodes.labels.begin(), s.p.nodes.labels.begin() + s.p.n);
 }
 
 template <class R>
-OUTLINE void gather(AutomatonBlocks<R>& s, const uint16_t* from, const uint16_t* to, const double* eta, Direction& v) {
+OUTLINE void gather(BlocksOf<PathsView<R>>& s, const uint16_t* from, const uint16_t* to, const double* eta,
+                    Direction& v) {
   const int64_t begin = s.p.begin, end = begin + s.p.n;
   size_t n_fired = 0;
   gram_differences(s.m, from, to, s.p.n, [&](int64_t, double) INLINED { n_fired++; });
@@ -163,7 +170,7 @@ OUTLINE void gather(AutomatonBlocks<R>& s, const uint16_t* from, const uint16_t*
 }
 
 template <class R>
-INLINE void set_weights(AutomatonBlocks<R>& s, const Direction& v, R* weights) {
+INLINE void set_weights(BlocksOf<PathsView<R>>& s, const Direction& v, R* weights) {
   for (size_t j = 0; j < v.n; j++) weights[v.index[j]] = R(v.mean[j]);
   for (size_t j = 0; j < v.n; j++) {
     const int64_t gram = v.index[j] - s.first;
@@ -175,25 +182,12 @@ INLINE void set_weights(AutomatonBlocks<R>& s, const Direction& v, R* weights) {
 
 // How many coordinates a structure's eta has.
 template <class R>
-INLINE int64_t n_coordinates(const AutomatonBlocks<R>& s) {
+INLINE int64_t n_coordinates(const BlocksOf<PathsView<R>>& s) {
   return s.first + s.m.n_grams;
 }
 template <class Blocks>
 INLINE int64_t n_coordinates(const Blocks& s) {
   return s.layout.label_features + s.b.n_label_features;
-}
-
-// Finds the blocks of a recursion.
-template <class R>
-INLINE ForestBlocks<R> blocks_of(const BatchView& b, const ForestView<R>& forest, const R* cost) {
-  return {b, forest, cost};
-}
-INLINE HierarchyBlocks blocks_of(const BatchView& b, const HierarchyView& hierarchy, const double* cost) {
-  return {b, hierarchy, cost};
-}
-template <class R>
-INLINE AutomatonBlocks<R> blocks_of(const BatchView& b, const PathsView<R>& paths, const R* cost) {
-  return {b, paths, cost};
 }
 
 // ---- steps ------------------------------------------------------------------------------------------------------------
@@ -279,7 +273,7 @@ double block_frank_wolfe(const BatchView& b, const View& recursion, const Kernel
                          typename View::Real* weights, double* eta, const typename View::Real* cost,
                          const double* cost64, const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets,
                          double* gaps) {
-  auto s = blocks_of(b, recursion, cost);
+  BlocksOf<View> s(b, recursion, cost);
   Direction v;
   return updates(s, prior, C, weights, eta, cost64, picks, n_picks, inner, sets, gaps, v);
 }
@@ -297,7 +291,7 @@ void prior_mean(const KernelPrior& prior, const double* eta, int64_t n, double* 
 template <class View>
 void block_gaps(const BatchView& b, const View& recursion, const double* cost, double C, int64_t first, int64_t last,
                 const ActiveSets& sets, double* values, double* gaps) {
-  auto s = blocks_of(b, recursion, cost);
+  BlocksOf<View> s(b, recursion, cost);
   std::vector<uint16_t> labels;
   std::vector<double> active;
   for (int64_t i = first; i < last; i++) {

@@ -14,7 +14,8 @@ void bind_hierarchy(nb::module_& m) {
         HierarchyView view{};
         Layout& layout = view.layout = {L, s.n_pairs(), s.n_pairs() + matrices * L * L, 0};
         layout.label_features = layout.siblings + n_siblings;
-        if (const double* w = sized<double>(weights, layout.label_features + s.n_label_features, "weights")) {
+        if (!weights.is_none()) {
+          const double* w = sized<double>(weights, layout.label_features + s.n_label_features, "weights");
           view.node = w;
           view.matrices = w + layout.matrices;
           view.siblings = n_siblings ? w + layout.siblings : nullptr;
@@ -23,9 +24,8 @@ void bind_hierarchy(nb::module_& m) {
         if (n_siblings && !table.is_none()) {
           view.table = sized<double>(table, n_siblings, "table");
           view.shift = sized<double>(shift, s.n_edge_types * L, "shift");
-          if (!view.shift) throw nb::value_error("a table needs its shift");
         }
-        view.forbidden = sized<uint8_t>(forbidden, L * L, "forbidden");
+        if (!forbidden.is_none()) view.forbidden = sized<uint8_t>(forbidden, L * L, "forbidden");
         return Recursion<HierarchyView>{s, weights, nb::make_tuple(table, shift, forbidden), view};
       },
       "shape"_a, "siblings"_a, "weights"_a.none(), "table"_a.none(), "shift"_a.none(), "forbidden"_a.none(),

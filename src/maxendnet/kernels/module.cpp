@@ -123,11 +123,11 @@ void bind_kernels(nb::module_& m) {
   m.def(
       "forest",
       [](const Shape& shape, nb::object weights, int mode, int steps, const Groups* groups) {
-        const BatchView b = sizes(shape);
-        const int64_t size = b.node_size() + 2 * b.n_matrices() * b.matrix_size() + b.n_label_features;
+        const int64_t matrices = 2 * shape.n_matrices() * shape.matrix_size();
+        const int64_t size = shape.node_size() + matrices + shape.n_label_features;
         return in_precision(weights, [&](auto zero) {
           using R = decltype(zero);
-          const ForestView<R> view{sized<R>(weights, size, "weights"), Mode(mode), steps,
+          const ForestView<R> view{weights_of<R>(weights, size), Mode(mode), steps,
                                    groups ? groups->view() : GroupsView{}};
           return Recursion<ForestView<R>>{shape, weights, groups ? nb::find(groups) : nb::none(), view};
         });
