@@ -17,8 +17,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from maxendnet import _kernels, priors
+from maxendnet.data.examples import Examples
 from maxendnet.priors import Exponential, Gaussian, Laplace, NormalGamma, NormalInverseGaussian, SpikeSlab, Uniform
-from maxendnet.structures import Layout, padding
+from maxendnet.structures import Chain, Layout, Tree, padding
 from maxendnet.structures.forest import BoundForest
 
 pytestmark = pytest.mark.usefixtures("every_level")
@@ -227,7 +228,7 @@ class Ascent:
         kind, params = self.prior.kernel_args()
         a, b = (*params, 0.0)[:2]
         _kernels.block_frank_wolfe(
-            self.batch, self.forest.shape, kind, a, b, None, None, self.C, self.weights, self.eta,
+            self.batch, _kernels.forest(self.forest.shape, self.weights), kind, a, b, None, None, self.C, self.eta,
             self.cost.astype(self.weights.dtype), self.cost, np.array(picks, np.int64), inner, self.sets, self.gaps,
         )  # fmt: skip
 
@@ -243,14 +244,15 @@ class Ascent:
     def features(self, sets=None):
         """eta afresh."""
         eta = np.zeros_like(self.eta)
-        _kernels.active_features(self.batch, self.forest.shape, sets or self.sets, 0, self.case.n_examples, eta)
+        recursion = _kernels.forest(self.forest.shape, None)
+        _kernels.active_features(self.batch, recursion, sets or self.sets, 0, self.case.n_examples, eta)
         return eta
 
     def block_gaps(self):
         values, gaps = np.zeros((2, self.case.n_examples))
         mu = padding.for_search(self.layout, self.prior.mean(self.unpadded_eta))
         arguments = (self.C, 0, self.case.n_examples, self.sets, values, gaps)
-        _kernels.block_gaps(self.batch, self.forest.shape, mu, self.cost, *arguments)
+        _kernels.block_gaps(self.batch, _kernels.forest(self.forest.shape, mu), self.cost, *arguments)
         return values, gaps
 
 
@@ -456,10 +458,103 @@ def test_a_batch_of_other_arrays_is_refused(name):
         sample_weight=np.ones(2),
     )
     layout = Layout(1, 2, 1, 2)
-    shape = BoundForest(layout, batch).shape
+    recursion = BoundForest(layout, batch).recursion(np.ones(layout.n_weights))
     wrong = batch._replace(**{name: WRONG[name](getattr(batch, name))})
-    weights, labels = padding.for_search(layout, np.ones(layout.n_weights)), np.zeros(3, np.int32)
+    labels = np.zeros(3, np.int32)
     # no example is asked for, so that nothing is read
-    _kernels.decode(batch, shape, weights, None, 0, 0, None, labels)
+    _kernels.decode(batch, recursion, None, 0, 0, None, labels)
     with pytest.raises(ValueError, match=rf"batch\.{name} has the wrong dtype or is not C-contiguous"):
-        _kernels.decode(wrong, shape, weights, None, 0, 0, None, labels)
+        _kernels.decode(wrong, recursion, None, 0, 0, None, labels)
+
+
+def recursions():
+    """Of every structure: what builds its recursion from weights, those weights, and a batch of one example."""
+    X, y, labels = [[[1.0], [2.0], [3.0]]], [["a", "b", "a"]], np.array(["a", "b"])
+    family = Examples.build(X, y, edges=[[(0, 1), (0, 2)]])
+    forest, tree = Tree().bind(family, labels), Tree(siblings=True).bind(family, labels)
+    chain = Chain(order=2).bind(Examples.build(X, y), labels)
+    w = [np.ones(s.layout.n_weights) for s in (chain, forest, tree)]
+    return {
+        "forest": (lambda w: _kernels.forest(forest.shape, w), forest.for_search(w[1]), forest),
+        "paths": (lambda w: _kernels.paths(chain.shape, chain.reader.kernel, w), chain.for_search(w[0]), chain),
+        "hierarchy": (lambda w: _kernels.hierarchy(tree.shape, True, w, None, None, None), w[2], tree),
+    }
+
+
+every_recursion = pytest.mark.parametrize("name", ["forest", "paths", "hierarchy"])
+
+
+@every_recursion
+def test_a_recursion_refuses_wrong_weights(name):
+    build, weights, _ = recursions()[name]
+    build(weights)
+    for wrong in (weights[:-1].copy(), np.repeat(weights, 2)[::2], weights.astype(np.float16), np.append(weights, 0)):
+        with pytest.raises(ValueError, match="weights has the wrong dtype or size, or is not C-contiguous"):
+            build(wrong)
+    with pytest.raises(ValueError, match="weights has"):
+        build("weights")
+
+
+@every_recursion
+def test_operations_refuse_what_they_cannot_read(name):
+    build, weights, bound = recursions()[name]
+    batch, recursion, labels = bound.batch, build(weights), np.zeros(3, np.int32)
+    values, cost, table = np.zeros(1), np.zeros((2, 8)), np.zeros((3, 2))
+    with pytest.raises(ValueError, match="built with None"):
+        _kernels.decode(batch, build(None), None, 0, 1, None, labels)
+    with pytest.raises(ValueError, match="cost has the wrong dtype"):
+        _kernels.decode(batch, recursion, cost.astype(np.float32), 0, 1, None, labels)
+    with pytest.raises(TypeError):
+        _kernels.decode(batch, bound.shape, None, 0, 1, None, labels)
+    with pytest.raises(ValueError, match="more arrays than kinds of cliques"):
+        _kernels.marginals(batch, recursion, None, 0, 1, values, table, None, None, None)
+    with pytest.raises(ValueError, match="cliques has the wrong dtype"):
+        _kernels.marginals(batch, recursion, None, 0, 1, values, table, labels)
+    with pytest.raises(ValueError, match="an array of costs"):
+        _kernels.log_oracle(batch, recursion, cost, None, 0, 1, values, None, np.zeros(100))
+    unlabelled = batch._replace(y=np.zeros(0, np.int32))
+    with pytest.raises(ValueError, match=r"batch\.y is empty"):
+        _kernels.hinge_oracle(unlabelled, recursion, cost, 0, 1, values, None, 0, 1.0)
+
+
+@every_recursion
+def test_block_frank_wolfe_refuses_read_only_weights(name):
+    build, weights, bound = recursions()[name]
+    weights = weights.copy()
+    weights.flags.writeable = False
+    batch, cost, gaps = bound.batch, np.zeros((2, 8)), np.zeros(1)
+    sets = _kernels.ActiveSets(batch.offsets, batch.y, batch.sample_weight, 1.0)
+    arguments = (
+        "gaussian",
+        1.0,
+        0.0,
+        None,
+        None,
+        1.0,
+        np.zeros(1000),
+        cost,
+        cost,
+        np.zeros(1, np.int64),
+        0,
+        sets,
+        gaps,
+    )
+    with pytest.raises(ValueError, match="weights has the wrong dtype, is not C-contiguous or is read-only"):
+        _kernels.block_frank_wolfe(batch, build(weights), *arguments)
+
+
+def test_the_log_loss_of_a_forest_needs_whole_groups():
+    build, weights, bound = recursions()["forest"]
+    groups = _kernels.forest(bound.shape, weights, groups=bound.groups.transposed)
+    for recursion, last in ((build(weights), 1), (groups, 2)):
+        with pytest.raises(ValueError, match="first and last at their borders"):
+            _kernels.log_oracle(bound.batch, recursion, None, None, 0, last, np.zeros(2), None, None)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "labels"), [([0, 1, 2], None), ([0, 1, 2], [0]), ([0, 1], [0]), ([0, 1, 9], [0, 1])]
+)
+def test_a_shape_refuses_rows_that_do_not_fit(offsets, labels):
+    labels = None if labels is None else np.array(labels, np.int32)
+    with pytest.raises(ValueError, match=r"row_(offsets|labels) has the wrong dtype or size"):
+        _kernels.Shape(2, 2, 0, 0, 0, -1, np.array(offsets), labels)

@@ -2,6 +2,8 @@
 
 import ast
 import importlib
+import re
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -13,19 +15,24 @@ StubGen = pytest.importorskip("nanobind.stubgen", reason="needs nanobind (pip in
 
 
 def signatures(stub):
-    """Parameter names of every function and method, by name; None where an argument has no name to be called by."""
-    found = {}
+    """Parameter names of the overloads of every class, function and method, by name."""
+    names = defaultdict(set)
     for node in ast.parse(stub).body:
         if isinstance(node, ast.FunctionDef):
-            found[node.name] = parameters(node)
+            names[node.name].add(parameters(node))
         elif isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-            methods = [method for method in node.body if isinstance(method, ast.FunctionDef)]
-            found.update({f"{node.name}.{method.name}": parameters(method) for method in methods})
-    return found
+            names[node.name] = set()
+            for method in node.body:
+                if isinstance(method, ast.FunctionDef):
+                    names[f"{node.name}.{method.name}"].add(parameters(method))
+    return names
 
 
 def parameters(node):
-    return [None] * len(node.args.posonlyargs) + [argument.arg for argument in node.args.args]
+    """None for an argument without a name to be called by."""
+    named = [argument.arg for argument in node.args.args]
+    rest = [] if node.args.vararg is None else [f"*{node.args.vararg.arg}"]
+    return (*[None] * len(node.args.posonlyargs), *named, *rest)
 
 
 @pytest.mark.parametrize("level", _kernels.levels())
@@ -35,6 +42,18 @@ def test_the_stub_has_what_the_module_has(level):
     generator = StubGen(module)
     generator.put(module)
     source = Path(_kernels.__file__).read_text()
-    chooser = {name: found for name, found in signatures(source).items() if not name.startswith("_")}
+    chooser = {name: overloads for name, overloads in signatures(source).items() if not name.startswith("_")}
     written = (Path(maxendnet.__file__).parent / "_kernels.pyi").read_text()
     assert signatures(written) == signatures(generator.get()) | chooser
+
+
+OPERATIONS = {
+    "decode": 5, "hinge_oracle": 5, "block_frank_wolfe": 5, "log_oracle": 4, "max_marginals": 3, "marginals": 3,
+    "sample": 3, "block_gaps": 3, "active_features": 3, "impossible": 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_operations_are_overloaded_on_the_recursion(name):
+    recursions = re.findall(rf"^{name}\(batch: object, recursion: ([\w.]+)", getattr(_kernels, name).__doc__, re.M)
+    assert len(set(recursions)) == len(recursions) == OPERATIONS[name]

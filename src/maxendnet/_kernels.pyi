@@ -1,4 +1,4 @@
-"""Types of `_kernels.py` and of the compiled functions that it offers, as `kernels/module.cpp` binds them.
+"""Types of `_kernels.py` and of the compiled functions that it offers, as `kernels/*module.cpp` bind them.
 
 Outputs are arrays of the caller.
 """
@@ -71,6 +71,7 @@ class Shape:
 class Groups:
     def __init__(
         self,
+        examples: _I64,
         node_offsets: _I64,
         feature_offsets: _I64,
         features: _I32,
@@ -103,65 +104,6 @@ def padded(n_labels: int) -> int: ...
 def group_features(
     indptr: _I64, indices: _I32, data: _F64, node_offsets: _I64, n_features: int
 ) -> tuple[_I64, _I32, _I64, _I32, _F64]: ...
-
-# Weights are float32 for searching and float64 for reporting, and costs are of the same type; a caller chooses when it
-# runs, so the two overloads of the binding are one signature here.
-def decode(
-    batch: _Batch,
-    shape: Shape,
-    weights: _Real,
-    cost: _Real | None,
-    first: int,
-    last: int,
-    values: _F64 | None,
-    labels: _I32,
-) -> None: ...
-def hinge_oracle(
-    batch: _Batch,
-    shape: Shape,
-    weights: _Real,
-    cost: _Real,
-    first: int,
-    last: int,
-    values: _F64,
-    gradient: _F64 | None,
-    slack: int = 0,
-    C: float = 1.0,
-) -> None: ...
-def log_oracle(
-    batch: _Batch,
-    shape: Shape,
-    groups: Groups,
-    group_examples: _I64,
-    weights: _Real,
-    cost: _Real | None,
-    counted: _Real | None,
-    mode: int,
-    first: int,
-    last: int,
-    values: _F64,
-    costs: _F64 | None,
-    gradient: _F64 | None,
-    steps: int = 0,
-) -> None: ...
-def block_frank_wolfe(
-    batch: _Batch,
-    shape: Shape,
-    kind: str,
-    a: float,
-    b: float,
-    variance: _F64 | None,
-    mean: _F64 | None,
-    C: float,
-    weights: _Real,
-    eta: _F64,
-    cost: _Real,
-    cost64: _F64,
-    picks: _I64,
-    inner: int,
-    sets: ActiveSets,
-    gaps: _F64,
-) -> float: ...
 def potential_ascent(
     batch: _Batch,
     shape: Shape,
@@ -201,36 +143,10 @@ def potential_look(
     truths: _F64,
     features: _F64,
 ) -> None: ...
-def max_marginals(batch: _Batch, shape: Shape, weights: _F64, first: int, last: int, out: _F64) -> None: ...
-def marginals(
-    batch: _Batch,
-    shape: Shape,
-    weights: _F64,
-    cost: _F64 | None,
-    mode: int,
-    first: int,
-    last: int,
-    values: _F64,
-    node: _F64 | None,
-    edge: _F64 | None,
-) -> None: ...
 def add_gram(indptr: _I64, indices: _I32, data: _F32, low: int, high: int, out: _F32) -> None: ...
-def sample(
-    batch: _Batch,
-    shape: Shape,
-    weights: _F64,
-    cost: _F64 | None,
-    mode: int,
-    uniforms: _F64,
-    n_draws: int,
-    first: int,
-    last: int,
-    labels: _I32,
-) -> None: ...
 def top(
     batch: _Batch,
-    shape: Shape,
-    weights: _F64,
+    forest: _Forest,
     k: int,
     first: int,
     last: int,
@@ -238,113 +154,12 @@ def top(
     labels: _I32,
     pause: Callable[[], object],
 ) -> None: ...
-def block_gaps(
-    batch: _Batch,
-    shape: Shape,
-    weights: _F64,
-    cost: _F64,
-    C: float,
-    first: int,
-    last: int,
-    sets: ActiveSets,
-    values: _F64,
-    gaps: _F64,
-) -> None: ...
-def active_features(batch: _Batch, shape: Shape, sets: ActiveSets, first: int, last: int, eta: _F64) -> None: ...
 def prior_mean(
     kind: str, a: float, b: float, variance: _F64 | None, mean: _F64 | None, eta: _F64, out: _F64
 ) -> None: ...
-
-@final
-class HierarchyModel:
-    """Sizes, weights and forbidden pairs of a hierarchy."""
-
-    def __init__(
-        self,
-        shape: Shape,
-        siblings: bool,
-        weights: _F64,
-        table: _F64 | None,
-        shift: _F64 | None,
-        forbidden: _U8 | None,
-    ) -> None: ...
-
-def hierarchy_decode(
-    batch: _Batch, model: HierarchyModel, cost: _F64 | None, first: int, last: int, values: _F64 | None, labels: _I32
-) -> None: ...
-def hierarchy_max_marginals(batch: _Batch, model: HierarchyModel, first: int, last: int, out: _F64) -> None: ...
-def hierarchy_marginals(
-    batch: _Batch,
-    model: HierarchyModel,
-    cost: _F64 | None,
-    first: int,
-    last: int,
-    values: _F64,
-    node: _F64 | None,
-    edge: _F64 | None,
-    siblings: _F64 | None,
-) -> None: ...
-def hierarchy_sample(
-    batch: _Batch, model: HierarchyModel, uniforms: _F64, n_draws: int, first: int, last: int, labels: _I32
-) -> None: ...
-def hierarchy_hinge(
-    batch: _Batch,
-    model: HierarchyModel,
-    cost: _F64,
-    first: int,
-    last: int,
-    values: _F64,
-    gradient: _F64 | None,
-    slack: int,
-    C: float,
-) -> None: ...
-def hierarchy_log(
-    batch: _Batch,
-    model: HierarchyModel,
-    cost: _F64 | None,
-    counted: _F64 | None,
-    first: int,
-    last: int,
-    values: _F64,
-    costs: _F64 | None,
-    gradient: _F64 | None,
-) -> None: ...
-def hierarchy_block_frank_wolfe(
-    batch: _Batch,
-    model: HierarchyModel,
-    kind: str,
-    a: float,
-    b: float,
-    variance: _F64 | None,
-    mean: _F64 | None,
-    C: float,
-    weights: _F64,
-    eta: _F64,
-    cost: _F64,
-    picks: _I64,
-    inner: int,
-    sets: ActiveSets,
-    gaps: _F64,
-) -> float: ...
-def hierarchy_block_gaps(
-    batch: _Batch,
-    model: HierarchyModel,
-    cost: _F64,
-    C: float,
-    first: int,
-    last: int,
-    sets: ActiveSets,
-    values: _F64,
-    gaps: _F64,
-) -> None: ...
-def hierarchy_active_features(
-    batch: _Batch, model: HierarchyModel, sets: ActiveSets, first: int, last: int, eta: _F64
-) -> None: ...
-def hierarchy_impossible(batch: _Batch, model: HierarchyModel, first: int, last: int, nodes: _I64) -> None: ...
 def node_scores(batch: _Batch, shape: Shape, weights: _F64, first: int, last: int, scores: _F64) -> None: ...
 def add_features(batch: _Batch, shape: Shape, shares: _F64, first: int, last: int, gradient: _F64) -> None: ...
 
-# Chains that an automaton reads. Weights are nodes, label features, n-grams, then the scores of arcs.
 @final
 class Automaton:
     """States in groups, arcs, and the n-grams that they fire."""
@@ -366,22 +181,76 @@ class Automaton:
     def n_loose(self) -> int: ...
 
 def automaton_scores(automaton: Automaton, grams: _Real, scores: _Real) -> None: ...
-def automaton_decode(
-    batch: _Batch,
+
+# Recursions: what a structure computes with, beside the batch. Weights are float32 for searching and float64 for
+# reporting, and costs are of the same type; the caller chooses at run time. active_features and impossible read no
+# weights, and take a recursion without (None).
+@final
+class Forest32: ...
+
+@final
+class Forest64: ...
+
+@final
+class Paths32: ...
+
+@final
+class Paths64: ...
+
+@final
+class Hierarchy: ...
+
+_Forest = Forest32 | Forest64
+_Paths = Paths32 | Paths64
+_Recursion = _Forest | _Paths | Hierarchy
+
+def forest(
+    shape: Shape, weights: _Real | None, mode: int = 0, steps: int = 0, groups: Groups | None = None
+) -> _Forest: ...
+def paths(shape: Shape, automaton: Automaton, weights: _Real | None) -> _Paths: ...
+def hierarchy(
     shape: Shape,
-    automaton: Automaton,
-    weights: _Real,
+    siblings: bool,
+    weights: _F64 | None,
+    table: _F64 | None,
+    shift: _F64 | None,
+    forbidden: _U8 | None,
+) -> Hierarchy: ...
+
+# Operations of recursions, overloaded in the binding.
+def decode(
+    batch: _Batch,
+    recursion: _Recursion,
     cost: _Real | None,
     first: int,
     last: int,
     values: _F64 | None,
     labels: _I32,
 ) -> None: ...
-def automaton_hinge(
+def max_marginals(batch: _Batch, recursion: _Recursion, first: int, last: int, out: _F64) -> None: ...
+def marginals(
     batch: _Batch,
-    shape: Shape,
-    automaton: Automaton,
-    weights: _Real,
+    recursion: _Recursion,
+    cost: _F64 | None,
+    first: int,
+    last: int,
+    values: _F64,
+    node: _F64 | None,
+    *cliques: _F64 | None,
+) -> None: ...
+def sample(
+    batch: _Batch,
+    recursion: _Recursion,
+    cost: _F64 | None,
+    uniforms: _F64,
+    n_draws: int,
+    first: int,
+    last: int,
+    labels: _I32,
+) -> None: ...
+def hinge_oracle(
+    batch: _Batch,
+    recursion: _Recursion,
     cost: _Real,
     first: int,
     last: int,
@@ -390,17 +259,26 @@ def automaton_hinge(
     slack: int,
     C: float,
 ) -> None: ...
-def automaton_block_frank_wolfe(
+def log_oracle(
     batch: _Batch,
-    shape: Shape,
-    automaton: Automaton,
+    recursion: _Recursion,
+    cost: _Real | None,
+    counted: _Real | None,
+    first: int,
+    last: int,
+    values: _F64,
+    costs: _F64 | None,
+    gradient: _F64 | None,
+) -> None: ...
+def block_frank_wolfe(
+    batch: _Batch,
+    recursion: _Recursion,
     kind: str,
     a: float,
     b: float,
     variance: _F64 | None,
     mean: _F64 | None,
     C: float,
-    weights: _Real,
     eta: _F64,
     cost: _Real,
     cost64: _F64,
@@ -409,64 +287,21 @@ def automaton_block_frank_wolfe(
     sets: ActiveSets,
     gaps: _F64,
 ) -> float: ...
-def automaton_max_marginals(
-    batch: _Batch, shape: Shape, automaton: Automaton, weights: _F64, first: int, last: int, out: _F64
-) -> None: ...
-def automaton_marginals(
+def block_gaps(
     batch: _Batch,
-    shape: Shape,
-    automaton: Automaton,
-    weights: _F64,
-    cost: _F64 | None,
-    first: int,
-    last: int,
-    values: _F64,
-    node: _F64 | None,
-    grams: _F64 | None,
-) -> None: ...
-def automaton_sample(
-    batch: _Batch,
-    shape: Shape,
-    automaton: Automaton,
-    weights: _F64,
-    uniforms: _F64,
-    n_draws: int,
-    first: int,
-    last: int,
-    labels: _I32,
-) -> None: ...
-def automaton_log(
-    batch: _Batch,
-    shape: Shape,
-    automaton: Automaton,
-    weights: _F64,
-    cost: _F64 | None,
-    counted: _F64 | None,
-    first: int,
-    last: int,
-    values: _F64,
-    costs: _F64 | None,
-    gradient: _F64 | None,
-) -> None: ...
-def automaton_impossible(
-    batch: _Batch, shape: Shape, automaton: Automaton, first: int, last: int, nodes: _I64
-) -> None: ...
-def automaton_block_gaps(
-    batch: _Batch,
-    shape: Shape,
-    automaton: Automaton,
-    weights: _F64,
+    recursion: _Recursion,
     cost: _F64,
     C: float,
     first: int,
     last: int,
     sets: ActiveSets,
-    hinges: _F64,
+    values: _F64,
     gaps: _F64,
 ) -> None: ...
-def automaton_active_features(
-    batch: _Batch, shape: Shape, automaton: Automaton, sets: ActiveSets, first: int, last: int, eta: _F64
+def active_features(
+    batch: _Batch, recursion: _Recursion, sets: ActiveSets, first: int, last: int, eta: _F64
 ) -> None: ...
+def impossible(batch: _Batch, recursion: _Paths | Hierarchy, first: int, last: int, nodes: _I64) -> None: ...
 
 class _Graph(Protocol):
     """A `maxendnet.structures.bound_graph.GraphScores`, of which these arrays are read."""

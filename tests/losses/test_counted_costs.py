@@ -48,12 +48,12 @@ def test_forests(mode, dtype, with_cost, case):
     batch, n = case.batch, case.n_examples
     nodes = np.array([0, case.n_nodes])
     arrays = _kernels.group_features(batch.indptr, batch.indices, batch.data, nodes, case.n_features)
-    groups, examples = _kernels.Groups(nodes, *arrays), np.array([0, n])
+    groups, weights = _kernels.Groups(np.array([0, n]), nodes, *arrays), padding.for_search(layout, case.w, dtype)
     values, costs, gradient = np.zeros(n), np.full(n, np.nan), np.zeros(padding.padded_size(layout))
     _kernels.log_oracle(
-        batch, case.forest.shape, groups, examples, padding.for_search(layout, case.w, dtype),
-        padding.pad_rows(layout, cost, dtype) if with_cost else None, padding.pad_rows(layout, counted, dtype), mode,
-        0, 1, values, costs, gradient,
+        batch, _kernels.forest(case.forest.shape, weights, mode, groups=groups),
+        padding.pad_rows(layout, cost, dtype) if with_cost else None, padding.pad_rows(layout, counted, dtype),
+        0, n, values, costs, gradient,
     )  # fmt: skip
     expected = enumerated(case, scores, labellings, cost, counted)
     size = 1 + max((np.abs(found).max(initial=0.0) for found in scores), default=0.0)
@@ -69,7 +69,7 @@ def test_hierarchies(with_cost, found):
     labellings = [found.labellings(i) for i in range(n)]
     scores = [found.features(i, labellings[i]) @ found.w for i in range(n)]
     values, costs, gradient = np.zeros(n), np.full(n, np.nan), np.zeros(found.structure.layout.n_weights)
-    model = found.structure.model(found.w)
-    _kernels.hierarchy_log(batch, model, cost if with_cost else None, counted, 0, n, values, costs, gradient)
+    recursion = found.structure.recursion(found.w)
+    _kernels.log_oracle(batch, recursion, cost if with_cost else None, counted, 0, n, values, costs, gradient)
     tolerance = 10 * found.tolerance
     assert_allclose(costs, enumerated(case, scores, labellings, cost, counted), atol=tolerance)

@@ -166,7 +166,13 @@ def test_the_binding_refuses_arrays_of_the_wrong_size(wrong):
         "forbidden": np.zeros(4, dtype=np.uint8),
     }  # fmt: skip
     shape = _kernels.Shape(3, 2, 1, 0, 0)
-    _kernels.HierarchyModel(shape, True, **arrays)
+    _kernels.hierarchy(shape, True, **arrays)
     arrays[wrong] = arrays[wrong][:-1].copy()
     with pytest.raises(ValueError, match=wrong):
-        _kernels.HierarchyModel(shape, True, **arrays)
+        _kernels.hierarchy(shape, True, **arrays)
+
+
+def test_the_binding_refuses_a_table_without_its_shift():
+    arrays = {"weights": None, "table": np.ones(8), "shift": None, "forbidden": None}
+    with pytest.raises(ValueError, match="shift"):
+        _kernels.hierarchy(_kernels.Shape(3, 2, 1, 0, 0), True, **arrays)

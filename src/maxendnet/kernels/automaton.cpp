@@ -5,8 +5,8 @@ namespace maxendnet {
 namespace {
 
 template <class R>
-const R* arc_scores(const BatchView& b, const AutomatonView& m, const R* weights) {
-  return weights + first_gram(b) + m.n_grams;
+const R* arc_scores(const BatchView& b, const PathsView<R>& paths) {
+  return paths.weights + first_gram(b) + paths.automaton->n_grams;
 }
 
 }  // namespace
@@ -21,10 +21,11 @@ void automaton_scores(const AutomatonView& m, const R* grams, R* scores) {
 }
 
 template <class R>
-void automaton_decode(const BatchView& b, const AutomatonView& m, const R* weights, const R* cost, int64_t first,
-                      int64_t last, double* values, int32_t* labels) {
-  const Weights<R> w(weights, b);
-  const R* scores = arc_scores(b, m, weights);
+void decode(const BatchView& b, const PathsView<R>& paths, const R* cost, int64_t first, int64_t last, double* values,
+            int32_t* labels) {
+  const AutomatonView& m = *paths.automaton;
+  const Weights<R> w(paths.weights, b);
+  const R* scores = arc_scores(b, paths);
   Paths<R> p;
   for (int64_t i = first; i < last; i++) {
     visit_example(b, m, w, cost, i, p);
@@ -34,10 +35,10 @@ void automaton_decode(const BatchView& b, const AutomatonView& m, const R* weigh
   }
 }
 
-void automaton_max_marginals(const BatchView& b, const AutomatonView& m, const double* weights, int64_t first,
-                             int64_t last, double* out) {
-  const Weights<double> w(weights, b);
-  const double* scores = arc_scores(b, m, weights);
+void max_marginals(const BatchView& b, const PathsView<double>& paths, int64_t first, int64_t last, double* out) {
+  const AutomatonView& m = *paths.automaton;
+  const Weights<double> w(paths.weights, b);
+  const double* scores = arc_scores(b, paths);
   Paths<double> p;
   std::vector<double> best(m.lanes);
   for (int64_t i = first; i < last; i++) {
@@ -70,11 +71,13 @@ void automaton_max_marginals(const BatchView& b, const AutomatonView& m, const d
   }
 }
 
-void automaton_marginals(const BatchView& b, const AutomatonView& m, const double* weights, const double* cost,
-                         int64_t first, int64_t last, double* values, double* node, double* grams) {
-  const Weights<double> w(weights, b);
+void marginals(const BatchView& b, const PathsView<double>& paths, const double* cost, int64_t first, int64_t last,
+               double* values, double* node, const Cliques<PathsView<double>>& cliques) {
+  const AutomatonView& m = *paths.automaton;
+  double* grams = cliques[0];
+  const Weights<double> w(paths.weights, b);
   PathSums s;
-  set_scores(m, arc_scores(b, m, weights), s);
+  set_scores(m, arc_scores(b, paths), s);
   std::vector<double> counts(grams ? size_t(m.n_scores()) : 0);
   for (int64_t i = first; i < last; i++) {
     visit_example(b, m, w, cost, i, s.paths);
@@ -95,15 +98,15 @@ void automaton_marginals(const BatchView& b, const AutomatonView& m, const doubl
   }
 }
 
-// `uniforms` holds one number in [0, 1) for every draw and node.
-void automaton_sample(const BatchView& b, const AutomatonView& m, const double* weights, const double* uniforms,
-                      int64_t n_draws, int64_t first, int64_t last, int32_t* labels) {
-  const Weights<double> w(weights, b);
+void sample(const BatchView& b, const PathsView<double>& paths, const double* cost, const double* uniforms,
+            int64_t n_draws, int64_t first, int64_t last, int32_t* labels) {
+  const AutomatonView& m = *paths.automaton;
+  const Weights<double> w(paths.weights, b);
   PathSums s;
-  set_scores(m, arc_scores(b, m, weights), s);
+  set_scores(m, arc_scores(b, paths), s);
   std::vector<double> shares(m.n_labels);
   for (int64_t i = first; i < last; i++) {
-    visit_example<double>(b, m, w, nullptr, i, s.paths);
+    visit_example(b, m, w, cost, i, s.paths);
     sum_back(m, s);
     const Paths<double>& p = s.paths;
     const double* scores = s.is_scaled ? s.factors.data() : s.scores;
@@ -132,10 +135,11 @@ void automaton_sample(const BatchView& b, const AutomatonView& m, const double* 
 }
 
 template <class R>
-void automaton_hinge(const BatchView& b, const AutomatonView& m, const R* weights, const R* cost, Slack slack,
-                     int64_t first, int64_t last, double* values, double* gradient) {
-  const Weights<R> w(weights, b);
-  const R* scores = arc_scores(b, m, weights);
+void hinge_oracle(const BatchView& b, const PathsView<R>& paths, const R* cost, Slack slack, int64_t first,
+                  int64_t last, double* values, double* gradient) {
+  const AutomatonView& m = *paths.automaton;
+  const Weights<R> w(paths.weights, b);
+  const R* scores = arc_scores(b, paths);
   const Layout layout = automaton_layout(b);
   const int64_t grams = first_gram(b);
   Paths<R> p;
@@ -155,14 +159,14 @@ void automaton_hinge(const BatchView& b, const AutomatonView& m, const R* weight
   }
 }
 
-void automaton_log(const BatchView& b, const AutomatonView& m, const double* weights, const double* cost,
-                   const double* counted, int64_t first, int64_t last, double* values, double* costs,
-                   double* gradient) {
-  const Weights<double> w(weights, b);
+void log_oracle(const BatchView& b, const PathsView<double>& paths, const double* cost, const double* counted,
+                int64_t first, int64_t last, double* values, double* costs, double* gradient) {
+  const AutomatonView& m = *paths.automaton;
+  const Weights<double> w(paths.weights, b);
   const Layout layout = automaton_layout(b);
   const double* reported = counted ? counted : cost;
   PathSums s;
-  set_scores(m, arc_scores(b, m, weights), s);
+  set_scores(m, arc_scores(b, paths), s);
   std::vector<double> counts(gradient ? size_t(m.n_scores()) : 0), residual(m.lanes);
   double* grams = gradient ? gradient + first_gram(b) : nullptr;
   for (int64_t i = first; i < last; i++) {
@@ -189,7 +193,8 @@ void automaton_log(const BatchView& b, const AutomatonView& m, const double* wei
   if (gradient) fire_counts(m, counts.data(), grams);
 }
 
-void automaton_impossible(const BatchView& b, const AutomatonView& m, int64_t first, int64_t last, int64_t* nodes) {
+void find_impossible(const BatchView& b, const PathsView<double>& paths, int64_t first, int64_t last, int64_t* nodes) {
+  const AutomatonView& m = *paths.automaton;
   std::vector<uint8_t> reached, next;
   for (int64_t i = first; i < last; i++) {
     nodes[i] = -1;
@@ -217,13 +222,11 @@ void automaton_impossible(const BatchView& b, const AutomatonView& m, int64_t fi
 
 template void automaton_scores<float>(const AutomatonView&, const float*, float*);
 template void automaton_scores<double>(const AutomatonView&, const double*, double*);
-template void automaton_decode<float>(const BatchView&, const AutomatonView&, const float*, const float*, int64_t,
-                                      int64_t, double*, int32_t*);
-template void automaton_decode<double>(const BatchView&, const AutomatonView&, const double*, const double*, int64_t,
-                                       int64_t, double*, int32_t*);
-template void automaton_hinge<float>(const BatchView&, const AutomatonView&, const float*, const float*, Slack, int64_t,
-                                     int64_t, double*, double*);
-template void automaton_hinge<double>(const BatchView&, const AutomatonView&, const double*, const double*, Slack,
-                                      int64_t, int64_t, double*, double*);
+template void decode(const BatchView&, const PathsView<float>&, const float*, int64_t, int64_t, double*, int32_t*);
+template void decode(const BatchView&, const PathsView<double>&, const double*, int64_t, int64_t, double*, int32_t*);
+template void hinge_oracle(const BatchView&, const PathsView<float>&, const float*, Slack, int64_t, int64_t, double*,
+                           double*);
+template void hinge_oracle(const BatchView&, const PathsView<double>&, const double*, Slack, int64_t, int64_t, double*,
+                           double*);
 
 }  // namespace maxendnet

@@ -35,6 +35,15 @@ struct AutomatonView {
   int64_t n_arcs() const { return n_states * n_labels; }
 };
 
+// The recursion over the paths of an automaton.
+template <class R>
+struct PathsView {
+  using Real = R;
+  static constexpr size_t n_cliques = 1;  // expected numbers of n-grams of every example (n_examples, n_grams)
+  const AutomatonView* automaton;
+  const R* weights;  // [ node | label features, as for forests without edges | n-grams | scores of arcs ]
+};
+
 INLINE int32_t next_state(const AutomatonView& m, int32_t s, int64_t label) {
   return m.arcs[s * int64_t(m.n_labels) + label];
 }
@@ -43,9 +52,8 @@ INLINE int64_t score_place(const AutomatonView& m, int64_t row) {
   return row < m.n_arcs() ? m.places[row] : m.ends() + (row - m.n_arcs());
 }
 
-// Weights for the search: [ node | label features, as for forests without edges | n-grams | scores of arcs ]; eta and gradients have
-// the first three parts.
-inline int64_t first_gram(const BatchView& b) { return b.node_size() + padded(b.n_label_features); }
+// Where n-grams begin in weights; eta and gradients have the parts up to the scores of arcs.
+inline int64_t first_gram(const Sizes& s) { return s.node_size() + padded(s.n_label_features); }
 inline Layout automaton_layout(const BatchView& b) {
   const int64_t size = b.node_size();
   return {b.lanes, size, size, size};
@@ -493,32 +501,20 @@ INLINE void fire_counts(const AutomatonView& m, const double* counts, double* gr
 template <class R>
 void automaton_scores(const AutomatonView& m, const R* grams, R* scores);
 template <class R>
-void automaton_decode(const BatchView& b, const AutomatonView& m, const R* weights, const R* cost, int64_t first,
-                      int64_t last, double* values, int32_t* labels);
-void automaton_max_marginals(const BatchView& b, const AutomatonView& m, const double* weights, int64_t first,
-                             int64_t last, double* out);
-// `grams`: expected numbers of n-grams of every example (n_examples, n_grams)
-void automaton_marginals(const BatchView& b, const AutomatonView& m, const double* weights, const double* cost,
-                         int64_t first, int64_t last, double* values, double* node, double* grams);
-void automaton_sample(const BatchView& b, const AutomatonView& m, const double* weights, const double* uniforms,
-                      int64_t n_draws, int64_t first, int64_t last, int32_t* labels);
-// as hinge_oracle and log_oracle; the gradient is laid out as [ node | label features | n-grams ]
+void decode(const BatchView& b, const PathsView<R>& paths, const R* cost, int64_t first, int64_t last, double* values,
+            int32_t* labels);
+void max_marginals(const BatchView& b, const PathsView<double>& paths, int64_t first, int64_t last, double* out);
+void marginals(const BatchView& b, const PathsView<double>& paths, const double* cost, int64_t first, int64_t last,
+               double* values, double* node, const Cliques<PathsView<double>>& cliques);
+void sample(const BatchView& b, const PathsView<double>& paths, const double* cost, const double* uniforms,
+            int64_t n_draws, int64_t first, int64_t last, int32_t* labels);
+// the gradients are laid out as [ node | label features | n-grams ]
 template <class R>
-void automaton_hinge(const BatchView& b, const AutomatonView& m, const R* weights, const R* cost, Slack slack,
-                     int64_t first, int64_t last, double* values, double* gradient);
-void automaton_log(const BatchView& b, const AutomatonView& m, const double* weights, const double* cost,
-                   const double* counted, int64_t first, int64_t last, double* values, double* costs, double* gradient);
-// Of every example the first node that no path reaches, the last one if none may end there, or -1.
-void automaton_impossible(const BatchView& b, const AutomatonView& m, int64_t first, int64_t last, int64_t* nodes);
-
-// block_frank_wolfe.cpp -- as for forests
-template <class R>
-double automaton_block_frank_wolfe(const BatchView& b, const AutomatonView& m, const KernelPrior& prior, double C,
-                                   R* weights, double* eta, const R* cost, const double* cost64, const int64_t* picks,
-                                   int64_t n_picks, int inner, ActiveSets& sets, double* gaps);
-void automaton_block_gaps(const BatchView& b, const AutomatonView& m, const double* weights, const double* cost,
-                          double C, int64_t first, int64_t last, const ActiveSets& sets, double* values, double* gaps);
-void automaton_active_features(const BatchView& b, const AutomatonView& m, const ActiveSets& sets, int64_t first,
-                               int64_t last, double* eta);
+void hinge_oracle(const BatchView& b, const PathsView<R>& paths, const R* cost, Slack slack, int64_t first,
+                  int64_t last, double* values, double* gradient);
+void log_oracle(const BatchView& b, const PathsView<double>& paths, const double* cost, const double* counted,
+                int64_t first, int64_t last, double* values, double* costs, double* gradient);
+// Of every example the first node that no path reaches, the last one if none may end there, or -1. Reads no weights.
+void find_impossible(const BatchView& b, const PathsView<double>& paths, int64_t first, int64_t last, int64_t* nodes);
 
 }  // namespace maxendnet

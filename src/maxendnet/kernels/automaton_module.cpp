@@ -100,7 +100,7 @@ struct Automaton {
 };
 
 template <class R>
-void bind_precision(nb::module_& m) {
+void bind_scores(nb::module_& m) {
   m.def(
       "automaton_scores",
       [](const Automaton& automaton, In<R> grams, Out<R> scores) {
@@ -109,48 +109,6 @@ void bind_precision(nb::module_& m) {
         automaton_scores<R>(automaton.view, grams.data(), scores.data());
       },
       "automaton"_a, "grams"_a.noconvert(), "scores"_a.noconvert(), "Scores of arcs and ends from weights of n-grams.");
-  m.def(
-      "automaton_decode",
-      [](nb::handle batch, const Shape& shape, const Automaton& automaton, In<R> weights, nb::handle cost,
-         int64_t first, int64_t last, nb::handle values, Out<int32_t> labels) {
-        const BatchView b = view(batch, shape);
-        const R* costs = optional<R>(cost, "cost");
-        double* v = writable<double>(values, "values");
-        nb::gil_scoped_release release;
-        automaton_decode<R>(b, automaton.view, weights.data(), costs, first, last, v, labels.data());
-      },
-      "batch"_a, "shape"_a, "automaton"_a, "weights"_a.noconvert(), "cost"_a.none(), "first"_a, "last"_a,
-      "values"_a.none(), "labels"_a.noconvert(),
-      "Best labelling of examples [first, last) and its score; with a cost matrix, loss-augmented.");
-  m.def(
-      "automaton_hinge",
-      [](nb::handle batch, const Shape& shape, const Automaton& automaton, In<R> weights, In<R> cost, int64_t first,
-         int64_t last, Out<double> values, nb::handle gradient, int slack, double C) {
-        const BatchView b = view(batch, shape);
-        double* g = writable<double>(gradient, "gradient");
-        nb::gil_scoped_release release;
-        automaton_hinge<R>(b, automaton.view, weights.data(), cost.data(), Slack{SlackKind(slack), C}, first, last,
-                           values.data(), g);
-      },
-      "batch"_a, "shape"_a, "automaton"_a, "weights"_a.noconvert(), "cost"_a.noconvert(), "first"_a, "last"_a,
-      "values"_a.noconvert(), "gradient"_a.none(), "slack"_a, "C"_a,
-      "Hinge h of every example, and a subgradient of the weighted sum of their U(h)/C, added to `gradient`.");
-  m.def(
-      "automaton_block_frank_wolfe",
-      [](nb::handle batch, const Shape& shape, const Automaton& automaton, const std::string& kind, double a, double b2,
-         nb::handle variance, nb::handle mean, double C, Out<R> weights, Out<double> eta, In<R> cost, In<double> cost64,
-         In<int64_t> picks, int inner, ActiveSets& sets, Out<double> gaps) {
-        const BatchView b = view(batch, shape);
-        const KernelPrior prior = prior_of(kind, a, b2, variance, mean);
-        nb::gil_scoped_release release;
-        return automaton_block_frank_wolfe<R>(b, automaton.view, prior, C, weights.data(), eta.data(), cost.data(),
-                                              cost64.data(), picks.data(), int64_t(picks.size()), inner, sets,
-                                              gaps.data());
-      },
-      "batch"_a, "shape"_a, "automaton"_a, "kind"_a, "a"_a, "b"_a, "variance"_a.none(), "mean"_a.none(), "C"_a,
-      "weights"_a.noconvert(), "eta"_a.noconvert(), "cost"_a.noconvert(), "cost64"_a.noconvert(), "picks"_a, "inner"_a,
-      "sets"_a, "gaps"_a.noconvert(),
-      "Steps for every picked example; `weights`, `eta`, `sets` and `gaps` change. Returns the change of sum alpha l.");
 }
 
 }  // namespace
@@ -162,87 +120,23 @@ void bind_automaton(nb::module_& m) {
            "groups"_a.noconvert(), "targets"_a.noconvert(), "start"_a, "n_grams"_a)
       .def_prop_ro("n_scores", [](const Automaton& self) { return self.view.n_scores(); })
       .def_prop_ro("n_loose", [](const Automaton& self) { return self.view.n_loose; });
-  bind_precision<float>(m);
-  bind_precision<double>(m);
+  bind_scores<float>(m);
+  bind_scores<double>(m);
+  nb::class_<Recursion<PathsView<float>>>(m, "Paths32", "The recursion over the paths of an automaton, in float32.");
+  nb::class_<Recursion<PathsView<double>>>(m, "Paths64", "The recursion over the paths of an automaton, in float64.");
   m.def(
-      "automaton_max_marginals",
-      [](nb::handle batch, const Shape& shape, const Automaton& automaton, In<double> weights, int64_t first,
-         int64_t last, Out<double> out) {
-        const BatchView b = view(batch, shape);
-        nb::gil_scoped_release release;
-        automaton_max_marginals(b, automaton.view, weights.data(), first, last, out.data());
+      "paths",
+      [](const Shape& shape, const Automaton& automaton, nb::object weights) {
+        const AutomatonView& m = automaton.view;
+        if (m.n_labels != shape.n_labels) throw nb::value_error("the automaton has another number of labels");
+        const int64_t size = first_gram(shape) + m.n_grams + m.n_scores();
+        return in_precision(weights, [&](auto zero) {
+          using R = decltype(zero);
+          return Recursion<PathsView<R>>{shape, weights, nb::find(automaton), {&m, weights_of<R>(weights, size)}};
+        });
       },
-      "batch"_a, "shape"_a, "automaton"_a, "weights"_a.noconvert(), "first"_a, "last"_a, "out"_a.noconvert(),
-      "Best score for every label of every node.");
-  m.def(
-      "automaton_marginals",
-      [](nb::handle batch, const Shape& shape, const Automaton& automaton, In<double> weights, nb::handle cost,
-         int64_t first, int64_t last, Out<double> values, nb::handle node, nb::handle grams) {
-        const BatchView b = view(batch, shape);
-        const double* added = optional<double>(cost, "cost");
-        double *n = writable<double>(node, "node"), *g = writable<double>(grams, "grams");
-        nb::gil_scoped_release release;
-        automaton_marginals(b, automaton.view, weights.data(), added, first, last, values.data(), n, g);
-      },
-      "batch"_a, "shape"_a, "automaton"_a, "weights"_a.noconvert(), "cost"_a.none(), "first"_a, "last"_a,
-      "values"_a.noconvert(), "node"_a.none(), "grams"_a.none(),
-      "Log-partition of every example and, if asked, marginals of nodes and expected numbers of n-grams, in arrays of "
-      "zeros.");
-  m.def(
-      "automaton_sample",
-      [](nb::handle batch, const Shape& shape, const Automaton& automaton, In<double> weights, In<double> uniforms,
-         int64_t n_draws, int64_t first, int64_t last, Out<int32_t> labels) {
-        const BatchView b = view(batch, shape);
-        nb::gil_scoped_release release;
-        automaton_sample(b, automaton.view, weights.data(), uniforms.data(), n_draws, first, last, labels.data());
-      },
-      "batch"_a, "shape"_a, "automaton"_a, "weights"_a.noconvert(), "uniforms"_a, "n_draws"_a, "first"_a, "last"_a,
-      "labels"_a.noconvert(), "Labellings drawn from p(y|x).");
-  m.def(
-      "automaton_log",
-      [](nb::handle batch, const Shape& shape, const Automaton& automaton, In<double> weights, nb::handle cost,
-         nb::handle counted, int64_t first, int64_t last, Out<double> values, nb::handle costs, nb::handle gradient) {
-        const BatchView b = view(batch, shape);
-        const double *added = optional<double>(cost, "cost"), *reported = optional<double>(counted, "counted");
-        double *expected = writable<double>(costs, "costs"), *g = writable<double>(gradient, "gradient");
-        nb::gil_scoped_release release;
-        automaton_log(b, automaton.view, weights.data(), added, reported, first, last, values.data(), expected, g);
-      },
-      "batch"_a, "shape"_a, "automaton"_a, "weights"_a.noconvert(), "cost"_a.none(), "counted"_a.none(), "first"_a,
-      "last"_a, "values"_a.noconvert(), "costs"_a.none(), "gradient"_a.none(),
-      "Log loss of every example, and the gradient of their weighted sum, added to `gradient`. `cost` is added to the "
-      "scores; `costs` gets the expected value of `counted`, or else of `cost`.");
-  m.def(
-      "automaton_impossible",
-      [](nb::handle batch, const Shape& shape, const Automaton& automaton, int64_t first, int64_t last,
-         Out<int64_t> nodes) {
-        const BatchView b = view(batch, shape);
-        nb::gil_scoped_release release;
-        automaton_impossible(b, automaton.view, first, last, nodes.data());
-      },
-      "batch"_a, "shape"_a, "automaton"_a, "first"_a, "last"_a, "nodes"_a.noconvert(),
-      "Of every example the first node that no path reaches, the last one if none may end there, or -1.");
-  m.def(
-      "automaton_block_gaps",
-      [](nb::handle batch, const Shape& shape, const Automaton& automaton, In<double> weights, In<double> cost,
-         double C, int64_t first, int64_t last, const ActiveSets& sets, Out<double> hinges, Out<double> gaps) {
-        const BatchView b = view(batch, shape);
-        nb::gil_scoped_release release;
-        automaton_block_gaps(b, automaton.view, weights.data(), cost.data(), C, first, last, sets, hinges.data(),
-                             gaps.data());
-      },
-      "batch"_a, "shape"_a, "automaton"_a, "weights"_a.noconvert(), "cost"_a.noconvert(), "C"_a, "first"_a, "last"_a,
-      "sets"_a, "hinges"_a.noconvert(), "gaps"_a.noconvert(), "Hinge of every example and the gap of its block.");
-  m.def(
-      "automaton_active_features",
-      [](nb::handle batch, const Shape& shape, const Automaton& automaton, const ActiveSets& sets, int64_t first,
-         int64_t last, Out<double> eta) {
-        const BatchView b = view(batch, shape);
-        nb::gil_scoped_release release;
-        automaton_active_features(b, automaton.view, sets, first, last, eta.data());
-      },
-      "batch"_a, "shape"_a, "automaton"_a, "sets"_a, "first"_a, "last"_a, "eta"_a.noconvert(),
-      "Add up eta of active sets.");
+      "shape"_a, "automaton"_a, "weights"_a.none(),
+      "The recursion over the paths of an automaton, in the precision of the weights.");
 }
 
 }  // namespace maxendnet

@@ -43,6 +43,14 @@ T* writable(nb::handle value, const std::string& name) {
 }
 
 template <class T>
+const T* sized(nb::handle value, int64_t size, const std::string& name) {
+  In<T> array;
+  if (value.is_none() || !nb::try_cast(value, array, false) || int64_t(array.size()) != size)
+    throw std::invalid_argument(name + " has the wrong dtype or size, or is not C-contiguous");
+  return array.data();
+}
+
+template <class T>
 const T* field(nb::handle batch, const char* name) {
   return data_of<T>(batch.attr(name), std::string("batch.") + name);
 }
@@ -51,33 +59,25 @@ inline size_t extent(nb::handle batch, const char* name, size_t axis) {
   return nb::cast<size_t>(batch.attr(name).attr("shape")[nb::int_(axis)]);
 }
 
-// n_labels and the counts of weights are not in the batch: they belong to the model. The pairs of features and labels that
-// have weights are kept as the arrays of Python; without them all pairs have.
-struct Shape {
-  int64_t n_features;
-  int n_labels, n_edge_types, n_edge_features, n_label_features, rest;
+// The sizes of a model. The pairs of features and labels that have weights are kept as the arrays of Python; without them
+// all pairs have.
+struct Shape : Sizes {
   nb::object offsets_kept, labels_kept;
-  const int64_t* row_offsets = nullptr;
-  const int32_t* row_labels = nullptr;
 
-  Shape(int64_t features, int labels, int types, int edge_features, int label_features, int rest_label,
-        nb::object row_offsets_, nb::object row_labels_)
-      : n_features(features), n_labels(labels), n_edge_types(types), n_edge_features(edge_features),
-        n_label_features(label_features), rest(rest_label), offsets_kept(row_offsets_), labels_kept(row_labels_) {
-    if (row_offsets_.is_none()) return;
-    In<int64_t> rows;
-    In<int32_t> columns;
-    if (!nb::try_cast(row_offsets_, rows, false) || !nb::try_cast(row_labels_, columns, false) ||
-        int64_t(rows.size()) != features + 1 || rows.data()[features] != int64_t(columns.size()))
-      throw std::invalid_argument("row_offsets and row_labels must be int64 and int32, a row for every feature");
-    row_offsets = rows.data();
-    row_labels = columns.data();
+  Shape(int64_t features, int labels, int types, int edge_features, int label_features, int rest_label, nb::object rows,
+        nb::object columns)
+      : Sizes{features, labels, padded(labels), types, edge_features, label_features, rest_label, nullptr, nullptr},
+        offsets_kept(rows), labels_kept(columns) {
+    if (rows.is_none()) return;
+    row_offsets = sized<int64_t>(rows, features + 1, "row_offsets");
+    row_labels = sized<int32_t>(columns, row_offsets[features], "row_labels");
   }
   int64_t n_pairs() const { return row_offsets ? row_offsets[n_features] : n_features * n_labels; }
 };
 
 inline BatchView view(nb::handle batch, const Shape& shape) {
   BatchView b{};
+  static_cast<Sizes&>(b) = shape;
   b.indptr = field<int64_t>(batch, "indptr");
   b.indices = field<int32_t>(batch, "indices");
   b.data = field<double>(batch, "data");
@@ -94,17 +94,40 @@ inline BatchView view(nb::handle batch, const Shape& shape) {
   b.sample_weight = field<double>(batch, "sample_weight");
   b.n_examples = int64_t(extent(batch, "offsets", 0)) - 1;
   b.n_nodes = int64_t(extent(batch, "parent", 0));
-  b.n_features = shape.n_features;
-  b.n_labels = shape.n_labels;
-  b.lanes = padded(shape.n_labels);
-  b.n_edge_types = shape.n_edge_types;
-  b.n_edge_features = shape.n_edge_features;
-  b.n_label_features = shape.n_label_features;
   b.ones = nb::cast<bool>(batch.attr("ones"));
-  b.rest = shape.rest;
-  b.row_offsets = shape.row_offsets;
-  b.row_labels = shape.row_labels;
   return b;
+}
+
+inline BatchView labelled(nb::handle batch, const Shape& shape) {
+  const BatchView b = view(batch, shape);
+  if (b.n_nodes && !b.y) throw nb::value_error("batch.y is empty; this operation needs the labels of all nodes");
+  return b;
+}
+
+// A recursion as Python holds it. Its arrays are not copied: the weights may change between two calls.
+template <class View>
+struct Recursion {
+  Shape shape;
+  nb::object weights;  // None for operations that read no weights
+  nb::object owners;   // of what the view points to beside the weights
+  View view;
+
+  const View& with_weights() const {
+    if (weights.is_none()) throw nb::value_error("this operation needs weights; the recursion was built with None");
+    return view;
+  }
+};
+
+template <class R>
+const R* weights_of(nb::handle weights, int64_t size) {
+  return weights.is_none() ? nullptr : sized<R>(weights, size, "weights");
+}
+
+// Returns make(R()), where R is the precision of an array.
+template <class Make>
+nb::object in_precision(nb::handle array, Make make) {
+  In<float> single;
+  return nb::try_cast(array, single, false) ? nb::cast(make(float())) : nb::cast(make(double()));
 }
 
 template <class T>
@@ -118,11 +141,12 @@ inline KernelPrior prior_of(const std::string& kind, double a, double b, nb::han
   return find_prior(kind, {a, b, optional<double>(variance, "variance"), optional<double>(mean, "mean")});
 }
 
-void bind_kernels(nb::module_& m);    // module.cpp, calls the others
-void bind_hierarchy(nb::module_& m);  // hierarchy_module.cpp
-void bind_choice(nb::module_& m);     // choice_module.cpp
-void bind_automaton(nb::module_& m);  // automaton_module.cpp
-void bind_graph(nb::module_& m);      // graph_module.cpp
-void bind_text(nb::module_& m);       // text_module.cpp
+void bind_kernels(nb::module_& m);     // module.cpp, calls the others
+void bind_hierarchy(nb::module_& m);   // hierarchy_module.cpp
+void bind_choice(nb::module_& m);      // choice_module.cpp
+void bind_automaton(nb::module_& m);   // automaton_module.cpp
+void bind_operations(nb::module_& m);  // operations_module.cpp
+void bind_graph(nb::module_& m);       // graph_module.cpp
+void bind_text(nb::module_& m);        // text_module.cpp
 
 }  // namespace maxendnet

@@ -16,9 +16,12 @@ namespace {
 
 // ---- what the steps ask of a structure: to be scored with its costs added, its best labelling, differences of features
 
+template <class View>
+struct BlocksOf;
+
 // A forest, or a choice. R is the precision of the search.
 template <class R>
-struct ForestBlocks {
+struct BlocksOf<ForestView<R>> {
   const BatchView& b;
   Weights<R> w;
   const R* cost;
@@ -27,13 +30,13 @@ struct ForestBlocks {
   std::vector<R> plain;  // the scores, which the search changes
   int64_t begin = 0, end = 0;
 
-  ForestBlocks(const BatchView& batch, const R* weights, const R* costs)
-      : b(batch), w(weights, batch), cost(costs), layout(padded_layout(batch)) {}
+  BlocksOf(const BatchView& batch, const ForestView<R>& forest, const R* costs)
+      : b(batch), w(forest.weights, batch), cost(costs), layout(padded_layout(batch)) {}
 };
 
 // Turns to an example, at the weights of now.
 template <class R>
-OUTLINE void visit(ForestBlocks<R>& s, int64_t i) {
+OUTLINE void visit(BlocksOf<ForestView<R>>& s, int64_t i) {
   s.begin = s.b.offsets[i];
   s.end = s.b.offsets[i + 1];
   prepare(s.b, s.w, s.cost, s.begin, s.end, s.work);
@@ -41,13 +44,13 @@ OUTLINE void visit(ForestBlocks<R>& s, int64_t i) {
 }
 
 template <class R, class Label>
-OUTLINE double augmented_score(ForestBlocks<R>& s, const Label* labels) {
+OUTLINE double augmented_score(BlocksOf<ForestView<R>>& s, const Label* labels) {
   return score_of(s.b, s.w.matrix, s.work.matrices.data(), s.begin, s.end, s.plain.data(), labels);
 }
 
 // The labelling with the largest augmented score: along the edges or, for a choice, the best node of all.
 template <class R>
-OUTLINE void most_violating(ForestBlocks<R>& s, std::vector<uint16_t>& labels) {
+OUTLINE void most_violating(BlocksOf<ForestView<R>>& s, std::vector<uint16_t>& labels) {
   const BatchView& b = s.b;
   const int64_t n = s.end - s.begin;
   if (b.rest < 0) {
@@ -68,51 +71,57 @@ OUTLINE void most_violating(ForestBlocks<R>& s, std::vector<uint16_t>& labels) {
 }
 
 template <class R>
-OUTLINE void gather(ForestBlocks<R>& s, const uint16_t* from, const uint16_t* to, const double* eta, Direction& v) {
+OUTLINE void gather(BlocksOf<ForestView<R>>& s, const uint16_t* from, const uint16_t* to, const double* eta,
+                    Direction& v) {
   gather_difference(s.b, s.layout, s.begin, s.end, from, to, eta, v, [](auto) {});
 }
 
 // Sets the weights behind a step.
 template <class R>
-INLINE void set_weights(ForestBlocks<R>& s, const Direction& v, R* weights) {
+INLINE void set_weights(BlocksOf<ForestView<R>>& s, const Direction& v, R* weights) {
   for (size_t j = 0; j < v.n; j++) set_weight(s.b, s.layout, v.index[j], R(v.mean[j]), weights);
 }
 
 // A hierarchy: its recursions are in hierarchy.cpp, weights are laid out like eta.
-struct HierarchyBlocks {
+template <>
+struct BlocksOf<HierarchyView> {
   const BatchView& b;
   const HierarchyView& m;
   const double* cost;
-  Example e;
   const Layout& layout;
-  std::vector<int32_t> best;
+  Example e{};
+  std::vector<int32_t> best{};
+
+  BlocksOf(const BatchView& batch, const HierarchyView& hierarchy, const double* costs)
+      : b(batch), m(hierarchy), cost(costs), layout(hierarchy.layout) {}
 };
 
-OUTLINE void visit(HierarchyBlocks& s, int64_t i) { hierarchy_prepare(s.b, s.m, s.cost, i, s.e); }
+OUTLINE void visit(BlocksOf<HierarchyView>& s, int64_t i) { hierarchy_prepare(s.b, s.m, s.cost, i, s.e); }
 
 template <class Label>
-OUTLINE double augmented_score(HierarchyBlocks& s, const Label* labels) {
+OUTLINE double augmented_score(BlocksOf<HierarchyView>& s, const Label* labels) {
   return score_of(s.b, s.m, s.e, labels);
 }
 
-OUTLINE void most_violating(HierarchyBlocks& s, std::vector<uint16_t>& labels) {
+OUTLINE void most_violating(BlocksOf<HierarchyView>& s, std::vector<uint16_t>& labels) {
   s.best.resize(s.e.size);
   hierarchy_best(s.b, s.m, s.e, s.best.data());
   labels.assign(s.best.begin(), s.best.end());
 }
 
-OUTLINE void gather(HierarchyBlocks& s, const uint16_t* from, const uint16_t* to, const double* eta, Direction& v) {
+OUTLINE void gather(BlocksOf<HierarchyView>& s, const uint16_t* from, const uint16_t* to, const double* eta,
+                    Direction& v) {
   gather_difference(s.b, s.layout, s.e.begin, s.e.begin + s.e.size, from, to, eta, v,
                     [&](auto add) INLINED { sibling_differences(s.b, s.m, s.e, from, to, add); });
 }
 
-INLINE void set_weights(HierarchyBlocks&, const Direction& v, double* weights) {
+INLINE void set_weights(BlocksOf<HierarchyView>&, const Direction& v, double* weights) {
   for (size_t j = 0; j < v.n; j++) weights[v.index[j]] = v.mean[j];
 }
 
 // A chain that an automaton reads. Scores of arcs follow from the weights of n-grams, and are kept beside them.
 template <class R>
-struct AutomatonBlocks {
+struct BlocksOf<PathsView<R>> {
   const BatchView& b;
   const AutomatonView& m;
   Weights<R> w;
@@ -122,30 +131,33 @@ struct AutomatonBlocks {
   int64_t first;
   Paths<R> p;
 
-  AutomatonBlocks(const BatchView& batch, const AutomatonView& automaton, R* weights, const R* costs)
-      : b(batch), m(automaton), w(weights, batch), cost(costs), grams(weights + first_gram(batch)),
-        scores(grams + automaton.n_grams), layout(automaton_layout(batch)), first(first_gram(batch)) {}
+  // the weights of n-grams and the scores of arcs change by steps alone
+  BlocksOf(const BatchView& batch, const PathsView<R>& paths, const R* costs)
+      : b(batch), m(*paths.automaton), w(paths.weights, batch), cost(costs),
+        grams(const_cast<R*>(paths.weights) + first_gram(batch)), scores(grams + m.n_grams),
+        layout(automaton_layout(batch)), first(first_gram(batch)) {}
 };
 
 template <class R>
-OUTLINE void visit(AutomatonBlocks<R>& s, int64_t i) {
+OUTLINE void visit(BlocksOf<PathsView<R>>& s, int64_t i) {
   visit_example(s.b, s.m, s.w, s.cost, i, s.p);
 }
 
 template <class R, class Label>
-OUTLINE double augmented_score(AutomatonBlocks<R>& s, const Label* labels) {
+OUTLINE double augmented_score(BlocksOf<PathsView<R>>& s, const Label* labels) {
   return path_score(s.m, s.scores, s.p, labels);
 }
 
 template <class R>
-OUTLINE void most_violating(AutomatonBlocks<R>& s, std::vector<uint16_t>& labels) {
+OUTLINE void most_violating(BlocksOf<PathsView<R>>& s, std::vector<uint16_t>& labels) {
   max_back<true>(s.m, s.scores, s.p);
   best_walk(s.m, s.scores, s.p, s.p.nodes.labels.data());
   labels.assign(s.p.nodes.labels.begin(), s.p.nodes.labels.begin() + s.p.n);
 }
 
 template <class R>
-OUTLINE void gather(AutomatonBlocks<R>& s, const uint16_t* from, const uint16_t* to, const double* eta, Direction& v) {
+OUTLINE void gather(BlocksOf<PathsView<R>>& s, const uint16_t* from, const uint16_t* to, const double* eta,
+                    Direction& v) {
   const int64_t begin = s.p.begin, end = begin + s.p.n;
   size_t n_fired = 0;
   gram_differences(s.m, from, to, s.p.n, [&](int64_t, double) INLINED { n_fired++; });
@@ -158,7 +170,7 @@ OUTLINE void gather(AutomatonBlocks<R>& s, const uint16_t* from, const uint16_t*
 }
 
 template <class R>
-INLINE void set_weights(AutomatonBlocks<R>& s, const Direction& v, R* weights) {
+INLINE void set_weights(BlocksOf<PathsView<R>>& s, const Direction& v, R* weights) {
   for (size_t j = 0; j < v.n; j++) weights[v.index[j]] = R(v.mean[j]);
   for (size_t j = 0; j < v.n; j++) {
     const int64_t gram = v.index[j] - s.first;
@@ -170,7 +182,7 @@ INLINE void set_weights(AutomatonBlocks<R>& s, const Direction& v, R* weights) {
 
 // How many coordinates a structure's eta has.
 template <class R>
-INLINE int64_t n_coordinates(const AutomatonBlocks<R>& s) {
+INLINE int64_t n_coordinates(const BlocksOf<PathsView<R>>& s) {
   return s.first + s.m.n_grams;
 }
 template <class Blocks>
@@ -212,11 +224,9 @@ INLINE double step(Blocks& s, const KernelPrior& prior, size_t from, size_t to, 
   return gamma;
 }
 
-// `cost64` has rows of `stride`.
 template <class R, class Blocks>
 INLINE double updates(Blocks& s, const KernelPrior& prior, double C, R* weights, double* eta, const double* cost64,
-                      int stride, const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets, double* gaps,
-                      Direction& v) {
+                      const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets, double* gaps, Direction& v) {
   const BatchView& b = s.b;
   std::vector<uint16_t> labels;
   std::vector<double> active;
@@ -238,7 +248,7 @@ INLINE double updates(Blocks& s, const KernelPrior& prior, double C, R* weights,
         gaps[i] = std::max(0.0, C * b.sample_weight[i] * best - here);
         if (worst == active.size() || best <= active[worst]) break;
         double price = 0;
-        for (int64_t t = 0; t < n; t++) price += cost64[int64_t(b.row[begin + t]) * stride + labels[t]];
+        for (int64_t t = 0; t < n; t++) price += cost64[int64_t(b.row[begin + t]) * s.layout.stride + labels[t]];
         target = block.find_or_add(labels.data(), price);
       } else {
         target = size_t(std::max_element(active.begin(), active.end()) - active.begin());
@@ -258,41 +268,15 @@ INLINE double updates(Blocks& s, const KernelPrior& prior, double C, R* weights,
 
 }  // namespace
 
-template <class R>
-double block_frank_wolfe(const BatchView& b, const KernelPrior& prior, double C, R* weights, double* eta, const R* cost,
+template <class View>
+double block_frank_wolfe(const BatchView& b, const View& recursion, const KernelPrior& prior, double C,
+                         typename View::Real* weights, double* eta, const typename View::Real* cost,
                          const double* cost64, const int64_t* picks, int64_t n_picks, int inner, ActiveSets& sets,
                          double* gaps) {
-  ForestBlocks<R> s(b, weights, cost);
+  BlocksOf<View> s(b, recursion, cost);
   Direction v;
-  return updates(s, prior, C, weights, eta, cost64, b.lanes, picks, n_picks, inner, sets, gaps, v);
+  return updates(s, prior, C, weights, eta, cost64, picks, n_picks, inner, sets, gaps, v);
 }
-template double block_frank_wolfe<float>(const BatchView&, const KernelPrior&, double, float*, double*, const float*,
-                                         const double*, const int64_t*, int64_t, int, ActiveSets&, double*);
-template double block_frank_wolfe<double>(const BatchView&, const KernelPrior&, double, double*, double*, const double*,
-                                          const double*, const int64_t*, int64_t, int, ActiveSets&, double*);
-
-double hierarchy_block_frank_wolfe(const BatchView& b, const KernelPrior& prior, double C, const HierarchyView& m,
-                                   double* weights, double* eta, const double* cost, const int64_t* picks,
-                                   int64_t n_picks, int inner, ActiveSets& sets, double* gaps) {
-  HierarchyBlocks s{b, m, cost, {}, m.layout, {}};
-  Direction v;
-  return updates(s, prior, C, weights, eta, cost, b.n_labels, picks, n_picks, inner, sets, gaps, v);
-}
-
-template <class R>
-double automaton_block_frank_wolfe(const BatchView& b, const AutomatonView& m, const KernelPrior& prior, double C,
-                                   R* weights, double* eta, const R* cost, const double* cost64, const int64_t* picks,
-                                   int64_t n_picks, int inner, ActiveSets& sets, double* gaps) {
-  AutomatonBlocks<R> s(b, m, weights, cost);
-  Direction v;
-  return updates(s, prior, C, weights, eta, cost64, b.lanes, picks, n_picks, inner, sets, gaps, v);
-}
-template double automaton_block_frank_wolfe<float>(const BatchView&, const AutomatonView&, const KernelPrior&, double,
-                                                   float*, double*, const float*, const double*, const int64_t*,
-                                                   int64_t, int, ActiveSets&, double*);
-template double automaton_block_frank_wolfe<double>(const BatchView&, const AutomatonView&, const KernelPrior&, double,
-                                                    double*, double*, const double*, const double*, const int64_t*,
-                                                    int64_t, int, ActiveSets&, double*);
 
 void prior_mean(const KernelPrior& prior, const double* eta, int64_t n, double* mean) {
   std::visit(
@@ -302,12 +286,12 @@ void prior_mean(const KernelPrior& prior, const double* eta, int64_t n, double* 
       prior);
 }
 
-namespace {
-
-template <class Blocks>
-INLINE void gaps_of(Blocks& s, double C, int64_t first, int64_t last, const ActiveSets& sets, double* values,
-                    double* gaps) {
-  const BatchView& b = s.b;
+// Hinge of every example and the gap of its block, g_i = C u_i max_y h(y) - sum_y alpha(y) h(y), where h(y) is the
+// augmented score l(y) + mu.f(y); their sum is primal - dual.
+template <class View>
+void block_gaps(const BatchView& b, const View& recursion, const double* cost, double C, int64_t first, int64_t last,
+                const ActiveSets& sets, double* values, double* gaps) {
+  BlocksOf<View> s(b, recursion, cost);
   std::vector<uint16_t> labels;
   std::vector<double> active;
   for (int64_t i = first; i < last; i++) {
@@ -322,35 +306,38 @@ INLINE void gaps_of(Blocks& s, double C, int64_t first, int64_t last, const Acti
   }
 }
 
-}  // namespace
-
-// Hinge of every example and the gap of its block, g_i = C u_i max_y h(y) - sum_y alpha(y) h(y), where h(y) is the
-// augmented score l(y) + mu.f(y); their sum is primal - dual.
-void block_gaps(const BatchView& b, const double* weights, const double* cost, double C, int64_t first, int64_t last,
-                const ActiveSets& sets, double* values, double* gaps) {
-  ForestBlocks<double> s(b, weights, cost);
-  gaps_of(s, C, first, last, sets, values, gaps);
-}
-
-void hierarchy_block_gaps(const BatchView& b, const HierarchyView& m, const double* cost, double C, int64_t first,
-                          int64_t last, const ActiveSets& sets, double* values, double* gaps) {
-  HierarchyBlocks s{b, m, cost, {}, m.layout, {}};
-  gaps_of(s, C, first, last, sets, values, gaps);
-}
-
-void automaton_block_gaps(const BatchView& b, const AutomatonView& m, const double* weights, const double* cost,
-                          double C, int64_t first, int64_t last, const ActiveSets& sets, double* values, double* gaps) {
-  AutomatonBlocks<double> s(b, m, const_cast<double*>(weights), cost);  // which are not changed without steps
-  gaps_of(s, C, first, last, sets, values, gaps);
-}
-
 namespace {
 
+// Returns a function of (example, from, to, add) that adds where the features of two labellings of an example differ.
+template <class R>
+INLINE auto differences_of(const BatchView& b, const ForestView<R>&) {
+  return [&b, layout = padded_layout(b)](int64_t i, const int32_t* from, const uint16_t* to, auto add)
+             INLINED { differences(b, layout, b.offsets[i], b.offsets[i + 1], from, to, add); };
+}
+INLINE auto differences_of(const BatchView& b, const HierarchyView& m) {
+  return [&b, &m, e = Example{}](int64_t i, const int32_t* from, const uint16_t* to, auto add) mutable INLINED {
+    if (e.begin != b.offsets[i] || e.size != b.offsets[i + 1] - e.begin) find_labels(b, i, e);
+    differences(b, m, e, from, to, add);
+  };
+}
+template <class R>
+INLINE auto differences_of(const BatchView& b, const PathsView<R>& paths) {
+  return [&b, &m = *paths.automaton, layout = automaton_layout(b), grams = first_gram(b)](
+             int64_t i, const int32_t* from, const uint16_t* to, auto add) INLINED {
+    differences(b, layout, b.offsets[i], b.offsets[i + 1], from, to, add);
+    gram_differences(m, from, to, b.offsets[i + 1] - b.offsets[i],
+                     [&](int64_t k, double value) INLINED { add(grams + k, value); });
+  };
+}
+
+}  // namespace
+
 // eta = sum_i sum_y alpha_i(y) (f(x_i, y_i) - f(x_i, y)), afresh from the active sets, so that rounding does not pile up
-// over millions of steps. `differ(i, from, to, add)` are the differences of the structure.
-template <class Differ>
-INLINE void add_active(const BatchView& b, const ActiveSets& sets, int64_t first, int64_t last, double* eta,
-                       Differ differ) {
+// over millions of steps.
+template <class View>
+void active_features(const BatchView& b, const View& recursion, const ActiveSets& sets, int64_t first, int64_t last,
+                     double* eta) {
+  auto differ = differences_of(b, recursion);
   for (int64_t i = first; i < last; i++) {
     const Block& block = sets.blocks[i];
     for (size_t j = 0; j < block.alpha.size(); j++)
@@ -360,33 +347,19 @@ INLINE void add_active(const BatchView& b, const ActiveSets& sets, int64_t first
   }
 }
 
-}  // namespace
-
-void hierarchy_active_features(const BatchView& b, const HierarchyView& m, const ActiveSets& sets, int64_t first,
-                               int64_t last, double* eta) {
-  Example e;
-  add_active(b, sets, first, last, eta, [&](int64_t i, const int32_t* from, const uint16_t* to, auto add) INLINED {
-    if (e.begin != b.offsets[i] || e.size != b.offsets[i + 1] - e.begin) find_labels(b, i, e);
-    differences(b, m, e, from, to, add);
-  });
-}
-
-void automaton_active_features(const BatchView& b, const AutomatonView& m, const ActiveSets& sets, int64_t first,
-                               int64_t last, double* eta) {
-  const Layout layout = automaton_layout(b);
-  const int64_t grams = first_gram(b);
-  add_active(b, sets, first, last, eta, [&](int64_t i, const int32_t* from, const uint16_t* to, auto add) INLINED {
-    differences(b, layout, b.offsets[i], b.offsets[i + 1], from, to, add);
-    gram_differences(m, from, to, b.offsets[i + 1] - b.offsets[i],
-                     [&](int64_t k, double value) INLINED { add(grams + k, value); });
-  });
-}
-
-void active_features(const BatchView& b, const ActiveSets& sets, int64_t first, int64_t last, double* eta) {
-  const Layout layout = padded_layout(b);
-  add_active(b, sets, first, last, eta, [&](int64_t i, const int32_t* from, const uint16_t* to, auto add) INLINED {
-    differences(b, layout, b.offsets[i], b.offsets[i + 1], from, to, add);
-  });
-}
+#define INSTANTIATE_STEPS(View)                                                                                      \
+  template double block_frank_wolfe(const BatchView&, const View&, const KernelPrior&, double, View::Real*, double*, \
+                                    const View::Real*, const double*, const int64_t*, int64_t, int, ActiveSets&,     \
+                                    double*);
+#define INSTANTIATE(View)                                                                                             \
+  INSTANTIATE_STEPS(View)                                                                                             \
+  template void block_gaps(const BatchView&, const View&, const double*, double, int64_t, int64_t, const ActiveSets&, \
+                           double*, double*);                                                                         \
+  template void active_features(const BatchView&, const View&, const ActiveSets&, int64_t, int64_t, double*);
+INSTANTIATE_STEPS(ForestView<float>)
+INSTANTIATE_STEPS(PathsView<float>)
+INSTANTIATE(ForestView<double>)
+INSTANTIATE(PathsView<double>)
+INSTANTIATE(HierarchyView)
 
 }  // namespace maxendnet

@@ -40,8 +40,24 @@ using Rows = std::vector<T, AtCacheLine<T>>;
 
 inline int padded(int n_labels) { return (n_labels + 7) / 8 * 8; }
 
+// Sizes of a model, which are not in a batch.
+struct Sizes {
+  int64_t n_features;
+  int n_labels, lanes, n_edge_types, n_edge_features, n_label_features;
+  int rest;  // of a choice: the label of all nodes but the chosen one; else -1
+  // The pairs of a feature and a label that have a weight, as rows of ascending labels; null: all pairs have one, in rows
+  // of `lanes`.
+  const int64_t* row_offsets;
+  const int32_t* row_labels;
+
+  // Length of the weights of nodes, for forests and choices. Behind the seen pairs is room for a vector that begins there.
+  int64_t node_size() const { return row_offsets ? (row_offsets[n_features] + 7) / 8 * 8 + 8 : n_features * lanes; }
+  int n_matrices() const { return n_edge_types + n_edge_features; }
+  int64_t matrix_size() const { return int64_t(n_labels) * lanes; }
+};
+
 // The flat arrays of a Python `Batch` (batch.py), checked by the binding. Null pointers stand for "not used".
-struct BatchView {
+struct BatchView : Sizes {
   const int64_t* indptr;
   const int32_t* indices;
   const double* data;
@@ -56,22 +72,12 @@ struct BatchView {
   const uint8_t* allowed;
   const double* label_features;
   const double* sample_weight;
-  int64_t n_examples, n_nodes, n_features;
-  int n_labels, lanes, n_edge_types, n_edge_features, n_label_features;
+  int64_t n_examples, n_nodes;
   bool ones;  // whether all of `data` are 1
-  int rest;   // of a choice: the label of all nodes but the chosen one; else -1
-  // The pairs of a feature and a label that have a weight, as rows of ascending labels; null: all pairs have one, in rows
-  // of `lanes`.
-  const int64_t* row_offsets;
-  const int32_t* row_labels;
 
-  // Length of the weights of nodes, for forests and choices. Behind the seen pairs is room for a vector that begins there.
-  int64_t node_size() const { return row_offsets ? (row_offsets[n_features] + 7) / 8 * 8 + 8 : n_features * lanes; }
-  int n_matrices() const { return n_edge_types + n_edge_features; }
   // Of the edge from node t to its parent: 2 * type + 1 if the user's first node is the child. Matrices come in pairs of
   // orientations: of those of its type, the one at `edge_kind` has the parent's labels as rows, at `edge_kind ^ 1` the child's.
   int64_t edge_kind(int64_t t) const { return 2 * int64_t(edge_type[t]) + flipped[t]; }
-  int64_t matrix_size() const { return int64_t(n_labels) * lanes; }
 };
 
 // Weights laid out for the kernels, in the precision R of the search:
@@ -87,8 +93,10 @@ struct Weights {
       : node(flat), matrix(flat + b.node_size()), label_features(matrix + 2 * b.n_matrices() * b.matrix_size()) {}
 };
 
-// The features of a group of nodes, transposed: for each distinct feature of the group, the nodes that have it.
+// Groups of whole examples, and their features transposed: for each distinct feature of a group, the nodes that have it.
 struct GroupsView {
+  int64_t n_groups;
+  const int64_t* examples;         // (n_groups + 1) examples of a group
   const int64_t* node_offsets;     // (n_groups + 1) nodes of a group
   const int64_t* feature_offsets;  // (n_groups + 1) distinct features of a group
   const int32_t* features;         // (n_distinct)

@@ -4,12 +4,12 @@
 namespace maxendnet {
 
 template <class R>
-void decode(const BatchView& batch, const R* weights, const R* cost, int64_t first, int64_t last, double* values,
-            int32_t* labels) {
+void decode(const BatchView& batch, const ForestView<R>& forest, const R* cost, int64_t first, int64_t last,
+            double* values, int32_t* labels) {
   std::vector<int32_t> order;
   const BatchView b = in_pairs(batch, first, last, order);
   Workspace<R> work;
-  const Weights<R> w(weights, b);
+  const Weights<R> w(forest.weights, b);
   std::vector<R> before;
   for (int64_t i = first; i < last; i += 2) {
     const int64_t after = std::min(i + 2, last), begin = b.offsets[i], end = b.offsets[after];
@@ -22,14 +22,14 @@ void decode(const BatchView& batch, const R* weights, const R* cost, int64_t fir
   }
 }
 
-template void decode<float>(const BatchView&, const float*, const float*, int64_t, int64_t, double*, int32_t*);
-template void decode<double>(const BatchView&, const double*, const double*, int64_t, int64_t, double*, int32_t*);
+template void decode(const BatchView&, const ForestView<float>&, const float*, int64_t, int64_t, double*, int32_t*);
+template void decode(const BatchView&, const ForestView<double>&, const double*, int64_t, int64_t, double*, int32_t*);
 
 // Best score of a labelling with label a at node t: belief of the node plus the best of all that lies beyond its parent.
-void max_marginals(const BatchView& b, const double* weights, int64_t first, int64_t last, double* out) {
+void max_marginals(const BatchView& b, const ForestView<double>& forest, int64_t first, int64_t last, double* out) {
   using R = double;
   Workspace<R> work;
-  const Weights<R> w(weights, b);
+  const Weights<R> w(forest.weights, b);
   std::vector<R> beyond(b.lanes), outside(b.lanes);
   for (int64_t i = first; i < last; i++) {
     const int64_t begin = b.offsets[i], end = b.offsets[i + 1];
@@ -73,17 +73,18 @@ double sum_in_mode(const BatchView& b, Mode mode, int64_t begin, int64_t end, Su
 
 }  // namespace
 
-void marginals(const BatchView& b, const double* weights, const double* cost, Mode mode, int64_t first, int64_t last,
-               double* values, double* node_marginals, double* edge_marginals) {
-  const Weights<double> w(weights, b);
+void marginals(const BatchView& b, const ForestView<double>& forest, const double* cost, int64_t first, int64_t last,
+               double* values, double* node_marginals, const Cliques<ForestView<double>>& cliques) {
+  double* edge_marginals = cliques[0];
+  const Weights<double> w(forest.weights, b);
   const int64_t n = b.n_labels;
   SumProduct<double> s;
   std::vector<double> before;
-  set_shared(b, mode, w.matrix, s);
+  set_shared(b, forest.mode, w.matrix, s);
   for (int64_t i = first; i < last; i++) {
     const int64_t begin = b.offsets[i], end = b.offsets[i + 1];
     prepare<double>(b, w, cost, begin, end, s.work);
-    values[i] = sum_in_mode(b, mode, begin, end, s, before);
+    values[i] = sum_in_mode(b, forest.mode, begin, end, s, before);
     if (!node_marginals) continue;
     if (edge_marginals)
       sum_down(b, begin, end, 0, s, [&](int64_t t, int a, const double* joint) INLINED {
@@ -95,20 +96,20 @@ void marginals(const BatchView& b, const double* weights, const double* cost, Mo
   }
 }
 
-// Labels drawn from the roots down; `uniforms` holds one number in [0, 1) for every draw and node.
-void sample(const BatchView& b, const double* weights, const double* cost, Mode mode, const double* uniforms,
+// Labels are drawn from the roots down.
+void sample(const BatchView& b, const ForestView<double>& forest, const double* cost, const double* uniforms,
             int64_t n_draws, int64_t first, int64_t last, int32_t* labels) {
-  const Weights<double> w(weights, b);
+  const Weights<double> w(forest.weights, b);
   const std::vector<double> ones(b.lanes, 1), zeros(b.lanes, 0);
   const int n = b.n_labels;
   std::vector<double> chance(n);
   SumProduct<double> s;
   std::vector<double> before;
-  set_shared(b, mode, w.matrix, s);
+  set_shared(b, forest.mode, w.matrix, s);
   for (int64_t i = first; i < last; i++) {
     const int64_t begin = b.offsets[i], end = b.offsets[i + 1];
     prepare<double>(b, w, cost, begin, end, s.work);
-    sum_in_mode(b, mode, begin, end, s, before);
+    sum_in_mode(b, forest.mode, begin, end, s, before);
     for (int64_t draw = 0; draw < n_draws; draw++)
       label_down(b, s.shared(), s.own(), (s.mode == scaled ? ones : zeros).data(), begin, end,
                  labels + draw * b.n_nodes + begin, [&](int64_t t, const double* row) INLINED {
@@ -134,10 +135,10 @@ struct Way {
 
 // The k best labellings: every node keeps, for each label, its k best ways; a child is joined to its parent by taking
 // the k best sums of two sorted lists. O(n_nodes * n_labels^2 * k log k).
-void top(const BatchView& b, const double* weights, int k, int64_t first, int64_t last, double* values, int32_t* labels,
-         const Pause& pause) {
+void top(const BatchView& b, const ForestView<double>& forest, int k, int64_t first, int64_t last, double* values,
+         int32_t* labels, const Pause& pause) {
   Workspace<double> work;
-  const Weights<double> w(weights, b);
+  const Weights<double> w(forest.weights, b);
   const int n = b.n_labels;
   // by node and label: ways of the node so far; and, for a node that is no root, ways of its parent after joining it
   std::vector<std::vector<std::vector<Way>>> current, joined;

@@ -12,8 +12,8 @@ void hierarchy_best(const BatchView& b, const HierarchyView& m, Example& e, int3
   label_down<Max>(b, m, e, labels, [](int64_t, const double* x, int n) INLINED { return place_of_largest(x, n); });
 }
 
-void hierarchy_decode(const BatchView& b, const HierarchyView& m, const double* cost, int64_t first, int64_t last,
-                      double* values, int32_t* labels) {
+void decode(const BatchView& b, const HierarchyView& m, const double* cost, int64_t first, int64_t last, double* values,
+            int32_t* labels) {
   Example e;
   for (int64_t i = first; i < last; i++) {
     prepare(b, m, cost, i, e);
@@ -24,7 +24,7 @@ void hierarchy_decode(const BatchView& b, const HierarchyView& m, const double* 
   }
 }
 
-void hierarchy_max_marginals(const BatchView& b, const HierarchyView& m, int64_t first, int64_t last, double* out) {
+void max_marginals(const BatchView& b, const HierarchyView& m, int64_t first, int64_t last, double* out) {
   Example e;
   for (int64_t i = first; i < last; i++) {
     prepare(b, m, nullptr, i, e);
@@ -61,9 +61,10 @@ void hierarchy_max_marginals(const BatchView& b, const HierarchyView& m, int64_t
   }
 }
 
-void hierarchy_marginals(const BatchView& b, const HierarchyView& m, const double* cost, int64_t first, int64_t last,
-                         double* values, double* node_marginals, double* edge_marginals, double* sibling_marginals) {
+void marginals(const BatchView& b, const HierarchyView& m, const double* cost, int64_t first, int64_t last,
+               double* values, double* node_marginals, const Cliques<HierarchyView>& cliques) {
   Example e;
+  double *edge_marginals = cliques[0], *sibling_marginals = cliques[1];
   const int64_t L = b.n_labels, triples = L * L * L;
   for (int64_t i = first; i < last; i++) {
     prepare(b, m, cost, i, e);
@@ -83,12 +84,11 @@ void hierarchy_marginals(const BatchView& b, const HierarchyView& m, const doubl
   }
 }
 
-// `uniforms` holds one number in [0, 1) for every draw and node.
-void hierarchy_sample(const BatchView& b, const HierarchyView& m, const double* uniforms, int64_t n_draws,
-                      int64_t first, int64_t last, int32_t* labels) {
+void sample(const BatchView& b, const HierarchyView& m, const double* cost, const double* uniforms, int64_t n_draws,
+            int64_t first, int64_t last, int32_t* labels) {
   Example e;
   for (int64_t i = first; i < last; i++) {
-    prepare(b, m, nullptr, i, e);
+    prepare(b, m, cost, i, e);
     up<Sum>(b, m, e);
     for (int64_t draw = 0; draw < n_draws; draw++) {
       const double* uniform = uniforms + draw * b.n_nodes;
@@ -103,8 +103,8 @@ void hierarchy_sample(const BatchView& b, const HierarchyView& m, const double* 
   }
 }
 
-void hierarchy_hinge(const BatchView& b, const HierarchyView& m, const double* cost, Slack slack, int64_t first,
-                     int64_t last, double* values, double* gradient) {
+void hinge_oracle(const BatchView& b, const HierarchyView& m, const double* cost, Slack slack, int64_t first,
+                  int64_t last, double* values, double* gradient) {
   Example e;
   std::vector<int32_t> found;
   for (int64_t i = first; i < last; i++) {
@@ -121,8 +121,8 @@ void hierarchy_hinge(const BatchView& b, const HierarchyView& m, const double* c
   }
 }
 
-void hierarchy_log(const BatchView& b, const HierarchyView& m, const double* cost, const double* counted, int64_t first,
-                   int64_t last, double* values, double* costs, double* gradient) {
+void log_oracle(const BatchView& b, const HierarchyView& m, const double* cost, const double* counted, int64_t first,
+                int64_t last, double* values, double* costs, double* gradient) {
   Example e;
   const double* reported = counted ? counted : cost;
   for (int64_t i = first; i < last; i++) {
@@ -161,7 +161,7 @@ void hierarchy_log(const BatchView& b, const HierarchyView& m, const double* cos
   }
 }
 
-void hierarchy_impossible(const BatchView& b, const HierarchyView& m, int64_t first, int64_t last, int64_t* nodes) {
+void find_impossible(const BatchView& b, const HierarchyView& m, int64_t first, int64_t last, int64_t* nodes) {
   Example e;
   std::vector<uint8_t> possible;
   for (int64_t i = first; i < last; i++) {

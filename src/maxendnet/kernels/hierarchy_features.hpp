@@ -39,7 +39,7 @@ template <class Label, class Other, class Add>
 INLINE void sibling_differences(const BatchView& b, const HierarchyView& m, const Example& e, const Label* from,
                                 const Other* to, Add add) {
   for (int64_t k = 0; k < e.size; k++)
-    for (int64_t s = e.child_offsets[k] + 1; m.siblings && s < e.child_offsets[k + 1]; s++) {
+    for (int64_t s = e.child_offsets[k] + 1; m.has_siblings() && s < e.child_offsets[k + 1]; s++) {
       const int64_t left = e.children[s - 1], right = e.children[s];
       if (from[k] == to[k] && from[left] == to[left] && from[right] == to[right]) continue;
       add(m.layout.siblings + sibling_cell(b, e.begin + right, from[k], from[left], from[right]), 1);

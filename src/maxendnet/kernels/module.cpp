@@ -8,14 +8,15 @@ namespace maxendnet {
 namespace {
 
 struct Groups {
-  In<int64_t> node_offsets, feature_offsets;
+  In<int64_t> examples, node_offsets, feature_offsets;
   In<int32_t> features;
   In<int64_t> entry_offsets;
   In<int32_t> entry_nodes;
   In<double> entry_values;
   GroupsView view() const {
-    return {node_offsets.data(),  feature_offsets.data(), features.data(),
-            entry_offsets.data(), entry_nodes.data(),     entry_values.data()};
+    return {int64_t(examples.size()) - 1, examples.data(),    node_offsets.data(),
+            feature_offsets.data(),       features.data(),    entry_offsets.data(),
+            entry_nodes.data(),           entry_values.data()};
   }
 };
 
@@ -70,65 +71,6 @@ nb::tuple group_features(In<int64_t> indptr, In<int32_t> indices, In<double> dat
 template <class R>
 void bind_precision(nb::module_& m) {
   m.def(
-      "decode",
-      [](nb::handle batch, const Shape& shape, In<R> weights, nb::handle cost, int64_t first, int64_t last,
-         nb::handle values, Out<int32_t> labels) {
-        const BatchView b = view(batch, shape);
-        const R* costs = optional<R>(cost, "cost");
-        double* v = writable<double>(values, "values");
-        nb::gil_scoped_release release;
-        decode<R>(b, weights.data(), costs, first, last, v, labels.data());
-      },
-      "batch"_a, "shape"_a, "weights"_a.noconvert(), "cost"_a.none(), "first"_a, "last"_a, "values"_a.none(),
-      "labels"_a.noconvert(),
-      "Best labelling of examples [first, last) and its score; with a cost matrix, loss-augmented.");
-  m.def(
-      "hinge_oracle",
-      [](nb::handle batch, const Shape& shape, In<R> weights, In<R> cost, int64_t first, int64_t last,
-         Out<double> values, nb::handle gradient, int slack, double C) {
-        const BatchView b = view(batch, shape);
-        double* g = writable<double>(gradient, "gradient");
-        nb::gil_scoped_release release;
-        hinge_oracle<R>(b, weights.data(), cost.data(), Slack{SlackKind(slack), C}, first, last, values.data(), g);
-      },
-      "batch"_a, "shape"_a, "weights"_a.noconvert(), "cost"_a.noconvert(), "first"_a, "last"_a, "values"_a.noconvert(),
-      "gradient"_a.none(), "slack"_a = 0, "C"_a = 1.0,
-      "Hinge h of every example, and a subgradient of the weighted sum of their U(h)/C, added to `gradient`.");
-  m.def(
-      "log_oracle",
-      [](nb::handle batch, const Shape& shape, const Groups& groups, In<int64_t> group_examples, In<R> weights,
-         nb::handle cost, nb::handle counted, int mode, int64_t first, int64_t last, Out<double> values,
-         nb::handle costs, nb::handle gradient, int steps) {
-        const BatchView b = view(batch, shape);
-        const R *added = optional<R>(cost, "cost"), *reported = optional<R>(counted, "counted");
-        double *expected = writable<double>(costs, "costs"), *g = writable<double>(gradient, "gradient");
-        if ((added || reported) && g && !expected)
-          throw nb::value_error("with cost or counted, and gradient, there must be an array of costs too");
-        nb::gil_scoped_release release;
-        log_oracle<R>(b, groups.view(), group_examples.data(), weights.data(), added, reported, Mode(mode), first, last,
-                      values.data(), expected, g, steps);
-      },
-      "batch"_a, "shape"_a, "groups"_a, "group_examples"_a, "weights"_a.noconvert(), "cost"_a.none(),
-      "counted"_a.none(), "mode"_a, "first"_a, "last"_a, "values"_a, "costs"_a.none(), "gradient"_a.none(),
-      "steps"_a = 0,
-      "Log loss of every example in groups [first, last), and the gradient of their weighted sum, added to `gradient`. "
-      "`cost` is added to the scores; `costs` gets the expected value of `counted`, or else of `cost`.");
-  m.def(
-      "block_frank_wolfe",
-      [](nb::handle batch, const Shape& shape, const std::string& kind, double a, double b2, nb::handle variance,
-         nb::handle mean, double C, Out<R> weights, Out<double> eta, In<R> cost, In<double> cost64, In<int64_t> picks,
-         int inner, ActiveSets& sets, Out<double> gaps) {
-        const BatchView b = view(batch, shape);
-        const KernelPrior prior = prior_of(kind, a, b2, variance, mean);
-        nb::gil_scoped_release release;
-        return block_frank_wolfe<R>(b, prior, C, weights.data(), eta.data(), cost.data(), cost64.data(), picks.data(),
-                                    int64_t(picks.size()), inner, sets, gaps.data());
-      },
-      "batch"_a, "shape"_a, "kind"_a, "a"_a, "b"_a, "variance"_a.none(), "mean"_a.none(), "C"_a,
-      "weights"_a.noconvert(), "eta"_a.noconvert(), "cost"_a.noconvert(), "cost64"_a.noconvert(), "picks"_a, "inner"_a,
-      "sets"_a, "gaps"_a.noconvert(),
-      "Steps for every picked example; `weights`, `eta`, `sets` and `gaps` change. Returns the change of sum alpha l.");
-  m.def(
       "potential_ascent",
       [](nb::handle batch, const Shape& shape, const std::string& kind, double a, double b2, nb::handle variance,
          nb::handle mean, double C, Out<R> weights, Out<R> eta, In<R> cost, In<int64_t> picks, double most_spread,
@@ -175,46 +117,29 @@ void bind_kernels(nb::module_& m) {
            "n_edge_types"_a, "n_edge_features"_a, "n_label_features"_a, "rest"_a = -1, "row_offsets"_a = nb::none(),
            "row_labels"_a = nb::none());
   nb::class_<Groups>(m, "Groups")
-      .def(nb::init<In<int64_t>, In<int64_t>, In<int32_t>, In<int64_t>, In<int32_t>, In<double>>());
+      .def(nb::init<In<int64_t>, In<int64_t>, In<int64_t>, In<int32_t>, In<int64_t>, In<int32_t>, In<double>>());
+  nb::class_<Recursion<ForestView<float>>>(m, "Forest32", "The recursion of a forest, in float32.");
+  nb::class_<Recursion<ForestView<double>>>(m, "Forest64", "The recursion of a forest, in float64.");
+  m.def(
+      "forest",
+      [](const Shape& shape, nb::object weights, int mode, int steps, const Groups* groups) {
+        const int64_t matrices = 2 * shape.n_matrices() * shape.matrix_size();
+        const int64_t size = shape.node_size() + matrices + shape.n_label_features;
+        return in_precision(weights, [&](auto zero) {
+          using R = decltype(zero);
+          const ForestView<R> view{weights_of<R>(weights, size), Mode(mode), steps,
+                                   groups ? groups->view() : GroupsView{}};
+          return Recursion<ForestView<R>>{shape, weights, groups ? nb::find(groups) : nb::none(), view};
+        });
+      },
+      "shape"_a, "weights"_a.none(), "mode"_a = 0, "steps"_a = 0, "groups"_a.none() = nb::none(),
+      "The recursion of a forest or a choice, in the precision of the weights. `mode` is how sums are kept from "
+      "underflow; log_oracle needs groups.");
   m.def("padded", &padded, "n_labels"_a, "Number of vector lanes of a row of n_labels.");
   m.def("group_features", &group_features, "indptr"_a, "indices"_a, "data"_a, "node_offsets"_a, "n_features"_a,
         "Features of groups of nodes, transposed.");
   bind_precision<float>(m);
   bind_precision<double>(m);
-  m.def(
-      "max_marginals",
-      [](nb::handle batch, const Shape& shape, In<double> weights, int64_t first, int64_t last, Out<double> out) {
-        const BatchView b = view(batch, shape);
-        nb::gil_scoped_release release;
-        max_marginals(b, weights.data(), first, last, out.data());
-      },
-      "batch"_a, "shape"_a, "weights"_a.noconvert(), "first"_a, "last"_a, "out"_a,
-      "Best score for every label of every node.");
-  m.def(
-      "marginals",
-      [](nb::handle batch, const Shape& shape, In<double> weights, nb::handle cost, int mode, int64_t first,
-         int64_t last, Out<double> values, nb::handle node, nb::handle edge) {
-        const BatchView b = view(batch, shape);
-        const double* added = optional<double>(cost, "cost");
-        double* n = writable<double>(node, "node");
-        double* e = writable<double>(edge, "edge");
-        nb::gil_scoped_release release;
-        marginals(b, weights.data(), added, Mode(mode), first, last, values.data(), n, e);
-      },
-      "batch"_a, "shape"_a, "weights"_a.noconvert(), "cost"_a.none(), "mode"_a, "first"_a, "last"_a,
-      "values"_a.noconvert(), "node"_a.none(), "edge"_a.none(),
-      "Log-partition of every example and, if asked, node and edge marginals.");
-  m.def(
-      "sample",
-      [](nb::handle batch, const Shape& shape, In<double> weights, nb::handle cost, int mode, In<double> uniforms,
-         int64_t n_draws, int64_t first, int64_t last, Out<int32_t> labels) {
-        const BatchView b = view(batch, shape);
-        const double* added = optional<double>(cost, "cost");
-        nb::gil_scoped_release release;
-        sample(b, weights.data(), added, Mode(mode), uniforms.data(), n_draws, first, last, labels.data());
-      },
-      "batch"_a, "shape"_a, "weights"_a.noconvert(), "cost"_a.none(), "mode"_a, "uniforms"_a, "n_draws"_a, "first"_a,
-      "last"_a, "labels"_a.noconvert(), "Labellings drawn from p(y|x).");
   m.def(
       "add_gram",
       [](In<int64_t> indptr, In<int32_t> indices, In<float> data, int64_t low, int64_t high, Out<float> out) {
@@ -226,17 +151,17 @@ void bind_kernels(nb::module_& m) {
       "Adds the outer products of sparse rows with themselves to rows [low, high) of a lower triangle.");
   m.def(
       "top",
-      [](nb::handle batch, const Shape& shape, In<double> weights, int k, int64_t first, int64_t last,
+      [](nb::handle batch, const Recursion<ForestView<double>>& forest, int k, int64_t first, int64_t last,
          Out<double> values, Out<int32_t> labels, nb::callable pause) {
-        const BatchView b = view(batch, shape);
+        const BatchView b = view(batch, forest.shape);
+        const ForestView<double>& weighted = forest.with_weights();
         nb::gil_scoped_release release;
-        top(b, weights.data(), k, first, last, values.data(), labels.data(), [&] {
+        top(b, weighted, k, first, last, values.data(), labels.data(), [&] {
           nb::gil_scoped_acquire acquire;
           pause();
         });
       },
-      "batch"_a, "shape"_a, "weights"_a.noconvert(), "k"_a, "first"_a, "last"_a, "values"_a.noconvert(),
-      "labels"_a.noconvert(), "pause"_a,
+      "batch"_a, "forest"_a, "k"_a, "first"_a, "last"_a, "values"_a.noconvert(), "labels"_a.noconvert(), "pause"_a,
       "The k best labellings. `pause` is called now and then; what it raises ends the search.");
   nb::class_<ActiveSets>(m, "ActiveSets", "Dual variables: per example, the labellings that have dual weight.")
       .def("__init__",
@@ -315,24 +240,6 @@ void bind_kernels(nb::module_& m) {
         return true;
       });
   m.def(
-      "block_gaps",
-      [](nb::handle batch, const Shape& shape, In<double> weights, In<double> cost, double C, int64_t first,
-         int64_t last, const ActiveSets& sets, Out<double> values, Out<double> gaps) {
-        const BatchView b = view(batch, shape);
-        nb::gil_scoped_release release;
-        block_gaps(b, weights.data(), cost.data(), C, first, last, sets, values.data(), gaps.data());
-      },
-      "batch"_a, "shape"_a, "weights"_a.noconvert(), "cost"_a.noconvert(), "C"_a, "first"_a, "last"_a, "sets"_a,
-      "values"_a.noconvert(), "gaps"_a.noconvert(), "Hinge of every example and duality gap of its block.");
-  m.def(
-      "active_features",
-      [](nb::handle batch, const Shape& shape, const ActiveSets& sets, int64_t first, int64_t last, Out<double> eta) {
-        const BatchView b = view(batch, shape);
-        nb::gil_scoped_release release;
-        active_features(b, sets, first, last, eta.data());
-      },
-      "batch"_a, "shape"_a, "sets"_a, "first"_a, "last"_a, "eta"_a.noconvert(), "eta afresh from the active sets.");
-  m.def(
       "prior_mean",
       [](const std::string& kind, double a, double b, nb::handle variance, nb::handle mean, In<double> eta,
          Out<double> out) {
@@ -343,6 +250,7 @@ void bind_kernels(nb::module_& m) {
   bind_hierarchy(m);
   bind_choice(m);
   bind_automaton(m);
+  bind_operations(m);
   bind_graph(m);
   bind_text(m);
 }

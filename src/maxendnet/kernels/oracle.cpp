@@ -1,4 +1,7 @@
 // The one big sum of learning: losses of many examples and the gradient of their sum.
+#include <algorithm>
+#include <stdexcept>
+
 #include "few_labels.hpp"
 #include "kernels.hpp"
 #include "sum_product.hpp"
@@ -39,15 +42,24 @@ INLINE void centre_shared(const BatchView& b, SumProduct<R>& s, Rows<R>& sides) 
 // Pairs of labels an edge, up to which the sum over few labels is faster than that of logarithms.
 constexpr int64_t pairs_of_few = 40;
 
+// The group that begins with an example.
+int64_t group_at(const GroupsView& groups, int64_t example) {
+  const int64_t *begin = groups.examples, *end = begin ? begin + groups.n_groups + 1 : begin;
+  const int64_t* place = std::lower_bound(begin, end, example);
+  if (place == end || *place != example)
+    throw std::invalid_argument("the log loss of a forest needs groups, and first and last at their borders");
+  return place - begin;
+}
+
 }  // namespace
 
 template <class R>
-void hinge_oracle(const BatchView& batch, const R* weights, const R* cost, Slack slack, int64_t first, int64_t last,
-                  double* values, double* gradient) {
+void hinge_oracle(const BatchView& batch, const ForestView<R>& forest, const R* cost, Slack slack, int64_t first,
+                  int64_t last, double* values, double* gradient) {
   std::vector<int32_t> order;
   const BatchView b = in_pairs(batch, first, last, order);
   Workspace<R> work;
-  const Weights<R> w(weights, b);
+  const Weights<R> w(forest.weights, b);
   const Layout layout = padded_layout(b);
   std::vector<R> plain;
   for (int64_t i = first; i < last; i += 2) {
@@ -70,11 +82,13 @@ void hinge_oracle(const BatchView& batch, const R* weights, const R* cost, Slack
 }
 
 template <class R>
-void log_oracle(const BatchView& batch, const GroupsView& groups, const int64_t* group_examples, const R* weights,
-                const R* cost, const R* counted, Mode mode, int64_t first_group, int64_t last_group, double* values,
-                double* costs, double* gradient, int steps) {
+void log_oracle(const BatchView& batch, const ForestView<R>& forest, const R* cost, const R* counted, int64_t first,
+                int64_t last, double* values, double* costs, double* gradient) {
+  const GroupsView& groups = forest.groups;
+  const Mode mode = forest.mode;
+  const int64_t first_group = group_at(groups, first), last_group = group_at(groups, last);
   BatchView b = batch;
-  const Weights<R> w(weights, b);
+  const Weights<R> w(forest.weights, b);
   const Layout layout = padded_layout(b);
   const int n = b.n_labels, lanes = b.lanes;
   const int64_t size = b.matrix_size();
@@ -88,7 +102,7 @@ void log_oracle(const BatchView& batch, const GroupsView& groups, const int64_t*
   std::vector<R> before;  // scores of an example
   FewLabels few;
   const bool single = std::is_same_v<R, float>;
-  const double widest = single && mode == careful && steps ? widest_in_single(b, s, steps) : -1;
+  const double widest = single && mode == careful && forest.steps ? widest_in_single(b, s, forest.steps) : -1;
   std::vector<int64_t> rows;  // edges of an example, as row starts into ratios and beliefs
   std::vector<double> gathered(b.row_offsets ? lanes : 0);
   std::vector<int32_t> order;
@@ -97,9 +111,9 @@ void log_oracle(const BatchView& batch, const GroupsView& groups, const int64_t*
     const int64_t group_begin = groups.node_offsets[group], group_end = groups.node_offsets[group + 1];
     residuals.resize(std::max(residuals.size(), size_t(group_end - group_begin) * lanes));
     std::fill(outer.begin(), outer.end(), R(0));
-    if (at_once == 2) b = in_pairs(batch, group_examples[group], group_examples[group + 1], order);
-    for (int64_t i = group_examples[group], after; i < group_examples[group + 1]; i = after) {
-      after = std::min(i + at_once, group_examples[group + 1]);
+    if (at_once == 2) b = in_pairs(batch, groups.examples[group], groups.examples[group + 1], order);
+    for (int64_t i = groups.examples[group], after; i < groups.examples[group + 1]; i = after) {
+      after = std::min(i + at_once, groups.examples[group + 1]);
       const int64_t begin = b.offsets[i], middle = b.offsets[i + 1], end = b.offsets[after];
       const auto weight = [&](int64_t t) INLINED { return b.sample_weight[t < middle ? i : i + 1]; };
       prepare(b, w, cost, begin, end, work);  // the cost of the true labelling is zero
@@ -201,13 +215,13 @@ void log_oracle(const BatchView& batch, const GroupsView& groups, const int64_t*
   }
 }
 
-template void hinge_oracle<float>(const BatchView&, const float*, const float*, Slack, int64_t, int64_t, double*,
-                                  double*);
-template void hinge_oracle<double>(const BatchView&, const double*, const double*, Slack, int64_t, int64_t, double*,
-                                   double*);
-template void log_oracle<float>(const BatchView&, const GroupsView&, const int64_t*, const float*, const float*,
-                                const float*, Mode, int64_t, int64_t, double*, double*, double*, int);
-template void log_oracle<double>(const BatchView&, const GroupsView&, const int64_t*, const double*, const double*,
-                                 const double*, Mode, int64_t, int64_t, double*, double*, double*, int);
+template void hinge_oracle(const BatchView&, const ForestView<float>&, const float*, Slack, int64_t, int64_t, double*,
+                           double*);
+template void hinge_oracle(const BatchView&, const ForestView<double>&, const double*, Slack, int64_t, int64_t, double*,
+                           double*);
+template void log_oracle(const BatchView&, const ForestView<float>&, const float*, const float*, int64_t, int64_t,
+                         double*, double*, double*);
+template void log_oracle(const BatchView&, const ForestView<double>&, const double*, const double*, int64_t, int64_t,
+                         double*, double*, double*);
 
 }  // namespace maxendnet

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -49,9 +49,8 @@ ENTRIES_AT_ONCE = 1 << 22
 class Groups(NamedTuple):
     """Groups of whole examples, hundreds of nodes each: the unit in which gradients are gathered."""
 
-    examples: NDArray[np.int64]
-    """(n_groups + 1,): group g has the examples from ``examples[g]`` to before ``examples[g + 1]``."""
     ranges: list[Range]
+    """Ranges of examples, each of whole groups."""
     transposed: _kernels.Groups
 
 
@@ -100,6 +99,14 @@ class BoundForest(OnBatch):
         """Weights as the recursions read them; a forbidden pair weighs -inf."""
         return for_search(self.layout, w, dtype, self.forbidden_matrix)
 
+    def recursion(self, w: FloatArray, dtype: type = np.float64) -> _kernels.Forest32 | _kernels.Forest64:
+        """The recursion over labellings, for maxima."""
+        return _kernels.forest(self.shape, self.for_search(w, dtype))
+
+    def sums(self, w: FloatArray) -> _kernels.Forest32 | _kernels.Forest64:
+        """The recursion over labellings, for sums."""
+        return _kernels.forest(self.shape, self.for_search(w), self.sum_mode(w))
+
     def sum_mode(self, w: FloatArray, centred: bool = False) -> int:
         """How sums in double precision are kept from underflow."""
         if self.forbidden_matrix is None:
@@ -129,12 +136,10 @@ class BoundForest(OnBatch):
         if table is not None and isinstance(table.joint, EdgeTable):
             structure, w = self._with_edge_table(w, table.joint)
             return structure.maximum(w, table._replace(joint=None), backend)
-        weights, (batch, rows) = self.for_search(w), self.with_rows(table)
+        recursion, (batch, rows) = self.recursion(w), self.with_rows(table)
         rows = None if rows is None else pad_rows(self.layout, rows)
         values, labels = np.zeros(len(self.sample_weight)), np.zeros(len(batch.parent), dtype=np.int32)
-        self.for_each_range(
-            backend, lambda a, b: _kernels.decode(batch, self.shape, weights, rows, a, b, values, labels)
-        )
+        self.for_each_range(backend, lambda a, b: _kernels.decode(batch, recursion, rows, a, b, values, labels))
         return values, labels
 
     def decode(self, w: FloatArray, backend: Threads | None = None, added: FloatArray | None = None) -> IntArray:
@@ -143,11 +148,11 @@ class BoundForest(OnBatch):
         With ``added``, of shape (n_labels,), these are added to the scores of labels at every node.
         """
         dtype = np.float32 if self._single_is_enough(w) else np.float64
-        weights, batch, rows = self.for_search(w, dtype), self.batch, None
+        recursion, batch, rows = self.recursion(w, dtype), self.batch, None
         labels = np.zeros(len(batch.parent), dtype=np.int32)
         if added is not None:
             batch, rows = batch._replace(row=np.zeros_like(labels)), pad_rows(self.layout, added[None], dtype)
-        self.for_each_range(backend, lambda a, b: _kernels.decode(batch, self.shape, weights, rows, a, b, None, labels))
+        self.for_each_range(backend, lambda a, b: _kernels.decode(batch, recursion, rows, a, b, None, labels))
         return labels
 
     def _single_is_enough(self, w: FloatArray) -> bool:
@@ -155,8 +160,8 @@ class BoundForest(OnBatch):
 
     def max_marginals(self, w: FloatArray, backend: Threads | None = None) -> FloatArray:
         """Score of the best labelling that has label a at node t, shape (n_nodes, n_labels)."""
-        weights, out = self.for_search(w), np.zeros((len(self.batch.parent), self.n_labels))
-        self.for_each_range(backend, lambda a, b: _kernels.max_marginals(self.batch, self.shape, weights, a, b, out))
+        recursion, out = self.recursion(w), np.zeros((len(self.batch.parent), self.n_labels))
+        self.for_each_range(backend, lambda a, b: _kernels.max_marginals(self.batch, recursion, a, b, out))
         return out
 
     def logsum(
@@ -168,13 +173,11 @@ class BoundForest(OnBatch):
             return structure.logsum(w, table._replace(joint=None), cliques, backend)
         batch, rows = self.with_rows(table)
         padded = None if rows is None else pad_rows(self.layout, rows)
-        weights, values = self.for_search(w), np.zeros(len(self.sample_weight))
+        recursion, values = self.sums(w), np.zeros(len(self.sample_weight))
         node = np.zeros((len(batch.parent), self.n_labels))
         edge = np.zeros((len(batch.parent), self.n_labels, self.n_labels)) if cliques else None
-        mode = self.sum_mode(w)
         self.for_each_range(
-            backend,
-            lambda a, b: _kernels.marginals(batch, self.shape, weights, padded, mode, a, b, values, node, edge),
+            backend, lambda a, b: _kernels.marginals(batch, recursion, padded, a, b, values, node, edge)
         )
         return values, Marginals(node, edge)
 
@@ -207,13 +210,12 @@ class BoundForest(OnBatch):
         table: Table | None = None,
     ) -> IntArray:
         """Labellings drawn from p(y|x), shape (n_draws, n_nodes); with ``table`` added to the scores of nodes."""
-        weights, uniforms = self.for_search(w), rng.random((n_draws, len(self.batch.parent)))
+        recursion, uniforms = self.sums(w), rng.random((n_draws, len(self.batch.parent)))
         labels = np.zeros((n_draws, len(self.batch.parent)), dtype=np.int32)
         batch, rows = self.with_rows(table)
-        cost, mode = None if rows is None else pad_rows(self.layout, rows), self.sum_mode(w)
+        cost = None if rows is None else pad_rows(self.layout, rows)
         self.for_each_range(
-            backend,
-            lambda a, b: _kernels.sample(batch, self.shape, weights, cost, mode, uniforms, n_draws, a, b, labels),
+            backend, lambda a, b: _kernels.sample(batch, recursion, cost, uniforms, n_draws, a, b, labels)
         )
         return labels
 
@@ -227,11 +229,11 @@ class BoundForest(OnBatch):
         labels : ndarray of shape (k, n_nodes)
             -1 there.
         """
-        weights, values = self.for_search(w), np.zeros((len(self.sample_weight), k))
+        recursion, values = self.recursion(w), np.zeros((len(self.sample_weight), k))
         labels = np.zeros((k, len(self.batch.parent)), dtype=np.int32)
         self.for_each_range(
             backend,
-            lambda a, b: _kernels.top(self.batch, self.shape, weights, k, a, b, values, labels, pause),
+            lambda a, b: _kernels.top(self.batch, recursion, k, a, b, values, labels, pause),
             slow=10 * k,
         )
         return values, labels
@@ -260,13 +262,13 @@ class BoundForest(OnBatch):
         dtype = np.float32 if single else np.float64
         table = no_table(self) if table is None else table
         batch = self.with_rows(table)[0]
-        weights, padded = self.for_search(w, dtype), pad_rows(self.layout, table.rows, dtype)
+        recursion, padded = self.recursion(w, dtype), pad_rows(self.layout, table.rows, dtype)
         values = np.zeros(len(self.sample_weight))
         slope = np.zeros(padded_size(self.layout) if gradient else 0)
         slack, C = (0, 1.0) if price is None else (price.code, price.C)
         each(
             lambda a, b: _kernels.hinge_oracle(
-                batch, self.shape, weights, padded, a, b, values, slope if gradient else None, slack, C
+                batch, recursion, padded, a, b, values, slope if gradient else None, slack, C
             ),
             self.one_after_the_other(),
         )
@@ -285,13 +287,9 @@ class BoundForest(OnBatch):
         slope = np.zeros(padded_size(layout) if gradient else 0)
         for first, last, some, groups in self.grouped(batch):
             of_values, of_costs = values[first:last], costs[first:last]
-            each(
-                lambda a, b: _kernels.log_oracle(
-                    some, self.shape, groups.transposed, groups.examples, weights, added, expected, mode, a, b,  # noqa: B023
-                    of_values, of_costs, slope if gradient else None, self.steps,  # noqa: B023
-                ),
-                groups.ranges,
-            )  # fmt: skip
+            recursion = _kernels.forest(self.shape, weights, mode, self.steps, groups.transposed)
+            part = partial(_kernels.log_oracle, some, recursion, added, expected)
+            each(lambda a, b: part(a, b, of_values, of_costs, slope if gradient else None), groups.ranges)  # noqa: B023
         if dtype is np.float32 and self.forbidden_matrix is not None and np.isnan(values).any():
             return self._softly(w, table, ask, single=False)  # an example has scores too far apart
         return Excess(values, slope, np.zeros(len(values)) if ask.counted is None or not gradient else costs)
@@ -332,7 +330,8 @@ class BoundForest(OnBatch):
         arrays = _kernels.group_features(batch.indptr, batch.indices, batch.data, node_offsets, self.layout.n_features)
         per_range = max(1, int(5e7 / (self.work_per_node * 512)))
         in_ranges = cut(np.arange(len(examples), dtype=np.int64), 1, per_range)
-        return Groups(examples, in_ranges[0] if in_ranges else [], _kernels.Groups(node_offsets, *arrays))
+        ranges = [(int(examples[a]), int(examples[b])) for a, b in in_ranges[0]] if in_ranges else []
+        return Groups(ranges, _kernels.Groups(examples, node_offsets, *arrays))
 
     def grouped(self, batch: Batch) -> Iterator[tuple[int, int, Batch, Groups]]:
         """All groups, with the batch and the range of examples that they are of.

@@ -72,8 +72,8 @@ class BoundHierarchy(OnBatch):
             matrix[tuple(np.array(self.forbidden).T)] = 1
         return matrix
 
-    def model(self, w: FloatArray, sums: bool = True) -> _kernels.HierarchyModel:
-        """What the kernels read; the exponentials of ``siblings`` are for sums over labellings."""
+    def recursion(self, w: FloatArray, sums: bool = True) -> _kernels.Hierarchy:
+        """The recursion over labellings; the exponentials of ``siblings`` are for sums."""
         w, s = np.ascontiguousarray(w, dtype=np.float64), self.layout  # not copied: block by block, weights change
         table = shift = None
         if s.n_siblings and sums:
@@ -82,7 +82,7 @@ class BoundHierarchy(OnBatch):
                 shift = siblings.max(axis=(2, 3))
                 table = np.exp(siblings - shift[:, :, None, None])
         forbidden = self.forbidden_matrix if self.forbidden else None
-        return _kernels.HierarchyModel(self.shape, s.siblings, w, table, shift, forbidden)
+        return _kernels.hierarchy(self.shape, s.siblings, w, table, shift, forbidden)
 
     # ---- aggregates over all labellings -------------------------------------------------------------------------
 
@@ -90,15 +90,15 @@ class BoundHierarchy(OnBatch):
         self, w: FloatArray, table: Table | None = None, backend: Threads | None = None
     ) -> tuple[FloatArray, IntArray]:
         """Best score of every example and a labelling that has it."""
-        model, (batch, rows) = self.model(w), self.with_rows(table)
+        recursion, (batch, rows) = self.recursion(w), self.with_rows(table)
         values, labels = np.zeros(len(self.sample_weight)), np.zeros(len(batch.parent), dtype=np.int32)
-        self.for_each_range(backend, lambda a, b: _kernels.hierarchy_decode(batch, model, rows, a, b, values, labels))
+        self.for_each_range(backend, lambda a, b: _kernels.decode(batch, recursion, rows, a, b, values, labels))
         return values, labels
 
     def max_marginals(self, w: FloatArray, backend: Threads | None = None) -> FloatArray:
         """Score of the best labelling that has label a at node t, shape (n_nodes, n_labels)."""
-        model, out = self.model(w), np.zeros((len(self.batch.parent), self.n_labels))
-        self.for_each_range(backend, lambda a, b: _kernels.hierarchy_max_marginals(self.batch, model, a, b, out))
+        recursion, out = self.recursion(w), np.zeros((len(self.batch.parent), self.n_labels))
+        self.for_each_range(backend, lambda a, b: _kernels.max_marginals(self.batch, recursion, a, b, out))
         return out
 
     def logsum(
@@ -106,23 +106,24 @@ class BoundHierarchy(OnBatch):
     ) -> tuple[FloatArray, Marginals]:
         """Log-partition of every example, and its gradient: the marginals."""
         batch, rows = self.with_rows(table)
-        model, values, n_nodes, L = self.model(w), np.zeros(len(self.sample_weight)), len(batch.parent), self.n_labels
+        recursion, values = self.recursion(w), np.zeros(len(self.sample_weight))
+        n_nodes, L = len(batch.parent), self.n_labels
         node = np.zeros((n_nodes, L))
         edge = np.zeros((n_nodes, L, L)) if cliques else None
         siblings = np.zeros((n_nodes, L, L, L)) if cliques and self.layout.siblings else None
         self.for_each_range(
             backend,
-            lambda a, b: _kernels.hierarchy_marginals(batch, model, rows, a, b, values, node, edge, siblings),
+            lambda a, b: _kernels.marginals(batch, recursion, rows, a, b, values, node, edge, siblings),
         )
         return values, Marginals(node, edge, siblings)
 
     def sample(self, w: FloatArray, n_draws: int, rng: np.random.Generator, backend: Threads | None = None) -> IntArray:
         """Labellings drawn from p(y|x), shape (n_draws, n_nodes)."""
-        model, uniforms = self.model(w), rng.random((n_draws, len(self.batch.parent)))
+        recursion, uniforms = self.recursion(w), rng.random((n_draws, len(self.batch.parent)))
         labels = np.zeros((n_draws, len(self.batch.parent)), dtype=np.int32)
         self.for_each_range(
             backend,
-            lambda a, b: _kernels.hierarchy_sample(self.batch, model, uniforms, n_draws, a, b, labels),
+            lambda a, b: _kernels.sample(self.batch, recursion, None, uniforms, n_draws, a, b, labels),
             slow=1 + n_draws / self.n_labels,  # a draw goes through a chain for one label of the parent instead of all
         )
         return labels
@@ -135,14 +136,14 @@ class BoundHierarchy(OnBatch):
         """Of every example a node none of whose labels is possible with what lies below it, or -1."""
         nodes = np.full(len(self.sample_weight), -1)
         if self.forbidden:
-            model = self.without_weights
-            self.for_each_range(backend, lambda a, b: _kernels.hierarchy_impossible(self.batch, model, a, b, nodes))
+            recursion = self.without_weights
+            self.for_each_range(backend, lambda a, b: _kernels.impossible(self.batch, recursion, a, b, nodes))
         return nodes
 
     @cached_property
-    def without_weights(self) -> _kernels.HierarchyModel:
-        """For what depends on sizes and forbidden pairs alone."""
-        return self.model(np.zeros(self.layout.n_weights), sums=False)
+    def without_weights(self) -> _kernels.Hierarchy:
+        """For operations that depend on sizes and forbidden pairs alone."""
+        return _kernels.hierarchy(self.shape, self.layout.siblings, None, None, None, self.forbidden_matrix)
 
     # ---- sums over examples -------------------------------------------------------------------------------------
 
@@ -154,12 +155,12 @@ class BoundHierarchy(OnBatch):
         values, costs = np.zeros(len(self.sample_weight)), np.zeros(len(self.sample_weight))
         slope = np.zeros(self.layout.n_weights if gradient else 0)
         added = slope if gradient else None
-        model, batch = self.model(w, sums=aggregate == "logsum"), self.with_rows(table or counted)[0]
+        recursion, batch = self.recursion(w, sums=aggregate == "logsum"), self.with_rows(table or counted)[0]
         rows, expected = (None if t is None else np.ascontiguousarray(t.rows) for t in (table, counted))
         if aggregate == "logsum":
 
             def part(a: int, b: int) -> None:
-                _kernels.hierarchy_log(batch, model, rows, expected, a, b, values, costs, added)
+                _kernels.log_oracle(batch, recursion, rows, expected, a, b, values, costs, added)
 
         else:
             slack, C = (0, 1.0) if price is None else (price.code, price.C)
@@ -167,7 +168,7 @@ class BoundHierarchy(OnBatch):
             hinge_batch, hinge_rows = self.with_rows(table)[0], np.ascontiguousarray(table.rows)
 
             def part(a: int, b: int) -> None:
-                _kernels.hierarchy_hinge(hinge_batch, model, hinge_rows, a, b, values, added, slack, C)
+                _kernels.hinge_oracle(hinge_batch, recursion, hinge_rows, a, b, values, added, slack, C)
 
         each(part, self.one_after_the_other())
         return Excess(values, slope, np.zeros(len(values)) if counted is None or not gradient else costs)
@@ -214,8 +215,8 @@ class HierarchyBlocks:
         picks: NDArray[np.int64], inner: int, sets: _kernels.ActiveSets, gaps: FloatArray,
     ) -> float:  # fmt: skip
         s = self.structure
-        return _kernels.hierarchy_block_frank_wolfe(
-            s.batch, s.model(weights, sums=False), *prior, C, weights, eta, cost, picks, inner, sets, gaps
+        return _kernels.block_frank_wolfe(
+            s.batch, s.recursion(weights, sums=False), *prior, C, eta, cost, cost, picks, inner, sets, gaps
         )
 
     def look(
@@ -223,9 +224,9 @@ class HierarchyBlocks:
         gaps: FloatArray,
     ) -> Callable[[int, int], None]:  # fmt: skip
         s = self.structure
-        model = s.model(w, sums=False)
-        return lambda a, b: _kernels.hierarchy_block_gaps(s.batch, model, cost, C, a, b, sets, hinges, gaps)
+        recursion = s.recursion(w, sums=False)
+        return lambda a, b: _kernels.block_gaps(s.batch, recursion, cost, C, a, b, sets, hinges, gaps)
 
     def add_features(self, sets: _kernels.ActiveSets, first: int, last: int, eta: FloatArray) -> None:
         s = self.structure
-        _kernels.hierarchy_active_features(s.batch, s.without_weights, sets, first, last, eta)
+        _kernels.active_features(s.batch, s.without_weights, sets, first, last, eta)

@@ -48,9 +48,9 @@ class PaddedBlocks:
         picks: NDArray[np.int64], inner: int, sets: _kernels.ActiveSets, gaps: FloatArray,
     ) -> float:  # fmt: skip
         """A step for every picked example; ``weights``, ``eta``, ``sets`` and ``gaps`` change. The change of costs."""
-        wide = padding.pad_rows(self.layout, cost)
+        recursion, wide = _kernels.forest(self.shape, weights), padding.pad_rows(self.layout, cost)
         return _kernels.block_frank_wolfe(
-            self.batch, self.shape, *prior, C, weights, eta, wide.astype(weights.dtype), wide, picks, inner, sets, gaps
+            self.batch, recursion, *prior, C, eta, wide.astype(weights.dtype), wide, picks, inner, sets, gaps
         )
 
     def look(
@@ -58,9 +58,10 @@ class PaddedBlocks:
         gaps: FloatArray,
     ) -> Callable[[int, int], None]:  # fmt: skip
         """What fills in hinges and gaps of examples from the first to before the last, at the weights ``w``."""
-        weights, wide = self.for_search(w), padding.pad_rows(self.layout, cost)
-        return lambda a, b: _kernels.block_gaps(self.batch, self.shape, weights, wide, C, a, b, sets, hinges, gaps)
+        recursion = _kernels.forest(self.shape, self.for_search(w))
+        wide = padding.pad_rows(self.layout, cost)
+        return lambda a, b: _kernels.block_gaps(self.batch, recursion, wide, C, a, b, sets, hinges, gaps)
 
     def add_features(self, sets: _kernels.ActiveSets, first: int, last: int, eta: FloatArray) -> None:
         """Add up eta of active sets, padded."""
-        _kernels.active_features(self.batch, self.shape, sets, first, last, eta)
+        _kernels.active_features(self.batch, _kernels.forest(self.shape, None), sets, first, last, eta)

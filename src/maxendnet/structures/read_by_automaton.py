@@ -183,6 +183,15 @@ class BoundAutomaton(OnBatch):
             w, ("scores of arcs", dtype, self.reader), lambda: self._laid_out(w, dtype)
         )
 
+    def recursion(self, w: FloatArray, dtype: type = np.float64) -> _kernels.Paths32 | _kernels.Paths64:
+        """The recursion over labellings."""
+        return _kernels.paths(self.shape, self.reader.kernel, self.for_search(w, dtype))
+
+    @cached_property
+    def without_weights(self) -> _kernels.Paths32 | _kernels.Paths64:
+        """For operations that depend on the automaton alone."""
+        return _kernels.paths(self.shape, self.reader.kernel, None)
+
     def _laid_out(self, w: FloatArray, dtype: type) -> NDArray:
         kernel = self.reader.kernel
         out: NDArray = np.zeros(self.slope_size + kernel.n_scores, dtype=dtype)
@@ -210,23 +219,17 @@ class BoundAutomaton(OnBatch):
         return self._best(w, None, np.float32 if single_is_enough(w, self.batch) else np.float64, False, backend)[1]
 
     def _best(self, w: FloatArray, table: Table | None, dtype: type, scored: bool, backend: Threads | None):
-        weights, (batch, rows) = self.for_search(w, dtype), self.with_rows(table)
+        recursion, (batch, rows) = self.recursion(w, dtype), self.with_rows(table)
         rows = None if rows is None else padding.pad_rows(self.layout, rows, dtype)
         values, labels = np.zeros(len(self.sample_weight)), np.zeros(len(batch.parent), dtype=np.int32)
-        kernel, out = self.reader.kernel, values if scored else None
-        self.for_each_range(
-            backend,
-            lambda a, b: _kernels.automaton_decode(batch, self.shape, kernel, weights, rows, a, b, out, labels),
-        )
+        out = values if scored else None
+        self.for_each_range(backend, lambda a, b: _kernels.decode(batch, recursion, rows, a, b, out, labels))
         return values, labels
 
     def max_marginals(self, w: FloatArray, backend: Threads | None = None) -> FloatArray:
         """Score of the best labelling that has label a at node t, shape (n_nodes, n_labels)."""
-        weights, out = self.for_search(w), np.zeros((len(self.batch.parent), self.n_labels))
-        kernel = self.reader.kernel
-        self.for_each_range(
-            backend, lambda a, b: _kernels.automaton_max_marginals(self.batch, self.shape, kernel, weights, a, b, out)
-        )
+        recursion, out = self.recursion(w), np.zeros((len(self.batch.parent), self.n_labels))
+        self.for_each_range(backend, lambda a, b: _kernels.max_marginals(self.batch, recursion, a, b, out))
         return out
 
     def logsum(
@@ -239,14 +242,12 @@ class BoundAutomaton(OnBatch):
             return values, NGramMarginals(marked.by_label(found.node), found.grams, found.node @ marked.marks)
         batch, rows = self.with_rows(table)
         padded = None if rows is None else padding.pad_rows(self.layout, rows)
-        weights, kernel, n = self.for_search(w), self.reader.kernel, len(self.sample_weight)
+        recursion, n = self.recursion(w), len(self.sample_weight)
         values, node = np.zeros(n), np.zeros((len(batch.parent), self.n_labels))
         grams = np.zeros((n, self.reader.n_grams)) if cliques else None
         self.for_each_range(
             backend,
-            lambda a, b: _kernels.automaton_marginals(
-                batch, self.shape, kernel, weights, padded, a, b, values, node, grams
-            ),
+            lambda a, b: _kernels.marginals(batch, recursion, padded, a, b, values, node, grams),
             slow=5,
         )
         return values, NGramMarginals(node, grams)
@@ -271,14 +272,11 @@ class BoundAutomaton(OnBatch):
 
     def sample(self, w: FloatArray, n_draws: int, rng: np.random.Generator, backend: Threads | None = None) -> IntArray:
         """Labellings drawn from p(y|x), shape (n_draws, n_nodes)."""
-        weights, uniforms = self.for_search(w), rng.random((n_draws, len(self.batch.parent)))
+        recursion, uniforms = self.recursion(w), rng.random((n_draws, len(self.batch.parent)))
         labels = np.zeros((n_draws, len(self.batch.parent)), dtype=np.int32)
-        kernel = self.reader.kernel
         self.for_each_range(
             backend,
-            lambda a, b: _kernels.automaton_sample(
-                self.batch, self.shape, kernel, weights, uniforms, n_draws, a, b, labels
-            ),
+            lambda a, b: _kernels.sample(self.batch, recursion, None, uniforms, n_draws, a, b, labels),
             slow=5 + n_draws / self.reader.automaton.n_states,
         )
         return labels
@@ -289,10 +287,8 @@ class BoundAutomaton(OnBatch):
 
     def impossible(self, backend: Threads | None = None) -> NDArray[np.int64]:
         """Of every example the first node that no labelling reaches, the last one if none may end there, or -1."""
-        nodes, kernel = np.full(len(self.sample_weight), -1), self.reader.kernel
-        self.for_each_range(
-            backend, lambda a, b: _kernels.automaton_impossible(self.batch, self.shape, kernel, a, b, nodes)
-        )
+        nodes, recursion = np.full(len(self.sample_weight), -1), self.without_weights
+        self.for_each_range(backend, lambda a, b: _kernels.impossible(self.batch, recursion, a, b, nodes))
         return nodes
 
     # ---- features and scores -------------------------------------------------------------------------------------
@@ -352,25 +348,25 @@ class BoundAutomaton(OnBatch):
             return found._replace(slope=self.pad(found.slope)) if ask.packed and gradient else found
         values, costs = np.zeros(len(self.sample_weight)), np.zeros(len(self.sample_weight))
         slope = np.zeros(self.slope_size if gradient else 0)
-        added, kernel = slope if gradient else None, self.reader.kernel
+        added = slope if gradient else None
         if aggregate == "logsum":
-            weights, batch = self.for_search(w), self.with_rows(table or ask.counted)[0]
+            recursion, batch = self.recursion(w), self.with_rows(table or ask.counted)[0]
             rows, expected = (
                 None if t is None else padding.pad_rows(self.layout, t.rows) for t in (table, ask.counted)
             )
 
             def part(a: int, b: int) -> None:
-                _kernels.automaton_log(batch, self.shape, kernel, weights, rows, expected, a, b, values, costs, added)
+                _kernels.log_oracle(batch, recursion, rows, expected, a, b, values, costs, added)
 
         else:
             table = no_table(self) if table is None else table
             batch, small = self.with_rows(table)[0], np.abs(table.rows).max(initial=0) < 1e5
             dtype = np.float32 if ask.single and small and single_is_enough(w, batch) else np.float64
-            weights, hinge_rows = self.for_search(w, dtype), padding.pad_rows(self.layout, table.rows, dtype)
+            recursion, hinge_rows = self.recursion(w, dtype), padding.pad_rows(self.layout, table.rows, dtype)
             slack, C = (0, 1.0) if ask.price is None else (ask.price.code, ask.price.C)
 
             def part(a: int, b: int) -> None:
-                _kernels.automaton_hinge(batch, self.shape, kernel, weights, hinge_rows, a, b, values, added, slack, C)
+                _kernels.hinge_oracle(batch, recursion, hinge_rows, a, b, values, added, slack, C)
 
         each(part, self.one_after_the_other())
         slope = slope if ask.packed or not gradient else self.unpack(slope)
@@ -422,21 +418,19 @@ class AutomatonBlocks:
     ) -> float:  # fmt: skip
         s = self.structure
         wide = padding.pad_rows(s.layout, cost)
-        return _kernels.automaton_block_frank_wolfe(
-            s.batch, s.shape, s.reader.kernel, *prior, C, weights, eta, wide.astype(weights.dtype), wide, picks, inner,
-            sets, gaps,
-        )  # fmt: skip
+        recursion = _kernels.paths(s.shape, s.reader.kernel, weights)
+        return _kernels.block_frank_wolfe(
+            s.batch, recursion, *prior, C, eta, wide.astype(weights.dtype), wide, picks, inner, sets, gaps
+        )
 
     def look(
         self, w: FloatArray, cost: FloatArray, C: float, sets: _kernels.ActiveSets, hinges: FloatArray,
         gaps: FloatArray,
     ) -> Callable[[int, int], None]:  # fmt: skip
         s = self.structure
-        weights, wide = s.for_search(w), padding.pad_rows(s.layout, cost)
-        return lambda a, b: _kernels.automaton_block_gaps(
-            s.batch, s.shape, s.reader.kernel, weights, wide, C, a, b, sets, hinges, gaps
-        )
+        recursion, wide = s.recursion(w), padding.pad_rows(s.layout, cost)
+        return lambda a, b: _kernels.block_gaps(s.batch, recursion, wide, C, a, b, sets, hinges, gaps)
 
     def add_features(self, sets: _kernels.ActiveSets, first: int, last: int, eta: FloatArray) -> None:
         s = self.structure
-        _kernels.automaton_active_features(s.batch, s.shape, s.reader.kernel, sets, first, last, eta)
+        _kernels.active_features(s.batch, s.without_weights, sets, first, last, eta)

@@ -102,6 +102,7 @@ class FewTokens:
             allowed[offsets[1:][some] - 1] &= last
             batch = batch._replace(allowed=allowed)
         labels = np.zeros(n_tokens, dtype=np.int32)
-        _kernels.decode(batch, self.shape, self.weights, self.rows, 0, len(offsets) - 1, None, labels)
+        recursion = _kernels.forest(self.shape, self.weights)
+        _kernels.decode(batch, recursion, self.rows, 0, len(offsets) - 1, None, labels)
         found = self.names[labels].tolist()
         return Labellings([found[first:last] for first, last in pairwise(offsets.tolist())])
