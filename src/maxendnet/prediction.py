@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from copy import copy
 from itertools import islice
+from operator import is_
 from typing import Any, Self
 
 import numpy as np
@@ -54,8 +55,10 @@ class Predictor(BaseEstimator):
     def changed_structure(self) -> str:
         """What to say if the structure was changed after the fit; empty if it was not."""
         now, fitted = as_structure(self.structure), self.model_.structure
-        if type(now) is type(fitted) and repr(options(now)) == repr(options(fitted)):
-            return ""
+        if type(now) is type(fitted):
+            current, original = options(now), options(fitted)
+            if all(map(is_, current.values(), original.values())) or repr(current) == repr(original):
+                return ""
         return f"structure was changed after the fit, from {fitted!r} to {now!r}; set it back, or fit again."
 
     def _backend(self) -> Any:
@@ -81,13 +84,18 @@ class Predictor(BaseEstimator):
 
     def _prepare(self, X: Any, given: Any = None, rules: Any = None) -> tuple[Examples, Any]:
         """The examples, and the structure bound to them; limited to labellings that agree with what is asked."""
+        model = self.fitted_model()
+        examples = model.read(X)
+        return examples, model.bind(examples, given, rules)
+
+    def fitted_model(self) -> FittedModel:
+        """The model of the last fit, which must have had the current structure."""
         if "model_" not in vars(self):  # the check itself takes a tenth of the time for a short sentence
             check_is_fitted(self, "model_")
         changed = self.changed_structure()
         if changed:
             raise ValueError(changed)
-        examples = self.model_.read(X)
-        return examples, self.model_.bind(examples, given, rules)
+        return self.model_
 
     def predict(
         self, X: Any, given: Any = None, by: str = "mean", n_draws: int = 25, random_state: Any = None,

@@ -42,10 +42,10 @@ def as_structure(given: Any) -> Any:
     >>> as_structure("tree")
     Tree()
     """
+    if isinstance(given, Structure):
+        return given
     names = {kind.__name__.lower(): kind for kind in ALL}
     if isinstance(given, str) and given in names:
         return names[given]()
-    if isinstance(given, Structure):
-        return given
     shown = ", ".join(f"{kind.__name__}()" for kind in ALL)
     raise ValueError(f"structure must be one of {shown}, or the name of one in small letters, got {given!r}.")

@@ -37,6 +37,11 @@ class PairMasks(NamedTuple):
     def __and__(self, other: PairMasks) -> PairMasks:
         return PairMasks(*(own & its for own, its in zip(self, other)))
 
+    @property
+    def forbidden_matrix(self) -> NDArray[np.uint8] | None:
+        """1 where a pair of neighbouring labels cannot occur; None if all pairs can."""
+        return None if self.pairs.all() else np.ascontiguousarray(~self.pairs, np.uint8)
+
     def automaton(self) -> Automaton:
         """The same as an automaton: a state for the beginning, and one for every label read last."""
         n_labels = len(self.first)
