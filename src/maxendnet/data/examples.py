@@ -307,15 +307,6 @@ class Examples:
         """Features of a pair of node and label, or 0."""
         return 0 if self.label_features is None else self.label_features.shape[2]
 
-    @property
-    def has_only_features(self) -> bool:
-        """Whether there is nothing but features, labels and their costs."""
-        extras = (
-            self.edges, self.edge_types, self.edge_features, self.node_types, self.allowed, self.label_features,
-            self.sample_weight,
-        )  # fmt: skip
-        return all(extra is None for extra in extras)
-
     def __getitem__(self, key: Any) -> Examples:
         rows = self._rows(key)
         nodes, offsets = gather(self.offsets, rows)

@@ -23,6 +23,10 @@ from maxendnet.structures.remembered import Remembered
 FloatArray = NDArray[np.float64]
 
 
+EXTRAS = ("edges", "edge_types", "edge_features", "node_types", "allowed", "label_features", "sample_weight")
+"""What examples may have beside features, labels and their costs."""
+
+
 class Labellings(list):
     """A list with the labels of every example, as lists: what seqeval and scikit-learn's tools take as it is.
 
@@ -165,7 +169,8 @@ class FittedModel:
         if rules is not None and not self.structure.takes_rules:
             raise ValueError(f"rules are for chains, and the structure of the model is {self.structure!r}.")
         if given is None:
-            binder = self._binder(rules) if examples.has_only_features else None
+            extras = (getattr(examples, name) for name in EXTRAS)
+            binder = self._binder(rules) if all(extra is None for extra in extras) else None
             if binder is not None:
                 X, as_array = examples.X, np.ascontiguousarray
                 indices, indptr = as_array(X.indices, dtype=np.int32), as_array(X.indptr, dtype=np.int64)
