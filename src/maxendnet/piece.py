@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
-from functools import cache
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -29,11 +28,6 @@ def options(piece: Any) -> dict[str, Any]:
     >>> options(Chain(bias=True))["bias"]
     True
     """
-    names = _field_names(type(piece))  # type: ignore[arg-type]
-    return piece.get_params(deep=False) if names is None else {name: getattr(piece, name) for name in names}
-
-
-@cache
-def _field_names(kind: type) -> tuple[str, ...] | None:
-    """Names of the fields of a dataclass; None for other classes."""
-    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else None
+    if not is_dataclass(piece):
+        return piece.get_params(deep=False)
+    return {field.name: getattr(piece, field.name) for field in fields(piece)}

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 from copy import copy
 from itertools import islice
-from operator import is_
 from typing import Any, Self
 
 import numpy as np
@@ -56,8 +55,9 @@ class Predictor(BaseEstimator):
         """What to say if the structure was changed after the fit; empty if it was not."""
         now, fitted = as_structure(self.structure), self.model_.structure
         if type(now) is type(fitted):
-            current, original = options(now), options(fitted)
-            if all(map(is_, current.values(), original.values())) or repr(current) == repr(original):
+            current, original = vars(now), vars(fitted)
+            identical = current.keys() == original.keys() and all(current[name] is original[name] for name in current)
+            if identical or repr(options(now)) == repr(options(fitted)):
                 return ""
         return f"structure was changed after the fit, from {fitted!r} to {now!r}; set it back, or fit again."
 

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet.data.batch import Batch
-from maxendnet.structures.chain import at_ends
 from maxendnet.structures.forest import BoundForest
 from maxendnet.structures.layout import FloatArray, Layout
 from maxendnet.structures.rules import PairMasks
@@ -67,14 +66,14 @@ class SequenceBinder(NamedTuple):
         order = np.arange(n_nodes, dtype=np.int32)
         parent = order - 1
         parent[offsets[offsets < n_nodes] if self.layout.n_edge_types else ...] = -1
-        low, high = (float(data.min()), float(data.max())) if len(data) else (0.0, 0.0)
+        # argmin takes a quarter of the time of min
+        low, high = (float(data[data.argmin()]), float(data[data.argmax()])) if len(data) else (0.0, 0.0)
         batch = Batch(
             indptr=indptr, indices=indices, data=data, y=NO_LABELS, row=NO_LABELS, kinds=None, offsets=offsets,
             order=order, parent=parent, edge_type=np.zeros(n_nodes, dtype=np.int32),
-            flipped=np.zeros(n_nodes, dtype=np.uint8), edge_features=np.zeros((n_nodes, 0)), allowed=ALL_ALLOWED,
+            flipped=np.zeros(n_nodes, dtype=np.uint8), edge_features=np.zeros((n_nodes, 0)),
+            allowed=ALL_ALLOWED if self.end_masks is None else self.end_masks.allowed(offsets),
             label_features=NO_LABEL_FEATURES, sample_weight=np.ones(len(offsets) - 1), largest=max(high, -low),
             max_children=1, ones=low == high == 1.0,
         )  # fmt: skip
-        if self.end_masks is not None:
-            batch = at_ends(batch, self.end_masks)
         return BoundForest(self.layout, batch, self.forbidden_matrix)

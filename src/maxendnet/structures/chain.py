@@ -298,9 +298,5 @@ def at_ends(batch: Batch, masks: PairMasks) -> Batch:
     """A batch in which first and last nodes have only the labels that the masks permit there."""
     if masks.first.all() and masks.last.all():
         return batch
-    n_nodes, L = len(batch.parent), len(masks.first)
-    allowed = batch.allowed.astype(bool) if batch.allowed.size else np.ones((n_nodes, L), dtype=bool)
-    some = np.diff(batch.offsets) > 0
-    allowed[batch.offsets[:-1][some]] &= masks.first
-    allowed[batch.offsets[1:][some] - 1] &= masks.last
-    return batch._replace(allowed=np.ascontiguousarray(allowed).view(np.uint8))
+    allowed = masks.allowed(batch.offsets)
+    return batch._replace(allowed=allowed & batch.allowed if batch.allowed.size else allowed)

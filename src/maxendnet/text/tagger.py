@@ -353,7 +353,7 @@ class Tagger(BaseEstimator):
         columns, model = Columns.of(X), self.estimator_.fitted_model()
         names, rules = self.inner_ or (self.classes_, None)
         bound = model.bind_entries(*self.features_.entries(columns), columns.offsets, rules)
-        added = added_scores(self.classes_.tolist(), self.outside_)
+        added = added_scores(self.classes_, self.outside_)
         labels = decode_with(bound, model.weights, added, self.estimator_._backend())
         return Labellings.split(names[labels], columns.offsets)
 
