@@ -54,8 +54,11 @@ class Predictor(BaseEstimator):
     def changed_structure(self) -> str:
         """What to say if the structure was changed after the fit; empty if it was not."""
         now, fitted = as_structure(self.structure), self.model_.structure
-        if type(now) is type(fitted) and repr(options(now)) == repr(options(fitted)):
-            return ""
+        if type(now) is type(fitted):
+            current, original = vars(now), vars(fitted)
+            identical = current.keys() == original.keys() and all(current[name] is original[name] for name in current)
+            if identical or repr(options(now)) == repr(options(fitted)):
+                return ""
         return f"structure was changed after the fit, from {fitted!r} to {now!r}; set it back, or fit again."
 
     def _backend(self) -> Any:
@@ -81,13 +84,18 @@ class Predictor(BaseEstimator):
 
     def _prepare(self, X: Any, given: Any = None, rules: Any = None) -> tuple[Examples, Any]:
         """The examples, and the structure bound to them; limited to labellings that agree with what is asked."""
+        model = self.fitted_model()
+        examples = model.read(X)
+        return examples, model.bind(examples, given, rules)
+
+    def fitted_model(self) -> FittedModel:
+        """The model of the last fit, which must have had the current structure."""
         if "model_" not in vars(self):  # the check itself takes a tenth of the time for a short sentence
             check_is_fitted(self, "model_")
         changed = self.changed_structure()
         if changed:
             raise ValueError(changed)
-        examples = self.model_.read(X)
-        return examples, self.model_.bind(examples, given, rules)
+        return self.model_
 
     def predict(
         self, X: Any, given: Any = None, by: str = "mean", n_draws: int = 25, random_state: Any = None,

@@ -142,14 +142,10 @@ def chain_order(offsets: IntArray) -> ForestOrder:
     n_nodes = int(offsets[-1])
     order = np.arange(n_nodes, dtype=np.int32)
     parent = order - 1
-    if len(offsets) == 2:  # one sentence to predict: the same in a third of the time
-        return ForestOrder(order, parent, np.arange(-1, n_nodes - 1), np.zeros(n_nodes, dtype=np.uint8))
-    first = np.zeros(n_nodes, dtype=bool)
-    first[offsets[:-1][np.diff(offsets) > 0]] = True
-    parent[first] = -1
-    edge = np.cumsum(~first, dtype=np.int64)
+    parent[offsets[offsets < n_nodes]] = -1
+    edge = np.cumsum(parent >= 0, dtype=np.int64)
     edge -= 1
-    edge[first] = -1
+    edge[parent < 0] = -1
     return ForestOrder(order, parent, edge, np.zeros(n_nodes, dtype=np.uint8))
 
 

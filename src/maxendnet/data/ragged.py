@@ -25,7 +25,7 @@ def offsets_of(lengths: Iterable[int] | IntArray) -> npt.NDArray[np.int64]:
     """
     lengths = np.asarray(lengths if isinstance(lengths, np.ndarray) else list(lengths), dtype=np.int64)
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=offsets[1:])
+    lengths.cumsum(out=offsets[1:])
     return offsets
 
 

@@ -13,11 +13,18 @@ from numpy.typing import NDArray
 from maxendnet.data.examples import Examples, as_examples
 from maxendnet.data.feature_dicts import FeatureNames
 from maxendnet.data.labels import read_labels
+from maxendnet.data.ragged import csr
 from maxendnet.data.truth import encode_truth
+from maxendnet.models.sequence_binder import SequenceBinder
 from maxendnet.structures.layout import Layout
 from maxendnet.structures.ngrams import END, START
+from maxendnet.structures.remembered import Remembered
 
 FloatArray = NDArray[np.float64]
+
+
+EXTRAS = ("edges", "edge_types", "edge_features", "node_types", "allowed", "label_features", "sample_weight")
+"""What examples may have beside features, labels and their costs."""
 
 
 class Labellings(list):
@@ -33,6 +40,18 @@ class Labellings(list):
     >>> np.concatenate([Labellings([["a", "b"]]), Labellings([["b"]])]).shape
     (2,)
     """
+
+    @classmethod
+    def split(cls, nodes: NDArray, offsets: NDArray[np.int64]) -> Labellings:
+        """Labels of all nodes by example.
+
+        Examples
+        --------
+        >>> Labellings.split(np.array(["a", "b", "b"]), np.array([0, 2, 3]))
+        [['a', 'b'], ['b']]
+        """
+        labels = nodes.tolist()  # once: a list is cut in a tenth of the time that an array takes
+        return cls([labels[first:last] for first, last in pairwise(offsets.tolist())])
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray:
         out = np.empty(len(self), dtype=object)
@@ -150,6 +169,12 @@ class FittedModel:
         if rules is not None and not self.structure.takes_rules:
             raise ValueError(f"rules are for chains, and the structure of the model is {self.structure!r}.")
         if given is None:
+            extras = (getattr(examples, name) for name in EXTRAS)
+            binder = self._binder(rules) if all(extra is None for extra in extras) else None
+            if binder is not None:
+                X, as_array = examples.X, np.ascontiguousarray
+                indices, indptr = as_array(X.indices, dtype=np.int32), as_array(X.indptr, dtype=np.int64)
+                return binder.bind(as_array(X.data), indices, indptr, as_array(examples.offsets))
             unlabelled = replace(examples, y=None)
             return self._for_labels(self.structure.bind(unlabelled, self.classes, self.layout, **options))
         y = read_labels(given, examples.offsets, examples.flat, "given", self.whole)
@@ -158,6 +183,23 @@ class FittedModel:
         if not bound.capabilities.unknown_labels:
             raise ValueError(f"{bound.described} takes no given labels; see docs/extend/structure.md.")
         return self._for_labels(bound.within_truth)
+
+    def bind_entries(
+        self, data: FloatArray, indices: NDArray, indptr: NDArray, offsets: NDArray[np.int64], rules: Any = None
+    ) -> Any:
+        """`bind` for sequences whose features are arrays of a CSR matrix, without its checks."""
+        binder = self._binder(rules)
+        if binder is None:
+            return self.bind(Examples(csr(data, indices, indptr, self.n_features_in), offsets), rules=rules)
+        return binder.bind(data, indices, indptr, offsets)
+
+    def _binder(self, rules: Any) -> SequenceBinder | None:
+        key = None if rules is None else repr(rules)
+        return self._binders.result(key, lambda: SequenceBinder.of(self, rules))
+
+    @cached_property
+    def _binders(self) -> Remembered:
+        return Remembered()
 
     def _for_labels(self, bound: Any) -> Any:
         """What predicts labels, where those of the bound structure are states of them."""
@@ -169,15 +211,9 @@ class FittedModel:
         ngrams = self.structure.ngram_weights(self.layout, self.weights, self.classes)
         return named if ngrams is None else named | {"ngrams": ngrams}
 
-    def labellings(self, examples: Examples, labels: NDArray[np.int32], names: NDArray | None = None) -> Any:
-        """Numbers of labels as labels: a list for every example, or one array if X was a table.
-
-        ``names`` stand in the place of the labels, if they are given.
-        """
+    def labellings(self, examples: Examples, labels: NDArray[np.int32]) -> Any:
+        """Numbers of labels as labels: a list for every example, or one array if X was a table."""
         if self.whole:
-            labels = labels[examples.offsets[:-1]]
-        found = (self.classes if names is None else names)[labels]
-        if examples.flat or self.whole:
-            return found
-        every = found.tolist()  # once: a list is cut in a tenth of the time that an array takes
-        return Labellings([every[first:last] for first, last in pairwise(examples.offsets.tolist())])
+            return self.classes[labels[examples.offsets[:-1]]]
+        nodes = self.classes[labels]
+        return nodes if examples.flat else Labellings.split(nodes, examples.offsets)

@@ -43,11 +43,11 @@ def as_structure(given: Any) -> Any:
     >>> as_structure("tree")
     Tree()
     """
+    if isinstance(given, Structure):
+        return given
     names = {kind.__name__.lower(): kind for kind in ALL}
     if isinstance(given, str) and given in names:
         return names[given]()
-    if isinstance(given, Structure):
-        return given
     shown = ", ".join(f"{kind.__name__}()" for kind in ALL)
     word, form = (given, "{!r}") if isinstance(given, str) else (getattr(given, "__name__", ""), "{}()")
     candidates = names if isinstance(given, str) else [kind.__name__ for kind in ALL]

@@ -309,6 +309,13 @@ class Structure(Piece):
         """The structure with these examples. With a layout, that of a fitted model, which the examples must fit."""
         raise NotImplementedError(f"{type(self).__name__} needs a method bind(examples, classes, layout).")
 
+    def pair_masks(self, classes: NDArray, rules: Any = None) -> Any:
+        """`PairMasks` of a structure that joins each node to the previous one or to none; None for others.
+
+        With it, predictions need no `bind` for examples that have only features; see `SequenceBinder`.
+        """
+        return None
+
     def label_view(self, bound: Any) -> Any:
         """What predicts labels with a bound structure, whose own may be states of labels."""
         return bound

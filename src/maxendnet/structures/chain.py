@@ -175,8 +175,7 @@ class Chain(Structure):
         bound: BoundForest | BoundAutomaton
         if masks is not None:  # pairs of labels alone: rules are masks
             batch = options.batch_of(self, examples, classes, layout, "chain")
-            never = None if masks.pairs.all() else np.ascontiguousarray(~masks.pairs, np.uint8)
-            bound = BoundForest(layout, at_ends(batch, masks), never)
+            bound = BoundForest(layout, at_ends(batch, masks), masks.forbidden_matrix)
             self._check(BoundAutomaton(layout, batch, reader), examples, labels, kept)
             return bound
         if examples.n_edge_types > 1 or examples.n_edge_features or layout.n_edge_types > 1 or layout.n_edge_features:
@@ -188,6 +187,13 @@ class Chain(Structure):
         if kept:
             self._check(bound, examples, labels, kept)
         return bound
+
+    def pair_masks(self, classes: NDArray, rules: Any = None) -> PairMasks | None:
+        """Labels that may begin, follow each other, and end; None if more than pairs of labels is scored or limited."""
+        kept = self._rules(rules)
+        if self._has_states or not self._pairs_alone or any(rule.masks(classes) is None for rule in kept):
+            return None
+        return combine(kept, classes)[0]
 
     def _with_states(self, examples: Examples, classes: NDArray) -> Examples:
         """The examples with states of labels. With one label for each, a wrong one costs 1 whatever the length."""
@@ -292,9 +298,5 @@ def at_ends(batch: Batch, masks: PairMasks) -> Batch:
     """A batch in which first and last nodes have only the labels that the masks permit there."""
     if masks.first.all() and masks.last.all():
         return batch
-    n_nodes, L = len(batch.parent), len(masks.first)
-    allowed = batch.allowed.astype(bool) if batch.allowed.size else np.ones((n_nodes, L), dtype=bool)
-    some = np.diff(batch.offsets) > 0
-    allowed[batch.offsets[:-1][some]] &= masks.first
-    allowed[batch.offsets[1:][some] - 1] &= masks.last
-    return batch._replace(allowed=np.ascontiguousarray(allowed).view(np.uint8))
+    allowed = masks.allowed(batch.offsets)
+    return batch._replace(allowed=allowed & batch.allowed if batch.allowed.size else allowed)

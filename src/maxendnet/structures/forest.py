@@ -151,7 +151,8 @@ class BoundForest(OnBatch):
         recursion, batch, rows = self.recursion(w, dtype), self.batch, None
         labels = np.zeros(len(batch.parent), dtype=np.int32)
         if added is not None:
-            batch, rows = batch._replace(row=np.zeros_like(labels)), pad_rows(self.layout, added[None], dtype)
+            batch, key = batch._replace(row=np.zeros(len(labels), dtype=np.int32)), (dtype, added.tobytes())
+            rows = self.layout.remembered.result(key, lambda: pad_rows(self.layout, added[None], dtype))
         self.for_each_range(backend, lambda a, b: _kernels.decode(batch, recursion, rows, a, b, None, labels))
         return labels
 

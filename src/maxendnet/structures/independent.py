@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -11,6 +12,7 @@ from maxendnet.structures import options
 from maxendnet.structures.base import Structure
 from maxendnet.structures.forest import BoundForest
 from maxendnet.structures.layout import FloatArray, Layout
+from maxendnet.structures.rules import PairMasks
 
 
 @dataclass(eq=False, repr=False)
@@ -49,6 +51,10 @@ class Independent(Structure):
         """The nodes of these examples."""
         layout = self.layout(examples, classes) if layout is None else layout
         return BoundForest(layout, options.batch_of(self, examples, classes, layout, "independent"))
+
+    def pair_masks(self, classes: NDArray, rules: Any = None) -> PairMasks | None:
+        """Masks that permit every label everywhere."""
+        return PairMasks.everything(len(classes)) if rules is None else None
 
     def layout_error(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
         """What of a layout read from a file does not fit these options; empty if all does."""

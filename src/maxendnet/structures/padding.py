@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,9 +15,9 @@ CACHE_LINE = 64
 
 def zeros_at_cache_line(shape: tuple[int, ...], dtype: type) -> NDArray:
     """Zeros that begin at a cache line: a row that is read by vector registers crosses no more lines than it must."""
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    size = prod(shape) * np.dtype(dtype).itemsize
     memory = np.zeros(size + CACHE_LINE, dtype=np.uint8)
-    first = -memory.ctypes.data % CACHE_LINE
+    first = -memory.__array_interface__["data"][0] % CACHE_LINE
     return memory[first : first + size].view(dtype).reshape(shape)
 
 

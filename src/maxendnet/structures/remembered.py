@@ -34,12 +34,13 @@ class Remembered:
 
     def result(self, what: Hashable, compute: Callable[[], T]) -> T:
         """The result of ``compute``, called the first time only; of many results the last few are remembered."""
-        if what not in self._results:
-            if len(self._results) >= FEW:
-                self._results = {}
-            self._results[what] = compute()
-        found: T = self._results[what]
-        return found
+        results = self._results  # another thread may replace it
+        if what not in results:
+            if len(results) >= FEW:
+                results = self._results = {}
+            results[what] = compute()
+        result: T = results[what]
+        return result
 
     def of_weights(self, w: NDArray, what: Hashable, compute: Callable[[], T]) -> T:
         """The same for what is computed from weights. Those that can be written to are computed from each time."""
@@ -51,8 +52,8 @@ class Remembered:
             self._of_weights = ((w, results), *self._of_weights)[:WEIGHTS]  # in one step
         if what not in results:
             results[what] = compute()
-        found: T = results[what]
-        return found
+        result: T = results[what]
+        return result
 
     @contextmanager
     def fixed(self, w: NDArray) -> Iterator[NDArray]:

@@ -37,6 +37,26 @@ class PairMasks(NamedTuple):
     def __and__(self, other: PairMasks) -> PairMasks:
         return PairMasks(*(own & its for own, its in zip(self, other)))
 
+    @property
+    def forbidden_matrix(self) -> NDArray[np.uint8] | None:
+        """1 where a pair of neighbouring labels cannot occur; None if all pairs can."""
+        return None if self.pairs.all() else np.ascontiguousarray(~self.pairs, np.uint8)
+
+    def allowed(self, offsets: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Labels that nodes may have as first, inner and last ones, shape (n_nodes, n_labels).
+
+        Examples
+        --------
+        >>> masks = PairMasks(np.array([True, False]), np.ones((2, 2), bool), np.array([True, True]))
+        >>> masks.allowed(np.array([0, 2, 2, 3])).tolist()
+        [[1, 0], [1, 1], [1, 0]]
+        """
+        n_nodes = int(offsets[-1])
+        allowed = np.ones((n_nodes, len(self.first)), dtype=np.uint8)
+        allowed[offsets[offsets < n_nodes]] = self.first  # an empty example has the offset of the next one
+        allowed[offsets[offsets > 0] - 1] &= self.last
+        return allowed
+
     def automaton(self) -> Automaton:
         """The same as an automaton: a state for the beginning, and one for every label read last."""
         n_labels = len(self.first)

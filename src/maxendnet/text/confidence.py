@@ -123,7 +123,7 @@ def predict_confidence(
     """
     examples, bound = prepared(model, X, inner)
     w = scaled_weights(model, temperature)
-    labels = decode_with(bound, w, added_scores(model.classes_.tolist(), outside / temperature), model._backend())
+    labels = decode_with(bound, w, added_scores(model.classes_, outside / temperature), model._backend())
     log_partition, marginals = bound.logsum(w, backend=model._backend())
     if inner is None:
         names, tokens = model.classes_, marginals.node[np.arange(len(labels)), labels]
@@ -162,7 +162,7 @@ def predict_ranked(
     """
     examples, bound = prepared(model, X, inner)
     log_partition, _ = bound.logsum(scaled_weights(model, temperature), backend=model._backend())
-    added = added_scores(model.classes_.tolist(), outside)
+    added = added_scores(model.classes_, outside)
     shown = list if inner is None else inner.shown
 
     def ranked(score: float, labels: list[Any], total: float) -> Ranked:
@@ -222,7 +222,7 @@ def predict_spans(
     classes = model.classes_.tolist()
     chosen = scheme_of(scheme) if scheme != "auto" else scheme_of_labels(classes)
     rules = span_rules(classes, chosen)
-    labels = decode_with(bound, w, added_scores(classes, outside / temperature), model._backend())
+    labels = decode_with(bound, w, added_scores(model.classes_, outside / temperature), model._backend())
     spans = [find_spans(part.tolist(), chosen, strict) for part in _pieces(examples, model.classes_[labels])]
     if is_chain(model, bound):
         probabilities = list(_along_chains(bound, w, rules, spans))

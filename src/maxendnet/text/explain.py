@@ -362,7 +362,7 @@ def explain_sentence(
     words = [f"token {t}" for t in range(examples.n_nodes)] if tokens is None else [str(token) for token in tokens]
     _, bound = model._prepare(examples, rules=rules)
     w, scaled = model.model_.weights, scaled_weights(model, temperature)
-    added = added_scores(model.classes_.tolist(), outside)
+    added = added_scores(model.classes_, outside)
     labels = decode_with(bound, w, added)
     log_partition, marginals = bound.logsum(scaled)
     whole = float(np.exp(min(float((bound.score(scaled, labels) - log_partition)[0]), 0.0)))

@@ -8,7 +8,6 @@ the label O is lowered, by as little as is about the best on sentences that the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -27,17 +26,18 @@ LOWERED = np.arange(0.0, 3.01, 0.25)
 """By how much the logarithm of the odds of O is lowered: to a threshold of 5 % at most, that of an F1 of 10 %."""
 
 
-def added_scores(classes: Sequence[Any], outside: float) -> FloatArray | None:
+def added_scores(classes: NDArray, outside: float) -> FloatArray | None:
     """What is added to the scores of all labels; None for nothing.
 
     Examples
     --------
-    >>> added_scores(["B-PER", "I-PER", "O"], -0.5).tolist()
+    >>> added_scores(np.array(["B-PER", "I-PER", "O"]), -0.5).tolist()
     [0.0, 0.0, -0.5]
     """
-    if outside == 0.0 or OUTSIDE not in classes:
+    labels = classes.tolist()
+    if outside == 0.0 or OUTSIDE not in labels:
         return None
-    return np.where(np.array(classes, dtype=object) == OUTSIDE, outside, 0.0)
+    return np.array([outside if label == OUTSIDE else 0.0 for label in labels])
 
 
 def decode_with(bound: Any, w: FloatArray, added: FloatArray | None, backend: Any = None) -> IntArray:
@@ -90,7 +90,7 @@ def fit_outside(folds: list[HeldOut], temperature: float, scheme: str) -> Outsid
         found: list[Any] = []
         for fold in folds:
             model = fold.model.model_
-            added = added_scores(model.classes.tolist(), -temperature * lowered)
+            added = added_scores(model.classes, -temperature * lowered)
             found += model.labellings(fold.examples, decode_with(fold.bound, model.weights, added))
         spans = [set(find_spans(labels, scheme)) for labels in found]
         counts.append([(2 * len(a & b), len(a) + len(b)) for a, b in zip(true_spans, spans)])

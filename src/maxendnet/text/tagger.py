@@ -17,6 +17,7 @@ from maxendnet.estimators import L2CRF
 from maxendnet.losses import Log
 from maxendnet.markov_network import MarkovNetwork
 from maxendnet.models.file import ModelFileError, load, read, save
+from maxendnet.models.fitted import Labellings
 from maxendnet.models.pruned import pruned
 from maxendnet.priors.base import is_number
 from maxendnet.rules import bioes
@@ -27,13 +28,12 @@ from maxendnet.text.calibration import held_out, temperature_of
 from maxendnet.text.columns import Columns
 from maxendnet.text.confidence import Confidence, Ranked, ScoredSpan
 from maxendnet.text.errors import TextError
-from maxendnet.text.few_tokens import FewTokens
 from maxendnet.text.inner_tags import InnerTags, as_inner
 from maxendnet.text.outside import Outside, added_scores, decode_with, fit_outside
 from maxendnet.text.scores import span_scorer
 from maxendnet.text.spans import OUTSIDE, scheme_of
 from maxendnet.text.tag_schemes import problems_note, read_tags
-from maxendnet.text.token_features import FEW_TOKENS, TokenFeatures
+from maxendnet.text.token_features import TokenFeatures
 from maxendnet.text.validation import Validation
 
 VERSION = 1
@@ -350,21 +350,12 @@ class Tagger(BaseEstimator):
         """The labels of every sentence."""
         if "estimator_" not in vars(self):
             check_is_fitted(self, "estimator_")
-        columns, model = Columns.of(X), self.estimator_.model_
-        if 0 < columns.n_tokens <= FEW_TOKENS:
-            key = ("few tokens", self.outside_, self.inner_ is None)
-            few = model.layout.remembered.of_weights(model.weights, key, self._few_tokens)
-            if few is not None:
-                return few.predict(*self.features_.entries(columns), columns.offsets)
-        rules = None if self.inner_ is None else self.inner_.rules
-        examples, bound = self.estimator_._prepare(self.features_.transform(columns), rules=rules)
-        added = added_scores(self.classes_.tolist(), self.outside_)
+        columns, model = Columns.of(X), self.estimator_.fitted_model()
+        names, rules = self.inner_ or (self.classes_, None)
+        bound = model.bind_entries(*self.features_.entries(columns), columns.offsets, rules)
+        added = added_scores(self.classes_, self.outside_)
         labels = decode_with(bound, model.weights, added, self.estimator_._backend())
-        return model.labellings(examples, labels, None if self.inner_ is None else self.inner_.names)
-
-    def _few_tokens(self) -> FewTokens | None:
-        added = added_scores(self.classes_.tolist(), self.outside_)
-        return FewTokens.of(self.estimator_.model_, added, *(self.inner_ or (None, None)))
+        return Labellings.split(names[labels], columns.offsets)
 
     def predict_spans(self, X: Any, strict: bool = False) -> list[list[ScoredSpan]]:
         """The spans of every sentence, each with its probability; see `maxendnet.text.predict_spans`."""

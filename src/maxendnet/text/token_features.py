@@ -359,8 +359,8 @@ class TokenFeatures(BaseEstimator):
     def _few(self, columns: Columns) -> IntArray:
         """As `_entries` with the names looked up, for few tokens: by what was looked up before."""
         if self._lines is None:
-            places = self._hash if self.feature_names_ is None else self.feature_names_.places.__getitem__
-            self._lines = [_Line(pattern.texts, places) for pattern in self.template_.patterns]
+            place_of = self._hash if self.feature_names_ is None else self.feature_names_.places.__getitem__
+            self._lines = [_Line(pattern.texts, place_of) for pattern in self.template_.patterns]
         reach, patterns = self.template_.reach, self.template_.patterns
         before, behind = [f"_B-{k}" for k in range(reach, 0, -1)], [f"_B+{k}" for k in range(1, reach + 1)]
         rows = np.empty((columns.n_tokens, len(patterns)), dtype=np.int32)
@@ -374,7 +374,7 @@ class TokenFeatures(BaseEstimator):
                     words = list(map(self._remembered[name].__getitem__, words))
                 cells[name] = before + words + behind
             start, end = reach, reach + last - first
-            found = []
+            places: list[int] = []
             for line, (_, macros) in zip(self._lines, patterns):
                 if len(macros) == 1:
                     row, name = macros[0]
@@ -383,8 +383,8 @@ class TokenFeatures(BaseEstimator):
                     keys = zip(*[cells[name][start + row : end + row] for row, name in macros])
                 else:
                     keys = [()] * (last - first)
-                found.append(list(map(line.__getitem__, keys)))
-            rows[first:last] = np.array(found, dtype=np.int32).reshape(len(patterns), last - first).T
+                places.extend(map(line.__getitem__, keys))
+            rows[first:last] = np.array(places, dtype=np.int32).reshape(len(patterns), last - first).T
         return rows
 
     # ---- files -------------------------------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ class Validation:
             raise TextError(f"patience must be None or a whole number of at least 1, got {patience!r}.")
         self.structure, self.examples, self.classes = structure, replace(examples, y=None), classes
         self.y, self.scheme, self.patience, self.verbose = [list(row) for row in y], scheme, patience, verbose
-        self.added, self.options = added_scores(classes.tolist(), outside), {} if rules is None else {"rules": rules}
+        self.added, self.options = added_scores(classes, outside), {} if rules is None else {"rules": rules}
         self.looks: list[Look] = []
         self._bound: Any = None
 
