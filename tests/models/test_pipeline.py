@@ -78,7 +78,7 @@ def test_several_steps_and_names_of_features(tmp_path):
         ("passthrough", "'passthrough', which a model file cannot hold"),
         (OnNodes(KernelFeatures(np.dot)), "onnodes__kernel is <.*dot"),
     ],
-    ids=str,
+    ids=range(5),
 )  # fmt: skip
 def test_what_a_file_cannot_hold_is_named(step, message, tmp_path):
     model = make_pipeline(step, L2CRF()).fit(*data())
