@@ -157,8 +157,8 @@ class LapMEDN(MarginModel):
     """
 
     def __init__(self, C=3.0, lam=30.0, method="exact", iterations=None, cost=None, class_weight=None,
-                 completion="best", unlabelled=0.0, structure="chain", solver=None, tol=1e-2, max_passes=1000, n_jobs=None,
-                 warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+                 completion="best", unlabelled=0.0, structure="chain", solver=None, tol=1e-2, max_passes=1000,
+                 n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self.C = C
         self.lam = lam
         self.method = method
