@@ -38,6 +38,7 @@ from maxendnet import (
     MaxEnDNet,
     SpikeSlab,
 )
+from maxendnet.datasets import make_synthetic_chains
 from maxendnet.solvers import LBFGS, BlockFrankWolfe, ConstraintGeneration, Variational
 
 
@@ -93,7 +94,15 @@ def test_clone_and_params(model):
     assert again is not model
     assert repr(again) == repr(model)
     assert again.set_params(tol=0.5).get_params()["tol"] == 0.5
-    assert model.tol == 1e-3
+    assert model.tol == 1e-2
+
+
+@pytest.mark.parametrize("model", [LapMEDN, M3N, L2CRF])
+def test_the_defaults_converge_on_few_examples_with_many_features(model):
+    drawn = make_synthetic_chains(50, 30, 100, n_gibbs=200, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        assert model(random_state=0).fit(drawn.X, drawn.y).converged_
 
 
 def test_the_constructor_only_stores():
@@ -409,5 +418,5 @@ def test_help_does_not_depend_on_the_indentation_of_docstrings(indentation):
         sections = described(type("Mine", (MaxEnDNet,), {"__doc__": text}))
         assert list(sections) == ["Parameters", "Attributes", "Examples"]
         assert sections["Parameters"][: 2 if doc is own else 0] == (["C : float", "    Weight."] if doc is own else [])
-        assert "tol : float, default=1e-3" in sections["Parameters"] and sections["Examples"] == [">>> 1", "1"]
+        assert "tol : float, default=1e-2" in sections["Parameters"] and sections["Examples"] == [">>> 1", "1"]
     assert type("Bare", (MaxEnDNet,), {}).__doc__ is None

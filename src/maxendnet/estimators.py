@@ -55,7 +55,7 @@ class MaxEnDNet(MarkovNetwork):
     [['a', 'b'], ['b']]
     """
 
-    def __init__(self, prior=None, loss=None, C=1.0, structure="chain", solver=None, tol=1e-3, max_passes=1000,
+    def __init__(self, prior=None, loss=None, C=1.0, structure="chain", solver=None, tol=1e-2, max_passes=1000,
                  n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self.prior = prior
         self.loss = loss
@@ -95,8 +95,11 @@ class M3N(MarginModel):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the loss.
+    C : float, default=0.3
+        Weight of the loss: a larger C fits the training examples closer, and takes longer. The default suits nodes with
+        about ten features of size 1 (benchmarks/DEFAULTS.md); try 0.03 to 1. For features of another scale, C is
+        counted in units of 1 / R^2, R^2 the mean squared norm of the features of a node: with 100 standardised
+        features try 0.001 to 0.1. `PathSearchCV` chooses from such a grid.
 
     Examples
     --------
@@ -106,8 +109,8 @@ class M3N(MarginModel):
     [['a', 'b'], ['b']]
     """
 
-    def __init__(self, C=1.0, cost=None, class_weight=None, completion="best", unlabelled=0.0, structure="chain",
-                 solver=None, tol=1e-3, max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0,
+    def __init__(self, C=0.3, cost=None, class_weight=None, completion="best", unlabelled=0.0, structure="chain",
+                 solver=None, tol=1e-2, max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0,
                  backend=None, callback=None):  # fmt: skip
         self.C = C
         self.cost = cost
@@ -130,10 +133,12 @@ class LapMEDN(MarginModel):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the loss.
-    lam : float, default=1.0
-        The prior is ``sqrt(lam)/2 exp(-sqrt(lam) |w|)``, with variance 2/lam.
+    C : float, default=3.0
+        Weight of the loss: a larger C fits the training examples closer, and takes longer. Try 0.3 to 3.
+    lam : float, default=30.0
+        The prior is ``sqrt(lam)/2 exp(-sqrt(lam) |w|)``, with variance 2/lam. The model is close to
+        ``M3N(2 * C / lam)`` for small C and to `L1M3N` for large C, so change both together: lam of 10 to 100 for
+        C = 3. For features of another scale see the C of `M3N`; `PathSearchCV` chooses both.
     method : {"exact", "variational"}, default="exact"
     iterations : int or None, default=None
         For the variational method: number of Gaussian problems solved, 3 in the paper; None is to convergence.
@@ -151,9 +156,9 @@ class LapMEDN(MarginModel):
     'exact'
     """
 
-    def __init__(self, C=1.0, lam=1.0, method="exact", iterations=None, cost=None, class_weight=None, completion="best",
-                 unlabelled=0.0, structure="chain", solver=None, tol=1e-3, max_passes=1000, n_jobs=None,
-                 warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+    def __init__(self, C=3.0, lam=30.0, method="exact", iterations=None, cost=None, class_weight=None,
+                 completion="best", unlabelled=0.0, structure="chain", solver=None, tol=1e-2, max_passes=1000,
+                 n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self.C = C
         self.lam = lam
         self.method = method
@@ -230,8 +235,8 @@ class L1M3N(MarginModel):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the loss.
+    C : float, default=0.5
+        Weight of the loss: a larger C fits the training examples closer, with fewer zeros. Try 0.1 to 3.
     radius : float or None, default=None
         Size of the L1 ball; None is the penalty form.
 
@@ -243,8 +248,8 @@ class L1M3N(MarginModel):
     [['a', 'b'], ['b']]
     """
 
-    def __init__(self, C=1.0, radius=None, cost=None, class_weight=None, completion="best", unlabelled=0.0,
-                 structure="chain", solver=None, tol=1e-3, max_passes=1000, n_jobs=None, warm_start=False,
+    def __init__(self, C=0.5, radius=None, cost=None, class_weight=None, completion="best", unlabelled=0.0,
+                 structure="chain", solver=None, tol=1e-2, max_passes=1000, n_jobs=None, warm_start=False,
                  random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self.C = C
         self.radius = radius
@@ -275,7 +280,7 @@ class CRF(MarkovNetwork):
     [['a', 'b'], ['b']]
     """
 
-    def __init__(self, structure="chain", solver=None, tol=1e-3, max_passes=1000, n_jobs=None, warm_start=False,
+    def __init__(self, structure="chain", solver=None, tol=1e-2, max_passes=1000, n_jobs=None, warm_start=False,
                  random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
 
@@ -288,7 +293,8 @@ class L1CRF(MarkovNetwork):
 
     Parameters
     ----------
-    lam : float, default=1.0
+    lam : float, default=0.5
+        Weight of the penalty: a larger lam has more zeros. Try 0.1 to 3.
 
     Examples
     --------
@@ -298,7 +304,7 @@ class L1CRF(MarkovNetwork):
     [['a', 'b'], ['b']]
     """
 
-    def __init__(self, lam=1.0, structure="chain", solver=None, tol=1e-3, max_passes=1000, n_jobs=None,
+    def __init__(self, lam=0.5, structure="chain", solver=None, tol=1e-2, max_passes=1000, n_jobs=None,
                  warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self.lam = lam
         self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
@@ -312,7 +318,10 @@ class L2CRF(MarkovNetwork):
 
     Parameters
     ----------
-    lam : float, default=1.0
+    lam : float, default=0.5
+        Weight of the penalty: a larger lam keeps weights smaller. The default suits nodes with about ten features of
+        size 1 (benchmarks/DEFAULTS.md); try 0.1 to 3. In proportion to the mean squared norm of the features of a node:
+        with 100 standardised features try 3 to 100. With sparse features fits are fastest from 0.5 on.
     margin : float, default=0.0
         In learning, what a wrong label adds to the score of a labelling, so that right labels must win by a margin; see
         `Log`. Often more labels are right with it; probabilities then need a temperature
@@ -326,7 +335,7 @@ class L2CRF(MarkovNetwork):
     [['a', 'b'], ['b']]
     """
 
-    def __init__(self, lam=1.0, margin=0.0, structure="chain", solver=None, tol=1e-3, max_passes=1000, n_jobs=None,
+    def __init__(self, lam=0.5, margin=0.0, structure="chain", solver=None, tol=1e-2, max_passes=1000, n_jobs=None,
                  warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self.lam = lam
         self.margin = margin

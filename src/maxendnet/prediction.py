@@ -127,7 +127,7 @@ class Predictor(BaseEstimator):
         Examples
         --------
         >>> from maxendnet import L2CRF, UNKNOWN
-        >>> model = L2CRF().fit([[[1.0], [0.0]], [[1.0], [0.0]]], [["a", "b"], ["a", "b"]])
+        >>> model = L2CRF().fit([[[1.0], [0.0]], [[0.0], [1.0]]], [["a", "b"], ["b", "a"]])
         >>> model.predict([[[1.0], [0.0]]], given=[["b", UNKNOWN]])
         [['b', 'a']]
         >>> from maxendnet.rules import starts_with

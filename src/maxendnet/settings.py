@@ -14,7 +14,7 @@ COMMON = """\
         options such as ``Chain(bias=True)``. A name in small letters is short for the default of one.
     solver : Solver or None, default=None
         None takes the one made for the model.
-    tol : float, default=1e-3
+    tol : float, default=1e-2
         The fit stops when `gap_` is at most this.
     max_passes : int, default=1000
         Passes over the data at most; if they do not suffice there is a ConvergenceWarning.

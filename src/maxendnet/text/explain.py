@@ -344,7 +344,7 @@ def explain_sentence(
     Examples
     --------
     >>> from maxendnet import L2CRF
-    >>> model = L2CRF().fit([[["the"], ["dog"]], [["dog"]]], [["D", "N"], ["N"]])
+    >>> model = L2CRF(lam=1.0, tol=1e-3).fit([[["the"], ["dog"]], [["dog"]]], [["D", "N"], ["N"]])
     >>> why = explain_sentence(model, [[["the"], ["dog"]]], ["the", "dog"])
     >>> first = why.tokens[0]
     >>> first.label, first.runner_up, first.reasons[0].name
