@@ -18,7 +18,7 @@ FOR_DEMO := $(VENV)/.demo
 FOR_TESTS := $(VENV)/.test
 FOR_LINT := $(VENV)/.lint
 SANITIZED := build/sanitize
-KERNELS := $(wildcard src/maxendnet/kernels/*.cpp src/maxendnet/kernels/*.hpp)
+KERNELS := $(wildcard src/maxendnet/kernels/*/*.cpp src/maxendnet/kernels/*/*.hpp)
 # what the kernels do, and nothing that starts processes of its own or measures time
 KERNEL_TESTS := $(wildcard tests/test_kernels.py tests/structures tests/losses tests/test_backends.py \
   tests/solvers/test_reference_solvers.py tests/solvers/test_smoothing.py tests/solvers/test_potential_ascent.py)

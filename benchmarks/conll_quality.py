@@ -28,7 +28,7 @@ from sklearn.exceptions import ConvergenceWarning
 from maxendnet import L2CRF, M3N, Chain, Examples, LapMEDN
 from maxendnet.rules import bio, bioes
 from maxendnet.text import TokenFeatures, convert_tags, read_columns, span_scores
-from maxendnet.text.templates import CHUNKS
+from maxendnet.text.features.templates import CHUNKS
 
 SEEN: dict[str, Any] = {"structure": Chain(pairs="seen"), "random_state": 0}
 BIO: dict[str, Any] = {"structure": Chain(pairs="seen", rules=bio()), "random_state": 0}

@@ -27,7 +27,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from maxendnet import L2CRF, Chain
 from maxendnet.text import Tagger, TokenFeatures, read_columns
-from maxendnet.text.templates import CHUNKS, Template
+from maxendnet.text.features.templates import CHUNKS, Template
 
 PATTERNS = Template.parse(CHUNKS).patterns
 

@@ -24,7 +24,7 @@ from sklearn.model_selection import KFold
 
 from maxendnet import L2CRF, M3N, Chain, ElasticNet, Log, MaxEnDNet
 from maxendnet.text import Tagger, TokenFeatures, read_columns, span_scores
-from maxendnet.text.tag_schemes import found_scheme
+from maxendnet.text.reading.tag_schemes import found_scheme
 
 SETS = {"wnut17": "words", "uner_pt": "words", "usaddress": "words", "zh_seg": "characters", "conll2000": "chunks"}
 SEEN, ALL = Chain(pairs="seen"), Chain()

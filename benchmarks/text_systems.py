@@ -26,7 +26,7 @@ from text_defaults import SETS, crfsuite, interval, read
 
 from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, Chain, LapMEDN
 from maxendnet.text import TokenFeatures, span_scores
-from maxendnet.text.tag_schemes import found_scheme
+from maxendnet.text.reading.tag_schemes import found_scheme
 
 COMMON: dict[str, Any] = {"structure": Chain(pairs="seen"), "tol": 1e-2, "max_passes": 200, "random_state": 0}
 SYSTEMS: dict[str, tuple[Any, dict[str, list[float]]]] = {

@@ -24,7 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from maxendnet import L2CRF, M3N, UNKNOWN, Chain, LapMEDN
 from maxendnet.data.examples import Examples
 from maxendnet.text import TokenFeatures, read_columns, span_f1
-from maxendnet.text.templates import CHUNKS
+from maxendnet.text.features.templates import CHUNKS
 
 SYSTEMS: dict[str, Any] = {
     "L2CRF": L2CRF(lam=1.0, tol=1e-2),

@@ -6,11 +6,11 @@
     python benchmarks/web_constants.py --data FOLDER --quick
 
 FOLDER has the files ``swde/<vertical>.jsonl.gz`` and for ``many`` ``products/train.jsonl.gz``, see
-`maxendnet.experiments.web_data`. Models learn from train pages and are tested on dev pages; test pages are not looked
+`experiments.engine.web_data`. Models learn from train pages and are tested on dev pages; test pages are not looked
 at. ``few``: 2, 4 and 7 of the 35 training pages, in draws of their own. ``new``: 1, 3 and 5 sites, in rotation, tested
 on the others. ``many``: a page of each of 40 sites of products, tested on the train pages of the other sites, 3 draws.
 A row is the mean over verticals and draws; the best of a system is marked. What the library uses is in
-`maxendnet.web.systems.CONSTANTS`.
+`maxendnet.web.model.systems.CONSTANTS`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from common import parser, say, table
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from maxendnet.experiments.web_data import WebPages, web_pages
-from maxendnet.experiments.web_systems import GRIDS, KNOWN, MANY, NEW, fit, margins, score
-from maxendnet.web.dataset import MODELS
+from maxendnet.experiments.engine.web_data import WebPages, web_pages
+from maxendnet.experiments.engine.web_systems import GRIDS, KNOWN, MANY, NEW, fit, margins, score
+from maxendnet.web.model.dataset import MODELS
 
 VERTICALS = "camera,book,auto"
 OWN_DRAWS = 1000

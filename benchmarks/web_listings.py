@@ -5,7 +5,7 @@
     python benchmarks/web_listings.py --staff         # 8 staff directories, with other fields
     python benchmarks/web_listings.py --together      # one model for all templates
 
-Pages are made by `maxendnet.experiments.web_listings`, with a fixed seed: 5 pages a template with 10 to 50 records.
+Pages are made by `experiments.engine.web_listings`, with a fixed seed: 5 pages a template with 10 to 50 records.
 Records are labelled on the first page of a template only. A record is right if a row has all of its values, letter by
 letter, and nothing where it has none; a row is mixed if it has values of records, but not all of one record; it is
 foreign if it has no value of a record. A value that is cut short ("Town Hall" of "Town Hall, Hall 1") is wrong, and
@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 from common import parser, say, table
 
-from maxendnet.experiments.web_listings import (
+from maxendnet.experiments.engine.web_listings import (
     OTHER_TEMPLATES,
     STAFF_TEMPLATES,
     TEMPLATES,

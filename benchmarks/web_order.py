@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 from common import parser, say, table
 
-from maxendnet.experiments.web_data import WebPages, web_pages
-from maxendnet.experiments.web_systems import KNOWN, Fit, chosen, fit, margins
-from maxendnet.web.agreement import agree
-from maxendnet.web.blocks import fields_of
-from maxendnet.web.calibrate import Calibration
-from maxendnet.web.decode import best_leaves, scale_of
+from maxendnet.experiments.engine.web_data import WebPages, web_pages
+from maxendnet.experiments.engine.web_systems import KNOWN, Fit, chosen, fit, margins
+from maxendnet.web.fields.blocks import fields_of
 from maxendnet.web.labelling.order import next_page, page_certainty
+from maxendnet.web.model.calibration import Calibration
+from maxendnet.web.model.decode import best_leaves, scale_of
+from maxendnet.web.model.site_votes import agree
 
 VERTICALS = ("camera", "book", "auto")
 SYSTEM, MODEL = "LapMEDN", "choice"

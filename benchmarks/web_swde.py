@@ -4,7 +4,7 @@
     python benchmarks/web_swde.py --data FOLDER --split dev          # for choosing settings
     python benchmarks/web_swde.py --data FOLDER --quick
 
-FOLDER has the files ``swde/<vertical>.jsonl.gz``, see `maxendnet.experiments.web_data`. Few pages: n of the 35 training
+FOLDER has the files ``swde/<vertical>.jsonl.gz``, see `experiments.engine.web_data`. Few pages: n of the 35 training
 pages of a vertical, several draws, all sites tested; average F1 over fields, and the share of pages with every field
 right. New sites: the train and dev pages of k sites, in rotation, tested on the other sites; F1 averaged over site and
 field. A page is always answered. What the pages of a site have in common is learned from all its pages, without labels;
@@ -23,10 +23,10 @@ import numpy as np
 from common import parser, say, table
 from sklearn.exceptions import ConvergenceWarning
 
-from maxendnet.experiments.systems import SYSTEMS
-from maxendnet.experiments.web_data import WebPages, web_pages
-from maxendnet.experiments.web_systems import KNOWN, NEW, chosen, measure
-from maxendnet.web.dataset import MODELS
+from maxendnet.experiments.engine.systems import SYSTEMS
+from maxendnet.experiments.engine.web_data import WebPages, web_pages
+from maxendnet.experiments.engine.web_systems import KNOWN, NEW, chosen, measure
+from maxendnet.web.model.dataset import MODELS
 
 VERTICALS = ("camera", "book", "auto")
 FEW, SEEDS = (2, 4, 7), (1, 3, 5)

@@ -19,8 +19,8 @@ import common
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from maxendnet.experiments.web_data import web_pages
-from maxendnet.experiments.web_systems import KNOWN, NEW, chosen, measure
+from maxendnet.experiments.engine.web_data import web_pages
+from maxendnet.experiments.engine.web_systems import KNOWN, NEW, chosen, measure
 
 SYSTEMS = ("LapMEDN", "M3N", "L2-CRF")
 MODELS = {

@@ -6,13 +6,13 @@
     python benchmarks/web_values.py --data FOLDER --part variants   # values inside of longer texts, 1 to 7 pages a site
     python benchmarks/web_values.py --data FOLDER --part sure       # how often sure cells are right
 
-FOLDER has the files ``swde/<vertical>.jsonl.gz``, see `maxendnet.experiments.web_data`. Pages are read as HTML, as a
+FOLDER has the files ``swde/<vertical>.jsonl.gz``, see `experiments.engine.web_data`. Pages are read as HTML, as a
 user would save them. A value is right if it is one of those of the ground truth, letter by letter, but for case and
 white space; a value that is not on its page counts as missed. F1 is averaged over the fields of a vertical, then over
 draws, then over verticals. A page is always answered, unless --min-confidence says otherwise. Test pages are those of
 the split ``test``; labelled pages come from ``train``.
 
-Variants are made by `maxendnet.experiments.web_variants`, with a fixed seed.
+Variants are made by `maxendnet.experiments.engine.web_variants`, with a fixed seed.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ import numpy as np
 from common import parser, say, table
 from sklearn.exceptions import ConvergenceWarning
 
-from maxendnet.experiments.web_data import VERTICALS
-from maxendnet.experiments.web_variants import Variant, swde_rows, variant_of
+from maxendnet.experiments.engine.web_data import VERTICALS
+from maxendnet.experiments.engine.web_variants import Variant, swde_rows, variant_of
 from maxendnet.web import Extractor, Page, PageLabels, Record, evaluate
 
 SURE = (0.5, 0.8, 0.9, 0.95, 0.99)
@@ -60,8 +60,8 @@ class Rows:
         return out
 
     def clicked(self, i: int) -> PageLabels:
-        from maxendnet.web.labels import labels_on_page
-        from maxendnet.web.view import View
+        from maxendnet.web.fields.labels import labels_on_page
+        from maxendnet.web.views.view import View
 
         pairs, _ = labels_on_page(View(self.pages[i]), self.truth[i])
         once = {name: span for span, name in sorted(pairs, reverse=True)}  # a person clicks once: at the first place
@@ -208,7 +208,7 @@ def draw_reliability(cells: list[tuple[float, bool]], path: Path) -> None:
     """Confidence of values against the share that is exact."""
     from matplotlib.figure import Figure
 
-    from maxendnet.text.calibration import reliability
+    from maxendnet.text.fitting.calibration import reliability
 
     figure = Figure(figsize=(4.5, 4.5), layout="constrained")
     reliability([min(c, 1.0) for c, _ in cells], [ok for _, ok in cells]).plot(figure.add_subplot())
@@ -216,7 +216,7 @@ def draw_reliability(cells: list[tuple[float, bool]], path: Path) -> None:
 
 
 def _cells(rows: Rows, test: np.ndarray, extractor: Extractor) -> list[tuple[float, bool]]:
-    from maxendnet.web.spans import same_value
+    from maxendnet.web.fields.spans import same_value
 
     out = []
     for i, record in zip(test, extractor.extract([rows.pages[i] for i in test])):

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
-from maxendnet.structures.competing import BoundChoice
-from maxendnet.structures.forest import BoundForest
-from maxendnet.structures.hierarchy import BoundHierarchy
-from maxendnet.structures.layout import Layout
+from maxendnet.structures.bound.choice import BoundChoice
+from maxendnet.structures.bound.forest import BoundForest
+from maxendnet.structures.bound.hierarchy import BoundHierarchy
+from maxendnet.structures.weights.layout import Layout
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from maxendnet.data.batch import Batch
-from maxendnet.structures.forest import BoundForest
-from maxendnet.structures.layout import Layout
+from maxendnet.structures.bound.forest import BoundForest
+from maxendnet.structures.weights.layout import Layout
 
 
 def known_batch(**arrays):

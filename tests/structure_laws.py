@@ -21,9 +21,9 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from maxendnet import L2CRF, M3N, Examples, load
+from maxendnet.estimators.info import describe
 from maxendnet.losses import Hinge, Log
 from maxendnet.losses.soft_hinge import SoftHinge
-from maxendnet.models.info import describe
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
 from maxendnet.structures import Table

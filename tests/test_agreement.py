@@ -43,7 +43,7 @@ from maxendnet import (
 from maxendnet.data.labels import distinct_labels
 from maxendnet.solvers.base import missing
 from maxendnet.structures import Chain, Choice, Independent, Tree
-from maxendnet.structures.competing import BoundChoice
+from maxendnet.structures.bound.choice import BoundChoice
 
 TOL = 1e-6
 MAX_PASSES = 5000

@@ -32,10 +32,11 @@ from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
 from maxendnet.solvers import Monitor
-from maxendnet.structures import Chain, Layout, padding
-from maxendnet.structures.competing import BoundChoice
-from maxendnet.structures.forest import BoundForest
-from maxendnet.structures.hierarchy import BoundHierarchy
+from maxendnet.structures import Chain, Layout
+from maxendnet.structures.bound.choice import BoundChoice
+from maxendnet.structures.bound.forest import BoundForest
+from maxendnet.structures.bound.hierarchy import BoundHierarchy
+from maxendnet.structures.weights import padding
 
 N_JOBS = [1, 2, 3]
 

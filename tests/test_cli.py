@@ -142,7 +142,7 @@ from maxendnet.cli import main
 
 class Interrupt:
     def find_spec(name, path=None, target=None):
-        if name in ("sklearn", "maxendnet.text.commands"):
+        if name in ("sklearn", "maxendnet.text.tool.commands"):
             raise KeyboardInterrupt
 
 sys.meta_path.insert(0, Interrupt)

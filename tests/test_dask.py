@@ -24,16 +24,16 @@ from maxendnet.backends import Backend, BackendError, Dask, Threads
 from maxendnet.backends import dask as backend_module
 from maxendnet.backends.dask import Packed, cut_evenly, each_of, join_on_worker, pack, sum_of, unpack
 from maxendnet.backends.partial import Partial, Span, add_up, join
-from maxendnet.backends.partitions import curvature_of, partitions_of
 from maxendnet.cli import main
-from maxendnet.data.placed import PlacedData
 from maxendnet.data.ragged import is_mapped
-from maxendnet.experiments.engine import run_cells
+from maxendnet.experiments.engine.cells import run_cells
+from maxendnet.problem.partitions import curvature_of, partitions_of
+from maxendnet.problem.placed import PlacedData
 from maxendnet.solvers import LBFGS, OWLQN, SMO, BlockFrankWolfe, ConcaveConvex, Smoothing, Subgradient
 from maxendnet.solvers.base import Kept
 from maxendnet.structures import Chain, Tree
-from maxendnet.structures.forest import BoundForest
-from maxendnet.structures.read_by_automaton import BoundAutomaton
+from maxendnet.structures.bound.automaton import BoundAutomaton
+from maxendnet.structures.bound.forest import BoundForest
 from maxendnet.text import ColumnFiles, TokenFeatures, read_columns
 
 distributed = pytest.importorskip("distributed", reason="needs distributed (pip install 'maxendnet[dask]')")
@@ -389,7 +389,7 @@ def written(folder, items, n_files):
         Examples.write(path, some)
     bag = dask.bag.from_delayed([dask.delayed(some) for some in cuts])
     delayed = [dask.delayed(Examples.build)(*map(list, zip(*some))) for some in cuts if some]
-    return {"bag": bag, "delayed": delayed, "folders": folders, "files": paths}
+    return {"bag": bag, "delayed": delayed, "folders": folders, "files": ColumnFiles(paths, columns=[0])}
 
 
 @pytest.mark.parametrize("kind", ["bag", "delayed", "folders", "files"])

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from sklearn.utils import Bunch
 
-from maxendnet import demo as module
-from maxendnet.demo import SMALL, Row, _direction, _table, demo
+from maxendnet.experiments import demo as module
+from maxendnet.experiments.demo import SMALL, Row, _direction, _table, demo
 
 SYSTEMS = ["LapMEDN", "M3N", "L1M3N", "CRF", "L1CRF", "L2CRF"]
 

@@ -31,8 +31,8 @@ from maxendnet import (
     solvers,
     structures,
 )
-from maxendnet.models.file import KIND as MODEL_FILE
-from maxendnet.models.file import read, write_sealed
+from maxendnet.estimators.file import KIND as MODEL_FILE
+from maxendnet.estimators.file import read, write_sealed
 from maxendnet.solvers.base import missing
 
 PAGES = Path(__file__).parents[1] / "docs" / "extend"

@@ -19,8 +19,9 @@ from scipy import sparse
 from maxendnet import _kernels, priors
 from maxendnet.data.examples import Examples
 from maxendnet.priors import Exponential, Gaussian, Laplace, NormalGamma, NormalInverseGaussian, SpikeSlab, Uniform
-from maxendnet.structures import Chain, Layout, Tree, padding
-from maxendnet.structures.forest import BoundForest
+from maxendnet.structures import Chain, Layout, Tree
+from maxendnet.structures.bound.forest import BoundForest
+from maxendnet.structures.weights import padding
 
 pytestmark = pytest.mark.usefixtures("every_level")
 

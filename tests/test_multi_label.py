@@ -16,7 +16,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from maxendnet import L2CRF, M3N, Graph, MultiLabel
-from maxendnet.multi_label import chow_liu_tree
+from maxendnet.estimators.multi_label import chow_liu_tree
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import maxendnet
-from maxendnet.markov_network import MarkovNetwork
+from maxendnet.estimators.markov_network import MarkovNetwork
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 
 from maxendnet import CRF, L1, L1CRF, L1M3N, L2CRF, M3N, Chain, Gaussian, Hinge, LapMEDN, MaxEnDNet, path
-from maxendnet.setting_hints import HINTS
+from maxendnet.estimators.setting_hints import HINTS
 from maxendnet.solvers import LBFGS
 
 

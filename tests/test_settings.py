@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN, MaxEnDNet
-from maxendnet.settings import more_regularisation
+from maxendnet.estimators.settings import more_regularisation
 
 
 @pytest.mark.parametrize(

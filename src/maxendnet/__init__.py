@@ -10,6 +10,7 @@
 from typing import TYPE_CHECKING
 
 from maxendnet.utils.lazy import lazily
+from maxendnet.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from maxendnet import backends as backends
@@ -27,11 +28,11 @@ if TYPE_CHECKING:
     from maxendnet.data.grids import grid_edges
     from maxendnet.data.unknown import UNKNOWN
     from maxendnet.estimators import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN, MaxEnDNet
+    from maxendnet.estimators.file import ModelFileError, load, save
+    from maxendnet.estimators.multi_label import MultiLabel
     from maxendnet.losses import Hinge, Log
     from maxendnet.models.checkpoint import CheckpointError
-    from maxendnet.models.file import ModelFileError, load, save
-    from maxendnet.multi_label import MultiLabel
-    from maxendnet.on_nodes import KernelFeatures, OnNodes
+    from maxendnet.preprocessing import KernelFeatures, OnNodes
     from maxendnet.priors import (
         L1,
         ElasticNet,
@@ -53,8 +54,6 @@ if TYPE_CHECKING:
     from maxendnet.structures import Chain, Choice, Graph, Independent, Tree
 
 _, __getattr__, __dir__ = lazily(__name__, __file__)
-
-__version__ = "0.2.0.dev0"
 
 __all__ = [
     "CRF",

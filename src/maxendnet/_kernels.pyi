@@ -304,7 +304,7 @@ def active_features(
 def impossible(batch: _Batch, recursion: _Paths | Hierarchy, first: int, last: int, nodes: _I64) -> None: ...
 
 class _Graph(Protocol):
-    """A `maxendnet.structures.bound_graph.GraphScores`, of which these arrays are read."""
+    """A `maxendnet.structures.bound.graph.GraphScores`, of which these arrays are read."""
 
     @property
     def offsets(self) -> _I64: ...

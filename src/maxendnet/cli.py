@@ -27,8 +27,8 @@ class Main(click.Group):
     """The commands here, and those of applications, which are imported when they are asked for."""
 
     applications = {
-        "web": "maxendnet.web.commands",
-        **dict.fromkeys(("train", "tag", "evaluate", "explain"), "maxendnet.text.commands"),
+        "web": "maxendnet.web.tool.commands",
+        **dict.fromkeys(("train", "tag", "evaluate", "explain"), "maxendnet.text.tool.commands"),
     }
 
     @quiet_interrupt()
@@ -89,7 +89,7 @@ def demo(out: Path, quick: bool, no_ocr: bool, ocr_data: Path | None, jobs: int)
     """
     if jobs == 0:
         raise click.BadParameter("give the number of threads, or -1 for all processors.", param_hint="--jobs")
-    from maxendnet.demo import demo as run
+    from maxendnet.experiments.demo import demo as run
 
     try:
         run(out, quick=quick, ocr=not no_ocr, ocr_data=ocr_data, n_jobs=jobs, echo=click.echo)
@@ -112,8 +112,8 @@ def info(file: Path, as_json: bool, top: int, labels: int) -> None:
       maxendnet info model.medn
       maxendnet info model.medn --json | python -m json.tool
     """
-    from maxendnet.models.file import ModelFileError
-    from maxendnet.models.info import describe, render
+    from maxendnet.estimators.file import ModelFileError
+    from maxendnet.estimators.info import describe, render
 
     try:
         found = describe(file, top)
@@ -172,10 +172,10 @@ def reproduce(
     import os
 
     from maxendnet import experiments
-    from maxendnet.experiments.publish import publish as publish_results
-    from maxendnet.experiments.report import page
-    from maxendnet.experiments.reproduce import reproduce as run
-    from maxendnet.experiments.reproduce import write_text
+    from maxendnet.experiments.engine.publish import publish as publish_results
+    from maxendnet.experiments.engine.report import page
+    from maxendnet.experiments.engine.reproduce import reproduce as run
+    from maxendnet.experiments.engine.reproduce import write_text
 
     unknown = [name for name in names if name not in (*experiments.NAMES, "all")]
     if unknown:

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from maxendnet.backends import Threads
-from maxendnet.certificates import duality, mixed_entropy
 from maxendnet.losses import Log
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
+from maxendnet.solvers.certificate import marginals as duality
+from maxendnet.solvers.certificate.marginals import mixed_entropy
 from maxendnet.structures import Layout
-from maxendnet.structures.forest import BoundForest
+from maxendnet.structures.bound.forest import BoundForest
 
 
 def problem_of(case, n_jobs=1):

@@ -39,7 +39,7 @@ from maxendnet.data import batch as batches
 from maxendnet.data import folder as folders
 from maxendnet.data.ragged import is_mapped
 from maxendnet.solvers import SMO, PotentialAscent, Smoothing
-from maxendnet.structures import forest
+from maxendnet.structures.bound import forest
 from maxendnet.text import DictFeatures
 
 X, Y = labelled_chains()

@@ -1,6 +1,6 @@
 import pytest
 
-from maxendnet.experiments.engine import workers
+from maxendnet.experiments.engine.cells import workers
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import pytest
 import toy
 from toy import TOY
 
-from maxendnet.experiments.engine import Done, Store, key, plain, restored, run_cells, workers
+from maxendnet.experiments.engine.cells import Done, Store, key, plain, restored, run_cells, workers
 
 
 def numbers(outcome):

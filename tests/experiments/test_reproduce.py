@@ -19,12 +19,12 @@ from test_engine import alive, wait_for
 
 from maxendnet import experiments
 from maxendnet.cli import main
-from maxendnet.experiments import data as module
-from maxendnet.experiments import publish, report
-from maxendnet.experiments.engine import run_cells
-from maxendnet.experiments.experiment import FAILS, HOLDS, OPEN
-from maxendnet.experiments.reproduce import reproduce, why_not, write_results
-from maxendnet.web.toy import toy_pages
+from maxendnet.experiments.engine import data as module
+from maxendnet.experiments.engine import publish, report
+from maxendnet.experiments.engine.cells import run_cells
+from maxendnet.experiments.engine.experiment import FAILS, HOLDS, OPEN
+from maxendnet.experiments.engine.reproduce import reproduce, why_not, write_results
+from maxendnet.web.tool.toy import toy_pages
 
 
 def fake_letters(path=None):

@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from maxendnet.experiments.experiment import FAILS, HOLDS, OPEN, Card
-from maxendnet.experiments.statistics import all_of, is_at_least, is_positive, is_small, paired
-from maxendnet.experiments.table import as_csv, differences
+from maxendnet.experiments.engine.experiment import FAILS, HOLDS, OPEN, Card
+from maxendnet.experiments.engine.statistics import all_of, is_at_least, is_positive, is_small, paired
+from maxendnet.experiments.engine.table import as_csv, differences
 
 numbers = st.lists(st.integers(-1000, 1000).map(lambda k: k / 100), min_size=3, max_size=30)
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from maxendnet.experiments import web
-from maxendnet.experiments.experiment import FAILS, HOLDS, OPEN
-from maxendnet.experiments.systems import SYSTEMS
-from maxendnet.experiments.web_cards import by_draw, cards
-from maxendnet.experiments.web_data import WebPages, convert_swde, missing, web_pages
-from maxendnet.experiments.web_systems import (
+from maxendnet.experiments.claims import web
+from maxendnet.experiments.engine.experiment import FAILS, HOLDS, OPEN
+from maxendnet.experiments.engine.systems import SYSTEMS
+from maxendnet.experiments.engine.web_cards import by_draw, cards
+from maxendnet.experiments.engine.web_data import WebPages, convert_swde, missing, web_pages
+from maxendnet.experiments.engine.web_systems import (
     CHOSEN,
     GRIDS,
     KNOWN,
@@ -21,9 +21,9 @@ from maxendnet.experiments.web_systems import (
     score,
 )
 from maxendnet.web import Extractor
-from maxendnet.web.dataset import examples_of
-from maxendnet.web.decode import field_margins
-from maxendnet.web.toy import toy_pages
+from maxendnet.web.model.dataset import examples_of
+from maxendnet.web.model.decode import field_margins
+from maxendnet.web.tool.toy import toy_pages
 
 
 @pytest.fixture(scope="module")

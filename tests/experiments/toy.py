@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from maxendnet.experiments import statistics
-from maxendnet.experiments.engine import run_cells, workers
-from maxendnet.experiments.experiment import Card, Experiment
+from maxendnet.experiments.engine import statistics
+from maxendnet.experiments.engine.cells import run_cells, workers
+from maxendnet.experiments.engine.experiment import Card, Experiment
 
 
 def cells(scale):

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from scipy.special import logsumexp
 
 from maxendnet import _kernels
-from maxendnet.structures import padding
+from maxendnet.structures.weights import padding
 
 pytestmark = pytest.mark.usefixtures("every_level")
 

@@ -18,7 +18,7 @@ from maxendnet.losses import Hinge, Log
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
 from maxendnet.structures import Layout, Table
-from maxendnet.structures.forest import LONGEST_IN_SINGLE, BoundForest
+from maxendnet.structures.bound.forest import LONGEST_IN_SINGLE, BoundForest
 
 pytestmark = pytest.mark.usefixtures("every_level")
 

@@ -307,7 +307,7 @@ def test_other_weights_and_costs_are_refused(tmp_path, monkeypatch):
 
 def test_another_version_or_level_is_refused(half, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr("maxendnet.__version__", "9.9")
+        patch.setattr("maxendnet.models.checkpoint.__version__", "9.9")
         with pytest.raises(CheckpointError, match=r"the version of maxendnet was .* and is '9\.9' now"):
             fitted(L2CRF(solver=LBFGS(), tol=1e-9), Y, checkpoint=half)
     with monkeypatch.context() as patch:

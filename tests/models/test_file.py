@@ -22,9 +22,9 @@ from sklearn.exceptions import NotFittedError
 
 import maxendnet as mx
 from maxendnet.backends import Threads
-from maxendnet.models import FittedModel
-from maxendnet.models import file as model_file
-from maxendnet.models.values import FromPlain, ToPlain, pieces
+from maxendnet.estimators import file as model_file
+from maxendnet.estimators.fitted import FittedModel
+from maxendnet.models.json_values import FromPlain, ToPlain, pieces
 from maxendnet.solvers import LBFGS, OWLQN, BlockFrankWolfe, ProximalPoint, Variational
 from maxendnet.structures import Layout
 from maxendnet.utils import memory

@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cros
 from systems import every_system, flat, labelled_chains, roughly
 
 from maxendnet import L2CRF, M3N, Chain, Examples
-from maxendnet.models import FittedModel, Labellings
+from maxendnet.estimators.fitted import FittedModel, Labellings
 from maxendnet.text import span_f1
 
 

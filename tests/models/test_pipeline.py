@@ -17,10 +17,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, QuantileTransformer, RobustScaler, StandardScaler
 
 from maxendnet import L2CRF, M3N, KernelFeatures, ModelFileError, OnNodes, load, save
-from maxendnet.models import pipeline as pipelines
-from maxendnet.models.file import KIND, read
-from maxendnet.models.info import describe, render
-from maxendnet.models.sealed import write_sealed
+from maxendnet.estimators import pipeline as pipelines
+from maxendnet.estimators.file import KIND, read
+from maxendnet.estimators.info import describe, render
+from maxendnet.models.container import write_sealed
 
 
 class Doubled(StandardScaler):
@@ -148,7 +148,7 @@ def test_info_shows_the_transformers(tmp_path):
 
 
 def test_models_alone_do_not_import_transformers():
-    script = "import sys, maxendnet.models.file; print('sklearn.decomposition' in sys.modules)"
+    script = "import sys, maxendnet.estimators.file; print('sklearn.decomposition' in sys.modules)"
     assert (
         subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "False\n"
     )

@@ -11,7 +11,7 @@ import pytest
 
 from maxendnet import L2CRF, M3N, Chain, load
 from maxendnet.data.feature_dicts import FeatureNames
-from maxendnet.structures import padding
+from maxendnet.structures.weights import padding
 
 X = [[{"word": "the"}, {"word": "dog"}], [{"word": "dogs"}], [{"word": "a"}, {"word": "dog"}, {"word": "barked"}]]
 Y = [["DET", "NOUN"], ["NOUN"], ["DET", "NOUN", "VERB"]]

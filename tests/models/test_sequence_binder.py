@@ -14,7 +14,7 @@ from systems import every_system, flat, labelled_chains, roughly
 
 import maxendnet as mx
 from maxendnet import Examples
-from maxendnet.models.sequence_binder import SequenceBinder
+from maxendnet.estimators.sequence_binder import SequenceBinder
 from maxendnet.rules import at_most_once, bio, ends_with, never, regex, starts_with
 
 LABELS = ["B-X", "I-X", "O"]

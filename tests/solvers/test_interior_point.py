@@ -10,8 +10,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from maxendnet import L1CRF, L1M3N, Chain
-from maxendnet.solvers import OWLQN, ConstraintGeneration, InteriorPoint, sampled_hessian
-from maxendnet.solvers.smooth_l1 import SmoothL1
+from maxendnet.solvers import OWLQN, ConstraintGeneration, InteriorPoint
+from maxendnet.solvers.curvature import sampled_hessian
+from maxendnet.solvers.subproblems.smooth_l1 import SmoothL1
 
 
 def words(n, seed=0, n_labels=3, noise=0.8, extra=0):

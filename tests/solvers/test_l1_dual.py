@@ -16,10 +16,10 @@ from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors import L1
 from maxendnet.problem import Problem
 from maxendnet.solvers import OWLQN, run
-from maxendnet.solvers.l1_dual import LARGEST, l1_dual, look, shifted
+from maxendnet.solvers.certificate.l1_dual import LARGEST, l1_dual, look, shifted
+from maxendnet.solvers.curvature.newton import conjugate_gradients, hessian_diagonal, hessian_times
 from maxendnet.solvers.lbfgs import Curvature
-from maxendnet.solvers.newton import conjugate_gradients, hessian_diagonal, hessian_times
-from maxendnet.structures.forest import BoundForest
+from maxendnet.structures.bound.forest import BoundForest
 
 
 def chains(n_examples=40, n_features=8, n_labels=4, lam=0.3, seed=0, **options):
@@ -81,7 +81,9 @@ def test_weights_that_run_away_prove_nothing(seed, monkeypatch):
     problem = L1CRF(lam=0.5, structure=Independent()).pose(examples, distinct_labels(examples.y))
     w = rng.normal(size=problem.n_weights)
     looked_at = []
-    monkeypatch.setattr("maxendnet.solvers.l1_dual.look", lambda p, v: looked_at.append(np.abs(v).max()) or look(p, v))
+    monkeypatch.setattr(
+        "maxendnet.solvers.certificate.l1_dual.look", lambda p, v: looked_at.append(np.abs(v).max()) or look(p, v)
+    )
     point = l1_dual(problem, w, Curvature.of(problem), wanted=1e-3)
     assert point.share * point.value <= run(OWLQN(), problem, tol=1e-6, warn=False).primal * (1 + 1e-9)
     assert max(looked_at[:-1]) <= LARGEST * (np.abs(w).max() + 1)  # the first that is larger is the last one

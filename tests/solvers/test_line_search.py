@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from maxendnet.solvers.line_search import where_falling
+from maxendnet.solvers.subproblems.line_search import where_falling
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from maxendnet.solvers.master_problem import solve_master
+from maxendnet.solvers.subproblems.master_problem import solve_master
 
 SLACKS = ["linear", "squared", "kl"]
 

@@ -12,8 +12,8 @@ from maxendnet.data.labels import distinct_labels
 from maxendnet.losses import Log
 from maxendnet.priors import L1
 from maxendnet.problem import Problem
-from maxendnet.solvers.newton import hessian_diagonal, hessian_times
-from maxendnet.structures.forest import BoundForest
+from maxendnet.solvers.curvature.newton import hessian_diagonal, hessian_times
+from maxendnet.structures.bound.forest import BoundForest
 
 
 def problem_of(case, prior):

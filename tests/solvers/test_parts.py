@@ -22,7 +22,7 @@ from maxendnet.priors import Gaussian, Laplace
 from maxendnet.problem import Problem
 from maxendnet.solvers import BlockFrankWolfe
 from maxendnet.solvers.base import Kept
-from maxendnet.solvers.parts import Part
+from maxendnet.solvers.blocks.parts import Part
 from maxendnet.structures import Chain
 
 X, Y = labelled_chains()

@@ -16,7 +16,7 @@ from maxendnet import L1, L1CRF, L2CRF, Chain, ElasticNet, Gaussian, Log, MaxEnD
 from maxendnet.problem import Problem
 from maxendnet.solvers import LBFGS, OWLQN, ProximalAscent, run
 from maxendnet.solvers.proximal_ascent import mixed_with_truth
-from maxendnet.solvers.working_set import working_set
+from maxendnet.solvers.subproblems.working_set import working_set
 
 CASES = strategies.any_case(max_nodes=4, max_labels=3, scales=(1.0,))
 

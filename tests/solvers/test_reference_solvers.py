@@ -17,7 +17,7 @@ from maxendnet import M3N, Chain, Examples, Gaussian, Hinge, Laplace, LapMEDN, M
 from maxendnet.backends import Threads
 from maxendnet.problem import Problem
 from maxendnet.solvers import SMO, BlockFrankWolfe, ExponentiatedGradient, Extragradient, Smoothing, run
-from maxendnet.structures.forest import BoundForest
+from maxendnet.structures.bound.forest import BoundForest
 
 SOLVERS = [pytest.param(kind(), id=kind.__name__) for kind in (ExponentiatedGradient, SMO, Extragradient)]
 every_solver = pytest.mark.parametrize("solver", SOLVERS)

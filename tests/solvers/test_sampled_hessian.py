@@ -16,9 +16,9 @@ from maxendnet.data.examples import Examples
 from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors import L1
 from maxendnet.problem import Problem
-from maxendnet.solvers import sampled_hessian as module
-from maxendnet.solvers.factor import Factor
-from maxendnet.solvers.sampled_hessian import (
+from maxendnet.solvers.curvature import sampled_hessian as module
+from maxendnet.solvers.curvature.factor import Factor
+from maxendnet.solvers.curvature.sampled_hessian import (
     can_sample,
     distinct,
     drawn_rows,
@@ -28,11 +28,11 @@ from maxendnet.solvers.sampled_hessian import (
     sampled_hessian,
     whole_curvature,
 )
-from maxendnet.solvers.smooth_l1 import SmoothL1
-from maxendnet.solvers.soft_curvature import prior_curvature
+from maxendnet.solvers.curvature.soft_curvature import prior_curvature
+from maxendnet.solvers.subproblems.smooth_l1 import SmoothL1
 from maxendnet.structures import Chain, Tree
 from maxendnet.structures.base import Table
-from maxendnet.structures.features import changes, labelling_rows
+from maxendnet.structures.bound.features import changes, labelling_rows
 
 LABELS = np.array(["a", "b", "c"])
 

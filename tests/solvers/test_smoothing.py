@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from maxendnet import M3N, LapMEDN
 from maxendnet.priors import Gaussian, Laplace
 from maxendnet.solvers import BlockFrankWolfe, Smoothing, smoothing
-from maxendnet.solvers.dual_mixture import DualPoint, best_mixture
+from maxendnet.solvers.certificate.dual_mixture import DualPoint, best_mixture
 
 
 def words(n, seed=0, n_labels=4, noise=1.0):

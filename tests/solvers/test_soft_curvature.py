@@ -12,9 +12,9 @@ from maxendnet.data.examples import as_examples
 from maxendnet.losses import Hinge
 from maxendnet.priors import L1, Gaussian, Laplace
 from maxendnet.problem import Problem
+from maxendnet.solvers.curvature.soft_curvature import BLOCK_SHARE, soft_curvature
 from maxendnet.solvers.lbfgs import MAX_DENSE_FEATURES
 from maxendnet.solvers.smoothing import soft_problem
-from maxendnet.solvers.soft_curvature import BLOCK_SHARE, soft_curvature
 from maxendnet.structures import Chain
 
 

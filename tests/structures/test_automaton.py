@@ -15,11 +15,11 @@ from scipy.special import logsumexp
 from maxendnet import Examples
 from maxendnet.rules import at_most_once, bio, bioes, ends_with, never, regex, starts_with
 from maxendnet.structures import Chain, Table
-from maxendnet.structures.automaton import intersect, sweeps_of
+from maxendnet.structures.automata.automaton import intersect, sweeps_of
+from maxendnet.structures.automata.ngrams import all_ngrams, automaton_of, seen_ngrams, table_of_all
 from maxendnet.structures.base import Ask
-from maxendnet.structures.forest import BoundForest
-from maxendnet.structures.ngrams import all_ngrams, automaton_of, seen_ngrams, table_of_all
-from maxendnet.structures.read_by_automaton import BoundAutomaton, Reader
+from maxendnet.structures.bound.automaton import BoundAutomaton, Reader
+from maxendnet.structures.bound.forest import BoundForest
 from maxendnet.structures.rules import Durations
 
 pytestmark = pytest.mark.usefixtures("every_level")

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from maxendnet.structures.branch_and_bound import branch_and_bound
+from maxendnet.structures.search.branch_and_bound import branch_and_bound
 
 
 @pytest.mark.parametrize("seed", range(6))

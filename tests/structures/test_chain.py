@@ -12,14 +12,14 @@ from sklearn.base import clone
 
 import maxendnet as mx
 from maxendnet import Chain, Examples
-from maxendnet.models.info import describe, render
-from maxendnet.models.values import FromPlain, ToPlain
+from maxendnet.estimators.info import describe, render
+from maxendnet.models.json_values import FromPlain, ToPlain
 from maxendnet.rules import at_most_once, bio, bioes, ends_with, never, regex, starts_with
 from maxendnet.structures import Table
 from maxendnet.structures.base import Ask
-from maxendnet.structures.forest import CAREFUL, LOGARITHMIC, BoundForest
-from maxendnet.structures.hierarchy import BoundHierarchy
-from maxendnet.structures.read_by_automaton import BoundAutomaton
+from maxendnet.structures.bound.automaton import BoundAutomaton
+from maxendnet.structures.bound.forest import CAREFUL, LOGARITHMIC, BoundForest
+from maxendnet.structures.bound.hierarchy import BoundHierarchy
 
 pytestmark = pytest.mark.usefixtures("every_level")
 
@@ -297,8 +297,8 @@ def test_models_survive_a_file(piece, tmp_path):
 
 def damaged(model, tmp_path, change):
     """A model file with another header, and a right checksum."""
-    from maxendnet.models import file
-    from maxendnet.models.sealed import write_sealed
+    from maxendnet.estimators import file
+    from maxendnet.models.container import write_sealed
 
     header, arrays = file._describe(model)
     change(header, arrays)

@@ -13,7 +13,7 @@ from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
 from maxendnet.structures import Choice, Layout
-from maxendnet.structures.competing import BoundChoice
+from maxendnet.structures.bound.choice import BoundChoice
 
 pytestmark = pytest.mark.usefixtures("every_level")
 

@@ -18,7 +18,7 @@ from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors import Gaussian, Laplace
 from maxendnet.problem import Problem
 from maxendnet.solvers import BlockFrankWolfe
-from maxendnet.solvers.block_updates import block_gaps, refresh_eta
+from maxendnet.solvers.blocks.updates import block_gaps, refresh_eta
 from maxendnet.structures.base import Ask, Marginals, Table
 
 pytestmark = pytest.mark.usefixtures("every_level")

@@ -9,7 +9,7 @@ import strategies
 from hypothesis import given, settings
 from numpy.testing import assert_allclose
 
-from maxendnet.structures.forest import BoundForest
+from maxendnet.structures.bound.forest import BoundForest
 
 pytestmark = pytest.mark.usefixtures("every_level")
 

@@ -23,9 +23,9 @@ from scipy.special import logsumexp
 
 from maxendnet import _kernels
 from maxendnet.structures.base import Table
-from maxendnet.structures.forest import LOGARITHMIC, SCALED, BoundForest, single_is_enough, sum_mode
-from maxendnet.structures.layout import Layout
-from maxendnet.structures.padding import for_search, lanes, pad, pad_rows, padded_size, unpad
+from maxendnet.structures.bound.forest import LOGARITHMIC, SCALED, BoundForest, single_is_enough, sum_mode
+from maxendnet.structures.weights.layout import Layout
+from maxendnet.structures.weights.padding import for_search, lanes, pad, pad_rows, padded_size, unpad
 
 pytestmark = pytest.mark.usefixtures("every_level")
 
@@ -344,7 +344,7 @@ def test_the_k_best_of_a_long_chain_pause_now_and_then(k, monkeypatch):
     rng, n, L = np.random.default_rng(0), 20_000, 5
     forest, w = forest_of(chain_of(rng.normal(size=(n, L))), L, L, 1), rng.normal(size=L * L + L * L)
     expected, pauses = forest.top(w, k), []
-    monkeypatch.setattr("maxendnet.structures.forest.pause", lambda: pauses.append(None))
+    monkeypatch.setattr("maxendnet.structures.bound.forest.pause", lambda: pauses.append(None))
     for found, before in zip(forest.top(w, k), expected):
         assert_array_equal(found, before)
     assert len(pauses) > n * L * L * k / 1e6  # a million ways are sorted in well under a second
@@ -355,7 +355,7 @@ def test_the_k_best_of_a_long_chain_pause_now_and_then(k, monkeypatch):
             raise KeyboardInterrupt
 
     pauses.clear()
-    monkeypatch.setattr("maxendnet.structures.forest.pause", give_up)
+    monkeypatch.setattr("maxendnet.structures.bound.forest.pause", give_up)
     with pytest.raises(KeyboardInterrupt):
         forest.top(w, k)
     assert len(pauses) == 3

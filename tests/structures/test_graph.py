@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 
 from maxendnet import L2CRF, M3N, UNKNOWN, Examples, Graph, Tree
 from maxendnet.structures.base import Ask, Table
-from maxendnet.structures.bound_graph import BoundGraph, EdgeMarginals
+from maxendnet.structures.bound.graph import BoundGraph, EdgeMarginals
 
 pytestmark = pytest.mark.usefixtures("every_level")
 

@@ -20,10 +20,10 @@ from maxendnet.losses import Hinge, Log
 from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
-from maxendnet.structures.features import left_neighbours
-from maxendnet.structures.forest import BoundForest
-from maxendnet.structures.hierarchy import BoundHierarchy
-from maxendnet.structures.layout import Layout
+from maxendnet.structures.bound.features import left_neighbours
+from maxendnet.structures.bound.forest import BoundForest
+from maxendnet.structures.bound.hierarchy import BoundHierarchy
+from maxendnet.structures.weights.layout import Layout
 
 pytestmark = pytest.mark.usefixtures("every_level")
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from maxendnet.structures.layout import SeenPairs
+from maxendnet.structures.weights.layout import SeenPairs
 
 
 @pytest.mark.parametrize(("n", "n_features"), [(300, 20), (20, 500), (0, 4)])

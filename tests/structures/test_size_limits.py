@@ -13,7 +13,7 @@ from scipy import sparse
 import maxendnet as mx
 from maxendnet import Chain, Examples
 from maxendnet.rules import regex
-from maxendnet.structures import label_regex
+from maxendnet.structures.automata import label_regex
 from maxendnet.utils import memory
 
 X_SHORT, Y_SHORT = [np.array([[0.0], [1.0], [0.5]]), np.array([[1.0]])], [["a", "b", "b"], ["b"]]

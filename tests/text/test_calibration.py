@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from maxendnet import L2CRF, M3N
-from maxendnet.text import TextError, calibration, fit_temperature, predict_confidence, reliability
+from maxendnet.text import TextError, fit_temperature, predict_confidence, reliability
+from maxendnet.text.fitting import calibration
 
 
 def noisy(n_sentences, seed, scale=1.0):

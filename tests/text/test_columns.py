@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from sklearn.model_selection import KFold
 
 from maxendnet.text import Columns, TextError, read_columns, write_columns
-from maxendnet.text import columns as columns_module
-from maxendnet.text.columns import _parse_quickly, _parse_slowly, columns_text
+from maxendnet.text.reading import columns as columns_module
+from maxendnet.text.reading.columns import _parse_quickly, _parse_slowly, columns_text
 
 # any text that a cell may hold: no control characters that end lines, and no white space at its ends
 cell = st.text(

@@ -12,9 +12,10 @@ from numpy.testing import assert_allclose
 
 from maxendnet import L2CRF, M3N, Chain, Examples
 from maxendnet.rules import bio
-from maxendnet.text import confidence, find_spans, predict_confidence, predict_ranked, predict_spans
-from maxendnet.text.spans import forbidden_pairs
-from maxendnet.text.tag_schemes import tag_problems
+from maxendnet.text import find_spans, predict_confidence, predict_ranked, predict_spans
+from maxendnet.text.reading.spans import forbidden_pairs
+from maxendnet.text.reading.tag_schemes import tag_problems
+from maxendnet.text.results import confidence
 
 LABELS = {
     "IOB2": ["B-X", "I-X", "B-Y", "I-Y", "O"],

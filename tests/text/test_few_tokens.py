@@ -8,7 +8,7 @@ import pytest
 import maxendnet as mx
 from maxendnet.rules import bio
 from maxendnet.text import Tagger, TokenFeatures
-from maxendnet.text.token_features import FEW_TOKENS
+from maxendnet.text.features.token_features import FEW_TOKENS
 
 TEMPLATE = "U0=%x[0,0]\nU1=%x[-1,0]/%x[0,0]\nU2=%x[1,0]"
 WORDS, TAGS = ["a", "b", "c", "d"], ["B-X", "I-X", "O", "B-Y", "I-Y"]

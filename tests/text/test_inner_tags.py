@@ -12,7 +12,7 @@ from test_few_tokens import noise
 import maxendnet as mx
 from maxendnet.rules import bioes
 from maxendnet.text import Tagger, TextError, convert_tags, find_spans
-from maxendnet.text.tag_schemes import tag_problems
+from maxendnet.text.reading.tag_schemes import tag_problems
 
 TEMPLATE = "U0=%x[0,0]\nU1=%x[-1,0]/%x[0,0]\nU2=%x[1,0]\nB"
 MODEL = mx.L2CRF(lam=0.3, tol=1e-3)

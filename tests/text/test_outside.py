@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose
 
 import maxendnet as mx
 from maxendnet.text import Tagger, TextError, span_scores
-from maxendnet.text.calibration import held_out, temperature_of
-from maxendnet.text.outside import LOWERED, fit_outside, nearest_to_best, truth_of
+from maxendnet.text.fitting.calibration import held_out, temperature_of
+from maxendnet.text.fitting.outside_bias import LOWERED, fit_outside, nearest_to_best, truth_of
 
 WORDS = [f"w{k}" for k in range(40)]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maxendnet.text import TextError, convert_tags, find_spans, write_tags
-from maxendnet.text.spans import (
+from maxendnet.text.reading.spans import (
     LABELS,
     SCHEMES,
     Span,
@@ -18,7 +18,7 @@ from maxendnet.text.spans import (
     scheme_of,
     span_rules,
 )
-from maxendnet.text.tag_schemes import tag_problems
+from maxendnet.text.reading.tag_schemes import tag_problems
 
 
 @st.composite

@@ -9,8 +9,8 @@ from test_spans import spans_of_a_sentence
 
 from maxendnet import UNKNOWN
 from maxendnet.text import TextError, check_tags, convert_tags, find_spans, read_columns, write_tags
-from maxendnet.text.spans import LABELS, SCHEMES
-from maxendnet.text.tag_schemes import found_scheme, problems_note, read_tags, tag_problems
+from maxendnet.text.reading.spans import LABELS, SCHEMES
+from maxendnet.text.reading.tag_schemes import found_scheme, problems_note, read_tags, tag_problems
 
 
 @pytest.mark.parametrize(

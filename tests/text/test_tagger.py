@@ -148,7 +148,7 @@ def test_what_is_no_tagger_is_refused(tmp_path, tagger):
     ],
 )
 def test_a_file_with_wrong_content_is_refused(part, value, message, tmp_path, tagger):
-    from maxendnet.models.file import save
+    from maxendnet.estimators.file import save
 
     application = {"kind": "text", "version": 1, "features": tagger.features_.to_plain(), "scheme": "IOB2",
                    "temperature": 1.0, part: value}  # fmt: skip
@@ -171,7 +171,7 @@ def test_a_file_with_wrong_content_is_refused(part, value, message, tmp_path, ta
     ],
 )
 def test_a_file_with_wrong_features_is_refused(key, value, message, tmp_path, tagger):
-    from maxendnet.models.file import save
+    from maxendnet.estimators.file import save
 
     features = {**tagger.features_.to_plain(), key: value}
     save(tagger.estimator_, tmp_path / "m",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from maxendnet.text import TextError, read_template
-from maxendnet.text.templates import READY, Macro, Template
+from maxendnet.text.features.templates import READY, Macro, Template
 
 
 def test_a_template_is_read():

@@ -15,7 +15,7 @@ from test_tagger import corpus
 
 from maxendnet.cli import main
 from maxendnet.text import Tagger, span_scores
-from maxendnet.text.columns import columns_text
+from maxendnet.text.reading.columns import columns_text
 
 
 def runner() -> CliRunner:

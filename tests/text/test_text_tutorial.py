@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from test_tagger import corpus
 
 from maxendnet.cli import main
-from maxendnet.text.columns import columns_text
+from maxendnet.text.reading.columns import columns_text
 
 TUTORIAL = Path(__file__).parents[2] / "docs" / "text.md"
 

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from maxendnet.data.feature_dicts import FeatureNames
-from maxendnet.text import Columns, DictFeatures, TextError, TokenFeatures, read_columns, token_features
-from maxendnet.text.templates import READY
-from maxendnet.text.word_forms import Gazetteer, case, form_of, read_clusters, read_gazetteer
+from maxendnet.text import Columns, DictFeatures, TextError, TokenFeatures, read_columns
+from maxendnet.text.features import token_features
+from maxendnet.text.features.templates import READY
+from maxendnet.text.features.word_forms import Gazetteer, case, form_of, read_clusters, read_gazetteer
 
 
 def plain(template, sentences):

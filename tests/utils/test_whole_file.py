@@ -8,8 +8,8 @@ import textwrap
 
 import pytest
 
-from maxendnet.utils import whole_file
-from maxendnet.utils.whole_file import write_whole
+from maxendnet.utils import atomic_write as whole_file
+from maxendnet.utils.atomic_write import write_whole
 
 try:
     import fcntl

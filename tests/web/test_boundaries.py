@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maxendnet.experiments.web_variants import Variant, variant_of
-from maxendnet.web.boundaries import SURE, Boundaries, Labelled, best_stretch
-from maxendnet.web.evaluation import evaluate
-from maxendnet.web.extractor import Extractor
-from maxendnet.web.labels import PageLabels
-from maxendnet.web.page import Page
-from maxendnet.web.spans import Span, find_value, span_text, tokens_around, tokens_of_span, whole
-from maxendnet.web.view import View, make_views
+from maxendnet.experiments.engine.web_variants import Variant, variant_of
+from maxendnet.web.fields.boundaries import SURE, Boundaries, Labelled, best_stretch
+from maxendnet.web.fields.labels import PageLabels
+from maxendnet.web.fields.spans import Span, find_value, span_text, tokens_around, tokens_of_span, whole
+from maxendnet.web.model.extractor import Extractor
+from maxendnet.web.pages.page import Page
+from maxendnet.web.tool.evaluation import evaluate
+from maxendnet.web.views.view import View, make_views
 
 BOOKS = [
     ("Yen Press", "Ann Lee", "12.50", 1990), ("Houghton Mifflin Harcourt", "Bo", "7.00", 1991),

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from maxendnet.cli import main
-from maxendnet.web.toy import toy_pages
+from maxendnet.web.tool.toy import toy_pages
 
 
 def run(*arguments, code=0):
@@ -84,8 +84,8 @@ def test_evaluate(shop):
 
 def test_labels_by_nodes_and_by_values_give_the_same_model(shop, tmp_path):
     folder, toy = shop
-    from maxendnet.web.labels import labels_on_page
-    from maxendnet.web.view import View
+    from maxendnet.web.fields.labels import labels_on_page
+    from maxendnet.web.views.view import View
 
     lines = []
     for page, labels in [x for i, x in enumerate(zip(toy.pages, toy.labels)) if i % 5 < 3]:
@@ -188,7 +188,7 @@ def test_demo(tmp_path):
 
 
 def test_without_the_parser_it_is_said_what_to_install(tmp_path, monkeypatch):
-    from maxendnet.web import parser_process
+    from maxendnet.web.pages import parser_process
 
     parser_process.shared.close()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)

@@ -5,15 +5,15 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN
-from maxendnet.web.blocks import INNER, NONE, block_labels, fields_of, forbidden_pairs, leaf_labels, miss_cost
-from maxendnet.web.dataset import MODELS, Numbering, Vocabulary, featurise, max_marginals, to_examples, vocabulary
-from maxendnet.web.features import NEW_SITES, leaf_features
-from maxendnet.web.labels import labelled_nodes, labels_on_page
-from maxendnet.web.page import Page
-from maxendnet.web.systems import estimator, set_model
-from maxendnet.web.toy import toy_pages
-from maxendnet.web.view import make_views
-from maxendnet.web.vision import VisionTree, vision_tree
+from maxendnet.web.features.groups import NEW_SITES, leaf_features
+from maxendnet.web.fields.blocks import INNER, NONE, block_labels, fields_of, forbidden_pairs, leaf_labels, miss_cost
+from maxendnet.web.fields.labels import labelled_nodes, labels_on_page
+from maxendnet.web.model.dataset import MODELS, Numbering, Vocabulary, featurise, max_marginals, to_examples, vocabulary
+from maxendnet.web.model.systems import estimator, set_model
+from maxendnet.web.pages.page import Page
+from maxendnet.web.tool.toy import toy_pages
+from maxendnet.web.views.view import make_views
+from maxendnet.web.views.vision import VisionTree, vision_tree
 
 STRUCTURES = {"choice": "choice", "independent": "independent", "chain": "chain", "hierarchical": "tree"}
 
@@ -173,7 +173,7 @@ def test_hierarchical_examples_have_typed_labels_and_edges(toy):
 
 
 def test_choices_are_one_right_leaf_among_those_without_the_field():
-    from maxendnet.web.dataset import examples_of
+    from maxendnet.web.model.dataset import examples_of
 
     leaves = sparse.csr_array(np.array([[1.0, 0], [0, 1], [1, 1], [0, 1], [1, 0]]))
     pages = [leaves, leaves[:2]]

@@ -2,19 +2,19 @@ import numpy as np
 import pytest
 
 from maxendnet import M3N, LapMEDN
-from maxendnet.models.file import ModelFileError, load, read, save
-from maxendnet.web.agreement import agree
-from maxendnet.web.calibrate import Calibration, fit_calibration
-from maxendnet.web.check import check
-from maxendnet.web.decode import BestLeaf, best_leaves, field_margins
-from maxendnet.web.evaluation import evaluate
-from maxendnet.web.extractor import Extractor
-from maxendnet.web.labels import LabelError, PageLabels
-from maxendnet.web.page import Page
-from maxendnet.web.records import choose_records, find_regions
-from maxendnet.web.systems import CONSTANTS, estimator
-from maxendnet.web.toy import FIELDS, toy_list, toy_pages
-from maxendnet.web.view import View, make_views
+from maxendnet.estimators.file import ModelFileError, load, read, save
+from maxendnet.web.fields.labels import LabelError, PageLabels
+from maxendnet.web.listings.regions import choose_records, find_regions
+from maxendnet.web.model.calibration import Calibration, fit_calibration
+from maxendnet.web.model.check import check
+from maxendnet.web.model.decode import BestLeaf, best_leaves, field_margins
+from maxendnet.web.model.extractor import Extractor
+from maxendnet.web.model.site_votes import agree
+from maxendnet.web.model.systems import CONSTANTS, estimator
+from maxendnet.web.pages.page import Page
+from maxendnet.web.tool.evaluation import evaluate
+from maxendnet.web.tool.toy import FIELDS, toy_list, toy_pages
+from maxendnet.web.views.view import View, make_views
 
 
 @pytest.fixture(scope="module")

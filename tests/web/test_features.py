@@ -1,10 +1,10 @@
 import pytest
 
-from maxendnet.web.features import GROUPS, KNOWN_SITES, NEW_SITES, leaf_features
-from maxendnet.web.page import Page
-from maxendnet.web.place_features import class_tokens
-from maxendnet.web.toy import toy_pages
-from maxendnet.web.view import View, gather_facts, make_views
+from maxendnet.web.features.groups import GROUPS, KNOWN_SITES, NEW_SITES, leaf_features
+from maxendnet.web.features.place import class_tokens
+from maxendnet.web.pages.page import Page
+from maxendnet.web.tool.toy import toy_pages
+from maxendnet.web.views.view import View, gather_facts, make_views
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,12 @@ import pytest
 from click.testing import CliRunner
 
 from maxendnet.web import Extractor, LabelError, Page, PageLabels, as_rows, evaluate
-from maxendnet.web.commands import web
-from maxendnet.web.labels import labelled_records, parse_line
-from maxendnet.web.record import as_csv
-from maxendnet.web.selectors import find_selectors
-from maxendnet.web.types import date_of, fits, kind_of, normalise, number_of
-from maxendnet.web.view import View
+from maxendnet.web.fields.labels import labelled_records, parse_line
+from maxendnet.web.fields.types import date_of, fits, kind_of, normalise, number_of
+from maxendnet.web.model.record import as_csv
+from maxendnet.web.tool.commands import web
+from maxendnet.web.views.selectors import find_selectors
+from maxendnet.web.views.view import View
 
 HEAD = "<head><link rel='canonical' href='https://x.com/books/'></head>"
 PEOPLE = ("Ann Lee", "Bo Holm", "Cy Diaz", "Di Wu", "Eve Roy", "Flo Kant", "Gus Ort")

@@ -3,9 +3,9 @@ import time
 import pytest
 from hostile_pages import hostile_pages
 
-from maxendnet.web.extractor import Extractor
-from maxendnet.web.page import Page, PageError, read_page
-from maxendnet.web.toy import toy_pages
+from maxendnet.web.model.extractor import Extractor
+from maxendnet.web.pages.page import Page, PageError, read_page
+from maxendnet.web.tool.toy import toy_pages
 
 PAGES = dict(hostile_pages(100))
 

@@ -12,15 +12,15 @@ import pytest
 from labelling_browser import CTRL, SHIFT, Browser
 from test_label_frame import HOSTILE
 
-from maxendnet.experiments.web_listings import FIELDS as EVENT
-from maxendnet.experiments.web_listings import OTHER_TEMPLATES, make_listings
-from maxendnet.web.chromium import NAMES
+from maxendnet.experiments.engine.web_listings import FIELDS as EVENT
+from maxendnet.experiments.engine.web_listings import OTHER_TEMPLATES, make_listings
+from maxendnet.web.fields.spans import Span, span_text
 from maxendnet.web.labelling.command import prepare
 from maxendnet.web.labelling.server import LabelServer
-from maxendnet.web.page import read_page
-from maxendnet.web.spans import Span, span_text
-from maxendnet.web.toy import toy_list, toy_pages
-from maxendnet.web.view import View
+from maxendnet.web.pages.chromium import NAMES
+from maxendnet.web.pages.page import read_page
+from maxendnet.web.tool.toy import toy_list, toy_pages
+from maxendnet.web.views.view import View
 
 pytestmark = pytest.mark.skipif(not any(map(shutil.which, NAMES)), reason="needs Chromium (apt install chromium)")
 FIELDS = ["name", "price", "brand"]

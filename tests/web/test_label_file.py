@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
+from maxendnet.web.fields.labels import LabelError, read_labels
 from maxendnet.web.labelling.label_file import LabelFile
-from maxendnet.web.labels import LabelError, read_labels
 
 
 def rows(path):

@@ -3,8 +3,8 @@ import json
 import pytest
 
 from maxendnet.web.labelling.frame import ATTRIBUTES, TAGS, file_inside, make_frame
-from maxendnet.web.page import Page, read_page
-from maxendnet.web.toy import toy_pages
+from maxendnet.web.pages.page import Page, read_page
+from maxendnet.web.tool.toy import toy_pages
 
 HOSTILE = """<!doctype html><html><head><title>Bad</title>
 <script>evil()</script><base href="http://evil.example/"><meta http-equiv="refresh" content="0;url=http://evil.example/r">

@@ -10,7 +10,7 @@ import pytest
 
 from maxendnet.web.labelling.command import prepare
 from maxendnet.web.labelling.server import MOST_BODY, TOKEN, LabelServer
-from maxendnet.web.toy import toy_pages
+from maxendnet.web.tool.toy import toy_pages
 
 PNG = b"\x89PNG\r\n\x1a\nnot really"
 

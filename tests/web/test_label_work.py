@@ -5,19 +5,19 @@ import time
 import numpy as np
 import pytest
 
-from maxendnet.web.extractor import Extractor
+from maxendnet.web.fields.labels import LabelError, labels_on_page
+from maxendnet.web.fields.spans import Span, is_part
 from maxendnet.web.labelling.command import prepare, serve
 from maxendnet.web.labelling.label_file import LabelFile
 from maxendnet.web.labelling.learner import Learner
 from maxendnet.web.labelling.order import ORDERS, next_page
 from maxendnet.web.labelling.server import LabelServer
 from maxendnet.web.labelling.work import Refused, Stale, Work
-from maxendnet.web.labels import LabelError, labels_on_page
-from maxendnet.web.page import PageError
-from maxendnet.web.spans import Span, is_part
-from maxendnet.web.systems import estimator
-from maxendnet.web.toy import FIELDS, toy_list, toy_pages
-from maxendnet.web.view import View
+from maxendnet.web.model.extractor import Extractor
+from maxendnet.web.model.systems import estimator
+from maxendnet.web.pages.page import PageError
+from maxendnet.web.tool.toy import FIELDS, toy_list, toy_pages
+from maxendnet.web.views.view import View
 
 
 def truth(toy, i, fields=FIELDS):

@@ -5,16 +5,16 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from maxendnet.experiments.web_listings import OTHER_TEMPLATES, STAFF_TEMPLATES, TEMPLATES, make_listings
-from maxendnet.models.file import ModelFileError
+from maxendnet.estimators.file import ModelFileError
+from maxendnet.experiments.engine.web_listings import OTHER_TEMPLATES, STAFF_TEMPLATES, TEMPLATES, make_listings
 from maxendnet.web import Extractor, LabelError, Page, PageLabels, evaluate, toy_pages
-from maxendnet.web.align import align
-from maxendnet.web.commands import web
-from maxendnet.web.labels import labelled_records, parse_line
-from maxendnet.web.listings import Listing, Pattern, page_of_part, parts_of
-from maxendnet.web.outline import Outline
-from maxendnet.web.split import learn_records, split_pages
-from maxendnet.web.view import View, make_views
+from maxendnet.web.fields.labels import labelled_records, parse_line
+from maxendnet.web.listings.align import align
+from maxendnet.web.listings.patterns import Listing, Pattern, page_of_part, parts_of
+from maxendnet.web.listings.split import learn_records, split_pages
+from maxendnet.web.tool.commands import web
+from maxendnet.web.views.outline import Outline
+from maxendnet.web.views.view import View, make_views
 
 ALL = {**TEMPLATES, **OTHER_TEMPLATES, **STAFF_TEMPLATES}
 

@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maxendnet.web.encoding import decode
-from maxendnet.web.page import Page, PageError, read_page
-from maxendnet.web.parser_process import ParserProcess
+from maxendnet.web.pages.encoding import decode
+from maxendnet.web.pages.page import Page, PageError, read_page
+from maxendnet.web.pages.parser_process import ParserProcess
 
 PIECES = [
     "<p>",

@@ -5,13 +5,13 @@ import json
 import pytest
 
 from maxendnet.web import Extractor, evaluate
-from maxendnet.web.features import leaf_features
+from maxendnet.web.features.groups import leaf_features
+from maxendnet.web.fields.labels import LabelError, PageLabels, labels_data, labels_on_page
 from maxendnet.web.labelling.frame import make_frame
-from maxendnet.web.labels import LabelError, PageLabels, labels_data, labels_on_page
-from maxendnet.web.page import Page
-from maxendnet.web.page_data import MOST_VALUES, read_json, values_of
-from maxendnet.web.selectors import css_path, find_selectors
-from maxendnet.web.view import View
+from maxendnet.web.pages.page import Page
+from maxendnet.web.pages.structured_data import MOST_VALUES, read_json
+from maxendnet.web.views.selectors import css_path, find_selectors
+from maxendnet.web.views.view import View
 
 
 def product(i, **more):
@@ -41,11 +41,11 @@ def pages():
 
 def test_values_are_nodes_after_the_body_and_nothing_else_moves(pages):
     page = pages[2]
-    paths = {value.path: value.text for value in values_of(page)}
+    paths = {value.path: value.text for value in page.structured_values}
     assert paths["product.offers.price"] == "12" and paths["product.offers.seller.name"] == "Shop 2"
     assert paths["og:title"] == "Cup 2" and paths["gtin"] == "40212" and paths["help"] == "/help/2"
     again = Page.from_canonical(page.canonical())
-    assert again.sha == page.sha and values_of(again) == values_of(page)
+    assert again.sha == page.sha and again.structured_values == page.structured_values
     assert [page.texts[t] for t in page.shown.nodes] == page.shown.texts
     assert page.shown.tags == [tag for tag in page.tags if tag not in ("meta", "link", "object")]
     assert View(page).texts == ["Cup 2", "Now", "$12.00", "only", "more"]  # nothing of it is a leaf unless wanted
@@ -84,7 +84,7 @@ def test_labels_with_numbers_of_before_are_understood(pages):
 )
 def test_scripts_may_be_damaged_deep_or_large(text, values):
     page = Page.from_html(f"{script(text)}<p>shown")
-    assert [value.text for value in values_of(page) if value.text] == values
+    assert [value.text for value in page.structured_values if value.text] == values
     assert View(page).texts == ["shown"] and Page.from_canonical(page.canonical()).sha == page.sha
 
 
@@ -119,7 +119,7 @@ def test_fields_may_be_what_is_said_alone(pages):
     assert (taken["gtin"], taken["seller"], taken["name"], taken["help"]) == ("content", "", "", "href")
     assert found["seller"] == 'script[type="application/ld+json"] Product.offers.seller.name'
     assert found["gtin"] == "body > div > meta" and found["name"] == "body > h1"
-    og = next(value.node for value in values_of(pages[0]) if value.path == "og:title")
+    og = next(value.node for value in pages[0].structured_values if value.path == "og:title")
     assert css_path(pages[0], og) == 'meta[property="og:title"]'
 
 
@@ -193,6 +193,6 @@ def test_what_is_said_can_be_picked_in_the_labelling_page(tmp_path):
     nodes = make_frame(page, path, tmp_path).nodes
     meta = {t for t, tag in enumerate(page.tags) if tag == "meta"}
     said = {number: nodes[k + 1][2] for k, (_, _, _, number) in enumerate(nodes) if number in meta}
-    assert said == {value.node: value.text for value in values_of(page)} and len(said) == 3
+    assert said == {value.node: value.text for value in page.structured_values} and len(said) == 3
     assert "script" not in {tag for tag, *_ in nodes}
     assert not any(name.startswith("on") for tag, _, given, _ in nodes if tag != "#" for name in given)

@@ -2,11 +2,11 @@ import json
 
 import pytest
 
+from maxendnet.web.fields.labels import LabelError, PageLabels, labels_on_page, read_labels
+from maxendnet.web.fields.spans import Span, find_value, span_text
 from maxendnet.web.labelling.label_file import LabelFile
-from maxendnet.web.labels import LabelError, PageLabels, labels_on_page, read_labels
-from maxendnet.web.page import Page
-from maxendnet.web.spans import Span, find_value, span_text
-from maxendnet.web.view import View, make_views
+from maxendnet.web.pages.page import Page
+from maxendnet.web.views.view import View, make_views
 
 
 def write(tmp_path, *lines):

@@ -3,12 +3,12 @@ import shutil
 import numpy as np
 import pytest
 
-from maxendnet.web.chromium import NAMES, Chromium, RenderError
-from maxendnet.web.extractor import Extractor
-from maxendnet.web.page import read_page
-from maxendnet.web.render import render_pages
-from maxendnet.web.toy import toy_pages
-from maxendnet.web.view import View
+from maxendnet.web.model.extractor import Extractor
+from maxendnet.web.pages.chromium import NAMES, Chromium, RenderError
+from maxendnet.web.pages.page import read_page
+from maxendnet.web.pages.render import render_pages
+from maxendnet.web.tool.toy import toy_pages
+from maxendnet.web.views.view import View
 
 pytestmark = pytest.mark.skipif(not any(map(shutil.which, NAMES)), reason="needs Chromium (apt install chromium)")
 

@@ -16,11 +16,11 @@ from click.testing import CliRunner
 
 from maxendnet.cli import main
 from maxendnet.web import Extractor, PageError, UnreadPage, as_rows, read_page
-from maxendnet.web.folder import page_files
-from maxendnet.web.page import LAYOUT
-from maxendnet.web.record import Cell, Record, as_csv, safe_cell
-from maxendnet.web.stream import Options, extract_stream
-from maxendnet.web.toy import toy_pages
+from maxendnet.web.model.record import Cell, Record, as_csv, safe_cell
+from maxendnet.web.pages.folder import page_files
+from maxendnet.web.pages.page import LAYOUT
+from maxendnet.web.tool.stream import Options, extract_stream
+from maxendnet.web.tool.toy import toy_pages
 
 MHTML = (
     b"From: <Saved by Blink>\r\nSnapshot-Content-Location: https://www.shop.example/cup?a=1\r\nSubject: Cup\r\n"
@@ -269,7 +269,7 @@ def test_a_page_that_cannot_be_drawn_is_named_in_the_output(tmp_path, monkeypatc
         drawn = [page.with_layout(np.full((len(page), len(LAYOUT)), 50.0)) for page, _ in pages[1:]]
         return drawn, [UnreadPage(pages[0][0].name, "the browser has gone")]
 
-    monkeypatch.setattr("maxendnet.web.render.render_pages", render_pages)
+    monkeypatch.setattr("maxendnet.web.pages.render.render_pages", render_pages)
     pages = [page.with_layout(np.full((len(page), len(LAYOUT)), 50.0)) for page in toy.pages]
     Extractor(calibrate=False).fit(pages, toy.labels).save(tmp_path / "m.medn")
     out = io.StringIO()

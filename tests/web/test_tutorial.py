@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from maxendnet.cli import main
-from maxendnet.web.labels import labels_on_page
-from maxendnet.web.toy import toy_pages
+from maxendnet.web.fields.labels import labels_on_page
+from maxendnet.web.tool.toy import toy_pages
 
 TUTORIAL = Path(__file__).parents[2] / "docs" / "web_tutorial.md"
 

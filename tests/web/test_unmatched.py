@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from maxendnet.web.page import Page
-from maxendnet.web.unmatched import Unmatched, missing_value, nearest_texts, unmatched_error
+from maxendnet.web.fields.unmatched import Unmatched, missing_value, nearest_texts, unmatched_error
+from maxendnet.web.pages.page import Page
 
 PAGE = Page.from_html(
     "<h1>Red Tea Cup</h1><p>Our price: $1,299.00 incl. VAT</p><p>by Arthur Lubin</p><a href='/cups/17.html'>more</a>"

@@ -14,7 +14,6 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
-from numpy.typing import NDArray
 
 from maxendnet import _kernels
 from maxendnet.backends.linear_algebra import one_blas_thread
@@ -166,11 +165,6 @@ class Dask:
     def n_slots(self) -> int:
         """Threads of all workers."""
         return max(1, len(self._slots(at_once=True)))
-
-    def decode(self, structure: Any, w: NDArray[np.float64]) -> NDArray[np.int32]:
-        """A best labelling of every example, by the workers."""
-        shards = self.place(structure)
-        return np.concatenate([np.zeros(0, np.int32), *self.each(decode_shard, shards, np.asarray(w))])
 
     def run(self, function: Callable[[int, int, int], None], shards: Sequence[Sequence[Range]]) -> None:
         """What changes arrays of this process is done here."""
@@ -476,13 +470,6 @@ def sum_of(
 def join_on_worker(some: list[list[Span]], n: int) -> list[Span]:
     """Sums of neighbours as one; what was given stays as it is, for it may be asked for again."""
     return join((span for spans in some for span in spans), n, overwrite=False)
-
-
-def decode_shard(shard: Any, w: NDArray[np.float64]) -> NDArray[np.int32]:
-    """A best labelling of every example of a shard."""
-    from maxendnet.structures.base import decode
-
-    return decode(shard, w)
 
 
 def use_level(level: str) -> None:

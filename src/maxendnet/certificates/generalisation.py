@@ -13,11 +13,10 @@ from maxendnet.certificates.inequalities import clopper_pearson, margin_bound, m
 from maxendnet.certificates.report import BoundReport, BoundRow
 from maxendnet.posterior import NoPosteriorError, Posterior
 from maxendnet.priors import Gaussian
-from maxendnet.priors.base import is_number
 from maxendnet.problem import FloatArray
-from maxendnet.settings import require_count
 from maxendnet.structures.base import decode
-from maxendnet.structures.layout import Layout
+from maxendnet.structures.weights.layout import Layout
+from maxendnet.utils.checks import is_number, require_count
 from maxendnet.utils.progress import progress_bar
 
 LOSSES = ("share", "0/1")

@@ -29,7 +29,7 @@ from maxendnet.data.feature_dicts import FeatureNames
 from maxendnet.data.labels import label_array
 from maxendnet.data.ragged import Array, csr
 from maxendnet.data.unknown import UNKNOWN
-from maxendnet.utils.whole_file import drop_lock, take_lock, write_whole
+from maxendnet.utils.atomic_write import drop_lock, take_lock, write_whole
 
 FORMAT = 1
 HEADER = "header.json"

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from maxendnet.data.ragged import offsets_of, shorten
 from maxendnet.data.truth import Kinds
 from maxendnet.losses.base import FloatArray
+from maxendnet.structures.automata.ngrams import SeenNGrams, ends_of
 from maxendnet.structures.base import EdgeTable, NGramTable
-from maxendnet.structures.ngrams import SeenNGrams, ends_of
 
 
 def cost_rows(matrix: FloatArray, kinds: Kinds) -> FloatArray:

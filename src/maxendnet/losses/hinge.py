@@ -21,8 +21,8 @@ from maxendnet.losses.costs import (
 )  # fmt: skip
 from maxendnet.losses.slack import SLACKS, Slack, SlackPrice
 from maxendnet.piece import Piece
-from maxendnet.priors.base import is_number
 from maxendnet.structures.base import Ask, Table
+from maxendnet.utils.checks import is_number
 
 
 @dataclass(eq=False, repr=False)

@@ -11,8 +11,8 @@ from maxendnet.backends.partial import Partial
 from maxendnet.losses.base import FloatArray, LossQuestion, total
 from maxendnet.losses.costs import cost_rows
 from maxendnet.piece import Piece
-from maxendnet.priors.base import is_number
 from maxendnet.structures.base import Ask, Table
+from maxendnet.utils.checks import is_number
 
 LARGEST_MARGIN = 100.0
 """Wrong labels that are less likely by a factor of exp(100) are never seen."""

@@ -1,6 +1,6 @@
 """Checkpoints: where a fit stands, in a file, so that it goes on after its process has ended.
 
-A checkpoint is a sealed file (`maxendnet.models.sealed`) with the state of the solver, the number of passes and the
+A checkpoint is a sealed file (`maxendnet.models.container`) with the state of the solver, the number of passes and the
 trace, as they are between two passes. It holds numbers and names, never code, and refers to the examples by their
 fingerprint. Its checksum finds damage, not forgery: sizes within it are taken on trust by the kernels, so go on only
 from checkpoints that you have written.
@@ -19,13 +19,14 @@ from typing import Any
 import numpy as np
 
 from maxendnet import _kernels
-from maxendnet.data.placed import add_to
 from maxendnet.models.checks import ModelFileError, entry
-from maxendnet.models.sealed import Kind, read_sealed, write_sealed
-from maxendnet.models.states import StateFromPlain, StateToPlain
-from maxendnet.models.values import RemovedSolverError, check_removed
+from maxendnet.models.container import Kind, read_sealed, write_sealed
+from maxendnet.models.json_values import RemovedSolverError, check_removed
+from maxendnet.models.solver_states import StateFromPlain, StateToPlain
 from maxendnet.problem import Problem
+from maxendnet.problem.placed import add_to
 from maxendnet.solvers.base import Position, Solver, TraceRow
+from maxendnet.version import __version__
 
 MOST_OF_THE_TIME = 0.05
 """Of a fit that may go into writing checkpoints: the next is due after twenty times as long as the last one took."""
@@ -137,8 +138,6 @@ class Checkpoint:
 
     def _describe(self, solver: Solver, problem: Problem, tol: float) -> dict[str, Any]:
         """What must be the same for a fit to go on, each as text for messages and as a digest."""
-        from maxendnet import __version__
-
         known = {
             "the version of maxendnet": __version__,
             "the level of the kernels": _kernels.level(),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, cast, overload, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+
+from maxendnet.utils.checks import is_number
 
 FloatArray = NDArray[np.float64]
 
@@ -249,13 +250,6 @@ def require_positive(owner: object, hint: str, **parameters: Any) -> None:
     for name, value in parameters.items():
         if not (is_number(value) and 0.0 < value < np.inf):
             raise ValueError(f"{type(owner).__name__} needs {name} > 0 and finite, got {name}={value!r}; {hint}")
-
-
-def is_number(value: Any) -> bool:
-    """True for a real scalar; False for bool, str, None, arrays, and integers that no float can hold."""
-    if isinstance(value, int):
-        return not isinstance(value, bool) and abs(value) <= sys.float_info.max
-    return isinstance(value, (float, np.integer, np.floating))
 
 
 def require_posterior(owner: object, inside: NDArray[np.bool_], eta: FloatArray, domain: str) -> None:

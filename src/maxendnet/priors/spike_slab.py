@@ -8,7 +8,8 @@ import numpy as np
 from scipy.special import erf, expit, logit
 
 from maxendnet.piece import Piece
-from maxendnet.priors.base import FloatArray, increasing_root, is_number, quiet, require_positive
+from maxendnet.priors.base import FloatArray, increasing_root, quiet, require_positive
+from maxendnet.utils.checks import is_number
 
 
 @dataclass(eq=False, repr=False)

@@ -13,9 +13,9 @@ import numpy as np
 from sklearn.base import clone
 
 from maxendnet.data.examples import as_examples
-from maxendnet.markov_network import MarkovNetwork
-from maxendnet.priors.base import is_number
-from maxendnet.settings import SIGNS
+from maxendnet.estimators.markov_network import MarkovNetwork
+from maxendnet.estimators.settings import SIGNS
+from maxendnet.utils.checks import is_number
 from maxendnet.utils.progress import progress_bar
 
 Point = dict[str, Any]

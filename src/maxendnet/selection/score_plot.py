@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from maxendnet.priors.base import is_number
+from maxendnet.utils.checks import is_number
 
 
 def plot_scores(results: dict[str, Any], best: int, ax: Any = None) -> Any:

@@ -18,15 +18,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxendnet.data.examples import Examples, as_examples, distinct_labels
 from maxendnet.estimators import L1CRF, L1M3N, L2CRF, M3N, LapMEDN
+from maxendnet.estimators.markov_network import MarkovNetwork
 from maxendnet.losses import Log
-from maxendnet.markov_network import MarkovNetwork
-from maxendnet.priors.base import FloatArray, is_number
+from maxendnet.priors.base import FloatArray
 from maxendnet.selection.geometric_grid import GeometricGrid
 from maxendnet.selection.node_scorer import node_scorer
 from maxendnet.selection.regularisation_path import Point, expand, follow, visiting_order
 from maxendnet.selection.score_plot import plot_scores
-from maxendnet.settings import generator
 from maxendnet.structures import as_structure
+from maxendnet.utils.checks import generator, is_number
 from maxendnet.utils.progress import progress_bar
 
 

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from maxendnet.solvers.concave_convex import ConcaveConvex as ConcaveConvex
     from maxendnet.solvers.cutting_plane import CuttingPlane as CuttingPlane
     from maxendnet.solvers.interior_point import InteriorPoint as InteriorPoint
-    from maxendnet.solvers.l1_projection import project_l1_ball as project_l1_ball
     from maxendnet.solvers.lbfgs import LBFGS as LBFGS
     from maxendnet.solvers.owlqn import OWLQN as OWLQN
     from maxendnet.solvers.potential_ascent import PotentialAscent as PotentialAscent
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from maxendnet.solvers.self_training import SelfTraining as SelfTraining
     from maxendnet.solvers.smoothing import Smoothing as Smoothing
     from maxendnet.solvers.subgradient import Subgradient as Subgradient
+    from maxendnet.solvers.subproblems.l1_projection import project_l1_ball as project_l1_ball
     from maxendnet.solvers.variational import Variational as Variational
 
 _homes, _get, __dir__ = lazily(__name__, __file__)

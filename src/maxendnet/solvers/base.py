@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from maxendnet.backends import BackendError
 from maxendnet.piece import Piece
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.structures.capabilities import Capabilities
+from maxendnet.structures.bound.capabilities import Capabilities
 from maxendnet.utils.progress import progress_bar
 from maxendnet.utils.warn import warn_caller
 
@@ -305,8 +306,6 @@ class Kept:
 
     def last(self, error: Lost) -> Position:
         """Where to go on after a loss."""
-        from maxendnet.backends import BackendError
-
         self.n_back += 1
         if self.n_back > self.most:
             raise BackendError(

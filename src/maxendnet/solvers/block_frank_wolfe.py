@@ -12,11 +12,11 @@ import numpy as np
 from maxendnet.backends import Partial
 from maxendnet.priors.base import capable
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.settings import require_count
-from maxendnet.solvers import parts as of_part
 from maxendnet.solvers.base import Evaluation, Solver, Support
-from maxendnet.solvers.block_updates import BlockState, first_state
-from maxendnet.solvers.parts import Part, make_part
+from maxendnet.solvers.blocks import parts as of_part
+from maxendnet.solvers.blocks.parts import Part, make_part
+from maxendnet.solvers.blocks.updates import BlockState, first_state
+from maxendnet.utils.checks import require_count
 
 MAX_HALVINGS = 7
 SMALL_C = 4.0
@@ -104,7 +104,7 @@ class BlockFrankWolfe(Solver):
     sampling : {"gap", "uniform"}, default="gap"
     parts : int or None, default=None
         Number of parts of the examples that are updated at the same time, on the threads or the workers of the
-        backend, and whose changes are added (see `maxendnet.solvers.parts`). The dual never decreases, but a fit takes
+        backend, and whose changes are added (see `solvers.blocks.parts`). The dual never decreases, but a fit takes
         more passes, so that parts pay only for many examples (benchmarks/SCALE.md). The result depends on the number
         of parts, and not on that of threads or workers. None is 1 in this process, and one for every thread of the
         workers of a cluster.

@@ -12,13 +12,13 @@ from maxendnet import solvers
 from maxendnet.priors.base import capable, offers
 from maxendnet.problem import Problem
 from maxendnet.solvers.base import Solver, missing
-from maxendnet.solvers.lbfgs import MAX_DENSE_FEATURES, features_of
-from maxendnet.solvers.sampled_hessian import (
+from maxendnet.solvers.curvature.sampled_hessian import (
     full_hessian_worthwhile,
     partial_hessian_worthwhile,
     passes_are_expensive,
 )
-from maxendnet.solvers.soft_curvature import has_blocks
+from maxendnet.solvers.curvature.soft_curvature import has_blocks
+from maxendnet.solvers.lbfgs import MAX_DENSE_FEATURES, features_of
 
 # Thresholds of the rules; the measurements behind them are in benchmarks/SOLVERS.md.
 FEW_NODES = 1000

@@ -12,10 +12,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from maxendnet.losses import Log
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.settings import require_count
 from maxendnet.solvers.base import Evaluation, Result, Solver, Support, check_requirements, missing, run
 from maxendnet.solvers.lbfgs import LBFGS
 from maxendnet.solvers.owlqn import OWLQN
+from maxendnet.utils.checks import require_count
 
 FIRST_TOL = 0.03
 """Of the first convex problem: its solution only serves the next completion."""

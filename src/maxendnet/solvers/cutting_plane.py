@@ -12,8 +12,8 @@ from scipy import sparse
 from maxendnet.priors.base import capable
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
-from maxendnet.solvers.master_problem import solve_master
-from maxendnet.solvers.violated import violated
+from maxendnet.solvers.subproblems.master_problem import solve_master
+from maxendnet.solvers.subproblems.violated import violated
 
 IDLE = {"one": 20, "n": 3}  # a cut that has had no weight for so many passes is dropped
 SMALLEST = {"one": 1e-9, "n": 1e-6}  # a share of what a group may have that counts as none

@@ -12,10 +12,10 @@ from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors.base import capable
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
-from maxendnet.solvers.dual_mixture import DualPoint, best_inside
+from maxendnet.solvers.certificate.dual_mixture import DualPoint, best_inside
+from maxendnet.solvers.curvature.soft_curvature import soft_curvature
 from maxendnet.solvers.lbfgs import LBFGS, Curvature, SmoothState
 from maxendnet.solvers.owlqn import OWLQN
-from maxendnet.solvers.smooth_l1 import SmoothL1
 from maxendnet.solvers.smoothing import (
     at_same_point,
     blur_of,
@@ -26,7 +26,7 @@ from maxendnet.solvers.smoothing import (
     with_hessian,
     with_last,
 )
-from maxendnet.solvers.soft_curvature import soft_curvature
+from maxendnet.solvers.subproblems.smooth_l1 import SmoothL1
 
 BLUR, BARRIER = 0.7, 0.6
 """Parts of the gap asked for that entropy and bounds may add at the end of the path."""

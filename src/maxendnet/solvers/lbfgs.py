@@ -13,7 +13,7 @@ from scipy.linalg import blas
 from maxendnet.priors.base import capable, offers
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
-from maxendnet.solvers.factor import Factor
+from maxendnet.solvers.curvature.factor import Factor
 
 MAX_DENSE_FEATURES = 512
 NODES_LOOKED_AT = 4096

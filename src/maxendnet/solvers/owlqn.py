@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from maxendnet.certificates import mixed_entropy
 from maxendnet.priors.base import Prior, capable, offers
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
-from maxendnet.solvers.l1_dual import can_search, l1_dual
+from maxendnet.solvers.certificate.l1_dual import can_search, l1_dual
+from maxendnet.solvers.certificate.marginals import mixed_entropy
 from maxendnet.solvers.lbfgs import Curvature, SmoothState, memory_for
 
 LOOK_EVERY = 10

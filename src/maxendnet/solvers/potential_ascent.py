@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from maxendnet import _kernels
 from maxendnet.backends.threads import n_shards
-from maxendnet.data.placed import PlacedData
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.settings import require_count
+from maxendnet.problem.placed import PlacedData
 from maxendnet.solvers.base import Evaluation, Solver
-from maxendnet.solvers.block_updates import kernel_prior
-from maxendnet.structures.forest import LONGEST_IN_SINGLE, edge_range, single_is_enough
-from maxendnet.structures.padding import lanes, node_size, pad_rows
+from maxendnet.solvers.blocks.updates import kernel_prior
+from maxendnet.structures.bound.forest import LONGEST_IN_SINGLE, edge_range, single_is_enough
+from maxendnet.structures.weights.padding import lanes, node_size, pad_rows
+from maxendnet.utils.checks import require_count
 
 FIRST_POTENTIAL = 25.0
 """Of the true labels, before an example is visited: all weight is at the truth, to rounding in float32."""

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from scipy.special import xlogy
 
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.settings import require_count
 from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.potential_ascent import PotentialAscent, PotentialState
 from maxendnet.solvers.proximal_point import ProximalL1
-from maxendnet.solvers.working_set import WorkingSet, working_set
+from maxendnet.solvers.subproblems.working_set import WorkingSet, working_set
+from maxendnet.utils.checks import require_count
 
 NEAR = 0.8
 """A weight is in the working set if it is not zero, or if its |eta| is at least so much of the price of |w|."""

@@ -11,10 +11,10 @@ from scipy.optimize import brentq
 from maxendnet.piece import Piece
 from maxendnet.priors.base import capable
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.solvers import block_updates
 from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
-from maxendnet.solvers.block_updates import BlockState
+from maxendnet.solvers.blocks import updates as block_updates
+from maxendnet.solvers.blocks.updates import BlockState
 
 
 @dataclass(eq=False, repr=False)

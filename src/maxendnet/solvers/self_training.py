@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maxendnet.data.placed import PlacedData
 from maxendnet.data.ragged import owners
-from maxendnet.priors.base import is_number
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.settings import require_count
+from maxendnet.problem.placed import PlacedData
 from maxendnet.solvers.base import Evaluation, Result, Solver, check_requirements, run
+from maxendnet.solvers.concave_convex import ConcaveConvex
 from maxendnet.structures.base import Table
+from maxendnet.utils.checks import is_number, require_count
 
 ADJUSTMENTS = 10
 """Steps in which the shares of labels are brought near to those that are known."""
@@ -89,7 +89,6 @@ class SelfTraining(Solver):
 
     def _inner(self, convex: Problem, tol: float) -> Solver:
         from maxendnet.solvers.choose import default_solver
-        from maxendnet.solvers.concave_convex import ConcaveConvex
 
         if not convex.kinds.all_known:  # examples of which something is known
             return ConcaveConvex(self.inner)

@@ -10,13 +10,17 @@ import numpy as np
 from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors.base import capable, offers
 from maxendnet.problem import Problem
-from maxendnet.settings import require_count
 from maxendnet.solvers.base import Evaluation, Solver
-from maxendnet.solvers.dual_mixture import DualPoint, best_inside, best_mixture
+from maxendnet.solvers.certificate.dual_mixture import DualPoint, best_inside, best_mixture
+from maxendnet.solvers.curvature.sampled_hessian import (
+    full_hessian_worthwhile,
+    partial_hessian_worthwhile,
+    whole_curvature,
+)
+from maxendnet.solvers.curvature.soft_curvature import soft_curvature
 from maxendnet.solvers.lbfgs import LBFGS, SmoothState
 from maxendnet.solvers.owlqn import OWLQN
-from maxendnet.solvers.sampled_hessian import full_hessian_worthwhile, partial_hessian_worthwhile, whole_curvature
-from maxendnet.solvers.soft_curvature import soft_curvature
+from maxendnet.utils.checks import require_count
 
 MOST_POINTS = 20
 NEAR = 3.0

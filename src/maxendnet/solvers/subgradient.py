@@ -8,12 +8,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from maxendnet.losses.base import LossQuestion, loss_oracle
-from maxendnet.priors.base import capable, is_number, offers
+from maxendnet.priors.base import capable, offers
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.settings import require_count
 from maxendnet.solvers.base import Evaluation, Solver
-from maxendnet.solvers.l1_projection import project_l1_ball
-from maxendnet.solvers.line_search import best_step
+from maxendnet.solvers.subproblems.l1_projection import project_l1_ball
+from maxendnet.solvers.subproblems.line_search import best_step
+from maxendnet.utils.checks import is_number, require_count
 
 STEP_IN_BALL = 0.3
 """Steps in the L1 ball, relative to ``radius / sqrt(sum of all |C g|^2 so far)``."""

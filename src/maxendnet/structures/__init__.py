@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from maxendnet.structures.base import BoundStructure, Excess, Marginals, Structure, Table
-from maxendnet.structures.capabilities import Capabilities
+from maxendnet.structures.bound.capabilities import Capabilities
 from maxendnet.structures.chain import Chain
 from maxendnet.structures.choice import Choice
 from maxendnet.structures.graph import Graph
 from maxendnet.structures.independent import Independent
-from maxendnet.structures.layout import Layout
 from maxendnet.structures.tree import Tree
+from maxendnet.structures.weights.layout import Layout
 from maxendnet.utils.suggest import did_you_mean
 
 ALL = (Chain, Tree, Independent, Choice, Graph)

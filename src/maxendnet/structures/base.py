@@ -17,9 +17,9 @@ from scipy import sparse
 from maxendnet.backends.partial import EMPTY
 from maxendnet.data.truth import Kinds, known
 from maxendnet.piece import Piece
-from maxendnet.structures.capabilities import Capabilities
-from maxendnet.structures.layout import FloatArray, Layout
-from maxendnet.structures.ngrams import SeenNGrams, ends_of
+from maxendnet.structures.automata.ngrams import SeenNGrams, ends_of
+from maxendnet.structures.bound.capabilities import Capabilities
+from maxendnet.structures.weights.layout import FloatArray, Layout
 
 if TYPE_CHECKING:
     from maxendnet.backends import Threads
@@ -369,7 +369,8 @@ def decode(structure: Any, w: FloatArray, backend: Threads | None = None, added:
     """`BoundStructure.decode`, on the workers of the backend if it has any."""
     if backend is not None and not backend.local:
         if added is None:
-            return backend.decode(structure, w)  # type: ignore[attr-defined]
+            labels = backend.each(decode, backend.place(structure), np.asarray(w))
+            return np.concatenate([np.zeros(0, np.int32), *labels])
         backend = None
     return structure.decode(w, backend, added)
 

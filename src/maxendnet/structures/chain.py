@@ -11,13 +11,8 @@ from numpy.typing import NDArray
 from maxendnet import _kernels
 from maxendnet.data.batch import Batch
 from maxendnet.data.examples import Examples
-from maxendnet.structures import options
-from maxendnet.structures.automaton import Automaton, intersect
-from maxendnet.structures.base import Structure
-from maxendnet.structures.forest import BoundForest
-from maxendnet.structures.hidden import LabelsOfStates, for_states, ngrams_of_states, states_of, with_states
-from maxendnet.structures.layout import FloatArray, Layout
-from maxendnet.structures.ngrams import (
+from maxendnet.structures.automata.automaton import Automaton, intersect
+from maxendnet.structures.automata.ngrams import (
     END,
     START,
     NGramWeights,
@@ -28,9 +23,20 @@ from maxendnet.structures.ngrams import (
     seen_ngrams,
     table_of_all,
 )
-from maxendnet.structures.read_by_automaton import BoundAutomaton, Reader
-from maxendnet.structures.rule_checks import check_possible, check_truth
+from maxendnet.structures.automata.rule_checks import check_possible, check_truth
+from maxendnet.structures.base import Structure
+from maxendnet.structures.bound.automaton import BoundAutomaton, Reader
+from maxendnet.structures.bound.forest import BoundForest
+from maxendnet.structures.bound.hidden_states import (
+    LabelsOfStates,
+    for_states,
+    ngrams_of_states,
+    states_of,
+    with_states,
+)
 from maxendnet.structures.rules import Durations, Never, OneLabel, PairMasks, Rule, as_rules, combine
+from maxendnet.structures.weights import options
+from maxendnet.structures.weights.layout import FloatArray, Layout
 
 
 @dataclass(eq=False, repr=False)

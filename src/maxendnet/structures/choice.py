@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from maxendnet.data.choices import check_one_choice, check_rest, rest_of
 from maxendnet.data.examples import Examples
-from maxendnet.structures import options
 from maxendnet.structures.base import Structure
-from maxendnet.structures.competing import BoundChoice
-from maxendnet.structures.layout import FloatArray, Layout
+from maxendnet.structures.bound.choice import BoundChoice
+from maxendnet.structures.weights import options
+from maxendnet.structures.weights.layout import FloatArray, Layout
 
 
 @dataclass(eq=False, repr=False)

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from maxendnet.data.examples import Examples
 from maxendnet.data.forest_order import check_edges, count_cycles
-from maxendnet.structures import options
 from maxendnet.structures.base import Structure
-from maxendnet.structures.bound_graph import BoundGraph
-from maxendnet.structures.forest import BoundForest
-from maxendnet.structures.graph_edges import Edges
-from maxendnet.structures.layout import FloatArray, Layout
+from maxendnet.structures.bound.forest import BoundForest
+from maxendnet.structures.bound.graph import BoundGraph
+from maxendnet.structures.bound.graph_edges import Edges
+from maxendnet.structures.weights import options
+from maxendnet.structures.weights.layout import FloatArray, Layout
 
 INFERENCE = ("auto", "exact", "relaxed")
 

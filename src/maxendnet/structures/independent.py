@@ -8,11 +8,11 @@ from typing import Any
 from numpy.typing import NDArray
 
 from maxendnet.data.examples import Examples
-from maxendnet.structures import options
 from maxendnet.structures.base import Structure
-from maxendnet.structures.forest import BoundForest
-from maxendnet.structures.layout import FloatArray, Layout
+from maxendnet.structures.bound.forest import BoundForest
 from maxendnet.structures.rules import PairMasks
+from maxendnet.structures.weights import options
+from maxendnet.structures.weights.layout import FloatArray, Layout
 
 
 @dataclass(eq=False, repr=False)

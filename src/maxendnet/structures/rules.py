@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maxendnet.structures.automaton import Automaton, anything, check_arcs, intersect, trim
-from maxendnet.structures.label_regex import Pattern
+from maxendnet.data.forbidden_pairs import pair_codes
+from maxendnet.structures.automata.automaton import Automaton, anything, check_arcs, intersect, trim
+from maxendnet.structures.automata.label_regex import Pattern
 
 BoolArray = NDArray[np.bool_]
 
@@ -256,8 +257,6 @@ class Never(Rule):
         return [repr(item) for item in self.pairs] if isinstance(self.pairs, (list, tuple)) else [repr(self.pairs)]
 
     def masks(self, classes: NDArray) -> PairMasks:
-        from maxendnet.data.forbidden_pairs import pair_codes
-
         masks = PairMasks.everything(len(classes))
         for a, b in pair_codes(self.pairs, classes):
             masks.pairs[a, b] = False

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from maxendnet.data.examples import Examples
 from maxendnet.data.forbidden_pairs import check_directions, check_pairs, check_possible, pair_codes
-from maxendnet.structures import options
 from maxendnet.structures.base import Structure
-from maxendnet.structures.forest import BoundForest
-from maxendnet.structures.hierarchy import BoundHierarchy
-from maxendnet.structures.layout import FloatArray, Layout
+from maxendnet.structures.bound.forest import BoundForest
+from maxendnet.structures.bound.hierarchy import BoundHierarchy
+from maxendnet.structures.weights import options
+from maxendnet.structures.weights.layout import FloatArray, Layout
 
 
 @dataclass(eq=False, repr=False)

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 from maxendnet.utils.lazy import lazily
 
 if TYPE_CHECKING:
-    from maxendnet.text.calibration import Reliability, fit_temperature, reliability
-    from maxendnet.text.column_files import ColumnFiles
-    from maxendnet.text.columns import Columns, read_columns, write_columns
-    from maxendnet.text.confidence import predict_confidence, predict_ranked, predict_spans
-    from maxendnet.text.errors import TextError
-    from maxendnet.text.explain import explain_model, explain_sentence
-    from maxendnet.text.records import read_frame, read_records
-    from maxendnet.text.scores import SpanScores, span_f1, span_scorer, span_scores
-    from maxendnet.text.spans import Span, find_spans, write_tags
-    from maxendnet.text.tag_schemes import check_tags, convert_tags
+    from maxendnet.text.features.templates import read_template
+    from maxendnet.text.features.token_features import DictFeatures, TokenFeatures
+    from maxendnet.text.fitting.calibration import Reliability, fit_temperature, reliability
+    from maxendnet.text.reading.column_files import ColumnFiles
+    from maxendnet.text.reading.columns import Columns, read_columns, write_columns
+    from maxendnet.text.reading.errors import TextError
+    from maxendnet.text.reading.records import read_frame, read_records
+    from maxendnet.text.reading.spans import Span, find_spans, write_tags
+    from maxendnet.text.reading.tag_schemes import check_tags, convert_tags
+    from maxendnet.text.results.confidence import predict_confidence, predict_ranked, predict_spans
+    from maxendnet.text.results.explain import explain_model, explain_sentence
+    from maxendnet.text.results.scores import SpanScores, span_f1, span_scorer, span_scores
     from maxendnet.text.tagger import Tagger
-    from maxendnet.text.templates import read_template
-    from maxendnet.text.token_features import DictFeatures, TokenFeatures
 
 _, __getattr__, __dir__ = lazily(__name__, __file__)
 

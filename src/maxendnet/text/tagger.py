@@ -14,27 +14,27 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxendnet.data.examples import Examples, distinct_labels
 from maxendnet.estimators import L2CRF
+from maxendnet.estimators.file import ModelFileError, load, read, save
+from maxendnet.estimators.fitted import Labellings
+from maxendnet.estimators.markov_network import MarkovNetwork
+from maxendnet.estimators.pruned import pruned
 from maxendnet.losses import Log
-from maxendnet.markov_network import MarkovNetwork
-from maxendnet.models.file import ModelFileError, load, read, save
-from maxendnet.models.fitted import Labellings
-from maxendnet.models.pruned import pruned
-from maxendnet.priors.base import is_number
 from maxendnet.rules import bioes
 from maxendnet.selection.search import PathSearchCV
 from maxendnet.structures import Chain, Independent, as_structure
-from maxendnet.text import confidence
-from maxendnet.text.calibration import held_out, temperature_of
-from maxendnet.text.columns import Columns
-from maxendnet.text.confidence import Confidence, Ranked, ScoredSpan
-from maxendnet.text.errors import TextError
-from maxendnet.text.inner_tags import InnerTags, as_inner
-from maxendnet.text.outside import Outside, added_scores, decode_with, fit_outside
-from maxendnet.text.scores import span_scorer
-from maxendnet.text.spans import OUTSIDE, scheme_of
-from maxendnet.text.tag_schemes import problems_note, read_tags
-from maxendnet.text.token_features import TokenFeatures
-from maxendnet.text.validation import Validation
+from maxendnet.text.features.token_features import TokenFeatures
+from maxendnet.text.fitting.calibration import held_out, temperature_of
+from maxendnet.text.fitting.internal_scheme import InnerTags, as_inner
+from maxendnet.text.fitting.outside_bias import Outside, added_scores, decode_with, fit_outside
+from maxendnet.text.fitting.validation import Validation
+from maxendnet.text.reading.columns import Columns
+from maxendnet.text.reading.errors import TextError
+from maxendnet.text.reading.spans import OUTSIDE, scheme_of
+from maxendnet.text.reading.tag_schemes import problems_note, read_tags
+from maxendnet.text.results import confidence
+from maxendnet.text.results.confidence import Confidence, Ranked, ScoredSpan
+from maxendnet.text.results.scores import span_scorer
+from maxendnet.utils.checks import is_number
 
 VERSION = 1
 MOST_PAIRS, MOST_LABELS = 5_000_000, 16
@@ -86,7 +86,7 @@ class Tagger(BaseEstimator):
         Such as ``M3N(C=0.1)``. None is an L2-CRF with a margin, whose constants suit most text; a dict has other
         settings for it, such as ``{"lam": 0.3}``.
     scheme : str, default="auto"
-        Of the tags, for spans; see `maxendnet.text.spans`. "auto" is that of most labels of the fit.
+        Of the tags, for spans; see `maxendnet.text.reading.spans`. "auto" is that of most labels of the fit.
     search : bool, default=False
         Choose the constants of the model by cross-validation: those with the best F1 of spans (or share of tokens,
         where labels have no letters B, I, ...).
@@ -97,11 +97,11 @@ class Tagger(BaseEstimator):
     outside : float or "auto", default="auto"
         Added to the score of the label O where labels are predicted, and not in probabilities. "auto" finds what has
         the best F1 of spans on the sentences that are held out for the temperature (0 without them), so that fewer
-        spans are missed; see `maxendnet.text.outside`.
+        spans are missed; see `maxendnet.text.fitting.outside_bias`.
     inner : {"auto", "BIOES"} or None, default="auto"
         For BIO tags: learn them as BIOES, so that last and single tokens of spans have labels of their own inside the
         model; predictions are BIO tags. "auto" compares the two on the sentences that are held out for the temperature,
-        for the default model where there are at most 16 labels in BIOES. See `maxendnet.text.inner_tags`.
+        for the default model where there are at most 16 labels in BIOES. See `maxendnet.text.fitting.internal_scheme`.
     cv : int, default=3
         Folds of the search and of the calibration.
     patience : int or None, default=None
@@ -112,7 +112,7 @@ class Tagger(BaseEstimator):
         others as they are.
     max_weights : int or None, default=None
         For a small model: after the fit, keep so many weights of features, those that count most on the training
-        sentences (`maxendnet.models.pruned` has the rule), and drop features without any. It needs weights for seen
+        sentences (`maxendnet.estimators.pruned` has the rule), and drop features without any. It needs weights for seen
         pairs, which "auto" then is. The certificate is that of the fit before: ``gap_`` is NaN.
     n_jobs : int or None, default=None
         Threads of the default model, and folds of the search at a time.
@@ -402,7 +402,7 @@ class Tagger(BaseEstimator):
         ModelExplanation or SentenceExplanation
             With ``print``, ``as_dict``, ``to_json``, ``to_frame``, ``to_html``; it displays itself in a notebook.
         """
-        from maxendnet.text.explain import explain_model, explain_sentence
+        from maxendnet.text.results.explain import explain_model, explain_sentence
 
         if sentence is None:
             return explain_model(self._fitted(), top)

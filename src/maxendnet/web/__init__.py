@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING
 from maxendnet.utils.lazy import lazily
 
 if TYPE_CHECKING:
-    from maxendnet.web.chromium import RenderError
-    from maxendnet.web.evaluation import evaluate
-    from maxendnet.web.extractor import Extractor
-    from maxendnet.web.labels import LabelError, PageLabels, read_labels
-    from maxendnet.web.page import Page, PageError, UnreadPage, read_page
-    from maxendnet.web.record import Cell, Record, as_rows
-    from maxendnet.web.render import render_pages
-    from maxendnet.web.toy import toy_pages
-    from maxendnet.web.vision import vision_tree
+    from maxendnet.web.fields.labels import LabelError, PageLabels, read_labels
+    from maxendnet.web.model.extractor import Extractor
+    from maxendnet.web.model.record import Cell, Record, as_rows
+    from maxendnet.web.pages.chromium import RenderError
+    from maxendnet.web.pages.page import Page, PageError, UnreadPage, read_page
+    from maxendnet.web.pages.render import render_pages
+    from maxendnet.web.tool.evaluation import evaluate
+    from maxendnet.web.tool.toy import toy_pages
+    from maxendnet.web.views.vision import vision_tree
 
 _, __getattr__, __dir__ = lazily(__name__, __file__)
 

@@ -14,7 +14,7 @@ from maxendnet.priors.base import capable
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver, missing, run
 from maxendnet.solvers.proximal_point import ProximalPoint
-from maxendnet.solvers.violated import violated
+from maxendnet.solvers.subproblems.violated import violated
 
 
 class ProgrammeState(NamedTuple):

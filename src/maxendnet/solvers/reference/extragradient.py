@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxendnet.priors.base import is_number
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.settings import require_count
 from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.reference.exponentiated_gradient import STARTS
+from maxendnet.utils.checks import is_number, require_count
 
 
 class Gibbs(NamedTuple):

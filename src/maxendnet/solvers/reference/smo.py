@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from maxendnet.data.ragged import gather
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.settings import require_count
 from maxendnet.solvers.base import Evaluation, Solver, Support
-from maxendnet.solvers.line_search import best_step
+from maxendnet.solvers.subproblems.line_search import best_step
 from maxendnet.structures.base import Table, sums, table_values
+from maxendnet.utils.checks import require_count
 
 
 class LabellingState(NamedTuple):

@@ -9,13 +9,13 @@ import webbrowser
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from maxendnet.web.extractor import Extractor
-from maxendnet.web.folder import Progress, labelled_folder, project_fields
+from maxendnet.web.fields.labels import LabelError, check_field
 from maxendnet.web.labelling.label_file import LabelFile
 from maxendnet.web.labelling.server import LabelServer
 from maxendnet.web.labelling.work import Work
-from maxendnet.web.labels import LabelError, check_field
-from maxendnet.web.page import PageError
+from maxendnet.web.model.extractor import Extractor
+from maxendnet.web.pages.folder import Progress, labelled_folder, project_fields
+from maxendnet.web.pages.page import PageError
 
 MODEL = ".medn"
 PORTS = 20  # that are tried, beginning with the one that was asked for

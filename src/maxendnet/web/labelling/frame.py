@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
-from maxendnet.web import parser_process
-from maxendnet.web.encoding import decode
-from maxendnet.web.page import MOST_BYTES, Page, canonical_nodes, words
-from maxendnet.web.page_data import OBJECT, VALUES, values_of
-from maxendnet.web.parser import RawTree
-from maxendnet.web.saved_files import unpack
+from maxendnet.web.pages import parser_process
+from maxendnet.web.pages.encoding import decode
+from maxendnet.web.pages.page import MOST_BYTES, Page, canonical_nodes, words
+from maxendnet.web.pages.parser import RawTree
+from maxendnet.web.pages.saved_files import unpack
+from maxendnet.web.pages.structured_data import OBJECT, VALUES
 
 TAGS = words(
     "body div p span a b i u s em strong small big font center sup sub tt code pre kbd samp var abbr acronym cite "
@@ -111,7 +111,7 @@ def make_frame(page: Page, path: Path, root: Path) -> Frame:
 
 def _data(page: Page, start: int) -> list[list[Any]]:
     """What the page says to programs, as a list below it, so that it can be picked, too."""
-    values = values_of(page)
+    values = page.structured_values
     if not values or not start:
         return []
     out: list[list[Any]] = [

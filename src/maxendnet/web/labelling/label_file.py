@@ -7,8 +7,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from maxendnet.utils.whole_file import write_whole
-from maxendnet.web.labels import PageLabels, parse_line, read_lines
+from maxendnet.utils.atomic_write import write_whole
+from maxendnet.web.fields.labels import PageLabels, parse_line, read_lines
 
 
 class LabelFile:

@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from maxendnet.web.dataset import Featurised, Numbering, featurise
-from maxendnet.web.decode import best_leaves
-from maxendnet.web.extractor import Extractor, Progress
+from maxendnet.web.fields.labels import PageLabels, labels_data, labels_images
 from maxendnet.web.labelling.order import page_certainty
-from maxendnet.web.labels import PageLabels, labels_data, labels_images
-from maxendnet.web.page import Page
-from maxendnet.web.record import Record
-from maxendnet.web.records import choose_records, given_records
-from maxendnet.web.view import View, make_views
+from maxendnet.web.listings.regions import choose_records, given_records
+from maxendnet.web.model.dataset import Featurised, Numbering, featurise
+from maxendnet.web.model.decode import best_leaves
+from maxendnet.web.model.extractor import Extractor, Progress
+from maxendnet.web.model.record import Record
+from maxendnet.web.pages.page import Page
+from maxendnet.web.views.view import View, make_views
 
 
 class Kinds(NamedTuple):

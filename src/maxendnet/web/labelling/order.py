@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from maxendnet.web.decode import BestLeaf
+from maxendnet.web.model.decode import BestLeaf
 
 ORDERS = ("random", "sites", "least", "sites-least")
 

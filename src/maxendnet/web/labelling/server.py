@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from maxendnet.web.fields.labels import LabelError, parse_place
 from maxendnet.web.labelling.frame import PICTURES, file_inside
 from maxendnet.web.labelling.work import MOST_LABELS, Refused, Stale, Work
-from maxendnet.web.labels import LabelError, parse_place
-from maxendnet.web.page import PageError
+from maxendnet.web.pages.page import PageError
 
 MOST_BODY = 1_000_000
 LARGEST_PICTURE = 20_000_000

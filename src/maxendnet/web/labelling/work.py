@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from maxendnet.web.extractor import Extractor
+from maxendnet.web.fields.labels import LabelError, PageLabels, field_order, labels_on_page
+from maxendnet.web.fields.spans import Span, is_part, span_text, whole
 from maxendnet.web.labelling.frame import make_frame
 from maxendnet.web.labelling.label_file import LabelFile
 from maxendnet.web.labelling.learner import Answers, Kinds, Learner
 from maxendnet.web.labelling.order import is_certain, next_page
-from maxendnet.web.labels import LabelError, PageLabels, field_order, labels_on_page
-from maxendnet.web.page import Page
-from maxendnet.web.record import Record
-from maxendnet.web.spans import Span, is_part, span_text, whole
-from maxendnet.web.view import View, value_of
+from maxendnet.web.model.extractor import Extractor
+from maxendnet.web.model.record import Record
+from maxendnet.web.pages.page import Page
+from maxendnet.web.views.view import View, value_of
 
 LEAST = 0.2  # confidence below which nothing is suggested; the default of `maxendnet web extract`
 MOST_LABELS = 5_000
@@ -64,7 +64,7 @@ class Work:
     Examples
     --------
     >>> import tempfile
-    >>> from maxendnet.web.toy import toy_pages
+    >>> from maxendnet.web.tool.toy import toy_pages
     >>> toy = toy_pages(n_sites=2, n_pages=3)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     toy.write(folder)

@@ -1,0 +1,409 @@
+"""What all estimators share: settings, and how they learn, in the conventions of scikit-learn."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils import ClassifierTags
+from sklearn.utils.metaestimators import available_if
+
+from maxendnet import solvers
+from maxendnet.backends import one_blas_thread
+from maxendnet.data.annotations import read_node_weight
+from maxendnet.data.examples import Examples, as_examples, distinct_labels
+from maxendnet.estimators.fitted import FitReport, FittedModel
+from maxendnet.estimators.prediction import Predictor
+from maxendnet.estimators.setting_hints import hint_for, with_hints
+from maxendnet.estimators.settings import COMMON, documented, more_regularisation
+from maxendnet.estimators.warm_prior import grown_layout, prior_after, with_known_names
+from maxendnet.losses import Hinge
+from maxendnet.posterior import PointEstimate, Posterior
+from maxendnet.priors import Gaussian
+from maxendnet.priors.base import offers
+from maxendnet.problem import Problem
+from maxendnet.solvers import Monitor, Solver, run
+from maxendnet.solvers.base import Result, Support, check_requirements
+from maxendnet.solvers.choose import Choice, default_solver
+from maxendnet.solvers.concave_convex import ConcaveConvex, RoundsState
+from maxendnet.solvers.self_training import SelfTraining, SelfTrainingState
+from maxendnet.structures import as_structure
+from maxendnet.utils.checks import generator, is_number, require_count, require_level
+from maxendnet.utils.suggest import did_you_mean
+from maxendnet.utils.warn import warn_caller
+
+
+def on_workers(examples: Any) -> bool:
+    """Whether these are partitions on workers, whose nodes this process does not see."""
+    return examples.offsets is None
+
+
+def has_prior_to_go_on_from(estimator: Any) -> bool:
+    """Whether an estimator learns a distribution over weights that can be the prior of the next fit."""
+    try:
+        prior = estimator.compose()[0]
+    except ValueError:
+        return True  # `fit` says what is wrong with the settings
+    if isinstance(prior, Gaussian) or (offers(prior, "exact") and getattr(estimator, "method", "exact") == "exact"):
+        return True
+    raise AttributeError(
+        f"{type(estimator).__name__} with these settings learns no distribution over weights that could be the prior "
+        "of the next fit, so that it has no partial_fit; fit it to all examples, or take L2CRF, M3N or LapMEDN."
+    )
+
+
+class MarkovNetwork(Predictor):
+    """Base of the estimators; a row of the table says only what `compose` returns."""
+
+    documented_parameters = COMMON
+    """Parameters and attributes that the docstrings of subclasses share."""
+    warns_of_gap = True
+    """Whether a fit that ends above ``tol`` warns; those of a search do not."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.__doc__ = documented(cls.__doc__, cls.documented_parameters)
+        if "__init__" in vars(cls):
+            cls.__init__ = with_hints(cls.__init__)  # type: ignore[method-assign]
+
+    def _store(self, structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback):
+        self.structure = structure
+        self.solver = solver
+        self.tol = tol
+        self.max_passes = max_passes
+        self.n_jobs = n_jobs
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+        self.backend = backend
+        self.callback = callback
+
+    def set_params(self, **params: Any) -> MarkovNetwork:
+        """Change settings by name; ``structure__bias=True`` changes an option of the structure."""
+        hint = hint_for(type(self), params)
+        if hint:
+            raise ValueError(hint)  # as scikit-learn does for unknown names
+        structure = params.get("structure", self.structure)
+        if isinstance(structure, str) and any(name.startswith("structure__") for name in params):
+            params["structure"] = as_structure(structure)
+        return super().set_params(**params)
+
+    def compose(self) -> tuple[Any, Any, float]:
+        """Prior, loss and C."""
+        raise NotImplementedError
+
+    def _requested_solver(self, problem: Problem) -> Solver | None:
+        """The solver given by ``solver=``, or None."""
+        if not (self.solver is None or isinstance(self.solver, Solver)):
+            names = ", ".join(f"{kind.__name__}()" for kind in solvers.ALL)
+            word = self.solver if isinstance(self.solver, str) else getattr(self.solver, "__name__", "")
+            raise ValueError(
+                f"solver must be None or a solver such as {names}, got {self.solver!r}."
+                + did_you_mean(word, [kind.__name__ for kind in solvers.ALL], "maxendnet.solvers.{}()")
+            )
+        return self.solver
+
+    def _choose_solver(self, problem: Problem) -> Choice:
+        """The requested solver, or the default one. With unknown labels a convex solver works within rounds."""
+        requested, unlabelled = self._requested_solver(problem), getattr(self, "unlabelled", 0.0)
+        if not (is_number(unlabelled) and 0 <= unlabelled < np.inf):
+            raise ValueError(f"unlabelled must be a finite number of at least 0, got {unlabelled!r}.")
+        in_rounds = not (problem.kinds.all_known or problem.loss.smooth)
+        if requested is None or (in_rounds and not isinstance(requested, (ConcaveConvex, SelfTraining))):
+            choice = default_solver(problem, self.tol, unlabelled)
+            if in_rounds:
+                options = {"weight": unlabelled} if isinstance(choice.solver, SelfTraining) else {}
+                choice = choice._replace(solver=type(choice.solver)(**options, inner=requested))
+        else:
+            choice = Choice(requested, "requested")
+        check_requirements(choice.solver, problem)
+        return choice
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.sparse = True
+        tags.classifier_tags = ClassifierTags()  # scikit-learn reads them where there is a predict_proba
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        # what solvers hold cannot be copied or pickled: a warm start begins afresh
+        state = super().__getstate__()
+        return state | {"_state": None} if "_state" in state else state
+
+    def _for_workers(self) -> Self:
+        there = super()._for_workers()
+        there.callback = there._state = there._support = None  # what only a fit needs
+        return there
+
+    # ---- learning -----------------------------------------------------------------------------------------------
+
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, node_weight: Any = None, *, checkpoint: Any = None,
+        checkpoint_every: float = 60.0,
+    ) -> MarkovNetwork:  # fmt: skip
+        """Learn from labelled examples.
+
+        Parameters
+        ----------
+        X : list of examples, or Examples
+            With the backend `Dask` also partitions: a Dask bag of pairs (x, y), a list of delayed `Examples`, or of
+            files; see docs/scale.md.
+            An example is an array or CSR matrix of shape (n_nodes, n_features), a list of feature dicts, or for trees
+            a pair (node_features, edges). A 2-D array is a list of examples of one node.
+        y : list of label sequences
+            One label per node; any hashables. `UNKNOWN` where it is not known, a set of labels where one of them is
+            the true one.
+        sample_weight : array-like of shape (n_examples,), optional
+            Multiplies the loss of an example.
+        node_weight : list of arrays of shape (n_nodes,), optional
+            For margin models: multiplies the costs of a node.
+        checkpoint : str or path-like, optional
+            A file in which the fit notes where it stands, between two passes. If the process ends, the same call goes
+            on from there, to the same bits. A checkpoint of other examples or settings is refused with a
+            `CheckpointError`, as is a damaged one; ``max_passes`` may change. When the fit has ended the file is
+            removed, unless ``max_passes`` did not suffice: then a call with more goes on.
+        checkpoint_every : float, default=60.0
+            Seconds between two notes, at least; more where a note takes longer than a twentieth of that.
+        """
+        rng = self._check_settings()
+        as_structure(self.structure).check()
+        examples = self._read(X, y, sample_weight)
+        if node_weight is not None:
+            if on_workers(examples):
+                raise ValueError("Partitions hold weights of nodes themselves, in Examples; leave node_weight out.")
+            weights = read_node_weight(node_weight, examples.offsets, examples.flat)
+            examples = replace(examples, node_weight=weights)
+        classes = distinct_labels(np.asarray(examples.y))
+        if not len(classes):
+            raise ValueError("All labels of y are UNKNOWN; there must be some that are known, or sets of labels.")
+        problem = self.pose(examples, classes)
+        return self._fit(examples, classes, problem, rng, self._keeper(checkpoint, checkpoint_every))
+
+    @available_if(has_prior_to_go_on_from)
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MarkovNetwork:
+        """Learn from more examples, without those of before: what was learned is the prior of what is learned now.
+
+        The weights move away from where they are as far as the new examples ask for it: the prior of this fit is a
+        Gaussian with the mean and variance of the last posterior. Features with new names get weights; labels and
+        n-grams are those of the first fit. The certificate is that of this problem. The first call is `fit`.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`.
+
+        Examples
+        --------
+        >>> from maxendnet import L2CRF
+        >>> model = L2CRF(lam=0.1).fit([[{"a": 1}, {"b": 1}]], [["x", "y"]])
+        >>> model = model.partial_fit([[{"c": 1}, {"a": 1}]], [["y", "x"]])
+        >>> model.predict([[{"a": 1}, {"c": 1}]])
+        [['x', 'y']]
+        """
+        if not hasattr(self, "model_"):
+            return self.fit(X, y, sample_weight)
+        rng, model = self._check_settings(), self.model_
+        changed = self.changed_structure()
+        if changed:
+            raise ValueError(changed)
+        examples = self._read(X, y, sample_weight)
+        if on_workers(examples):
+            raise ValueError("partial_fit takes examples and no partitions on workers; give Examples or lists.")
+        examples = with_known_names(model, examples, type(self).__name__)
+        layout, places = grown_layout(model, examples)
+        prior = prior_after(model, self.compose()[0], layout.n_weights, places)
+        problem = self.pose(examples, model.classes, layout, prior)
+        return self._fit(examples, model.classes, problem, rng)
+
+    def _fit(
+        self, examples: Examples, classes: NDArray, problem: Problem, rng: Any, keeper: Any = None
+    ) -> MarkovNetwork:
+        """Solve a problem, and take over what is found."""
+        solver, rule = self._choose_solver(problem)
+        hooks = [Monitor(self.verbose, type(self).__name__), *([] if self.callback is None else [self.callback])]
+        with one_blas_thread:
+            result = run(
+                solver, problem, tol=self.tol, max_passes=self.max_passes, warm=self._warm_state(solver, problem),
+                seed=rng, hooks=hooks, warn=self.warns_of_gap, regularise=more_regularisation(self), checkpoint=keeper,
+            )  # fmt: skip
+        inference = problem.structure.inference_note
+        result.solver = f"{type(solver).__name__}: {rule}{inference and '; ' + inference}"
+        model = self._model(examples, classes, problem, result)
+        # nothing is stored before this line: a fit that fails or is interrupted leaves the last one whole
+        self._state = (type(solver), result.state, problem.fingerprint) if self.warm_start else None
+        self.set_model(model)
+        parted = on_workers(examples)
+        self._support: Any = (examples.offsets, None if parted else solver.support(problem, result.state))
+        if keeper is not None:
+            keeper.end(result.reason)
+        return self
+
+    def _keeper(self, path: Any, every: Any) -> Any:
+        """What keeps checkpoints of a fit, or None."""
+        if not (is_number(every) and every >= 0):
+            raise ValueError(f"checkpoint_every must be a number of seconds of at least 0, got {every!r}.")
+        if path is None:
+            return None
+        from maxendnet.models.checkpoint import Checkpoint
+
+        return Checkpoint(path, float(every), self.random_state)
+
+    def _check_settings(self) -> np.random.Generator:
+        if not (is_number(self.tol) and self.tol > 0):
+            raise ValueError(
+                f"tol must be a positive number, got {self.tol!r}; it is the relative duality gap to reach."
+            )
+        require_count("max_passes", self.max_passes)
+        if not isinstance(self.warm_start, (bool, np.bool_)):
+            raise ValueError(f"warm_start must be True or False, got {self.warm_start!r}.")
+        if self.callback is not None and not callable(self.callback):
+            raise ValueError(f"callback must be None or a function of a Progress, got {self.callback!r}.")
+        require_level("verbose", self.verbose)
+        return generator(self.random_state)
+
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> Any:
+        parted = self._partitions(X)
+        if parted is not None:
+            if not (y is None and sample_weight is None):
+                raise ValueError(
+                    "Partitions hold labels, and weights of examples, themselves; leave y and weights out."
+                )
+            if not parted.n_nodes or not len(parted.y):
+                raise ValueError(
+                    f"{len(parted.read)} partitions have no labelled node; there is nothing to learn from."
+                )
+            return parted
+        structure = as_structure(self.structure)
+        whole = bool(structure.whole)
+        examples = as_examples(
+            X, y, sample_weight=sample_weight, estimator=type(self).__name__, needs_y=True, whole=whole
+        )
+        if examples.n_nodes == 0:
+            raise ValueError(f"X has {len(examples)} examples but no node at all; there is nothing to learn from.")
+        if examples.flat and structure.expects_sequences:
+            warn_caller(
+                f"X is one table, so each of its {len(examples)} rows is an example of one node, and "
+                f"{type(structure).__name__} learns no transitions. If the rows are one sequence, give [X] and [y]; if "
+                "they are independent, give structure=Independent()."
+            )
+        return examples
+
+    def pose(self, examples: Any, classes: NDArray, layout: Any = None, prior: Any = None) -> Problem:
+        """The learning problem; with another layout or prior if given."""
+        own_prior, loss, C = self.compose()
+        prior = own_prior if prior is None else prior
+        structure = as_structure(self.structure)
+        structure.check()
+        if hasattr(loss, "for_labels"):
+            labels = examples.label_counts if on_workers(examples) else examples.y
+            loss = loss.for_labels(classes, labels, structure.hidden)
+        elif examples.node_weight is not None:
+            raise ValueError(
+                f"node_weight is a factor of the costs of nodes, and {type(self).__name__} has no costs; give "
+                "sample_weight, or take a margin model such as M3N."
+            )
+        if on_workers(examples):
+            return Problem(examples.place(structure, classes), loss, prior, C)
+        return Problem.pose(structure.bind(examples, classes, layout), loss, prior, C, self._backend())
+
+    def _warm_state(self, solver: Solver, problem: Problem) -> Any:
+        """The last state of the same solver, where it is of use: on a problem of the same shape.
+
+        Dual variables belong to labellings of certain examples, with their sample weights and costs. Taken for those of
+        others they would certify what is not true.
+        """
+        kind, state, fingerprint = self.warm_state or (None, None, None)
+        if not self.warm_start or kind is not type(solver) or self.model_.layout != problem.structure.layout:
+            return None
+        return state if solver.warm_anywhere or fingerprint == problem.fingerprint else None
+
+    @property
+    def warm_state(self) -> Any:
+        """What a warm start begins from: the solver's state at the end of the last fit, or None. It can be set."""
+        return getattr(self, "_state", None)
+
+    @warm_state.setter
+    def warm_state(self, state: Any) -> None:
+        self._state = state
+
+    def _model(self, examples: Examples, classes: NDArray, problem: Problem, result: Result) -> FittedModel:
+        n_rounds, last = 1, result
+        if isinstance(
+            result.state, (RoundsState, SelfTrainingState)
+        ):  # what is reported beside the objective is of the last convex problem
+            best = result.state.best_round
+            assert best.solved is not None and best.result is not None
+            n_rounds, problem, last = result.state.n_rounds, best.solved, best.result
+            if isinstance(last.state, RoundsState):  # rounds within a round
+                inner = last.state.best_round
+                assert inner.solved is not None and inner.result is not None
+                problem, last = inner.solved, inner.result
+        *values, posterior = self._report(problem, last)
+        objective, dual, gap = map(float, values)
+        round_gap = gap
+        if last is not result:
+            objective, dual, gap = result.primal, np.nan, np.nan
+        converged = result.converged and not round_gap > self.tol
+        report = FitReport(
+            objective, dual, gap, converged, result.which, result.n_pass, result.trace, round_gap, n_rounds,
+            result.solver,
+        )  # fmt: skip
+        return FittedModel(
+            clone(as_structure(self.structure)), problem.structure.layout, classes, result.w, posterior,
+            examples.n_features, examples.feature_names, report, type(self).__name__,
+        )  # fmt: skip
+
+    def _report(self, problem: Problem, result: Result) -> tuple[float, float, float, Any]:
+        """Objective, dual, gap and posterior, in the terms of this estimator."""
+        eta, mu = result.eta, result.w
+        if not isinstance(problem.loss, Hinge) or eta is None or not offers(problem.prior, "exact"):
+            return result.primal, result.dual, result.gap, PointEstimate(mu)
+        prior = problem.exact_prior
+        if not np.array_equal(prior.mean(eta), mu):
+            eta = prior.gradient(mu)  # a solver that works in the primal: the posterior is the one with this mean
+        return result.primal, result.dual, result.gap, Posterior(prior, eta)
+
+    @property
+    def support_(self) -> list[list[tuple[list[Any], float]]]:
+        """Dual support: for every example of the fit, the labellings other than the true one that have dual weight, as
+        pairs (labels, weight). An example without any has no say in the weights.
+
+        It is that of the last iterate of `BlockFrankWolfe`, which keeps labellings, or of `SMO`, which keeps marginals
+        of nodes and edges: then it is one set of labellings that has them. Other solvers spread dual weight over all
+        labellings. It is not saved.
+        """
+        offsets, support = self._find_support("support_")
+        found: list[list[tuple[list[Any], float]]] = [[] for _ in range(len(offsets) - 1)]
+        states = support.labels // (self.model_.layout.n_labels // len(self.classes_))
+        labels, begin = self.classes_[states].tolist(), 0
+        for i, weight in zip(support.examples.tolist(), support.weights.tolist()):
+            end = begin + int(offsets[i + 1] - offsets[i])
+            found[i].append((labels[begin:end], weight))
+            begin = end
+        return found
+
+    @property
+    def n_support_(self) -> int:
+        """Number of labellings in `support_`."""
+        return len(self._find_support("n_support_")[1].examples)
+
+    def _find_support(self, name: str) -> tuple[NDArray[np.int64], Support]:
+        if not hasattr(self, "_support") or self._support[1] is None:
+            raise AttributeError(
+                f"{type(self).__name__} has no {name}: margin models have it after BlockFrankWolfe or SMO, "
+                "such as M3N(solver=BlockFrankWolfe())."
+            )
+        offsets, support = self._support
+        if callable(support):
+            self._support = (offsets, support())
+        return self._support
+
+    def save(self, path: Any) -> None:
+        """Write the fitted model to a file, whole or not at all; `maxendnet.load` reads it."""
+        from maxendnet.estimators.file import save
+
+        save(self, path)

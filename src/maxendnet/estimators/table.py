@@ -1,0 +1,362 @@
+"""The estimators: a table of prior x loss, each row under the name people know."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from maxendnet import solvers
+from maxendnet.data.annotations import LARGEST_WEIGHT
+from maxendnet.estimators.markov_network import MarkovNetwork
+from maxendnet.estimators.settings import COMMON
+from maxendnet.losses import Hinge, Log
+from maxendnet.piece import Piece
+from maxendnet.posterior import VariationalPosterior
+from maxendnet.priors import L1, Flat, Gaussian, L1Ball, Laplace
+from maxendnet.priors.base import FloatArray, offers
+from maxendnet.solvers.base import Result, check_requirements
+from maxendnet.utils.checks import is_number, require_count
+
+CLOSER = "a larger C fits the examples closer."
+UNPENALISED = "for no penalty use CRF()."
+MARGIN_PARAMETERS = """\
+    cost : ndarray of shape (n_labels, n_labels), dict or None, default=None
+        ``cost[true, predicted]`` of a node, or a dict ``{(true, predicted): cost}`` in which missing pairs cost 1;
+        None is the Hamming cost. A dict may also have costs of two neighbouring labels, or of more in a row:
+        ``{(("B", "I"), ("B", "O")): 2.0}``.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the costs by true label.
+    completion : {"best", "average"}, default="best"
+        Target for unknown labels: the best labelling that agrees with the known ones, or an average over all of
+        these; see `Hinge`.
+    unlabelled : float, default=0.0
+        Weight of unlabelled examples (labelled ones have weight 1). Their targets are the predictions of the model
+        itself: a heuristic, see `SelfTraining`. 0 leaves them out.
+"""
+
+
+class MaxEnDNet(MarkovNetwork):
+    """Maximum entropy discrimination Markov network with any prior and loss; the others are rows of this one.
+
+    Minimises ``prior.penalty(mu) + C * sum_i loss_i(mu)`` over the posterior mean mu.
+
+    Parameters
+    ----------
+    prior : a prior, default=Gaussian()
+    loss : Hinge or Log, default=Hinge()
+    C : float, default=1.0
+
+    Examples
+    --------
+    >>> from maxendnet import MaxEnDNet, SpikeSlab
+    >>> X, y = [[[0.0], [1.0]], [[1.0]]], [["a", "b"], ["b"]]
+    >>> MaxEnDNet(prior=SpikeSlab(p=0.5, v=2.0)).fit(X, y).predict(X)
+    [['a', 'b'], ['b']]
+    """
+
+    def __init__(self, prior=None, loss=None, C=1.0, structure="chain", solver=None, tol=1e-2, max_passes=1000,
+                 n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+        self.prior = prior
+        self.loss = loss
+        self.C = C
+        self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
+
+    def compose(self):
+        prior = Gaussian() if self.prior is None else self.prior
+        loss = Hinge() if self.loss is None else self.loss
+        if not (isinstance(prior, Piece) and hasattr(prior, "penalty")):
+            raise ValueError(f"prior must be a prior such as Laplace(lam=1.0), got {prior!r}.")
+        if not isinstance(loss, (Hinge, Log)):
+            raise ValueError(f"loss must be Hinge() or Log(), got {loss!r}.")
+        return prior, loss, positive("C", self.C, CLOSER, LARGEST_WEIGHT)
+
+    def _report(self, problem, result: Result):
+        if not offers(problem.prior, "variational_bound"):
+            return super()._report(problem, result)
+        v = result.state.used_variance
+        posterior = VariationalPosterior(result.w, v, problem.prior.bound(result.w, v))
+        return result.primal, result.dual, result.gap, posterior
+
+
+class MarginModel(MarkovNetwork):
+    """Base of the estimators whose loss is the hinge: its settings, and their documentation."""
+
+    documented_parameters = MARGIN_PARAMETERS + COMMON
+
+    def _hinge(self):
+        return Hinge(self.cost, completion=self.completion, class_weight=self.class_weight)
+
+
+class M3N(MarginModel):
+    """Max-margin Markov network (structured SVM): Gaussian prior and hinge loss.
+
+    Minimises ``1/2 |mu|^2 + C sum_i hinge_i(mu)``.
+
+    Parameters
+    ----------
+    C : float, default=0.3
+        Weight of the loss: a larger C fits the training examples closer, and takes longer. The default suits nodes with
+        about ten features of size 1 (benchmarks/DEFAULTS.md); try 0.03 to 1. For features of another scale, C is
+        counted in units of 1 / R^2, R^2 the mean squared norm of the features of a node: with 100 standardised
+        features try 0.001 to 0.1. `PathSearchCV` chooses from such a grid.
+
+    Examples
+    --------
+    >>> from maxendnet import M3N
+    >>> X, y = [[[0.0], [1.0]], [[1.0]]], [["a", "b"], ["b"]]
+    >>> M3N(C=10).fit(X, y).predict(X)
+    [['a', 'b'], ['b']]
+    """
+
+    def __init__(self, C=0.3, cost=None, class_weight=None, completion="best", unlabelled=0.0, structure="chain",
+                 solver=None, tol=1e-2, max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0,
+                 backend=None, callback=None):  # fmt: skip
+        self.C = C
+        self.cost = cost
+        self.class_weight = class_weight
+        self.completion = completion
+        self.unlabelled = unlabelled
+        self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
+
+    def compose(self):
+        return Gaussian(), self._hinge(), positive("C", self.C, CLOSER, LARGEST_WEIGHT)
+
+
+class LapMEDN(MarginModel):
+    """Laplace maximum entropy discrimination Markov network: sparse in effect, with a posterior for every weight.
+
+    ``method="exact"`` minimises ``sum_k [s_k - 1 - log((s_k + 1)/2)] + C sum_i hinge_i(mu)`` with
+    ``s_k = sqrt(1 + lam mu_k^2)``. ``method="variational"`` is Algorithm 1 of Zhu & Xing, which minimises
+    ``sum_k [sqrt(lam (mu_k^2 + v_k)) - 1/2 log v_k] + C sum_i hinge_i(mu)`` over mu and variances v; at convergence its
+    mean is that of the exact method with four times lam and twice C.
+
+    Parameters
+    ----------
+    C : float, default=3.0
+        Weight of the loss: a larger C fits the training examples closer, and takes longer. Try 0.3 to 3.
+    lam : float, default=30.0
+        The prior is ``sqrt(lam)/2 exp(-sqrt(lam) |w|)``, with variance 2/lam. The model is close to
+        ``M3N(2 * C / lam)`` for small C and to `L1M3N` for large C, so change both together: lam of 10 to 100 for
+        C = 3. For features of another scale see the C of `M3N`; `PathSearchCV` chooses both.
+    method : {"exact", "variational"}, default="exact"
+    iterations : int or None, default=None
+        For the variational method: number of Gaussian problems solved, 3 in the paper; None is to convergence.
+        Under this method ``max_passes``, ``n_passes_`` and the first column of the trace count Gaussian problems, and
+        ``solver`` is the one for these.
+
+    Examples
+    --------
+    >>> from maxendnet import LapMEDN
+    >>> X, y = [[[0.0], [1.0]], [[1.0]]], [["a", "b"], ["b"]]
+    >>> model = LapMEDN(C=10, lam=4).fit(X, y)
+    >>> model.predict(X)
+    [['a', 'b'], ['b']]
+    >>> model.posterior_.kind
+    'exact'
+    """
+
+    def __init__(self, C=3.0, lam=30.0, method="exact", iterations=None, cost=None, class_weight=None,
+                 completion="best", unlabelled=0.0, structure="chain", solver=None, tol=1e-2, max_passes=1000,
+                 n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+        self.C = C
+        self.lam = lam
+        self.method = method
+        self.iterations = iterations
+        self.cost = cost
+        self.class_weight = class_weight
+        self.completion = completion
+        self.unlabelled = unlabelled
+        self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
+
+    def compose(self):
+        lam, C = (
+            positive("lam", self.lam, "a larger lam is a sparser prior."),
+            positive("C", self.C, CLOSER, LARGEST_WEIGHT),
+        )
+        loss = self._hinge()
+        if self.method == "exact":
+            return Laplace(lam), loss, C
+        if self.method != "variational":
+            raise ValueError(f"method must be 'exact' or 'variational', got {self.method!r}.")
+        if self.iterations is not None:
+            require_count("iterations", self.iterations)
+        # the algorithm's fixed point is the exact model with four times lam and twice C
+        return Laplace(4 * lam), loss, 2 * C
+
+    def _requested_solver(self, problem):
+        solver = super()._requested_solver(problem)
+        if self.method == "exact" or isinstance(solver, solvers.ConcaveConvex):
+            return solver
+        # under the variational method, solver= is the one for its Gaussian problems
+        if solver is not None:
+            check_requirements(solver, problem.ask(prior=Gaussian()))
+        return solvers.Variational(self.iterations, solver)
+
+    def _model(self, examples, classes, problem, result: Result):
+        model = super()._model(examples, classes, problem, result)
+        if self.method == "exact":
+            return model
+        trace = [
+            row._replace(primal=self._halved(problem, row.primal), dual=self._halved(problem, row.dual))
+            for row in result.trace
+        ]
+        report = model.report._replace(trace=trace)
+        if np.isnan(report.gap):  # the objective is that of all rounds
+            report = report._replace(objective=trace[-1].primal)
+        return replace(model, report=report)
+
+    def _halved(self, problem, value: float) -> float:
+        """A value of the exact problem with four times lam and twice C, in the terms of the algorithm's objective."""
+        return 0.5 * value + problem.n_weights * (1 + 0.5 * np.log(self.lam))
+
+    def _report(self, problem, result: Result):
+        if self.method == "exact":
+            return super()._report(problem, result)
+        lam, mu = self.lam, result.w
+        # To convergence, a variance is the best one for its mean. After a fixed number of iterations it is the one that
+        # the last Gaussian problem had, as in the paper; the objective is then higher, by what that costs.
+        best = (1 + np.sqrt(1 + 4 * lam * mu**2)) / (2 * lam)
+        v = best if self.iterations is None else 2 * result.state.used_variance  # halved in the solver
+        excess = variational_penalty(mu, v, lam) - variational_penalty(mu, best, lam)
+        twice = result.primal + 2 * excess
+        gap = problem.relative(twice - result.dual, twice)
+        # the bound on KL(q || Laplace): entropy of the Gaussian, and the log of sqrt(lam)/2 exp(-sqrt(lam <w^2>))
+        kl = variational_penalty(mu, v, lam) - len(mu) * (0.5 * np.log(2 * np.pi * np.e * lam) - np.log(2.0))
+        primal, dual = self._halved(problem, twice), self._halved(problem, result.dual)
+        return primal, dual, gap, VariationalPosterior(mu, v, kl)
+
+
+class L1M3N(MarginModel):
+    """L1-regularised max-margin Markov network: hinge loss, and weights that are exactly zero.
+
+    Minimises ``1/2 |mu|_1 + C sum_i hinge_i(mu)``, or with a ``radius`` ``C sum_i hinge_i(mu)`` subject to
+    ``|mu|_1 <= radius``. A point estimate: there is no posterior.
+
+    Parameters
+    ----------
+    C : float, default=0.5
+        Weight of the loss: a larger C fits the training examples closer, with fewer zeros. Try 0.1 to 3.
+    radius : float or None, default=None
+        Size of the L1 ball; None is the penalty form.
+
+    Examples
+    --------
+    >>> from maxendnet import L1M3N
+    >>> X, y = [[[0.0], [1.0]], [[1.0]]], [["a", "b"], ["b"]]
+    >>> L1M3N(C=10).fit(X, y).predict(X)
+    [['a', 'b'], ['b']]
+    """
+
+    def __init__(self, C=0.5, radius=None, cost=None, class_weight=None, completion="best", unlabelled=0.0,
+                 structure="chain", solver=None, tol=1e-2, max_passes=1000, n_jobs=None, warm_start=False,
+                 random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+        self.C = C
+        self.radius = radius
+        self.cost = cost
+        self.class_weight = class_weight
+        self.completion = completion
+        self.unlabelled = unlabelled
+        self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
+
+    def compose(self):
+        ball = self.radius is not None
+        prior = L1Ball(positive("radius", self.radius, "None is the penalty form.")) if ball else L1(0.5)
+        return prior, self._hinge(), positive("C", self.C, CLOSER, LARGEST_WEIGHT)
+
+
+class CRF(MarkovNetwork):
+    """Conditional random field, maximum likelihood: minimises ``-sum_i log p(y_i | x_i; mu)``.
+
+    Without a penalty there is no certificate: ``dual_`` and ``gap_`` are nan, and ``tol`` is on the norm of the
+    gradient relative to that at zero. On separable data there is no minimiser; the weights then grow until ``tol`` or
+    ``max_passes`` stops them.
+
+    Examples
+    --------
+    >>> from maxendnet import CRF
+    >>> X, y = [[[0.0], [1.0]], [[1.0]]], [["a", "b"], ["b"]]
+    >>> CRF().fit(X, y).predict(X)
+    [['a', 'b'], ['b']]
+    """
+
+    def __init__(self, structure="chain", solver=None, tol=1e-2, max_passes=1000, n_jobs=None, warm_start=False,
+                 random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+        self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
+
+    def compose(self):
+        return Flat(), Log(), 1.0
+
+
+class L1CRF(MarkovNetwork):
+    """CRF with an L1 penalty: minimises ``-sum_i log p(y_i | x_i; mu) + lam |mu|_1``.
+
+    Parameters
+    ----------
+    lam : float, default=0.5
+        Weight of the penalty: a larger lam has more zeros. Try 0.1 to 3.
+
+    Examples
+    --------
+    >>> from maxendnet import L1CRF
+    >>> X, y = [[[0.0], [1.0]], [[1.0]]], [["a", "b"], ["b"]]
+    >>> L1CRF(lam=0.1).fit(X, y).predict(X)
+    [['a', 'b'], ['b']]
+    """
+
+    def __init__(self, lam=0.5, structure="chain", solver=None, tol=1e-2, max_passes=1000, n_jobs=None,
+                 warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+        self.lam = lam
+        self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
+
+    def compose(self):
+        return L1(positive("lam", self.lam, UNPENALISED)), Log(), 1.0
+
+
+class L2CRF(MarkovNetwork):
+    """CRF with a squared penalty: minimises ``-sum_i log p(y_i | x_i; mu) + lam/2 |mu|^2``.
+
+    Parameters
+    ----------
+    lam : float, default=0.5
+        Weight of the penalty: a larger lam keeps weights smaller. The default suits nodes with about ten features of
+        size 1 (benchmarks/DEFAULTS.md); try 0.1 to 3. In proportion to the mean squared norm of the features of a node:
+        with 100 standardised features try 3 to 100. With sparse features fits are fastest from 0.5 on.
+    margin : float, default=0.0
+        In learning, what a wrong label adds to the score of a labelling, so that right labels must win by a margin; see
+        `Log`. Often more labels are right with it; probabilities then need a temperature
+        (`maxendnet.text.fit_temperature`). 0 is the likelihood.
+
+    Examples
+    --------
+    >>> from maxendnet import L2CRF
+    >>> X, y = [[[0.0], [1.0]], [[1.0]]], [["a", "b"], ["b"]]
+    >>> L2CRF(lam=0.1).fit(X, y).predict(X)
+    [['a', 'b'], ['b']]
+    """
+
+    def __init__(self, lam=0.5, margin=0.0, structure="chain", solver=None, tol=1e-2, max_passes=1000, n_jobs=None,
+                 warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+        self.lam = lam
+        self.margin = margin
+        self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
+
+    def compose(self):
+        return Gaussian(1.0 / positive("lam", self.lam, UNPENALISED)), Log(self.margin), 1.0
+
+
+def positive(name: str, value: Any, hint: str, largest: float = np.inf) -> float:
+    """The value as a float; ``ValueError`` unless it is a positive finite number."""
+    if not (is_number(value) and 0 < value < np.inf):
+        raise ValueError(f"{name} must be a positive finite number, got {value!r}; {hint}")
+    if value > largest:
+        raise ValueError(
+            f"{name} is {value:g}, beyond the limit of {largest:g} up to which sums and squares are finite; {hint}"
+        )
+    return float(value)
+
+
+def variational_penalty(mu: FloatArray, v: FloatArray, lam: float) -> float:
+    """What Algorithm 1 charges for means and variances, ``sum_k [sqrt(lam (mu_k^2 + v_k)) - 1/2 log v_k]``."""
+    return float(np.sum(np.sqrt(lam * (mu**2 + v)) - 0.5 * np.log(v)))

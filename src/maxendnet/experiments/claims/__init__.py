@@ -1,0 +1,1 @@
+"""Claims of the paper and beyond, one experiment per module."""

@@ -1,0 +1,144 @@
+"""Claim: LapMEDN's posterior variances show the groups of correlated features, and vanish for irrelevant ones."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from maxendnet import LapMEDN
+from maxendnet.experiments.claims import correlated
+from maxendnet.experiments.claims.weights import cells
+from maxendnet.experiments.engine import figures, statistics
+from maxendnet.experiments.engine.experiment import FAILS, HOLDS, Card, Experiment, Row, Settings
+from maxendnet.experiments.engine.statistics import paired
+from maxendnet.experiments.engine.systems import METHOD
+from maxendnet.experiments.engine.table import select, values
+
+COMPARED = ("LapMEDN", "M3N", "L2-CRF", "L1-M3N")
+
+
+def run(settings: Settings, seed: int, data: Path | None) -> Row:
+    """Variances (LapMEDN, variational and exact) or squared weights (the others), averaged over folds."""
+    found, constants, folds = correlated.one_part_folds(settings, seed, settings["folds"])
+    lap = settings["system"] == "LapMEDN"
+    size, exact, gaps, converged = [], [], [], []
+    for model, train, _ in folds:
+        model.fit(train)
+        gaps.append(model.gap_)
+        converged.append(bool(model.converged_))
+        mu2 = model.coef_**2
+        if isinstance(model, LapMEDN):
+            lam = constants["lam"]
+            # the variance of Algorithm 1 at its fixed point, a function of the mean
+            size.append((1 + np.sqrt(1 + 4 * lam * mu2)).mean(axis=1) / (2 * lam))
+            exact.append(model.posterior_.variance[: mu2.size].reshape(mu2.shape).mean(axis=1))
+        else:
+            size.append(mu2.mean(axis=1))
+    average = np.mean(size, axis=0)
+    groups = found.groups
+    numbers: Row = {
+        "within_relevant": spread(average[groups >= 0], groups[groups >= 0]),
+        "across_relevant": spread(average[groups >= 0], None),
+        # the irrelevant features in threes, which mean nothing: the effect must be absent here
+        "within_irrelevant": spread(average[groups < 0][:69], np.arange(69) // 3),
+        "across_irrelevant": spread(average[groups < 0][:69], None),
+        "gap": max(gaps),
+        "converged": all(converged),
+        "values": average,
+    }
+    if lap:
+        smallest = float(np.min(average[groups < 0]) * constants["lam"])
+        numbers |= {"exact_variance": np.mean(exact, axis=0), "smallest_times_lam": smallest,
+                    "irrelevant_over_relevant": float(average[groups < 0].mean() / average[groups >= 0].mean()),
+                    "chosen_lam": constants["lam"], "chosen_C": constants["C"]}  # fmt: skip
+    return numbers
+
+
+def spread(size: np.ndarray, groups: np.ndarray | None) -> float:
+    """Mean distance of two features on a log scale: in the same group, or (None) any two."""
+    logs = np.log(size + 1e-9)
+    apart = np.abs(logs[:, None] - logs[None, :])
+    pairs = np.triu(np.ones_like(apart, dtype=bool), 1)
+    if groups is not None:
+        pairs &= groups[:, None] == groups[None, :]
+    return float(apart[pairs].mean())
+
+
+def effect(rows: list[Row], system: str, where: str = "relevant") -> np.ndarray:
+    """How much closer features of a group are than any two, as a share: 0 is no group structure, 1 complete."""
+    found = select(rows, system=system)
+    return 1 - values(found, f"within_{where}") / values(found, f"across_{where}")
+
+
+def cards(rows: list[Row]) -> list[Card]:
+    lap = select(rows, system="LapMEDN")
+    if not lap:
+        return []
+    inside, control = paired(effect(rows, "LapMEDN")), paired(effect(rows, "LapMEDN", "irrelevant"))
+    others = {s: paired(effect(rows, s)) for s in COMPARED[1:] if select(rows, system=s)}
+    lowest = values(lap, "smallest_times_lam")
+    unit: dict[str, Any] = {"unit": "%", "scale": 100.0}
+    return [
+        Card("groups", "Features of a group tend to have similar variances, unrelated features do not.",
+             statistics.all_of(statistics.is_positive(inside), statistics.is_small(control, 0.1)),
+             ["Closeness inside groups, 0 % = none, 100 % = equal. Control on irrelevant features in meaningless "
+              "threes: "
+              + control.text(**unit)], "LapMEDN, relevant features: " + inside.text(**unit)),
+        Card("groups_not_special", "(Beside the paper.) The group structure is special to LapMEDN's variances.",
+             FAILS if any(test.low > 0 for test in others.values()) else statistics.OPEN,
+             ["At convergence the variance is a function of the weight alone, so any system that gives similar weights "
+              "to similar features shows the same in its squared weights."],
+             "; ".join(f"{s}, squared weights: {test.text(**unit)}" for s, test in others.items())),
+        Card("vanish", "The variances of irrelevant features go to zero.",
+             HOLDS if np.all(lowest < 0.5) else FAILS,
+             [f"The smallest variance of an irrelevant feature is {lowest.min():.4f} / lam; it cannot be below 1 / "
+              f"lam, "
+              "since v = (1 + sqrt(1 + 4 lam mu^2)) / (2 lam).",
+              "Mean variance of irrelevant over relevant features: "
+              f"{np.mean(values(lap, 'irrelevant_over_relevant')):.2f}."],
+             "A bound that holds always: no test is needed."),
+    ]  # fmt: skip
+
+
+def draw(figure: Any, rows: list[Row]) -> None:
+    left, right = figure.subplots(1, 2, gridspec_kw={"width_ratios": [2.3, 1]})
+    found = select(rows, draw=0, system="LapMEDN")
+    if found:
+        size = np.array(found[0]["values"]) * found[0]["chosen_lam"]
+        for group in range(10):
+            left.axvspan(3 * group - 0.5, 3 * group + 2.5, color="0.93" if group % 2 else "0.97", zorder=0)
+        inside = np.arange(len(size)) < 30
+        index = np.arange(len(size))
+        left.plot(
+            index[inside], size[inside], "o", color=figures.BLUE, markersize=4.5, label="relevant, bands = groups"
+        )
+        left.plot(index[~inside], size[~inside], "x", color=figures.VERMILION, markersize=4.5, label="irrelevant")
+        left.axhline(1, color="0.4", linestyle="--", linewidth=1)
+        left.annotate("lower bound 1 / lam", (99, 1), (0, -11), textcoords="offset points", ha="right", fontsize=8.5)
+        left.set_ylim(bottom=0.97 - 0.08 * (size.max() - 1))
+        left.legend(loc="upper right")
+    left.set(xlabel="feature", ylabel="average posterior variance x lam", title="LapMEDN, first data set")
+    names = [s for s in COMPARED if select(rows, system=s)]
+    places = np.arange(len(names))
+    for shift, where, colour in ((-0.18, "relevant", figures.BLUE), (0.18, "irrelevant", figures.VERMILION)):
+        means, halves = figures.mean_and_interval([100 * effect(rows, s, where) for s in names])
+        right.bar(places + shift, means, 0.34, yerr=halves, color=colour, capsize=2, label=where)
+    right.set_xticks(places, [n if n == "LapMEDN" else f"{n} *" for n in names], rotation=25, ha="right")
+    right.axhline(0, color="0.3", linewidth=0.8)
+    right.set(ylabel="closeness inside groups, %", title="group effect (* in squared weights)")
+
+
+EXPERIMENT = Experiment(
+    name="variances",
+    title="Do posterior variances show which features belong together?",
+    paper="Section 7.1.2, figure of average variances",
+    method="Data, folds and constants of `weights`. The variance is that of the paper's Algorithm 1 at its fixed "
+    "point, "
+    "averaged over the two labels of a feature and over folds. Group effect: 1 - (mean distance of log variances "
+    "inside "
+    "groups) / (that of any two relevant features). " + METHOD,
+    cells=partial(cells, systems=COMPARED), run=run, cards=cards, draw=draw, size=(10.0, 4.2),
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""What experiments share: cells, data, figures, reports."""

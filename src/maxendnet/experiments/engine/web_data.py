@@ -1,0 +1,202 @@
+"""Labelled pages of the web experiment: read once, featurised once, then cut into parts.
+
+The data are files ``FOLDER/swde/<vertical>.jsonl.gz`` (and ``swde_visual``, ``products``, ``recipes``), a page a line:
+
+- ``html``, ``title``, ``site``, ``page`` (its name) and ``split`` (``train``, ``dev`` or ``test``);
+- ``labels``, pairs ``[node, field]``, if ``html`` is well-formed with the root ``body`` (what `Page.canonical` writes);
+- or ``values``, such as ``{"price": ["$12"]}``, with any HTML: every text with such a value gets the field;
+- ``vis``, if known: a row ``[x, y, width, height, font, bold, italic, pointer, colour, background, align]`` an element.
+
+SWDE (Hao, Cai, Pang and Zhang, *From one tree to a forest*, SIGIR 2011) is public. Look for "SWDE dataset"; its archive
+has folders ``<vertical>/<vertical>-<site>(n)/0000.htm`` and ``groundtruth/<vertical>/``, and `convert_swde` makes the
+files above of it: 20 pages a site, evenly spread, 5 to learn from, 5 to choose constants and 10 to test.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Sequence
+from functools import lru_cache
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from maxendnet.web.features.groups import KNOWN_SITES
+from maxendnet.web.fields.blocks import fields_of, leaf_labels
+from maxendnet.web.fields.labels import PageLabels, labelled_nodes, labels_on_page
+from maxendnet.web.model.dataset import Featurised, Numbering, featurise, page_matrix
+from maxendnet.web.model.decode import fields_together
+from maxendnet.web.pages.page import Page
+from maxendnet.web.views.view import make_views
+
+IntArray = NDArray[np.int64]
+VERTICALS = ("camera", "book", "auto", "job", "movie", "nbaplayer", "restaurant", "university")
+
+
+class WebPages:
+    """Pages with their features and labels, all made once.
+
+    Parameters
+    ----------
+    rows : list of dict
+        As in the files.
+    layout : bool
+        Use boxes where there are some.
+    """
+
+    def __init__(self, rows: list[dict[str, Any]], layout: bool = False) -> None:
+        pages = [_page(row, layout) for row in rows]
+        given = [
+            PageLabels(p.name, p.site, [(n, name) for n, name in row["labels"]])
+            if "labels" in row
+            else PageLabels(p.name, p.site, values=row["values"])
+            for p, row in zip(pages, rows)
+        ]
+        nodes = [[place for place, _ in some.labels if isinstance(place, int)] for some in given]
+        images = any(page.tags[node] == "img" for page, some in zip(pages, nodes) for node in some)
+        self.views = make_views(pages, images)
+        self.labels = [
+            leaf_labels(v.leaves, labelled_nodes(v, labels_on_page(v, some)[0])) for v, some in zip(self.views, given)
+        ]
+        self.site: NDArray[np.str_] = np.array([row["site"] for row in rows])
+        self.split = np.array([row["split"] for row in rows])
+        self.sites: list[str] = sorted(set(self.site.tolist()))
+        self.has = [{name for label in some for name in fields_of(label)} for some in self.labels]
+        self.fields = sorted(set().union(*self.has))
+        self.together = fields_together({label for some in self.labels for label in some}, self.fields)
+        self._made: dict[str, list[Featurised]] = {}
+        self._matrices: dict[str, list[sparse.csr_array]] = {}
+
+    def rows(self, split: str, sites: Sequence[str] | None = None) -> IntArray:
+        """Pages of a split, of some sites."""
+        inside = self.split == split
+        return np.flatnonzero(inside if sites is None else inside & np.isin(self.site, sites))
+
+    def made(self, model: str) -> list[Featurised]:
+        """Nodes and features of all pages; leaves alone and leaves in a row have the same."""
+        kind = "hierarchical" if model == "hierarchical" else "leaves"
+        if kind not in self._made:
+            numbering = Numbering()
+            self._made[kind] = [featurise(view, KNOWN_SITES, model, numbering) for view in self.views]
+        return self._made[kind]
+
+    def matrices(self, model: str) -> list[sparse.csr_array]:
+        """Features of the nodes of every page, a column for every number."""
+        kind = "hierarchical" if model == "hierarchical" else "leaves"
+        if kind not in self._matrices:
+            made = self.made(model)
+            n = len(made[0].numbering)
+            self._matrices[kind] = [page_matrix(page, np.arange(n), n) for page in made]
+        return self._matrices[kind]
+
+    def columns(self, rows: IntArray, groups: Sequence[str], min_sites: int, model: str) -> IntArray:
+        """Features of some pages, in the groups, on enough of their sites."""
+        made = self.made(model)
+        n = len(made[0].numbering)
+        of_site: dict[str, NDArray[np.bool_]] = {}
+        for i in rows.tolist():
+            of_site.setdefault(str(self.site[i]), np.zeros(n, dtype=bool))[made[i].indices] = True
+        support = sum(here.astype(np.int64) for here in of_site.values())
+        inside = made[0].numbering.in_groups([*groups, "inner"])
+        return np.flatnonzero(inside & (support >= min(min_sites, len(of_site))))
+
+
+def _page(row: dict[str, Any], layout: bool) -> Page:
+    names = {"name": row["page"], "site": row["site"]}
+    if "labels" not in row:
+        return Page.from_html(row["html"], **names)
+    page = Page.from_canonical(row["html"], title=row.get("title", ""), **names)
+    if layout and "vis" in row:
+        boxes, given = np.zeros((len(page), 11)), iter(row["vis"])
+        for t, tag in enumerate(page.tags):  # a text has its parent's
+            boxes[t] = boxes[page.parents[t]] if tag == "#text" else next(given)
+        page.layout = boxes
+    return page
+
+
+def read_rows(path: Path, split: str = "") -> list[dict[str, Any]]:
+    """Lines of a file; its name is the split, where lines do not say."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return [{"split": split} | json.loads(line) for line in file]
+
+
+@lru_cache(maxsize=2)
+def web_pages(
+    data: Path, folder: str, names: tuple[str, ...], n_sites: int | None = None, layout: bool = False
+) -> WebPages:
+    """Pages of one or more files; of the first sites only, with boxes if they are known and wanted."""
+    rows = [row for name in names for row in read_rows(data / folder / f"{name}.jsonl.gz", name)]
+    if n_sites is not None:
+        some = sorted({row["site"] for row in rows})[:n_sites]
+        rows = [row for row in rows if row["site"] in some]
+    return WebPages(rows, layout)
+
+
+def convert_swde(source: Path, target: Path, verticals: Sequence[str] = VERTICALS, n_pages: int = 20) -> list[Path]:
+    """Make the files of the experiment from the unpacked archive of SWDE.
+
+    Parameters
+    ----------
+    source : Path
+        With the folders ``<vertical>/<vertical>-<site>(n)`` and ``groundtruth/<vertical>``, whose files
+        ``<vertical>-<site>-<field>.txt`` have two lines of heading and then lines ``page, number of values, values``.
+    target : Path
+        Gets ``swde/<vertical>.jsonl.gz``.
+    verticals : sequence of str
+    n_pages : int
+        Of each site, evenly spread: a quarter to learn from, a quarter to choose constants, half to test.
+
+    Returns
+    -------
+    list of Path
+        The files that were written.
+    """
+    written = []
+    for name in verticals:
+        truth = _swde_values(source / "groundtruth" / name)
+        if not truth:
+            raise FileNotFoundError(
+                f"{source / 'groundtruth' / name} has no file {name}-SITE-FIELD.txt; give the folder that the archive "
+                "of SWDE was unpacked to."
+            )
+        path = target / "swde" / f"{name}.jsonl.gz"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with gzip.open(path, "wt", encoding="utf-8") as file:
+            for site, pages in sorted(truth.items()):
+                folder = next((source / name).glob(f"{name}-{site}(*)"))
+                names = sorted(pages)
+                for i, k in enumerate(np.linspace(0, len(names) - 1, min(n_pages, len(names))).astype(int).tolist()):
+                    html = (folder / f"{names[k]}.htm").read_bytes().decode("utf-8", "replace")
+                    split = ("train", "dev", "test", "test")[i % 4]
+                    row = {"page": f"{site}/{names[k]}", "site": site, "split": split, "html": html,
+                           "values": pages[names[k]]}  # fmt: skip
+                    file.write(json.dumps(row) + "\n")
+        written.append(path)
+    return written
+
+
+def _swde_values(folder: Path) -> dict[str, dict[str, dict[str, list[str]]]]:
+    """For site, page and field the values of the ground truth."""
+    found: dict[str, dict[str, dict[str, list[str]]]] = {}
+    for path in sorted(folder.glob("*.txt")):
+        _, site, field = path.stem.split("-", 2)
+        for line in path.read_text(encoding="utf-8").splitlines()[2:]:
+            page, _, *values = line.split("\t")
+            own = found.setdefault(site, {}).setdefault(page, {})
+            own[field] = [unescape(value) for value in values if value and value != "<NULL>"]
+    return found
+
+
+def missing(data: Path | None) -> str:
+    """Why the experiment cannot run; empty when it can."""
+    if data is None or not any((data / "swde" / f"{name}.jsonl.gz").exists() for name in VERTICALS):
+        return (
+            "no file swde/<vertical>.jsonl.gz is in the data path. Give it with --data; "
+            "maxendnet.experiments.engine.web_data says where SWDE is and makes the files."
+        )
+    return ""

@@ -1,0 +1,257 @@
+// The features f(x, y), clique by clique: the only place that knows which coordinates a clique has. What is made of
+// them (a labelling, a difference of two, expectations under marginals) is a loop over cliques.
+#pragma once
+#include <algorithm>
+
+#include "common/common.hpp"
+
+namespace maxendnet {
+
+// Where the parts of a vector of features begin, be it eta, a gradient, or the weights of a hierarchy:
+// [ node (n_features, stride), or the pairs that were seen | matrices (n_matrices, n_labels, stride) as the user sees them |
+//   siblings (n_edge_types, n_labels, n_labels, n_labels): parent, left child, right child |
+//   label features (n_label_features) ]
+struct Layout {
+  int64_t stride;  // of a row of labels
+  int64_t matrices, siblings, label_features;
+};
+
+// That of forests: rows are padded, and there are no siblings.
+inline Layout padded_layout(const BatchView& b) {
+  const int64_t matrices = b.node_size(), end = matrices + b.n_matrices() * b.matrix_size();
+  return {b.lanes, matrices, end, end};
+}
+
+// ---- cliques --------------------------------------------------------------------------------------------------------
+
+// The coordinate of a feature with a label, -1 if the pair has no weight.
+INLINE int64_t node_place(const BatchView& b, const Layout& l, int64_t feature, int64_t label) {
+  if (!b.row_offsets) return feature * l.stride + label;
+  const int32_t *first = b.row_labels + b.row_offsets[feature], *last = b.row_labels + b.row_offsets[feature + 1];
+  const int32_t* found = std::lower_bound(first, last, int32_t(label));
+  return found < last && *found == label ? found - b.row_labels : -1;
+}
+
+// add(coordinate, value) for the features of node t with each of some labels; `number` says which of them it was.
+template <class Add>
+INLINE void node_entries(const BatchView& b, const Layout& l, int64_t t, const int64_t* labels, int n, Add add) {
+  if (!b.row_offsets) {
+    for (int64_t k = b.indptr[t]; k < b.indptr[t + 1]; k++) {
+      const int64_t row = int64_t(b.indices[k]) * l.stride;
+      for (int number = 0; number < n; number++) add(row + labels[number], b.data[k], number);
+    }
+    return;
+  }
+  for (int64_t k = b.indptr[t]; k < b.indptr[t + 1]; k++)
+    for (int number = 0; number < n; number++) {
+      const int64_t place = node_place(b, l, b.indices[k], labels[number]);
+      if (place >= 0) add(place, b.data[k], number);
+    }
+}
+// add(its first coordinate, value) for the matrices of the edge above node t. A cell is the place therein.
+template <class Add>
+INLINE void edge_matrices(const BatchView& b, const Layout& l, int64_t t, Add add) {
+  const int64_t size = b.n_labels * l.stride;
+  add(l.matrices + b.edge_type[t] * size, 1.0);
+  for (int f = 0; f < b.n_edge_features; f++)
+    add(l.matrices + (b.n_edge_types + f) * size, b.edge_features[t * b.n_edge_features + f]);
+}
+INLINE int64_t edge_cell(const BatchView& b, int64_t stride, int64_t t, int64_t parent, int64_t child) {
+  return b.edge_kind(t) & 1 ? child * stride + parent : parent * stride + child;
+}
+// Of two neighbours, the cell in the part of siblings; the type is that of the right one's edge.
+INLINE int64_t sibling_cell(const BatchView& b, int64_t right, int64_t parent, int64_t left_label, int64_t label) {
+  return ((b.edge_type[right] * int64_t(b.n_labels) + parent) * b.n_labels + left_label) * b.n_labels + label;
+}
+INLINE const double* label_feature_values(const BatchView& b, int64_t t, int64_t label) {
+  return b.label_features + (t * b.n_labels + label) * b.n_label_features;
+}
+
+// add(coordinate, value) for every feature of a clique
+template <class Add>
+INLINE void node_features(const BatchView& b, const Layout& l, int64_t t, int64_t label, Add add) {
+  node_entries(b, l, t, &label, 1, [&](int64_t k, double x, int) INLINED { add(k, x); });
+  for (int j = 0; j < b.n_label_features; j++) add(l.label_features + j, label_feature_values(b, t, label)[j]);
+}
+template <class Add>
+INLINE void edge_features(const BatchView& b, const Layout& l, int64_t t, int64_t parent, int64_t child, Add add) {
+  const int64_t cell = edge_cell(b, l.stride, t, parent, child);
+  edge_matrices(b, l, t, [&](int64_t matrix, double x) INLINED { add(matrix + cell, x); });
+}
+
+// gradient += the features of node t with each label, times p (stride numbers, one for each label)
+INLINE void node_expectation(const BatchView& b, const Layout& l, int64_t t, const double* p, double* gradient) {
+  for (int64_t k = b.indptr[t]; k < b.indptr[t + 1]; k++) {
+    const double x = b.data[k];
+    if (!b.row_offsets) {
+      double* row = gradient + int64_t(b.indices[k]) * l.stride;
+      for (int a = 0; a < b.n_labels; a++) row[a] += x * p[a];
+      continue;
+    }
+    const int64_t end = b.row_offsets[b.indices[k] + 1];
+    for (int64_t e = b.row_offsets[b.indices[k]]; e < end; e++) gradient[e] += x * p[b.row_labels[e]];
+  }
+  for (int a = 0; b.n_label_features && a < b.n_labels; a++)
+    for (int j = 0; j < b.n_label_features; j++)
+      gradient[l.label_features + j] += p[a] * label_feature_values(b, t, a)[j];
+}
+
+// ---- labellings -----------------------------------------------------------------------------------------------------
+
+// add(coordinate, value) for the edges of a labelling of nodes [begin, end)
+template <class Label, class Add>
+INLINE void labelled_edges(const BatchView& b, const Layout& l, int64_t begin, int64_t end, const Label* labels,
+                           Add add) {
+  for (int64_t t = begin; t < end; t++)
+    if (b.parent[t] >= 0) edge_features(b, l, t, labels[b.parent[t] - begin], labels[t - begin], add);
+}
+
+// f(x, from) - f(x, to), which is zero where the two agree: of nodes, and of edges with label features. A coordinate may
+// come several times.
+template <class Label, class Other, class Add>
+INLINE void node_differences(const BatchView& b, const Layout& l, int64_t begin, int64_t end, const Label* from,
+                             const Other* to, Add add) {
+  for (int64_t t = begin; t < end; t++) {
+    const int64_t a = from[t - begin], c = to[t - begin];
+    if (a == c) continue;
+    const int64_t both[2] = {a, c};
+    node_entries(b, l, t, both, 2, [&](int64_t k, double x, int number) INLINED { add(k, number ? -x : x); });
+  }
+}
+template <class Label, class Other, class Add>
+INLINE void edge_differences(const BatchView& b, const Layout& l, int64_t begin, int64_t end, const Label* from,
+                             const Other* to, Add add) {
+  for (int64_t t = begin; t < end; t++) {
+    const int64_t a = from[t - begin], c = to[t - begin];
+    for (int j = 0; j < b.n_label_features && a != c; j++)
+      add(l.label_features + j, label_feature_values(b, t, a)[j] - label_feature_values(b, t, c)[j]);
+    if (b.parent[t] < 0) continue;
+    const int64_t p = b.parent[t] - begin;
+    if (a == c && from[p] == to[p]) continue;
+    const int64_t cell_from = edge_cell(b, l.stride, t, from[p], a), cell_to = edge_cell(b, l.stride, t, to[p], c);
+    edge_matrices(b, l, t, [&](int64_t matrix, double x) INLINED {
+      add(matrix + cell_from, x);
+      add(matrix + cell_to, -x);
+    });
+  }
+}
+template <class Label, class Other, class Add>
+INLINE void differences(const BatchView& b, const Layout& l, int64_t begin, int64_t end, const Label* from,
+                        const Other* to, Add add) {
+  node_differences(b, l, begin, end, from, to, add);
+  edge_differences(b, l, begin, end, from, to, add);
+}
+
+// ---- expectations ---------------------------------------------------------------------------------------------------
+
+// E f of one example under marginals, or under a difference of two: a row for each feature that the example has, and
+// whole matrices.
+struct Expectation {
+  Layout layout;
+  std::vector<int32_t> slot;  // per feature: its row below, or -1
+  std::vector<int64_t> found;
+  std::vector<double> rows, matrices, label_features;
+  std::vector<uint8_t> used;           // matrices that are not 0
+  mutable std::vector<double> packed;  // a row of the pairs that have weights, and zeros to fill a vector
+
+  explicit Expectation(const BatchView& b)
+      : layout(padded_layout(b)), slot(size_t(b.n_features), -1), matrices(size_t(b.n_matrices() * b.matrix_size())),
+        label_features(padded(b.n_label_features)), used(b.n_matrices()) {}
+};
+
+// 0, for an example with these nodes
+INLINE void clear(const BatchView& b, int64_t begin, int64_t end, Expectation& v) {
+  for (int64_t j : v.found) v.slot[j] = -1;
+  v.found.clear();
+  for (int64_t k = b.indptr[begin]; k < b.indptr[end]; k++)
+    if (v.slot[b.indices[k]] < 0) {
+      v.slot[b.indices[k]] = int32_t(v.found.size());
+      v.found.push_back(b.indices[k]);
+    }
+  v.rows.assign(v.found.size() * b.lanes, 0);
+  for (size_t m = 0; m < v.used.size(); m++)
+    if (v.used[m]) std::fill_n(v.matrices.data() + m * b.matrix_size(), b.matrix_size(), 0.0);
+  std::fill(v.used.begin(), v.used.end(), 0);
+  std::fill(v.label_features.begin(), v.label_features.end(), 0.0);
+}
+
+// Adds node t with marginals `p`, of `lanes` labels.
+INLINE void add_node(const BatchView& b, int64_t t, const double* p, Expectation& v) {
+  for (int64_t k = b.indptr[t]; k < b.indptr[t + 1]; k++) {
+    double* row = v.rows.data() + int64_t(v.slot[b.indices[k]]) * b.lanes;
+    const double x = b.data[k];
+    for (int a = 0; a < b.lanes; a += width<double>) store(row + a, load(row + a) + x * load(p + a));
+  }
+  for (int a = 0; b.n_label_features && a < b.n_labels; a++)
+    for (int j = 0; j < b.n_label_features; j++) v.label_features[j] += p[a] * label_feature_values(b, t, a)[j];
+}
+
+// Adds the edge above t with marginals `p`, row the label of the parent.
+INLINE void add_edge(const BatchView& b, int64_t t, const double* p, Expectation& v) {
+  const int64_t size = b.matrix_size(), lanes = b.lanes;
+  edge_matrices(b, v.layout, t, [&](int64_t matrix, double x) INLINED {
+    double* out = v.matrices.data() + (matrix - v.layout.matrices);
+    v.used[(matrix - v.layout.matrices) / size] = 1;
+    if (!(b.edge_kind(t) & 1)) {
+      for (int64_t k = 0; k < size; k += width<double>) store(out + k, load(out + k) + x * load(p + k));
+    } else {
+      for (int a = 0; a < b.n_labels; a++)
+        for (int c = 0; c < b.n_labels; c++) out[c * lanes + a] += x * p[a * lanes + c];
+    }
+  });
+}
+
+// f(first coordinate of eta, values, how many) for each stretch that is not 0: a row, a matrix, the label features
+template <class F>
+INLINE void each_stretch(const BatchView& b, const Expectation& v, F f) {
+  const int64_t size = b.matrix_size();
+  for (size_t j = 0; j < v.found.size(); j++) {
+    const double* row = v.rows.data() + j * b.lanes;
+    if (!b.row_offsets) {
+      f(v.found[j] * b.lanes, row, int64_t(b.lanes));
+      continue;
+    }
+    const int64_t first = b.row_offsets[v.found[j]], n = b.row_offsets[v.found[j] + 1] - first;
+    v.packed.assign(size_t(n) + width<double>, 0.0);
+    for (int64_t e = 0; e < n; e++) v.packed[e] = row[b.row_labels[first + e]];
+    if (n) f(first, v.packed.data(), n);
+  }
+  for (int m = 0; m < b.n_matrices(); m++)
+    if (v.used[m]) f(v.layout.matrices + m * size, v.matrices.data() + m * size, size);
+  if (b.n_label_features) f(v.layout.label_features, v.label_features.data(), int64_t(b.n_label_features));
+}
+
+// ---- weights for the search, which have both orientations of a matrix (Weights in common.hpp) ---------------------------
+
+// Sets the weight of one coordinate of eta.
+template <class R>
+INLINE void set_weight(const BatchView& b, const Layout& l, int64_t k, R value, R* weights) {
+  if (k < l.matrices) {
+    weights[k] = value;
+  } else if (k < l.label_features) {
+    const int64_t size = b.matrix_size(), m = (k - l.matrices) / size, cell = (k - l.matrices) % size;
+    R* pair = weights + l.matrices + 2 * m * size;
+    pair[cell] = value;
+    pair[size + (cell % b.lanes) * b.lanes + cell / b.lanes] = value;
+  } else {
+    weights[k + l.label_features - l.matrices] = value;
+  }
+}
+
+// Sets those of a stretch of n: value(k) of each coordinate that is no padding.
+template <class Value>
+INLINE void set_stretch(const BatchView& b, const Layout& l, int64_t first, int64_t n, double* weights, Value value) {
+  if (first < l.matrices) {
+    const int64_t last = first + (b.row_offsets ? n : b.n_labels);
+    for (int64_t k = first; k < last; k++) weights[k] = value(k);
+  } else if (first < l.label_features) {
+    double* pair = weights + l.matrices + 2 * (first - l.matrices);
+    for (int64_t a = 0; a < b.n_labels; a++)
+      for (int64_t c = 0; c < b.n_labels; c++)
+        pair[a * b.lanes + c] = pair[b.matrix_size() + c * b.lanes + a] = value(first + a * b.lanes + c);
+  } else {
+    for (int64_t k = first; k < first + b.n_label_features; k++) weights[k + l.label_features - l.matrices] = value(k);
+  }
+}
+
+}  // namespace maxendnet

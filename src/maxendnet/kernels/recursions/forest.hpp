@@ -1,0 +1,270 @@
+// Scores, and the recursions of forests. A chain is the forest whose node t has parent t - 1, an isolated node is a root
+// without children: one routine serves all. Leaves to roots (`up`) collects messages, over a semiring: max-plus is here,
+// sums are in sum_product.hpp. Roots to leaves reads results: labels (`label_down`) or marginals.
+//
+// No back-pointers: on the way down the best child label is recomputed from one row, which is cheaper than storing it.
+#pragma once
+#include <algorithm>
+
+#include "common/features.hpp"
+#include "common/kernels.hpp"
+
+namespace maxendnet {
+
+template <class R>
+struct Workspace {
+  int64_t n = 0;
+  Rows<R> scores;    // (n, lanes) node scores; the up pass turns them into beliefs
+  Rows<R> messages;  // (n, lanes) what a node told its parent, indexed by the parent's label
+  Rows<R> ratios;    // (n, lanes) marginal of the parent divided by the message
+  Rows<R> results;   // (n, lanes) marginals or max-marginals
+  Rows<R> matrices;  // (n, 2, n_labels, lanes) own matrix of every edge; only with edge features
+  Rows<R> zeros;     // (lanes)
+  std::vector<int32_t> labels;
+
+  void fit(int64_t n_nodes, const BatchView& b) {
+    zeros.resize(b.lanes);
+    if (n_nodes <= n) return;
+    n = n_nodes;
+    const size_t size = size_t(n) * b.lanes;
+    for (auto* rows : {&scores, &messages, &ratios, &results}) rows->resize(size);
+    labels.resize(n);
+    if (b.n_edge_features) matrices.resize(size_t(n) * 2 * b.matrix_size());
+  }
+};
+
+// The two orientations of the matrix on the edge from node t to its parent.
+template <class R>
+struct EdgeMatrix {
+  const R* by_parent;  // row: label of the parent
+  const R* by_child;
+};
+
+template <class R>
+INLINE EdgeMatrix<R> edge_matrix(const BatchView& b, const R* shared, const R* own, int64_t t, int64_t local) {
+  const int64_t size = b.matrix_size(), kind = b.edge_kind(t);
+  const R* pair = b.n_edge_features ? own + local * 2 * size : shared + (kind & ~int64_t(1)) * size;
+  return {pair + (kind & 1) * size, pair + (1 - (kind & 1)) * size};
+}
+
+// ---- scores ---------------------------------------------------------------------------------------------------------
+
+template <class R, int W>
+INLINE void score_lanes(int a0, bool ones, const BatchView& b, const Weights<R>& w, int64_t t, R* out) {
+  constexpr int n = width<R>;
+  V<R> sum[W / n];
+  weighted_sum<R, W>(
+      b.indptr[t], b.indptr[t + 1], [&](int64_t k) INLINED { return ones ? R(1) : R(b.data[k]); },
+      [&](int64_t k) INLINED { return w.node + int64_t(b.indices[k]) * b.lanes + a0; }, sum);
+  for (int a = 0; a < W / n; a++) store(out + a0 + a * n, sum[a]);
+}
+
+// The same where only some pairs have weights.
+template <class R>
+INLINE void score_seen(const BatchView& b, const Weights<R>& w, int64_t t, R* out) {
+  std::fill(out, out + b.lanes, R(0));
+  for (int64_t k = b.indptr[t]; k < b.indptr[t + 1]; k++) {
+    const R x = R(b.data[k]);
+    const int64_t end = b.row_offsets[b.indices[k] + 1];
+    for (int64_t e = b.row_offsets[b.indices[k]]; e < end; e++) out[b.row_labels[e]] += x * w.node[e];
+  }
+}
+
+// Node scores of one example, without forbidden labels: they and the padding get -inf in `forbid`.
+template <class R>
+INLINE void score_nodes(const BatchView& b, const Weights<R>& w, int64_t begin, int64_t end, R* scores) {
+  for (int64_t t = begin; t < end; t++) {
+    R* out = scores + (t - begin) * b.lanes;
+    if (b.row_offsets) score_seen(b, w, t, out);
+    else if (b.ones) FOR_LANES(score_lanes, R, b.lanes, true, b, w, t, out);
+    else FOR_LANES(score_lanes, R, b.lanes, false, b, w, t, out);
+    for (int a = 0; b.n_label_features && a < b.n_labels; a++) {
+      const double* f = b.label_features + (t * b.n_labels + a) * b.n_label_features;
+      R sum = 0;
+      for (int j = 0; j < b.n_label_features; j++) sum += w.label_features[j] * R(f[j]);
+      out[a] += sum;
+    }
+  }
+}
+
+template <class R>
+INLINE void forbid(const BatchView& b, int64_t begin, int64_t end, R* scores) {
+  for (int64_t t = begin; t < end; t++) {
+    R* out = scores + (t - begin) * b.lanes;
+    for (int a = b.n_labels; a < b.lanes; a++) out[a] = minus_infinity<R>;
+    if (b.allowed)
+      for (int a = 0; a < b.n_labels; a++)
+        if (!b.allowed[t * b.n_labels + a]) out[a] = minus_infinity<R>;
+  }
+}
+
+// With edge features every edge has a matrix of its own: transitions of its type plus features times their weights.
+template <class R>
+INLINE void build_matrices(const BatchView& b, const R* shared, int64_t begin, int64_t end, R* own) {
+  const int64_t pair = 2 * b.matrix_size();
+  for (int64_t t = begin; t < end; t++) {
+    if (b.parent[t] < 0) continue;
+    R* out = own + (t - begin) * pair;
+    const R* transitions = shared + int64_t(b.edge_type[t]) * pair;
+    for (int64_t k = 0; k < pair; k++) out[k] = transitions[k];
+    for (int f = 0; f < b.n_edge_features; f++) {
+      const R x = R(b.edge_features[t * b.n_edge_features + f]);
+      const R* weights = shared + int64_t(b.n_edge_types + f) * pair;
+      if (x != 0)
+        for (int64_t k = 0; k < pair; k++) out[k] += x * weights[k];
+    }
+  }
+}
+
+// Scores of one example, with its costs if there are some, and the matrices of its edges: ready for a recursion.
+template <class R>
+INLINE void prepare(const BatchView& b, const Weights<R>& w, const R* cost, int64_t begin, int64_t end,
+                    Workspace<R>& work) {
+  work.fit(end - begin, b);
+  R* scores = work.scores.data();
+  score_nodes(b, w, begin, end, scores);
+  for (int64_t t = begin; cost && t < end; t++)
+    add_row(scores + (t - begin) * b.lanes, cost + int64_t(b.row[t]) * b.lanes, b.lanes);
+  forbid(b, begin, end, scores);
+  if (b.n_edge_features) build_matrices(b, w.matrix, begin, end, work.matrices.data());
+}
+
+// Score of a labelling of nodes [begin, end), given the node scores before the up pass has changed them. Scores, own
+// matrices and labels begin at node `origin`.
+template <class R, class Label>
+INLINE double score_of(const BatchView& b, const R* shared, const R* own, int64_t origin, int64_t begin, int64_t end,
+                       const R* scores, const Label* labels) {
+  double total = 0;
+  for (int64_t t = begin; t < end; t++) {
+    const int64_t label = labels[t - origin];
+    total += double(scores[(t - origin) * b.lanes + label]);
+    if (b.parent[t] >= 0)
+      total += double(edge_matrix(b, shared, own, t, t - origin)
+                          .by_parent[int64_t(labels[b.parent[t] - origin]) * b.lanes + label]);
+  }
+  return total;
+}
+template <class R, class Label>
+INLINE double score_of(const BatchView& b, const R* shared, const R* own, int64_t begin, int64_t end, const R* scores,
+                       const Label* labels) {
+  return score_of(b, shared, own, begin, begin, end, scores, labels);
+}
+
+// Two examples at a time: at every node a recursion waits for the node before it, and work on another example fills the
+// wait. Two examples are a forest like any other, once their nodes are visited in turn. The batch that is returned has
+// such an order for examples [first, last): the first with the second, the third with the fourth, and so on.
+INLINE BatchView in_pairs(BatchView b, int64_t first, int64_t last, std::vector<int32_t>& order) {
+  const int64_t begin = b.offsets[first];
+  order.resize(b.offsets[last] - begin);
+  int32_t* out = order.data();
+  for (int64_t i = first; i < last; i += 2) {
+    const int32_t *one = b.order + b.offsets[i], *other = b.order + b.offsets[i + 1], *middle = other;
+    const int32_t* end = b.order + b.offsets[std::min(i + 2, last)];
+    while (one < middle && other < end) *out++ = *one++, *out++ = *other++;
+    out = std::copy(other, end, std::copy(one, middle, out));
+  }
+  b.order = order.data() - begin;
+  return b;
+}
+
+// ---- recursions -----------------------------------------------------------------------------------------------------
+
+// Node scores become beliefs: own score and all below, joined. `root(t, belief)` and `join(t, local, belief, above)`, which
+// sends the message of node t to the belief of its parent, are the semiring's.
+template <class R, class Semiring>
+INLINE void up(const BatchView& b, int64_t begin, int64_t end, R* beliefs, Semiring& s) {
+  for (int64_t k = end - 1; k >= begin; k--) {
+    const int64_t t = b.order[k], p = b.parent[t];
+    const R* belief = beliefs + (t - begin) * b.lanes;
+    if (p < 0) s.root(t, belief);
+    else s.join(t, t - begin, belief, beliefs + (p - begin) * b.lanes);
+  }
+}
+
+// Labels from the roots down: `pick(t, row)` chooses one, where `row` belongs to the label of the parent in the matrix of
+// the edge, or is that of roots.
+template <class R, class Pick>
+INLINE void label_down(const BatchView& b, const R* shared, const R* own, const R* root, int64_t begin, int64_t end,
+                       int32_t* labels, Pick pick) {
+  for (int64_t k = begin; k < end; k++) {
+    const int64_t t = b.order[k], p = b.parent[t];
+    const R* row = root;
+    if (p >= 0) row = edge_matrix(b, shared, own, t, t - begin).by_parent + int64_t(labels[p - begin]) * b.lanes;
+    labels[t - begin] = pick(t, row);
+  }
+}
+
+// ---- max-plus -------------------------------------------------------------------------------------------------------
+
+template <class R, int W>
+INLINE void max_lanes(int a0, const R* matrix, const R* belief, int n_labels, int lanes, R* out) {
+  constexpr int n = width<R>;
+  V<R> best[W / n];
+  for (int a = 0; a < W / n; a++) best[a] = spread(minus_infinity<R>);
+  for (int c = 0; c < n_labels; c++) {
+    const R s = belief[c];
+    const R* row = matrix + int64_t(c) * lanes + a0;
+    for (int a = 0; a < W / n; a++) {
+      const V<R> v = load(row + a * n) + s;
+      best[a] = larger(v, best[a]);
+    }
+  }
+  for (int a = 0; a < W / n; a++) store(out + a0 + a * n, best[a]);
+}
+
+// The first lane at which `value(a)`, a register that begins at lane a, is `top`.
+template <class R, class Value>
+INLINE int32_t first_lane(int lanes, R top, Value value) {
+  if (lanes == 32)  // unrolled
+    return first_bit(lanes_where<R>(32, [&](int a) INLINED { return value(a) == spread(top); }) | 1u << 31);
+  for (int a0 = 0; a0 < lanes; a0 += 32) {
+    const uint32_t found =
+        lanes_where<R>(std::min(32, lanes - a0), [&](int a) INLINED { return value(a0 + a) == spread(top); });
+    if (found) return a0 + first_bit(found);
+  }
+  return 0;
+}
+
+// Without kept messages they are all in one row.
+template <class R, bool KeepMessages>
+struct MaxPlus {
+  const BatchView& b;
+  const R *shared, *own;
+  R* messages;
+
+  INLINED void root(int64_t, const R*) {}
+  INLINED void join(int64_t t, int64_t local, const R* belief, R* above) {
+    R* message = messages + (KeepMessages ? local * b.lanes : 0);
+    const R* matrix = edge_matrix(b, shared, own, t, local).by_child;
+    FOR_LANES(max_lanes, R, b.lanes, matrix, belief, b.n_labels, b.lanes, message);
+    // Without kept messages only differences between labels matter: keep sums small, or float32 loses them on a long way.
+    if (!KeepMessages && std::fabs(message[0]) > 512) {
+      const R top = lane_max(message, b.lanes);
+      for (int a = 0; a < b.lanes && std::isfinite(top); a++) message[a] -= top;
+    }
+    add_row(above, message, b.lanes);
+  }
+};
+
+// The first index at which u + v is largest.
+template <class R>
+INLINE int32_t best_label(const R* u, const R* v, int lanes) {
+  V<R> best = load(u) + load(v);
+  for (int a = width<R>; a < lanes; a += width<R>) best = larger(load(u + a) + load(v + a), best);
+  return first_lane<R>(lanes, lane_max(best), [&](int a) INLINED { return load(u + a) + load(v + a); });
+}
+
+// The labelling with the largest score, after `prepare`.
+template <class R>
+INLINE void best_labelling(const BatchView& b, const Weights<R>& w, int64_t begin, int64_t end, Workspace<R>& work,
+                           int32_t* labels) {
+  R *beliefs = work.scores.data(), *own = work.matrices.data();
+  MaxPlus<R, false> semiring{b, w.matrix, own, work.messages.data()};
+  up(b, begin, end, beliefs, semiring);
+  // scores that are no numbers equal nothing, and the padding would be found
+  label_down(b, w.matrix, own, work.zeros.data(), begin, end, labels, [&](int64_t t, const R* row) INLINED {
+    return std::min(best_label(row, beliefs + (t - begin) * b.lanes, b.lanes), b.n_labels - 1);
+  });
+}
+
+}  // namespace maxendnet

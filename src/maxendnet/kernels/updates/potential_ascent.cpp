@@ -1,0 +1,415 @@
+// Block coordinate ascent for the log loss on potentials (online exponentiated gradient, Collins et al. 2008): max over
+// distributions q_i of sum_i C u_i (entropy(q_i) + E_q cost_i) - phi(eta), eta = sum_i C u_i (f(x_i, y_i) - E_q f). Costs
+// are those of a loss with a margin, and zero else.
+//
+// The logarithm of q_i is kept, up to a constant, as potentials: a row for every node, and one matrix for every edge type,
+// which is enough because all edges of a type change alike. A step goes from the potentials towards the scores under the
+// weights at hand, theta <- theta + step (w . f + cost - theta); with step 1 and no costs, q_i is p(y | x_i; w). The marginals of nodes and the
+// sums of the marginals of edges are kept too, because a step changes eta by what it changes them.
+#include "common/kernels.hpp"
+#include "updates/prior.hpp"
+#include "recursions/sum_product.hpp"
+
+namespace maxendnet {
+namespace {
+
+constexpr int most_trials = 6, most_first_trials = 20;
+constexpr double least_step = 1e-3;
+
+// f(place of the first pair, its labels, how many, value) for every feature of node t; without labels they are 0, 1, ...
+template <class F>
+INLINE void each_feature(const BatchView& b, int64_t t, F f) {
+  for (int64_t k = b.indptr[t]; k < b.indptr[t + 1]; k++) {
+    const int64_t j = b.indices[k];
+    if (b.row_offsets) {
+      const int64_t first = b.row_offsets[j];
+      f(first, b.row_labels + first, b.row_offsets[j + 1] - first, b.data[k]);
+    } else {
+      f(j * b.lanes, static_cast<const int32_t*>(nullptr), int64_t(b.n_labels), b.data[k]);
+    }
+  }
+}
+
+// Rare features are far apart in memory: what an example needs is asked for while those before it are at work. First where
+// the rows begin, then the rows themselves.
+INLINE void prefetch_offsets(const BatchView& b, int64_t i) {
+  for (int64_t k = b.indptr[b.offsets[i]]; k < b.indptr[b.offsets[i + 1]]; k++) prefetch(b.row_offsets + b.indices[k]);
+}
+template <class R>
+INLINE void prefetch_rows(const BatchView& b, int64_t i, const R* weights, const R* eta, const R* scratch) {
+  for (int64_t k = b.indptr[b.offsets[i]]; k < b.indptr[b.offsets[i + 1]]; k++) {
+    const int64_t first = b.row_offsets[b.indices[k]];
+    prefetch(b.row_labels + first);
+    prefetch(weights + first);
+    prefetch(scratch + first);
+    prefetch(eta + first);
+  }
+}
+
+// Potentials of one example, and what belongs to them.
+template <class R>
+struct Trial {
+  SumProduct<R> sums;
+  std::vector<R> goal;                  // (n, lanes) scores under the weights, with costs
+  std::vector<R> node, matrix;          // potentials
+  std::vector<R> both, outer;           // matrices in both orientations; sums over edges
+  std::vector<R> matrix_marginals;      // (n_edge_types, n_labels, lanes)
+  std::vector<R> change, label_change;  // of the marginals of nodes, and of expected label features
+  std::vector<uint8_t> moves;           // nodes whose marginals change
+  std::vector<int64_t> rows;
+  double log_partition = 0;
+
+  const R* node_marginals() const { return sums.work.results.data(); }
+};
+
+template <class R>
+INLINE double range_of(const R* matrix, int n, int lanes) {
+  R low = std::numeric_limits<R>::infinity(), high = -low;
+  for (int a = 0; a < n; a++)
+    for (int c = 0; c < n; c++) {
+      low = std::min(low, matrix[int64_t(a) * lanes + c]);
+      high = std::max(high, matrix[int64_t(a) * lanes + c]);
+    }
+  return double(high - low);
+}
+
+// log Z and the marginals of the potentials in `node` and `matrix`.
+template <class R>
+void find_marginals(const BatchView& b, int64_t begin, int64_t end, double most_spread, Trial<R>& c) {
+  const int64_t size = b.matrix_size();
+  const int n = b.n_labels, lanes = b.lanes;
+  SumProduct<R>& s = c.sums;
+  s.work.fit(end - begin, b);
+  std::copy_n(c.node.data(), (end - begin) * lanes, s.work.scores.data());
+  forbid(b, begin, end, s.work.scores.data());
+  double spread = 0;
+  for (int m = 0; m < b.n_edge_types; m++) spread = std::max(spread, range_of(c.matrix.data() + m * size, n, lanes));
+  const bool joined = b.n_edge_types && end - begin > 1;
+  s.mode = spread <= most_spread || !joined ? scaled : logarithmic;
+  s.joint.resize(lanes);
+  c.both.resize(size_t(b.n_edge_types) * 2 * size);
+  s.exp_shared.resize(c.both.size());
+  s.shift_shared.resize(b.n_edge_types);
+  s.plain = c.both.data();
+  for (int m = 0; joined && m < b.n_edge_types; m++) {
+    const R* matrix = c.matrix.data() + m * size;
+    R* one = (s.mode == scaled ? s.exp_shared.data() : c.both.data()) + 2 * m * size;
+    if (s.mode == scaled) s.shift_shared[m] = exp_matrix(matrix, n, lanes, one);
+    else std::copy_n(matrix, size, one);
+    for (int a = 0; a < n; a++)
+      for (int z = 0; z < n; z++) one[size + int64_t(z) * lanes + a] = one[int64_t(a) * lanes + z];
+  }
+  c.log_partition = sum_up(b, begin, end, s);
+  c.matrix_marginals.assign(size_t(b.n_edge_types) * size, R(0));
+  if (s.mode == scaled) {
+    sum_down(b, begin, end, 0, s, NoRows());
+    c.outer.assign(s.exp_shared.size(), R(0));
+    add_outer(b, begin, end, s, c.rows, c.outer.data());
+    for (int64_t kind = 0; joined && kind < 2 * b.n_edge_types; kind++) {
+      const R *matrix = s.exp_shared.data() + kind * size, *sums = c.outer.data() + kind * size;
+      R* out = c.matrix_marginals.data() + kind / 2 * size;
+      if (!(kind & 1)) {
+        for (int64_t k = 0; k < size; k += width<R>) store(out + k, load(out + k) + load(matrix + k) * load(sums + k));
+        continue;
+      }
+      for (int a = 0; a < n; a++)
+        for (int z = 0; z < n; z++)
+          out[int64_t(z) * lanes + a] += matrix[int64_t(a) * lanes + z] * sums[int64_t(a) * lanes + z];
+    }
+  } else {
+    sum_down(b, begin, end, 0, s, [&](int64_t t, int a, const double* joint) INLINED {
+      R* out = c.matrix_marginals.data() + b.edge_type[t] * size;
+      for (int z = 0; z < n; z++) out[edge_cell(b, lanes, t, a, z)] += R(joint[z]);
+    });
+  }
+}
+
+// scratch += what the change of the marginals does to the expected features of nodes
+template <class R>
+INLINE void scatter(const BatchView& b, int64_t t, const R* change, R* scratch) {
+  each_feature(b, t, [&](int64_t place, const int32_t* labels, int64_t n, double value) INLINED {
+    const R x = R(value);
+    R* row = scratch + place;
+    if (labels)
+      for (int64_t e = 0; e < n; e++) row[e] += x * change[labels[e]];
+    else
+      for (int a = 0; a < b.lanes; a += width<R>) store(row + a, load(row + a) + x * load(change + a));
+  });
+}
+
+// What the steps of all examples share.
+template <class R>
+struct Ascent {
+  const BatchView& b;
+  const Layout layout;
+  R *weights, *eta;
+  R* scratch;  // as long as the node weights; zero between trials
+  const Weights<R> w;
+
+  Ascent(const BatchView& batch, R* all_weights, R* all_eta, R* zeros)
+      : b(batch), layout(padded_layout(batch)), weights(all_weights), eta(all_eta), scratch(zeros),
+        w(all_weights, batch) {}
+  R* label_weights() const { return weights + layout.label_features + layout.label_features - layout.matrices; }
+};
+
+// One example and the potentials and marginals that it has before a trial.
+template <class R>
+struct Visited {
+  int64_t begin, n;
+  double scale;              // C times its weight
+  R *node, *matrix;          // potentials
+  R *old_node, *old_matrix;  // marginals
+};
+
+// The curvature of phi along the change of eta, whose part for node weights is in `scratch`: sum of
+// d (mean(eta + d) - mean(eta)).
+template <class Prior, class R>
+OUTLINE double curvature_with(Prior prior, const Ascent<R>& s, const Visited<R>& v, const Trial<R>& c) {
+  const BatchView& b = s.b;
+  const int lanes = b.lanes;
+  const int64_t size = b.matrix_size();
+  // for d in two factors; `now` is mean(eta)
+  const auto bend = [&](int64_t k, double factor, double d, R now) INLINED {
+    if constexpr (Prior::quadratic) return factor * d * Prior::moments(prior, 0.0, &k).variance;
+    else return factor * (Prior::moments(prior, double(s.eta[k]) + d, &k).mean - double(now));
+  };
+  double curve = 0;
+  for (int64_t t = 0; t < v.n; t++) {
+    if (!c.moves[t]) continue;
+    const R* change = c.change.data() + t * lanes;
+    each_feature(b, v.begin + t, [&](int64_t place, const int32_t* labels, int64_t n_labels, double x) INLINED {
+      if constexpr (std::is_same_v<Prior, GaussianPrior>) {  // one variance for all, so that it waits for the end
+        R sum = 0;
+        for (int64_t e = 0; e < n_labels; e++) sum += change[labels ? labels[e] : e] * s.scratch[place + e];
+        curve += v.scale * v.scale * prior.variance * x * double(sum);
+        return;
+      }
+      for (int64_t e = 0; e < n_labels; e++)
+        curve += bend(place + e, -v.scale * x * double(change[labels ? labels[e] : e]),
+                      -v.scale * double(s.scratch[place + e]), s.weights[place + e]);
+    });
+  }
+  for (int m = 0; m < b.n_edge_types; m++)
+    for (int64_t k = m * size; k < (m + 1) * size; k++) {
+      const double d = -v.scale * double(c.matrix_marginals[k] - v.old_matrix[k]);
+      if (d != 0) curve += bend(s.layout.matrices + k, d, d, s.w.matrix[m * size + k]);
+    }
+  for (int j = 0; j < b.n_label_features; j++) {
+    const double d = -v.scale * double(c.label_change[j]);
+    curve += bend(s.layout.label_features + j, d, d, s.label_weights()[j]);
+  }
+  return curve;
+}
+
+// Where a trial is taken: eta and the weights follow. `scratch` is zero again in any case.
+template <class Prior, class R>
+OUTLINE void follow_with(Prior prior, const Ascent<R>& s, const Visited<R>& v, const Trial<R>& c, bool taken) {
+  const BatchView& b = s.b;
+  const int64_t size = b.matrix_size(), lanes = b.lanes;
+  // eta += d; returns what the weight is then
+  const auto follow = [&](int64_t k, double d) INLINED {
+    s.eta[k] = R(double(s.eta[k]) + d);
+    return R(Prior::moments(prior, double(s.eta[k]), &k).mean);
+  };
+  for (int64_t t = 0; t < v.n; t++)
+    if (c.moves[t])
+      each_feature(b, v.begin + t, [&](int64_t place, const int32_t*, int64_t n_labels, double) INLINED {
+        for (int64_t k = place; k < place + n_labels; k++) {
+          if (taken && s.scratch[k] != 0) s.weights[k] = follow(k, -v.scale * double(s.scratch[k]));
+          s.scratch[k] = 0;
+        }
+      });
+  if (!taken) return;
+  for (int m = 0; m < b.n_edge_types; m++) {
+    R* pair = s.weights + s.layout.matrices + 2 * m * size;
+    for (int64_t a = 0; a < b.n_labels; a++)
+      for (int64_t z = 0; z < b.n_labels; z++) {
+        const int64_t cell = m * size + a * lanes + z;
+        pair[a * lanes + z] = pair[size + z * lanes + a] =
+            follow(s.layout.matrices + cell, -v.scale * double(c.matrix_marginals[cell] - v.old_matrix[cell]));
+      }
+  }
+  for (int j = 0; j < b.n_label_features; j++)
+    s.label_weights()[j] = follow(s.layout.label_features + j, -v.scale * double(c.label_change[j]));
+}
+
+// The potentials of a trial: a share of the way to the goal; at a first visit the goal itself, with `added` at the truth.
+template <class R>
+INLINE void propose(const Ascent<R>& s, const Visited<R>& v, bool first, double step, double added, Trial<R>& c) {
+  const BatchView& b = s.b;
+  const int64_t size = b.matrix_size(), n_node = v.n * b.lanes;
+  const R share = R(step);
+  if (first) {
+    std::copy_n(c.goal.data(), n_node, c.node.data());
+    for (int64_t t = 0; t < v.n; t++) c.node[t * b.lanes + b.y[v.begin + t]] += R(added);
+  } else {
+    for (int64_t k = 0; k < n_node; k += width<R>)
+      store(c.node.data() + k, load(v.node + k) + share * (load(c.goal.data() + k) - load(v.node + k)));
+  }
+  for (int m = 0; m < b.n_edge_types; m++)
+    for (int64_t k = 0; k < size; k++) {
+      const R from = v.matrix[m * size + k];
+      c.matrix[m * size + k] = from + (first ? R(1) : share) * (s.w.matrix[2 * m * size + k] - from);
+    }
+}
+
+// The changes of all marginals; returns (marginals after - before) . (goal - potentials): on average the variance of
+// goal - potentials on the way, times the step.
+template <class R>
+INLINE double find_changes(const Ascent<R>& s, const Visited<R>& v, double least_change, Trial<R>& c) {
+  const BatchView& b = s.b;
+  const int lanes = b.lanes;
+  const int64_t size = b.matrix_size();
+  const R* now = c.node_marginals();
+  double spread = 0;
+  for (int64_t t = 0; t < v.n; t++) {
+    V<R> sum = {}, most = {};
+    for (int64_t k = t * lanes; k < (t + 1) * lanes; k += width<R>) {
+      const V<R> d = load(now + k) - load(v.old_node + k);
+      store(c.change.data() + k, d);
+      sum += d * (load(c.goal.data() + k) - load(v.node + k));
+      most = larger(larger(d, -d), most);
+    }
+    spread += double(lane_sum(sum));
+    c.moves[t] = double(lane_max(most)) > least_change;
+  }
+  for (int m = 0; m < b.n_edge_types; m++)
+    for (int64_t k = 0; k < size; k++)
+      spread += double((c.matrix_marginals[m * size + k] - v.old_matrix[m * size + k]) *
+                       (s.w.matrix[2 * m * size + k] - v.matrix[m * size + k]));
+  for (int64_t t = 0; t < v.n; t++)
+    if (c.moves[t]) scatter(b, v.begin + t, c.change.data() + t * lanes, s.scratch);
+  std::fill(c.label_change.begin(), c.label_change.end(), R(0));
+  for (int64_t t = 0; b.n_label_features && t < v.n; t++)
+    for (int a = 0; a < b.n_labels; a++)
+      for (int j = 0; j < b.n_label_features; j++)
+        c.label_change[j] += c.change[t * lanes + a] * R(label_feature_values(b, v.begin + t, a)[j]);
+  return spread;
+}
+
+}  // namespace
+
+template <class R>
+void potential_ascent(const BatchView& b, const KernelPrior& any_prior, double C, R* weights, R* eta, const R* cost,
+                      const int64_t* picks, int64_t n_picks, double most_spread, double least_change, double bonus,
+                      R* scratch, double* steps, R* node_potentials, R* matrix_potentials, R* node_marginals,
+                      R* matrix_marginals, double* gaps) {
+  const int lanes = b.lanes;
+  const int64_t matrices = b.n_edge_types * b.matrix_size();
+  const Ascent<R> s(b, weights, eta, scratch);
+  Trial<R> c;
+  c.label_change.resize(b.n_label_features);
+  for (int64_t pick = 0; pick < n_picks; pick++) {
+    const int64_t i = picks[pick], begin = b.offsets[i], end = b.offsets[i + 1], n = end - begin;
+    const double scale = C * b.sample_weight[i];
+    if (b.row_offsets && pick + 2 < n_picks) prefetch_offsets(b, picks[pick + 2]);
+    if (b.row_offsets && pick + 1 < n_picks) prefetch_rows(b, picks[pick + 1], weights, eta, scratch);
+    const bool first = std::isinf(gaps[i]);  // not visited yet: all weight is at the truth
+    gaps[i] = 0;
+    if (n == 0 || scale == 0) continue;
+    const Visited<R> v{begin,
+                       n,
+                       scale,
+                       node_potentials + begin * lanes,
+                       matrix_potentials + i * matrices,
+                       node_marginals + begin * lanes,
+                       matrix_marginals + i * matrices};
+    const size_t n_node = size_t(n) * lanes;
+    if (c.goal.size() < n_node) c.goal.resize(n_node), c.node.resize(n_node), c.change.resize(n_node);
+    c.matrix.resize(matrices);
+    c.moves.assign(size_t(n), 0);
+    score_nodes(b, s.w, begin, end, c.goal.data());
+    for (int64_t t = 0; t < n; t++) add_row(c.goal.data() + t * lanes, cost + int64_t(b.row[begin + t]) * lanes, lanes);
+    // few trials where an example is long, for a call must not last
+    const int n_trials = first ? most_first_trials : n < 10000 ? most_trials : 1;
+    double added = bonus;
+    for (int trial = 0; trial < n_trials; trial++, added *= 1.5) {
+      const double step = steps[i];
+      propose(s, v, first, step, added, c);
+      find_marginals(b, begin, end, most_spread, c);
+      const double spread = find_changes(s, v, least_change, c);
+      const double curve = std::visit([&](const auto& prior) { return curvature_with(prior, s, v, c); }, any_prior);
+      // The slope of the dual after a share s of the way is about scale [(1 - s) variance - s curve / (scale step^2)].
+      const double variance = scale * spread / step, bent = curve / (step * step);
+      const double best = variance > 0 ? variance / (variance + bent) : 0;
+      bool taken = variance > 0 && (step <= 1.8 * best || step <= least_step);
+      const R* now = c.node_marginals();
+      if (first) {
+        // Here the dual rises by what entropy and expected score gain, less half the curvature: at the best step the
+        // curvature is the gain. Where both drown in rounding there is no harm.
+        double right = 0;
+        for (int64_t t = 0; t < n; t++) right += double(now[t * lanes + b.y[begin + t]]);
+        const double truth =
+            score_of(b, s.w.matrix, static_cast<const R*>(nullptr), begin, end, c.goal.data(), b.y + begin);
+        const double gain = c.log_partition - added * right - truth;
+        taken = curve <= scale * (1.4 * gain + 1e-4);
+      }
+      std::visit([&](const auto& prior) { follow_with(prior, s, v, c, taken); }, any_prior);
+      if (trial == 0 && !first) gaps[i] = std::max(0.0, 0.5 * variance);
+      if (best > 0 && !first) steps[i] = std::min(1.0, std::max(least_step, best));
+      if (first) gaps[i] = taken ? scale * double(n) : std::numeric_limits<double>::infinity();
+      if (!taken && !first && !(variance > 0)) break;  // nothing to gain, to rounding
+      if (!taken) continue;
+      std::copy_n(c.node.data(), n_node, v.node);
+      std::copy_n(c.matrix.data(), matrices, v.matrix);
+      for (int64_t t = 0; t < n; t++)
+        if (c.moves[t]) std::copy_n(now + t * lanes, lanes, v.old_node + t * lanes);
+      std::copy_n(c.matrix_marginals.data(), matrices, v.old_matrix);
+      break;
+    }
+  }
+}
+
+// Marginals, entropy plus expected cost, and log-probability of the truth of given potentials, in double precision, for
+// examples [first, last);
+// `features` gets by how much the features that they expect are above those of the truth, weighted.
+template <class R>
+void potential_look(const BatchView& b, const double* cost, int64_t first, int64_t last, double most_spread,
+                    const R* node_potentials, const R* matrix_potentials, R* node_marginals, R* matrix_marginals,
+                    double* entropies, double* truths, double* features) {
+  const int64_t matrices = b.n_edge_types * b.matrix_size();
+  const Layout layout = padded_layout(b);
+  Trial<double> c;
+  for (int64_t i = first; i < last; i++) {
+    const int64_t begin = b.offsets[i], end = b.offsets[i + 1], n_node = (end - begin) * b.lanes;
+    const double u = b.sample_weight[i];
+    entropies[i] = truths[i] = 0;
+    if (begin == end) continue;
+    c.node.assign(node_potentials + begin * b.lanes, node_potentials + end * b.lanes);
+    c.matrix.assign(matrix_potentials + i * matrices, matrix_potentials + (i + 1) * matrices);
+    find_marginals(b, begin, end, most_spread, c);
+    const double* node = c.node_marginals();
+    double expected = 0;
+    for (int64_t k = 0; k < n_node; k++) expected += node[k] * c.node[k];
+    for (int64_t k = 0; k < matrices; k++) expected += c.matrix_marginals[k] * c.matrix[k];
+    entropies[i] = c.log_partition - expected;
+    for (int64_t t = begin; t < end; t++) {
+      const double *p = node + (t - begin) * b.lanes, *prices = cost + int64_t(b.row[t]) * b.lanes;
+      for (int a = 0; a < b.n_labels; a++) entropies[i] += p[a] * prices[a];
+    }
+    truths[i] = -c.log_partition;
+    for (int64_t t = begin; t < end; t++) truths[i] += c.node[(t - begin) * b.lanes + b.y[t]];
+    labelled_edges(b, layout, begin, end, b.y + begin,
+                   [&](int64_t k, double x) INLINED { truths[i] += x * c.matrix[k - layout.matrices]; });
+    std::copy_n(node, n_node, node_marginals + begin * b.lanes);
+    std::copy_n(c.matrix_marginals.data(), matrices, matrix_marginals + i * matrices);
+    for (int64_t t = begin; t < end; t++) {
+      double* row = c.node.data();  // no longer needed
+      for (int a = 0; a < b.n_labels; a++) row[a] = u * (node[(t - begin) * b.lanes + a] - (a == b.y[t]));
+      node_expectation(b, layout, t, row, features);
+    }
+    for (int64_t k = 0; k < matrices; k++) features[layout.matrices + k] += u * c.matrix_marginals[k];
+    labelled_edges(b, layout, begin, end, b.y + begin, [&](int64_t k, double x) INLINED { features[k] -= u * x; });
+  }
+}
+
+#define FOR_PRECISION(R)                                                                                             \
+  template void potential_ascent<R>(const BatchView&, const KernelPrior&, double, R*, R*, const R*, const int64_t*,  \
+                                    int64_t, double, double, double, R*, double*, R*, R*, R*, R*, double*);          \
+  template void potential_look<R>(const BatchView&, const double*, int64_t, int64_t, double, const R*, const R*, R*, \
+                                  R*, double*, double*, double*);
+FOR_PRECISION(float)
+FOR_PRECISION(double)
+#undef FOR_PRECISION
+
+}  // namespace maxendnet

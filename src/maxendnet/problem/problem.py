@@ -1,0 +1,298 @@
+"""One learning problem: placed examples and the question that is asked of them, a loss, a prior and C."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxendnet.backends import Backend, Partial, Threads
+from maxendnet.data.batch import Batch
+from maxendnet.losses import Hinge
+from maxendnet.losses.base import Loss, LossQuestion, TableQuestion, inside_oracle, loss_oracle, table_oracle
+from maxendnet.losses.costs import cost_rows, joint_table
+from maxendnet.priors.base import DualPrior, ExactPrior, Prior, capable, dual_form, offers
+from maxendnet.problem.placed import PlacedData
+from maxendnet.structures.base import Table
+
+FloatArray = NDArray[np.float64]
+
+SMALL_TABLE = 10_000
+"""Nodes times labels, up to which float32 saves less than 0.01 s per fit (L2CRF and L1CRF on chains of 10 nodes, 4 to
+200 labels)."""
+
+
+@dataclass
+class Problem:
+    """``minimise over w: prior.penalty(w) + C * sum_i weight_i * loss_i(w)``.
+
+    Parameters
+    ----------
+    data : PlacedData
+        The examples, bound to a structure.
+    loss : Loss
+    prior : Prior
+    C : float, default=1.0
+    tilt : ndarray of shape (n_weights,) or None, default=None
+        ``tilt . w`` is taken off the sum of losses: where an average over labellings stands for the truth, by how much
+        its features are above those of the labelling that is taken for it.
+    """
+
+    data: PlacedData
+    loss: Loss
+    prior: Prior
+    C: float = 1.0
+    tilt: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.C, (int, float, np.number)) and np.isfinite(self.C) and self.C > 0):
+            raise ValueError(f"C must be a positive finite number, got {self.C!r}; larger C fits the examples closer.")
+        self.prior.check()
+        self.loss.check()
+        self.kinds = self.structure.kinds
+        self.cost = cost_rows(self.loss.cost_matrix(self.structure.n_labels), self.kinds)
+        self.n_oracle = 0
+        self.objective_at_zero: float | None = None
+        """P(0) once it is known: computing it is a pass, which is counted once."""
+
+    @classmethod
+    def pose(cls, structure: Any, loss: Loss, prior: Prior, C: float = 1.0, backend: Backend | None = None) -> Problem:
+        """A problem from a bound structure, on a backend (None is one thread).
+
+        Where labels are not known, some labelling that agrees with what is known is taken for the true one at first.
+        """
+        backend = Threads() if backend is None else backend
+        problem = cls(PlacedData(structure, backend), loss, prior, C)
+        return problem if problem.kinds.all_known else problem.completed(np.zeros(problem.n_weights))
+
+    @property
+    def structure(self) -> Any:
+        """The bound structure of all examples."""
+        return self.data.structure
+
+    @property
+    def backend(self) -> Any:
+        return self.data.backend
+
+    @property
+    def batch(self) -> Batch:
+        """The arrays of all examples, for solvers with kernels of their own."""
+        return self.structure.batch
+
+    @property
+    def n_examples(self) -> int:
+        return self.data.n_examples
+
+    @property
+    def n_weights(self) -> int:
+        return self.structure.layout.n_weights
+
+    @property
+    def is_small(self) -> bool:
+        """Whether passes are too cheap for float32 to pay.
+
+        In float32 kernels also add up the gradient of a group of nodes, and their order, or a weight instead of
+        repetitions, changes it by 1e-7 of its size; in float64 by 1e-16.
+        """
+        return self.backend.local and int(self.structure.offsets[-1]) * self.structure.n_labels <= SMALL_TABLE
+
+    @property
+    def convex(self) -> bool:
+        """Whether the sum of losses is convex, so that there is a certificate."""
+        return self.loss.convex or self.kinds.all_known
+
+    @property
+    def tilted(self) -> bool:
+        """Whether an average of labellings stands for the truth, which solvers that go by labellings cannot use."""
+        return self.tilt is not None
+
+    @cached_property
+    def cost_table(self) -> Table:
+        """The costs of labels at all nodes, and of several labels together where these have costs."""
+        costs = getattr(self.loss, "joint_costs", None)
+        joint = None if costs is None else joint_table(costs, self.structure)
+        return Table(self.cost, self.structure.row, joint)
+
+    def completed(self, w: FloatArray) -> Problem:
+        """The same problem, with the best labellings under w that agree with what is known taken for the true ones."""
+        return replace(self, data=self.data.completed(w), tilt=None)
+
+    @property
+    def cost_is_small(self) -> bool:
+        """Whether label costs fit a search in float32."""
+        return float(self.cost.max(initial=0.0)) < 1e5
+
+    @property
+    def hinge(self) -> Hinge:
+        """The loss, where it is a hinge."""
+        if not isinstance(self.loss, Hinge):
+            raise TypeError(f"the loss is {self.loss!r} and not a hinge")
+        return self.loss
+
+    @property
+    def exact_prior(self) -> ExactPrior:
+        """The prior, where it has a cumulant and an exact posterior."""
+        return capable(self.prior, "exact")
+
+    @property
+    def dual_prior(self) -> DualPrior:
+        """The prior as the dual sees it, where it has a cumulant or a conjugate."""
+        return dual_form(self.prior)
+
+    def ask(self, **changes: Any) -> Problem:
+        """Another question (``loss``, ``prior``, ``C``) about the same examples, which stay where they are."""
+        return replace(self, **changes)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The same for the same examples, structure and loss, whatever the prior and C."""
+        tilt = b"" if self.tilt is None else self.tilt.tobytes()
+        digest = hashlib.blake2b(self.loss.described.encode() + self.cost.tobytes() + tilt, digest_size=16)
+        return f"{self.data.fingerprint} {digest.hexdigest()}"
+
+    def same_sum(self, other: Problem) -> bool:
+        """Whether the sum of losses is that of another problem: the same examples, loss and costs."""
+        if self.data is other.data and self.tilt is other.tilt:
+            return self.loss.described == other.loss.described and np.array_equal(self.cost, other.cost)
+        return self.fingerprint == other.fingerprint
+
+    def loss_scales(self, C: float) -> bool:
+        """Whether a bound on the sum of losses that was found under another C holds here too."""
+        return C == self.C or not self.loss.depends_on_C
+
+    # ---- the sum over examples ----------------------------------------------------------------------------------
+
+    def look(self, w: FloatArray, gradient: bool = True, single: bool = False, values: bool = False) -> Partial:
+        """Sum of the losses, its (sub)gradient, expected costs, and if asked the loss of every example.
+
+        Parameters
+        ----------
+        w : ndarray of shape (n_weights,)
+        gradient : bool, default=True
+        single : bool, default=False
+            Search in float32 where the numbers allow it and it pays, see `is_small`; what is reported should be
+            computed with False.
+        values : bool, default=False
+        """
+        self.n_oracle += self.n_examples
+        question = LossQuestion(self.loss, self.C, gradient, single and not self.is_small, values, self.cost)
+        with self._fixed(w) as fixed:
+            found = self.backend.sum(loss_oracle, self.data.shards, fixed, question)
+        if gradient:
+            found = found._replace(gradient=self.structure.unpack(found.gradient))
+        if self.tilt is None:
+            return found
+        if values:
+            raise ValueError("the loss of an example is not known where an average of labellings stands for the truth")
+        slope = found.gradient - self.tilt if gradient else found.gradient
+        return found._replace(loss=found.loss - float(self.tilt @ w), gradient=slope)
+
+    def _fixed(self, w: FloatArray) -> AbstractContextManager[FloatArray]:
+        """Weights from which the shards in this process compute once what all of them need."""
+        remembered = getattr(self.structure.layout, "remembered", None)
+        return nullcontext(w) if remembered is None or not self.backend.local else remembered.fixed(w)
+
+    def inside(self, w: FloatArray, gradient: bool = True) -> Partial:
+        """By how much the log-partition over labellings that agree with the truth is above the score of the one that is
+        taken for it, and the gradient of that; sums over examples."""
+        self.n_oracle += self.n_examples
+        found = self.backend.sum(inside_oracle, self.data.shards, w, gradient)
+        return found._replace(gradient=self.structure.unpack(found.gradient)) if gradient else found
+
+    def losses(self, w: FloatArray, gradient: bool = True, single: bool = False) -> tuple[float, FloatArray]:
+        """``sum_i weight_i loss_i(w)`` and a (sub)gradient of it (empty if it was not asked for)."""
+        found = self.look(w, gradient, single)
+        return found.loss, found.gradient
+
+    def gibbs(self, A: float, W: FloatArray, B: float = 0.0) -> tuple[float, FloatArray, float]:
+        """The dual point ``alpha_i(y) = C u_i p_i(y)``, p_i of the potentials ``A l_i(y) + W . f(x_i, y) + B r_i(y)``.
+
+        That is, ``p_i(y)`` is proportional to their exponential; ``r_i(y)`` is the number of nodes that are right, so
+        that a large B is near the true labellings. All examples share A, B and W: the point needs no memory of its own,
+        and to look at it is one sum-product.
+
+        Returns
+        -------
+        value : float
+            ``-sum_i u_i log p_i(y_i)``: convex in (A, W, B), so that divergences between such points follow from it.
+        eta : ndarray of shape (n_weights,)
+            ``sum alpha df``.
+        cost : float
+            ``sum alpha l``.
+        """
+        self.n_oracle += self.n_examples
+        potentials = A * self.cost + B * np.eye(self.structure.n_labels)[self.kinds.label]
+        found = self.backend.sum(table_oracle, self.data.shards, W, TableQuestion(potentials, self.cost))
+        value, slope = found.loss, self.structure.unpack(found.gradient)
+        if self.tilt is not None:
+            value, slope = value - float(self.tilt @ W), slope - self.tilt
+        return value, -self.C * slope, self.C * found.cost
+
+    def curvature(self) -> FloatArray:
+        """About the diagonal of the Hessian of C times a smooth loss at ``w = 0``, as a scale of the weights.
+
+        A structure that does not offer its own is taken to have the same curvature in all weights.
+        """
+        return self.C * self.loss.curvature * self.data.curvature()
+
+    def first_weights(self, seed: Any = None) -> FloatArray:
+        """Where a solver of the primal begins: at the mean of the prior, or at zero if it has none.
+
+        Where no label at all is known, only sets of them, labels may be alike there, and no step would tell them apart:
+        then at random.
+        """
+        zero = np.zeros(self.n_weights)
+        mean = self.exact_prior.mean(zero) if offers(self.prior, "exact") else zero
+        return mean if self.kinds.some_known else mean + np.random.default_rng(seed).normal(0.0, 0.1, self.n_weights)
+
+    def primal(self, w: FloatArray) -> float:
+        """The objective at w."""
+        return self.prior.penalty(w) + self.C * self.losses(w, gradient=False)[0]
+
+    def dual(self, eta: FloatArray, cost: float) -> tuple[float, float]:
+        """The best dual value along the ray from 0 to a dual point, and where on the ray it is.
+
+        ``cost = sum alpha l - slack_price`` and ``eta = sum alpha df`` scale alike, and any share in [0, 1] of a dual
+        point is one (the rest of the weight goes to the true labelling). So a point outside the domain of the cumulant
+        still gives a bound. (The price of a share is at most that share of the price, since it is convex.)
+        """
+        # a convex penalty that belongs to no density has a conjugate too, and a subgradient in the place of the mean
+        phi, slope = self.dual_prior.cumulant, self.dual_prior.mean
+        rising = lambda s: np.isfinite(phi(s * eta)) and cost >= eta @ slope(s * eta)  # noqa: E731
+        low, high = (1.0, 1.0) if rising(1.0) else (0.0, 1.0)
+        while high - low > 1e-6 * high:  # the dual is concave along the ray
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if rising(middle) else (low, middle)
+        return low * cost - phi(low * eta), low
+
+    def slack_price(self, alpha: FloatArray) -> float:
+        """``sum_i u_i U*(alpha_i / u_i)`` for dual weights ``alpha_i = sum_y alpha_i(y)``: the dual's share of U.
+
+        The dual of a hinge model is ``max sum alpha l - phi(eta) - slack_price``; where the slack is linear the price
+        is 0 up to ``C u_i`` and infinite beyond. An example of weight 0 has no dual weight.
+        """
+        some = self.structure.sample_weight > 0
+        u = self.structure.sample_weight[some]
+        return float(u @ self.hinge.slack_function.conjugate(alpha[some] / u, self.C))
+
+    @property
+    def at_zero(self) -> float:
+        """The objective P(0) at zero weights; at the mean of a prior that excludes zero."""
+        if self.objective_at_zero is None:
+            zero = np.zeros(self.n_weights)
+            value = self.primal(zero)
+            self.objective_at_zero = value if np.isfinite(value) else self.primal(self.exact_prior.mean(zero))
+        return self.objective_at_zero
+
+    def gap_scale(self, objective: float) -> float:
+        """Denominator of the relative gap: ``max(|objective|, 1e-9 |P(0)|)``. The second term covers rounding only."""
+        return max(abs(objective), 1e-9 * abs(self.at_zero), np.finfo(float).tiny)
+
+    def relative(self, gap: float, objective: float) -> float:
+        """Return a duality gap relative to the objective: the definition of ``gap_`` and of every stopping rule."""
+        return max(gap, 0.0) / self.gap_scale(objective)

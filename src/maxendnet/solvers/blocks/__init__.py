@@ -1,0 +1,1 @@
+"""Updates of one example at a time, in one or several parts of the examples."""

@@ -1,0 +1,131 @@
+"""Block-coordinate updates of a dual point, one example at a time: what `BlockFrankWolfe` and `ProximalPoint` share."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxendnet import _kernels
+from maxendnet.backends.threads import n_shards
+from maxendnet.priors.base import capable
+from maxendnet.problem import FloatArray, Problem
+from maxendnet.structures.bound.forest import single_is_enough
+from maxendnet.structures.bound.padded_blocks import KernelPrior
+
+MAX_WORK_PER_CALL = 5e7
+"""Multiplications in one kernel call, about a tenth of a second: Ctrl-C is handled between calls."""
+
+
+@dataclass
+class BlockState:
+    """A dual point as active labellings of every example; the arrays are changed in place."""
+
+    sets: _kernels.ActiveSets
+    eta: FloatArray
+    """Padded."""
+    weights: NDArray
+    """mean(eta), in the layout and precision of the search."""
+    gaps: FloatArray
+    """Last known gap of every block."""
+    C: float
+    """Size of the dual simplices: `BlockFrankWolfe` raises it to the C of the problem in the first passes."""
+    rng: np.random.Generator
+
+    def copy(self) -> BlockState:
+        """Return an independent copy."""
+        arrays = {name: getattr(self, name).copy() for name in ("sets", "eta", "weights", "gaps")}
+        return replace(self, **arrays, rng=deepcopy(self.rng))
+
+
+def first_state(problem: Problem, C: float, seed: Any, tol: float) -> BlockState:
+    """Return the dual point 0, with all weight at the true labellings."""
+    blocks, batch = problem.structure.blocks, problem.batch
+    # float32 finds good labellings unless numbers are large or the last digits of the gap are requested
+    small = batch.largest <= 1e4 and single_is_enough(problem.dual_prior.mean(np.zeros(problem.n_weights)), batch)
+    single = small and problem.cost_is_small and tol >= 1e-6
+    state = BlockState(
+        sets=_kernels.ActiveSets(batch.offsets, batch.y, batch.sample_weight, C),
+        eta=np.zeros(blocks.size),
+        weights=np.zeros(0, dtype=np.float32 if single else np.float64),
+        gaps=np.full(problem.n_examples, np.inf),
+        C=C,
+        rng=np.random.default_rng(seed),
+    )
+    set_weights(problem, state)
+    return state
+
+
+def set_weights(problem: Problem, state: BlockState) -> None:
+    """Compute the weights of the search from eta."""
+    blocks = problem.structure.blocks
+    mu = problem.dual_prior.mean(blocks.unpad(state.eta))
+    state.weights = blocks.for_search(mu, state.weights.dtype.type)
+
+
+def refresh_eta(problem: Problem, state: BlockState) -> None:
+    """Recompute eta from the active labellings, so that rounding errors do not accumulate."""
+    blocks = problem.structure.blocks
+    state.eta[:] = problem.backend.sum_ranges(
+        lambda first, last, eta: blocks.add_features(state.sets, first, last, eta),
+        problem.structure.ranges(n_shards(problem.structure)),
+        blocks.size,
+    )
+
+
+def rescale(problem: Problem, state: BlockState, C: float) -> None:
+    """Scale the dual point from another C to that of the problem, and along its ray to where the dual is largest."""
+    refresh_eta(problem, state)
+    factor = problem.C / C
+    eta = factor * problem.structure.blocks.unpad(state.eta)
+    state.sets.scale(factor, problem.dual(eta, factor * state.sets.total_cost())[1])
+    refresh_eta(problem, state)
+    set_weights(problem, state)
+
+
+def draw(problem: Problem, state: BlockState, sampling: str) -> NDArray[np.int64]:
+    """Draw the examples of the next pass."""
+    n = problem.n_examples
+    if sampling == "uniform" or not np.all(np.isfinite(state.gaps)):
+        return state.rng.permutation(n).astype(np.int64)
+    # in proportion to the square root: known gaps are out of date, and other examples would wait too long
+    cumulative = np.cumsum(np.sqrt(state.gaps))
+    picks = np.searchsorted(cumulative, state.rng.random(n) * cumulative[-1], side="right").clip(0, n - 1)
+    return picks.astype(np.int64)
+
+
+def update(problem: Problem, state: BlockState, picks: NDArray[np.int64], inner: int) -> float:
+    """Update the block of every drawn example; return the change of ``sum alpha l``.
+
+    ``inner`` is the number of further steps within the active set of an example, without decoding.
+    """
+    blocks, prior, change = problem.structure.blocks, kernel_prior(problem), 0.0
+    work = np.diff(problem.batch.offsets)[picks].sum() * problem.structure.work_per_node
+    for part in np.array_split(picks, max(1, min(len(picks), int(work / MAX_WORK_PER_CALL)))):
+        change += blocks.update(
+            prior, state.C, state.weights, state.eta, problem.cost, part, inner, state.sets, state.gaps
+        )
+    return change
+
+
+def block_gaps(problem: Problem, state: BlockState, mu: FloatArray) -> FloatArray:
+    """Return the hinge of every example at mu, and recompute the gaps of all blocks for the current ``state.C``."""
+    hinge = np.zeros(problem.n_examples)
+    look = problem.structure.blocks.look(mu, problem.cost, state.C, state.sets, hinge, state.gaps)
+    problem.backend.run(lambda first, last, _: look(first, last), problem.structure.ranges())
+    return hinge
+
+
+def kernel_prior(problem: Problem) -> KernelPrior:
+    """Return the prior as arguments of the kernels."""
+    kind, params = capable(problem.prior, "kernel").kernel_args()
+    wide = lambda values: problem.structure.blocks.pad(np.broadcast_to(np.asarray(values, float), problem.n_weights))  # noqa: E731
+    if kind == "gaussian" and any(np.ndim(p) > 0 for p in params):
+        return kind, 0.0, 0.0, wide(params[0]), wide(params[1])
+    if kind == "proximal_l1":
+        return kind, float(params[0]), float(params[1]), None, wide(params[2])
+    a, b = (*map(float, params), 0.0)[:2]
+    return kind, a, b, None, None

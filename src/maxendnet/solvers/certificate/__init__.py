@@ -1,0 +1,1 @@
+"""Dual points that certify a solution."""

@@ -1,0 +1,1 @@
+"""Second derivatives: exact, sampled or approximate."""

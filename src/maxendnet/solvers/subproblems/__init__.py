@@ -1,0 +1,1 @@
+"""Small problems that solvers solve again and again."""

@@ -1,0 +1,1 @@
+"""Finite automata over labels: chains of higher order, rules and durations."""

@@ -1,0 +1,213 @@
+"""Regular expressions whose letters are labels, as automata."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxendnet.structures.automata.automaton import Automaton, trim
+
+TOKEN = re.compile(r"\s+|'([^']*)'|([()|*+?.\[\]]|\[\^)|\{(\d+)(,?)(\d*)\}|([^\s()|*+?.\[\]{}']+)")
+MOST_STATES = 100_000
+MOST_WORK = 50_000_000
+"""Arcs and labels that are visited while an automaton is made: some seconds."""
+
+
+class Pattern:
+    """A parsed pattern; `automaton` reads the labellings that match it from beginning to end.
+
+    Labels are separated by blanks. ``a b`` is a then b, ``a | b`` one of the two, ``( )`` a group, ``*``, ``+``, ``?``,
+    ``{2}``, ``{1,3}`` and ``{2,}`` repeat what is before them, ``.`` is any label, ``[a b]`` one of some labels and
+    ``[^ a b]`` any other. A label with one of these characters stands between single quotes.
+
+    Parameters
+    ----------
+    pattern : str
+    classes : ndarray of shape (n_labels,)
+        Labels are found by their text.
+
+    Examples
+    --------
+    >>> Pattern("a* b?", np.array(["a", "b"])).automaton().accepts([0, 0, 1])
+    True
+    """
+
+    def __init__(self, pattern: str, classes: NDArray) -> None:
+        self.pattern = pattern
+        self.number = {str(label): k for k, label in enumerate(classes.tolist())}
+        self.n_labels = len(classes)
+        self.tokens = self._tokens()
+        self.place = 0
+        # a nondeterministic automaton: arcs with a set of labels (None: without reading)
+        self.arcs: list[list[tuple[Any, int]]] = []
+        self.work = 0
+        self.first, self.last = self._alternatives()
+        if self.place < len(self.tokens):
+            self._fail(f"there is no bracket that {self.tokens[self.place][1]!r} closes")
+
+    def automaton(self) -> Automaton:
+        """The deterministic automaton, trimmed."""
+        start = self._closure(frozenset([self.first]))
+        number, rows, waiting = {start: 0}, [], [start]
+        while waiting:
+            here = waiting.pop(0)
+            self._count(self.n_labels * len(here))
+            row = np.full(self.n_labels, -1, dtype=np.int32)
+            for label in range(self.n_labels):
+                reached = {to for state in here for some, to in self.arcs[state] if some is not None and label in some}
+                if not reached:
+                    continue
+                target = self._closure(frozenset(reached))
+                if target not in number:
+                    if len(number) >= MOST_STATES:
+                        self._fail(f"its automaton has more than {MOST_STATES} states")
+                    number[target] = len(number)
+                    waiting.append(target)
+                row[label] = number[target]
+            rows.append(row)
+        accepting = np.array([self.last in states for states in number])
+        return trim(Automaton(np.stack(rows), accepting))
+
+    def _closure(self, states: frozenset[int]) -> frozenset[int]:
+        found, waiting = set(states), list(states)
+        while waiting:
+            for some, to in self.arcs[waiting.pop()]:
+                if some is None and to not in found:
+                    found.add(to)
+                    waiting.append(to)
+        return frozenset(found)
+
+    # ---- parsing ---------------------------------------------------------------------------------------------------
+
+    def _fail(self, why: str) -> Any:
+        raise ValueError(f"the pattern {self.pattern!r} cannot be read: {why}; see maxendnet.rules.regex.")
+
+    def _tokens(self) -> list[tuple[str, Any]]:
+        found: list[tuple[str, Any]] = []
+        place = 0
+        text = self.pattern.replace("[^", " [ ^ ") if "'" not in self.pattern else self.pattern
+        while place < len(text):
+            match = TOKEN.match(text, place)
+            if match is None:
+                return self._fail(f"{text[place]!r} is out of place")
+            quoted, sign, low, comma, high, label = match.groups()
+            place = match.end()
+            if quoted is not None:
+                found.append(("label", quoted))
+            elif sign is not None:
+                found.append(("sign", sign))
+            elif low is not None:
+                found.append(("repeat", (int(low), (int(high) if high else None) if comma else int(low))))
+            elif label is not None:
+                found.append(("label", label))
+        return found
+
+    def _peek(self) -> tuple[str, Any]:
+        return self.tokens[self.place] if self.place < len(self.tokens) else ("end", "the end")
+
+    def _count(self, work: int) -> None:
+        self.work += work
+        if self.work > MOST_WORK:
+            self._fail("its automaton is too large; repeat fewer labels")
+
+    def _new(self) -> int:
+        if len(self.arcs) >= 10 * MOST_STATES:
+            self._fail("its automaton is too large; repeat fewer labels")
+        self.arcs.append([])
+        return len(self.arcs) - 1
+
+    def _alternatives(self) -> tuple[int, int]:
+        first, last = self._new(), self._new()
+        while True:
+            a, b = self._sequence()
+            self.arcs[first].append((None, a))
+            self.arcs[b].append((None, last))
+            if self._peek() != ("sign", "|"):
+                return first, last
+            self.place += 1
+
+    def _sequence(self) -> tuple[int, int]:
+        first = last = self._new()
+        while self._peek()[0] != "end" and self._peek() not in (("sign", "|"), ("sign", ")")):
+            a, b = self._repeated()
+            self.arcs[last].append((None, a))
+            last = b
+        return first, last
+
+    def _repeated(self) -> tuple[int, int]:
+        begin = self.place
+        first, last = self._atom()
+        after = self.place
+        kind, value = self._peek()
+        if kind == "sign" and value in ("*", "+", "?"):
+            low, high = {"*": (0, None), "+": (1, None), "?": (0, 1)}[value]
+        elif kind == "repeat":
+            low, high = value
+            if max(low, high or 0) > MOST_STATES:
+                self._fail(f"it repeats more than {MOST_STATES:,} times")
+            if high is not None and high < low:
+                self._fail(f"{{{low},{high}}} has a maximum below its minimum")
+        else:
+            return first, last
+        copies = [(first, last)]
+        for _ in range(max(low, 1 if high is None else high) - 1):  # what is repeated is read once for every copy
+            self.place = begin
+            copies.append(self._atom())
+        self.place = after + 1
+        start = end = self._new()
+        done = self._new()
+        for k, (a, b) in enumerate(copies):
+            if k >= low:
+                self.arcs[end].append((None, done))
+            self.arcs[end].append((None, a))
+            end = b
+        if high == 0:
+            return done, done
+        self.arcs[end].append((None, done))
+        if high is None:
+            self.arcs[copies[-1][1]].append((None, copies[-1][0]))
+        return start, done
+
+    def _atom(self) -> tuple[int, int]:
+        kind, value = self._peek()
+        self.place += 1
+        if (kind, value) == ("sign", "("):
+            inside = self._alternatives()
+            if self._peek() != ("sign", ")"):
+                self._fail("a bracket is not closed")
+            self.place += 1
+            return inside
+        if (kind, value) == ("sign", "["):
+            labels: set[int] = set()
+            inverted = self._peek() == ("label", "^")
+            self.place += int(inverted)
+            while self._peek()[0] == "label":
+                labels.add(self._label(self._peek()[1]))
+                self.place += 1
+            if self._peek() != ("sign", "]"):
+                self._fail("a bracket [ is not closed, or holds something that is no label")
+            self.place += 1
+            return self._one(set(range(self.n_labels)) - labels if inverted else labels)
+        if (kind, value) == ("sign", "."):
+            return self._one(set(range(self.n_labels)))
+        if kind == "label":
+            return self._one({self._label(value)})
+        return self._fail(
+            f"{value!r} has nothing before it that could be repeated" if kind != "end" else "it ends early"
+        )
+
+    def _one(self, labels: set[int]) -> tuple[int, int]:
+        first, last = self._new(), self._new()
+        self._count(len(labels))
+        self.arcs[first].append((frozenset(labels), last))
+        return first, last
+
+    def _label(self, text: str) -> int:
+        if text not in self.number:
+            raise ValueError(
+                f"the pattern {self.pattern!r} names {text!r}, which is no label of y; correct the pattern."
+            )
+        return self.number[text]

@@ -1,0 +1,1 @@
+"""Structures with examples: recursions over labellings, and what solvers need of them."""

@@ -1,0 +1,151 @@
+"""What bound structures on a `Batch` have in common: views of its arrays, features of labellings, shares of work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from maxendnet import _kernels
+from maxendnet.backends.threads import Range, Threads, cut
+from maxendnet.data.batch import Batch
+from maxendnet.data.ragged import is_mapped
+from maxendnet.data.truth import Kinds, known
+from maxendnet.structures.base import BoundStructure, IntArray, Marginals, Table
+from maxendnet.structures.bound import features as of_cliques
+from maxendnet.structures.weights.layout import FloatArray, Layout
+
+
+def kernel_shape(layout: Layout, rest: int = -1) -> _kernels.Shape:
+    """The sizes of a layout as the kernels take them."""
+    sizes = (
+        layout.n_features,
+        layout.n_labels,
+        layout.n_edge_types,
+        layout.n_edge_features,
+        layout.n_label_features,
+        rest,
+    )
+    return _kernels.Shape(*sizes) if layout.seen is None else _kernels.Shape(*sizes, *layout.seen)
+
+
+Self = TypeVar("Self", bound="OnBatch")
+
+
+@dataclass(frozen=True, eq=False)
+class OnBatch(BoundStructure):
+    """A layout of weights and a batch; no structure by itself, for it has no recursion."""
+
+    layout: Layout
+    batch: Batch
+
+    def __getstate__(self) -> dict[str, Any]:
+        # what kernels hold cannot be pickled, and caches are made anew
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    def mapped(self) -> bool:  # type: ignore[override]
+        """Whether the features are in files."""
+        return is_mapped(self.batch.data)
+
+    @property
+    def n_labels(self) -> int:
+        return self.layout.n_labels
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        return self.batch.offsets
+
+    @property
+    def y(self) -> IntArray:
+        return self.batch.y
+
+    @property
+    def row(self) -> IntArray:
+        """The kind of every node: its row in tables of costs."""
+        return self.batch.row
+
+    @cached_property
+    def kinds(self) -> Kinds:
+        """What is known of the true label, for every kind of node."""
+        return known(self.n_labels) if self.batch.kinds is None else self.batch.kinds
+
+    @property
+    def sample_weight(self) -> FloatArray:
+        return self.batch.sample_weight
+
+    @cached_property
+    def shape(self) -> _kernels.Shape:
+        """The sizes as the kernels take them."""
+        return self.layout.remembered.result("shape", lambda: kernel_shape(self.layout))
+
+    def take(self: Self, first: int, last: int) -> Self:
+        """Examples [first, last) as a bound structure of their own."""
+        return replace(self, batch=self.batch.take(first, last))
+
+    @cached_property
+    def within_truth(self) -> Any:
+        """The same examples, of which a node may have only labels that may be its true one."""
+        return replace(self, batch=self.batch.within(self.kinds))
+
+    def completed(self: Self, labels: IntArray) -> Self:
+        """The same examples with these labels taken for the true ones."""
+        return replace(self, batch=self.batch.completed(self.kinds, labels))
+
+    def with_pseudo_labels(self: Self, nodes: NDArray[np.bool_], sample_weight: FloatArray) -> Self:
+        """The same examples with other weights, in which the labels of these nodes are known to be what they are."""
+        kinds = self.kinds
+        sets = np.concatenate([kinds.sets, np.eye(self.n_labels, dtype=np.uint8)])
+        label = np.concatenate([kinds.label, np.arange(self.n_labels, dtype=np.int32)])
+        weight = np.concatenate([kinds.weight, np.ones(self.n_labels)])
+        used, row = np.unique(np.where(nodes, len(kinds.sets) + self.y, self.row), return_inverse=True)
+        batch = self.batch._replace(
+            row=row.astype(np.int32).ravel(), sample_weight=np.ascontiguousarray(sample_weight),
+            kinds=Kinds(np.ascontiguousarray(sets[used]), label[used], weight[used]),
+        )  # fmt: skip
+        return replace(self, batch=batch)
+
+    def with_rows(self, table: Table | None) -> tuple[Batch, FloatArray | None]:
+        """A batch and rows to be added to the scores of nodes, as the kernels take a table."""
+        if table is None:
+            return self.batch, None
+        return self.batch._replace(row=np.ascontiguousarray(table.row)), np.ascontiguousarray(table.rows)
+
+    # ---- features and scores -------------------------------------------------------------------------------------
+
+    def score(self, w: FloatArray, q: IntArray | Marginals) -> FloatArray:
+        """Score of a labelling or fractional labelling, for every example."""
+        return of_cliques.score(self.layout, self.batch, w, q)
+
+    def features(self, q: IntArray | Marginals, weight: FloatArray | None = None) -> FloatArray:
+        """Features of a labelling or fractional labelling, summed over examples times ``weight``."""
+        return of_cliques.features(self.layout, self.batch, q, weight)
+
+    def differences(self, examples: NDArray[np.int64], labels: IntArray) -> sparse.csr_array:
+        """Features of the truth minus those of other labellings, as sparse rows."""
+        return of_cliques.differences(self.layout, self.batch, examples, labels)
+
+    # ---- how the work is shared out ------------------------------------------------------------------------------
+
+    def ranges(self, n_shards: int = 16, slow: float = 1.0) -> list[list[Range]]:
+        """Examples in shards, and those in ranges of about ten milliseconds, between which Ctrl-C is heard."""
+        nodes = int(max(1, 5e7 / (self.work_per_node * slow)))
+        return cut(self.offsets, max(1, min(n_shards, len(self.sample_weight))), nodes)
+
+    def one_after_the_other(self) -> list[Range]:
+        """All examples in ranges, for one thread."""
+        return [part for shard in self.ranges(1) for part in shard]
+
+    def for_each_range(self, backend: Threads | None, function: Callable[[int, int], Any], slow: float = 1.0) -> None:
+        """Call ``function(first, last)`` on ranges that together are all examples, on the threads of the backend."""
+        # nothing is summed, so that shards are only there for the threads: few where there is little to do
+        n_nodes = len(self.batch.parent)
+        if n_nodes <= 64 and len(self.sample_weight):
+            return function(0, len(self.sample_weight))
+        n_shards = min(64, 1 + n_nodes // 512)
+        (backend or Threads()).run(lambda a, b, _: function(a, b), self.ranges(n_shards, slow))

@@ -1,0 +1,265 @@
+"""Nodes that compete, with examples: at most one node of an example has another label than all the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxendnet import _kernels
+from maxendnet.backends.threads import Threads, each
+from maxendnet.data.batch import Batch
+from maxendnet.structures.base import GRADIENT, Ask, Excess, IntArray, Marginals, Table, sums
+from maxendnet.structures.bound.batch_structure import OnBatch, kernel_shape
+from maxendnet.structures.bound.capabilities import Capabilities
+from maxendnet.structures.bound.padded_blocks import PaddedBlocks
+from maxendnet.structures.weights.layout import FloatArray
+from maxendnet.structures.weights.padding import for_search, padded_size, unpad
+
+
+class Gains(NamedTuple):
+    """Scores of all labellings of all examples: that of the rest alone, and what choices add to it."""
+
+    of_rest: FloatArray
+    """(n_examples,): score of the labelling in which every node has the label of the rest."""
+    of_none: FloatArray
+    """(n_examples,): 0, or -inf where some node must be chosen."""
+    of_choice: FloatArray
+    """(n_nodes, n_labels): what it adds to choose a node for a label; -inf if not allowed, and for the rest."""
+
+
+class Aggregate(NamedTuple):
+    """A maximum over the labellings of every example, hard or soft, above that without a choice; and its gradient."""
+
+    values: FloatArray
+    shares: FloatArray
+    """(n_nodes, n_labels): of each choice; 0 for the rest."""
+
+
+@dataclass(frozen=True, eq=False)
+class BoundChoice(OnBatch):
+    """At most one node of an example has a label other than ``rest``; see `Choice`.
+
+    Inference is exact and easy: an example has one labelling for every allowed pair of a node and a label, and the one
+    without a choice. Of the solvers with kernels of their own `BlockFrankWolfe` alone takes it, and `ProximalPoint`
+    by it.
+
+    Parameters
+    ----------
+    layout : Layout
+        Without edges.
+    batch : Batch
+    rest : int, default=0
+        The label of all nodes but the chosen one, as a number.
+    must_choose : uint8 ndarray of shape (n_examples,) or (0,)
+        1 where some node must be chosen; empty: nowhere.
+
+    Examples
+    --------
+    >>> from maxendnet.data.examples import Examples
+    >>> from maxendnet.structures import Choice
+    >>> examples = Examples.build([[[1.0], [3.0], [2.0]], [[-1.0]]], [["rest", "best", "rest"], ["rest"]])
+    >>> choice = Choice().bind(examples, np.array(["rest", "best"]))
+    >>> choice.decode(np.array([0.0, 1.0])).tolist()  # the largest; and none that is below 0
+    [0, 1, 0, 0]
+    """
+
+    rest: int = 0
+    must_choose: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, dtype=np.uint8))
+    described = "a choice among nodes"
+    capabilities = Capabilities(
+        blocks=True, linear_nodes=True, unknown_labels=True, max_marginals=True, top=True,
+        sample=True,
+    )  # fmt: skip
+
+    @cached_property
+    def shape(self) -> _kernels.Shape:
+        return kernel_shape(self.layout, self.rest)
+
+    @cached_property
+    def blocks(self) -> PaddedBlocks:
+        """What solvers that go from example to example need."""
+        return PaddedBlocks(self.layout, self.batch, self.shape)
+
+    # ---- aggregates over all labellings -------------------------------------------------------------------------
+
+    def gains(self, w: FloatArray, table: Table | None = None, backend: Threads | None = None) -> Gains:
+        """Scores of all labellings."""
+        weights, scores = for_search(self.layout, w), np.zeros((len(self.batch.parent), self.n_labels))
+        self.for_each_range(backend, lambda a, b: _kernels.node_scores(self.batch, self.shape, weights, a, b, scores))
+        if table is not None:
+            scores += table.at_nodes()
+        of_rest = scores[:, self.rest].copy()
+        scores -= of_rest[:, None]
+        scores[:, self.rest] = -np.inf
+        of_none = np.zeros(len(self.sample_weight))
+        if len(self.must_choose):
+            of_none[self.must_choose.astype(bool)] = -np.inf
+        return Gains(sums(of_rest, self.offsets), of_none, scores)
+
+    @cached_property
+    def within_truth(self) -> BoundChoice:
+        """The same examples, of which a node may have only labels that may be its true one."""
+        batch = self.batch.within(self.kinds)
+        allowed = batch.allowed.copy()
+        chosen = np.flatnonzero(allowed[:, self.rest] == 0)
+        owner = np.repeat(np.arange(len(self.sample_weight)), np.diff(self.offsets))
+        must = np.zeros(len(self.sample_weight), dtype=np.uint8)
+        must[owner[chosen]] = 1
+        others = must[owner].astype(bool)  # where one node must be chosen no other can be
+        others[chosen] = False
+        allowed[others] = 0
+        allowed[:, self.rest] = 1
+        return replace(self, batch=batch._replace(allowed=allowed), must_choose=must)
+
+    def take(self, first: int, last: int) -> BoundChoice:
+        """Examples [first, last) as a bound structure of their own."""
+        return replace(self, batch=self.batch.take(first, last), must_choose=self.must_choose[first:last])
+
+    def maximum(
+        self, w: FloatArray, table: Table | None = None, backend: Threads | None = None
+    ) -> tuple[FloatArray, IntArray]:
+        """Best score of every example and a labelling that has it."""
+        of_rest, of_none, gains = self.gains(w, table, backend)
+        best, shares = largest(gains, of_none, self.batch)
+        labels = np.full(len(gains), self.rest, dtype=np.int32)
+        node, label = np.nonzero(shares)
+        labels[node] = label
+        return of_rest + best, labels
+
+    def max_marginals(self, w: FloatArray, backend: Threads | None = None) -> FloatArray:
+        """Score of the best labelling that has label a at node t, shape (n_nodes, n_labels)."""
+        of_rest, of_none, gains = self.gains(w, backend=backend)
+        best, shares = largest(gains, of_none, self.batch)
+        chosen = shares.max(axis=1, initial=0.0) > 0
+        second, _ = largest(np.where(chosen[:, None], -np.inf, gains), of_none, self.batch)
+        sizes = np.diff(self.offsets)
+        out = np.repeat(of_rest, sizes)[:, None] + gains
+        out[:, self.rest] = np.where(chosen, np.repeat(of_rest + second, sizes), np.repeat(of_rest + best, sizes))
+        return out
+
+    def logsum(
+        self, w: FloatArray, table: Table | None = None, cliques: bool = False, backend: Threads | None = None
+    ) -> tuple[FloatArray, Marginals]:
+        """Log-partition of every example, and its gradient: the marginals."""
+        of_rest, of_none, gains = self.gains(w, table, backend)
+        values, shares = softly_largest(gains, of_none, self.batch)
+        shares[:, self.rest] = 1.0 - shares.sum(axis=1)
+        return of_rest + values, Marginals(shares, np.zeros((*shares.shape, self.n_labels)) if cliques else None)
+
+    def sample(self, w: FloatArray, n_draws: int, rng: np.random.Generator, backend: Threads | None = None) -> IntArray:
+        """Labellings drawn from p(y|x), shape (n_draws, n_nodes)."""
+        _, of_none, gains = self.gains(w, backend=backend)
+        shares = softly_largest(gains, of_none, self.batch)[1]
+        uniforms = rng.random((n_draws, len(self.sample_weight)))
+        labels = np.full((n_draws, len(shares)), self.rest, dtype=np.int32)
+        for i, (begin, end) in enumerate(zip(self.offsets[:-1], self.offsets[1:])):
+            place = np.searchsorted(np.cumsum(shares[begin:end]), uniforms[:, i], side="right")
+            draws = np.flatnonzero(place < (end - begin) * self.n_labels)  # beyond all choices: none
+            node, label = np.divmod(place[draws], self.n_labels)
+            labels[draws, begin + node] = label
+        return labels
+
+    def top(self, w: FloatArray, k: int, backend: Threads | None = None) -> tuple[FloatArray, IntArray]:
+        """The k best labellings, best first."""
+        of_rest, of_none, gains = self.gains(w, backend=backend)
+        values, labels = np.full((len(of_rest), k), -np.inf), np.full((k, len(gains)), -1, dtype=np.int32)
+        for i, (begin, end) in enumerate(zip(self.offsets[:-1], self.offsets[1:])):
+            every = np.append(gains[begin:end].ravel(), of_none[i])
+            for rank, place in enumerate(np.argsort(-every, kind="stable")[:k]):
+                if not every[place] > -np.inf:
+                    break
+                values[i, rank] = of_rest[i] + every[place]
+                labels[rank, begin:end] = self.rest
+                if place < len(every) - 1:
+                    node, label = divmod(int(place), self.n_labels)
+                    labels[rank, begin + node] = label
+        return values, labels
+
+    # ---- sums over examples -------------------------------------------------------------------------------------
+
+    def excess(self, aggregate: str, w: FloatArray, table: Table | None = None, ask: Ask = GRADIENT) -> Excess:
+        """As `maxendnet.structures.base.excess`: both maxima are taken of gains, so that large scores of the rest
+        cancel."""
+        batch, (_, of_none, gains) = self.batch, self.gains(w, table)
+        truth, chosen = np.zeros(len(gains)), np.flatnonzero(batch.y != self.rest)
+        truth[chosen] = gains[chosen, batch.y[chosen]]
+        overall: Callable[..., Aggregate] = largest if aggregate == "maximum" else softly_largest
+        values, shares = overall(gains, of_none, batch)
+        # the truth is among all labellings: what is below is rounding
+        values = np.maximum(values - sums(truth, self.offsets), 0.0)
+        expected = np.zeros(len(values))
+        if not ask.gradient:
+            return Excess(values, np.zeros(0), expected)
+        if ask.counted is not None:
+            rows = ask.counted.at_nodes()
+            of_rest = rows[:, self.rest]
+            expected = sums(of_rest + (shares * (rows - of_rest[:, None])).sum(axis=1), self.offsets)
+        shares[chosen, batch.y[chosen]] -= 1.0
+        shares[:, self.rest] = -shares.sum(axis=1)
+        factor = self.sample_weight * (1.0 if ask.price is None else ask.price(values))
+        shares *= np.repeat(factor, np.diff(self.offsets))[:, None]
+        slope = self._add_features(batch, shares)
+        return Excess(values, slope if ask.packed else self.unpack(slope), expected)
+
+    def unpack(self, slope: FloatArray) -> FloatArray:
+        """A vector that kernels have added up, in the order of the weights."""
+        return unpad(self.layout, slope)
+
+    def _add_features(self, batch: Batch, shares: FloatArray) -> FloatArray:
+        slope = np.zeros(self.slope_size)
+        each(lambda a, b: _kernels.add_features(batch, self.shape, shares, a, b, slope), self.one_after_the_other())
+        return slope
+
+    def curvature(self) -> FloatArray:
+        """Diagonal of the Hessian of the weighted log losses at ``w = 0``, where all choices are equally likely.
+
+        Nodes of an example that share a feature are counted as if they did not: it serves as a scale of the weights.
+        """
+        batch, sizes = self.batch, np.diff(self.offsets)
+        allowed = batch.allowed.astype(float) if batch.allowed.size else np.ones((len(batch.parent), self.n_labels))
+        allowed[:, self.rest] = 0.0
+        p = allowed / np.repeat(1.0 + sums(allowed.sum(axis=1), self.offsets), sizes)[:, None]
+        p[:, self.rest] = p.sum(axis=1)
+        p *= (1.0 - p) * np.repeat(self.sample_weight, sizes)[:, None]
+        squares = batch._replace(data=batch.data**2, label_features=batch.label_features**2)
+        return self.unpack(self._add_features(squares, p))
+
+    @property
+    def slope_size(self) -> int:
+        return padded_size(self.layout)
+
+    @cached_property
+    def work_per_node(self) -> float:
+        n_nodes = max(1, len(self.batch.parent))
+        allowed = self.batch.allowed
+        labels = allowed.sum() / n_nodes if allowed.size else float(self.n_labels)
+        return 4 * labels * (10 + len(self.batch.indices) / n_nodes)
+
+
+def largest(gains: FloatArray, of_none: FloatArray, batch: Batch) -> Aggregate:
+    """The largest gain of every example, or that of no choice; the first of several that are equal."""
+    some = np.diff(batch.offsets) > 0
+    owner = np.repeat(np.arange(len(some)), np.diff(batch.offsets))
+    values, shares = of_none.copy(), np.zeros_like(gains)
+    of_node = gains.max(axis=1)
+    if some.any():
+        values[some] = np.maximum(np.maximum.reduceat(of_node, batch.offsets[:-1][some]), of_none[some])
+    there = np.flatnonzero((of_node == values[owner]) & (of_node > of_none[owner]))
+    node = there[np.unique(owner[there], return_index=True)[1]]
+    shares[node, gains[node].argmax(axis=1)] = 1.0
+    return Aggregate(values, shares)
+
+
+def softly_largest(gains: FloatArray, of_none: FloatArray, batch: Batch) -> Aggregate:
+    """``log(exp(gain of none) + sum exp(gain))`` of every example."""
+    highest, _ = largest(gains, of_none, batch)
+    sizes = np.diff(batch.offsets)
+    shares = np.exp(gains - np.repeat(highest, sizes)[:, None])
+    total = np.exp(of_none - highest) + sums(shares.sum(axis=1), batch.offsets)
+    shares /= np.repeat(total, sizes)[:, None]
+    return Aggregate(highest + np.log(total), shares)

@@ -1,0 +1,1 @@
+"""Search for best labellings where no recursion finds them."""

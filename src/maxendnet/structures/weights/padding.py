@@ -1,0 +1,107 @@
+"""Weight vectors as the kernels of forests read them: rows of labels widened to whole vector registers."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxendnet import _kernels
+from maxendnet.structures.weights.layout import FloatArray, Layout
+
+CACHE_LINE = 64
+
+
+def zeros_at_cache_line(shape: tuple[int, ...], dtype: type) -> NDArray:
+    """Zeros that begin at a cache line: a row that is read by vector registers crosses no more lines than it must."""
+    size = prod(shape) * np.dtype(dtype).itemsize
+    memory = np.zeros(size + CACHE_LINE, dtype=np.uint8)
+    first = -memory.__array_interface__["data"][0] % CACHE_LINE
+    return memory[first : first + size].view(dtype).reshape(shape)
+
+
+def lanes(layout: Layout) -> int:
+    """Width of a row: the number of labels, rounded up to whole vector registers."""
+    return _kernels.padded(layout.n_labels)
+
+
+def node_size(layout: Layout) -> int:
+    """Length of the padded weights of nodes: rows of labels, or the pairs that were seen in one row."""
+    # behind the seen pairs is room for a vector that begins there
+    return layout.n_features * lanes(layout) if layout.seen is None else _kernels.padded(layout.n_node_weights) + 8
+
+
+def padded_size(layout: Layout) -> int:
+    """Length of a padded vector with one orientation of each matrix; those of label features are padded as labels."""
+    rows = layout.n_matrices * layout.n_labels
+    return node_size(layout) + rows * lanes(layout) + _kernels.padded(layout.n_label_features)
+
+
+def pad(layout: Layout, w: FloatArray) -> FloatArray:
+    """The layout in which kernels accumulate."""
+    out = np.zeros(padded_size(layout))
+    for wide, narrow in _rows(layout, out, w):
+        wide[:] = narrow
+    return out
+
+
+def unpad(layout: Layout, padded: FloatArray) -> FloatArray:
+    """Undo `pad`."""
+    out = np.empty(layout.n_weights)
+    for wide, narrow in _rows(layout, padded, out):
+        narrow[:] = wide
+    return out
+
+
+def _rows(layout: Layout, padded: FloatArray, w: FloatArray):
+    """Views of the same weights in a padded vector and in a plain one."""
+    L, width, n_pairs = layout.n_labels, lanes(layout), layout.n_node_weights
+    wide, narrow = node_size(layout), n_pairs
+    if layout.seen is None:
+        yield padded[:wide].reshape(-1, width)[:, :L], w[:narrow].reshape(-1, L)
+    else:
+        yield padded[:n_pairs], w[:n_pairs]
+    rows = layout.n_matrices * L
+    yield padded[wide : wide + rows * width].reshape(-1, width)[:, :L], w[narrow : narrow + rows * L].reshape(-1, L)
+    yield padded[wide + rows * width :][: layout.n_label_features], w[layout.n_weights - layout.n_label_features :]
+
+
+def for_search(
+    layout: Layout, w: FloatArray, dtype: type = np.float64, forbidden: NDArray[np.uint8] | None = None
+) -> NDArray:
+    """Weights as the recursions read them: padded, and every matrix in both orientations; forbidden pairs are -inf.
+
+    Those of a fitted model, which cannot be written to, are laid out once and kept.
+    """
+    what = ("for_search", dtype, None if forbidden is None else forbidden.tobytes())
+    return layout.remembered.of_weights(w, what, lambda: _laid_out(layout, w, dtype, forbidden))
+
+
+def _laid_out(layout: Layout, w: FloatArray, dtype: type, forbidden: NDArray[np.uint8] | None) -> NDArray:
+    L, width = layout.n_labels, lanes(layout)
+    n_node, n_matrix = node_size(layout), layout.n_matrices * 2 * L * width
+    out = zeros_at_cache_line((n_node + n_matrix + layout.n_label_features,), dtype)
+    parts = layout.parts(w)
+    if layout.seen is None:
+        out[:n_node].reshape(layout.n_features, width)[:, :L] = parts.node
+    else:
+        out[: layout.n_node_weights] = parts.node
+    both = out[n_node : n_node + n_matrix].reshape(layout.n_matrices, 2, L, width)
+    n_types = layout.n_edge_types
+    for some, matrices in ((both[:n_types], parts.transitions), (both[n_types:], parts.edge)):
+        if len(matrices):
+            some[:, 0, :, :L] = matrices
+            some[:, 1, :, :L] = matrices.transpose(0, 2, 1)
+    if forbidden is not None:
+        both[:n_types, 0, :, :L][:, forbidden > 0] = -np.inf
+        both[:n_types, 1, :, :L][:, forbidden.T > 0] = -np.inf
+    out[n_node + n_matrix :] = parts.label_features
+    return out
+
+
+def pad_rows(layout: Layout, rows: FloatArray, dtype: type = np.float64) -> NDArray:
+    """Rows of numbers by label, such as costs, as the recursions read them: padded with zeros."""
+    out = zeros_at_cache_line((len(rows), lanes(layout)), dtype)
+    out[:, : layout.n_labels] = rows
+    return out

@@ -1,0 +1,214 @@
+"""Forms of a word that features are made of: small letters, shape, affixes, membership in lists and clusters.
+
+=================  =========================================================================  ==================
+form               what it is                                                                 of ``iPhone-12``
+=================  =========================================================================  ==================
+``lower``          in small letters                                                           ``iphone-12``
+``shape``          letters and digits by their kind                                           ``xXxxxx-dd``
+``short_shape``    the same, with repetitions left out                                        ``xXx-d``
+``case``           ``lower``, ``title``, ``upper``, ``mixed``, ``number``, ``sign``           ``mixed``
+``digits``         with every digit as 0; no value without digits                             ``iPhone-00``
+``kind``           Unicode category of its first character                                    ``Ll``
+``length``         number of characters                                                       ``9``
+``prefix3``        its first 3 characters (any number 1 to 9); no value if it is no longer    ``iPh``
+``suffix3``        its last 3 characters                                                      ``-12``
+=================  =========================================================================  ==================
+
+A form is of the first column; ``1.lower`` is that of the second. Names of gazetteers and clusters are forms too, and
+``brown:4`` are the first four characters of the cluster in ``brown``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from maxendnet.text.reading.columns import text_of
+from maxendnet.text.reading.errors import TextError
+
+
+def shape(word: str) -> str:
+    """The word with X for capital letters, x for other letters, d for digits; signs stay.
+
+    Examples
+    --------
+    >>> shape("Rolls-Royce"), shape("42nd")
+    ('Xxxxx-Xxxxx', 'ddxx')
+    """
+    return "".join(map(_kind_of_letter, word))
+
+
+def short_shape(word: str) -> str:
+    """`shape`, with every run of one sign written once.
+
+    Examples
+    --------
+    >>> short_shape("Rolls-Royce"), short_shape("42nd")
+    ('Xx-Xx', 'dx')
+    """
+    return re.sub(r"(.)\1+", r"\1", shape(word), flags=re.DOTALL)
+
+
+def _kind_of_letter(letter: str) -> str:
+    if letter.isupper():
+        return "X"
+    if letter.isalpha():
+        return "x"
+    return "d" if letter.isdigit() else letter
+
+
+def case(word: str) -> str:
+    """How a word is written: lower, title, upper, mixed, number or sign.
+
+    Examples
+    --------
+    >>> [case(word) for word in ("the", "The", "THE", "iPhone", "1,000", "--")]
+    ['lower', 'title', 'upper', 'mixed', 'number', 'sign']
+    """
+    if not any(map(str.isalpha, word)):
+        return "number" if any(map(str.isdigit, word)) else "sign"
+    if word.islower() or word == word.lower():
+        return "lower"
+    if word.isupper():
+        return "title" if len(word) == 1 else "upper"
+    return "title" if word[0].isupper() and word[1:] == word[1:].lower() else "mixed"
+
+
+def digits(word: str) -> str:
+    """The word with every digit as 0; empty if it has none."""
+    return "".join("0" if letter.isdigit() else letter for letter in word) if any(map(str.isdigit, word)) else ""
+
+
+FORMS: dict[str, Callable[[str], str]] = {
+    "lower": str.lower,
+    "shape": shape,
+    "short_shape": short_shape,
+    "case": case,
+    "digits": digits,
+    "kind": lambda word: unicodedata.category(word[0]),
+    "length": lambda word: str(len(word)),
+}
+
+
+def affix(side: str, n: int) -> Callable[[str], str]:
+    """The first or last n characters; empty if the word is no longer than that.
+
+    Examples
+    --------
+    >>> affix("suffix", 3)("running"), affix("prefix", 3)("the")
+    ('ing', '')
+    """
+    if side == "prefix":
+        return lambda word: word[:n] if len(word) > n else ""
+    return lambda word: word[-n:] if len(word) > n else ""
+
+
+def form_of(name: str) -> Callable[[str], str] | None:
+    """The function of a form, None if there is none of that name."""
+    found = re.fullmatch(r"(prefix|suffix)([1-9])", name)
+    return affix(found[1], int(found[2])) if found else FORMS.get(name)
+
+
+# ---- lists of names, and clusters of words ---------------------------------------------------------------------------
+
+
+class Gazetteer:
+    """Phrases, found in sentences: the longest that begins at a word, from left to right, in any case of letters.
+
+    Parameters
+    ----------
+    phrases : iterable of str
+        The words of a phrase have spaces between.
+
+    Examples
+    --------
+    >>> places = Gazetteer(["New York", "York", "Rome"])
+    >>> places.tags(["from", "new", "york", "to", "Rome"])
+    ['', 'B', 'I', '', 'B']
+    """
+
+    def __init__(self, phrases: Iterable[str]) -> None:
+        self.phrases = sorted({" ".join(phrase.lower().split()) for phrase in phrases} - {""})
+        self._by_first: dict[str, list[tuple[str, ...]]] = {}
+        for phrase in self.phrases:
+            words = tuple(phrase.split())
+            self._by_first.setdefault(words[0], []).append(words)
+        for some in self._by_first.values():
+            some.sort(key=len, reverse=True)
+
+    def tags(self, words: Sequence[str]) -> list[str]:
+        """B at the first word of a phrase, I at the others, empty elsewhere."""
+        lower = [word.lower() for word in words]
+        tags = [""] * len(words)
+        t = 0
+        while t < len(words):
+            for phrase in self._by_first.get(lower[t], ()):
+                n = len(phrase)
+                if tuple(lower[t : t + n]) == phrase:
+                    tags[t : t + n] = ["B", *["I"] * (n - 1)]
+                    t += n - 1
+                    break
+            t += 1
+        return tags
+
+
+def read_gazetteer(source: Any, name: str) -> Gazetteer:
+    """Phrases from a file with one a line, or from a collection.
+
+    Examples
+    --------
+    >>> read_gazetteer(["New York"], "places").phrases
+    ['new york']
+    """
+    if isinstance(source, Gazetteer):
+        return source
+    if isinstance(source, (str, os.PathLike)):
+        source = [line for _, line in _lines(source)]
+    phrases: list[Any] = list(source) if isinstance(source, Iterable) else [None]
+    wrong = next((phrase for phrase in phrases if not isinstance(phrase, str)), "")
+    if wrong != "":
+        raise TextError(f"gazetteer {name!r} has the phrase {wrong!r}; give a path, or a list of strings.")
+    return Gazetteer(phrases)
+
+
+def read_clusters(source: Any, name: str) -> dict[str, str]:
+    """Clusters of words from a file, or from a mapping of words to clusters.
+
+    A line of a file has a word and its cluster with a tab or space between, or as Brown clusters are written: the
+    cluster as 0s and 1s, the word, and a count that is not used.
+
+    Examples
+    --------
+    >>> read_clusters({"dog": "0110"}, "brown")
+    {'dog': '0110'}
+    """
+    if isinstance(source, Mapping):
+        found = dict(source)
+    elif isinstance(source, (str, os.PathLike)):
+        found = {}
+        for place, line in _lines(source):
+            cells = line.split("\t") if "\t" in line else line.split()
+            if len(cells) not in (2, 3):
+                raise TextError(
+                    f"{place}: expected a word and its cluster, or a cluster, a word and a count: {line!r}."
+                )
+            brown = len(cells) == 3 or (set(cells[0]) <= {"0", "1"} and not set(cells[1]) <= {"0", "1"})
+            word, cluster = (cells[1], cells[0]) if brown else (cells[0], cells[1])
+            found[word] = cluster
+    else:
+        raise TextError(
+            f"clusters {name!r} are a {type(source).__name__}; give a path, or a dict of words to clusters."
+        )
+    wrong = next((item for item in found.items() if not all(isinstance(part, str) for part in item)), None)
+    if wrong is not None:
+        raise TextError(f"clusters {name!r} map {wrong[0]!r} to {wrong[1]!r}; both must be strings.")
+    return found
+
+
+def _lines(path: Any) -> list[tuple[str, str]]:
+    """The lines of a text file that are not blank, each with its place."""
+    text, name = text_of(path)
+    return [(f"{name}:{k}", line.strip()) for k, line in enumerate(text.split("\n"), 1) if line.strip()]

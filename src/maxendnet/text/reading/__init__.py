@@ -1,0 +1,1 @@
+"""Sentences and tags from files and records."""

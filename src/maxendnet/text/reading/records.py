@@ -1,0 +1,156 @@
+"""Sentences and tags from records as Hugging Face has them, and from data frames with a row for every token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from maxendnet.text.reading.columns import Columns
+from maxendnet.text.reading.errors import TextError
+
+TAGS = ("tags", "ner_tags", "labels", "pos_tags", "chunk_tags")
+
+
+def read_records(
+    records: Iterable[Mapping[str, Any]],
+    tokens: str | Sequence[str] = "tokens",
+    tags: str | None = None,
+    names: Sequence[str] | None = None,
+) -> tuple[Columns, list[list[str]] | None]:
+    """Sentences and tags from records with a list of tokens and a list of tags each, as Hugging Face's data sets are.
+
+    Parameters
+    ----------
+    records : iterable of dicts
+        A list, a ``datasets.Dataset``, or lines of JSON that were read.
+    tokens : str or list of str, default="tokens"
+        The field of the tokens; or several fields, one for each column.
+    tags : str or None, default=None
+        The field of the tags; None is the first of ``tags``, ``ner_tags``, ``labels``, ``pos_tags``, ``chunk_tags``
+        that the records have, if any.
+    names : list of str, optional
+        Of tags that are numbers. A ``datasets.Dataset`` knows them itself.
+
+    Returns
+    -------
+    X : Columns
+    y : list of lists of str, or None
+        None if the records have no tags.
+
+    Examples
+    --------
+    >>> records = [{"tokens": ["Ada", "slept"], "ner_tags": [1, 0]}]
+    >>> X, y = read_records(records, names=["O", "B-PER"])
+    >>> X[0], y
+    ([('Ada',), ('slept',)], [['B-PER', 'O']])
+    """
+    found = list(records)
+    fields = [tokens] if isinstance(tokens, str) else list(tokens)
+    if not all(isinstance(record, Mapping) for record in found):
+        raise TextError("records must be dicts with a list of tokens each; this is something else.")
+    if tags is None:
+        tags = next((name for name in TAGS if found and name in found[0]), None)
+    names = names if names is not None else _names_of(records, tags)
+    sentences, labels = [], []
+    for i, record in enumerate(found):
+        for field in [*fields, *([tags] if tags is not None else [])]:
+            if field not in record:
+                raise TextError(f"record {i} has no field {field!r}; it has {', '.join(map(repr, record))}.")
+        cells = [_list(record[field], f"record {i} field {field!r}") for field in fields]
+        for field, column in zip(fields, cells):
+            if len(column) != len(cells[0]):
+                raise TextError(
+                    f"record {i} has {len(cells[0])} entries in {fields[0]!r} and {len(column)} in {field!r}."
+                )
+        sentences.append(list(zip(*cells)) if len(cells) > 1 else cells[0])
+        if tags is not None:
+            row = [_name(tag, names, i, tags) for tag in _list(record[tags], f"record {i} field {tags!r}")]
+            if len(row) != len(cells[0]):
+                raise TextError(f"record {i} has {len(cells[0])} tokens and {len(row)} tags; give one for each token.")
+            labels.append(row)
+    return Columns.of(sentences), labels if tags is not None else None
+
+
+def _names_of(records: Any, tags: str | None) -> list[str] | None:
+    """The names that a ``datasets.Dataset`` has for tags that are numbers."""
+    feature = getattr(records, "features", {})
+    feature = feature.get(tags) if isinstance(feature, Mapping) else None
+    return getattr(getattr(feature, "feature", feature), "names", None)
+
+
+def _name(tag: Any, names: Sequence[str] | None, i: int, field: str) -> str:
+    if isinstance(tag, str):
+        return tag
+    if isinstance(tag, (int, np.integer)) and not isinstance(tag, bool):
+        if names is None:
+            raise TextError(f"record {i} has the number {tag} in {field!r}; give names=[...], the names of the tags.")
+        if 0 <= tag < len(names):
+            return names[int(tag)]
+        raise TextError(f"record {i} has the number {tag} in {field!r}, and there are {len(names)} names of tags.")
+    raise TextError(f"record {i} has the tag {tag!r}; tags are strings, or numbers with names.")
+
+
+def _list(value: Any, where: str) -> list[Any]:
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, (str, bytes)) or not isinstance(value, (list, tuple)):
+        raise TextError(f"{where} is a {type(value).__name__}; give a list with an entry for every token.")
+    return list(value)
+
+
+def read_frame(
+    frame: Any, sequence: str, tokens: str | Sequence[str], tags: str | None = None
+) -> tuple[Columns, list[list[str]] | None]:
+    """Sentences and tags from a pandas or polars frame with a row for every token.
+
+    Parameters
+    ----------
+    frame : DataFrame of pandas or polars
+    sequence : str
+        The column that says which sentence a token belongs to. Sentences come in the order in which they first
+        appear, and tokens in the order of their rows.
+    tokens : str or list of str
+        The column of the tokens; or several.
+    tags : str, optional
+        The column of the tags.
+
+    Returns
+    -------
+    X : Columns
+    y : list of lists of str, or None
+
+    Examples
+    --------
+    >>> frame = {"sentence": [1, 1, 2], "word": ["Ada", "slept", "Stop"], "tag": ["B-PER", "O", "O"]}
+    >>> X, y = read_frame(frame, "sentence", "word", "tag")
+    >>> X[0], y
+    ([('Ada',), ('slept',)], [['B-PER', 'O'], ['O']])
+    """
+    fields = [tokens] if isinstance(tokens, str) else list(tokens)
+    owner = _column(frame, sequence)
+    cells = [_column(frame, field) for field in fields]
+    labels = None if tags is None else _column(frame, tags)
+    rows: dict[Any, list[int]] = {}
+    for t, key in enumerate(owner):
+        if key is None or key != key:
+            raise TextError(
+                f"row {t} has no value in the column {sequence!r}; fill it in, for instance with "
+                f"frame[{sequence!r}].ffill() where only the first token of a sentence has it."
+            )
+        rows.setdefault(key, []).append(t)
+    for field, column in [*zip(fields, cells), *([] if labels is None else [(tags, labels)])]:
+        wrong = next((t for t, cell in enumerate(column) if not isinstance(cell, str)), None)
+        if wrong is not None:
+            raise TextError(f"row {wrong} has {column[wrong]!r} in the column {field!r}; tokens and tags are strings.")
+    X = Columns.of([[tuple(column[t] for column in cells) for t in some] for some in rows.values()])
+    return X, None if labels is None else [[labels[t] for t in some] for some in rows.values()]
+
+
+def _column(frame: Any, name: str) -> list[Any]:
+    names = list(getattr(frame, "columns", frame))
+    if name not in names:
+        raise TextError(f"the frame has no column {name!r}; it has {names}.")
+    column = frame[name]
+    return column.to_list() if hasattr(column, "to_list") else list(column)

@@ -1,0 +1,1 @@
+"""Scores, confidences and explanations of predictions."""

@@ -1,0 +1,155 @@
+"""Explanations as HTML: one page that needs nothing from elsewhere, and no scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from maxendnet.text.results.explain import ModelExplanation, SentenceExplanation, TokenExplanation
+
+MOST_LABELS = 60
+"""Labels in the table of pairs; more would be a table nobody reads."""
+
+STYLE = """
+.mx { font: 14px/1.45 system-ui, -apple-system, "Segoe UI", sans-serif; color: #1d232b; max-width: 1100px; }
+.mx h2 { font-size: 17px; margin: 0 0 4px; } .mx h3 { font-size: 15px; margin: 22px 0 6px; }
+.mx p { margin: 2px 0 10px; color: #55606d; }
+.mx table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+.mx td, .mx th { padding: 2px 8px; text-align: left; font-weight: normal; white-space: nowrap; background: none; }
+.mx th { color: #55606d; } .mx td.n { text-align: right; } .mx td.bars { min-width: 92px; }
+.mx .heat td { text-align: center; min-width: 34px; padding: 3px 5px; border: 1px solid #fff; }
+.mx .heat th.down { writing-mode: vertical-rl; transform: rotate(180deg); padding: 6px 2px; }
+.mx .grid { display: grid; grid-template-columns: repeat(auto-fill, minmax(340px, 1fr)); gap: 4px 26px; }
+.mx .wide { overflow-x: auto; }
+.mx .bar { display: inline-block; height: 9px; border-radius: 2px; vertical-align: middle; }
+.mx .for { background: #2f6fb5; } .mx .against { background: #c2543c; }
+.mx .sentence { display: flex; flex-wrap: wrap; gap: 6px 10px; margin: 10px 0 16px; }
+.mx .token { text-align: center; } .mx .token b { display: block; font-weight: 600; }
+.mx .token span { font-size: 12px; color: #55606d; }
+.mx .token.in b { background: #dce9f7; border-radius: 3px; padding: 0 5px; }
+.mx details { border-top: 1px solid #e3e7ec; padding: 5px 0; } .mx summary { cursor: pointer; }
+.mx summary i { color: #55606d; font-style: normal; }
+@media (prefers-color-scheme: dark) {
+  .mx { color: #e4e8ee; } .mx p, .mx th, .mx .token span, .mx summary i { color: #9aa6b4; }
+  .mx .token.in b { background: #23415f; } .mx details { border-color: #343c46; }
+  .mx .heat td { border-color: #15191e; }
+}
+"""
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+:root {{ color-scheme: light dark; }}
+body {{ margin: 24px; background: #fff; }}
+@media (prefers-color-scheme: dark) {{ body {{ background: #15191e; }} }}
+</style>
+</head>
+<body>
+{body}
+</body>
+</html>
+"""
+
+
+def page(explanation: Any) -> str:
+    """A whole page."""
+    title = "Why these labels" if isinstance(explanation, SentenceExplanation) else f"{explanation.estimator}: weights"
+    return PAGE.format(title=escape(title), body=fragment(explanation))
+
+
+def fragment(explanation: Any) -> str:
+    """The same without head and body, for a notebook."""
+    body = _sentence(explanation) if isinstance(explanation, SentenceExplanation) else _model(explanation)
+    return f'<div class="mx"><style>{STYLE}</style>\n{body}\n</div>'
+
+
+def _bar(value: float, largest: float) -> str:
+    width = round(90 * abs(value) / largest) if largest > 0 else 0
+    return f'<span class="bar {"for" if value >= 0 else "against"}" style="width:{max(width, 1)}px"></span>'
+
+
+# ---- a model ---------------------------------------------------------------------------------------------------------
+
+
+def _model(found: ModelExplanation) -> str:
+    parts = [
+        f"<h2>{escape(found.estimator)}</h2>",
+        f"<p>{len(found.labels)} labels, {found.n_features:,} features, {found.n_weights:,} weights, "
+        f"{found.n_nonzero:,} of them not zero; posterior: {escape(found.posterior)}</p>",
+    ]
+    if found.transitions:
+        parts += ["<h3>Pairs of labels</h3>", "<p>Row: the left label. Blue speaks for the pair, red against it.</p>"]
+        parts.append(_heat_map(found.labels, found.transitions))
+    parts.append("<h3>Features</h3><p>The largest weights of every label.</p>")
+    largest = max((abs(weight.weight) for weights in found.top.values() for weight in weights), default=0.0)
+    parts.append('<div class="grid">')
+    for label, weights in found.top.items():
+        rows = []
+        for feature, weight, spread, relevance in weights:
+            title = "" if spread is None else f' title="spread {spread:.3f}, relevance {relevance:.2f}"'
+            more = "" if spread is None else f'<td class="n">&plusmn;{spread:.2f}</td>'
+            rows.append(
+                f'<tr{title}><td class="n">{weight:+.2f}</td>{more}<td class="bars">{_bar(weight, largest)}</td>'
+                f"<td>{escape(feature)}</td></tr>"
+            )
+        parts.append(f'<div class="wide"><h3>{escape(label)}</h3><table>{"".join(rows)}</table></div>')
+    parts.append("</div>")
+    return "\n".join(parts)
+
+
+def _heat_map(labels: Sequence[str], values: Sequence[Sequence[float]]) -> str:
+    shown = labels[:MOST_LABELS]
+    largest = max((abs(v) for row in values for v in row), default=0.0) or 1.0
+    head = "".join(f'<th class="down">{escape(label)}</th>' for label in shown)
+    rows = []
+    for label, row in zip(shown, values):
+        cells = "".join(
+            f'<td style="background:rgba({"47,111,181" if v >= 0 else "194,84,60"},{0.85 * abs(v) / largest:.2f})" '
+            f'title="{escape(label)} then {escape(other)}: {v:+.3f}">{v:.1f}</td>'
+            for other, v in zip(shown, row)
+        )
+        rows.append(f"<tr><th>{escape(label)}</th>{cells}</tr>")
+    more = f"<p>The first {MOST_LABELS} of {len(labels)} labels.</p>" if len(labels) > MOST_LABELS else ""
+    return f'<div class="wide"><table class="heat"><tr><th></th>{head}</tr>{"".join(rows)}</table></div>{more}'
+
+
+# ---- a sentence ------------------------------------------------------------------------------------------------------
+
+
+def _sentence(found: SentenceExplanation) -> str:
+    tokens = "".join(
+        f'<div class="token{"" if one.label == "O" else " in"}"><b>{escape(one.token)}</b>'
+        f"<span>{escape(one.label)}<br>{one.probability:.2f}</span></div>"
+        for one in found.tokens
+    )
+    return "\n".join(
+        [
+            "<h2>Why these labels</h2>",
+            f"<p>All labels together have the probability {found.probability:.3f}. Every token is compared with its "
+            f"runner-up while the other labels stay: blue speaks for the label, red for the runner-up.</p>",
+            f'<div class="sentence">{tokens}</div>',
+            *(_token(one) for one in found.tokens),
+        ]
+    )
+
+
+def _token(one: TokenExplanation) -> str:
+    against = ""
+    if one.runner_up is not None:
+        against = f"not {escape(one.runner_up)} ({one.runner_up_probability:.2f}), lead {one.lead:+.2f}"
+    largest = max((abs(reason.contribution) for reason in one.reasons), default=0.0)
+    rows = "".join(
+        f'<tr><td class="n">{reason.contribution:+.2f}</td><td class="bars">{_bar(reason.contribution, largest)}</td>'
+        f"<td>{escape(reason.name)}</td></tr>"
+        for reason in one.reasons
+    )
+    opened = " open" if one.label != "O" or one.probability < 0.8 else ""
+    return (
+        f"<details{opened}><summary><b>{escape(one.token)}</b> {escape(one.label)} ({one.probability:.2f}) "
+        f'<i>{against}</i></summary><div class="wide"><table>{rows}</table></div></details>'
+    )

@@ -1,0 +1,64 @@
+"""Features of inner blocks: what they are, what is in them, and where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from maxendnet.web.features.place import class_tokens
+from maxendnet.web.views.view import View, log2_bin
+from maxendnet.web.views.vision import VisionTree
+
+PASSED_UP = ("text:is=", "title:starts_title", "title:in_title", "site:varies=each", "site:fixed")
+
+
+def inner_features(view: View, tree: VisionTree, of_leaves: list[list[str]], groups: Sequence[str]) -> list[list[str]]:
+    """Names of the features of every inner block; an empty list for a leaf.
+
+    Parameters
+    ----------
+    view : View
+    tree : VisionTree
+    of_leaves : list of list of str
+        Features of the leaves, some of which a block inherits.
+    groups : sequence of str
+        The groups in use.
+    """
+    n = len(tree)
+    page = view.page
+    n_leaves, length = [0] * n, [0] * n
+    inherited: list[set[str]] = [set() for _ in range(n)]
+    n_children = [0] * n
+    k = len(of_leaves)
+    for b in range(n - 1, -1, -1):
+        if tree.leaf[b]:
+            k -= 1
+            n_leaves[b], length[b] = 1, len(view.texts[k])
+            inherited[b] = {name for name in of_leaves[k] if name.startswith(PASSED_UP)}
+        parent = tree.parents[b]
+        if parent >= 0:
+            n_leaves[parent] += n_leaves[b]
+            length[parent] += length[b]
+            n_children[parent] += 1
+            inherited[parent] |= inherited[b]
+    out: list[list[str]] = []
+    before = 0  # leaves that lie before the block
+    for b in range(n):
+        if tree.leaf[b]:
+            before += 1
+            out.append([])
+            continue
+        sources = tree.sources[b]
+        names = [f"leaves={log2_bin(n_leaves[b])}", f"length={log2_bin(length[b])}"]
+        names += [
+            f"share={round(8 * n_leaves[b] / max(1, n_leaves[0]))}",
+            f"children={log2_bin(n_children[b])}",
+        ]
+        names += [f"tag={page.tags[t]}" for t in dict.fromkeys(sources[-3:])]
+        names += [f"holds:{name}" for name in sorted(inherited[b])]
+        names.append(f"start={10 * before // max(1, n_leaves[0])}")
+        if tree.group[b]:
+            names.append("group")
+        elif "classes" in groups:
+            names += [f"class={token}" for t in sources[-3:] for token in class_tokens(page.attributes[t])]
+        out.append(names)
+    return out

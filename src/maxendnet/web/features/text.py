@@ -1,0 +1,237 @@
+"""Features of what a leaf says: its shape and words, the title, the texts around it, and those of the site."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import lru_cache
+from itertools import pairwise
+
+from maxendnet.web.fields.patterns import PATTERNS
+from maxendnet.web.views.view import KEPT, Names, View, fold, log2_bin
+
+STEM = 5  # letters that words of one root share
+WORD = re.compile(r"[^\W\d_]+|\d+|[$€£%#@]")
+DIGIT = re.compile(r"\d")
+SHAPES = ((re.compile(r"[A-Z]"), "A"), (re.compile(r"[a-z]"), "a"), (DIGIT, "0"))
+RUN = re.compile(r"(.)\1+")
+
+
+def text_shape(view: View) -> Names:
+    """How the text looks: length, shape, patterns, shares of digits and capitals."""
+    return [
+        ["image", "image_with_text" if text else "image_without_text"] if image else _shape(text[:400])
+        for text, image in zip(view.texts, view.images)
+    ]
+
+
+@lru_cache(maxsize=KEPT)
+def _patterns(text: str) -> list[str]:
+    return [name for name, pattern in PATTERNS.items() if pattern.search(text)]
+
+
+def _kind(letter: str) -> str:
+    return "A" if letter.isupper() else "0" if letter.isdigit() else "a" if letter.isalpha() else letter
+
+
+@lru_cache(maxsize=KEPT)
+def _shape(text: str) -> list[str]:
+    n_words = text.count(" ") + 1
+    letters = max(1, len(text))
+    shape = text[:40]
+    for pattern, letter in SHAPES:
+        shape = pattern.sub(letter, shape)
+    shape = RUN.sub(r"\1", shape)[:16]
+    names = [
+        f"length={log2_bin(len(text))}",
+        f"words={n_words if n_words < 5 else log2_bin(n_words) + 3}",
+        f"shape={shape}",
+        f"digits={round(4 * sum(map(str.isdigit, text)) / letters)}",
+        f"capitals={round(4 * sum(map(str.isupper, text)) / letters)}",
+        f"first={_kind(text[:1])}",
+    ]
+    if n_words > 1 and text.istitle():
+        names.append("title_case")
+    return names + [f"is={name}" for name in _patterns(text[:200])]
+
+
+def text_words(view: View) -> Names:
+    """The words of the text, pairs of words, the first and the last."""
+    return [_word_names(text[:200]) for text in view.texts]
+
+
+@lru_cache(maxsize=KEPT)
+def _word_names(text: str) -> list[str]:
+    words = WORD.findall(DIGIT.sub("0", text.lower()))[:16]
+    names = [f"word={word}" for word in dict.fromkeys(words)]
+    names += [f"pair={a}_{b}" for a, b in pairwise(words[:8])]
+    if words:
+        names += [f"first_word={words[0]}", f"last_word={words[-1]}"]
+    return names
+
+
+def run_text(view: View) -> Names:
+    """The word or number that a leaf is a piece of, if it touches others, and where in its run it stands."""
+    word, run = view.runs.word, view.runs.run
+    joined: dict[int, str] = {}
+    for k, text in enumerate(view.texts):
+        joined[word[k]] = joined.get(word[k], "") + text
+    in_word, in_run = Counter(word), Counter(run)
+    seen: Counter[int] = Counter()
+    out = []
+    for k in range(len(view)):
+        names = []
+        if in_word[word[k]] > 1:
+            names += [f"touching {name}" for name in _shape(joined[word[k]][:400])]
+        if in_run[run[k]] > 1:
+            n = seen[run[k]]
+            seen[run[k]] += 1
+            left = in_run[run[k]] - 1 - n
+            names += [f"run_from={min(n, 4)}", f"run_to={min(left, 4)}", f"run={min(in_run[run[k]], 5)}"]
+        out.append(names)
+    return out
+
+
+def title_overlap(view: View) -> Names:
+    """How much of the page's title is in the text, and how often the text occurs on the page."""
+    title = _words(view.page.title)
+    whole, joined = set(title), " ".join(title)
+    headings = [_word_set(view.texts[k][:400]) for k in range(len(view)) if view.page.tags[view.elements[k]] == "h1"][
+        :5
+    ]
+    anchor = _anchor(view, whole)
+    out = []
+    for k, text in enumerate(view.texts):
+        own = _word_set(text[:400])
+        names = [f"times={min(3, view.on_page[view.folded[k]])}"]
+        if anchor is not None:
+            side = "before" if k < anchor else "after"
+            names.append(f"{side}_heading={log2_bin(abs(k - anchor))}" if k != anchor else "heading")
+        if own and whole:
+            shared = len(own & whole)
+            if shared:
+                names += [f"overlap={round(4 * shared / len(own))}", f"cover={round(4 * shared / len(whole))}"]
+                if shared == len(own):
+                    names.append(f"in_title={log2_bin(len(own))}")
+                    words = _words(text)
+                    if joined.startswith(" ".join(words)):
+                        names.append("starts_title")
+                        names.append(f"starts_title={log2_bin(len(own))}")
+                    elif f" {' '.join(words)} " in f" {joined} ":
+                        names.append("inside_title")
+            if not all(own.isdisjoint(heading) for heading in headings):
+                best = max(len(own & h) / max(1, len(own | h)) for h in headings)
+                names.append(f"like_heading={round(4 * best)}")
+        out.append(names)
+    return out
+
+
+def _anchor(view: View, title: set[str]) -> int | None:
+    """The leaf that says what the page is about: most of the title in few words, best in a heading."""
+    best, found = 0.0, None
+    for k, text in enumerate(view.texts):
+        if len(text) < 200 and not title.isdisjoint(own := _word_set(text[:400])):
+            shared = len(own & title)
+            tag = view.page.tags[view.elements[k]]
+            value = shared / len(own | title) + (0.3 if tag == "h1" else 0.15 if tag in ("h2", "h3") else 0.0)
+            if value > best:
+                best, found = value, k
+    return found
+
+
+def site_variation(view: View) -> Names:
+    """How many pages of the site have this text, and how much the text at this place varies over them."""
+    facts = view.facts
+    if facts is None or facts.n_pages < 2:
+        return [["alone"] for _ in range(len(view))]
+    out = []
+    n = facts.n_pages
+    for k in range(len(view)):
+        share = facts.pages_with_text[view.folded[k]]
+        filled = facts.pages_with_place[view.places[k]]
+        varied = facts.texts_at_place[view.places[k]]
+        text = "one" if share <= 1 else "all" if share >= 0.9 * n else f"{min(3, int(4 * share / n))}"
+        place = "one" if filled <= 1 else "all" if filled >= 0.9 * n else f"{min(3, int(4 * filled / n))}"
+        change = "none" if varied <= 1 else "each" if varied >= 0.9 * filled else f"{min(3, int(4 * varied / filled))}"
+        names = [f"text_on={text}", f"place_on={place}", f"varies={change}", f"on_varies={text}_{place}_{change}"]
+        if view.is_fixed(k):
+            names.append("fixed")
+        out.append(names)
+    return out
+
+
+def label_text(view: View) -> Names:
+    """Texts that announce a value: before it, at the head of its row, before a colon within it."""
+    out = []
+    folded = ["^", *(text[:30] for text in view.folded), "$"]
+    colon_before = False
+    for k, text in enumerate(view.texts):
+        head, colon, _ = text.partition(":")
+        own = head.lower() if colon and 0 < len(head) < 30 else ""
+        names = _label_names(folded[k], view.captions[k], view.row_heads[k], own, colon_before and not own)
+        out.append([*names, f"after={folded[k + 2]}"])
+        colon_before = text.endswith(":")
+    return out
+
+
+@lru_cache(maxsize=KEPT)
+def _label_names(before: str, caption: str, row_head: str, own: str, announced: bool) -> list[str]:
+    names = [f"before={before}"]
+    for source, text in (("caption", caption), ("row", row_head)):
+        if text:
+            names.append(f"{source}={text[:30]}")
+            names += [f"{source}_word={word}" for word in text.split()[:4]]
+    heads = [caption, row_head]
+    if own:
+        names.append(f"own={own.strip()}")
+        heads.append(own)
+    elif announced:
+        names += [f"announced={word}" for word in before.split()[:4]]
+        names.append("announced")
+        heads.append(before)
+    # sites arrange captions in different ways, and write "publisher" or "published by": words wherever they stand
+    for word in dict.fromkeys(word for text in heads for word in text.split()[:4]):
+        names.append(f"any={word}")
+        if len(word) > STEM:
+            names.append(f"stem={word[:STEM]}")
+    return names
+
+
+def neighbours(view: View) -> Names:
+    """Tags, lengths, patterns and words of the leaves around."""
+    tags = view.page.tags
+    brief = [_brief(tags[e], text[:400], image) for e, text, image in zip(view.elements, view.texts, view.images)]
+    none: list[list[str]] = [[], [], [], []]
+    padded = [none, none, *brief, none, none]
+    return [padded[k][0] + padded[k + 1][1] + padded[k + 3][2] + padded[k + 4][3] for k in range(len(view))]
+
+
+@lru_cache(maxsize=KEPT)
+def _brief(tag: str, text: str, image: bool) -> list[list[str]]:
+    """What a leaf tells those two and one after it, and one and two before it."""
+    names = [f"tag={tag}", *(s for s in ([] if image else _shape(text)) if s.startswith(("length=", "is=")))]
+    names += [f"word={word}" for word in fold(text).split()[:5]]
+    return [[f"{step:+d}{name}" for name in names] for step in (-2, -1, 1, 2)]
+
+
+def near_shape(view: View) -> Names:
+    """Patterns of the leaves next to this one, and whether they are captions: no words, so nothing of one site."""
+    near = [_near(text[:200], view.is_fixed(k)) for k, text in enumerate(view.texts)]
+    none: list[list[str]] = [[], []]
+    padded = [none, *near, none]
+    return [padded[k][0] + padded[k + 2][1] for k in range(len(view))]
+
+
+@lru_cache(maxsize=KEPT)
+def _near(text: str, fixed: bool) -> list[list[str]]:
+    names = [f"is={name}" for name in _patterns(text)] + ["fixed"] * fixed
+    return [[f"{step:+d}{name}" for name in names] for step in (-1, 1)]
+
+
+def _words(text: str) -> list[str]:
+    return WORD.findall(text[:400].lower())
+
+
+@lru_cache(maxsize=KEPT)
+def _word_set(text: str) -> frozenset[str]:
+    return frozenset(_words(text))

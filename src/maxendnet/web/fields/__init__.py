@@ -1,0 +1,1 @@
+"""Fields and their values: types, labels, places on a page, boundaries in a text."""

@@ -1,0 +1,158 @@
+"""Labels for the blocks of a page: leaves have fields, inner blocks what their leaves make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxendnet.web.views.vision import VisionTree
+
+NONE = "none"
+JOIN = "+"  # a leaf with two fields has the label "publisher+year"
+INNER = "block:"
+
+
+def leaf_labels(leaves: Sequence[int], labels: Iterable[tuple[int, str]]) -> list[str]:
+    """The label of every leaf of a page.
+
+    Parameters
+    ----------
+    leaves : sequence of int
+    labels : pairs (node, field)
+        Nodes that are in no leaf are passed over.
+
+    Examples
+    --------
+    >>> leaf_labels([2, 5], [(5, "price"), (2, "name"), (2, "brand"), (9, "name")])
+    ['brand+name', 'price']
+    """
+    leaf_of = {t: k for k, t in enumerate(leaves)}
+    found: list[set[str]] = [set() for _ in leaves]
+    for node, name in labels:
+        if node in leaf_of:
+            found[leaf_of[node]].add(name)
+    return [JOIN.join(sorted(names)) if names else NONE for names in found]
+
+
+def fields_of(label: str) -> list[str]:
+    """The fields that a label stands for.
+
+    Examples
+    --------
+    >>> fields_of("brand+name"), fields_of("none"), fields_of("block:part")
+    (['brand', 'name'], [], [])
+    """
+    return [] if label == NONE or label.startswith(INNER) else label.split(JOIN)
+
+
+def block_labels(tree: VisionTree, of_leaves: Sequence[str]) -> list[str]:
+    """Labels of all blocks, derived from those of the leaves.
+
+    An inner block is ``none`` without a field below, ``has_a`` with the one field a, ``record`` if it is the smallest
+    with all fields of the page (several, when the page repeats them), ``region`` above a record, and else ``part``.
+
+    Parameters
+    ----------
+    tree : VisionTree
+    of_leaves : sequence of str
+        In the order of the leaves.
+
+    Examples
+    --------
+    >>> from maxendnet.web.pages.page import Page
+    >>> from maxendnet.web.views.vision import vision_tree
+    >>> tree = vision_tree(Page.from_html("<div><div><p>Cup</p><p>$5</p></div><p>fast</p></div><p>Home</p>"))
+    >>> block_labels(tree, ["name", "price", "none", "none"])
+    ['block:region', 'block:region', 'block:record', 'name', 'price', 'none', 'none']
+    """
+    n = len(tree)
+    below: list[frozenset[str]] = [frozenset()] * n
+    labels = [""] * n
+    wanted: frozenset[str] = frozenset(name for label in of_leaves for name in fields_of(label))
+    k = len(of_leaves)
+    holds_record = np.zeros(n, dtype=bool)
+    for b in range(n - 1, -1, -1):
+        if tree.leaf[b]:
+            k -= 1
+            labels[b] = of_leaves[k]
+            below[b] = frozenset(fields_of(of_leaves[k]))
+        elif not below[b]:
+            labels[b] = INNER + NONE
+        elif len(below[b]) == 1 and len(wanted) > 1:
+            labels[b] = f"{INNER}has_{next(iter(below[b]))}"
+        elif holds_record[b]:
+            labels[b] = INNER + "region"
+        elif below[b] == wanted:
+            labels[b] = INNER + "record"
+            holds_record[b] = True
+        else:
+            labels[b] = INNER + "part"
+        parent = tree.parents[b]
+        if parent >= 0:
+            if not below[b] <= below[parent]:
+                below[parent] = below[parent] | below[b]
+            holds_record[parent] |= holds_record[b]
+    return labels
+
+
+def forbidden_pairs(classes: Iterable[str]) -> list[tuple[str, str]]:
+    """Pairs (label of a block, label of a child) that cannot occur, by the definitions of `block_labels`.
+
+    Below ``none`` there is no field, below ``has_a`` none but a; a record lies below regions alone, and so does a
+    region. Without a label ``none`` for leaves and one for inner blocks, nothing is forbidden: a page of another shape
+    than those learned from might then have no labelling at all.
+
+    Parameters
+    ----------
+    classes : iterable of str
+        The labels of a model.
+
+    Examples
+    --------
+    >>> forbidden_pairs(["block:none", "block:has_a", "block:region", "a", "b", "none"])
+    ... # doctest: +NORMALIZE_WHITESPACE
+    [('block:none', 'block:has_a'), ('block:none', 'block:region'), ('block:none', 'a'), ('block:none', 'b'),
+     ('block:has_a', 'block:region'), ('block:has_a', 'b')]
+    """
+    classes = list(classes)
+    empty = {NONE, INNER + NONE}
+    if not empty <= set(classes):
+        return []
+    found = []
+    for parent in classes:
+        if not parent.startswith(INNER) or parent == INNER + "region":
+            continue
+        only = None  # the labels with a field that may stand below, if they are few
+        if parent == INNER + NONE:
+            only = empty
+        elif parent.startswith(INNER + "has_"):
+            only = empty | {parent, parent.removeprefix(INNER + "has_")}
+        for child in classes:
+            above_records = child in (INNER + "record", INNER + "region")
+            if above_records or (only is not None and child not in only):
+                found.append((parent, child))
+    return found
+
+
+def miss_cost(classes: Sequence[str], miss: float) -> NDArray[np.float64]:
+    """Costs of wrong labels: a field taken for nothing costs more than nothing taken for a field.
+
+    Parameters
+    ----------
+    classes : sequence of str
+        Sorted, as an estimator has them.
+    miss : float
+        What it costs to miss a field; everything else costs 1.
+
+    Examples
+    --------
+    >>> miss_cost(["none", "price"], 5.0)
+    array([[0., 1.],
+           [5., 0.]])
+    """
+    cost = 1.0 - np.eye(len(classes))
+    empty = np.array([label in (NONE, INNER + NONE) for label in classes])
+    cost[np.ix_(~empty, empty)] = miss
+    return cost

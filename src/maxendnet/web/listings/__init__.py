@@ -1,0 +1,1 @@
+"""Listings: pages with several records."""

@@ -1,0 +1,1 @@
+"""The extractor: from pages to records."""

@@ -1,0 +1,137 @@
+"""What a model of web pages adds to a model file, written and read."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from sklearn.base import clone
+
+from maxendnet.estimators.file import ModelFileError, load, read, save
+from maxendnet.web.fields.boundaries import Boundaries
+from maxendnet.web.listings.split import SiteRecords
+from maxendnet.web.model.calibration import Calibration
+from maxendnet.web.model.field_history import FieldHistory
+from maxendnet.web.model.systems import STRUCTURES
+
+if TYPE_CHECKING:
+    from maxendnet.web.model.extractor import Extractor
+
+VERSION = 4
+"""1 had no scale and levels of scores, 2 no bounds of values, 3 no listings."""
+SETTINGS = ("model", "features", "min_sites", "miss", "agreement", "calibrate", "siblings", "constraints", "records",
+            "types", "several")  # fmt: skip
+
+
+def save_extractor(extractor: Extractor, path: str | os.PathLike[str]) -> None:
+    """Write a fitted extractor: the model of its estimator, and beside it what makes records of scores."""
+    settings = {name: getattr(extractor, name) for name in SETTINGS}
+    if not isinstance(settings["features"], str):
+        settings["features"] = list(settings["features"])
+    settings["several"] = list(settings["several"])
+    application = {
+        "kind": "web",
+        "version": VERSION,
+        "settings": settings,
+        "default_estimator": extractor.estimator is None,
+        "fields": extractor.fields_,
+        "sites": extractor.sites_,
+        "together": sorted(extractor.together_),
+        "scale": extractor.scale_,
+        "levels": extractor.levels_,
+        "layout": extractor.layout_,
+        "images": extractor.images_,
+        "data": extractor.data_,
+        "calibrations": {kind: asdict(curve) for kind, curve in extractor.calibrations_.items()},
+        "memory": {
+            site: {name: past._asdict() for name, past in some.items()} for site, some in extractor.memory_.items()
+        },
+        "boundaries": extractor.boundaries_.to_plain(),
+        "kinds": extractor.kinds_,
+        "attributes": extractor.attributes_,
+        "overlap": extractor.overlap_,
+        "listings": {site: records.to_plain() for site, records in extractor.listings_.items()},
+    }
+    save(extractor.estimator_, path, application)
+
+
+def load_extractor(kind: type[Extractor], path: str | os.PathLike[str]) -> Extractor:
+    """Read what `save_extractor` wrote.
+
+    Raises
+    ------
+    ModelFileError
+        It is no model of web pages, or damaged.
+    """
+    found = read(path).header.get("application") or {}
+    if not isinstance(found, dict) or found.get("kind") != "web" or found.get("version") != VERSION:
+        raise ModelFileError(
+            f"{os.fspath(path)} is not a model of web pages that this version reads; maxendnet web train makes one."
+        )
+    estimator = load(path)
+    try:
+        extractor = kind(**found["settings"])
+        # the default one may change with the number of labelled sites, one that was given stays
+        extractor.estimator = None if found.get("default_estimator", False) else clone(estimator)
+        extractor.estimator_ = estimator
+        _restore(extractor, found)
+        extractor.check_settings()
+        _number(extractor.agreement)
+        if STRUCTURES[extractor.model] is not type(estimator.model_.structure):
+            raise ValueError(f"its model is {extractor.model!r}, and its weights are of another")
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise ModelFileError(
+            f"{os.fspath(path)}: what it says about web pages is damaged ({what}); make it again with maxendnet web "
+            "train."
+        ) from error
+    return extractor
+
+
+def _restore(extractor: Extractor, found: dict[str, Any]) -> None:
+    extractor.fields_, extractor.sites_ = _texts(found, "fields"), _texts(found, "sites")
+    n = len(extractor.fields_)
+    pairs = [(int(a), int(b)) for a, b in found["together"]]
+    if not all(0 <= a < n and 0 <= b < n for a, b in pairs):
+        raise ValueError(f"together has a place beyond the {n} fields")
+    extractor.together_ = set(pairs)
+    extractor.scale_, extractor.levels_ = _number(found["scale"]), [_number(x) for x in found["levels"]]
+    if len(extractor.levels_) != n:
+        raise ValueError(f"{n} fields have {len(extractor.levels_)} levels")
+    extractor.layout_, extractor.images_ = bool(found["layout"]), bool(found["images"])
+    extractor.data_ = bool(found.get("data", False))
+    extractor.calibrations_ = {
+        kind: Calibration(**{name: _number(value) for name, value in found["calibrations"][kind].items()})
+        for kind in ("known", "new")
+    }
+    extractor.memory_ = {
+        site: {name: _past(past) for name, past in of_fields.items()} for site, of_fields in found["memory"].items()
+    }
+    extractor.boundaries_ = Boundaries.from_plain(found["boundaries"])
+    extractor.listings_ = {site: SiteRecords.from_plain(plain) for site, plain in found["listings"].items()}
+    extractor.kinds_ = {str(name): str(kind) for name, kind in found["kinds"].items()}
+    extractor.attributes_ = {str(name): str(attribute) for name, attribute in found["attributes"].items()}
+    extractor.overlap_ = bool(found["overlap"])
+    extractor.problems_ = []
+
+
+def _past(found: dict[str, Any]) -> Any:
+    if not isinstance(found["path"], str):
+        raise TypeError("a path is no text")
+    share, confidence = _number(found["share"]), _number(found["confidence"])
+    return FieldHistory([int(kind) for kind in found["kinds"]], found["path"], share, confidence)
+
+
+def _texts(found: dict[str, Any], name: str) -> list[str]:
+    texts = found[name]
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"{name} is no list of names")
+    return texts
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise TypeError(f"{value!r} is no finite number")
+    return value

@@ -1,0 +1,1 @@
+"""Pages: files, parsing, rendering, structured data."""

@@ -1,0 +1,82 @@
+"""What browsers and crawlers save: HTML, compressed HTML, MHTML; and what is no page, by its first bytes."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from email import policy
+from email.parser import BytesParser
+from typing import NamedTuple
+
+from maxendnet.web.pages.parser_process import PageError
+
+NO_PAGES = (
+    (b"%PDF-", "a PDF"), (b"PK\x03\x04", "a ZIP archive"), (b"\x89PNG\r\n", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"), (b"GIF87a", "a GIF image"), (b"GIF89a", "a GIF image"),
+    (b"RIFF", "a RIFF file (WebP, WAV)"), (b"BM", "a bitmap"), (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+    (b"BZh", "a bzip2 archive"), (b"\xfd7zXZ\0", "an xz archive"), (b"(\xb5/\xfd", "a Zstandard archive"),
+    (b"\x7fELF", "a program"), (b"MZ\x90\0", "a program"), (b"wOF2", "a font"), (b"wOFF", "a font"),
+    (b"SQLite format 3\0", "a database"), (b"\xd0\xcf\x11\xe0\xa1\xb1", "an old Office document"),
+    (b"bplist00", "a Safari web archive or property list"), (b"{\\rtf", "an RTF document"),
+)  # fmt: skip
+MHTML = re.compile(
+    rb"^(?:[A-Za-z-]+:[^\n]*\n(?:[ \t][^\n]*\n)*){1,40}?Content-Type:\s*multipart/related", re.IGNORECASE
+)
+SAVED_FROM = re.compile(r"<!--\s*saved from url=\(\d+\)(\S+)\s*-->", re.IGNORECASE)  # by browsers
+
+
+class Saved(NamedTuple):
+    """The bytes of a page, where it was, and its encoding, if the file says so."""
+
+    data: bytes
+    url: str = ""
+    charset: str = ""
+
+
+def unpack(data: bytes, name: str, most_bytes: int) -> Saved:
+    """The page in a file.
+
+    Raises
+    ------
+    PageError
+        It is something else, or damaged; the message says what.
+
+    Examples
+    --------
+    >>> import gzip
+    >>> unpack(gzip.compress(b"<p>x"), "a.html.gz", 100).data
+    b'<p>x'
+    """
+    if data.startswith(b"\x1f\x8b"):
+        data = _gunzip(data, name, most_bytes)
+    for first, what in NO_PAGES:
+        if data.startswith(first) and (len(first) > 2 or b"\0" in data[:100]):
+            raise PageError(f"{name or 'the page'} is {what} and no HTML: leave it out")
+    if MHTML.match(data[:20_000].replace(b"\r\n", b"\n")):
+        return _from_mhtml(data, name)
+    return Saved(data)
+
+
+def _gunzip(data: bytes, name: str, most_bytes: int) -> bytes:
+    reader = zlib.decompressobj(wbits=31)
+    try:
+        found = reader.decompress(data, most_bytes + 1)
+    except zlib.error as error:
+        raise PageError(f"{name or 'the page'} is damaged: it cannot be decompressed ({error})") from error
+    if len(found) > most_bytes:
+        raise PageError(f"{name or 'the page'} has more than {most_bytes:,} bytes when decompressed: leave it out")
+    if not reader.eof:
+        raise PageError(f"{name or 'the page'} is damaged: the compressed file ends too early")
+    return found
+
+
+def _from_mhtml(data: bytes, name: str) -> Saved:
+    message = BytesParser(policy=policy.compat32).parsebytes(data)
+    url = str(message.get("Snapshot-Content-Location") or "").strip()
+    for part in message.walk():
+        if part.get_content_type() in ("text/html", "application/xhtml+xml"):
+            body = part.get_payload(decode=True)
+            if isinstance(body, bytes):
+                url = url or str(part.get("Content-Location") or "").strip()
+                return Saved(body, url, str(part.get_content_charset() or ""))
+    raise PageError(f"{name or 'the page'} is MHTML without a page in it: leave it out")

@@ -1,0 +1,233 @@
+"""Extraction from many pages: some at a time, in one process or several, each row written as soon as it is done.
+
+Pages are taken in batches of one folder, so that pages of a site vote together and memory does not grow with their
+number. Beside the output lies a file that says how far it is; a run that was stopped goes on from there, if model,
+options and pages are the same, and ends with the same output.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from maxendnet.utils.atomic_write import write_whole
+from maxendnet.web.model.extractor import Extractor, Source
+from maxendnet.web.model.record import as_csv, as_lines
+from maxendnet.web.pages.folder import read_pages
+from maxendnet.web.pages.render import render_pages
+
+BATCH = 50
+"""Pages at a time: enough to vote, and some 100 MB."""
+BOM = "\ufeff"
+
+
+class Options(NamedTuple):
+    """What is asked of an extraction.
+
+    Attributes
+    ----------
+    site : str
+        Of all pages; empty, if pages and folders say it.
+    records : {"one", "auto"}, optional
+        As `Extractor.extract` has it.
+    min_confidence : float
+    csv : bool
+        Else lines of JSON.
+    excel : bool
+        A byte order mark before the table, by which Excel knows UTF-8.
+    batch : int
+        Pages at a time.
+    """
+
+    site: str = ""
+    records: str | None = None
+    min_confidence: float = 0.2
+    csv: bool = False
+    excel: bool = False
+    batch: int = BATCH
+
+
+class Batch(NamedTuple):
+    """What became of a batch: its rows as text, and counts."""
+
+    text: str
+    n_records: int
+    n_pages: int
+    n_cells: int
+    n_empty: int
+    n_unread: int
+    problems: list[str]
+
+
+class Total(NamedTuple):
+    """What became of all pages.
+
+    Attributes
+    ----------
+    n_records, n_pages, n_cells, n_empty, n_unread : int
+        Of the records written in this run and, if it went on after another, in that one too.
+    problems : list of str
+        Pages that could not be read well, in this run.
+    resumed : int
+        Files that an earlier run had done.
+    """
+
+    n_records: int
+    n_pages: int
+    n_cells: int
+    n_empty: int
+    n_unread: int
+    problems: list[str]
+    resumed: int
+
+
+NOTHING = Total(0, 0, 0, 0, 0, [], 0)
+
+
+def batches(files: Sequence[Path], size: int = BATCH) -> list[list[Path]]:
+    """Files of the same folder together, as many as ``size`` at a time, in their order.
+
+    Examples
+    --------
+    >>> [len(some) for some in batches([Path("a/1"), Path("a/2"), Path("a/3"), Path("b/1")], 2)]
+    [2, 1, 1]
+    """
+    out: list[list[Path]] = []
+    for path in files:
+        if out and len(out[-1]) < size and out[-1][-1].parent == path.parent:
+            out[-1].append(path)
+        else:
+            out.append([path])
+    return out
+
+
+def extract_batch(extractor: Extractor, files: Sequence[Path], options: Options) -> Batch:
+    """Rows of some pages, also of those that cannot be read."""
+    pages, unread, warnings = read_pages([(path, str(path), options.site) for path in files], extractor.sites_)
+    if extractor.layout_:
+        pages, undrawn = render_pages([(page, Path(page.name)) for page in pages])
+        unread += undrawn
+    of_file: dict[str, Source] = {page.name: page for page in pages}
+    of_file |= {page.name: page for page in unread}
+    rows = extractor.extract(
+        [of_file[str(path)] for path in files], records=options.records, min_confidence=options.min_confidence
+    )
+    cells = [cell for row in rows if not row.error for cell in row.fields.values()]
+    text = as_csv(rows, extractor.fields_, head=False, kinds=extractor.kinds_) if options.csv else as_lines(rows)
+    n_records, n_empty = sum(not row.error for row in rows), sum(cell is None for cell in cells)
+    problems = [page.error for page in unread] + warnings
+    return Batch(text, n_records, len(pages), len(cells), n_empty, len(unread), problems)
+
+
+def extract_stream(
+    model: Path, files: Sequence[Path], out: Path | IO[str], options: Options, jobs: int = 1,
+    progress: Callable[[Iterable[Batch], str], Iterable[Batch]] = lambda items, _: items,
+) -> Total:  # fmt: skip
+    """Extract from many pages to a file.
+
+    Parameters
+    ----------
+    model : Path
+    files : sequence of Path
+    out : Path, or an open file
+        A file that is there is replaced, unless an earlier run of the same was stopped: then it goes on.
+    options : Options
+    jobs : int
+        Processes; the output does not depend on it.
+    progress : callable, optional
+        Wraps the batches as they are done.
+    """
+    parts = batches(files, options.batch)
+    extractor = Extractor.load(model)
+    head = (BOM if options.excel else "") + as_csv([], extractor.fields_, kinds=extractor.kinds_) if options.csv else ""
+    if not isinstance(out, Path):
+        out.write(head)
+        total = NOTHING
+        for batch in progress(_results(model, extractor, parts, options, jobs), "batches"):
+            out.write(batch.text)
+            total = _add(total, batch)
+        return total
+    note = out.with_name(out.name + ".progress")
+    mark = _fingerprint(model, files, options)
+    done, total = _earlier(note, mark, out)
+    if not done:
+        with suppress(FileNotFoundError):
+            note.unlink()
+        write_whole(out, lambda file: file.write(head.encode()))
+    with open(out, "r+b") as file:
+        file.seek(0, os.SEEK_END)
+        rest = _results(model, extractor, parts[done:], options, jobs)
+        for k, batch in enumerate(progress(rest, "batches"), done + 1):
+            file.write(batch.text.encode())
+            file.flush()
+            total = _add(total, batch)
+            state = {"mark": mark, "batches": k, "bytes": file.tell(), "counts": list(total[:5])}
+            write_whole(note, lambda side, state=state: side.write(json.dumps(state).encode()))  # type: ignore[misc]
+    with suppress(FileNotFoundError):
+        note.unlink()
+    return total._replace(resumed=sum(map(len, parts[:done])))
+
+
+def _results(
+    model: Path, extractor: Extractor, parts: Sequence[Sequence[Path]], options: Options, jobs: int
+) -> Iterator[Batch]:
+    """Batches in their order, by one process or several."""
+    if jobs <= 1 or len(parts) < 2:
+        for some in parts:
+            yield extract_batch(extractor, some, options)
+        return
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(min(jobs, len(parts)), _begin, (model, options)) as pool:
+        yield from pool.imap(_work, parts)
+
+
+_own: dict[str, Any] = {}
+
+
+def _begin(model: Path, options: Options) -> None:
+    _own["extractor"], _own["options"] = Extractor.load(model), options
+
+
+def _work(files: Sequence[Path]) -> Batch:
+    return extract_batch(_own["extractor"], files, _own["options"])
+
+
+def _add(total: Total, batch: Batch) -> Total:
+    return Total(
+        total.n_records + batch.n_records, total.n_pages + batch.n_pages, total.n_cells + batch.n_cells,
+        total.n_empty + batch.n_empty, total.n_unread + batch.n_unread, total.problems + batch.problems, total.resumed,
+    )  # fmt: skip
+
+
+def _fingerprint(model: Path, files: Sequence[Path], options: Options) -> str:
+    """Of all that the output depends on."""
+    found = hashlib.sha256(model.read_bytes())
+    found.update(json.dumps(options).encode())
+    for path in files:
+        try:
+            about = path.stat()
+            found.update(f"{path}\0{about.st_size}\0{about.st_mtime_ns}\n".encode("utf-8", "surrogateescape"))
+        except OSError:
+            found.update(f"{path}\0\n".encode("utf-8", "surrogateescape"))
+    return found.hexdigest()
+
+
+def _earlier(note: Path, mark: str, out: Path) -> tuple[int, Total]:
+    """How many batches an earlier run has done, and its counts; what it wrote beyond them is cut off."""
+    empty = 0, NOTHING
+    try:
+        state = json.loads(note.read_bytes())
+        done, size = int(state["batches"]), int(state["bytes"])
+        n_records, n_pages, n_cells, n_empty, n_unread = (int(n) for n in state["counts"])
+        if state["mark"] != mark or out.stat().st_size < size:
+            return empty
+    except (OSError, ValueError, KeyError, TypeError):
+        return empty
+    os.truncate(out, size)
+    return done, Total(n_records, n_pages, n_cells, n_empty, n_unread, [], 0)

@@ -1,0 +1,1 @@
+"""Pages prepared for features: leaves, blocks, runs of text, selectors."""

@@ -1,0 +1,232 @@
+"""The vision tree: what a reader sees of a page, as blocks within blocks. With boxes of a browser, or without.
+
+The leaves are the visible texts, each as it is written, and, if wanted, images. Elements with one child are merged with
+it, and the children of an element are put into groups where something separates them: with boxes a gap, a change of
+background or font, or a new column; without, a heading, a rule, or a change of class.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxendnet.web.pages.page import Page, image_address, words
+from maxendnet.web.pages.structured_data import VALUES
+
+HEADINGS = words("h1 h2 h3 h4 h5 h6 dt hr legend caption")
+HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+SMALLEST_IMAGE = 16  # pixels: below, bullets and spacers
+X, Y, WIDTH, HEIGHT, FONT, BACKGROUND = 0, 1, 2, 3, 4, 9
+
+
+@dataclass(eq=False)
+class VisionTree:
+    """Blocks of a page in document order, parents before children.
+
+    Attributes
+    ----------
+    sources : list of tuple of int
+        Page nodes of every block: of a leaf its text (or image), of an inner block the chain of elements merged in it,
+        outermost first. A group made here has those of its parent.
+    parents : ndarray of shape (n_blocks,)
+        -1 for the root. A page without a visible leaf has no block.
+    leaf : bool ndarray of shape (n_blocks,)
+    group : bool ndarray of shape (n_blocks,)
+        Blocks that are no element, but a run of children.
+
+    Examples
+    --------
+    >>> page = Page.from_html("<div><p>A cup</p><p><b>$</b>5</p></div><p style='display:none'>no</p>")
+    >>> tree = vision_tree(page)
+    >>> [page.text(s[0]) for s, leaf in zip(tree.sources, tree.leaf) if leaf]
+    ['A cup', '$', '5']
+    >>> [len(s) for s in tree.sources], tree.parents.tolist()
+    ([2, 1, 1, 1, 1], [-1, 0, 0, 2, 2])
+    """
+
+    sources: list[tuple[int, ...]]
+    parents: NDArray[np.int32]
+    leaf: NDArray[np.bool_]
+    group: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+
+def visible(page: Page, images: bool = False) -> NDArray[np.bool_]:
+    """Which nodes are shown: a mask over the nodes of the page.
+
+    Examples
+    --------
+    >>> visible(Page.from_html("<p>a<i hidden>b</i></p>")).tolist()
+    [True, True, True, False, False]
+    """
+    shown = np.ones(len(page), dtype=bool)
+    layout = page.layout
+    for t, tag in enumerate(page.tags):
+        parent = page.parents[t]
+        if parent >= 0 and not shown[parent]:
+            shown[t] = False
+        elif tag != "#text":
+            given = page.attributes[t]
+            if given and (
+                "hidden" in given
+                or ("style" in given and HIDDEN_STYLE.search(given["style"]))
+                or (tag == "input" and given.get("type") == "hidden")
+            ):
+                shown[t] = False
+    if layout is not None and len(page):
+        # an element without a box may have children with one (display: contents), so only what has no box goes
+        shown &= (layout[:, WIDTH] >= 0) | np.array([tag not in ("#text", "img") for tag in page.tags])
+    return shown
+
+
+def find_leaves(page: Page, images: bool = False, hidden: bool = False, data: bool = False) -> list[int]:
+    """The leaves of a page: nodes of texts in document order, and of images and values for programs if wanted.
+
+    Parameters
+    ----------
+    page : Page
+    images : bool
+    hidden : bool
+        Also what is not shown.
+    data : bool
+        Also what the page says to programs, see `maxendnet.web.pages.structured_data`.
+
+    Examples
+    --------
+    >>> find_leaves(Page.from_html("<p>Price: <b>$</b>5<sup>99</sup> <i>new</i></p>"))
+    [2, 4, 5, 7, 9]
+    """
+    shown = None if hidden else visible(page)
+    return [
+        t
+        for t, tag in enumerate(page.tags)
+        if (shown is None or shown[t])
+        and (tag == "#text" or (images and tag == "img" and _is_picture(page, t)) or (data and tag in VALUES))
+    ]
+
+
+def _is_picture(page: Page, t: int) -> bool:
+    given = page.attributes[t]
+    if not image_address(given):
+        return False
+    if page.layout is not None:
+        return bool(min(page.layout[t, WIDTH], page.layout[t, HEIGHT]) >= SMALLEST_IMAGE)
+    sizes = [given.get(side, "").removesuffix("px") for side in ("width", "height")]
+    return not any(size.isdecimal() and int(size[:9]) < SMALLEST_IMAGE for size in sizes)
+
+
+def vision_tree(page: Page, images: bool = False, leaves: list[int] | None = None) -> VisionTree:
+    """The blocks of a page.
+
+    Parameters
+    ----------
+    page : Page
+    images : bool
+        Whether images are leaves.
+    leaves : list of int, optional
+        What `find_leaves` found, when it is at hand.
+    """
+    leaves = find_leaves(page, images) if leaves is None else leaves
+    below: list[list[_Block]] = [[] for _ in range(len(page))]
+    first = set(leaves)
+    top: _Block | None = None
+    for t in range(len(page) - 1, -1, -1):  # children before parents; lists come out reversed
+        if t in first:
+            block = _Block([t], [], t)
+        else:
+            children = below[t][::-1]
+            below[t] = []
+            if not children:
+                continue
+            if len(children) == 1:
+                block = children[0]
+                block.top = t
+                if block.children:
+                    block.sources.append(t)
+            else:
+                block = _Block([t], _grouped(page, t, children), t)
+        if page.parents[t] >= 0:
+            below[page.parents[t]].append(block)
+        else:
+            top = block
+    return _flat(top)
+
+
+class _Block:
+    __slots__ = ("children", "group", "sources", "top")
+
+    def __init__(self, sources: list[int], children: list[_Block], top: int, group: bool = False) -> None:
+        self.sources, self.children, self.top, self.group = sources, children, top, group
+
+
+def _flat(top: _Block | None) -> VisionTree:
+    sources: list[tuple[int, ...]] = []
+    parents: list[int] = []
+    leaf: list[bool] = []
+    group: list[bool] = []
+    stack = [(top, -1)] if top is not None else []
+    while stack:
+        block, parent = stack.pop()
+        stack += [(child, len(sources)) for child in reversed(block.children)]
+        sources.append(tuple(reversed(block.sources) if block.children else block.sources))
+        parents.append(parent)
+        leaf.append(not block.children)
+        group.append(block.group)
+    return VisionTree(
+        sources, np.array(parents, dtype=np.int32), np.array(leaf, dtype=bool), np.array(group, dtype=bool)
+    )
+
+
+def _grouped(page: Page, t: int, children: list[_Block]) -> list[_Block]:
+    """Children with runs of two or more between separators put together."""
+    if len(children) < 3:
+        return children
+    starts = _starts_by_boxes(page, children) if page.layout is not None else _starts_by_tags(page, t, children)
+    if len(starts) < 2:
+        return children
+    out: list[_Block] = []
+    for begin, end in zip(starts, [*starts[1:], len(children)]):
+        run = children[begin:end]
+        if len(run) == 1:
+            out += run
+        else:
+            out.append(_Block([t], run, t, group=True))
+    return out
+
+
+def _starts_by_tags(page: Page, t: int, children: list[_Block]) -> list[int]:
+    """Where groups begin: at a heading or a rule, or else where the class changes."""
+    tops = [block.top for block in children]
+    rules = [k for k in range(tops[0], tops[-1]) if page.tags[k] == "hr" and page.parents[k] == t]
+    passed = np.searchsorted(rules, tops).tolist()  # rules before each child
+    headed = [
+        k for k, top in enumerate(tops) if page.tags[top] in HEADINGS or (k and passed[k] > passed[k - 1])
+    ]  # fmt: skip
+    if headed:
+        return headed if headed[0] == 0 else [0, *headed]
+    kinds = [(page.tags[top], page.attributes[top].get("class", "")) for top in tops]
+    changes = [0] + [k for k in range(1, len(kinds)) if kinds[k] != kinds[k - 1]]
+    # where every child is of another kind, kinds separate nothing
+    return changes if len(changes) * 2 <= len(kinds) else [0]
+
+
+def _starts_by_boxes(page: Page, children: list[_Block]) -> list[int]:
+    """Where groups begin on the screen: gap, rule, background, size of the font, or column."""
+    assert page.layout is not None
+    box = page.layout[[block.top for block in children]]
+    line = 1.2 * np.median(box[:, FONT])
+    down = box[1:, Y] - (box[:-1, Y] + box[:-1, HEIGHT])
+    usual = np.median(down[down > 0]) if (down > 0).any() else 0.0
+    gap = (down > line) & (down > 1.5 * usual)
+    background = box[1:, BACKGROUND] != box[:-1, BACKGROUND]
+    font = np.maximum(box[1:, FONT], box[:-1, FONT]) > 1.2 * np.maximum(1.0, np.minimum(box[1:, FONT], box[:-1, FONT]))
+    apart = (box[1:, X] >= box[:-1, X] + box[:-1, WIDTH]) | (box[1:, X] + box[1:, WIDTH] <= box[:-1, X])
+    column = apart & (box[1:, Y] + box[1:, HEIGHT] < box[:-1, Y] + 0.5 * box[:-1, HEIGHT])
+    known = (box[1:, WIDTH] >= 0) & (box[:-1, WIDTH] >= 0)
+    starts = [0, *(1 + np.flatnonzero((gap | background | font | column) & known)).tolist()]
+    return starts if len(starts) < len(children) else [0]
