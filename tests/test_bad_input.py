@@ -37,9 +37,9 @@ from maxendnet.solvers import LBFGS, OWLQN, BlockFrankWolfe, ProximalPoint, Vari
 
 SIX = {
     "LapMEDN": LapMEDN(),
-    "LapMEDN variational": LapMEDN(method="variational", iterations=2),
+    "LapMEDN variational": LapMEDN(C=1, lam=1, method="variational", iterations=2),
     "M3N": M3N(),
-    "L1M3N": L1M3N(),
+    "L1M3N": L1M3N(C=1),
     "L1M3N ball": L1M3N(radius=1.0),
     "CRF": CRF(),
     "L1CRF": L1CRF(),

@@ -10,6 +10,7 @@ import time
 import warnings
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -402,7 +403,7 @@ def test_partitions(kind, threads, tmp_path):
     distant = clone(model).set_params(backend=backend).fit(source)
     X, y = [x for x, _ in items], [labels for _, labels in items]
     if kind == "files":
-        columns = read_columns([line for path in source for line in [*path.read_text().splitlines(), ""]])
+        columns = read_columns([line for path in source.paths for line in [*Path(path).read_text().splitlines(), ""]])
         X = TokenFeatures("words").fit_transform(columns.split()[0])
     here = clone(model).fit(X, y)
     order = [list(distant.feature_names_).index(name) for name in here.feature_names_]
@@ -438,7 +439,9 @@ def test_partitions_that_are_refused(threads, tmp_path):
     (tmp_path / "bad").write_text("dog N\n\nsings\n")
     model = L2CRF(solver=LBFGS(), backend=Dask(threads))
     with pytest.raises(ValueError, match=r"In partition 1, .*bad: .*bad:3: 1 column, and line 1 has 2"):
-        model.fit([tmp_path / "good", tmp_path / "bad"])
+        model.fit(ColumnFiles([tmp_path / "good", tmp_path / "bad"]))
+    with pytest.raises(ValueError, match=r"good is not a folder of examples; give maxendnet.text.ColumnFiles"):
+        model.fit([tmp_path / "good"])
     with pytest.raises(ValueError, match=r"In partition 1: .*has 1 labels? but"):
         model.fit([dask.delayed([([[1.0]], ["a"])]), dask.delayed([([[1.0], [2.0]], ["a"])])])
     with pytest.raises(ValueError, match=r"different numbers of features: partition 0 has 1, partition 1 has 2"):
@@ -446,9 +449,9 @@ def test_partitions_that_are_refused(threads, tmp_path):
     with pytest.raises(ValueError, match="2 partitions have no labelled node"):
         model.fit([dask.delayed([]), dask.delayed([])])
     with pytest.raises(ValueError, match="leave y and weights out"):
-        model.fit([tmp_path / "good"], [["N"], ["V"]])
+        model.fit(ColumnFiles([tmp_path / "good"]), [["N"], ["V"]])
     with pytest.raises(AttributeError, match=r"they are in partitions on workers\. Take a solver that needs only sums"):
-        _ = model.pose(partitions_of([tmp_path / "good"], Dask(threads)), np.array(["N", "V"])).batch
+        _ = model.pose(partitions_of(ColumnFiles([tmp_path / "good"]), Dask(threads)), np.array(["N", "V"])).batch
     with pytest.raises(ValueError, match=r"Partition 1 has no labels, and others have; give it UNKNOWN"):
         model.fit([dask.delayed([([[1.0]], ["a"])]), dask.delayed([[[1.0]]])])
     with pytest.raises(ValueError, match=r"Partition 1 does not fit those before it: n_edge_features of the weights"):

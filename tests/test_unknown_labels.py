@@ -275,7 +275,7 @@ def test_likelihood_models(estimator):
 
 def test_the_slope_of_the_likelihood_is_zero_at_the_end():
     X, _, hidden = words()
-    model = L2CRF(tol=1e-8).fit(X, hidden)
+    model = L2CRF(lam=1, tol=1e-8).fit(X, hidden)
     problem = model.pose(Examples.build(X, hidden), model.classes_)
     slope = model.model_.weights + problem.losses(model.model_.weights)[1]
     assert np.abs(slope).max() < 1e-5

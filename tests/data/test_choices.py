@@ -5,7 +5,7 @@ import pytest
 
 from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, Choice, Examples, Independent, LapMEDN, load
 
-SYSTEMS = [M3N(), LapMEDN(), L1M3N(), CRF(), L2CRF(lam=0.1), L1CRF(lam=0.1)]
+SYSTEMS = [M3N(C=1), LapMEDN(C=1, lam=1), L1M3N(C=1), CRF(), L2CRF(lam=0.1), L1CRF(lam=0.1)]
 RNG = np.random.default_rng(0)
 X = [RNG.normal(size=(n, 4)) for n in RNG.integers(2, 9, size=60)]
 Y = [np.where(np.arange(len(x)) == np.argmax(x[:, 0] - x[:, 1]), "best", "-") for x in X]

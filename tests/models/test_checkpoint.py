@@ -274,7 +274,7 @@ def half(tmp_path, monkeypatch):
 
 OTHERS = {
     "C was": dict(),
-    "the prior was": dict(model=MaxEnDNet(Gaussian(2.0), Log(), solver=LBFGS(), tol=1e-9)),
+    "the prior was": dict(model=MaxEnDNet(Gaussian(3.0), Log(), solver=LBFGS(), tol=1e-9)),
     "the solver was": dict(model=L2CRF(solver=LBFGS(memory=3), tol=1e-9)),
     "tol was": dict(model=L2CRF(solver=LBFGS(), tol=1e-8)),
     "random_state was": dict(random_state=4),

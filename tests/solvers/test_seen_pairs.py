@@ -75,15 +75,15 @@ def test_every_solver_reaches_the_optimum(name, system, kind):
 @pytest.mark.parametrize("loss", [M3N, L2CRF])
 def test_it_is_the_model_of_all_pairs_with_the_others_held_at_zero(name, loss):
     structure, examples = STRUCTURES[name]
-    seen = loss(structure=structure, tol=1e-6, random_state=0, max_passes=5000).fit(examples)
+    options = {"C": 1.0} if loss is M3N else {"lam": 1.0}  # variances of 1
+    seen = loss(**options, structure=structure, tol=1e-6, random_state=0, max_passes=5000).fit(examples)
     layout = seen.model_.layout
     every = structure.set_params(pairs="all").bind(examples, seen.classes_).layout
     structure.set_params(pairs="seen")
     variance = np.full(every.n_weights, 1e-12)  # of weights that the other model does not have
     variance[every.n_node_weights :] = 1.0
     variance[layout.seen.features * every.n_labels + layout.seen.labels] = 1.0
-    model = loss()
-    _, kind, C = model.compose()
+    _, kind, C = loss(**options).compose()
     held = MaxEnDNet(Gaussian(variance), kind, C, structure=clone(structure).set_params(pairs="all"), tol=1e-6,
                      random_state=0, max_passes=5000).fit(examples)  # fmt: skip
     assert_allclose(held.objective_, seen.objective_, rtol=1e-5)

@@ -183,6 +183,6 @@ def test_bad_hyper_parameters(prior):
 
 @pytest.mark.parametrize("lam", [1e-300, 1e300])
 def test_a_lam_near_the_end_of_floating_point_numbers(lam):
-    model = LapMEDN(lam=lam, method="variational").fit([np.eye(3)] * 2, [[0, 1, 2]] * 2)
+    model = LapMEDN(C=1, lam=lam, method="variational").fit([np.eye(3)] * 2, [[0, 1, 2]] * 2)
     assert model.converged_
     assert np.isfinite(model.coef_).all()

@@ -299,10 +299,12 @@ def damaged(model, tmp_path, change):
     """A model file with another header, and a right checksum."""
     from maxendnet.estimators import file
     from maxendnet.models.container import write_sealed
+    from maxendnet.models.json_values import ToPlain
 
-    header, arrays = file._describe(model)
-    change(header, arrays)
-    write_sealed(tmp_path / "damaged", file.KIND, header, arrays)
+    plain = ToPlain()
+    header = file._describe(model, plain)
+    change(header, plain.arrays)
+    write_sealed(tmp_path / "damaged", file.KIND, header, plain.arrays)
     return tmp_path / "damaged"
 
 

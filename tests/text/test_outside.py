@@ -163,7 +163,7 @@ def test_files_have_it(tagger, tmp_path):
     tagger.save(tmp_path / "m")
     again = Tagger.load(tmp_path / "m")
     assert again.outside_ == tagger.outside_ < 0 and again.predict(X) == tagger.predict(X)
-    mx.models.file.save(
+    mx.save(
         tagger.estimator_, tmp_path / "old",
         {"kind": "text", "version": 1, "features": tagger.features_.to_plain(), "scheme": "IOB2", "temperature": 1.0},
     )  # fmt: skip

@@ -183,7 +183,7 @@ def test_a_file_with_wrong_features_is_refused(key, value, message, tmp_path, ta
 def test_constants_by_cross_validation():
     tagger = Tagger(model=mx.M3N(random_state=0), search=True, calibrate=False).fit(*corpus(30))
     assert set(tagger.search_.best_params_) == {"C"} and tagger.search_.best_params_["C"] == tagger.estimator_.C
-    assert tagger.model.C == 1.0
+    assert tagger.model.C == mx.M3N().C
 
 
 def test_it_works_with_the_tools_of_scikit_learn():
@@ -301,7 +301,9 @@ def spent(tagger):
 
 
 @pytest.mark.parametrize(
-    "model", [None, mx.LapMEDN(C=0.5, structure=mx.Chain(pairs="seen", bias=True), tol=1e-2, random_state=0)], ids=repr
+    "model",
+    [None, mx.LapMEDN(C=0.5, lam=1, structure=mx.Chain(pairs="seen", bias=True), tol=1e-2, random_state=0)],
+    ids=repr,
 )
 def test_a_small_model_keeps_the_weights_that_count_most(model, tmp_path):
     X, y = corpus(60)

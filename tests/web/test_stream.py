@@ -269,7 +269,7 @@ def test_a_page_that_cannot_be_drawn_is_named_in_the_output(tmp_path, monkeypatc
         drawn = [page.with_layout(np.full((len(page), len(LAYOUT)), 50.0)) for page, _ in pages[1:]]
         return drawn, [UnreadPage(pages[0][0].name, "the browser has gone")]
 
-    monkeypatch.setattr("maxendnet.web.pages.render.render_pages", render_pages)
+    monkeypatch.setattr("maxendnet.web.tool.stream.render_pages", render_pages)
     pages = [page.with_layout(np.full((len(page), len(LAYOUT)), 50.0)) for page in toy.pages]
     Extractor(calibrate=False).fit(pages, toy.labels).save(tmp_path / "m.medn")
     out = io.StringIO()

@@ -40,7 +40,7 @@ def records() -> dict[str, type]:
     Examples
     --------
     >>> sorted(records())[:3]
-    ['BlockFrankWolfe.DualState', 'ConcaveConvex.Round', 'ConcaveConvex.RoundsState']
+    ['BlockFrankWolfe.DualState', 'Blocks.BlockState', 'ConcaveConvex.Round']
     """
     found: dict[str, type] = {"SoftHinge": SoftHinge, "Kinds": Kinds, "JointCosts": JointCosts}
     homes = {kind.__module__: kind.__name__ for kind in solvers.ALL}

@@ -158,7 +158,7 @@ class Partitions:
         refuse_unknown(kinds, found[0][2], repr(structure))
         if any(not same_layout(one, layout) or not same_kinds(other, kinds) for one, other, _ in found):
             bound = self._bind((self.feature_names, structure, classes, layout, kinds))
-        placed = PlacedPartitions(self.backend, bound, len(self))
+        placed = PlacedPartitions(self.backend, bound, len(self), self.n_nodes)
         return placed if kinds.all_known else placed.completed(np.zeros(layout.n_weights))
 
     def _bind(self, agreed: tuple[Any, ...]) -> Alone:
@@ -217,9 +217,11 @@ class Known:
 class PlacedPartitions(PlacedData):
     """Partitions in the place of shards."""
 
-    def __init__(self, backend: Any, bound: Alone, n_examples: int, before: Alone | None = None) -> None:
+    def __init__(
+        self, backend: Any, bound: Alone, n_examples: int, n_nodes: int, before: Alone | None = None
+    ) -> None:  # fmt: skip
         super().__init__(Known(backend.each(first_example, Alone(bound[:1]))[0]), backend)
-        self.bound, self._n_examples = bound, n_examples
+        self.bound, self._n_examples, self._n_nodes = bound, n_examples, n_nodes
         self.before = bound if before is None else before
         """Before labels that are not known were completed."""
 
@@ -230,7 +232,7 @@ class PlacedPartitions(PlacedData):
             backend.client.submit(complete_partition, one, sent, pure=False, key=backend.new_key("completed", k))
             for k, one in enumerate(self.before)
         )
-        return PlacedPartitions(backend, bound, self._n_examples, self.before)
+        return PlacedPartitions(backend, bound, self._n_examples, self._n_nodes, self.before)
 
     @property
     def shards(self) -> Any:
@@ -239,6 +241,10 @@ class PlacedPartitions(PlacedData):
     @property
     def n_examples(self) -> int:
         return self._n_examples
+
+    @property
+    def n_nodes(self) -> int:
+        return self._n_nodes
 
     def parts(self, n: int) -> Any:
         return self.bound

@@ -38,6 +38,10 @@ class PlacedData:
     def n_examples(self) -> int:
         return len(self.structure.sample_weight)
 
+    @property
+    def n_nodes(self) -> int:
+        return int(self.structure.offsets[-1])
+
     def curvature(self) -> Any:
         """About the diagonal of the Hessian of the losses at 0."""
         return self.structure.curvature()

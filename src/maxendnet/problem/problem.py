@@ -99,7 +99,7 @@ class Problem:
         In float32 kernels also add up the gradient of a group of nodes, and their order, or a weight instead of
         repetitions, changes it by 1e-7 of its size; in float64 by 1e-16.
         """
-        return self.backend.local and int(self.structure.offsets[-1]) * self.structure.n_labels <= SMALL_TABLE
+        return self.data.n_nodes * self.structure.n_labels <= SMALL_TABLE
 
     @property
     def convex(self) -> bool:

@@ -206,6 +206,11 @@ class BlockFrankWolfe(Solver):
 
     def _refresh(self, problem: Problem, state: DualState) -> None:
         self._change(problem, state, of_part.refresh)
+        inside = lambda: np.isfinite(problem.dual_prior.cumulant(problem.structure.blocks.unpad(state.eta)))  # noqa: E731
+        if not inside():  # rounding of enormous features left the domain of the cumulant
+            self._rescale(problem, state, state.C)
+        if not inside():
+            self._change(problem, state, of_part.rescale, 1.0, 0.0, state.C)
 
     def _rescale(self, problem: Problem, state: DualState, C: float) -> None:
         """Scale the dual point to another C, and move it along its ray to where the dual is largest."""

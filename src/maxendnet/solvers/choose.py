@@ -224,7 +224,7 @@ def facts_of(problem: Problem, unlabelled: float = 0.0) -> Facts:
     """Collect what the choice of a solver depends on."""
     structure, prior, C = problem.structure, problem.prior, problem.C
     local = problem.backend.local
-    n_nodes = int(structure.offsets[-1]) if local else 0
+    n_nodes = problem.data.n_nodes if local else 0
     linear = problem.loss.smooth or problem.hinge.linear_slack
     loss = "log" if problem.loss.smooth else "hinge" if linear else "hinge with another slack"
     facts = Facts(

@@ -58,13 +58,13 @@ body {{ margin: 24px; background: #fff; }}
 
 def page(explanation: Any) -> str:
     """A whole page."""
-    title = "Why these labels" if isinstance(explanation, SentenceExplanation) else f"{explanation.estimator}: weights"
+    title = "Why these labels" if hasattr(explanation, "tokens") else f"{explanation.estimator}: weights"
     return PAGE.format(title=escape(title), body=fragment(explanation))
 
 
 def fragment(explanation: Any) -> str:
     """The same without head and body, for a notebook."""
-    body = _sentence(explanation) if isinstance(explanation, SentenceExplanation) else _model(explanation)
+    body = _sentence(explanation) if hasattr(explanation, "tokens") else _model(explanation)
     return f'<div class="mx"><style>{STYLE}</style>\n{body}\n</div>'
 
 
