@@ -19,6 +19,7 @@ from maxendnet.losses.costs import cost_rows, joint_table
 from maxendnet.priors.base import DualPrior, ExactPrior, Prior, capable, dual_form, offers
 from maxendnet.problem.placed import PlacedData
 from maxendnet.structures.base import Table
+from maxendnet.structures.bound.padded_blocks import KernelPrior
 
 FloatArray = NDArray[np.float64]
 
@@ -143,6 +144,18 @@ class Problem:
     def dual_prior(self) -> DualPrior:
         """The prior as the dual sees it, where it has a cumulant or a conjugate."""
         return dual_form(self.prior)
+
+    @cached_property
+    def kernel_prior(self) -> KernelPrior:
+        """The prior as arguments of the kernels."""
+        kind, params = capable(self.prior, "kernel").kernel_args()
+        wide = lambda values: self.structure.blocks.pad(np.broadcast_to(np.asarray(values, float), self.n_weights))  # noqa: E731
+        if kind == "gaussian" and any(np.ndim(p) > 0 for p in params):
+            return kind, 0.0, 0.0, wide(params[0]), wide(params[1])
+        if kind == "proximal_l1":
+            return kind, float(params[0]), float(params[1]), None, wide(params[2])
+        a, b = (*map(float, params), 0.0)[:2]
+        return kind, a, b, None, None
 
     def ask(self, **changes: Any) -> Problem:
         """Another question (``loss``, ``prior``, ``C``) about the same examples, which stay where they are."""

@@ -13,7 +13,6 @@ from maxendnet.backends.threads import n_shards
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.problem.placed import PlacedData
 from maxendnet.solvers.base import Evaluation, Solver
-from maxendnet.solvers.blocks.updates import kernel_prior
 from maxendnet.structures.bound.forest import LONGEST_IN_SINGLE, edge_range, single_is_enough
 from maxendnet.structures.weights.padding import lanes, node_size, pad_rows
 from maxendnet.utils.checks import require_count
@@ -176,7 +175,7 @@ class PotentialAscent(Solver):
         picks = state.rng.permutation(problem.n_examples).astype(np.int64)
         # at most about 50 ms a call, so that Ctrl-C is heard
         n_calls = int(max(1, len(batch.parent) * structure.work_per_node / 1e7))
-        prior, least = kernel_prior(problem), LEAST_CHANGE[np.dtype(dtype).name]
+        prior, least = problem.kernel_prior, LEAST_CHANGE[np.dtype(dtype).name]
         cost = pad_rows(structure.layout, problem.cost, dtype)
         for part in np.array_split(picks, min(n_calls, len(picks))):
             _kernels.potential_ascent(

@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 
 from maxendnet import _kernels
 from maxendnet.backends.threads import n_shards
-from maxendnet.priors.base import capable
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.structures.bound.forest import single_is_enough
-from maxendnet.structures.bound.padded_blocks import KernelPrior
 
 MAX_WORK_PER_CALL = 5e7
 """Multiplications in one kernel call, about a tenth of a second: Ctrl-C is handled between calls."""
@@ -102,7 +100,7 @@ def update(problem: Problem, state: BlockState, picks: NDArray[np.int64], inner:
 
     ``inner`` is the number of further steps within the active set of an example, without decoding.
     """
-    blocks, prior, change = problem.structure.blocks, kernel_prior(problem), 0.0
+    blocks, prior, change = problem.structure.blocks, problem.kernel_prior, 0.0
     work = np.diff(problem.batch.offsets)[picks].sum() * problem.structure.work_per_node
     for part in np.array_split(picks, max(1, min(len(picks), int(work / MAX_WORK_PER_CALL)))):
         change += blocks.update(
@@ -117,15 +115,3 @@ def block_gaps(problem: Problem, state: BlockState, mu: FloatArray) -> FloatArra
     look = problem.structure.blocks.look(mu, problem.cost, state.C, state.sets, hinge, state.gaps)
     problem.backend.run(lambda first, last, _: look(first, last), problem.structure.ranges())
     return hinge
-
-
-def kernel_prior(problem: Problem) -> KernelPrior:
-    """Return the prior as arguments of the kernels."""
-    kind, params = capable(problem.prior, "kernel").kernel_args()
-    wide = lambda values: problem.structure.blocks.pad(np.broadcast_to(np.asarray(values, float), problem.n_weights))  # noqa: E731
-    if kind == "gaussian" and any(np.ndim(p) > 0 for p in params):
-        return kind, 0.0, 0.0, wide(params[0]), wide(params[1])
-    if kind == "proximal_l1":
-        return kind, float(params[0]), float(params[1]), None, wide(params[2])
-    a, b = (*map(float, params), 0.0)[:2]
-    return kind, a, b, None, None
