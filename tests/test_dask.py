@@ -31,7 +31,7 @@ from maxendnet.experiments.engine.cells import run_cells
 from maxendnet.problem.partitions import curvature_of, partitions_of
 from maxendnet.problem.placed import PlacedData
 from maxendnet.solvers import LBFGS, OWLQN, SMO, BlockFrankWolfe, ConcaveConvex, Smoothing, Subgradient
-from maxendnet.solvers.base import Kept
+from maxendnet.solvers.base import Snapshots
 from maxendnet.structures import Chain, Tree
 from maxendnet.structures.bound.automaton import BoundAutomaton
 from maxendnet.structures.bound.forest import BoundForest
@@ -773,7 +773,7 @@ def in_parts(client, many, model):
             kill_one(client)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Kept, "every", 0.0)
+        patch.setattr(Snapshots, "every", 0.0)
         fitted = clone(model).set_params(backend=Dask(client, timeout=120), callback=kill).fit(many)
     assert killed
     assert_array_equal(fitted.coef_, expected)

@@ -21,7 +21,7 @@ from maxendnet.data.labels import distinct_labels
 from maxendnet.priors import Gaussian, Laplace
 from maxendnet.problem import Problem
 from maxendnet.solvers import BlockFrankWolfe
-from maxendnet.solvers.base import Kept
+from maxendnet.solvers.base import Snapshots
 from maxendnet.solvers.blocks.parts import Part
 from maxendnet.structures import Chain
 
@@ -131,8 +131,8 @@ def test_parts_elsewhere_are_those_of_threads(name):
 @pytest.mark.parametrize("name", MODELS)
 def test_a_part_that_is_lost(name, every, monkeypatch):
     """The fit goes back to where all is known, and ends with the same bits; callbacks see every look once."""
-    monkeypatch.setattr(Kept, "every", every)
-    monkeypatch.setattr(Kept, "share", np.inf)
+    monkeypatch.setattr(Snapshots, "every", every)
+    monkeypatch.setattr(Snapshots, "share", np.inf)
     model, solver = MODELS[name]
     here = model(solver=solver(parts=2), tol=0.1, random_state=0).fit(X, Y)
     seen, backend = [], Elsewhere(forgets=[2, 9, 30, 31, 60])
@@ -157,8 +157,8 @@ class WithCopies(Elsewhere):
 @pytest.mark.parametrize("name", MODELS)
 def test_a_part_that_is_lost_at_any_moment(name, workers, monkeypatch):
     """Also at a look, which changes what the part knows of its examples."""
-    monkeypatch.setattr(Kept, "every", 0.0)
-    monkeypatch.setattr(Kept, "share", np.inf)
+    monkeypatch.setattr(Snapshots, "every", 0.0)
+    monkeypatch.setattr(Snapshots, "share", np.inf)
     warnings.simplefilter("ignore", ConvergenceWarning)
     model, solver = MODELS[name]
     model = model(solver=solver(parts=2), tol=1e-4, max_passes=12, random_state=0)

@@ -88,7 +88,7 @@ class FittedModel:
         Of the weights.
     classes : ndarray of shape (n_labels,)
     weights : ndarray of shape (n_weights,)
-        Kept as a view that cannot be written to.
+        Stored as a view that cannot be written to.
     posterior : Posterior, VariationalPosterior or PointEstimate
     n_features_in : int
     feature_names : tuple of str or None

@@ -41,7 +41,7 @@ def on_workers(examples: Any) -> bool:
     return examples.offsets is None
 
 
-def has_prior_to_go_on_from(estimator: Any) -> bool:
+def supports_partial_fit(estimator: Any) -> bool:
     """Whether an estimator learns a distribution over weights that can be the prior of the next fit."""
     try:
         prior = estimator.compose()[0]
@@ -183,7 +183,7 @@ class MarkovNetwork(Predictor):
         problem = self.pose(examples, classes)
         return self._fit(examples, classes, problem, rng, self._keeper(checkpoint, checkpoint_every))
 
-    @available_if(has_prior_to_go_on_from)
+    @available_if(supports_partial_fit)
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MarkovNetwork:
         """Learn from more examples, without those of before: what was learned is the prior of what is learned now.
 

@@ -25,7 +25,7 @@ from maxendnet.models.json_values import FromPlain, ToPlain, pieces
 from maxendnet.problem import Problem
 from maxendnet.problem.placed import PlacedData
 from maxendnet.solvers.block_frank_wolfe import DualState
-from maxendnet.structures.bound.batch_structure import OnBatch
+from maxendnet.structures.bound.batch_structure import BatchStructure
 
 IN_KERNELS = ("ActiveSets",)
 """Classes of the kernels whose objects are part of states."""
@@ -123,7 +123,7 @@ class StateToPlain(ToPlain):
             if known is data:
                 return number
         ours, other = self.problem.structure, data.structure
-        same = type(ours) is type(other) and isinstance(ours, OnBatch)
+        same = type(ours) is type(other) and isinstance(ours, BatchStructure)
         if not same or any(
             getattr(ours, field.name) is not getattr(other, field.name)
             for field in fields(ours)

@@ -22,10 +22,10 @@ class Gaussian(Piece):
     Parameters
     ----------
     variance : float or ndarray of shape (n_weights,) or (n_weights, n_weights), default=1.0
-        One variance for all weights, one each, or the full covariance ``S``. Kept as ``prior_variance``, since the
+        One variance for all weights, one each, or the full covariance ``S``. Stored as ``prior_variance``, since the
         name belongs to the method that gives the posterior's.
     mean : float or ndarray of shape (n_weights,), default=0.0
-        ``m``. Kept as ``prior_mean``.
+        ``m``. Stored as ``prior_mean``.
 
     Examples
     --------

@@ -69,7 +69,7 @@ class Result:
     """Which solver it was, and why."""
 
 
-class Lost(RuntimeError):
+class WorkerLost(RuntimeError):
     """What a worker held is lost with it: the fit goes back to where all of it is known."""
 
 
@@ -152,7 +152,7 @@ class Position(NamedTuple):
     n_oracle: int = 0
 
 
-class Keeper(Protocol):
+class CheckpointStore(Protocol):
     """Keeps positions, so that a fit goes on where another one was interrupted: see `maxendnet.models.checkpoint`."""
 
     def resume(self, solver: Solver, problem: Problem, tol: float) -> Position | None:
@@ -275,7 +275,7 @@ def missing(solver: Solver | type[Solver], problem: Problem) -> list[str]:
     return [r for r in solver.requires if not any(map(met, r.split(" or ")))]
 
 
-class Kept:
+class Snapshots:
     """The last position of which all is known here, for fits part of which is on workers that may die.
 
     Parameters
@@ -304,7 +304,7 @@ class Kept:
             self.scaled = problem.objective_at_zero is not None
             self.n_back, self.due = 0, time.monotonic() + max(self.every, (time.monotonic() - began) / self.share)
 
-    def last(self, error: Lost) -> Position:
+    def last(self, error: WorkerLost) -> Position:
         """Where to go on after a loss."""
         self.n_back += 1
         if self.n_back > self.most:
@@ -327,7 +327,7 @@ def run(
     hooks: Sequence[Hook] = (),
     warn: bool = True,
     regularise: str = "a smaller C",
-    checkpoint: Keeper | None = None,
+    checkpoint: CheckpointStore | None = None,
 ) -> Result:
     """Run a solver until its certificate is at most ``tol``, or for ``max_passes`` passes over the data.
 
@@ -345,7 +345,7 @@ def run(
     else:
         began, oracles = time.perf_counter() - at.seconds, problem.n_oracle - at.n_oracle
     state, n_pass, trace = at.state, at.n_pass, list(at.trace)
-    kept, n_seen = Kept(lambda: solver.start(problem, warm, deepcopy(first), tol)), len(trace)
+    snapshots, n_seen = Snapshots(lambda: solver.start(problem, warm, deepcopy(first), tol)), len(trace)
     best: Any = None
     reason = "max_passes"
     try:
@@ -354,7 +354,7 @@ def run(
                 now = Position(state, n_pass, trace, time.perf_counter() - began, problem.n_oracle - oracles)
                 if checkpoint is not None:
                     checkpoint.offer(now, problem, last=n_pass >= max_passes)
-                kept.offer(now, problem)
+                snapshots.offer(now, problem)
                 finished = getattr(state, "finished", False)
                 if n_pass >= max_passes or finished or solver.due(problem, state, n_pass, tol):
                     best = solver.evaluate(problem, state)
@@ -381,11 +381,11 @@ def run(
                     break
                 state = solver.step(problem, state)
                 n_pass += 1
-            except Lost as error:
-                at = kept.last(error)
+            except WorkerLost as error:
+                at = snapshots.last(error)
                 state, n_pass, trace = at.state, at.n_pass, list(at.trace)
                 problem.n_oracle = oracles + at.n_oracle
-                if not kept.scaled:
+                if not snapshots.scaled:
                     problem.objective_at_zero = None
     finally:
         for hook in hooks:

@@ -116,7 +116,7 @@ class ProximalAscent(Solver):
         zero, l1 = np.zeros(problem.n_weights), prices(problem.prior)[0]
         same = warm is not None and problem.data.same_as(warm.data)
         centre = warm.w if warm is not None and same and warm.w is not None else zero
-        easier = problem.ask(prior=pulled(problem.prior, self.tau, centre))
+        easier = problem.ask(prior=with_proximal_term(problem.prior, self.tau, centre))
         inner = self.inner.start(easier, warm.inner if warm is not None and same else None, seed, tol)
         # what all weights at zero would leave over, since the potentials are still at the truth
         slope = -problem.C * problem.losses(zero)[1]
@@ -128,7 +128,7 @@ class ProximalAscent(Solver):
 
     def _easier(self, problem: Problem, state: ProximalAscentState) -> Problem:
         """The proximal problem on the working set."""
-        return state.restricted(problem).problem.ask(prior=pulled(problem.prior, state.tau, state.centre))
+        return state.restricted(problem).problem.ask(prior=with_proximal_term(problem.prior, state.tau, state.centre))
 
     def _set_eta(self, problem: Problem, state: ProximalAscentState, eta: FloatArray) -> None:
         self.inner.set_eta(self._easier(problem, state), state.inner, eta[state.restricted(problem).kept])
@@ -200,7 +200,7 @@ def prices(prior: Any) -> tuple[float, float]:
     return (prior.l1, prior.l2) if hasattr(prior, "l1") else (prior.rho, 0.0)
 
 
-def pulled(prior: Any, tau: float, centre: FloatArray) -> ProximalL1:
+def with_proximal_term(prior: Any, tau: float, centre: FloatArray) -> ProximalL1:
     """The prior with ``|w - centre|^2 / (2 tau)`` added, up to a constant."""
     l1, l2 = prices(prior)
     both = tau / (1.0 + tau * l2)  # of the two squares together

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from maxendnet.backends import Partial, Threads
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.problem.placed import PlacedData
-from maxendnet.solvers.base import Lost
+from maxendnet.solvers.base import WorkerLost
 from maxendnet.solvers.blocks import updates as block_updates
 from maxendnet.solvers.blocks.updates import BlockState
 
@@ -41,9 +41,9 @@ class Part:
     """The examples of the rounds of this pass."""
 
     def expect(self, n_changes: int) -> None:
-        """Raise `Lost` if a worker died and took the last changes with it."""
+        """Raise `WorkerLost` if a worker died and took the last changes with it."""
         if self.n_changes != n_changes:
-            raise Lost(f"A part of the examples has {self.n_changes} changes; {n_changes} were expected.")
+            raise WorkerLost(f"A part of the examples has {self.n_changes} changes; {n_changes} were expected.")
 
     def share(self, change: float = 0.0) -> Partial:
         """Return its share of eta, of ``sum alpha l`` and of the known gaps; ``change`` is that of ``sum alpha l``.

@@ -27,7 +27,7 @@ from maxendnet.structures.base import (
     no_table,
 )
 from maxendnet.structures.bound import features as of_cliques
-from maxendnet.structures.bound.batch_structure import OnBatch
+from maxendnet.structures.bound.batch_structure import BatchStructure
 from maxendnet.structures.bound.capabilities import Capabilities
 from maxendnet.structures.bound.forest import kernels_take, single_is_enough, uniform_curvature
 from maxendnet.structures.bound.marked_labels import MarkedLabels
@@ -93,7 +93,7 @@ class Reader:
 
 
 @dataclass(frozen=True, eq=False)
-class BoundAutomaton(OnBatch):
+class BoundAutomaton(BatchStructure):
     """Linear scores of nodes, and of the n-grams that an automaton fires while it reads the labels of an example.
 
     A labelling that the automaton does not accept does not exist. The recursions are exact. For every node they take a

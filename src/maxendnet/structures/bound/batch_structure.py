@@ -34,11 +34,11 @@ def kernel_shape(layout: Layout, rest: int = -1) -> _kernels.Shape:
     return _kernels.Shape(*sizes) if layout.seen is None else _kernels.Shape(*sizes, *layout.seen)
 
 
-Self = TypeVar("Self", bound="OnBatch")
+Self = TypeVar("Self", bound="BatchStructure")
 
 
 @dataclass(frozen=True, eq=False)
-class OnBatch(BoundStructure):
+class BatchStructure(BoundStructure):
     """A layout of weights and a batch; no structure by itself, for it has no recursion."""
 
     layout: Layout

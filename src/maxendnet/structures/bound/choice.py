@@ -14,7 +14,7 @@ from maxendnet import _kernels
 from maxendnet.backends.threads import Threads, each
 from maxendnet.data.batch import Batch
 from maxendnet.structures.base import GRADIENT, Ask, Excess, IntArray, Marginals, Table, sums
-from maxendnet.structures.bound.batch_structure import OnBatch, kernel_shape
+from maxendnet.structures.bound.batch_structure import BatchStructure, kernel_shape
 from maxendnet.structures.bound.capabilities import Capabilities
 from maxendnet.structures.bound.padded_blocks import PaddedBlocks
 from maxendnet.structures.weights.layout import FloatArray
@@ -41,7 +41,7 @@ class Aggregate(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class BoundChoice(OnBatch):
+class BoundChoice(BatchStructure):
     """At most one node of an example has a label other than ``rest``; see `Choice`.
 
     Inference is exact and easy: an example has one labelling for every allowed pair of a node and a label, and the one

@@ -27,7 +27,7 @@ from maxendnet.structures.base import (
     no_table,
 )  # fmt: skip
 from maxendnet.structures.bound import features as of_cliques
-from maxendnet.structures.bound.batch_structure import OnBatch
+from maxendnet.structures.bound.batch_structure import BatchStructure
 from maxendnet.structures.bound.capabilities import Capabilities
 from maxendnet.structures.bound.padded_blocks import PaddedBlocks
 from maxendnet.structures.weights.layout import FloatArray, Layout
@@ -55,7 +55,7 @@ class Groups(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class BoundForest(OnBatch):
+class BoundForest(BatchStructure):
     """Linear scores on forests, and exact recursions over all their labellings.
 
     The score of a labelling is the sum over nodes of ``x_t . node[:, y_t] + label_features[t, y_t] . label_weights``

@@ -19,7 +19,7 @@ from maxendnet.data.ragged import gather, owners
 from maxendnet.data.sparse_matrices import is_sparse
 from maxendnet.structures.base import GRADIENT, Ask, EdgeTable, Excess, IntArray, Marginals, Table, sums, table_values
 from maxendnet.structures.bound import features as of_cliques
-from maxendnet.structures.bound.batch_structure import OnBatch
+from maxendnet.structures.bound.batch_structure import BatchStructure
 from maxendnet.structures.bound.capabilities import Capabilities
 from maxendnet.structures.bound.forest import uniform_curvature
 from maxendnet.structures.bound.graph_edges import Edges, labelling_rows, matrices_of, sums_by_matrix
@@ -107,7 +107,7 @@ class Messages:
 
 
 @dataclass(frozen=True, eq=False)
-class BoundGraph(OnBatch):
+class BoundGraph(BatchStructure):
     """Linear scores on graphs.
 
     The score of a labelling is the sum over nodes of ``x_t . node[:, y_t]`` and over edges (s, t) of

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from maxendnet import _kernels
 from maxendnet.backends.threads import Threads, each
 from maxendnet.structures.base import GRADIENT, Ask, Excess, IntArray, Marginals, Table, composed_excess, no_table
-from maxendnet.structures.bound.batch_structure import OnBatch
+from maxendnet.structures.bound.batch_structure import BatchStructure
 from maxendnet.structures.bound.capabilities import Capabilities
 from maxendnet.structures.bound.forest import kernels_take, uniform_curvature
 from maxendnet.structures.bound.padded_blocks import KernelPrior
@@ -24,7 +24,7 @@ WIDEST = 600.0
 
 
 @dataclass(frozen=True, eq=False)
-class BoundHierarchy(OnBatch):
+class BoundHierarchy(BatchStructure):
     """A forest with weights for neighbouring children given their parent, and with forbidden pairs of labels.
 
     To the score of a labelling every pair of neighbouring children ``s, t`` of a node p adds

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet.structures.base import IntArray, decode
-from maxendnet.structures.bound.batch_structure import OnBatch
+from maxendnet.structures.bound.batch_structure import BatchStructure
 from maxendnet.text.fitting.calibration import HeldOut
 from maxendnet.text.reading.errors import TextError
 from maxendnet.text.reading.spans import LABELS, OUTSIDE, find_spans
@@ -49,7 +49,7 @@ def with_added(bound: Any, w: FloatArray, added: FloatArray | None) -> tuple[Any
     """A structure and weights with these numbers added to the scores of labels: as a feature of labels of weight 1."""
     if added is None:
         return bound, w
-    if not isinstance(bound, OnBatch):
+    if not isinstance(bound, BatchStructure):
         raise TextError(f"{bound.described} cannot rank labellings where outside is not 0; fit with outside=0.")
     n_nodes, n_known = int(bound.offsets[-1]), bound.layout.n_label_features
     features = np.empty((n_nodes, len(added), n_known + 1))

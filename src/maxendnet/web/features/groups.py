@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from maxendnet.web.features.place import class_names, coarse_position, exact_position, layout, tag_names
-from maxendnet.web.features.structured_data import said_names
+from maxendnet.web.features.structured_data import structured_data_names
 from maxendnet.web.features.text import (
     label_text,
     near_shape,
@@ -36,7 +36,7 @@ GROUPS: dict[str, Callable[[View], Names]] = {
     "near": near_shape,
     "neighbours": neighbours,
     "layout": layout,
-    "data": said_names,
+    "data": structured_data_names,
 }
 KNOWN_SITES = tuple(GROUPS)
 NEW_SITES = tuple(name for name in GROUPS if name not in ("neighbours", "exact_position"))

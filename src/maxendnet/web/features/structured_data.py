@@ -14,7 +14,7 @@ LONGEST = 200
 LONGEST_NAME = 60
 
 
-def said_names(view: View) -> Names:
+def structured_data_names(view: View) -> Names:
     """Names that JSON-LD, microdata and ``meta`` elements give to the value of a leaf, in lower case.
 
     A name means the same on all sites that use it: ``is=price`` is a feature of a text in an element with
@@ -24,7 +24,7 @@ def said_names(view: View) -> Names:
     --------
     >>> from maxendnet.web.pages.page import Page
     >>> html = '<script type=application/ld+json>{"@type": "Offer", "price": "5.00"}</script><b>$5</b> <i>new</i>'
-    >>> said_names(View(Page.from_html(html)))
+    >>> structured_data_names(View(Page.from_html(html)))
     [['is=price', 'path=offer.price', 'number'], []]
     """
     page = view.page
