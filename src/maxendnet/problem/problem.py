@@ -278,7 +278,8 @@ class Problem:
         phi, slope = self.dual_prior.cumulant, self.dual_prior.mean
         rising = lambda s: np.isfinite(phi(s * eta)) and cost >= eta @ slope(s * eta)  # noqa: E731
         low, high = (1.0, 1.0) if rising(1.0) else (0.0, 1.0)
-        while high - low > 1e-6 * high:  # the dual is concave along the ray
+        # the dual is concave along the ray; below `tiny` the middle rounds to 0 and the bisection would not end
+        while high - low > 1e-6 * high and high > np.finfo(float).tiny:
             middle = 0.5 * (low + high)
             low, high = (middle, high) if rising(middle) else (low, middle)
         return low * cost - phi(low * eta), low
