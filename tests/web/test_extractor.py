@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from toy_list import toy_list
 
 from maxendnet import M3N, LapMEDN
 from maxendnet.estimators.file import ModelFileError, load, read, save
@@ -13,7 +14,7 @@ from maxendnet.web.model.site_votes import agree
 from maxendnet.web.model.systems import CONSTANTS, estimator
 from maxendnet.web.pages.page import Page
 from maxendnet.web.tool.evaluation import evaluate
-from maxendnet.web.tool.toy import FIELDS, toy_list, toy_pages
+from maxendnet.web.tool.toy import FIELDS, toy_pages
 from maxendnet.web.views.view import View, make_views
 
 

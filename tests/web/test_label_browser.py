@@ -13,13 +13,14 @@ from labelling_browser import CTRL, SHIFT, Browser
 from listing_pages.items import FIELDS as EVENT
 from listing_pages.pages import make_listings
 from test_label_frame import HOSTILE
+from toy_list import toy_list
 
 from maxendnet.web.fields.spans import Span, span_text
 from maxendnet.web.labelling.command import prepare
 from maxendnet.web.labelling.server import LabelServer
 from maxendnet.web.pages.chromium import NAMES
 from maxendnet.web.pages.page import read_page
-from maxendnet.web.tool.toy import toy_list, toy_pages
+from maxendnet.web.tool.toy import toy_pages
 from maxendnet.web.views.view import View
 
 pytestmark = pytest.mark.skipif(not any(map(shutil.which, NAMES)), reason="needs Chromium (apt install chromium)")
