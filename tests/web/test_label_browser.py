@@ -18,8 +18,8 @@ from toy_list import toy_list
 from maxendnet.web.fields.spans import Span, span_text
 from maxendnet.web.labelling.command import prepare
 from maxendnet.web.labelling.server import LabelServer
-from maxendnet.web.pages.chromium import NAMES
 from maxendnet.web.pages.page import read_page
+from maxendnet.web.rendering.chromium import NAMES
 from maxendnet.web.tool.toy import toy_pages
 from maxendnet.web.views.view import View
 

@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from maxendnet.web.fields.labels import LabelError, PageLabels, read_labels
     from maxendnet.web.model.extractor import Extractor
     from maxendnet.web.model.record import Cell, Record, as_rows
-    from maxendnet.web.pages.chromium import RenderError
     from maxendnet.web.pages.page import Page, PageError, UnreadPage, read_page
-    from maxendnet.web.pages.render import render_pages
+    from maxendnet.web.rendering.chromium import RenderError
+    from maxendnet.web.rendering.render import render_pages
     from maxendnet.web.tool.evaluation import evaluate
     from maxendnet.web.tool.toy import toy_pages
     from maxendnet.web.views.vision import vision_tree

@@ -461,7 +461,7 @@ def _types(given: Sequence[str], fields: Collection[str]) -> dict[str, str] | No
 
 
 def _rendered(found: list[Any], root: Path) -> list[Any]:
-    from maxendnet.web.pages.render import render_pages
+    from maxendnet.web.rendering.render import render_pages
 
     pages, unread = render_pages([(page, root / page.name) for page in found], progress=progress)
     note([page.error for page in unread])
@@ -493,7 +493,7 @@ def _read(pages: Sequence[Path], site: str, extractor: Any) -> tuple[list[Any], 
     files = [(path, str(path), site) for path in _files(pages)]
     found, unread, warnings = read_pages(files, extractor.sites_, progress=progress)
     if extractor.layout_:
-        from maxendnet.web.pages.render import render_pages
+        from maxendnet.web.rendering.render import render_pages
 
         found, undrawn = render_pages([(page, Path(page.name)) for page in found], progress=progress)
         unread += undrawn

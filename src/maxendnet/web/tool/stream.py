@@ -20,7 +20,7 @@ from maxendnet.utils.atomic_write import write_whole
 from maxendnet.web.model.extractor import Extractor, Source
 from maxendnet.web.model.record import as_csv, as_lines
 from maxendnet.web.pages.folder import read_pages
-from maxendnet.web.pages.render import render_pages
+from maxendnet.web.rendering.render import render_pages
 
 BATCH = 50
 """Pages at a time: enough to vote, and some 100 MB."""

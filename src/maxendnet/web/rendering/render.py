@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maxendnet.web.pages.chromium import Chromium, RenderError
-from maxendnet.web.pages.page import LAYOUT, Page, UnreadPage, canonical_nodes, read_page
+from maxendnet.web.pages.page import LAYOUT, Page, UnreadPage, canonical_nodes
 from maxendnet.web.pages.parser import RawTree
+from maxendnet.web.rendering.chromium import Chromium, RenderError
 
 __all__ = ["RenderError", "render_page", "render_pages"]
 
@@ -177,9 +177,3 @@ def _fill(page: Page, rows: Sequence[int], boxes: NDArray[np.float64]) -> NDArra
             out[t, 4:9] = out[parent, 4:9]
             out[t, 10] = out[parent, 10]
     return out
-
-
-def render_file(path: str | Path, seconds: float = 10.0) -> Page:
-    """Read and draw one page."""
-    with Chromium(seconds) as browser:
-        return render_page(browser, read_page(path), Path(path))
