@@ -20,7 +20,7 @@ from common import parser, say, table
 
 from maxendnet.experiments.engine.web_data import WebPages, web_pages
 from maxendnet.experiments.engine.web_systems import KNOWN, Fit, chosen, fit, margins
-from maxendnet.web.fields.blocks import fields_of
+from maxendnet.web.fields.leaf_labels import fields_of
 from maxendnet.web.labelling.order import next_page, page_certainty
 from maxendnet.web.model.calibration import Calibration
 from maxendnet.web.model.decode import best_leaves, scale_of

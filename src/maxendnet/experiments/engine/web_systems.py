@@ -18,7 +18,7 @@ from maxendnet.experiments.engine.systems import SYSTEMS, Constants, grid_of
 from maxendnet.experiments.engine.web_data import IntArray, WebPages
 from maxendnet.solvers import OWLQN
 from maxendnet.web.features.groups import KNOWN_SITES, NEW_SITES
-from maxendnet.web.fields.blocks import NONE, fields_of, miss_cost
+from maxendnet.web.fields.leaf_labels import NONE, fields_of, miss_cost
 from maxendnet.web.model.dataset import LEAVES, examples_of
 from maxendnet.web.model.decode import best_leaves, field_margins, scale_of
 from maxendnet.web.model.site_votes import agree

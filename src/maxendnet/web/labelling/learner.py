@@ -11,9 +11,10 @@ from sklearn.base import clone
 from maxendnet.web.fields.labels import PageLabels, labels_data, labels_images
 from maxendnet.web.labelling.order import page_certainty
 from maxendnet.web.listings.regions import choose_records, given_records
-from maxendnet.web.model.dataset import Featurised, Numbering, featurise
+from maxendnet.web.model.dataset import Featurised, featurise
 from maxendnet.web.model.decode import best_leaves
 from maxendnet.web.model.extractor import Extractor, Progress
+from maxendnet.web.model.numbering import Numbering
 from maxendnet.web.model.record import Record
 from maxendnet.web.pages.page import Page
 from maxendnet.web.views.view import View, make_views

@@ -16,7 +16,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from maxendnet.estimators.markov_network import MarkovNetwork
 from maxendnet.web.features.groups import GROUPS, KNOWN_SITES, NEW_SITES
-from maxendnet.web.fields.blocks import NONE, fields_of, leaf_labels
 from maxendnet.web.fields.boundaries import SURE, Boundaries, Labelled
 from maxendnet.web.fields.labels import (
     LabelError,
@@ -27,6 +26,7 @@ from maxendnet.web.fields.labels import (
     labels_images,
     labels_on_page,
 )
+from maxendnet.web.fields.leaf_labels import NONE, fields_of, leaf_labels
 from maxendnet.web.fields.spans import Span, attribute_of, attribute_of_value, is_part, same_value, span_text, whole
 from maxendnet.web.fields.types import KINDS, fits, kind_of_addresses, learned_kind, normalise
 from maxendnet.web.fields.unmatched import unmatched_error
@@ -38,8 +38,6 @@ from maxendnet.web.model.calibration import Calibration, fit_calibration, held_o
 from maxendnet.web.model.dataset import (
     MODELS,
     Featurised,
-    Numbering,
-    Vocabulary,
     featurise,
     max_marginals,
     to_examples,
@@ -48,6 +46,7 @@ from maxendnet.web.model.dataset import (
 from maxendnet.web.model.decode import BestLeaf, best_leaves, field_margins, fields_together, levels_of, scale_of
 from maxendnet.web.model.extractor_file import load_extractor, save_extractor
 from maxendnet.web.model.field_history import FieldHistory
+from maxendnet.web.model.numbering import Numbering, Vocabulary
 from maxendnet.web.model.record import Cell, Record
 from maxendnet.web.model.site_votes import agree
 from maxendnet.web.model.systems import default_system, set_model, situation
