@@ -12,6 +12,8 @@ from maxendnet.web.fields.labels import labelled_records, parse_line
 from maxendnet.web.listings.align import align
 from maxendnet.web.listings.patterns import Listing, Pattern, page_of_part, parts_of
 from maxendnet.web.listings.split import learn_records, split_pages
+from maxendnet.web.model.labelled_page import labelled_pages, similar_records
+from maxendnet.web.model.progress import quiet
 from maxendnet.web.tool.commands import web
 from maxendnet.web.views.outline import Outline
 from maxendnet.web.views.view import View, make_views
@@ -145,7 +147,10 @@ def test_a_skipped_label_of_a_record_teaches_nothing_about_records_like_it():
         Extractor(records="many", calibrate=False).fit([page], [given])
     extractor = Extractor(records="many", calibrate=False).fit([page], [given], skip_unmatched=True)
     assert extractor.problems_ == ["a: price '2,50' is not on the page"]
-    assert len(extractor._like) == 7 and all(t.unknown == {"price"} for t, _ in extractor._like)
+    views, labels = extractor.split_labelled(extractor.make_views([page]), [given])
+    labelled = labelled_pages(views, labels, "choice", lambda i: None, [], quiet)
+    similar = similar_records(views, labels, labelled, lambda i: None)
+    assert len(similar) == 7 and all(record.unknown == {"price"} for record, _ in similar)
     assert len(extractor.extract([page])) == 8
 
 

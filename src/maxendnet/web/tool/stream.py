@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from maxendnet.utils.atomic_write import write_whole
-from maxendnet.web.model.extractor import Extractor, Source
+from maxendnet.web.model.extractor import Extractor
 from maxendnet.web.model.record import as_csv, as_lines
 from maxendnet.web.pages.folder import read_pages
+from maxendnet.web.pages.source import Source
 from maxendnet.web.rendering.render import render_pages
 
 BATCH = 50
