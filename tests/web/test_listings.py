@@ -13,7 +13,7 @@ from maxendnet.web.listings.align import align
 from maxendnet.web.listings.patterns import Listing, Pattern, page_of_part, parts_of
 from maxendnet.web.listings.split import learn_records, split_pages
 from maxendnet.web.model.labelled_page import labelled_pages, similar_records
-from maxendnet.web.model.progress import quiet
+from maxendnet.web.progress import quiet
 from maxendnet.web.tool.commands import web
 from maxendnet.web.views.outline import Outline
 from maxendnet.web.views.view import View, make_views

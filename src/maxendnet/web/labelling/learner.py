@@ -15,10 +15,10 @@ from maxendnet.web.model.dataset import Featurised, featurise
 from maxendnet.web.model.decode import best_leaves
 from maxendnet.web.model.extractor import Extractor
 from maxendnet.web.model.numbering import Numbering
-from maxendnet.web.model.progress import Progress
 from maxendnet.web.model.record import Record
 from maxendnet.web.pages.page import Page
 from maxendnet.web.pages.source import has_layout
+from maxendnet.web.progress import Progress
 from maxendnet.web.views.view import View, make_views
 
 

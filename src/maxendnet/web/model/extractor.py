@@ -26,10 +26,10 @@ from maxendnet.web.model.fitting import FittedModel, fit_model, leaf_margins
 from maxendnet.web.model.held_out import calibrate
 from maxendnet.web.model.labelled_page import check_matched, labelled_pages, similar_records
 from maxendnet.web.model.numbering import Numbering
-from maxendnet.web.model.progress import Progress, quiet
 from maxendnet.web.model.record import Record
 from maxendnet.web.pages.page import Page, UnreadPage
 from maxendnet.web.pages.source import Source, has_layout, read_source
+from maxendnet.web.progress import Progress, quiet
 from maxendnet.web.views.view import View, make_views
 
 SETS = {"known": KNOWN_SITES, "new": NEW_SITES}

@@ -15,8 +15,8 @@ from maxendnet.web.model.calibration import Calibration, fit_calibration
 from maxendnet.web.model.decode import BestLeaf
 from maxendnet.web.model.fitting import fit_model, leaf_margins
 from maxendnet.web.model.labelled_page import LabelledPage
-from maxendnet.web.model.progress import Progress
 from maxendnet.web.model.values import find_values
+from maxendnet.web.progress import Progress
 
 if TYPE_CHECKING:
     from maxendnet.web.model.extractor import Extractor

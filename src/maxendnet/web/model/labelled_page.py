@@ -11,7 +11,7 @@ from maxendnet.web.fields.spans import Span, same_value, span_text
 from maxendnet.web.fields.unmatched import unmatched_error
 from maxendnet.web.listings.align import align, record_tokens
 from maxendnet.web.model.dataset import Featurised
-from maxendnet.web.model.progress import Progress
+from maxendnet.web.progress import Progress
 from maxendnet.web.views.outline import Token
 from maxendnet.web.views.view import View
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet.web.pages.page import LAYOUT, Page, UnreadPage, canonical_nodes
 from maxendnet.web.pages.parser import RawTree
+from maxendnet.web.progress import Progress, quiet
 from maxendnet.web.rendering.chromium import Chromium, RenderError
 
 __all__ = ["RenderError", "render_page", "render_pages"]
@@ -54,9 +54,8 @@ def render_page(browser: Chromium, page: Page, path: Path) -> Page:
 
 
 def render_pages(
-    pages: Sequence[tuple[Page, Path]], *, seconds: float = 10.0,
-    progress: Callable[[Iterable[Any], str], Iterable[Any]] = lambda items, _: items,
-) -> tuple[list[Page], list[UnreadPage]]:  # fmt: skip
+    pages: Sequence[tuple[Page, Path]], *, seconds: float = 10.0, progress: Progress = quiet
+) -> tuple[list[Page], list[UnreadPage]]:
     """Pages with layout, and those that cannot be drawn.
 
     Raises
