@@ -5,7 +5,7 @@
     python benchmarks/web_listings.py --staff         # 8 staff directories, with other fields
     python benchmarks/web_listings.py --together      # one model for all templates
 
-Pages are made by `experiments.engine.web_listings`, with a fixed seed: 5 pages a template with 10 to 50 records.
+Pages are made by `listing_pages` of the web tests, with a fixed seed: 5 pages a template with 10 to 50 records.
 Records are labelled on the first page of a template only. A record is right if a row has all of its values, letter by
 letter, and nothing where it has none; a row is mixed if it has values of records, but not all of one record; it is
 foreign if it has no value of a record. A value that is cut short ("Town Hall" of "Town Hall, Hall 1") is wrong, and
@@ -17,17 +17,17 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from common import parser, say, table
 
-from maxendnet.experiments.engine.web_listings import (
-    OTHER_TEMPLATES,
-    STAFF_TEMPLATES,
-    TEMPLATES,
-    Item,
-    ListedPages,
-    make_listings,
-)
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "web"))
+from listing_pages.events import EVENT_TEMPLATES
+from listing_pages.items import Item
+from listing_pages.more_events import MORE_EVENT_TEMPLATES
+from listing_pages.pages import ListedPages, make_listings
+from listing_pages.staff import STAFF_TEMPLATES
+
 from maxendnet.web import Extractor, Record
 
 
@@ -41,15 +41,13 @@ def main() -> None:
     options.add_argument("--only", default="", help="a template")
     options.add_argument("--wrong", type=int, default=0, help="show so many wrong records a template")
     given = options.parse_args()
-    templates = STAFF_TEMPLATES if given.staff else OTHER_TEMPLATES if given.other else TEMPLATES
-    if given.only:
-        templates = {given.only: templates[given.only]}
+    templates = STAFF_TEMPLATES if given.staff else MORE_EVENT_TEMPLATES if given.other else EVENT_TEMPLATES
+    names = [given.only] if given.only else list(templates)
     counts: dict[tuple[str, int], list[int]] = {}
     started = time.process_time()
     for seed in range(1 if given.quick else given.seeds):
         for n_labelled in (1, 2):
-            groups = [templates] if given.together else [{name: function} for name, function in templates.items()]
-            for group in groups:
+            for group in [names] if given.together else [[name] for name in names]:
                 listed = make_listings(group, random_state=seed)
                 records = extract(listed, n_labelled, seed, given.records)
                 for name in group:
@@ -60,7 +58,7 @@ def main() -> None:
     rows = []
     for n_labelled in (1, 2):
         total = [0] * 4
-        for name in templates:
+        for name in names:
             some = counts[name, n_labelled]
             total = [a + b for a, b in zip(total, some)]
             rows.append([n_labelled, name, some[0], f"{some[1] / some[0]:.3f}", some[2], some[3]])

@@ -20,11 +20,11 @@ from common import parser, say, table
 
 from maxendnet.experiments.engine.web_data import WebPages, web_pages
 from maxendnet.experiments.engine.web_systems import KNOWN, Fit, chosen, fit, margins
-from maxendnet.web.fields.blocks import fields_of
+from maxendnet.web.fields.leaf_labels import fields_of
 from maxendnet.web.labelling.order import next_page, page_certainty
 from maxendnet.web.model.calibration import Calibration
 from maxendnet.web.model.decode import best_leaves, scale_of
-from maxendnet.web.model.site_votes import agree
+from maxendnet.web.model.site_votes import vote_by_site
 
 VERTICALS = ("camera", "book", "auto")
 SYSTEM, MODEL = "LapMEDN", "choice"
@@ -66,7 +66,7 @@ class Simulation:
     def answers(self, rows: Any, fitted: Fit, scale: float) -> list[Any]:
         data = self.data
         plain = [scale * m for m in margins(data, rows, fitted, MODEL)]
-        found = agree([data.views[i] for i in rows], plain)
+        found = vote_by_site([data.views[i] for i in rows], plain)
         return [best_leaves(m, data.views[i].texts, together=data.together) for i, m in zip(rows, found)]
 
     def right(self, answers: list[Any]) -> list[bool]:

@@ -6,7 +6,7 @@ import base64
 import json
 import time
 
-from maxendnet.web.pages.chromium import OPTIONS, Chromium
+from maxendnet.web.rendering.chromium import OPTIONS, Chromium
 
 KEYS = {"Enter": 13, "Delete": 46, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Escape": 27}
 KEYS |= {"PageUp": 33, "PageDown": 34}

@@ -6,14 +6,16 @@ from scipy import sparse
 
 from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN
 from maxendnet.web.features.groups import NEW_SITES, leaf_features
-from maxendnet.web.fields.blocks import INNER, NONE, block_labels, fields_of, forbidden_pairs, leaf_labels, miss_cost
 from maxendnet.web.fields.labels import labelled_nodes, labels_on_page
-from maxendnet.web.model.dataset import MODELS, Numbering, Vocabulary, featurise, max_marginals, to_examples, vocabulary
+from maxendnet.web.fields.leaf_labels import INNER, NONE, fields_of, leaf_labels, miss_cost
+from maxendnet.web.hierarchy.block_labels import block_labels, forbidden_pairs
+from maxendnet.web.hierarchy.vision_tree import VisionTree, vision_tree
+from maxendnet.web.model.dataset import MODELS, featurise, max_marginals, to_examples, vocabulary
+from maxendnet.web.model.numbering import Numbering, Vocabulary
 from maxendnet.web.model.systems import estimator, set_model
 from maxendnet.web.pages.page import Page
 from maxendnet.web.tool.toy import toy_pages
 from maxendnet.web.views.view import make_views
-from maxendnet.web.views.vision import VisionTree, vision_tree
 
 STRUCTURES = {"choice": "choice", "independent": "independent", "chain": "chain", "hierarchical": "tree"}
 

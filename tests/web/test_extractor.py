@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from toy_list import toy_list
 
 from maxendnet import M3N, LapMEDN
 from maxendnet.estimators.file import ModelFileError, load, read, save
@@ -9,11 +10,11 @@ from maxendnet.web.model.calibration import Calibration, fit_calibration
 from maxendnet.web.model.check import check
 from maxendnet.web.model.decode import BestLeaf, best_leaves, field_margins
 from maxendnet.web.model.extractor import Extractor
-from maxendnet.web.model.site_votes import agree
+from maxendnet.web.model.site_votes import vote_by_site
 from maxendnet.web.model.systems import CONSTANTS, estimator
 from maxendnet.web.pages.page import Page
 from maxendnet.web.tool.evaluation import evaluate
-from maxendnet.web.tool.toy import FIELDS, toy_list, toy_pages
+from maxendnet.web.tool.toy import FIELDS, toy_pages
 from maxendnet.web.views.view import View, make_views
 
 
@@ -265,10 +266,10 @@ def test_pages_of_a_site_vote():
     pages = [Page.from_html(f"<p class=a>{n}</p><p class=b>{n}</p>", site="s") for n in range(3)]
     views = make_views(pages)
     margins = [np.array([[2.0], [0.0]]), np.array([[2.0], [0.0]]), np.array([[0.0], [0.5]])]
-    voted = agree(views, margins)
+    voted = vote_by_site(views, margins)
     assert voted[2][:, 0].argmax() == 0
-    assert agree(views, margins, weight=0.0)[2].tolist() == margins[2].tolist()
-    assert agree(views[2:], margins[2:])[0].tolist() == margins[2].tolist()  # nobody to agree with
+    assert vote_by_site(views, margins, weight=0.0)[2].tolist() == margins[2].tolist()
+    assert vote_by_site(views[2:], margins[2:])[0].tolist() == margins[2].tolist()  # nobody to agree with
 
 
 # ---- records --------------------------------------------------------------------------------------------------------

@@ -10,16 +10,17 @@ from itertools import pairwise
 
 import pytest
 from labelling_browser import CTRL, SHIFT, Browser
+from listing_pages.items import FIELDS as EVENT
+from listing_pages.pages import make_listings
 from test_label_frame import HOSTILE
+from toy_list import toy_list
 
-from maxendnet.experiments.engine.web_listings import FIELDS as EVENT
-from maxendnet.experiments.engine.web_listings import OTHER_TEMPLATES, make_listings
 from maxendnet.web.fields.spans import Span, span_text
 from maxendnet.web.labelling.command import prepare
 from maxendnet.web.labelling.server import LabelServer
-from maxendnet.web.pages.chromium import NAMES
 from maxendnet.web.pages.page import read_page
-from maxendnet.web.tool.toy import toy_list, toy_pages
+from maxendnet.web.rendering.chromium import NAMES
+from maxendnet.web.tool.toy import toy_pages
 from maxendnet.web.views.view import View
 
 pytestmark = pytest.mark.skipif(not any(map(shutil.which, NAMES)), reason="needs Chromium (apt install chromium)")
@@ -277,7 +278,7 @@ def test_a_small_window_and_several_records(tmp_path):
 
 def test_the_table_of_a_listing_mixes_no_records(tmp_path):
     """Names stand in a row of the table above a row of prices: nodes of a record have others between them."""
-    listed = make_listings({"name-row": OTHER_TEMPLATES["name-row"]}, n_pages=2, random_state=1, fewest=8, most=12)
+    listed = make_listings(["name-row"], n_pages=2, random_state=1, fewest=8, most=12)
     (tmp_path / "pages").mkdir()
     for i, html in enumerate(listed.html.values()):
         (tmp_path / "pages" / f"{i}.html").write_text(html)

@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 import pytest
+from toy_list import toy_list
 
 from maxendnet.web.fields.labels import LabelError, labels_on_page
 from maxendnet.web.fields.spans import Span, is_part
@@ -16,7 +17,7 @@ from maxendnet.web.labelling.work import Refused, Stale, Work
 from maxendnet.web.model.extractor import Extractor
 from maxendnet.web.model.systems import estimator
 from maxendnet.web.pages.page import PageError
-from maxendnet.web.tool.toy import FIELDS, toy_list, toy_pages
+from maxendnet.web.tool.toy import FIELDS, toy_pages
 from maxendnet.web.views.view import View
 
 

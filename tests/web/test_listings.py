@@ -4,19 +4,19 @@ import json
 
 import pytest
 from click.testing import CliRunner
+from listing_pages.pages import TEMPLATES, make_listings
 
 from maxendnet.estimators.file import ModelFileError
-from maxendnet.experiments.engine.web_listings import OTHER_TEMPLATES, STAFF_TEMPLATES, TEMPLATES, make_listings
 from maxendnet.web import Extractor, LabelError, Page, PageLabels, evaluate, toy_pages
 from maxendnet.web.fields.labels import labelled_records, parse_line
 from maxendnet.web.listings.align import align
 from maxendnet.web.listings.patterns import Listing, Pattern, page_of_part, parts_of
 from maxendnet.web.listings.split import learn_records, split_pages
+from maxendnet.web.model.labelled_page import labelled_pages, similar_records
+from maxendnet.web.progress import quiet
 from maxendnet.web.tool.commands import web
 from maxendnet.web.views.outline import Outline
 from maxendnet.web.views.view import View, make_views
-
-ALL = {**TEMPLATES, **OTHER_TEMPLATES, **STAFF_TEMPLATES}
 
 
 def rows_of(records, page):
@@ -29,7 +29,7 @@ def rows_of(records, page):
 
 @pytest.mark.parametrize("name", ["table", "cards", "definitions", "two-a-row-flat", "two-rows", "name-row", "columns"])
 def test_one_labelled_record_is_enough(name, tmp_path):
-    listed = make_listings({name: ALL[name]}, n_pages=2, most=16)
+    listed = make_listings([name], n_pages=2, most=16)
     extractor = Extractor(records="auto", calibrate=False).fit(listed.pages, listed.labels(1))
     extractor.save(tmp_path / "m.medn")
     records = Extractor.load(tmp_path / "m.medn").extract(listed.pages, min_confidence=0.2)
@@ -44,10 +44,10 @@ def test_one_labelled_record_is_enough(name, tmp_path):
                     assert page.text(cell.node) == cell.value
 
 
-@pytest.mark.parametrize("name", sorted(ALL))
+@pytest.mark.parametrize("name", sorted(TEMPLATES))
 def test_records_are_cut_where_they_begin_and_end(name):
     """Every part has all values of one record, and of no other."""
-    listed = make_listings({name: ALL[name]}, n_pages=2, most=20)
+    listed = make_listings([name], n_pages=2, most=20)
     labels = listed.labels(2)
     views = make_views(listed.pages)
     sites, problems = learn_records(views, labels, "many")
@@ -71,7 +71,7 @@ def test_records_are_cut_where_they_begin_and_end(name):
 
 def test_pages_with_one_record_stay_so_beside_listings():
     """A shop with a listing and pages about one thing, in one folder, both labelled."""
-    listed = make_listings({"sidebar": ALL["sidebar"]}, n_pages=2, most=12)
+    listed = make_listings(["sidebar"], n_pages=2, most=12)
     details = []
     for k, item in enumerate(listed.items[0][:4]):
         html = (
@@ -147,7 +147,10 @@ def test_a_skipped_label_of_a_record_teaches_nothing_about_records_like_it():
         Extractor(records="many", calibrate=False).fit([page], [given])
     extractor = Extractor(records="many", calibrate=False).fit([page], [given], skip_unmatched=True)
     assert extractor.problems_ == ["a: price '2,50' is not on the page"]
-    assert len(extractor._like) == 7 and all(t.unknown == {"price"} for t, _ in extractor._like)
+    views, labels = extractor.split_labelled(extractor.make_views([page]), [given])
+    labelled = labelled_pages(views, labels, "choice", lambda i: None, [], quiet)
+    similar = similar_records(views, labels, labelled, lambda i: None)
+    assert len(similar) == 7 and all(record.unknown == {"price"} for record, _ in similar)
     assert len(extractor.extract([page])) == 8
 
 
@@ -212,7 +215,7 @@ def test_patterns_from_a_file_are_checked():
 
 
 def test_a_damaged_model_is_refused(tmp_path):
-    listed = make_listings({"table": ALL["table"]}, n_pages=1)
+    listed = make_listings(["table"], n_pages=1)
     extractor = Extractor(records="many", calibrate=False).fit(listed.pages, listed.labels(1))
     site = listed.pages[0].site
     broken = extractor.listings_[site].listing.patterns[0]._replace(unit="nowhere")
@@ -231,7 +234,7 @@ def test_a_record_is_a_small_page():
 
 
 def test_evaluate_compares_labelled_records_with_their_rows():
-    listed = make_listings({"cards": ALL["cards"]}, n_pages=2, most=12)
+    listed = make_listings(["cards"], n_pages=2, most=12)
     extractor = Extractor(records="many", calibrate=False).fit(listed.pages, listed.labels(1))
     records = extractor.extract(listed.pages, min_confidence=0.2)
     names = extractor.fields_
@@ -251,7 +254,7 @@ def test_evaluate_compares_labelled_records_with_their_rows():
 
 
 def test_the_command_line_needs_no_flag_to_extract(tmp_path):
-    listed = make_listings({"definitions": ALL["definitions"]}, n_pages=2, most=12)
+    listed = make_listings(["definitions"], n_pages=2, most=12)
     for name, text in listed.html.items():
         path = tmp_path / "pages" / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from maxendnet.web.model.extractor import Extractor
-from maxendnet.web.pages.chromium import NAMES, Chromium, RenderError
 from maxendnet.web.pages.page import read_page
-from maxendnet.web.pages.render import render_pages
+from maxendnet.web.rendering.chromium import NAMES, Chromium, RenderError
+from maxendnet.web.rendering.render import render_pages
 from maxendnet.web.tool.toy import toy_pages
 from maxendnet.web.views.view import View
 

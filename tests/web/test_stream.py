@@ -265,7 +265,7 @@ def test_a_page_that_cannot_be_drawn_is_named_in_the_output(tmp_path, monkeypatc
     toy = toy_pages(n_sites=1, n_pages=3)
     toy.write(tmp_path / "pages")
 
-    def render_pages(pages):
+    def render_pages(pages, **_):
         drawn = [page.with_layout(np.full((len(page), len(LAYOUT)), 50.0)) for page, _ in pages[1:]]
         return drawn, [UnreadPage(pages[0][0].name, "the browser has gone")]
 

@@ -2,9 +2,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from maxendnet.web.hierarchy.vision_tree import vision_tree
 from maxendnet.web.pages.page import Page
 from maxendnet.web.pages.runs import find_runs
-from maxendnet.web.views.vision import find_leaves, visible, vision_tree
+from maxendnet.web.views.leaves import find_leaves, visible
 
 
 def texts(page, leaves):

@@ -6,14 +6,14 @@ from maxendnet.utils.lazy import lazily
 
 if TYPE_CHECKING:
     from maxendnet.web.fields.labels import LabelError, PageLabels, read_labels
+    from maxendnet.web.hierarchy.vision_tree import vision_tree
     from maxendnet.web.model.extractor import Extractor
     from maxendnet.web.model.record import Cell, Record, as_rows
-    from maxendnet.web.pages.chromium import RenderError
     from maxendnet.web.pages.page import Page, PageError, UnreadPage, read_page
-    from maxendnet.web.pages.render import render_pages
+    from maxendnet.web.rendering.chromium import RenderError
+    from maxendnet.web.rendering.render import render_pages
     from maxendnet.web.tool.evaluation import evaluate
     from maxendnet.web.tool.toy import toy_pages
-    from maxendnet.web.views.vision import vision_tree
 
 _, __getattr__, __dir__ = lazily(__name__, __file__)
 

@@ -27,10 +27,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from maxendnet.web.features.groups import KNOWN_SITES
-from maxendnet.web.fields.blocks import fields_of, leaf_labels
 from maxendnet.web.fields.labels import PageLabels, labelled_nodes, labels_on_page
-from maxendnet.web.model.dataset import Featurised, Numbering, featurise, page_matrix
+from maxendnet.web.fields.leaf_labels import fields_of, leaf_labels
+from maxendnet.web.model.dataset import INNER_GROUP, Featurised, featurise, frequent_features, page_matrix
 from maxendnet.web.model.decode import fields_together
+from maxendnet.web.model.numbering import Numbering
 from maxendnet.web.pages.page import Page
 from maxendnet.web.views.view import make_views
 
@@ -97,13 +98,9 @@ class WebPages:
     def columns(self, rows: IntArray, groups: Sequence[str], min_sites: int, model: str) -> IntArray:
         """Features of some pages, in the groups, on enough of their sites."""
         made = self.made(model)
-        n = len(made[0].numbering)
-        of_site: dict[str, NDArray[np.bool_]] = {}
-        for i in rows.tolist():
-            of_site.setdefault(str(self.site[i]), np.zeros(n, dtype=bool))[made[i].indices] = True
-        support = sum(here.astype(np.int64) for here in of_site.values())
-        inside = made[0].numbering.in_groups([*groups, "inner"])
-        return np.flatnonzero(inside & (support >= min(min_sites, len(of_site))))
+        inside = made[0].numbering.in_groups([*groups, INNER_GROUP])
+        numbers = frequent_features([made[i] for i in rows], self.site[rows].tolist(), min_sites)
+        return numbers[inside[numbers]]
 
 
 def _page(row: dict[str, Any], layout: bool) -> Page:

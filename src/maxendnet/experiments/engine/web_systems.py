@@ -18,10 +18,10 @@ from maxendnet.experiments.engine.systems import SYSTEMS, Constants, grid_of
 from maxendnet.experiments.engine.web_data import IntArray, WebPages
 from maxendnet.solvers import OWLQN
 from maxendnet.web.features.groups import KNOWN_SITES, NEW_SITES
-from maxendnet.web.fields.blocks import NONE, fields_of, miss_cost
+from maxendnet.web.fields.leaf_labels import NONE, fields_of, miss_cost
 from maxendnet.web.model.dataset import LEAVES, examples_of
 from maxendnet.web.model.decode import best_leaves, field_margins, scale_of
-from maxendnet.web.model.site_votes import agree
+from maxendnet.web.model.site_votes import vote_by_site
 from maxendnet.web.model.systems import CONSTANTS, STRUCTURES
 
 FloatArray = NDArray[np.float64]
@@ -232,7 +232,7 @@ def measure(
     fitted = fit(pages, train, system, constants, model, protocol, siblings, unknown_blocks)
     found = margins(pages, test, fitted, model)
     scale = scale_of(margins(pages, train, fitted, model))
-    agreed = score(pages, test, agree([pages.views[i] for i in test], [scale * m for m in found]), by_site)
+    agreed = score(pages, test, vote_by_site([pages.views[i] for i in test], [scale * m for m in found]), by_site)
     large = np.abs(fitted.weights[fitted.columns]) > 1e-3
     return score(pages, test, found, by_site) | {
         "f1_agreed": agreed["f1"],

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from maxendnet.data.examples import Examples
-from maxendnet.web.fields.blocks import NONE
+from maxendnet.web.fields.leaf_labels import NONE
 from maxendnet.web.fields.spans import (
     Span,
     Tokens,

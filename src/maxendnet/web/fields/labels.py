@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from maxendnet.web.fields.blocks import INNER, JOIN, NONE
+from maxendnet.web.fields.leaf_labels import INNER, JOIN, NONE
 from maxendnet.web.fields.spans import Span, find_value, leaves_of_span, span_text, whole
 from maxendnet.web.fields.unmatched import Unmatched, missing_value
 from maxendnet.web.pages.page import Page

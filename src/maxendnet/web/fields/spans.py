@@ -37,6 +37,17 @@ def whole(view: View, k: int) -> Span:
     return Span(t, 0, t, len(value_of(view, k)))
 
 
+def overlap(a: Span, b: Span) -> bool:
+    """Whether two stretches have a letter in common.
+
+    Examples
+    --------
+    >>> overlap(Span(2, 0, 2, 5), Span(2, 4, 3, 1)), overlap(Span(2, 0, 2, 4), Span(2, 4, 3, 1))
+    (True, False)
+    """
+    return max((a.first, a.begin), (b.first, b.begin)) < min((a.last, a.end), (b.last, b.end))
+
+
 def leaves_of_span(view: View, span: Span) -> range:
     """The leaves that a stretch lies on; none, if its nodes are not leaves.
 

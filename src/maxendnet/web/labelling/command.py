@@ -14,8 +14,9 @@ from maxendnet.web.labelling.label_file import LabelFile
 from maxendnet.web.labelling.server import LabelServer
 from maxendnet.web.labelling.work import Work
 from maxendnet.web.model.extractor import Extractor
-from maxendnet.web.pages.folder import Progress, labelled_folder, project_fields
+from maxendnet.web.pages.folder import labelled_folder, project_fields
 from maxendnet.web.pages.page import PageError
+from maxendnet.web.progress import Progress, quiet
 
 MODEL = ".medn"
 PORTS = 20  # that are tried, beginning with the one that was asked for
@@ -23,7 +24,7 @@ PORTS = 20  # that are tried, beginning with the one that was asked for
 
 def prepare(
     name: Path, folder: Path, *, fields: Sequence[str] = (), labels: Path | None = None, records: str = "one",
-    new_sites: bool = False, most: int | None = None, progress: Progress = lambda items, _: items,
+    new_sites: bool = False, most: int | None = None, progress: Progress = quiet,
 ) -> tuple[Work, list[str]]:  # fmt: skip
     """Read pages, labels and model; the rest as for the command.
 

@@ -11,11 +11,14 @@ from sklearn.base import clone
 from maxendnet.web.fields.labels import PageLabels, labels_data, labels_images
 from maxendnet.web.labelling.order import page_certainty
 from maxendnet.web.listings.regions import choose_records, given_records
-from maxendnet.web.model.dataset import Featurised, Numbering, featurise
+from maxendnet.web.model.dataset import Featurised, featurise
 from maxendnet.web.model.decode import best_leaves
-from maxendnet.web.model.extractor import Extractor, Progress
+from maxendnet.web.model.extractor import Extractor
+from maxendnet.web.model.numbering import Numbering
 from maxendnet.web.model.record import Record
 from maxendnet.web.pages.page import Page
+from maxendnet.web.pages.source import has_layout
+from maxendnet.web.progress import Progress
 from maxendnet.web.views.view import View, make_views
 
 
@@ -92,7 +95,7 @@ class Learner:
         extractor: Any = clone(self.settings)
         extractor.calibrate = calibrate
         extractor.fields_ = list(fields)
-        extractor.layout_ = Extractor._has_layout(self.pages)
+        extractor.layout_ = has_layout(self.pages)
         kinds = Kinds(self.pictures or labels_images(self.pages, labels), labels_data(self.pages, labels))
         extractor.images_, extractor.data_ = kinds
         extractor.records = self.records
@@ -114,7 +117,7 @@ class Learner:
         kinds = Kinds(extractor.images_, extractor.data_)
         views, one = self.views(kinds), self.features_of(kinds)
         made = [one(i) for i in progress(range(len(self.pages)), "features")]
-        margins = extractor._margins(views, made, extractor.estimator_, extractor.scale_)
+        margins = extractor.margins_of(views, made)
         ranges: list[list[tuple[int, ...]]] = [[] for _ in views]
         if self.records != "one":
             for i, (view, m) in enumerate(zip(views, margins)):

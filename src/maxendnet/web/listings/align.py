@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from maxendnet.web.fields.blocks import JOIN, NONE, fields_of
+from maxendnet.web.fields.leaf_labels import JOIN, NONE, fields_of
 from maxendnet.web.views.outline import Token, given_names, leaf_tokens
 from maxendnet.web.views.view import View
 

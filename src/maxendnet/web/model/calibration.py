@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from maxendnet.web.model.decode import BestLeaf
 
 FEWEST_ANSWERS = 10
-FOLDS = 3
 MOST_OF_A_GROUP = 2.0
 UNPROVED = 0.95
 """The largest confidence where no answer was held out: nothing is known of how often such answers are right."""
@@ -74,11 +73,11 @@ def fit_calibration(
     mean = X.mean(axis=0)
     Z = np.vstack([(X - mean) / scale, np.zeros((2, 3))])
     target = np.concatenate([y, [1.0, 0.0]])
-    own = np.ones(len(y))
+    answer_weight = np.ones(len(y))
     if groups is not None:
         times = Counter(groups)
-        own = np.array([min(1.0, MOST_OF_A_GROUP / times[group]) for group in groups])
-    weight = np.concatenate([own, [2.0, 2.0]])
+        answer_weight = np.array([min(1.0, MOST_OF_A_GROUP / times[group]) for group in groups])
+    weight = np.concatenate([answer_weight, [2.0, 2.0]])
 
     def objective(v: NDArray) -> tuple[float, NDArray]:
         z = Z @ v[:3] + v[3]
@@ -90,32 +89,4 @@ def fit_calibration(
     v = minimize(objective, np.zeros(4), jac=True, bounds=[(0.0, None)] * 3 + [(None, None)]).x
     slopes = v[:3] / scale
     score, lead, edge = slopes.tolist()
-    return Calibration(score, lead, edge, float(v[3] - slopes @ mean), float(own.sum()))
-
-
-def held_out_parts(sites: Sequence[str]) -> list[tuple[str, set[int]]]:
-    """Pages to hold out in turn: whole sites, to learn about new ones, and pages, to learn about known ones.
-
-    Parameters
-    ----------
-    sites : sequence of str
-        Of the labelled pages.
-
-    Examples
-    --------
-    >>> held_out_parts(["a", "a", "b"])
-    [('new', {0, 1}), ('new', {2}), ('known', {0, 2}), ('known', {1})]
-    """
-    different = sorted(set(sites))
-    of_site = {site: k % FOLDS for k, site in enumerate(different)}
-    seen: Counter[str] = Counter()
-    by_site, by_page = [of_site[site] for site in sites], []
-    for site in sites:
-        by_page.append(seen[site] % FOLDS)
-        seen[site] += 1
-    kinds = [("new", by_site)] * (len(different) > 1) + [("known", by_page)] * (max(by_page, default=0) > 0)
-    return [
-        (kind, {k for k, part in enumerate(parts) if part == fold})
-        for kind, parts in kinds
-        for fold in sorted(set(parts))
-    ]
+    return Calibration(score, lead, edge, float(v[3] - slopes @ mean), float(answer_weight.sum()))

@@ -64,8 +64,8 @@ def check(extractor: Extractor, pages: Sequence[Page]) -> list[SiteReport]:
         known = site in extractor.sites_
         mean, gone, unsure, words = {}, [], [], []
         for name in extractor.fields_:
-            found = [cell for i in rows if (cell := records[i].fields[name]) is not None]
-            mean[name] = sum(cell.confidence for cell in found) / len(found) if found else 0.0
+            cells = [cell for i in rows if (cell := records[i].fields[name]) is not None]
+            mean[name] = sum(cell.confidence for cell in cells) / len(cells) if cells else 0.0
             past = extractor.memory_.get(site, {}).get(name)
             if past is None:
                 if not known and mean[name] < UNSURE:
@@ -86,7 +86,7 @@ def check(extractor: Extractor, pages: Sequence[Page]) -> list[SiteReport]:
                     f"{name}: it was at {past.path}, which {there} of {len(rows)} pages have "
                     f"({past.share:.0%} did when it was labelled){best}"
                 )
-            elif enough and (now_sure := _upper_half([cell.confidence for cell in found])) < past.confidence - LOWER:
+            elif enough and (now_sure := _upper_half([cell.confidence for cell in cells])) < past.confidence - LOWER:
                 unsure.append(name)
                 words.append(
                     f"{name}: confidence was {past.confidence:.2f} on the labelled pages and is {now_sure:.2f} on the "

@@ -1,91 +1,29 @@
-"""Pages to examples of the core: features by number to columns, and the nodes and edges of the models."""
+"""Pages as examples of the core: their features as columns, in the form that each model needs."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, count
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from maxendnet.data.examples import Examples
-from maxendnet.web.features.groups import GROUPS, leaf_features
-from maxendnet.web.features.inner_blocks import inner_features
-from maxendnet.web.fields.blocks import NONE, block_labels, fields_of
+from maxendnet.web.features.groups import GROUPS
+from maxendnet.web.fields.leaf_labels import NONE, fields_of
+from maxendnet.web.hierarchy.block_features import block_features
+from maxendnet.web.hierarchy.examples import tree_examples
+from maxendnet.web.hierarchy.vision_tree import VisionTree, vision_tree
+from maxendnet.web.model.numbering import Numbering, Vocabulary
 from maxendnet.web.views.view import Names, View
-from maxendnet.web.views.vision import VisionTree, vision_tree
 
 MODELS = ("choice", "independent", "chain", "hierarchical")
 LEAVES = ("choice", "independent")
 """Models in which a leaf has a score of its own, whatever the others have."""
 INNER_GROUP = "inner"
-
-
-class Numbering:
-    """Numbers for features, in the order in which they are seen.
-
-    Examples
-    --------
-    >>> numbering = Numbering()
-    >>> numbering.of("tags", ["tag0=p", "tag1=div", "tag0=p"])
-    [0, 1, 0]
-    >>> numbering.names()
-    ['tags:tag0=p', 'tags:tag1=div']
-    """
-
-    def __init__(self) -> None:
-        self._next = count()
-        self._tables: dict[str, _Table] = {}
-
-    def __len__(self) -> int:
-        return sum(map(len, self._tables.values()))
-
-    def of(self, group: str, names: Iterable[str]) -> list[int]:
-        """Numbers of names of a group; new ones for new names."""
-        table = self._tables.get(group)
-        if table is None:
-            table = self._tables[group] = _Table(self._next)
-        return list(map(table.__getitem__, names))
-
-    def names(self) -> list[str]:
-        """The name of every number, with its group before it."""
-        out = [""] * len(self)
-        for group, table in self._tables.items():
-            for name, number in table.items():
-                out[number] = f"{group}:{name}"
-        return out
-
-    def in_groups(self, groups: Collection[str]) -> NDArray[np.bool_]:
-        """Which numbers belong to these groups."""
-        out = np.zeros(len(self), dtype=bool)
-        for group, table in self._tables.items():
-            if group in groups:
-                out[list(table.values())] = True
-        return out
-
-    def columns(self, names: Sequence[str]) -> NDArray[np.int64]:
-        """For every number the place of its name among ``names``, or -1."""
-        out = np.full(len(self), -1)
-        for column, name in enumerate(names):
-            group, _, own = name.partition(":")
-            table = self._tables.get(group)
-            if table is not None and own in table:
-                out[table[own]] = column
-        return out
-
-
-class _Table(dict[str, int]):
-    """Numbers of one group."""
-
-    def __init__(self, following: count[int]) -> None:
-        self._following = following
-
-    def __missing__(self, name: str) -> int:
-        number = self[name] = next(self._following)
-        return number
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,40 +51,6 @@ class Featurised:
     def n_nodes(self) -> int:
         return len(self.indptr) - 1
 
-    @property
-    def edges(self) -> np.ndarray:
-        """Pairs (parent, child) of the tree."""
-        assert self.tree is not None
-        children = np.arange(1, len(self.tree))
-        return np.stack([self.tree.parents[1:], children], axis=1) if len(children) else np.zeros((0, 2), dtype=int)
-
-
-class Vocabulary(NamedTuple):
-    """The columns of a model: features by their numbers."""
-
-    numbering: Numbering
-    numbers: NDArray[np.int64]
-
-    @property
-    def names(self) -> list[str]:
-        names = self.numbering.names()
-        return [names[number] for number in self.numbers.tolist()]
-
-    def columns(self, numbering: Numbering) -> NDArray[np.int64]:
-        """For every number of a numbering its column, or -1."""
-        if numbering is not self.numbering:
-            return numbering.columns(self.names)
-        out = np.full(len(numbering), -1)
-        out[self.numbers] = np.arange(len(self.numbers))
-        return out
-
-    @classmethod
-    def of(cls, names: Iterable[str]) -> Vocabulary:
-        """Of names, such as a model keeps."""
-        numbering = Numbering()
-        numbers = [numbering.of(group, [name])[0] for group, _, name in (full.partition(":") for full in names)]
-        return cls(numbering, np.array(numbers, dtype=np.int64))
-
 
 def featurise(view: View, groups: Sequence[str], model: str, numbering: Numbering | None = None) -> Featurised:
     """Features of the nodes that a model has for a page."""
@@ -155,10 +59,7 @@ def featurise(view: View, groups: Sequence[str], model: str, numbering: Numberin
     leaf = np.flatnonzero(tree.leaf) if tree is not None else np.arange(len(view))
     parts = [_numbers(numbering, group, GROUPS[group](view), leaf) for group in groups]
     if tree is not None:
-        inherited = leaf_features(view, [group for group in groups if group in ("text", "title", "site")])
-        parts.append(
-            _numbers(numbering, INNER_GROUP, inner_features(view, tree, inherited, groups), np.arange(len(tree)))
-        )
+        parts.append(_numbers(numbering, INNER_GROUP, block_features(view, tree, groups), np.arange(len(tree))))
     n_nodes = len(tree) if tree is not None else len(view)
     entries = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *parts]))
     entries = entries[np.diff(entries, prepend=-1) != 0]  # a node has a feature once
@@ -167,9 +68,9 @@ def featurise(view: View, groups: Sequence[str], model: str, numbering: Numberin
 
 
 def _numbers(numbering: Numbering, group: str, names: Names, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A group's features of some nodes: node in the upper half of a number, feature in the lower."""
+    """Features of a group: the node in the upper half of a number, the feature in the lower."""
     of_features = np.array(numbering.of(group, chain.from_iterable(names)), dtype=np.int64)
-    return np.repeat(nodes << 32, [len(some) for some in names]) | of_features
+    return np.repeat(nodes << 32, [len(of_node) for of_node in names]) | of_features
 
 
 def vocabulary(pages: Sequence[Featurised], sites: Sequence[str], min_sites: int = 1) -> Vocabulary:
@@ -185,12 +86,16 @@ def vocabulary(pages: Sequence[Featurised], sites: Sequence[str], min_sites: int
     """
     if any(page.numbering is not pages[0].numbering for page in pages):
         pages = _renumbered(pages)
-    numbering = pages[0].numbering
+    return Vocabulary(pages[0].numbering, frequent_features(pages, sites, min_sites))
+
+
+def frequent_features(pages: Sequence[Featurised], sites: Sequence[str], min_sites: int) -> NDArray[np.int64]:
+    """Numbers of the features on ``min_sites`` sites, or on all if there are fewer; pages share a numbering."""
     of_site: dict[str, NDArray[np.bool_]] = {}
     for page, site in zip(pages, sites):
-        of_site.setdefault(site, np.zeros(len(numbering), dtype=bool))[page.indices] = True
-    support = sum(here.astype(np.int64) for here in of_site.values())
-    return Vocabulary(numbering, np.flatnonzero(support >= min(min_sites, len(of_site))))
+        of_site.setdefault(site, np.zeros(len(page.numbering), dtype=bool))[page.indices] = True
+    support = sum(present.astype(np.int64) for present in of_site.values())
+    return np.flatnonzero(support >= min(min_sites, len(of_site)))
 
 
 def _renumbered(pages: Sequence[Featurised]) -> list[Featurised]:
@@ -200,8 +105,8 @@ def _renumbered(pages: Sequence[Featurised]) -> list[Featurised]:
     for page in pages:
         if id(page.numbering) not in numbers:
             parts = [name.partition(":") for name in page.numbering.names()]
-            found = [numbering.of(group, [name])[0] for group, _, name in parts]
-            numbers[id(page.numbering)] = np.array(found, dtype=np.int32)
+            new = [numbering.of(group, [name])[0] for group, _, name in parts]
+            numbers[id(page.numbering)] = np.array(new, dtype=np.int32)
     return [replace(page, numbering=numbering, indices=numbers[id(page.numbering)][page.indices]) for page in pages]
 
 
@@ -242,30 +147,18 @@ def examples_of(
     labels: Sequence[Sequence[str]] | None = None,
     unknown: Sequence[Collection[str]] | None = None,
 ) -> Examples:
-    """The same, with the features of every page as a matrix."""
-    y = None
-    if labels is not None:
-        y = [
-            block_labels(page.tree, some) if page.tree is not None else list(some) for page, some in zip(pages, labels)
-        ]
+    """Examples of the core, given the features of every page as a matrix."""
+    if model == "hierarchical":
+        return tree_examples([page.tree for page in pages if page.tree is not None], X, labels)
+    if model == "chain":
+        return Examples.build(X, None if labels is None else [list(of_page) for of_page in labels])
     if model == "choice" and labels is not None:
-        examples = _choices(X, labels, unknown or [()] * len(X))
-    elif model in LEAVES:
-        matrix = sparse.csr_array(sparse.vstack(X, format="csr"))
-        if y is None:
-            examples = Examples.build(matrix)
-        else:
-            rows, of_rows, sample_weight = _different_leaves(matrix, [label for some in y for label in some])
-            examples = Examples.build(matrix[rows], of_rows, sample_weight=sample_weight)
-    elif model == "chain":
-        examples = Examples.build(X, y)
-    else:
-        edges = [page.edges for page in pages]
-        leaf = [np.asarray(page.tree.leaf, dtype=int) if page.tree is not None else np.zeros(0, int) for page in pages]
-        examples = Examples.build(
-            X, y, edges=edges, edge_types=[kind[edge[:, 1]] for kind, edge in zip(leaf, edges)], node_types=leaf
-        )
-    return examples
+        return _choices(X, labels, unknown or [()] * len(X))
+    matrix = sparse.csr_array(sparse.vstack(X, format="csr"))
+    if labels is None:
+        return Examples.build(matrix)
+    rows, of_rows, sample_weight = _different_leaves(matrix, list(chain.from_iterable(labels)))
+    return Examples.build(matrix[rows], of_rows, sample_weight=sample_weight)
 
 
 def _choices(
@@ -277,15 +170,15 @@ def _choices(
     weight of the page: a value that is written twice is no rival of itself. Leaves that are alike stand for one. A
     field of which nothing is known on a page gives no example: its loss would be 0 whatever the weights are.
     """
-    fields = sorted({name for some in labels for label in some for name in fields_of(label)})
+    fields = sorted({name for of_page in labels for label in of_page for name in fields_of(label)})
     matrices, y, allowed, sample_weight = [], [], [], []
-    for matrix, some, not_known in zip(X, labels, unknown):
+    for matrix, of_page, not_known in zip(X, labels, unknown):
         kinds: dict[bytes, int] = {}
         kind = np.array([
             kinds.setdefault(matrix.indices[a:b].tobytes(), len(kinds))
             for a, b in zip(matrix.indptr[:-1], matrix.indptr[1:])
         ])  # fmt: skip
-        of_leaf = [fields_of(label) for label in some]
+        of_leaf = [fields_of(label) for label in of_page]
         nothing = sparse.csr_array((1, matrix.shape[1]))
         for f, name in enumerate(fields):
             if name in not_known:
@@ -322,10 +215,10 @@ def _different_leaves(
 
 def page_matrix(page: Featurised, column: NDArray[np.int64], n_columns: int) -> sparse.csr_array:
     """Features of the nodes of a page; ``column`` has a column for every number, -1 for none."""
-    kept = column[page.indices]
-    known = kept >= 0
+    columns = column[page.indices]
+    known = columns >= 0
     indptr = np.concatenate([[0], np.cumsum(known)])[page.indptr]
-    indices = kept[known]
+    indices = columns[known]
     return sparse.csr_array((np.ones(len(indices)), indices, indptr), shape=(page.n_nodes, n_columns))
 
 

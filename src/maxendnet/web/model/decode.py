@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maxendnet.web.fields.blocks import NONE, fields_of
+from maxendnet.web.fields.leaf_labels import NONE, fields_of
 
 FloatArray = NDArray[np.float64]
 LARGEST_LEAD = 10.0
@@ -57,8 +57,8 @@ def field_margins(values: FloatArray, classes: Sequence[str], fields: Sequence[s
         having = [k for label, k in column.items() if name in fields_of(label)]
         if having:
             # a model that has never seen a leaf without a field compares with its other labels
-            others = [column[NONE]] if NONE in column else sorted(set(column.values()) - set(having))
-            out[:, f] = values[:, having].max(axis=1) - (values[:, others].max(axis=1) if others else 0.0)
+            rest = [column[NONE]] if NONE in column else sorted(set(column.values()) - set(having))
+            out[:, f] = values[:, having].max(axis=1) - (values[:, rest].max(axis=1) if rest else 0.0)
     return out
 
 
@@ -73,13 +73,13 @@ def scale_of(margins: Sequence[FloatArray]) -> float:
     >>> scale_of([np.array([[1.0], [-1.0]]), np.array([[3.0], [-3.0]])])
     5.0
     """
-    found = []
+    leads = []
     for m in margins:
         for column in m.T:  # a field without labels is -inf everywhere, one that is forbidden at a leaf is so there
             known = column[np.isfinite(column)]
             if len(known):
-                found.append(known.max() - known.mean())
-    mean = float(np.mean(found)) if found else 0.0
+                leads.append(known.max() - known.mean())
+    mean = float(np.mean(leads)) if leads else 0.0
     return TYPICAL / mean if mean > 0 else 1.0
 
 
@@ -98,13 +98,13 @@ def levels_of(
     """
     out = []
     for f, name in enumerate(fields):
-        found = []
-        for m, some in zip(margins, labels):
-            having = np.array([name in fields_of(label) for label in some], dtype=bool)
+        middles = []
+        for m, of_page in zip(margins, labels):
+            having = np.array([name in fields_of(label) for label in of_page], dtype=bool)
             known = np.isfinite(m[:, f])
             if (having & known).any() and (~having & known).any():
-                found.append(0.5 * (m[having & known, f].max() + m[~having & known, f].max()))
-        out.append(float(np.mean(found)) if found else 0.0)
+                middles.append(0.5 * (m[having & known, f].max() + m[~having & known, f].max()))
+        out.append(float(np.mean(middles)) if middles else 0.0)
     return out
 
 
@@ -146,17 +146,17 @@ def best_leaves(
     --------
     >>> best_leaves(np.array([[2.0], [1.5], [-1.0]]), ["a", "a", "b"])
     [BestLeaf(leaf=0, score=2.0, lead=3.0, edge=0.0)]
-    >>> [found.leaf for found in best_leaves(np.array([[2.0, 1.0], [0.0, 0.5]]), ["a", "b"])]
+    >>> [best.leaf for best in best_leaves(np.array([[2.0, 1.0], [0.0, 0.5]]), ["a", "b"])]
     [0, 1]
     """
     among = np.arange(len(margins)) if leaves is None else np.asarray(leaves, dtype=np.int64)
     out: list[BestLeaf | None] = [None] * margins.shape[1]
     if not len(among):
         return out
-    some = margins[among]
+    of_record = margins[among]
     owners: dict[int, list[int]] = {}
-    for f in np.argsort(-some.max(axis=0), kind="stable").tolist():
-        column = some[:, f]
+    for f in np.argsort(-of_record.max(axis=0), kind="stable").tolist():
+        column = of_record[:, f]
         order = np.argsort(-column, kind="stable")
         free = (k for k in order if all((f, g) in together for g in owners.get(int(k), ())))
         first = next(free, None)

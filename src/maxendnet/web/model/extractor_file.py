@@ -46,7 +46,8 @@ def save_extractor(extractor: Extractor, path: str | os.PathLike[str]) -> None:
         "data": extractor.data_,
         "calibrations": {kind: asdict(curve) for kind, curve in extractor.calibrations_.items()},
         "memory": {
-            site: {name: past._asdict() for name, past in some.items()} for site, some in extractor.memory_.items()
+            site: {name: past._asdict() for name, past in histories.items()}
+            for site, histories in extractor.memory_.items()
         },
         "boundaries": extractor.boundaries_.to_plain(),
         "kinds": extractor.kinds_,
@@ -65,18 +66,18 @@ def load_extractor(kind: type[Extractor], path: str | os.PathLike[str]) -> Extra
     ModelFileError
         It is no model of web pages, or damaged.
     """
-    found = read(path).header.get("application") or {}
-    if not isinstance(found, dict) or found.get("kind") != "web" or found.get("version") != VERSION:
+    data = read(path).header.get("application") or {}
+    if not isinstance(data, dict) or data.get("kind") != "web" or data.get("version") != VERSION:
         raise ModelFileError(
             f"{os.fspath(path)} is not a model of web pages that this version reads; maxendnet web train makes one."
         )
     estimator = load(path)
     try:
-        extractor = kind(**found["settings"])
+        extractor = kind(**data["settings"])
         # the default one may change with the number of labelled sites, one that was given stays
-        extractor.estimator = None if found.get("default_estimator", False) else clone(estimator)
+        extractor.estimator = None if data.get("default_estimator", False) else clone(estimator)
         extractor.estimator_ = estimator
-        _restore(extractor, found)
+        _restore(extractor, data)
         extractor.check_settings()
         _number(extractor.agreement)
         if STRUCTURES[extractor.model] is not type(estimator.model_.structure):
@@ -90,42 +91,42 @@ def load_extractor(kind: type[Extractor], path: str | os.PathLike[str]) -> Extra
     return extractor
 
 
-def _restore(extractor: Extractor, found: dict[str, Any]) -> None:
-    extractor.fields_, extractor.sites_ = _texts(found, "fields"), _texts(found, "sites")
+def _restore(extractor: Extractor, data: dict[str, Any]) -> None:
+    extractor.fields_, extractor.sites_ = _texts(data, "fields"), _texts(data, "sites")
     n = len(extractor.fields_)
-    pairs = [(int(a), int(b)) for a, b in found["together"]]
+    pairs = [(int(a), int(b)) for a, b in data["together"]]
     if not all(0 <= a < n and 0 <= b < n for a, b in pairs):
         raise ValueError(f"together has a place beyond the {n} fields")
     extractor.together_ = set(pairs)
-    extractor.scale_, extractor.levels_ = _number(found["scale"]), [_number(x) for x in found["levels"]]
+    extractor.scale_, extractor.levels_ = _number(data["scale"]), [_number(x) for x in data["levels"]]
     if len(extractor.levels_) != n:
         raise ValueError(f"{n} fields have {len(extractor.levels_)} levels")
-    extractor.layout_, extractor.images_ = bool(found["layout"]), bool(found["images"])
-    extractor.data_ = bool(found.get("data", False))
+    extractor.layout_, extractor.images_ = bool(data["layout"]), bool(data["images"])
+    extractor.data_ = bool(data.get("data", False))
     extractor.calibrations_ = {
-        kind: Calibration(**{name: _number(value) for name, value in found["calibrations"][kind].items()})
+        kind: Calibration(**{name: _number(value) for name, value in data["calibrations"][kind].items()})
         for kind in ("known", "new")
     }
     extractor.memory_ = {
-        site: {name: _past(past) for name, past in of_fields.items()} for site, of_fields in found["memory"].items()
+        site: {name: _past(past) for name, past in of_fields.items()} for site, of_fields in data["memory"].items()
     }
-    extractor.boundaries_ = Boundaries.from_plain(found["boundaries"])
-    extractor.listings_ = {site: SiteRecords.from_plain(plain) for site, plain in found["listings"].items()}
-    extractor.kinds_ = {str(name): str(kind) for name, kind in found["kinds"].items()}
-    extractor.attributes_ = {str(name): str(attribute) for name, attribute in found["attributes"].items()}
-    extractor.overlap_ = bool(found["overlap"])
+    extractor.boundaries_ = Boundaries.from_plain(data["boundaries"])
+    extractor.listings_ = {site: SiteRecords.from_plain(plain) for site, plain in data["listings"].items()}
+    extractor.kinds_ = {str(name): str(kind) for name, kind in data["kinds"].items()}
+    extractor.attributes_ = {str(name): str(attribute) for name, attribute in data["attributes"].items()}
+    extractor.overlap_ = bool(data["overlap"])
     extractor.problems_ = []
 
 
-def _past(found: dict[str, Any]) -> Any:
-    if not isinstance(found["path"], str):
+def _past(data: dict[str, Any]) -> Any:
+    if not isinstance(data["path"], str):
         raise TypeError("a path is no text")
-    share, confidence = _number(found["share"]), _number(found["confidence"])
-    return FieldHistory([int(kind) for kind in found["kinds"]], found["path"], share, confidence)
+    share, confidence = _number(data["share"]), _number(data["confidence"])
+    return FieldHistory([int(kind) for kind in data["kinds"]], data["path"], share, confidence)
 
 
-def _texts(found: dict[str, Any], name: str) -> list[str]:
-    texts = found[name]
+def _texts(data: dict[str, Any], name: str) -> list[str]:
+    texts = data[name]
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise TypeError(f"{name} is no list of names")
     return texts

@@ -1,8 +1,15 @@
-"""What a model remembers of a field on the labelled pages of a site."""
+"""Places of fields on the labelled pages of a site, for comparison with later pages."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
+
+from maxendnet.web.fields.leaf_labels import fields_of
+from maxendnet.web.model.labelled_page import LabelledPage
+from maxendnet.web.model.record import Record
+from maxendnet.web.views.selectors import whole_path
 
 
 class FieldHistory(NamedTuple):
@@ -24,3 +31,35 @@ class FieldHistory(NamedTuple):
     path: str
     share: float
     confidence: float
+
+
+def field_histories(
+    labelled: Sequence[LabelledPage], records: Sequence[Record], sites: Iterable[str], fields: Iterable[str]
+) -> dict[str, dict[str, FieldHistory]]:
+    """History of every labelled field, by site and field.
+
+    Parameters
+    ----------
+    labelled : sequence of LabelledPage
+    records : sequence of Record
+        Extracted from these pages, one each.
+    sites, fields : iterable of str
+    """
+    histories: dict[str, dict[str, FieldHistory]] = {}
+    for site in sites:
+        histories[site] = {}
+        for name in fields:
+            rows = [k for k, page in enumerate(labelled) if page.site == site and name not in page.unknown]
+            places = [
+                (k, leaf) for k in rows for leaf, label in enumerate(labelled[k].labels) if name in fields_of(label)
+            ]
+            if not places:
+                continue
+            views = [(labelled[k].view, leaf) for k, leaf in places]
+            kinds = list(dict.fromkeys(view.kinds[leaf] for view, leaf in views))
+            paths = Counter(whole_path(view.page, view.leaves[leaf]) for view, leaf in views)
+            cells = [cell for k in rows if (cell := records[k].fields[name]) is not None]
+            confidence = sum(cell.confidence for cell in cells) / max(1, len(cells))
+            share = len({k for k, _ in places}) / len(rows)
+            histories[site][name] = FieldHistory(kinds, paths.most_common(1)[0][0], share, confidence)
+    return histories

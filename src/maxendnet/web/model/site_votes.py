@@ -13,7 +13,7 @@ from maxendnet.web.views.view import View
 FLOOR = 1e-4  # a place that no page votes for can still win
 
 
-def agree(views: Sequence[View], margins: Sequence[NDArray[np.float64]], weight: float = 1.0) -> list[NDArray]:
+def vote_by_site(views: Sequence[View], margins: Sequence[NDArray[np.float64]], weight: float = 1.0) -> list[NDArray]:
     """Margins with the votes of the other pages of the same site.
 
     On every page, a field's margins are made a distribution over leaves (a softmax); the distributions of a site's
@@ -45,8 +45,8 @@ def agree(views: Sequence[View], margins: Sequence[NDArray[np.float64]], weight:
             keys = np.array([key for i in rows for key in getattr(views[i], same)], dtype=np.int64)
             votes = _votes(page, keys, shares) / len(rows)
             support += np.log((votes + FLOOR) / (votes.max(axis=0, initial=0.0) + FLOOR))
-        for i, own in zip(rows, np.split(support, np.cumsum([len(views[i]) for i in rows])[:-1])):
-            out[i] += weight * own
+        for i, of_page in zip(rows, np.split(support, np.cumsum([len(views[i]) for i in rows])[:-1])):
+            out[i] += weight * of_page
     return out
 
 
@@ -55,8 +55,8 @@ def _shares(margins: NDArray[np.float64]) -> NDArray[np.float64]:
     most = margins.max(axis=0, initial=-np.inf)
     possible = np.isfinite(most)
     share = np.exp(np.where(possible, margins - np.where(possible, most, 0.0), -np.inf))
-    found: NDArray[np.float64] = share / np.where(possible, share.sum(axis=0), 1.0)
-    return found
+    shares: NDArray[np.float64] = share / np.where(possible, share.sum(axis=0), 1.0)
+    return shares
 
 
 def _votes(page: NDArray[np.int64], keys: NDArray[np.int64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -70,5 +70,5 @@ def _votes(page: NDArray[np.int64], keys: NDArray[np.int64], shares: NDArray[np.
     best = np.maximum.reduceat(shares[order], starts, axis=0)
     key_of = key[order][starts]
     total = np.add.reduceat(best, np.searchsorted(key_of, np.arange(len(different))), axis=0)
-    found: NDArray[np.float64] = total[key]
-    return found
+    votes: NDArray[np.float64] = total[key]
+    return votes

@@ -9,7 +9,8 @@ from maxendnet.estimators import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN
 from maxendnet.estimators.markov_network import MarkovNetwork
 from maxendnet.solvers import BlockFrankWolfe
 from maxendnet.structures import Chain, Choice, Independent, Tree, as_structure
-from maxendnet.web.fields.blocks import NONE, forbidden_pairs, miss_cost
+from maxendnet.web.fields.leaf_labels import NONE, miss_cost
+from maxendnet.web.hierarchy.block_labels import forbidden_pairs
 
 STRUCTURES: dict[str, type] = {"choice": Choice, "independent": Independent, "chain": Chain, "hierarchical": Tree}
 
@@ -133,7 +134,7 @@ def set_model(
         options["rest"] = NONE
     if model == "hierarchical":
         options = {"siblings": siblings, "forbidden": forbidden_pairs(labels) if constraints else None}
-    own = as_structure(estimator.structure)
-    estimator.set_params(structure=STRUCTURES[model](bias=own.bias, ends=own.ends, **options))
+    given = as_structure(estimator.structure)
+    estimator.set_params(structure=STRUCTURES[model](bias=given.bias, ends=given.ends, **options))
     if "cost" in estimator.get_params():
         estimator.set_params(cost=miss_cost(labels, miss))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
 
 from maxendnet.web.fields.labels import LabelError, PageLabels, check_field
 from maxendnet.web.pages.page import Page, PageError, UnreadPage, read_page
 from maxendnet.web.pages.saved_files import NO_PAGES
+from maxendnet.web.progress import Progress, quiet
 
 ENDINGS = (".html", ".htm", ".xhtml", ".mhtml", ".mht", ".html.gz", ".htm.gz", ".xhtml.gz")
 # where browsers put what belongs to a page that is saved "complete"
@@ -19,7 +19,6 @@ BESIDE = ("_files", ".files", "-files", "-Dateien", "_fichiers", "_archivos", "_
 HTML = re.compile(rb"<!doctype\s+html|<html[\s>]|<head[\s>]|<body[\s>]", re.IGNORECASE)
 LOOKED_AT = 1_000  # bytes of a file whose name does not say what it is
 MOST_NAMED = 5
-Progress = Callable[[Iterable[Any], str], Iterable[Any]]
 
 
 def page_files(folder: str | Path) -> list[Path]:
@@ -111,7 +110,7 @@ def site_of(page: Page, folder: str, known: Sequence[str] = ()) -> str:
 
 
 def read_pages(
-    files: Sequence[tuple[Path, str, str]], known: Sequence[str] = (), *, progress: Progress = lambda items, _: items
+    files: Sequence[tuple[Path, str, str]], known: Sequence[str] = (), *, progress: Progress = quiet
 ) -> tuple[list[Page], list[UnreadPage], list[str]]:
     """Read pages.
 
@@ -145,7 +144,7 @@ def read_pages(
 
 def labelled_folder(
     folder: str | Path, given: Sequence[PageLabels], *, most: int | None = None,
-    progress: Progress = lambda items, _: items,
+    progress: Progress = quiet,
 ) -> tuple[list[Page], list[PageLabels | None], list[str]]:  # fmt: skip
     """All pages of a folder with their labels; pages without labels help to know their sites.
 

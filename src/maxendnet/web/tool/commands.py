@@ -277,10 +277,7 @@ def extract(
         raise click.UsageError("--excel is for -o FILE.csv.")
     files = _files(pages)
     if strict:
-        from maxendnet.web.model.extractor import Extractor
-
-        _, problems = _read(pages, site, Extractor.load(model))
-        note(problems)
+        _, _, problems = _load(model, pages, site)
         if problems:
             raise click.ClickException(f"{len(problems)} pages could not be read well; nothing was written.")
     options = Options(site, records, min_confidence, csv, excel)
@@ -313,12 +310,9 @@ def selectors(model: Path, pages: tuple[Path, ...], out: Path | None, site: str,
     Examples:
       maxendnet web selectors shop.medn pages/ -o selectors.json
     """
-    from maxendnet.web.model.extractor import Extractor
     from maxendnet.web.views.selectors import find_selectors
 
-    extractor = Extractor.load(model)
-    found, problems = _read(pages, site, extractor)
-    note(problems)
+    extractor, found, _ = _load(model, pages, site)
     records = extractor.extract(found, min_confidence=min_confidence, progress=progress)
     rows = find_selectors(found, records, extractor.attributes_)
     text = json.dumps([row._asdict() for row in rows], indent=2, ensure_ascii=False) + "\n"
@@ -354,15 +348,9 @@ def evaluate(model: Path, pages: Path, labels: Path, min_confidence: float, as_j
         found = _rendered(found, pages)
     note(problems)
     records = extractor.extract(found, min_confidence=min_confidence, progress=progress)
-    rows = [(page, given) for page, given in zip(found, of_pages) if given is not None]
-    scores = compare(
-        [page for page, _ in rows],
-        [given for _, given in rows],
-        records,
-        extractor.fields_,
-        extractor.images_,
-        extractor.data_,
-    )
+    labelled = [page for page, given in zip(found, of_pages) if given is not None]
+    given = [x for x in of_pages if x is not None]
+    scores = compare(labelled, given, records, extractor.fields_, extractor.images_, extractor.data_)
     if as_json:
         found_scores = {
             f.name: {"precision": f.precision, "recall": f.recall, "f1": f.f1, "records": f.n_true}
@@ -404,11 +392,8 @@ def check(ctx: click.Context, model: Path, pages: tuple[Path, ...], site: str, a
       maxendnet web check shop.medn pages/
     """
     from maxendnet.web.model.check import check as look
-    from maxendnet.web.model.extractor import Extractor
 
-    extractor = Extractor.load(model)
-    found, problems = _read(pages, site, extractor)
-    note(problems)
+    extractor, found, _ = _load(model, pages, site)
     reports = look(extractor, found)
     for report in reports:
         if as_json:
@@ -461,7 +446,7 @@ def _types(given: Sequence[str], fields: Collection[str]) -> dict[str, str] | No
 
 
 def _rendered(found: list[Any], root: Path) -> list[Any]:
-    from maxendnet.web.pages.render import render_pages
+    from maxendnet.web.rendering.render import render_pages
 
     pages, unread = render_pages([(page, root / page.name) for page in found], progress=progress)
     note([page.error for page in unread])
@@ -486,15 +471,13 @@ def _files(pages: Sequence[Path]) -> list[Path]:
     return found
 
 
-def _read(pages: Sequence[Path], site: str, extractor: Any) -> tuple[list[Any], list[str]]:
-    """Pages named on the command line; a folder stands for all pages below it."""
-    from maxendnet.web.pages.folder import read_pages
+def _load(model: Path, pages: Sequence[Path], site: str) -> tuple[Any, list[Any], list[str]]:
+    """A model, the pages named on the command line, and problems with these; a folder means all pages below it."""
+    from maxendnet.web.model.extractor import Extractor
+    from maxendnet.web.tool.stream import read_files
 
-    files = [(path, str(path), site) for path in _files(pages)]
-    found, unread, warnings = read_pages(files, extractor.sites_, progress=progress)
-    if extractor.layout_:
-        from maxendnet.web.pages.render import render_pages
-
-        found, undrawn = render_pages([(page, Path(page.name)) for page in found], progress=progress)
-        unread += undrawn
-    return found, [page.error for page in unread] + warnings
+    extractor = Extractor.load(model)
+    readable, unread, warnings = read_files(_files(pages), site, extractor, progress)
+    problems = [page.error for page in unread] + warnings
+    note(problems)
+    return extractor, readable, problems

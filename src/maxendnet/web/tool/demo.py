@@ -31,22 +31,16 @@ def demo(out: str | Path, seed: int = 0, echo: Callable[[str], object] = print) 
     echo(f"Made {len(toy.pages)} pages of 5 shops in {out / 'pages'}, and labels of {len(lines)} of them.")
     extractor = Extractor().fit(toy.pages, [x if use else None for x, use in zip(toy.labels, first)])
     extractor.save(out / "shop.medn")
-    rest = [i for i, use in enumerate(first) if not use]
-    records = extractor.extract([toy.pages[i] for i in rest], min_confidence=0.2)  # as `maxendnet web extract` does
+    rest = [page for page, use in zip(toy.pages, first) if not use]
+    truth = [x for x, use in zip(toy.labels, first) if not use]
+    records = extractor.extract(rest, min_confidence=0.2)  # as `maxendnet web extract` does
     text = as_lines(records)
     (out / "records.jsonl").write_text(text, encoding="utf-8")
     echo(f"\n{'page':<24}" + "".join(f"{name:<28}" for name in extractor.fields_))
     for record in records[:8]:
         cells = [f"{c.value[:20]} ({c.confidence:.2f})" if c else "-" for c in record.fields.values()]
         echo(f"{record.page:<24}" + "".join(f"{cell:<28}" for cell in cells))
-    scores = evaluate(
-        [toy.pages[i] for i in rest],
-        [toy.labels[i] for i in rest],
-        records,
-        extractor.fields_,
-        extractor.images_,
-        extractor.data_,
-    )
+    scores = evaluate(rest, truth, records, extractor.fields_, extractor.images_, extractor.data_)
     echo(f"\nAverage F1 {scores.average_f1:.3f} on {len(rest)} pages; all fields right on {scores.all_right:.0%}.")
     echo(f"All {len(records)} records are in {out / 'records.jsonl'}. Now try:")
     echo(f"  maxendnet web check {out / 'shop.medn'} {out / 'pages'}")

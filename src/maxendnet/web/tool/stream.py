@@ -11,16 +11,19 @@ import hashlib
 import json
 import multiprocessing
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from maxendnet.utils.atomic_write import write_whole
-from maxendnet.web.model.extractor import Extractor, Source
+from maxendnet.web.model.extractor import Extractor
 from maxendnet.web.model.record import as_csv, as_lines
 from maxendnet.web.pages.folder import read_pages
-from maxendnet.web.pages.render import render_pages
+from maxendnet.web.pages.page import Page, UnreadPage
+from maxendnet.web.pages.source import Source
+from maxendnet.web.progress import Progress, quiet
+from maxendnet.web.rendering.render import render_pages
 
 BATCH = 50
 """Pages at a time: enough to vote, and some 100 MB."""
@@ -53,29 +56,19 @@ class Options(NamedTuple):
     batch: int = BATCH
 
 
-class Batch(NamedTuple):
-    """What became of a batch: its rows as text, and counts."""
-
-    text: str
-    n_records: int
-    n_pages: int
-    n_cells: int
-    n_empty: int
-    n_unread: int
-    problems: list[str]
-
-
-class Total(NamedTuple):
-    """What became of all pages.
+class Outcome(NamedTuple):
+    """Counts of a batch, or of all pages.
 
     Attributes
     ----------
     n_records, n_pages, n_cells, n_empty, n_unread : int
-        Of the records written in this run and, if it went on after another, in that one too.
+        Of the records written in this run and, if it resumed an earlier one, in that one too.
     problems : list of str
         Pages that could not be read well, in this run.
     resumed : int
-        Files that an earlier run had done.
+        Files done by an earlier run.
+    text : str
+        Rows of a batch.
     """
 
     n_records: int
@@ -84,10 +77,11 @@ class Total(NamedTuple):
     n_empty: int
     n_unread: int
     problems: list[str]
-    resumed: int
+    resumed: int = 0
+    text: str = ""
 
 
-NOTHING = Total(0, 0, 0, 0, 0, [], 0)
+NOTHING = Outcome(0, 0, 0, 0, 0, [])
 
 
 def batches(files: Sequence[Path], size: int = BATCH) -> list[list[Path]]:
@@ -107,12 +101,21 @@ def batches(files: Sequence[Path], size: int = BATCH) -> list[list[Path]]:
     return out
 
 
-def extract_batch(extractor: Extractor, files: Sequence[Path], options: Options) -> Batch:
-    """Rows of some pages, also of those that cannot be read."""
-    pages, unread, warnings = read_pages([(path, str(path), options.site) for path in files], extractor.sites_)
+def read_files(
+    files: Sequence[Path], site: str, extractor: Extractor, progress: Progress = quiet
+) -> tuple[list[Page], list[UnreadPage], list[str]]:
+    """Pages as the model needs them, unreadable ones, and warnings."""
+    named = [(path, str(path), site) for path in files]
+    pages, unread, warnings = read_pages(named, extractor.sites_, progress=progress)
     if extractor.layout_:
-        pages, undrawn = render_pages([(page, Path(page.name)) for page in pages])
+        pages, undrawn = render_pages([(page, Path(page.name)) for page in pages], progress=progress)
         unread += undrawn
+    return pages, unread, warnings
+
+
+def extract_batch(extractor: Extractor, files: Sequence[Path], options: Options) -> Outcome:
+    """Rows of a batch of pages, readable or not."""
+    pages, unread, warnings = read_files(files, options.site, extractor)
     of_file: dict[str, Source] = {page.name: page for page in pages}
     of_file |= {page.name: page for page in unread}
     rows = extractor.extract(
@@ -122,13 +125,13 @@ def extract_batch(extractor: Extractor, files: Sequence[Path], options: Options)
     text = as_csv(rows, extractor.fields_, head=False, kinds=extractor.kinds_) if options.csv else as_lines(rows)
     n_records, n_empty = sum(not row.error for row in rows), sum(cell is None for cell in cells)
     problems = [page.error for page in unread] + warnings
-    return Batch(text, n_records, len(pages), len(cells), n_empty, len(unread), problems)
+    return Outcome(n_records, len(pages), len(cells), n_empty, len(unread), problems, text=text)
 
 
 def extract_stream(
     model: Path, files: Sequence[Path], out: Path | IO[str], options: Options, jobs: int = 1,
-    progress: Callable[[Iterable[Batch], str], Iterable[Batch]] = lambda items, _: items,
-) -> Total:  # fmt: skip
+    progress: Progress = quiet,
+) -> Outcome:  # fmt: skip
     """Extract from many pages to a file.
 
     Parameters
@@ -176,7 +179,7 @@ def extract_stream(
 
 def _results(
     model: Path, extractor: Extractor, parts: Sequence[Sequence[Path]], options: Options, jobs: int
-) -> Iterator[Batch]:
+) -> Iterator[Outcome]:
     """Batches in their order, by one process or several."""
     if jobs <= 1 or len(parts) < 2:
         for some in parts:
@@ -194,14 +197,14 @@ def _begin(model: Path, options: Options) -> None:
     _own["extractor"], _own["options"] = Extractor.load(model), options
 
 
-def _work(files: Sequence[Path]) -> Batch:
+def _work(files: Sequence[Path]) -> Outcome:
     return extract_batch(_own["extractor"], files, _own["options"])
 
 
-def _add(total: Total, batch: Batch) -> Total:
-    return Total(
+def _add(total: Outcome, batch: Outcome) -> Outcome:
+    return Outcome(
         total.n_records + batch.n_records, total.n_pages + batch.n_pages, total.n_cells + batch.n_cells,
-        total.n_empty + batch.n_empty, total.n_unread + batch.n_unread, total.problems + batch.problems, total.resumed,
+        total.n_empty + batch.n_empty, total.n_unread + batch.n_unread, total.problems + batch.problems,
     )  # fmt: skip
 
 
@@ -218,7 +221,7 @@ def _fingerprint(model: Path, files: Sequence[Path], options: Options) -> str:
     return found.hexdigest()
 
 
-def _earlier(note: Path, mark: str, out: Path) -> tuple[int, Total]:
+def _earlier(note: Path, mark: str, out: Path) -> tuple[int, Outcome]:
     """How many batches an earlier run has done, and its counts; what it wrote beyond them is cut off."""
     empty = 0, NOTHING
     try:
@@ -230,4 +233,4 @@ def _earlier(note: Path, mark: str, out: Path) -> tuple[int, Total]:
     except (OSError, ValueError, KeyError, TypeError):
         return empty
     os.truncate(out, size)
-    return done, Total(n_records, n_pages, n_cells, n_empty, n_unread, [], 0)
+    return done, Outcome(n_records, n_pages, n_cells, n_empty, n_unread, [])

@@ -1,8 +1,7 @@
-"""Toy pages of a small shop, made by a seeded generator: for tests, the tutorial and ``maxendnet web demo``."""
+"""Toy pages of small shops, generated from a seed: for ``maxendnet web demo``, examples and tests."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from html import escape
 from pathlib import Path
 from typing import NamedTuple
@@ -68,19 +67,18 @@ def toy_pages(n_sites: int = 3, n_pages: int = 8, random_state: int = 0, missing
     for s in range(n_sites):
         site = f"shop{s}.example"
         for i in range(n_pages):
-            item, others = toy_item(rng), [toy_item(rng) for _ in range(3)]
+            item, similar = toy_item(rng), [toy_item(rng) for _ in range(3)]
             if rng.random() < missing:
                 item["brand"] = ""
             name = f"{site}/{i}.html"
-            title, body = TEMPLATES[s % len(TEMPLATES)](item, others, site)
-            html[name] = _frame(title, body, site)
+            html[name] = TEMPLATES[s % len(TEMPLATES)].page(item, similar, site)
             pages.append(Page.from_html(html[name], name=name, site=site))
             labels.append(PageLabels(name, site, values={k: [item[k]] for k in FIELDS if item[k]}))
     return ToyPages(pages, labels, html)
 
 
 def toy_item(rng: np.random.Generator) -> Item:
-    """One thing to sell."""
+    """A product."""
     look, thing = str(rng.choice(LOOKS)), str(rng.choice(THINGS))
     number = int(rng.integers(100, 999))
     return {
@@ -93,19 +91,8 @@ def toy_item(rng: np.random.Generator) -> Item:
     }
 
 
-def toy_list(n: int, random_state: int = 0, site: str = "list.example") -> tuple[str, list[Item]]:
-    """A page with n things in a row, and the things."""
-    rng = np.random.default_rng(random_state)
-    items = [toy_item(rng) for _ in range(n)]
-    rows = "".join(
-        f'<li class="item"><img src="{x["image"]}" alt=""><h3 class="name">{escape(x["name"])}</h3>'
-        f'<p class="brand">by <a href="#">{escape(x["brand"])}</a></p><span class="price">{x["price"]}</span></li>'
-        for x in items
-    )
-    return _frame(f"All things | {site}", f'<h1>All things</h1><ul class="items">{rows}</ul>', site), items
-
-
-def _frame(title: str, body: str, site: str) -> str:
+def framed(title: str, body: str, site: str) -> str:
+    """A page with a menu and a foot."""
     menu = "".join(
         f'<li><a href="/{word.lower()}">{word}</a></li>' for word in ("Home", "New", "Sale", "Help", "Basket")
     )
@@ -118,61 +105,68 @@ def _frame(title: str, body: str, site: str) -> str:
     )
 
 
-def _plain(x: Item, others: list[Item], site: str) -> tuple[str, str]:
-    brand = f'<p class="brand">Brand: <b>{escape(x["brand"])}</b></p>' if x["brand"] else ""
-    similar = "".join(f'<li><a href="#">{escape(o["name"])}</a> <span>{o["price"]}</span></li>' for o in others)
-    body = (
-        f'<div class="product"><h1>{escape(x["name"])}</h1><img src="{x["image"]}" alt="{escape(x["name"])}">'
-        f'{brand}<p class="price">{x["price"]}</p><div class="about"><p>{x["text"]}</p></div></div>'
-        f'<div class="similar"><h2>Similar</h2><ul>{similar}</ul></div>'
-    )
-    return f"{x['name']} | {site}", body
+class Template(NamedTuple):
+    """Formats of the pages of a shop.
+
+    Attributes
+    ----------
+    title, body : str
+        With the item, the site, ``similar`` items (all, or by number) and the parts of the price.
+    brand : str
+        Empty for an item without.
+    similar : str
+        Of every similar item.
+    """
+
+    title: str
+    body: str
+    brand: str
+    similar: str = ""
+
+    def page(self, item: Item, similar: list[Item], site: str) -> str:
+        """HTML of an item."""
+        whole, cents = item["price"][1:].split(".")
+        shown = {name: escape(value) for name, value in item.items()}
+        shown["brand"] = self.brand.format(**shown) if item["brand"] else ""
+        listed = "".join(self.similar.format(**x) for x in similar)
+        body = self.body.format(**shown, similar=listed, first=similar[0], second=similar[1], whole=whole, cents=cents)
+        return framed(self.title.format(**item, site=site), body, site)
 
 
-def _table(x: Item, others: list[Item], site: str) -> tuple[str, str]:
-    brand = f"<tr><th>Maker</th><td>{escape(x['brand'])}</td></tr>" if x["brand"] else ""
-    body = (
-        f'<h2 id="title">{escape(x["name"])}</h2><table class="facts"><tr><td rowspan=5><img src="{x["image"]}">'
-        f"<tr><th>Price</th><td>{x['price']}</td></tr>{brand}<tr><th>Code</th><td>{x['code']}</td></tr></table>"
-        f'<p class="text">{x["text"]}</p><p>Others bought {escape(others[0]["name"])} for {others[0]["price"]}</p>'
-    )
-    return f"{site}: {x['name']}", body
-
-
-def _split(x: Item, others: list[Item], site: str) -> tuple[str, str]:
-    whole, cents = x["price"][1:].split(".")
-    brand = f'<span class="by">by</span> <a class="maker" href="#">{escape(x["brand"])}</a>' if x["brand"] else ""
-    body = (
-        f'<div class="css-9x1k2z"><div class="gallery"><img src="{x["image"]}" width=400></div><div class="buy">'
-        f'<h1 class="css-1a2b3c">{escape(x["name"])}</h1>{brand}'
-        f'<div class="cost"><span>$</span><b>{whole}</b><sup>.{cents}</sup></div>'
-        f"<p>{x['text']}</p></div></div>"
-        + "".join(f'<div class="card"><b>{escape(o["name"])}</b><i>{o["price"]}</i></div>' for o in others)
-    )
-    return f"Buy {x['name']} at {site}", body
-
-
-def _definitions(x: Item, others: list[Item], site: str) -> tuple[str, str]:
-    brand = f"<dt>Brand:</dt><dd>{escape(x['brand'])}</dd>" if x["brand"] else ""
-    body = (
-        f'<div style="display:none">{others[0]["price"]}</div><h1>{escape(x["name"])}</h1><img src="{x["image"]}">'
-        f"<dl><dt>Our price:</dt><dd><strong>{x['price']}</strong></dd>{brand}<dt>Item:</dt><dd>{x['code']}</dd></dl>"
-        f"<hr><p>{x['text']}</p>"
-    )
-    return f"{x['name']} - {site}", body
-
-
-def _unclosed(x: Item, others: list[Item], site: str) -> tuple[str, str]:
-    brand = f"<font color=grey>{escape(x['brand'])}</font><br>" if x["brand"] else ""
-    body = (
-        f"<center><table width=600><tr><td><img src={x['image']} border=0>"
-        f"<td><font size=5><b>{escape(x['name'])}</b></font><br>{brand}<b>Only</b> "
-        f"<font color=red>{x['price']}</font><p>{x['text']}<p>Order code {x['code']}</table>"
-        f"<p>Last week: {escape(others[1]['name'])}, {others[1]['price']}"
-    )
-    return f"{site} {x['name']}", body
-
-
-Template = Callable[[Item, list[Item], str], tuple[str, str]]
-TEMPLATES: tuple[Template, ...] = (_plain, _table, _split, _definitions, _unclosed)
-"""Each makes the title of a page and what stands between its menu and its foot."""
+TEMPLATES = (
+    Template(
+        "{name} | {site}",
+        '<div class="product"><h1>{name}</h1><img src="{image}" alt="{name}">{brand}<p class="price">{price}</p>'
+        '<div class="about"><p>{text}</p></div></div><div class="similar"><h2>Similar</h2><ul>{similar}</ul></div>',
+        '<p class="brand">Brand: <b>{brand}</b></p>',
+        '<li><a href="#">{name}</a> <span>{price}</span></li>',
+    ),
+    Template(
+        "{site}: {name}",
+        '<h2 id="title">{name}</h2><table class="facts"><tr><td rowspan=5><img src="{image}"><tr><th>Price</th>'
+        "<td>{price}</td></tr>{brand}<tr><th>Code</th><td>{code}</td></tr></table>"
+        '<p class="text">{text}</p><p>Others bought {first[name]} for {first[price]}</p>',
+        "<tr><th>Maker</th><td>{brand}</td></tr>",
+    ),
+    Template(
+        "Buy {name} at {site}",
+        '<div class="css-9x1k2z"><div class="gallery"><img src="{image}" width=400></div><div class="buy">'
+        '<h1 class="css-1a2b3c">{name}</h1>{brand}<div class="cost"><span>$</span><b>{whole}</b><sup>.{cents}</sup>'
+        "</div><p>{text}</p></div></div>{similar}",
+        '<span class="by">by</span> <a class="maker" href="#">{brand}</a>',
+        '<div class="card"><b>{name}</b><i>{price}</i></div>',
+    ),
+    Template(
+        "{name} - {site}",
+        '<div style="display:none">{first[price]}</div><h1>{name}</h1><img src="{image}"><dl><dt>Our price:</dt>'
+        "<dd><strong>{price}</strong></dd>{brand}<dt>Item:</dt><dd>{code}</dd></dl><hr><p>{text}</p>",
+        "<dt>Brand:</dt><dd>{brand}</dd>",
+    ),
+    Template(
+        "{site} {name}",
+        "<center><table width=600><tr><td><img src={image} border=0><td><font size=5><b>{name}</b></font><br>{brand}"
+        "<b>Only</b> <font color=red>{price}</font><p>{text}<p>Order code {code}</table>"
+        "<p>Last week: {second[name]}, {second[price]}",
+        "<font color=grey>{brand}</font><br>",
+    ),
+)

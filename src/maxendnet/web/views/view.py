@@ -12,7 +12,7 @@ from zlib import crc32
 from maxendnet.web.pages.page import Page, image_address, made_alike
 from maxendnet.web.pages.runs import Runs, find_runs
 from maxendnet.web.pages.structured_data import NAMES, OBJECT, VALUES
-from maxendnet.web.views.vision import find_leaves
+from maxendnet.web.views.leaves import find_leaves
 
 LONGEST_TEXT = 400  # characters of a text that features look at
 NEAREST = 6  # ancestors that features look at

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maxendnet.web.pages.chromium import Chromium, RenderError
-from maxendnet.web.pages.page import LAYOUT, Page, UnreadPage, canonical_nodes, read_page
+from maxendnet.web.pages.page import LAYOUT, Page, UnreadPage, canonical_nodes
 from maxendnet.web.pages.parser import RawTree
+from maxendnet.web.progress import Progress, quiet
+from maxendnet.web.rendering.chromium import Chromium, RenderError
 
 __all__ = ["RenderError", "render_page", "render_pages"]
 
@@ -54,9 +54,8 @@ def render_page(browser: Chromium, page: Page, path: Path) -> Page:
 
 
 def render_pages(
-    pages: Sequence[tuple[Page, Path]], *, seconds: float = 10.0,
-    progress: Callable[[Iterable[Any], str], Iterable[Any]] = lambda items, _: items,
-) -> tuple[list[Page], list[UnreadPage]]:  # fmt: skip
+    pages: Sequence[tuple[Page, Path]], *, seconds: float = 10.0, progress: Progress = quiet
+) -> tuple[list[Page], list[UnreadPage]]:
     """Pages with layout, and those that cannot be drawn.
 
     Raises
@@ -177,9 +176,3 @@ def _fill(page: Page, rows: Sequence[int], boxes: NDArray[np.float64]) -> NDArra
             out[t, 4:9] = out[parent, 4:9]
             out[t, 10] = out[parent, 10]
     return out
-
-
-def render_file(path: str | Path, seconds: float = 10.0) -> Page:
-    """Read and draw one page."""
-    with Chromium(seconds) as browser:
-        return render_page(browser, read_page(path), Path(path))

@@ -1,28 +1,28 @@
-"""Features of inner blocks: what they are, what is in them, and where they are."""
+"""Features of inner blocks: their elements, contents and position."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from maxendnet.web.features.groups import leaf_features
 from maxendnet.web.features.place import class_tokens
+from maxendnet.web.hierarchy.vision_tree import VisionTree
 from maxendnet.web.views.view import View, log2_bin
-from maxendnet.web.views.vision import VisionTree
 
 PASSED_UP = ("text:is=", "title:starts_title", "title:in_title", "site:varies=each", "site:fixed")
 
 
-def inner_features(view: View, tree: VisionTree, of_leaves: list[list[str]], groups: Sequence[str]) -> list[list[str]]:
+def block_features(view: View, tree: VisionTree, groups: Sequence[str]) -> list[list[str]]:
     """Names of the features of every inner block; an empty list for a leaf.
 
     Parameters
     ----------
     view : View
     tree : VisionTree
-    of_leaves : list of list of str
-        Features of the leaves, some of which a block inherits.
     groups : sequence of str
-        The groups in use.
+        Groups of leaf features in use; a block inherits some of these features from its leaves.
     """
+    of_leaves = leaf_features(view, [group for group in groups if group in ("text", "title", "site")])
     n = len(tree)
     page = view.page
     n_leaves, length = [0] * n, [0] * n

@@ -1,50 +1,13 @@
-"""Labels for the blocks of a page: leaves have fields, inner blocks what their leaves make of them."""
+"""Labels of inner blocks, derived from those of their leaves, and the pairs of labels that this rules out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from maxendnet.web.views.vision import VisionTree
-
-NONE = "none"
-JOIN = "+"  # a leaf with two fields has the label "publisher+year"
-INNER = "block:"
-
-
-def leaf_labels(leaves: Sequence[int], labels: Iterable[tuple[int, str]]) -> list[str]:
-    """The label of every leaf of a page.
-
-    Parameters
-    ----------
-    leaves : sequence of int
-    labels : pairs (node, field)
-        Nodes that are in no leaf are passed over.
-
-    Examples
-    --------
-    >>> leaf_labels([2, 5], [(5, "price"), (2, "name"), (2, "brand"), (9, "name")])
-    ['brand+name', 'price']
-    """
-    leaf_of = {t: k for k, t in enumerate(leaves)}
-    found: list[set[str]] = [set() for _ in leaves]
-    for node, name in labels:
-        if node in leaf_of:
-            found[leaf_of[node]].add(name)
-    return [JOIN.join(sorted(names)) if names else NONE for names in found]
-
-
-def fields_of(label: str) -> list[str]:
-    """The fields that a label stands for.
-
-    Examples
-    --------
-    >>> fields_of("brand+name"), fields_of("none"), fields_of("block:part")
-    (['brand', 'name'], [], [])
-    """
-    return [] if label == NONE or label.startswith(INNER) else label.split(JOIN)
+from maxendnet.web.fields.leaf_labels import INNER, NONE, fields_of
+from maxendnet.web.hierarchy.vision_tree import VisionTree
 
 
 def block_labels(tree: VisionTree, of_leaves: Sequence[str]) -> list[str]:
@@ -62,7 +25,7 @@ def block_labels(tree: VisionTree, of_leaves: Sequence[str]) -> list[str]:
     Examples
     --------
     >>> from maxendnet.web.pages.page import Page
-    >>> from maxendnet.web.views.vision import vision_tree
+    >>> from maxendnet.web.hierarchy.vision_tree import vision_tree
     >>> tree = vision_tree(Page.from_html("<div><div><p>Cup</p><p>$5</p></div><p>fast</p></div><p>Home</p>"))
     >>> block_labels(tree, ["name", "price", "none", "none"])
     ['block:region', 'block:region', 'block:record', 'name', 'price', 'none', 'none']
@@ -120,7 +83,7 @@ def forbidden_pairs(classes: Iterable[str]) -> list[tuple[str, str]]:
     empty = {NONE, INNER + NONE}
     if not empty <= set(classes):
         return []
-    found = []
+    pairs = []
     for parent in classes:
         if not parent.startswith(INNER) or parent == INNER + "region":
             continue
@@ -132,27 +95,5 @@ def forbidden_pairs(classes: Iterable[str]) -> list[tuple[str, str]]:
         for child in classes:
             above_records = child in (INNER + "record", INNER + "region")
             if above_records or (only is not None and child not in only):
-                found.append((parent, child))
-    return found
-
-
-def miss_cost(classes: Sequence[str], miss: float) -> NDArray[np.float64]:
-    """Costs of wrong labels: a field taken for nothing costs more than nothing taken for a field.
-
-    Parameters
-    ----------
-    classes : sequence of str
-        Sorted, as an estimator has them.
-    miss : float
-        What it costs to miss a field; everything else costs 1.
-
-    Examples
-    --------
-    >>> miss_cost(["none", "price"], 5.0)
-    array([[0., 1.],
-           [5., 0.]])
-    """
-    cost = 1.0 - np.eye(len(classes))
-    empty = np.array([label in (NONE, INNER + NONE) for label in classes])
-    cost[np.ix_(~empty, empty)] = miss
-    return cost
+                pairs.append((parent, child))
+    return pairs

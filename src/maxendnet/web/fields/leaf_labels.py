@@ -1,0 +1,67 @@
+"""Labels of leaves: no field, one, or several; and the costs of confusing them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+NONE = "none"
+JOIN = "+"  # a leaf with two fields has the label "publisher+year"
+INNER = "block:"  # begins the labels of inner blocks, see `maxendnet.web.hierarchy`
+
+
+def leaf_labels(leaves: Sequence[int], labels: Iterable[tuple[int, str]]) -> list[str]:
+    """The label of every leaf of a page.
+
+    Parameters
+    ----------
+    leaves : sequence of int
+    labels : pairs (node, field)
+        Nodes that are in no leaf are passed over.
+
+    Examples
+    --------
+    >>> leaf_labels([2, 5], [(5, "price"), (2, "name"), (2, "brand"), (9, "name")])
+    ['brand+name', 'price']
+    """
+    leaf_of = {t: k for k, t in enumerate(leaves)}
+    fields: list[set[str]] = [set() for _ in leaves]
+    for node, name in labels:
+        if node in leaf_of:
+            fields[leaf_of[node]].add(name)
+    return [JOIN.join(sorted(names)) if names else NONE for names in fields]
+
+
+def fields_of(label: str) -> list[str]:
+    """The fields that a label stands for.
+
+    Examples
+    --------
+    >>> fields_of("brand+name"), fields_of("none"), fields_of("block:part")
+    (['brand', 'name'], [], [])
+    """
+    return [] if label == NONE or label.startswith(INNER) else label.split(JOIN)
+
+
+def miss_cost(classes: Sequence[str], miss: float) -> NDArray[np.float64]:
+    """Costs of wrong labels: a field taken for nothing costs more than nothing taken for a field.
+
+    Parameters
+    ----------
+    classes : sequence of str
+        Sorted, as an estimator has them.
+    miss : float
+        What it costs to miss a field; everything else costs 1.
+
+    Examples
+    --------
+    >>> miss_cost(["none", "price"], 5.0)
+    array([[0., 1.],
+           [5., 0.]])
+    """
+    cost = 1.0 - np.eye(len(classes))
+    empty = np.array([label in (NONE, INNER + NONE) for label in classes])
+    cost[np.ix_(~empty, empty)] = miss
+    return cost

@@ -1,0 +1,105 @@
+"""Records of views: the leaves of each record, and a cell for each of its fields."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxendnet.web.fields.spans import attribute_of, is_part, span_text
+from maxendnet.web.fields.types import normalise
+from maxendnet.web.listings.regions import choose_records, given_records
+from maxendnet.web.model.calibration import Calibration
+from maxendnet.web.model.fitting import FittedModel
+from maxendnet.web.model.record import Cell, Record
+from maxendnet.web.model.values import Value, find_values
+from maxendnet.web.views.view import View
+
+if TYPE_CHECKING:
+    from maxendnet.web.model.extractor import Extractor
+
+Records = str | Sequence[Sequence[Sequence[int]]] | None
+"""``"one"``, ``"auto"``, the nodes of the records of every page, or None; see `Extractor.extract`."""
+MIN_CELLS = 2  # of a record of a listing with three fields or more
+JOINED = "; "  # between several values
+
+
+def extract_records(
+    extractor: Extractor, views: Sequence[View], margins: Sequence[NDArray[np.float64]], records: Records,
+    min_confidence: float, all_rows: bool = False,
+) -> list[list[Record]]:  # fmt: skip
+    """Records of every view, numbered by page; those of a listing need `MIN_CELLS` cells unless ``all_rows``."""
+    fields, fitted = extractor.fields_, FittedModel.of(extractor)
+    rows: list[list[Record]] = []
+    number, previous = 0, None
+    for i, (view, m) in enumerate(zip(views, margins)):
+        page, of_view = view.page, []
+        number = number if page.source is not None and page.source is previous else 0
+        previous = page.source
+        curve = extractor.calibrations_["known" if page.site in extractor.sites_ else "new"]
+        for leaves in _record_leaves(extractor, view, m, records, i):
+            values = find_values(extractor, fitted, view, m, leaves)
+            cells = [_cell(extractor, view, name, x, curve, min_confidence) for name, x in zip(fields, values)]
+            if extractor.several:
+                _add_values(extractor, view, cells, m, leaves)
+            # the head of a table or an advertisement has hardly any cell
+            n_cells = sum(cell is not None for cell in cells)
+            if page.source is None or all_rows or n_cells >= min(MIN_CELLS, (len(cells) + 1) // 2):
+                of_view.append(Record(page.name, page.site, number, dict(zip(fields, cells)), page.url))
+                number += 1
+        rows.append(of_view)
+    return rows
+
+
+def _record_leaves(
+    extractor: Extractor, view: View, margins: NDArray[np.float64], records: Records, i: int
+) -> Sequence[Sequence[int]]:
+    """The leaves of every record of view i."""
+    single = extractor.records == "one" or view.page.site in extractor.sites_
+    if view.page.source is not None or records == "one" or (records is None and single):
+        return [range(len(view))]
+    if records is None or isinstance(records, str):
+        return choose_records(view, margins)
+    return given_records(view, records[i])
+
+
+def _cell(
+    extractor: Extractor, view: View, name: str, value: Value | None, curve: Calibration, min_confidence: float
+) -> Cell | None:
+    if value is None or (confidence := curve(value.best)) < min_confidence:
+        return None
+    best, span = value
+    attribute = extractor.attributes_.get(name)
+    text = attribute_of(view, best.leaf, attribute) if attribute else span_text(view, span)
+    if text is None:
+        return None
+    part = not attribute and is_part(view, span)
+    nodes = view.page.nodes
+    if nodes is not None:
+        span = span._replace(first=int(nodes[span.first]), last=int(nodes[span.last]))
+    normal = normalise(extractor.kinds_.get(name, ""), text, view.page.url)
+    return Cell(text, confidence, span.first, tuple(span) if part else None, normal or None)
+
+
+def _add_values(
+    extractor: Extractor, view: View, cells: list[Cell | None], margins: NDArray[np.float64], leaves: Sequence[int]
+) -> None:
+    """Add the further values of fields with several: likely leaves of the same kind as the best one."""
+    nodes = view.page.nodes
+    leaf_at = {t if nodes is None else int(nodes[t]): k for k, t in enumerate(view.leaves)}
+    taken = {leaf_at[cell.node] for cell in cells if cell is not None}
+    for f, name in enumerate(extractor.fields_):
+        cell = cells[f]
+        if name not in extractor.several or cell is None:
+            continue
+        best = leaf_at[cell.node]
+        values = {best: cell.value}
+        for k in leaves:
+            if k not in taken and view.kinds[k] == view.kinds[best] and margins[k, f] > extractor.levels_[f]:
+                span, _ = extractor.boundaries_.find(view, name, k, taken | (set(values) - {k}))
+                attribute = extractor.attributes_.get(name)
+                values[k] = (attribute_of(view, k, attribute) or "") if attribute else span_text(view, span)
+        ordered = tuple(dict.fromkeys(value for _, value in sorted(values.items()) if value))
+        cells[f] = cell._replace(value=JOINED.join(ordered), values=ordered)

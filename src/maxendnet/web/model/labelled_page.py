@@ -1,0 +1,140 @@
+"""Labelled pages, and unlabelled records of listings that repeat a labelled one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from maxendnet.web.fields.labels import LabelError, PageLabels, labelled_nodes, labels_on_page
+from maxendnet.web.fields.leaf_labels import NONE, leaf_labels
+from maxendnet.web.fields.spans import Span, same_value, span_text
+from maxendnet.web.fields.unmatched import unmatched_error
+from maxendnet.web.listings.align import align, record_tokens
+from maxendnet.web.model.dataset import Featurised
+from maxendnet.web.progress import Progress
+from maxendnet.web.views.outline import Token
+from maxendnet.web.views.view import View
+
+MAX_SIMILAR_RECORDS = 40  # of a site, aligned with its labelled records
+
+
+class LabelledPage(NamedTuple):
+    """A page or record with its labels.
+
+    Attributes
+    ----------
+    view : View
+    features : Featurised
+    labels : list of str
+        Of the leaves.
+    values : list of (Span, str)
+        Labelled places and their fields.
+    given : PageLabels or None
+        The labels as written; None for a record labelled by alignment.
+    unknown : frozenset of str
+        Fields whose labels are unknown here.
+    """
+
+    view: View
+    features: Featurised
+    labels: list[str]
+    values: list[tuple[Span, str]]
+    given: PageLabels | None
+    unknown: frozenset[str]
+
+    @property
+    def site(self) -> str:
+        return self.view.page.site
+
+    @property
+    def is_record(self) -> bool:
+        """Whether it is a record of a listing."""
+        return self.view.page.source is not None
+
+    def written(self, name: str) -> list[str]:
+        """Values of a field, as the labels write them."""
+        return self.given.written(name) if self.given is not None else []
+
+    def folded_values(self, name: str) -> set[str]:
+        """Values of a field as written and as shown, folded for comparison."""
+        shown = [span_text(self.view, span) for span, field in self.values if field == name]
+        return set(map(same_value, [*shown, *self.written(name)]))
+
+
+def check_matched(views: Sequence[View], labels: Sequence[PageLabels | None]) -> None:
+    """Raise a `LabelError` that names the labels without a place on their page, if there are any."""
+    unmatched = []
+    for view, given in zip(views, labels):
+        if given is not None:
+            where = f"{given.page} (line {given.line})" if given.line else given.page
+            unmatched += [(view.page, where, label) for label in labels_on_page(view, given)[1]]
+    if unmatched:
+        raise LabelError(unmatched_error(unmatched))
+
+
+def labelled_pages(
+    views: Sequence[View], labels: Sequence[PageLabels | None], model: str, features_of: Callable[[int], Featurised],
+    problems: list[str], progress: Progress,
+) -> list[LabelledPage]:  # fmt: skip
+    """Match labels with leaves.
+
+    Parameters
+    ----------
+    views, labels : sequence
+    model : str
+        Models other than ``"choice"`` leave out pages with unmatched labels.
+    features_of : callable
+        Features of a view, by its number.
+    problems : list of str
+        Sentences about unmatched labels are appended.
+    progress : callable
+    """
+    matches = []
+    for i, given in enumerate(labels):
+        if given is None:
+            continue
+        pairs, unmatched = labels_on_page(views[i], given)
+        problems += [problem for label in unmatched if (problem := f"{given.page}: {label}") not in problems]
+        # an unmatched label must not teach that the page lacks the field
+        unknown = frozenset(label.field for label in unmatched)
+        pairs = [(span, name) for span, name in pairs if name not in unknown]
+        if not unknown or (pairs and model == "choice"):
+            of_leaves = leaf_labels(views[i].leaves, labelled_nodes(views[i], pairs))
+            matches.append((i, of_leaves, pairs, given, unknown))
+    if all(label == NONE for _, of_leaves, *_ in matches for label in of_leaves):
+        raise LabelError(
+            f"none of the labels is on its page ({'; '.join(problems[:3])}); do they belong to these pages?"
+        )
+    return [
+        LabelledPage(views[i], features_of(i), of_leaves, pairs, given, unknown)
+        for i, of_leaves, pairs, given, unknown in progress(matches, "features")
+    ]
+
+
+def similar_records(
+    views: Sequence[View], labels: Sequence[PageLabels | None], labelled: Sequence[LabelledPage],
+    features_of: Callable[[int], Featurised],
+) -> list[tuple[LabelledPage, LabelledPage]]:  # fmt: skip
+    """Unlabelled records of listings aligned with a labelled one, each with that one; see `web.listings.align`."""
+    samples: dict[str, list[tuple[LabelledPage, list[Token]]]] = {}
+    for page in labelled:
+        if page.is_record and page.values:
+            samples.setdefault(page.site, []).append((page, record_tokens(page.view)))
+    pairs: list[tuple[LabelledPage, LabelledPage]] = []
+    for site, of_site in samples.items():
+        rows = [
+            i
+            for i, (view, given) in enumerate(zip(views, labels))
+            if given is None and view.page.source is not None and view.page.site == site
+        ]
+        for i in rows[:: max(1, len(rows) // MAX_SIMILAR_RECORDS)][:MAX_SIMILAR_RECORDS]:
+            tokens = record_tokens(views[i])
+            alignments = [
+                (aligned.labels, aligned.unknown | sample.unknown, sample)
+                for sample, sample_tokens in of_site
+                if (aligned := align(tokens, sample_tokens, sample.labels)) is not None
+            ]
+            if alignments:
+                of_leaves, unknown, sample = min(alignments, key=lambda item: (len(item[1]), item[0].count(NONE)))
+                pairs.append((LabelledPage(views[i], features_of(i), of_leaves, [], None, unknown), sample))
+    return pairs

@@ -1,0 +1,1 @@
+"""Layout of pages, measured by a browser: optional, for features of position and for visual blocks."""

@@ -1,0 +1,108 @@
+"""Markup of records with slots for their fields, and pages of it.
+
+``[date]`` is the value of a field, ``[date:<i>%</i>]`` the value in markup, and ``[date:<i>%</i>|-]`` also has a text
+for records without the field. Slots that are no field, such as ``[link]``, have texts that the template computes. In
+frames, ``*`` represents the records.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from html import escape
+from random import Random
+
+from listing_pages.items import Item
+
+Template = Callable[[list[Item], Random], str]
+Texts = Callable[[Item, Random], dict[str, str]]
+SLOT = re.compile(r"\[(\w+)(?::([^|\]]*))?(?:\|([^\]]*))?\]")
+ADS = ("Try our app", "Subscribe to the letter", "Hotels nearby from $49.99", "Win two tickets",
+       "Car hire $19.00 a day")  # fmt: skip
+
+
+def fill(markup: str, item: Item, **texts: object) -> str:
+    """Markup with its slots filled.
+
+    Examples
+    --------
+    >>> fill("<p>[k]: [name]</p>[price:<b>%</b>|-]", {"name": "A & B", "price": None}, k=1)
+    '<p>1: A &amp; B</p>-'
+    """
+
+    def value_of(slot: re.Match[str]) -> str:
+        name, form, missing = slot.groups()
+        value = item[name]
+        return missing or "" if value is None else (form or "%").replace("%", escape(value))
+
+    for name, text in texts.items():
+        markup = markup.replace(f"[{name}]", str(text))
+    return SLOT.sub(value_of, markup)
+
+
+def fill_record(markup: str, item: Item, k: int = 0, **texts: object) -> str:
+    """The same for record k of a page, with slots for a link, the number and its remainders."""
+    code = sum(ord(letter) * (i + 1) for i, letter in enumerate(str(item["name"])))
+    link = f"<a href='/e/{code}'>{escape(str(item['name']))}</a>"
+    return fill(
+        markup, item, link=link, code=code, k=k, number=k + 1, parity="odd" if k % 2 else "even", third=k % 3, **texts
+    )
+
+
+def repeated(
+    title: str, frame: str, markup: str, *, separator: str = "", texts: Texts = lambda item, rng: {},
+    row: str = "*", per_row: int = 1,
+) -> Template:  # fmt: skip
+    """A template with the same markup for every record.
+
+    Parameters
+    ----------
+    title, frame, markup : str
+        ``[n]`` in the frame is the number of records.
+    separator : str
+        Between records.
+    texts : callable
+        Texts for slots of a record that depend on chance.
+    row, per_row : str, int
+        Frame of every so many records.
+    """
+
+    def template(items: list[Item], rng: Random) -> str:
+        records = [fill_record(markup, item, k, **texts(item, rng)) for k, item in enumerate(items)]
+        return framed(title, frame.replace("[n]", str(len(items))), in_rows(records, row, per_row, separator), rng)
+
+    return template
+
+
+def grouped(title: str, frame: str, group: str, markup: str, most: int, headings: Sequence[str]) -> Template:
+    """A template with records in groups of at most ``most``, each with a heading."""
+
+    def template(items: list[Item], rng: Random) -> str:
+        groups, start = "", 0
+        while start < len(items):
+            end = start + rng.randint(1, most)
+            records = "".join(fill_record(markup, item) for item in items[start:end])
+            groups += group.replace("[heading]", rng.choice(headings)).replace("*", records)
+            start = end
+        return framed(title, frame, groups, rng)
+
+    return template
+
+
+def in_rows(records: list[str], row: str, per_row: int, separator: str = "") -> str:
+    """Records in rows of a few each."""
+    rows = ("".join(records[k : k + per_row]) for k in range(0, len(records), per_row))
+    return separator.join(row.replace("*", cells) for cells in rows)
+
+
+def framed(title: str, frame: str, records: str, rng: Random) -> str:
+    """A whole page: menu, heading, the records in their frame, foot."""
+    menu = "".join(
+        f"<li><a href='/{word}'>{word.title()}</a></li>" for word in ("home", "events", "places", "about us", "contact")
+    )
+    note = f"<p>{rng.choice(ADS)}</p>" if rng.random() < 0.5 else ""
+    return (
+        f"<!DOCTYPE html><html><head><title>{title}</title></head><body><div id='top'><ul class='menu'>{menu}"
+        f"</ul></div><h1>{title}</h1>{note}{frame.replace('*', records)}<div id='foot'><p>Prices in $ and with tax. "
+        f"<a href='/terms'>Terms</a></p><p>&copy; 2026 {title}</p></div></body></html>"
+    )
