@@ -186,7 +186,7 @@ class Hinge(Piece):
 
     def cost_table(self, structure: Any, rows: FloatArray | None = None) -> Table:
         """The costs of labels at the nodes of a bound structure, and of several labels together; ``rows`` if known."""
-        rows = cost_rows(self.cost_matrix(structure.n_labels), structure.kinds) if rows is None else rows
+        rows = cost_rows(self.cost_matrix(structure.n_labels), structure.label_sets) if rows is None else rows
         joint = None if self.joint_costs is None else joint_table(self.joint_costs, structure)
         return Table(rows, structure.row, joint)
 

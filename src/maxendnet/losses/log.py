@@ -67,9 +67,9 @@ class Log(Piece):
         ask = Ask(gradient=question.gradient, single=question.single, packed=True)
         cost = None
         if self.margin:
-            cost = Table(cost_rows(self.cost_matrix(structure.n_labels), structure.kinds), structure.row)
+            cost = Table(cost_rows(self.cost_matrix(structure.n_labels), structure.label_sets), structure.row)
         values, slope, _, short = structure.excess("logsum", w, cost, ask)
-        if not structure.kinds.all_known:  # both are above the score of the same labelling, which cancels
+        if not structure.label_sets.all_known:  # both are above the score of the same labelling, which cancels
             inside = structure.within_truth.excess("logsum", w, ask=ask)
             values, slope = np.maximum(values - inside.values, 0.0), slope - inside.slope
         return total(structure, values, slope, keep_values=question.values, short=short)

@@ -54,8 +54,8 @@ class Problem:
             raise ValueError(f"C must be a positive finite number, got {self.C!r}; larger C fits the examples closer.")
         self.prior.check()
         self.loss.check()
-        self.kinds = self.structure.kinds
-        self.cost = cost_rows(self.loss.cost_matrix(self.structure.n_labels), self.kinds)
+        self.label_sets = self.structure.label_sets
+        self.cost = cost_rows(self.loss.cost_matrix(self.structure.n_labels), self.label_sets)
         self.n_oracle = 0
         self.objective_at_zero: float | None = None
         """P(0) once it is known: computing it is a pass, which is counted once."""
@@ -68,7 +68,7 @@ class Problem:
         """
         backend = Threads() if backend is None else backend
         problem = cls(PlacedData(structure, backend), loss, prior, C)
-        return problem if problem.kinds.all_known else problem.completed(np.zeros(problem.n_weights))
+        return problem if problem.label_sets.all_known else problem.completed(np.zeros(problem.n_weights))
 
     @property
     def structure(self) -> Any:
@@ -104,7 +104,7 @@ class Problem:
     @property
     def convex(self) -> bool:
         """Whether the sum of losses is convex, so that there is a certificate."""
-        return self.loss.convex or self.kinds.all_known
+        return self.loss.convex or self.label_sets.all_known
 
     @property
     def tilted(self) -> bool:
@@ -226,7 +226,7 @@ class Problem:
             ``sum alpha l``.
         """
         self.n_oracle += self.n_examples
-        potentials = A * self.cost + B * np.eye(self.structure.n_labels)[self.kinds.label]
+        potentials = A * self.cost + B * np.eye(self.structure.n_labels)[self.label_sets.label]
         found = self.backend.sum(table_oracle, self.data.shards, W, TableQuestion(potentials, self.cost))
         value, slope = found.loss, self.structure.unpack(found.gradient)
         if self.tilt is not None:
@@ -248,7 +248,9 @@ class Problem:
         """
         zero = np.zeros(self.n_weights)
         mean = self.exact_prior.mean(zero) if offers(self.prior, "exact") else zero
-        return mean if self.kinds.some_known else mean + np.random.default_rng(seed).normal(0.0, 0.1, self.n_weights)
+        return (
+            mean if self.label_sets.some_known else mean + np.random.default_rng(seed).normal(0.0, 0.1, self.n_weights)
+        )
 
     def primal(self, w: FloatArray) -> float:
         """The objective at w."""

@@ -101,7 +101,7 @@ class ConcaveConvex(Solver):
     inner: Solver | None = None
     starts: int = 1
     max_passes: int = 1000
-    requires = ("not loss.smooth", "not kinds.all_known")
+    requires = ("not loss.smooth", "not label_sets.all_known")
     instead_of_gap = "decrease of the objective or gap of the last round"
 
     def check(self) -> None:

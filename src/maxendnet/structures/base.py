@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from maxendnet.backends.partial import EMPTY
-from maxendnet.data.truth import Kinds, known
+from maxendnet.data.truth import LabelSets, known
 from maxendnet.piece import Piece
 from maxendnet.structures.automata.ngrams import SeenNGrams, ends_of
 from maxendnet.structures.bound.capabilities import Capabilities
@@ -276,7 +276,7 @@ class BoundStructure(ABC):
         return self.y
 
     @property
-    def kinds(self) -> Kinds:
+    def label_sets(self) -> LabelSets:
         """The label sets of nodes: what is known of their labels, for each of these rows."""
         return known(self.n_labels)
 

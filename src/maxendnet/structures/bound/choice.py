@@ -104,7 +104,7 @@ class BoundChoice(OnBatch):
     @cached_property
     def within_truth(self) -> BoundChoice:
         """The same examples, of which a node may have only labels that may be its true one."""
-        batch = self.batch.within(self.kinds)
+        batch = self.batch.within(self.label_sets)
         allowed = batch.allowed.copy()
         chosen = np.flatnonzero(allowed[:, self.rest] == 0)
         owner = np.repeat(np.arange(len(self.sample_weight)), np.diff(self.offsets))

@@ -201,7 +201,7 @@ class BoundGraph(OnBatch):
     def within_truth(self) -> BoundGraph:
         """The same examples, of which a node may have only labels that may be its true one: with smaller tables."""
         inference = "auto" if self.inference == "exact" else self.inference
-        return BoundGraph.of(self.layout, self.batch.within(self.kinds), self.edges, inference, self.max_table)
+        return BoundGraph.of(self.layout, self.batch.within(self.label_sets), self.edges, inference, self.max_table)
 
     # ---- parts of the examples, each with messages of its own ---------------------------------------------------
 
