@@ -135,7 +135,7 @@ def law_losses_and_gradients_are_enumeration(subject: Subject) -> None:
     cost = rng.uniform(0.5, 2.0, size=(3, 3)) * (1 - np.eye(3))
     w = weights_for(bound, 9)
     for loss, T in ((Hinge(cost), 0.0), (Log(), 1.0), (SoftHinge(cost, temperature=0.3), 0.3)):
-        found = Problem.pose(bound, loss, Gaussian()).look(w, values=True)
+        found = Problem.pose(bound, loss, Gaussian()).loss_and_gradient(w, values=True)
         value, slope, expected_cost = 0.0, np.zeros(len(w)), 0.0
         for i, one, every, scores in scores_of(subject, bound, w):
             u, truth = bound.sample_weight[i], one.features(one.y)

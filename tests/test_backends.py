@@ -187,7 +187,7 @@ def test_losses_are_the_same_bits_for_any_number_of_threads(loss, single):
     for n_jobs in N_JOBS:
         problem = Problem.pose(forest, loss, Gaussian(), backend=Threads(n_jobs))
         assert len(problem.data.shards) > 1
-        results.append(problem.losses(w, single=single))
+        results.append(problem.loss_and_gradient(w, single=single)[:2])
     for value, gradient in results[1:]:
         assert value == results[0][0]
         assert_array_equal(gradient, results[0][1])
@@ -441,10 +441,10 @@ def test_shards_share_what_they_compute_from_the_weights(loss, monkeypatch):
     laid_out, calls = padding._laid_out, []
     monkeypatch.setattr(padding, "_laid_out", lambda *a: calls.append(None) or laid_out(*a))
     w = np.random.default_rng(0).normal(size=problem.n_weights)
-    first = problem.look(w)
+    first = problem.loss_and_gradient(w)
     assert len(calls) == 1 and not bound.layout.remembered._of_weights
     w *= 2.0  # in place
-    second = problem.look(w)
+    second = problem.loss_and_gradient(w)
     assert len(calls) == 2 and w.flags.writeable
     alone = [loss.evaluate(shard, w, LossQuestion(loss, 1.0)) for shard in problem.data.shards]
     assert second.loss == add_up(alone).loss != first.loss

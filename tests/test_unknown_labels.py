@@ -136,7 +136,7 @@ def test_samples_and_the_best_agree_with_what_is_known(partial, seed):
 @settings(deadline=None, max_examples=200)
 def test_the_marginal_likelihood_is_enumeration(partial):
     problem = Problem.pose(partial.structure, Log(), Gaussian())
-    found = problem.look(partial.case.w, values=True)
+    found = problem.loss_and_gradient(partial.case.w, values=True)
     slope = np.zeros(problem.n_weights)
     for i, u in enumerate(problem.structure.sample_weight):
         everything, inside = partial.case.labellings(i), partial.inside(i)
@@ -186,7 +186,9 @@ def test_the_hinge_above_the_averaged_completion_is_enumeration(partial, T):
     assert_allclose(value, 0.5 * w @ w + 0.7 * total, rtol=1e-9, atol=scale)
     assert total >= -scale
     # the convex problem of a round, at other weights: above the expected features of the completion
-    assert_allclose(convex.losses(v)[0], hinges - target @ v, rtol=1e-8, atol=scale * (1 + np.abs(v).sum()))
+    assert_allclose(
+        convex.loss_and_gradient(v).loss, hinges - target @ v, rtol=1e-8, atol=scale * (1 + np.abs(v).sum())
+    )
 
 
 @given(all_cases(), st.integers(0, 2**32 - 1))
@@ -198,7 +200,9 @@ def test_known_labels_in_any_order_of_kinds_give_the_same_bits(case, seed):
     row = np.argsort(order).astype(np.int32)[batch.y]
     other = replace(case.structure, batch=batch._replace(row=row, label_sets=label_sets))
     for loss in (Hinge(case.case.cost), Log()):
-        one, two = (Problem.pose(structure, loss, Gaussian()).look(case.w) for structure in (case.structure, other))
+        one, two = (
+            Problem.pose(structure, loss, Gaussian()).loss_and_gradient(case.w) for structure in (case.structure, other)
+        )
         assert one.loss == two.loss
         assert_array_equal(one.gradient, two.gradient)
 
@@ -277,7 +281,7 @@ def test_the_slope_of_the_likelihood_is_zero_at_the_end():
     X, _, hidden = words()
     model = L2CRF(lam=1, tol=1e-8).fit(X, hidden)
     problem = model.pose(Examples.build(X, hidden), model.classes_)
-    slope = model.model_.weights + problem.losses(model.model_.weights)[1]
+    slope = model.model_.weights + problem.loss_and_gradient(model.model_.weights).gradient
     assert np.abs(slope).max() < 1e-5
 
 

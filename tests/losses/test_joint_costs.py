@@ -99,8 +99,8 @@ def test_hinge_and_soft_hinge_are_enumeration(joined):
         p = np.exp((costs + scores) / 0.7 - logsumexp((costs + scores) / 0.7))
         cost += p @ costs
         slope += sum(share * (one.features(y) - one.features(one.y)) for share, y in zip(p, labellings))
-    assert_allclose(Problem.pose(bound, hinge, Gaussian()).look(w).loss, of_hinge, rtol=1e-12)
-    partial = Problem.pose(bound, soft, Gaussian()).look(w)
+    assert_allclose(Problem.pose(bound, hinge, Gaussian()).loss_and_gradient(w).loss, of_hinge, rtol=1e-12)
+    partial = Problem.pose(bound, soft, Gaussian()).loss_and_gradient(w)
     assert_allclose(partial.loss, of_soft, rtol=1e-12)
     assert_allclose(partial.gradient, slope, atol=1e-11)
     assert_allclose(partial.cost, cost, rtol=1e-12)

@@ -91,7 +91,7 @@ def test_samples_have_the_frequencies_of_enumeration(case):
 @given(cases(max_nodes=4))
 @settings(deadline=None, max_examples=250)
 def test_hinge_is_enumeration(case):
-    value, slope = problem_of(case, Hinge(case.case.cost)).losses(case.w)
+    value, slope = problem_of(case, Hinge(case.case.cost)).loss_and_gradient(case.w)[:2]
     expected, product = 0.0, 0.0
     for i in range(case.case.n_examples):
         every, u = case.labellings(i), case.batch.sample_weight[i]
@@ -111,7 +111,7 @@ def test_hinge_is_enumeration(case):
 @given(cases(max_nodes=4))
 @settings(deadline=None, max_examples=150)
 def test_hinge_subgradient_is_that_of_the_worst_labelling(case):
-    slope = problem_of(case, Hinge(case.case.cost)).losses(case.w)[1]
+    slope = problem_of(case, Hinge(case.case.cost)).loss_and_gradient(case.w).gradient
     cost = 1.0 - np.eye(case.case.n_labels) if case.case.cost is None else case.case.cost
     labels = case.structure.maximum(case.w, Table(cost, case.batch.y))[1]
     expected = np.zeros_like(case.w)
@@ -129,7 +129,7 @@ def test_log_and_soft_hinge_are_enumeration(temperature, case):
     loss = Log() if temperature is None else SoftHinge(case.case.cost, temperature=temperature)
     T = temperature or 1.0
     problem = problem_of(case, loss)
-    value, slope, expected_cost = problem.look(case.w)[:3]
+    value, slope, expected_cost = problem.loss_and_gradient(case.w)[:3]
     expected, gradient, total = 0.0, np.zeros_like(case.w), 0.0
     for i in range(case.case.n_examples):
         every, u = case.labellings(i), case.batch.sample_weight[i]

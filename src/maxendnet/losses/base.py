@@ -91,7 +91,7 @@ def table_oracle(shard: Any, w: FloatArray, question: TableQuestion) -> Partial:
     return total(shard, found.values, found.slope, found.counted)
 
 
-def inside_oracle(shard: Any, w: FloatArray, gradient: bool) -> Partial:
+def completion_oracle(shard: Any, w: FloatArray, gradient: bool) -> Partial:
     """``logsum over labellings that agree with the truth - score(the labelling taken for it)``, and its gradient."""
     found = shard.within_truth.excess("logsum", w, ask=Ask(gradient=gradient, packed=True))
     return total(shard, found.values, found.slope)

@@ -181,8 +181,9 @@ class Hinge(Piece):
         if self.completion == "best":
             return value, problem
         T = self.temperature
-        inside, everything = problem.inside(w / T), problem.inside(0.0 * w, gradient=False).loss
-        return value - problem.C * T * (inside.loss - everything), problem.ask(tilt=inside.gradient)
+        completion = problem.completion_logsum(w / T)
+        log_count = problem.completion_logsum(0.0 * w, gradient=False).loss
+        return value - problem.C * T * (completion.loss - log_count), problem.replace(linear_term=completion.gradient)
 
     def cost_table(self, structure: Any, rows: FloatArray | None = None) -> Table:
         """The costs of labels at the nodes of a bound structure, and of several labels together; ``rows`` if known."""

@@ -31,7 +31,7 @@ IN_KERNELS = ("ActiveSets",)
 """Classes of the kernels whose objects are part of states."""
 CHANGED = ("y", "row", "label_sets", "sample_weight")
 """What a batch may have of its own where a round takes other labels for the true ones."""
-OF_PROBLEM = ("loss", "prior", "C", "tilt")
+OF_PROBLEM = ("loss", "prior", "C", "linear_term")
 
 
 def records() -> dict[str, type]:

@@ -1,4 +1,4 @@
-"""One learning problem: placed examples and the question that is asked of them, a loss, a prior and C."""
+"""Learning problem: placed examples, a loss, a prior and C."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from maxendnet.backends import Backend, Partial, Threads
 from maxendnet.data.batch import Batch
 from maxendnet.losses import Hinge
-from maxendnet.losses.base import Loss, LossQuestion, TableQuestion, inside_oracle, loss_oracle, table_oracle
+from maxendnet.losses.base import Loss, LossQuestion, TableQuestion, completion_oracle, loss_oracle, table_oracle
 from maxendnet.losses.costs import cost_rows, joint_table
 from maxendnet.priors.base import DualPrior, ExactPrior, Prior, capable, dual_form, offers
 from maxendnet.problem.placed import PlacedData
@@ -38,16 +38,16 @@ class Problem:
     loss : Loss
     prior : Prior
     C : float, default=1.0
-    tilt : ndarray of shape (n_weights,) or None, default=None
-        ``tilt . w`` is taken off the sum of losses: where an average over labellings stands for the truth, by how much
-        its features are above those of the labelling that is taken for it.
+    linear_term : ndarray of shape (n_weights,) or None, default=None
+        ``linear_term . w`` is subtracted from the sum of losses when the target is a distribution over labellings: its
+        expected features minus those of the reference labelling.
     """
 
     data: PlacedData
     loss: Loss
     prior: Prior
     C: float = 1.0
-    tilt: FloatArray | None = None
+    linear_term: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if not (isinstance(self.C, (int, float, np.number)) and np.isfinite(self.C) and self.C > 0):
@@ -107,9 +107,9 @@ class Problem:
         return self.loss.convex or self.label_sets.all_known
 
     @property
-    def tilted(self) -> bool:
-        """Whether an average of labellings stands for the truth, which solvers that go by labellings cannot use."""
-        return self.tilt is not None
+    def has_linear_term(self) -> bool:
+        """Whether the target is a distribution over labellings, which solvers that visit labellings cannot use."""
+        return self.linear_term is not None
 
     @cached_property
     def cost_table(self) -> Table:
@@ -120,7 +120,7 @@ class Problem:
 
     def completed(self, w: FloatArray) -> Problem:
         """The same problem, with the best labellings under w that agree with what is known taken for the true ones."""
-        return replace(self, data=self.data.completed(w), tilt=None)
+        return replace(self, data=self.data.completed(w), linear_term=None)
 
     @property
     def cost_is_small(self) -> bool:
@@ -144,20 +144,20 @@ class Problem:
         """The prior as the dual sees it, where it has a cumulant or a conjugate."""
         return dual_form(self.prior)
 
-    def ask(self, **changes: Any) -> Problem:
-        """Another question (``loss``, ``prior``, ``C``) about the same examples, which stay where they are."""
+    def replace(self, **changes: Any) -> Problem:
+        """The same examples, where they are, with another ``loss``, ``prior``, ``C`` or ``linear_term``."""
         return replace(self, **changes)
 
     @cached_property
     def fingerprint(self) -> str:
         """The same for the same examples, structure and loss, whatever the prior and C."""
-        tilt = b"" if self.tilt is None else self.tilt.tobytes()
-        digest = hashlib.blake2b(self.loss.described.encode() + self.cost.tobytes() + tilt, digest_size=16)
+        linear_term = b"" if self.linear_term is None else self.linear_term.tobytes()
+        digest = hashlib.blake2b(self.loss.described.encode() + self.cost.tobytes() + linear_term, digest_size=16)
         return f"{self.data.fingerprint} {digest.hexdigest()}"
 
     def same_sum(self, other: Problem) -> bool:
         """Whether the sum of losses is that of another problem: the same examples, loss and costs."""
-        if self.data is other.data and self.tilt is other.tilt:
+        if self.data is other.data and self.linear_term is other.linear_term:
             return self.loss.described == other.loss.described and np.array_equal(self.cost, other.cost)
         return self.fingerprint == other.fingerprint
 
@@ -167,8 +167,10 @@ class Problem:
 
     # ---- the sum over examples ----------------------------------------------------------------------------------
 
-    def look(self, w: FloatArray, gradient: bool = True, single: bool = False, values: bool = False) -> Partial:
-        """Sum of the losses, its (sub)gradient, expected costs, and if asked the loss of every example.
+    def loss_and_gradient(
+        self, w: FloatArray, gradient: bool = True, single: bool = False, values: bool = False
+    ) -> Partial:
+        """Sum of the losses ``sum_i weight_i loss_i(w)``, a (sub)gradient of it, and expected costs: one pass.
 
         Parameters
         ----------
@@ -178,6 +180,7 @@ class Problem:
             Search in float32 where the numbers allow it and it pays, see `is_small`; what is reported should be
             computed with False.
         values : bool, default=False
+            Whether to report the loss of every example too.
         """
         self.n_oracle += self.n_examples
         question = LossQuestion(self.loss, self.C, gradient, single and not self.is_small, values, self.cost)
@@ -185,29 +188,26 @@ class Problem:
             found = self.backend.sum(loss_oracle, self.data.shards, fixed, question)
         if gradient:
             found = found._replace(gradient=self.structure.unpack(found.gradient))
-        if self.tilt is None:
+        if self.linear_term is None:
             return found
         if values:
-            raise ValueError("the loss of an example is not known where an average of labellings stands for the truth")
-        slope = found.gradient - self.tilt if gradient else found.gradient
-        return found._replace(loss=found.loss - float(self.tilt @ w), gradient=slope)
+            raise ValueError("the loss of an example is not defined when the target is a distribution over labellings")
+        slope = found.gradient - self.linear_term if gradient else found.gradient
+        return found._replace(loss=found.loss - float(self.linear_term @ w), gradient=slope)
 
     def _fixed(self, w: FloatArray) -> AbstractContextManager[FloatArray]:
         """Weights from which the shards in this process compute once what all of them need."""
         remembered = getattr(self.structure.layout, "remembered", None)
         return nullcontext(w) if remembered is None or not self.backend.local else remembered.fixed(w)
 
-    def inside(self, w: FloatArray, gradient: bool = True) -> Partial:
-        """By how much the log-partition over labellings that agree with the truth is above the score of the one that is
-        taken for it, and the gradient of that; sums over examples."""
-        self.n_oracle += self.n_examples
-        found = self.backend.sum(inside_oracle, self.data.shards, w, gradient)
-        return found._replace(gradient=self.structure.unpack(found.gradient)) if gradient else found
+    def completion_logsum(self, w: FloatArray, gradient: bool = True) -> Partial:
+        """Log-partition over the labellings that agree with the truth, minus the score of the target, and its gradient.
 
-    def losses(self, w: FloatArray, gradient: bool = True, single: bool = False) -> tuple[float, FloatArray]:
-        """``sum_i weight_i loss_i(w)`` and a (sub)gradient of it (empty if it was not asked for)."""
-        found = self.look(w, gradient, single)
-        return found.loss, found.gradient
+        Summed over examples.
+        """
+        self.n_oracle += self.n_examples
+        found = self.backend.sum(completion_oracle, self.data.shards, w, gradient)
+        return found._replace(gradient=self.structure.unpack(found.gradient)) if gradient else found
 
     def gibbs(self, A: float, W: FloatArray, B: float = 0.0) -> tuple[float, FloatArray, float]:
         """The dual point ``alpha_i(y) = C u_i p_i(y)``, p_i of the potentials ``A l_i(y) + W . f(x_i, y) + B r_i(y)``.
@@ -229,8 +229,8 @@ class Problem:
         potentials = A * self.cost + B * np.eye(self.structure.n_labels)[self.label_sets.label]
         found = self.backend.sum(table_oracle, self.data.shards, W, TableQuestion(potentials, self.cost))
         value, slope = found.loss, self.structure.unpack(found.gradient)
-        if self.tilt is not None:
-            value, slope = value - float(self.tilt @ W), slope - self.tilt
+        if self.linear_term is not None:
+            value, slope = value - float(self.linear_term @ W), slope - self.linear_term
         return value, -self.C * slope, self.C * found.cost
 
     def curvature(self) -> FloatArray:
@@ -254,7 +254,7 @@ class Problem:
 
     def primal(self, w: FloatArray) -> float:
         """The objective at w."""
-        return self.prior.penalty(w) + self.C * self.losses(w, gradient=False)[0]
+        return self.prior.penalty(w) + self.C * self.loss_and_gradient(w, gradient=False).loss
 
     def dual(self, eta: FloatArray, cost: float) -> tuple[float, float]:
         """The best dual value along the ray from 0 to a dual point, and where on the ray it is.

@@ -129,7 +129,7 @@ class BlockFrankWolfe(Solver):
         "prior.kernel_args",
         "structure.blocks",
         "backend.hold",
-        "not tilted",
+        "not has_linear_term",
         "not cost_table.joint",
     )
 
@@ -178,7 +178,7 @@ class BlockFrankWolfe(Solver):
         backend, states = problem.backend, list[Any](state.states)
         if backend.local and n_parts == 1:
             # the examples stay where they are, and evaluations use all threads; calls are counted here
-            part = Part(problem.ask(), states[0].copy() if states else first_state(problem, state.C, rng, tol), 1)
+            part = Part(problem.replace(), states[0].copy() if states else first_state(problem, state.C, rng, tol), 1)
             part.n_changes = state.n_changes
             handles = [part]
         else:

@@ -190,7 +190,7 @@ def look(problem: Problem, w: FloatArray, result: Result | None = None, solved: 
 
 def likely_weights(problem: Problem, rng: np.random.Generator) -> FloatArray:
     """Weights of a likelihood model with the same prior, roughly: unlike at zero, labels can be completed by them."""
-    likelihood = problem.ask(loss=Log())
+    likelihood = problem.replace(loss=Log())
     for solver in (LBFGS(), OWLQN()):
         if not missing(solver, likelihood):
             with warnings.catch_warnings():

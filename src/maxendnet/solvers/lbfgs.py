@@ -239,7 +239,7 @@ class LBFGS(Solver):
         return state._replace(first_norm=float(np.linalg.norm(state.gradient)))
 
     def _at(self, problem: Problem, w: FloatArray, curvature: Curvature, single: bool = True) -> SmoothState:
-        loss, slope, cost, _, short = problem.look(w, single=single)
+        loss, slope, cost, _, short = problem.loss_and_gradient(w, single=single)
         value = problem.prior.penalty(w) + problem.C * loss
         gradient = capable(problem.prior, "smooth").gradient(w) + problem.C * slope
         return SmoothState(w, value, loss, slope, gradient, curvature, single, cost=cost, short=short)

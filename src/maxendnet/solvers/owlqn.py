@@ -69,7 +69,7 @@ class OWLQN(Solver):
         return state._replace(first_norm=float(np.linalg.norm(slope)) if warm is None else warm.first_norm)
 
     def _at(self, problem: Problem, w: FloatArray, curvature: Curvature, single: bool = True) -> SmoothState:
-        loss, slope, cost, _, short = problem.look(w, single=single)
+        loss, slope, cost, _, short = problem.loss_and_gradient(w, single=single)
         value = problem.prior.penalty(w) + problem.C * loss
         gradient = problem.C * slope + getattr(problem.prior, "l2", 0.0) * w
         return SmoothState(w, value, loss, slope, gradient, curvature, single, cost=cost, short=short)

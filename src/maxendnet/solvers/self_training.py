@@ -113,7 +113,7 @@ class SelfTraining(Solver):
         structure, nothing = problem.structure.completed(labels), unlabelled(problem)
         weight = structure.sample_weight * np.where(nothing, factor, 1.0)
         structure = structure.with_pseudo_labels(nothing[owners(structure.offsets)], weight)
-        return replace(problem, data=PlacedData(structure, problem.backend), tilt=None)
+        return replace(problem, data=PlacedData(structure, problem.backend), linear_term=None)
 
     @staticmethod
     def _labels(problem: Problem, w: FloatArray) -> NDArray[np.int32]:

@@ -244,7 +244,9 @@ def best_bound(problem: Problem, state: SmoothingState, points: tuple[DualPoint,
 def soft_problem(problem: Problem, temperature: float, exact: bool) -> Problem:
     """The same problem with a soft hinge; ``exact`` in float64."""
     hinge = problem.hinge
-    return problem.ask(loss=SoftHinge(hinge.cost, temperature=temperature, exact=exact, joint_costs=hinge.joint_costs))
+    return problem.replace(
+        loss=SoftHinge(hinge.cost, temperature=temperature, exact=exact, joint_costs=hinge.joint_costs)
+    )
 
 
 def soft_hinge(soft: Problem) -> SoftHinge:

@@ -237,7 +237,7 @@ class Subgradient(Solver):
     def requires(self) -> tuple[str, ...]:  # type: ignore[override]  # depends on the options
         prior = "prior.cumulant" if self.step_size == "1/t" else "prior.cumulant or prior.radius"
         common = ("not loss.smooth", prior)
-        return (*common, "backend.local", "not tilted") if self.online else common
+        return (*common, "backend.local", "not has_linear_term") if self.online else common
 
     def check(self) -> None:
         if self.beta is not None and not (is_number(self.beta) and 0 < self.beta < np.inf):
@@ -323,7 +323,7 @@ def geometry_of(problem: Problem) -> Geometry:
 def corner_at(problem: Problem, w: FloatArray, example: int | None = None) -> Corner:
     """Return the corner at w, of all examples or of a single example."""
     if example is None:
-        total = problem.look(w)
+        total = problem.loss_and_gradient(w)
     else:
         structure = problem.structure.take(example, example + 1)
         total = loss_oracle(structure, w, LossQuestion(problem.loss, problem.C))

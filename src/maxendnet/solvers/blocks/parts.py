@@ -119,7 +119,7 @@ def evaluate(part: Part, n_changes: int, eta: FloatArray) -> Partial:
 
 def losses_at(part: Part, w: FloatArray) -> Partial:
     """Return the losses at given weights."""
-    return Partial(part.problem.losses(w, gradient=False)[0])
+    return Partial(part.problem.loss_and_gradient(w, gradient=False).loss)
 
 
 def collect(part: Part, n_changes: int) -> BlockState:
