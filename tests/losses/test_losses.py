@@ -1,4 +1,4 @@
-"""Hinge and Log through Problem.losses: against enumeration, finite differences and each other."""
+"""Hinge and Log through Problem.loss_and_gradient: against enumeration, finite differences and each other."""
 
 from __future__ import annotations
 

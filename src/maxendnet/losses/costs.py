@@ -12,7 +12,7 @@ from maxendnet.data.ragged import offsets_of, shorten
 from maxendnet.data.truth import LabelSets
 from maxendnet.losses.base import FloatArray
 from maxendnet.structures.automata.ngrams import SeenNGrams, ends_of
-from maxendnet.structures.base import EdgeTable, NGramTable
+from maxendnet.structures.base import EdgeTable, NGramTable, Table
 
 
 def cost_rows(matrix: FloatArray, label_sets: LabelSets) -> FloatArray:
@@ -121,6 +121,11 @@ def joint_costs(cost: dict[Any, Any], classes: NDArray) -> JointCosts | None:
     for k, both in enumerate(entries):
         rows[0, k, : length[k]], rows[1, k, : length[k]] = both[:2]
     return JointCosts(length, rows[0].copy(), rows[1].copy(), np.array([number for *_, number in entries]))
+
+
+def cost_table(structure: Any, rows: FloatArray, joint: JointCosts | None = None) -> Table:
+    """Costs of labels at the nodes of a bound structure, and of several labels together; ``rows`` by label set."""
+    return Table(rows, structure.row, None if joint is None else joint_table(joint, structure))
 
 
 def joint_table(costs: JointCosts, structure: Any) -> EdgeTable | NGramTable:

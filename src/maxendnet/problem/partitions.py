@@ -29,7 +29,7 @@ from maxendnet.problem.placed import PlacedData, add_to, refuse_unknown
 from maxendnet.structures.base import decode
 
 OF_ALL = (
-    "layout", "n_labels", "label_sets", "row", "unpack", "blocks", "described", "work_per_node", "slope_size",
+    "layout", "n_labels", "label_sets", "row", "unpad", "blocks", "described", "work_per_node", "slope_size",
 )  # fmt: skip
 """What a bound structure says that does not depend on which examples it has."""
 

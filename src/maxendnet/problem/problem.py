@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,11 +15,11 @@ from numpy.typing import NDArray
 from maxendnet.backends import Backend, Partial, Threads
 from maxendnet.data.batch import Batch
 from maxendnet.losses import Hinge
-from maxendnet.losses.base import Loss, LossQuestion, TableQuestion, completion_oracle, loss_oracle, table_oracle
-from maxendnet.losses.costs import cost_rows, joint_table
+from maxendnet.losses.base import Loss, completion_oracle, loss_oracle, table_oracle
+from maxendnet.losses.costs import cost_rows, cost_table
 from maxendnet.priors.base import DualPrior, ExactPrior, Prior, capable, dual_form, offers
 from maxendnet.problem.placed import PlacedData
-from maxendnet.structures.base import Table
+from maxendnet.structures.base import ExcessOptions, Table
 
 FloatArray = NDArray[np.float64]
 
@@ -114,9 +115,7 @@ class Problem:
     @cached_property
     def cost_table(self) -> Table:
         """The costs of labels at all nodes, and of several labels together where these have costs."""
-        costs = getattr(self.loss, "joint_costs", None)
-        joint = None if costs is None else joint_table(costs, self.structure)
-        return Table(self.cost, self.structure.row, joint)
+        return cost_table(self.structure, self.cost, getattr(self.loss, "joint_costs", None))
 
     def completed(self, w: FloatArray) -> Problem:
         """The same problem, with the best labellings under w that agree with what is known taken for the true ones."""
@@ -182,32 +181,36 @@ class Problem:
         values : bool, default=False
             Whether to report the loss of every example too.
         """
-        self.n_oracle += self.n_examples
-        question = LossQuestion(self.loss, self.C, gradient, single and not self.is_small, values, self.cost)
-        with self._fixed(w) as fixed:
-            found = self.backend.sum(loss_oracle, self.data.shards, fixed, question)
-        if gradient:
-            found = found._replace(gradient=self.structure.unpack(found.gradient))
-        if self.linear_term is None:
-            return found
-        if values:
+        if values and self.has_linear_term:
             raise ValueError("the loss of an example is not defined when the target is a distribution over labellings")
-        slope = found.gradient - self.linear_term if gradient else found.gradient
-        return found._replace(loss=found.loss - float(self.linear_term @ w), gradient=slope)
-
-    def _fixed(self, w: FloatArray) -> AbstractContextManager[FloatArray]:
-        """Weights from which the shards in this process compute once what all of them need."""
-        remembered = getattr(self.structure.layout, "remembered", None)
-        return nullcontext(w) if remembered is None or not self.backend.local else remembered.fixed(w)
+        options = ExcessOptions(gradient, single and not self.is_small, values)
+        total = self._sum(loss_oracle, w, self.loss, self.C, self.cost, options)
+        return self._without_linear_term(total, w)
 
     def completion_logsum(self, w: FloatArray, gradient: bool = True) -> Partial:
         """Log-partition over the labellings that agree with the truth, minus the score of the target, and its gradient.
 
         Summed over examples.
         """
+        return self._sum(completion_oracle, w, ExcessOptions(gradient))
+
+    def _sum(self, oracle: Callable[..., Partial], w: FloatArray, *arguments: Any) -> Partial:
+        """``oracle(shard, w, *arguments)`` summed over all shards: one pass.
+
+        Here weights change their layout. Shards of this process get them read-only, and share what kernels read of
+        them. Gradients are added up in the layout of the kernels, and the sum is in the order of the weights.
+        """
         self.n_oracle += self.n_examples
-        found = self.backend.sum(completion_oracle, self.data.shards, w, gradient)
-        return found._replace(gradient=self.structure.unpack(found.gradient)) if gradient else found
+        cache = getattr(self.structure.layout, "cache", None)
+        with cache.during(w) if cache and self.backend.local else nullcontext(w) as fixed:
+            total = self.backend.sum(oracle, self.data.shards, fixed, *arguments)
+        return total._replace(gradient=self.structure.unpad(total.gradient)) if total.gradient.size else total
+
+    def _without_linear_term(self, total: Partial, w: FloatArray) -> Partial:
+        if self.linear_term is None:
+            return total
+        slope = total.gradient - self.linear_term if total.gradient.size else total.gradient
+        return total._replace(loss=total.loss - float(self.linear_term @ w), gradient=slope)
 
     def gibbs(self, A: float, W: FloatArray, B: float = 0.0) -> tuple[float, FloatArray, float]:
         """The dual point ``alpha_i(y) = C u_i p_i(y)``, p_i of the potentials ``A l_i(y) + W . f(x_i, y) + B r_i(y)``.
@@ -225,13 +228,9 @@ class Problem:
         cost : float
             ``sum alpha l``.
         """
-        self.n_oracle += self.n_examples
         potentials = A * self.cost + B * np.eye(self.structure.n_labels)[self.label_sets.label]
-        found = self.backend.sum(table_oracle, self.data.shards, W, TableQuestion(potentials, self.cost))
-        value, slope = found.loss, self.structure.unpack(found.gradient)
-        if self.linear_term is not None:
-            value, slope = value - float(self.linear_term @ W), slope - self.linear_term
-        return value, -self.C * slope, self.C * found.cost
+        total = self._without_linear_term(self._sum(table_oracle, W, potentials, self.cost), W)
+        return total.loss, -self.C * total.gradient, self.C * total.cost
 
     def curvature(self) -> FloatArray:
         """About the diagonal of the Hessian of C times a smooth loss at ``w = 0``, as a scale of the weights.

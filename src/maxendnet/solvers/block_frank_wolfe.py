@@ -201,7 +201,7 @@ class BlockFrankWolfe(Solver):
         total = self._sum(problem, state, function, state.n_changes, *arguments)
         if total.gradient.size:
             state.eta = total.gradient
-        state.cost, state.gaps, state.n_changes = total.cost, total.short, state.n_changes + 1
+        state.cost, state.gaps, state.n_changes = total.cost, total.relaxation_gap, state.n_changes + 1
         return total
 
     def _refresh(self, problem: Problem, state: DualState) -> None:

@@ -107,7 +107,7 @@ class CuttingPlane(Solver):
             risk = float(problem.structure.sample_weight @ problem.hinge.slack_function.value(found.hinge, problem.C))
         else:
             here = problem.loss_and_gradient(w)
-            risk, loss = problem.C * here.loss, here.loss - here.short
+            risk, loss = problem.C * here.loss, here.loss - here.relaxation_gap
             known = float(np.max(state.gains - state.rows @ w, initial=0.0))
             n = int(loss > known + 1e-12 * loss)  # nothing, if the cuts at hand say it already
             groups, rows = np.zeros(n, dtype=np.int64), sparse.csr_array(-here.gradient[None, :])[:n]

@@ -273,7 +273,7 @@ def dual_point(soft: Problem, inner: SmoothState) -> DualPoint:
     eta = -soft.C * inner.loss_slope
     if isinstance(soft.loss, SoftHinge):
         return DualPoint(eta, soft.C * inner.cost)
-    return DualPoint(eta, soft.C * (inner.loss - inner.short) + float(inner.w @ eta))
+    return DualPoint(eta, soft.C * (inner.loss - inner.relaxation_gap) + float(inner.w @ eta))
 
 
 def in_float64(soft: Problem, inner: SmoothState) -> bool:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from maxendnet.losses.base import LossQuestion, loss_oracle
 from maxendnet.priors.base import capable, offers
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
@@ -326,12 +325,12 @@ def corner_at(problem: Problem, w: FloatArray, example: int | None = None) -> Co
         total = problem.loss_and_gradient(w)
     else:
         structure = problem.structure.take(example, example + 1)
-        total = loss_oracle(structure, w, LossQuestion(problem.loss, problem.C))
-        total = total._replace(gradient=structure.unpack(total.gradient))
+        total = problem.loss.evaluate(structure, w, problem.C, problem.cost)
+        total = total._replace(gradient=structure.unpad(total.gradient))
         problem.n_oracle += 1
     eta, risk = -problem.C * total.gradient, problem.C * total.loss
     # a loss is l(y*) - w . df(y*) at its worst labelling, so what the corner earns follows from the loss
-    return Corner(eta, risk + float(w @ eta) - problem.C * total.short, risk)
+    return Corner(eta, risk + float(w @ eta) - problem.C * total.relaxation_gap, risk)
 
 
 def one_over_t(at: Iterate, t: int) -> float:

@@ -225,7 +225,7 @@ class Chain(Structure):
             return None, self._reader(layout, masks, automaton)
 
         what = (self.order, bool(self.ends), repr(rules), tuple(classes.tolist()), _kernels.level())
-        return layout.remembered.result(what, make)
+        return layout.cache.result(what, make)
 
     def _reader(self, layout: Layout, masks: PairMasks, automaton: Automaton | None) -> Reader:
         """The automaton of n-grams and rules."""

@@ -52,7 +52,7 @@ class Part:
         """
         state, K = self.state, self.K
         gaps = float(state.gaps.sum()) / K
-        return Partial(change / K, state.eta / K, state.sets.total_cost() / K, short=gaps)
+        return Partial(change / K, state.eta / K, state.sets.total_cost() / K, relaxation_gap=gaps)
 
 
 def make_part(

@@ -82,7 +82,7 @@ class OnBatch(BoundStructure):
     @cached_property
     def shape(self) -> _kernels.Shape:
         """The sizes as the kernels take them."""
-        return self.layout.remembered.result("shape", lambda: kernel_shape(self.layout))
+        return self.layout.cache.result("shape", lambda: kernel_shape(self.layout))
 
     def take(self: Self, first: int, last: int) -> Self:
         """Examples [first, last) as a bound structure of their own."""

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from maxendnet.data.ragged import offsets_of
 from maxendnet.structures.automata.ngrams import SeenNGrams
-from maxendnet.structures.weights.cache import Remembered
+from maxendnet.structures.weights.cache import Cache
 
 FloatArray = NDArray[np.float64]
 
@@ -184,9 +184,9 @@ class Layout:
         return self.n_features * self.n_labels if self.seen is None else len(self.seen.labels)
 
     @cached_property
-    def remembered(self) -> Remembered:
-        """What predictions need again and again; it is neither compared nor copied nor saved."""
-        return Remembered()
+    def cache(self) -> Cache:
+        """Cache of what kernels need of these sizes and of weights; it is neither compared nor copied nor saved."""
+        return Cache()
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:

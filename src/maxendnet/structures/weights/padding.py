@@ -1,4 +1,8 @@
-"""Weight vectors as the kernels of forests read them: rows of labels widened to whole vector registers."""
+"""Weight vectors in the layouts of the kernels of forests: rows of labels widened to whole vector registers.
+
+`for_search` gives what the recursions read, with every matrix in both orientations. `pad` gives the layout in which
+kernels add up gradients and dual points, and `unpad` undoes it.
+"""
 
 from __future__ import annotations
 
@@ -72,10 +76,10 @@ def for_search(
 ) -> NDArray:
     """Weights as the recursions read them: padded, and every matrix in both orientations; forbidden pairs are -inf.
 
-    Those of a fitted model, which cannot be written to, are laid out once and kept.
+    Read-only weights are laid out once, see `Cache`.
     """
     what = ("for_search", dtype, None if forbidden is None else forbidden.tobytes())
-    return layout.remembered.of_weights(w, what, lambda: _laid_out(layout, w, dtype, forbidden))
+    return layout.cache.of_weights(w, what, lambda: _laid_out(layout, w, dtype, forbidden))
 
 
 def _laid_out(layout: Layout, w: FloatArray, dtype: type, forbidden: NDArray[np.uint8] | None) -> NDArray:
