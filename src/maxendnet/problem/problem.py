@@ -55,6 +55,9 @@ class Problem:
             raise ValueError(f"C must be a positive finite number, got {self.C!r}; larger C fits the examples closer.")
         self.prior.check()
         self.loss.check()
+        self.structure: Any = self.data.structure
+        """The bound structure of all examples."""
+        self.backend: Any = self.data.backend
         self.label_sets = self.structure.label_sets
         self.cost = cost_rows(self.loss.cost_matrix(self.structure.n_labels), self.label_sets)
         self.n_oracle = 0
@@ -70,15 +73,6 @@ class Problem:
         backend = Threads() if backend is None else backend
         problem = cls(PlacedData(structure, backend), loss, prior, C)
         return problem if problem.label_sets.all_known else problem.completed(np.zeros(problem.n_weights))
-
-    @property
-    def structure(self) -> Any:
-        """The bound structure of all examples."""
-        return self.data.structure
-
-    @property
-    def backend(self) -> Any:
-        return self.data.backend
 
     @property
     def batch(self) -> Batch:
@@ -133,12 +127,12 @@ class Problem:
             raise TypeError(f"the loss is {self.loss!r} and not a hinge")
         return self.loss
 
-    @property
+    @cached_property
     def exact_prior(self) -> ExactPrior:
         """The prior, where it has a cumulant and an exact posterior."""
         return capable(self.prior, "exact")
 
-    @property
+    @cached_property
     def dual_prior(self) -> DualPrior:
         """The prior as the dual sees it, where it has a cumulant or a conjugate."""
         return dual_form(self.prior)

@@ -168,7 +168,7 @@ class Layout:
     def __hash__(self) -> int:
         return hash((self.n_features, self.n_labels, self.sizes, self.rest))
 
-    @property
+    @cached_property
     def n_matrices(self) -> int:
         """Matrices of weights for pairs of labels: one for each edge type and one for each edge feature."""
         return self.n_edge_types + self.n_edge_features
@@ -178,7 +178,7 @@ class Layout:
         """Number of weights of neighbouring children."""
         return self.n_edge_types * self.n_labels**3 if self.siblings else 0
 
-    @property
+    @cached_property
     def n_node_weights(self) -> int:
         """Number of weights of pairs of a feature and a label."""
         return self.n_features * self.n_labels if self.seen is None else len(self.seen.labels)
@@ -209,7 +209,7 @@ class Layout:
     def parts(self, w: FloatArray) -> Parts:
         """Views of the parts of ``w``."""
         L = self.n_labels
-        node, transitions, edge, siblings, ngrams, label_features = (w[first:last] for first, last in self._cuts)
+        node, transitions, edge, siblings, ngrams, label_features = [w[first:last] for first, last in self._cuts]
         return Parts(
             node.reshape(-1, L) if self.seen is None else node,
             transitions.reshape(-1, L, L),

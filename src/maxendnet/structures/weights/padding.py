@@ -58,17 +58,19 @@ def unpad(layout: Layout, padded: FloatArray) -> FloatArray:
     return out
 
 
-def _rows(layout: Layout, padded: FloatArray, w: FloatArray):
-    """Views of the same weights in a padded vector and in a plain one."""
-    L, width, n_pairs = layout.n_labels, lanes(layout), layout.n_node_weights
-    wide, narrow = node_size(layout), n_pairs
+def _rows(layout: Layout, padded: FloatArray, w: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
+    """Views of the same weights in a padded vector and in a plain one: nodes, matrices, label features."""
+    L, width, n_pairs, n_last = layout.n_labels, lanes(layout), layout.n_node_weights, layout.n_label_features
+    rows, first = layout.n_matrices * L, node_size(layout)
+    last = first + rows * width
+    nodes = padded[:n_pairs], w[:n_pairs]
     if layout.seen is None:
-        yield padded[:wide].reshape(-1, width)[:, :L], w[:narrow].reshape(-1, L)
-    else:
-        yield padded[:n_pairs], w[:n_pairs]
-    rows = layout.n_matrices * L
-    yield padded[wide : wide + rows * width].reshape(-1, width)[:, :L], w[narrow : narrow + rows * L].reshape(-1, L)
-    yield padded[wide + rows * width :][: layout.n_label_features], w[layout.n_weights - layout.n_label_features :]
+        nodes = padded[:first].reshape(-1, width)[:, :L], w[:n_pairs].reshape(-1, L)
+    return [
+        nodes,
+        (padded[first:last].reshape(-1, width)[:, :L], w[n_pairs : n_pairs + rows * L].reshape(-1, L)),
+        (padded[last : last + n_last], w[layout.n_weights - n_last :]),
+    ]
 
 
 def for_search(
