@@ -58,6 +58,7 @@ class Problem:
         self.structure: Any = self.data.structure
         """The bound structure of all examples."""
         self.backend: Any = self.data.backend
+        self.n_examples = self.data.n_examples
         self.label_sets = self.structure.label_sets
         self.cost = cost_rows(self.loss.cost_matrix(self.structure.n_labels), self.label_sets)
         self.n_oracle = 0
@@ -78,10 +79,6 @@ class Problem:
     def batch(self) -> Batch:
         """The arrays of all examples, for solvers with kernels of their own."""
         return self.structure.batch
-
-    @property
-    def n_examples(self) -> int:
-        return self.data.n_examples
 
     @property
     def n_weights(self) -> int:
