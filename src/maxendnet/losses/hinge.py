@@ -77,7 +77,7 @@ class Hinge(Piece):
     joint_costs: JointCosts | None = None
     smooth = False
     convex = True
-    """Above the score of the labelling that is taken for the true one; `ConcaveConvex` takes one after the other."""
+    """Convex for a fixed completion; `ConcaveConvex` iterates over completions."""
 
     def check(self) -> None:
         if not (isinstance(self.slack, str) and self.slack in SLACKS):
