@@ -35,7 +35,7 @@ from maxendnet import L2CRF, M3N, Chain
 from maxendnet.data.examples import as_examples
 from maxendnet.rules import at_most_once, bio, bioes
 from maxendnet.structures import Table
-from maxendnet.structures.base import Ask, excess
+from maxendnet.structures.base import ExcessOptions
 from maxendnet.text import TokenFeatures, span_f1
 
 ORDERS = {
@@ -82,8 +82,8 @@ def speed(letters: Any) -> list[list[str]]:
         states = bound.reader.automaton.n_states if hasattr(bound, "reader") else ""
         times = []
         for aggregate, single in (("maximum", True), ("logsum", False)):
-            ask = Ask(single=single, packed=True)
-            seconds = min(common.cpu(lambda: excess(bound, aggregate, w, cost, ask))[0] for _ in range(3))  # noqa: B023
+            options = ExcessOptions(single=single)
+            seconds = min(common.cpu(lambda: bound.excess(aggregate, w, cost, options))[0] for _ in range(3))  # noqa: B023
             times.append(f"{1e6 * seconds / some.n_nodes:.2f}")
         rows.append([name, states, bound.layout.n_weights, *times])
         common.say(f"speed {rows[-1]}")

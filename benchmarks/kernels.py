@@ -45,12 +45,12 @@ def sweeps(train: Examples, w: np.ndarray, repeat: int) -> tuple[list[tuple[str,
     calls: dict[str, Callable[[int], Any]] = {
         "decode": lambda jobs: forest.decode(w, backend=backends[jobs]),
         "decode, float64, with scores": lambda jobs: forest.maximum(w, backend=backends[jobs]),
-        "loss-augmented sweep": lambda jobs: hinge[jobs].losses(w, gradient=False, single=True),
-        "loss-augmented sweep, float64": lambda jobs: hinge[jobs].losses(w, gradient=False),
-        "loss-augmented sweep with subgradient": lambda jobs: hinge[jobs].losses(w, single=True),
-        "loss-augmented sweep with subgradient, float64": lambda jobs: hinge[jobs].losses(w),
-        "gradient of the log loss": lambda jobs: log[jobs].losses(w, single=True),
-        "gradient of the log loss, float64": lambda jobs: log[jobs].losses(w),
+        "loss-augmented sweep": lambda jobs: hinge[jobs].loss_and_gradient(w, gradient=False, single=True),
+        "loss-augmented sweep, float64": lambda jobs: hinge[jobs].loss_and_gradient(w, gradient=False),
+        "loss-augmented sweep with subgradient": lambda jobs: hinge[jobs].loss_and_gradient(w, single=True),
+        "loss-augmented sweep with subgradient, float64": lambda jobs: hinge[jobs].loss_and_gradient(w),
+        "gradient of the log loss": lambda jobs: log[jobs].loss_and_gradient(w, single=True),
+        "gradient of the log loss, float64": lambda jobs: log[jobs].loss_and_gradient(w),
         "node marginals, float64": lambda jobs: forest.logsum(w, backend=backends[jobs]),
     }
     least: dict[str, dict[int, float]] = {}
@@ -100,7 +100,7 @@ def growth(examples: Examples, scales: list[float]) -> tuple[list[tuple[str, ...
         log = common.problem_of(some, Log(), Gaussian())
         w = 0.1 * np.random.default_rng(0).standard_normal(log.n_weights)
         # small data is measured more often: the least of 3 calls would be luckier on the large
-        gradient = common.wall(lambda: log.losses(w, single=True), repeat=max(3, int(8 / scale)))  # noqa: B023
+        gradient = common.wall(lambda: log.loss_and_gradient(w, single=True), repeat=max(3, int(8 / scale)))  # noqa: B023
         hinge = common.problem_of(some, Hinge(), Gaussian(), C=0.1)
         # without the ramp, whose passes differ from each other
         solver = BlockFrankWolfe(ramp=0)

@@ -25,7 +25,7 @@ import numpy as np
 from maxendnet import L2CRF, M3N, Examples
 from maxendnet.backends import Partial
 from maxendnet.data.ragged import csr
-from maxendnet.losses.base import LossQuestion, loss_oracle
+from maxendnet.losses.base import loss_oracle
 from maxendnet.solvers import LBFGS, BlockFrankWolfe, PotentialAscent
 
 LENGTH, ENTRIES, COLUMNS, LABELS = 20, 30, 1 << 15, 10
@@ -214,7 +214,7 @@ def bare(packed: list[bytes], question: bytes, pipe) -> None:  # type: ignore[no
     """A process that runs the oracle on shards of its own, as often as it is told, and says how long it took."""
     import pickle
 
-    shards, (w, asked) = [pickle.loads(one) for one in packed], pickle.loads(question)
+    shards, arguments = [pickle.loads(one) for one in packed], pickle.loads(question)
     while True:
         n_rounds = pipe.recv()
         if not n_rounds:
@@ -222,7 +222,7 @@ def bare(packed: list[bytes], question: bytes, pipe) -> None:  # type: ignore[no
         began, cpu = time.perf_counter(), time.process_time()
         for _ in range(n_rounds):
             for shard in shards:
-                loss_oracle(shard, w, asked)
+                loss_oracle(shard, *arguments)
         pipe.send((time.perf_counter() - began, time.process_time() - cpu))
 
 
@@ -247,7 +247,8 @@ def workers(data: str | None, quick: bool, repeats: int = 7, n_rounds: int = 2) 
     options = dict(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0")
     for name, structure in two_data_sets(data, quick):
         w = 0.01 * np.random.default_rng(0).normal(size=structure.layout.n_weights)  # type: ignore[attr-defined]
-        asked = (w, LossQuestion(Log(), 1.0, True, False, False))
+        n_labels = structure.n_labels  # type: ignore[attr-defined]
+        asked = (w, Log(), 1.0, np.zeros((n_labels, n_labels)))
         shards = [pack(shard) for shard in Threads().place(structure)]
         pipes = []
         for some in (shards[: len(shards) // 2], shards[len(shards) // 2 :]):

@@ -111,7 +111,7 @@ def gaps_against_seconds(words: Any, budget: float, tol: float) -> tuple[dict[st
                     rows.append([system, f"`{name}`", "-", "-", "-", "-", "not tried: takes minutes"])
                     continue
                 common.say(f"{system} by {name}")
-                points = course(solver, problem.ask(prior=prior), budget, tol)
+                points = course(solver, problem.replace(prior=prior), budget, tol)
                 courses[system][name] = points
                 last = f"{points[-1][1]:.1e}" if points else "none in time"
                 rows.append([system, f"`{name}`", *(reached(points, gap) for gap in (1e-1, 1e-2, 1e-3, 1e-4)), last])

@@ -19,7 +19,7 @@ from maxendnet.structures.weights.layout import Layout
 
 def known_batch(**arrays):
     """A batch whose labels are all known."""
-    return Batch(**arrays, row=arrays["y"], kinds=None)
+    return Batch(**arrays, row=arrays["y"], label_sets=None)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
 from maxendnet.structures import Table
-from maxendnet.structures.base import Ask, decode
+from maxendnet.structures.base import ExcessOptions, decode
 
 LABELS = np.array(["p", "q", "r"])
 SIZES = (3, 1, 0, 4)
@@ -135,7 +135,7 @@ def law_losses_and_gradients_are_enumeration(subject: Subject) -> None:
     cost = rng.uniform(0.5, 2.0, size=(3, 3)) * (1 - np.eye(3))
     w = weights_for(bound, 9)
     for loss, T in ((Hinge(cost), 0.0), (Log(), 1.0), (SoftHinge(cost, temperature=0.3), 0.3)):
-        found = Problem.pose(bound, loss, Gaussian()).look(w, values=True)
+        found = Problem.pose(bound, loss, Gaussian()).loss_and_gradient(w, values=True)
         value, slope, expected_cost = 0.0, np.zeros(len(w)), 0.0
         for i, one, every, scores in scores_of(subject, bound, w):
             u, truth = bound.sample_weight[i], one.features(one.y)
@@ -157,11 +157,11 @@ def law_counted_tables_are_expectations(subject: Subject) -> None:
     bound = subject.bound
     w, rng = weights_for(bound, 10), np.random.default_rng(11)
     added, counted = rng.normal(size=(2, 3, 3))
-    found = bound.excess("logsum", w, Table(added, bound.y), Ask(counted=Table(counted, bound.y)))
+    found = bound.excess("logsum", w, Table(added, bound.y), ExcessOptions(expected_table=Table(counted, bound.y)))
     node = bound.logsum(w, Table(added, bound.y))[1].node
     per_node = (node * counted[bound.y]).sum(axis=1)
     expected = [per_node[a:b].sum() for a, b in zip(bound.offsets[:-1], bound.offsets[1:])]
-    assert_allclose(found.counted, expected, atol=1e-10)
+    assert_allclose(found.expected_table, expected, atol=1e-10)
 
 
 def law_some_examples_are_a_structure_too(subject: Subject) -> None:

@@ -392,7 +392,7 @@ def combinations():
         for system in [*SYSTEMS, *further.get(case, ())]:
             _, problem = model_of(case, system)
             if system == "LapMEDN variational":  # its solver= is the one for the Gaussian problems
-                problem = problem.ask(prior=Gaussian())
+                problem = problem.replace(prior=Gaussian())
             for kind in solvers.ALL:
                 if not missing(kind, problem):
                     yield pytest.param(case, system, kind, id=f"{case}-{system}-{kind.__name__}".replace(" ", "_"))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parent.parent / "src/maxendnet"
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src/maxendnet"
 CORE = "version utils kernels piece"
 DATA = f"{CORE} data backends"
 MODEL = f"{DATA} structures priors losses problem posterior"
@@ -139,3 +141,18 @@ def test_the_top_of_a_folder_holds_pieces(folder):
     homes = {piece.__module__.rpartition(".")[2] for piece in package.ALL}
     top = {path.stem for path in (SOURCE / folder).glob("*.py")}
     assert top - homes <= {"__init__", "base", "choose", "rules"}
+
+
+PAGE = (ROOT / "docs/architecture.md").read_text()
+
+
+def test_the_page_on_architecture_lists_folders_in_the_order_of_imports():
+    rows = re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)
+    assert sorted(rows) == sorted(ALLOWED)
+    for place, folder in enumerate(rows):
+        assert set(ALLOWED[folder].split()) <= set(rows[:place]), folder
+
+
+def test_the_page_on_architecture_names_files_that_exist():
+    paths = re.findall(r"`([a-z_/]+\.py)`", PAGE)
+    assert paths and not [path for path in paths if not ((SOURCE / path).exists() or (ROOT / path).exists())]

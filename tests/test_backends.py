@@ -27,12 +27,13 @@ from maxendnet.backends.threads import cut
 from maxendnet.data.examples import Examples
 from maxendnet.data.labels import distinct_labels
 from maxendnet.losses import Hinge, Log
-from maxendnet.losses.base import LossQuestion, TableQuestion, loss_oracle, table_oracle
+from maxendnet.losses.base import loss_oracle, table_oracle
 from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
 from maxendnet.solvers import Monitor
 from maxendnet.structures import Chain, Layout
+from maxendnet.structures.base import ExcessOptions
 from maxendnet.structures.bound.choice import BoundChoice
 from maxendnet.structures.bound.forest import BoundForest
 from maxendnet.structures.bound.hierarchy import BoundHierarchy
@@ -187,7 +188,7 @@ def test_losses_are_the_same_bits_for_any_number_of_threads(loss, single):
     for n_jobs in N_JOBS:
         problem = Problem.pose(forest, loss, Gaussian(), backend=Threads(n_jobs))
         assert len(problem.data.shards) > 1
-        results.append(problem.losses(w, single=single))
+        results.append(problem.loss_and_gradient(w, single=single)[:2])
     for value, gradient in results[1:]:
         assert value == results[0][0]
         assert_array_equal(gradient, results[0][1])
@@ -230,14 +231,15 @@ def test_neighbours_are_added_first():
     assert add_up([Partial(x) for x in (1.0, 1.0, large, 1.0, -large)]).loss == (2.0 + large) - large
 
 
-QUESTIONS = {
-    "hinge": (loss_oracle, LossQuestion(Hinge(), 0.7, values=True)),
-    "squared slack": (loss_oracle, LossQuestion(Hinge(slack="squared"), 0.7, values=True)),
-    "log": (loss_oracle, LossQuestion(Log(), 0.7, values=True)),
-    "log, in float32": (loss_oracle, LossQuestion(Log(), 0.7, single=True)),
-    "soft hinge": (loss_oracle, LossQuestion(SoftHinge(temperature=0.3), 0.7)),
-    "value alone": (loss_oracle, LossQuestion(Log(), 0.7, gradient=False)),
-    "tables": (table_oracle, TableQuestion(0.5 * np.eye(5), 1.0 - np.eye(5))),
+HAMMING = 1.0 - np.eye(5)
+ORACLES = {
+    "hinge": (loss_oracle, Hinge(), 0.7, HAMMING, ExcessOptions(values=True)),
+    "squared slack": (loss_oracle, Hinge(slack="squared"), 0.7, HAMMING, ExcessOptions(values=True)),
+    "log": (loss_oracle, Log(), 0.7, HAMMING, ExcessOptions(values=True)),
+    "log, in float32": (loss_oracle, Log(), 0.7, HAMMING, ExcessOptions(single=True)),
+    "soft hinge": (loss_oracle, SoftHinge(temperature=0.3), 0.7, HAMMING, ExcessOptions()),
+    "value alone": (loss_oracle, Log(), 0.7, HAMMING, ExcessOptions(gradient=False)),
+    "tables": (table_oracle, 0.5 * np.eye(5), HAMMING),
 }
 
 
@@ -263,24 +265,24 @@ def assert_same_bits(one, other):
     assert_array_equal(one.values, other.values)
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("name", ORACLES)
 @pytest.mark.parametrize("kind", bound_structures())
-def test_sums_are_the_same_bits_for_any_number_of_threads_and_after_a_journey(kind, question):
-    """Shards, weights and questions can be pickled, as a backend on other machines would do."""
-    structure, (oracle, asked) = bound_structures()[kind], QUESTIONS[question]
+def test_sums_are_the_same_bits_for_any_number_of_threads_and_after_a_journey(kind, name):
+    """Shards, weights and arguments can be pickled, as a backend on other machines would do."""
+    structure, (oracle, *arguments) = bound_structures()[kind], ORACLES[name]
     w = np.random.default_rng(2).normal(size=structure.layout.n_weights)
     shards = [structure.take(a, b) for a, b in ((0, 11), (11, 12), (12, 50), (50, 50), (50, 80))]
-    whole = oracle(structure, w, asked)
-    results = [Threads(n).sum(oracle, shards, w, asked) for n in N_JOBS]
+    whole = oracle(structure, w, *arguments)
+    results = [Threads(n).sum(oracle, shards, w, *arguments) for n in N_JOBS]
     for other in results[1:]:
         assert_same_bits(results[0], other)
-    assert results[0].loss == pytest.approx(whole.loss, rel=1e-5 if "32" in question else 1e-12)
+    assert results[0].loss == pytest.approx(whole.loss, rel=1e-5 if "32" in name else 1e-12)
     # after the oracle was asked: what kernels hold stays behind
     for shard in (structure, *shards):
         there = pickle.loads(pickle.dumps(shard))
-        sent = pickle.loads(pickle.dumps((w, asked)))
-        assert_same_bits(oracle(there, *sent), oracle(shard, w, asked))
-    sent = pickle.loads(pickle.dumps((shards, w, asked)))
+        sent = pickle.loads(pickle.dumps((w, *arguments)))
+        assert_same_bits(oracle(there, *sent), oracle(shard, w, *arguments))
+    sent = pickle.loads(pickle.dumps((shards, w, *arguments)))
     assert_same_bits(Threads(2).sum(oracle, *sent), results[0])
 
 
@@ -441,10 +443,10 @@ def test_shards_share_what_they_compute_from_the_weights(loss, monkeypatch):
     laid_out, calls = padding._laid_out, []
     monkeypatch.setattr(padding, "_laid_out", lambda *a: calls.append(None) or laid_out(*a))
     w = np.random.default_rng(0).normal(size=problem.n_weights)
-    first = problem.look(w)
-    assert len(calls) == 1 and not bound.layout.remembered._of_weights
+    first = problem.loss_and_gradient(w)
+    assert len(calls) == 1 and not bound.layout.cache._of_weights
     w *= 2.0  # in place
-    second = problem.look(w)
+    second = problem.loss_and_gradient(w)
     assert len(calls) == 2 and w.flags.writeable
-    alone = [loss.evaluate(shard, w, LossQuestion(loss, 1.0)) for shard in problem.data.shards]
+    alone = [loss.evaluate(shard, w, 1.0, problem.cost) for shard in problem.data.shards]
     assert second.loss == add_up(alone).loss != first.loss

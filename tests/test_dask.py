@@ -533,7 +533,7 @@ def test_what_all_partitions_agree_on(name, threads, monkeypatch):
 
 
 def test_weights_of_nodes_in_partitions(threads, monkeypatch):
-    """Kinds of nodes with weights differ from partition to partition, and are agreed on."""
+    """Label sets of nodes with weights differ from partition to partition, and are agreed on."""
     import dask
 
     rng = np.random.default_rng(0)

@@ -44,9 +44,9 @@ def test_losses_are_enumeration(n_states):
     bound = piece.bind(Examples.build(X, y), CLASSES)
     w = np.random.default_rng(1).normal(size=bound.layout.n_weights)
     cost = np.array([[0.0, 2.0], [3.0, 0.0]])
-    log = Problem.pose(bound, Log(), Gaussian()).look(w, values=True).values
+    log = Problem.pose(bound, Log(), Gaussian()).loss_and_gradient(w, values=True).values
     hinge_loss = Hinge(cost).for_labels(CLASSES, np.zeros(0), n_states)
-    hinge = Problem.pose(bound, hinge_loss, Gaussian()).completed(w).look(w, values=True).values
+    hinge = Problem.pose(bound, hinge_loss, Gaussian()).completed(w).loss_and_gradient(w, values=True).values
     for i, (x, truth) in enumerate(zip(X, y)):
         paths = list(path_scores(x, w, n_states))
         inside = [score for _, labels, score in paths if all(t in (UNKNOWN, a) for a, t in zip(labels, truth))]
@@ -151,7 +151,7 @@ def test_order_and_rules_of_hidden_states_are_enumeration(name):
     values, labels = predicting.maximum(w)
     totals, marginals = predicting.logsum(w)
     best = predicting.max_marginals(w)
-    losses = Problem.pose(bound, Log(), Gaussian()).look(w, values=True).values
+    losses = Problem.pose(bound, Log(), Gaussian()).loss_and_gradient(w, values=True).values
     for i, (x, truth) in enumerate(zip(X, y)):
         begin, paths = int(bound.offsets[i]), list(labelled_paths(piece, bound, x, w, keeps))
         top = max(score for _, score in paths)
@@ -263,7 +263,9 @@ def test_one_label_for_each_example(estimator, tmp_path):
 
 def test_wrong_labels_cost_the_same_whatever_the_length():
     bound = Chain(whole=True).bind(Examples.build([np.eye(2), np.eye(2)[:1]], [["a", "a"], ["b"]]), CLASSES)
-    values = Problem.pose(bound, Hinge(), Gaussian()).look(np.zeros(bound.layout.n_weights), values=True).values
+    values = (
+        Problem.pose(bound, Hinge(), Gaussian()).loss_and_gradient(np.zeros(bound.layout.n_weights), values=True).values
+    )
     assert_allclose(values, [1.0, 1.0])
 
 

@@ -476,7 +476,7 @@ def recursions():
     chain = Chain(order=2).bind(Examples.build(X, y), labels)
     w = [np.ones(s.layout.n_weights) for s in (chain, forest, tree)]
     return {
-        "forest": (lambda w: _kernels.forest(forest.shape, w), forest.for_search(w[1]), forest),
+        "forest": (lambda w: _kernels.forest(forest.shape, w), padding.for_search(forest.layout, w[1]), forest),
         "paths": (lambda w: _kernels.paths(chain.shape, chain.reader.kernel, w), chain.for_search(w[0]), chain),
         "hierarchy": (lambda w: _kernels.hierarchy(tree.shape, True, w, None, None, None), w[2], tree),
     }

@@ -30,7 +30,7 @@ from maxendnet import (
     MaxEnDNet,
     Tree,
 )
-from maxendnet.data.truth import Kinds
+from maxendnet.data.truth import LabelSets
 from maxendnet.losses import Hinge, Log
 from maxendnet.losses.costs import cost_rows
 from maxendnet.priors import L1, Gaussian, L1Ball, Laplace
@@ -88,8 +88,8 @@ def partial_cases(draw, weighted=True, **options):
     sets = rng.random((n, n_labels)) < rng.choice([0.0, 0.5, 1.0], size=(n, 1))
     sets[np.arange(n), batch.y] = True
     weight = rng.choice([0.0, 1.0, 2.5], size=n) if weighted and draw(st.booleans()) else np.ones(n)
-    kinds = Kinds(sets.astype(np.uint8), batch.y.copy(), weight)
-    structure = replace(case.structure, batch=batch._replace(row=np.arange(n, dtype=np.int32), kinds=kinds))
+    label_sets = LabelSets(sets.astype(np.uint8), batch.y.copy(), weight)
+    structure = replace(case.structure, batch=batch._replace(row=np.arange(n, dtype=np.int32), label_sets=label_sets))
     return PartialCase(case, sets, weight, structure)
 
 
@@ -136,7 +136,7 @@ def test_samples_and_the_best_agree_with_what_is_known(partial, seed):
 @settings(deadline=None, max_examples=200)
 def test_the_marginal_likelihood_is_enumeration(partial):
     problem = Problem.pose(partial.structure, Log(), Gaussian())
-    found = problem.look(partial.case.w, values=True)
+    found = problem.loss_and_gradient(partial.case.w, values=True)
     slope = np.zeros(problem.n_weights)
     for i, u in enumerate(problem.structure.sample_weight):
         everything, inside = partial.case.labellings(i), partial.inside(i)
@@ -145,7 +145,7 @@ def test_the_marginal_likelihood_is_enumeration(partial):
         expected = np.exp(all_scores - logsumexp(all_scores)) @ partial.case.features(i, everything)
         slope += u * (expected - np.exp(scores - logsumexp(scores)) @ partial.case.features(i, inside))
     assert_allclose(found.gradient, slope, atol=1e3 * partial.case.tolerance)
-    assert problem.convex == problem.kinds.all_known
+    assert problem.convex == problem.label_sets.all_known
 
 
 @given(partial_cases())
@@ -186,7 +186,9 @@ def test_the_hinge_above_the_averaged_completion_is_enumeration(partial, T):
     assert_allclose(value, 0.5 * w @ w + 0.7 * total, rtol=1e-9, atol=scale)
     assert total >= -scale
     # the convex problem of a round, at other weights: above the expected features of the completion
-    assert_allclose(convex.losses(v)[0], hinges - target @ v, rtol=1e-8, atol=scale * (1 + np.abs(v).sum()))
+    assert_allclose(
+        convex.loss_and_gradient(v).loss, hinges - target @ v, rtol=1e-8, atol=scale * (1 + np.abs(v).sum())
+    )
 
 
 @given(all_cases(), st.integers(0, 2**32 - 1))
@@ -194,18 +196,20 @@ def test_the_hinge_above_the_averaged_completion_is_enumeration(partial, T):
 def test_known_labels_in_any_order_of_kinds_give_the_same_bits(case, seed):
     n_labels, batch = case.case.n_labels, case.batch
     order = np.random.default_rng(seed).permutation(n_labels)
-    kinds = Kinds(np.eye(n_labels, dtype=np.uint8)[order], order.astype(np.int32), np.ones(n_labels))
+    label_sets = LabelSets(np.eye(n_labels, dtype=np.uint8)[order], order.astype(np.int32), np.ones(n_labels))
     row = np.argsort(order).astype(np.int32)[batch.y]
-    other = replace(case.structure, batch=batch._replace(row=row, kinds=kinds))
+    other = replace(case.structure, batch=batch._replace(row=row, label_sets=label_sets))
     for loss in (Hinge(case.case.cost), Log()):
-        one, two = (Problem.pose(structure, loss, Gaussian()).look(case.w) for structure in (case.structure, other))
+        one, two = (
+            Problem.pose(structure, loss, Gaussian()).loss_and_gradient(case.w) for structure in (case.structure, other)
+        )
         assert one.loss == two.loss
         assert_array_equal(one.gradient, two.gradient)
 
 
 def test_costs_of_sets_are_the_least():
-    kinds = Kinds(np.array([[1, 1, 0]], np.uint8), np.zeros(1, np.int32), np.array([2.0]))
-    assert cost_rows(np.array([[0.0, 1, 5], [3, 0, 4], [1, 1, 0]]), kinds).tolist() == [[0.0, 0.0, 8.0]]
+    label_sets = LabelSets(np.array([[1, 1, 0]], np.uint8), np.zeros(1, np.int32), np.array([2.0]))
+    assert cost_rows(np.array([[0.0, 1, 5], [3, 0, 4], [1, 1, 0]]), label_sets).tolist() == [[0.0, 0.0, 8.0]]
 
 
 # ---- fits ------------------------------------------------------------------------------------------------------------
@@ -277,7 +281,7 @@ def test_the_slope_of_the_likelihood_is_zero_at_the_end():
     X, _, hidden = words()
     model = L2CRF(lam=1, tol=1e-8).fit(X, hidden)
     problem = model.pose(Examples.build(X, hidden), model.classes_)
-    slope = model.model_.weights + problem.losses(model.model_.weights)[1]
+    slope = model.model_.weights + problem.loss_and_gradient(model.model_.weights).gradient
     assert np.abs(slope).max() < 1e-5
 
 

@@ -45,7 +45,7 @@ CLASSES = np.array(["D", "N", "V"])
 
 
 def assert_contiguous(batch):
-    assert {*DTYPES, "kinds", "largest", "max_children", "ones"} == set(Batch._fields)
+    assert {*DTYPES, "label_sets", "largest", "max_children", "ones"} == set(Batch._fields)
     assert batch.ones == (batch.data.size > 0 and bool((batch.data == 1).all()))
     for name, dtype in DTYPES.items():
         array = getattr(batch, name)

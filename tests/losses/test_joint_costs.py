@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 
 from maxendnet import L1M3N, M3N, UNKNOWN, Chain, Examples, Graph, Independent, LapMEDN, Tree
 from maxendnet.losses import Hinge
+from maxendnet.losses.costs import joint_table
 from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors import Gaussian
 from maxendnet.problem import Problem
@@ -99,8 +100,8 @@ def test_hinge_and_soft_hinge_are_enumeration(joined):
         p = np.exp((costs + scores) / 0.7 - logsumexp((costs + scores) / 0.7))
         cost += p @ costs
         slope += sum(share * (one.features(y) - one.features(one.y)) for share, y in zip(p, labellings))
-    assert_allclose(Problem.pose(bound, hinge, Gaussian()).look(w).loss, of_hinge, rtol=1e-12)
-    partial = Problem.pose(bound, soft, Gaussian()).look(w)
+    assert_allclose(Problem.pose(bound, hinge, Gaussian()).loss_and_gradient(w).loss, of_hinge, rtol=1e-12)
+    partial = Problem.pose(bound, soft, Gaussian()).loss_and_gradient(w)
     assert_allclose(partial.loss, of_soft, rtol=1e-12)
     assert_allclose(partial.gradient, slope, atol=1e-11)
     assert_allclose(partial.cost, cost, rtol=1e-12)
@@ -143,11 +144,11 @@ def test_where_a_label_is_not_known_the_pair_costs_nothing():
     for y, expected in (["a", "b", "a"], [1]), ([UNKNOWN, "b", "a"], []), (["a", {"a", "b"}, "a"], []):
         found = Examples.build(X, [y])
         bound = Chain().bind(found, np.array(["a", "b"]))
-        table = Hinge(cost).for_labels(np.array(["a", "b"]), found.y).cost_table(bound)
-        assert np.flatnonzero(table.joint.row).tolist() == expected
+        joint = Hinge(cost).for_labels(np.array(["a", "b"]), found.y).joint_costs
+        assert np.flatnonzero(joint_table(joint, bound).row).tolist() == expected
         bound = Chain(order=2).bind(found, np.array(["a", "b"]))
-        table = Hinge(cost).for_labels(np.array(["a", "b"]), found.y).cost_table(bound)
-        assert np.flatnonzero(table.joint.rows[table.joint.row, 0]).tolist() == expected
+        table = joint_table(joint, bound)
+        assert np.flatnonzero(table.rows[table.row, 0]).tolist() == expected
 
 
 def test_a_relaxed_graph_bounds_the_exact_one():

@@ -1,4 +1,4 @@
-"""Hinge and Log through Problem.losses: against enumeration, finite differences and each other."""
+"""Hinge and Log through Problem.loss_and_gradient: against enumeration, finite differences and each other."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ PRECISION = {False: 1e-13, True: 1e-6}
 def test_hinge_is_enumeration(single, case):
     problem = problem_of(case, Hinge(case.cost))
     tolerance = PRECISION[single] * magnitude(case)
-    value, gradient = problem.losses(case.w, single=single)
+    value, gradient = problem.loss_and_gradient(case.w, single=single)[:2]
     expected, expected_gradient = brute_force.hinge_sum(case.w, case.batch, **case.kwargs, cost=case.cost)
     assert isinstance(value, float) and gradient.shape == case.w.shape
     assert value >= 0
@@ -76,7 +76,7 @@ def test_hinge_is_enumeration(single, case):
 @settings(deadline=None)
 def test_log_is_enumeration(single, case):
     tolerance = PRECISION[single] * magnitude(case)
-    value, gradient = problem_of(case, Log()).losses(case.w, single=single)
+    value, gradient = problem_of(case, Log()).loss_and_gradient(case.w, single=single)[:2]
     expected, expected_gradient = brute_force.log_loss_sum(case.w, case.batch, **case.kwargs)
     assert isinstance(value, float) and gradient.shape == case.w.shape
     assert_allclose(value, expected, rtol=0, atol=tolerance)
@@ -88,11 +88,11 @@ def test_log_is_enumeration(single, case):
 @settings(deadline=None, max_examples=25)
 def test_many_examples(single, case):
     tolerance = PRECISION[single] * magnitude(case)
-    value, gradient = problem_of(case, Log()).losses(case.w, single=single)
+    value, gradient = problem_of(case, Log()).loss_and_gradient(case.w, single=single)[:2]
     expected, expected_gradient = brute_force.log_loss_sum(case.w, case.batch, **case.kwargs)
     assert_allclose(value, expected, rtol=0, atol=tolerance)
     assert_allclose(gradient, expected_gradient, rtol=0, atol=tolerance)
-    value, gradient = problem_of(case, Hinge(case.cost)).losses(case.w, single=single)
+    value, gradient = problem_of(case, Hinge(case.cost)).loss_and_gradient(case.w, single=single)[:2]
     expected, expected_gradient = brute_force.hinge_sum(case.w, case.batch, **case.kwargs, cost=case.cost)
     assert_allclose(value, expected, rtol=0, atol=tolerance)
     if margin(case) > 2 * tolerance:
@@ -105,8 +105,10 @@ def test_many_examples(single, case):
 def test_gradient_is_the_finite_difference(loss, case):
     problem = problem_of(case, loss())
     direction, step = np.random.default_rng(case.seed).normal(size=len(case.w)), 1e-5
-    value, gradient = problem.losses(case.w)
-    above, below = (problem.losses(case.w + sign * step * direction, gradient=False)[0] for sign in (1, -1))
+    value, gradient = problem.loss_and_gradient(case.w)[:2]
+    above, below = (
+        problem.loss_and_gradient(case.w + sign * step * direction, gradient=False).loss for sign in (1, -1)
+    )
     if loss is Hinge and abs(above + below - 2 * value) > 1e-11 * magnitude(case):
         return  # a kink lies between the two; elsewhere the hinge is linear
     assert_allclose((above - below) / (2 * step), gradient @ direction, rtol=0, atol=1e-7 * magnitude(case))
@@ -118,8 +120,8 @@ def test_gradient_is_the_finite_difference(loss, case):
 @settings(deadline=None, max_examples=30)
 def test_the_value_alone(loss, single, case):
     problem = problem_of(case, loss)
-    value, nothing = problem.losses(case.w, gradient=False, single=single)
-    assert value == problem.losses(case.w, single=single)[0]
+    value, nothing = problem.loss_and_gradient(case.w, gradient=False, single=single)[:2]
+    assert value == problem.loss_and_gradient(case.w, single=single).loss
     assert nothing.size == 0
     assert problem.n_oracle == 2 * case.n_examples
 
@@ -131,9 +133,9 @@ def test_an_example_weight_multiplies(case):
         total, slope = 0.0, np.zeros_like(case.w)
         for i, u in enumerate(case.batch.sample_weight):
             alone = replace(case, batch=case.batch.take(i, i + 1)._replace(sample_weight=np.ones(1)))
-            value, gradient = problem_of(alone, loss).losses(case.w)
+            value, gradient = problem_of(alone, loss).loss_and_gradient(case.w)[:2]
             total, slope = total + u * value, slope + u * gradient
-        value, gradient = problem_of(case, loss).losses(case.w)
+        value, gradient = problem_of(case, loss).loss_and_gradient(case.w)[:2]
         assert_allclose(value, total, rtol=0, atol=1e-13 * magnitude(case))
         assert_allclose(gradient, slope, rtol=0, atol=1e-13 * magnitude(case))
 
@@ -143,7 +145,7 @@ def test_an_example_weight_multiplies(case):
 def test_an_example_of_weight_zero_does_not_count(case):
     none = replace(case, batch=case.batch._replace(sample_weight=np.zeros(case.n_examples)))
     for loss in (Hinge(), Log()):
-        value, gradient = problem_of(none, loss).losses(case.w)
+        value, gradient = problem_of(none, loss).loss_and_gradient(case.w)[:2]
         assert value == 0 and not gradient.any()
 
 
@@ -152,11 +154,15 @@ def test_an_example_of_weight_zero_does_not_count(case):
 def test_at_zero_weights(case):
     zero = np.zeros_like(case.w)
     hinge = 0 if case.n_labels == 1 else case.n_nodes
-    assert problem_of(case, Hinge()).losses(zero)[0] == pytest.approx(hinge, abs=1e-12)
-    assert problem_of(case, Log()).losses(zero)[0] == pytest.approx(case.n_nodes * np.log(case.n_labels), abs=1e-11)
+    assert problem_of(case, Hinge()).loss_and_gradient(zero).loss == pytest.approx(hinge, abs=1e-12)
+    assert problem_of(case, Log()).loss_and_gradient(zero).loss == pytest.approx(
+        case.n_nodes * np.log(case.n_labels), abs=1e-11
+    )
     if case.n_labels > 1:
         cost = np.full((case.n_labels, case.n_labels), 2.5) - 2.5 * np.eye(case.n_labels)
-        assert problem_of(case, Hinge(cost)).losses(zero)[0] == pytest.approx(2.5 * case.n_nodes, abs=1e-12)
+        assert problem_of(case, Hinge(cost)).loss_and_gradient(zero).loss == pytest.approx(
+            2.5 * case.n_nodes, abs=1e-12
+        )
 
 
 # ------------------------------------------------------------------------------------------------ numbers of labels
@@ -179,12 +185,14 @@ def test_any_number_of_labels(n_labels):
         direction, step = np.random.default_rng(case.seed).normal(size=len(case.w)), 1e-5
         for loss, expected in ((Hinge(case.cost), hinge), (Log(), log)):
             problem, size = problem_of(case, loss), magnitude(case)
-            value, gradient = problem.losses(case.w)
+            value, gradient = problem.loss_and_gradient(case.w)[:2]
             assert_allclose(value, expected, rtol=0, atol=1e-13 * size)
-            above, below = (problem.losses(case.w + sign * step * direction, gradient=False)[0] for sign in (1, -1))
+            above, below = (
+                problem.loss_and_gradient(case.w + sign * step * direction, gradient=False).loss for sign in (1, -1)
+            )
             if isinstance(loss, Log) or abs(above + below - 2 * value) <= 1e-11 * size:
                 assert_allclose((above - below) / (2 * step), gradient @ direction, rtol=0, atol=1e-7 * size)
-            value, rough = problem.losses(case.w, single=True)
+            value, rough = problem.loss_and_gradient(case.w, single=True)[:2]
             assert_allclose(value, expected, rtol=0, atol=1e-6 * size)
             if isinstance(loss, Log):
                 assert_allclose(rough, gradient, rtol=0, atol=1e-6 * size)
@@ -233,7 +241,7 @@ def test_log_whatever_the_ranges_of_edges_and_nodes(single, case, spread, size):
         )
     )
     case = replace(case, batch=batch, w=w)
-    value, gradient = problem_of(case, Log()).losses(case.w, single=single)
+    value, gradient = problem_of(case, Log()).loss_and_gradient(case.w, single=single)[:2]
     expected, expected_gradient = brute_force.log_loss_sum(case.w, case.batch, **case.kwargs)
     tolerance = PRECISION[single] * magnitude(case)
     assert_allclose(value, expected, rtol=0, atol=tolerance)
@@ -245,9 +253,9 @@ def test_log_in_single_precision_when_child_and_parent_overrule_a_node():
     X = np.array([[0.0, 300.0], [87.5, 0.0], [0.0, 300.0]])
     w = np.array([1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 40.0])
     problem = Problem.pose(forest_of(chains([X], [[1, 0, 1]]), 2, 2, 1), Log(), Gaussian())
-    value, gradient = problem.losses(w)
+    value, gradient = problem.loss_and_gradient(w)[:2]
     assert_allclose(value, np.log1p(np.exp(80 - 87.5)), rtol=1e-10)
-    rough, rough_gradient = problem.losses(w, single=True)
+    rough, rough_gradient = problem.loss_and_gradient(w, single=True)[:2]
     assert_allclose(rough, value, atol=1e-4)
     assert_allclose(rough_gradient, gradient, atol=1e-3)
 
@@ -259,11 +267,11 @@ def test_large_weights(scale, data):
     case = data.draw(strategies.any_case(scales=(scale,)))
     size = magnitude(case)
     for single in (False, True):  # which is not taken here, and must not overflow
-        value, gradient = problem_of(case, Hinge(case.cost)).losses(case.w, single=single)
+        value, gradient = problem_of(case, Hinge(case.cost)).loss_and_gradient(case.w, single=single)[:2]
         expected, _ = brute_force.hinge_sum(case.w, case.batch, **case.kwargs, cost=case.cost)
         assert_allclose(value, expected, rtol=0, atol=PRECISION[single and scale < 1e5] * size)
         assert np.isfinite(gradient).all()
-        value, gradient = problem_of(case, Log()).losses(case.w, single=single)
+        value, gradient = problem_of(case, Log()).loss_and_gradient(case.w, single=single)[:2]
         expected, expected_gradient = brute_force.log_loss_sum(case.w, case.batch, **case.kwargs)
         assert_allclose(value, expected, rtol=0, atol=PRECISION[single and scale < 1e5] * size)
         assert np.isfinite(gradient).all()
@@ -276,7 +284,7 @@ def test_large_costs_in_single_precision():
     # float32 ends at 3e38
     problem = Problem.pose(forest_of(chains([np.eye(2)], [[0, 0]]), 2, 2, 1), Hinge(cost), Gaussian())
     w = np.array([1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0])
-    for one, other in zip(problem.losses(w), problem.losses(w, single=True)):
+    for one, other in zip(problem.loss_and_gradient(w)[:2], problem.loss_and_gradient(w, single=True)[:2]):
         assert_allclose(one, other)
 
 
@@ -288,13 +296,13 @@ def test_a_long_chain(n):
     log_partition, (node, _, _) = forest.logsum(w)
     right = (X @ w[: L * L].reshape(L, L))[np.arange(n), y].sum() + w[L * L :].reshape(L, L)[y[:-1], y[1:]].sum()
     for single, precision in ((False, 1e-11), (True, 1e-5)):
-        value, gradient = Problem.pose(forest, Log(), Gaussian()).losses(w, single=single)
+        value, gradient = Problem.pose(forest, Log(), Gaussian()).loss_and_gradient(w, single=single)[:2]
         assert_allclose(value, log_partition[0] - right, rtol=precision)
         expected = X.T @ (node - np.eye(L)[y])
         assert_allclose(forest.layout.parts(gradient).node, expected, atol=precision * n)
-        in_double = np.array_equal(gradient, Problem.pose(forest, Log(), Gaussian()).losses(w)[1])
+        in_double = np.array_equal(gradient, Problem.pose(forest, Log(), Gaussian()).loss_and_gradient(w).gradient)
         assert in_double == (not single or n > LONGEST_IN_SINGLE)
-        value, gradient = Problem.pose(forest, Hinge(), Gaussian()).losses(w, single=single)
+        value, gradient = Problem.pose(forest, Hinge(), Gaussian()).loss_and_gradient(w, single=single)[:2]
         best, labels = forest.maximum(w, Table(1 - np.eye(L), forest.y))
         assert_allclose(value, best[0] - right, rtol=precision)
         if not single:
@@ -312,7 +320,7 @@ def test_scores_that_are_no_numbers_still_give_labels(n_labels, bad):
         assert labels.min() >= 0
         assert labels.max() < n_labels
     for loss in (Hinge(), Log()):
-        Problem.pose(forest, loss, Gaussian()).losses(w)
+        Problem.pose(forest, loss, Gaussian()).loss_and_gradient(w)[:2]
 
 
 # ------------------------------------------------------------------------ blocks of examples, threads, empty batches
@@ -362,14 +370,14 @@ def test_a_batch_of_many_blocks_is_the_sum_of_its_examples(loss, n_jobs):
     problem = Problem.pose(forest, loss, Gaussian(), backend=Threads(n_jobs))
     if isinstance(loss, Log):
         assert max(len(shard._borders()) for shard in problem.data.shards) > 3
-    value, gradient = problem.losses(w)
+    value, gradient = problem.loss_and_gradient(w)[:2]
     expected, slope = 0.0, np.zeros_like(w)
     for i in range(len(lengths)):
-        one = Problem.pose(forest.take(i, i + 1), loss, Gaussian()).losses(w)
+        one = Problem.pose(forest.take(i, i + 1), loss, Gaussian()).loss_and_gradient(w)[:2]
         expected, slope = expected + one[0], slope + one[1]
     assert_allclose(value, expected, rtol=1e-12)
     assert_allclose(gradient, slope, rtol=1e-9, atol=1e-9)
-    rough, rough_gradient = problem.losses(w, single=True)
+    rough, rough_gradient = problem.loss_and_gradient(w, single=True)[:2]
     assert_allclose(rough, expected, rtol=1e-5)
     assert_allclose(rough_gradient, slope, atol=1e-3 * np.abs(slope).max())
 
@@ -377,7 +385,7 @@ def test_a_batch_of_many_blocks_is_the_sum_of_its_examples(loss, n_jobs):
 @pytest.mark.parametrize("loss", [Hinge(), Log()], ids=["hinge", "log"])
 def test_examples_without_nodes(loss):
     batch = chains([np.zeros((0, 2))] * 3, [np.zeros(0)] * 3)
-    value, gradient = Problem.pose(forest_of(batch, 2, 3, 1), loss, Gaussian()).losses(np.ones(15))
+    value, gradient = Problem.pose(forest_of(batch, 2, 3, 1), loss, Gaussian()).loss_and_gradient(np.ones(15))[:2]
     assert value == 0 and not gradient.any() and gradient.shape == (15,)
 
 
@@ -386,7 +394,7 @@ def test_nodes_without_features(loss):
     batch = chains([np.zeros((2, 1))], [[0, 1]])
     batch = batch._replace(indptr=np.zeros(3, np.int64), indices=batch.indices[:0], data=batch.data[:0])
     w = np.array([5.0, 7.0, 1.0, 2.0, 3.0, 4.0])
-    value, gradient = Problem.pose(forest_of(batch, 1, 2, 1), loss, Gaussian()).losses(w)
+    value, gradient = Problem.pose(forest_of(batch, 1, 2, 1), loss, Gaussian()).loss_and_gradient(w)[:2]
     transitions = w[2:].reshape(2, 2)
     if isinstance(loss, Log):
         p = np.exp(transitions - logsumexp(transitions))
@@ -402,9 +410,9 @@ def test_nodes_without_features(loss):
 def test_the_gradient_is_not_shared(case):
     for loss in (Hinge(), Log()):
         problem = problem_of(case, loss)
-        _, first = problem.losses(case.w)
+        _, first = problem.loss_and_gradient(case.w)[:2]
         kept = first.copy()
-        problem.losses(-case.w)
+        problem.loss_and_gradient(-case.w)[:2]
         assert_array_equal(first, kept)
 
 
@@ -442,6 +450,6 @@ def test_curvature_is_the_second_derivative_at_zero(case):
     problem = Problem.pose(BoundForest(case.layout, batch), Log(), Gaussian())
     step, found = 1e-4, []
     for unit in np.eye(problem.n_weights):
-        above, below = (problem.losses(sign * step * unit)[1] @ unit for sign in (1, -1))
+        above, below = (problem.loss_and_gradient(sign * step * unit).gradient @ unit for sign in (1, -1))
         found.append((above - below) / (2 * step))
     assert_allclose(problem.curvature(), found, rtol=1e-5, atol=1e-7 * magnitude(case))

@@ -74,10 +74,12 @@ def test_losses_and_their_gradient(slack, case):
     problem = model.pose(examples, np.unique(examples.y))
     w = np.random.default_rng(0).normal(size=problem.n_weights)
     h = np.array([np.max(cost - df @ w) for df, cost, _ in differences(problem)])
-    value, gradient = problem.losses(w)
+    value, gradient = problem.loss_and_gradient(w)[:2]
     assert value == pytest.approx(problem.batch.sample_weight @ SLACKS[slack].value(h, 1.7) / 1.7, rel=1e-12)
-    assert np.allclose(gradient, approx_fprime(w, lambda w: problem.losses(w, gradient=False)[0], 1e-7), atol=1e-4)
-    single, _ = problem.losses(w, single=True)
+    assert np.allclose(
+        gradient, approx_fprime(w, lambda w: problem.loss_and_gradient(w, gradient=False).loss, 1e-7), atol=1e-4
+    )
+    single, _ = problem.loss_and_gradient(w, single=True)[:2]
     assert single == pytest.approx(value, rel=1e-5)
 
 

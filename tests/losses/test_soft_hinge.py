@@ -52,7 +52,7 @@ def test_soft_hinge_is_enumeration(temperature, case):
     problem = problem_of(case, SoftHinge(case.cost, temperature=temperature))
     values, slope, expected = enumerated(case, temperature)
     size = 1.0 + np.abs(values).max(initial=0.0) + np.abs(case.w).max(initial=0.0) * 10
-    found, gradient, expected_cost = problem.look(case.w)[:3]
+    found, gradient, expected_cost = problem.loss_and_gradient(case.w)[:3]
     # scores divided by the temperature lose digits of p
     tolerance = 1e-12 * size / min(temperature, 1.0)
     assert_allclose(found, values @ case.batch.sample_weight, atol=tolerance * (1 + case.batch.sample_weight.sum()))
@@ -65,8 +65,8 @@ def test_soft_hinge_is_enumeration(temperature, case):
 @given(case=strategies.any_case(max_nodes=4), temperature=st.sampled_from(TEMPERATURES))
 @settings(deadline=None)
 def test_above_the_hinge_by_at_most_the_temperature_times_the_log_of_the_number_of_labellings(case, temperature):
-    soft = problem_of(case, SoftHinge(case.cost, temperature=temperature)).losses(case.w)[0]
-    hinge = problem_of(case, Hinge(case.cost)).losses(case.w)[0]
+    soft = problem_of(case, SoftHinge(case.cost, temperature=temperature)).loss_and_gradient(case.w).loss
+    hinge = problem_of(case, Hinge(case.cost)).loss_and_gradient(case.w).loss
     most = temperature * np.log(case.n_labels) * np.diff(case.batch.offsets) @ case.batch.sample_weight
     slack = 1e-12 * (1 + abs(hinge) + np.abs(case.w).max(initial=0.0) * 100)
     assert hinge - slack <= soft <= hinge + most + slack
@@ -86,7 +86,7 @@ def test_a_long_chain_at_a_low_temperature(far):
     w = 1e-4 * rng.normal(size=bound.layout.n_weights)
     bound.layout.parts(w).transitions[0, 2, 1] = -far
     cost = np.zeros((L, L))
-    found = Problem.pose(bound, SoftHinge(cost, temperature=T), Gaussian()).look(w)
+    found = Problem.pose(bound, SoftHinge(cost, temperature=T), Gaussian()).loss_and_gradient(w)
     (value,), marginals = bound.logsum(w / T, cliques=True)
     assert_allclose(found.loss, T * (value - bound.score(w / T, bound.y)[0]), rtol=1e-12)
     expected = bound.features(marginals) - bound.features(bound.y)
@@ -97,7 +97,7 @@ def test_a_long_chain_at_a_low_temperature(far):
 @settings(deadline=None)
 def test_log_loss_with_a_margin_is_the_soft_hinge_at_temperature_one(case):
     soft = SoftHinge(2.5 * (1.0 - np.eye(case.n_labels)))
-    found, expected = (problem_of(case, loss).losses(case.w) for loss in (Log(margin=2.5), soft))
+    found, expected = (problem_of(case, loss).loss_and_gradient(case.w)[:2] for loss in (Log(margin=2.5), soft))
     assert_allclose(found[0], expected[0], rtol=1e-12, atol=1e-12)
     assert_allclose(found[1], expected[1], rtol=1e-12, atol=1e-12)
 

@@ -26,15 +26,15 @@ def problem_of(prior=Gaussian(), loss=Hinge(), C=1.0, examples=EXAMPLES):  # noq
 def test_the_objective_is_the_penalty_plus_C_times_the_losses(prior, loss):
     problem = problem_of(prior, loss, C=3.0)
     w = np.random.default_rng(0).normal(size=problem.n_weights)
-    losses, gradient = problem.losses(w)
-    assert problem.primal(w) == pytest.approx(prior.penalty(w) + 3.0 * losses)
-    assert gradient.shape == w.shape and problem.losses(w, gradient=False)[1].size == 0
+    total = problem.loss_and_gradient(w)
+    assert problem.primal(w) == pytest.approx(prior.penalty(w) + 3.0 * total.loss)
+    assert total.gradient.shape == w.shape and problem.loss_and_gradient(w, gradient=False).gradient.size == 0
 
 
 def test_every_sum_over_examples_is_counted():
     problem = problem_of()
     problem.primal(np.zeros(problem.n_weights))
-    problem.losses(np.zeros(problem.n_weights))
+    problem.loss_and_gradient(np.zeros(problem.n_weights))
     assert problem.n_oracle == 2 * len(EXAMPLES)
 
 

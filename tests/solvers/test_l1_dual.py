@@ -107,7 +107,7 @@ def test_a_search_saves_passes():
 
 def test_the_margin_is_part_of_the_dual_value():
     problem = chains(seed=5)
-    problem = problem.ask(loss=Log(margin=2.0))
+    problem = problem.replace(loss=Log(margin=2.0))
     least = run(OWLQN(dual_search=False), problem, tol=1e-6, max_passes=2000).primal
     state = near(problem, least)
     point = l1_dual(problem, state.w, state.curvature, wanted=1e-3 * state.value)
@@ -122,7 +122,7 @@ def test_shifted_weights_have_the_same_loss():
     layout.parts(w).node[0, 0] = 0.0  # this feature has a zero already
     moved = shifted(problem, w)
     before, now = layout.parts(w).node, layout.parts(moved).node
-    assert_allclose(problem.losses(moved)[0], problem.losses(w)[0], rtol=1e-12)
+    assert_allclose(problem.loss_and_gradient(moved).loss, problem.loss_and_gradient(w).loss, rtol=1e-12)
     assert_allclose(now[0], before[0])
     assert np.all((now == 0).any(axis=1))
     assert np.abs(moved).sum() < np.abs(w).sum()
@@ -156,11 +156,11 @@ def test_second_derivatives(loss):
     examples = Examples.build(list(X), list(y))
     problem = Problem.pose(Chain().bind(examples, distinct_labels(examples.y)), loss, L1(0.1), C=1.5)
     w, n = rng.normal(size=problem.n_weights), problem.n_weights
-    slope = problem.losses(w)[1]
+    slope = problem.loss_and_gradient(w).gradient
     hessian = np.array([hessian_times(problem, w, slope, unit) for unit in np.eye(n)])
     assert_allclose(hessian, hessian.T, atol=1e-4)
     found, expected = hessian_diagonal(problem, w), np.diag(hessian)
     assert_allclose(found, np.maximum(expected, found.min()), rtol=1e-3, atol=1e-5)
     v = rng.normal(size=n)
-    single = hessian_times(problem, w, problem.losses(w, single=True)[1], v, single=True)
+    single = hessian_times(problem, w, problem.loss_and_gradient(w, single=True).gradient, v, single=True)
     assert_allclose(single, hessian @ v, atol=0.02 * np.abs(hessian @ v).max())

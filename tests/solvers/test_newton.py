@@ -25,7 +25,11 @@ def hessian(problem, w):
     columns = []
     for k in range(len(w)):
         step = 1e-5 * np.eye(len(w))[k]
-        columns.append(problem.C * (problem.losses(w + step)[1] - problem.losses(w - step)[1]) / 2e-5)
+        columns.append(
+            problem.C
+            * (problem.loss_and_gradient(w + step).gradient - problem.loss_and_gradient(w - step).gradient)
+            / 2e-5
+        )
     return np.array(columns).T
 
 
@@ -37,7 +41,7 @@ def test_product_with_the_hessian(case):
     v = np.random.default_rng(0).normal(size=len(case.w)) * 10.0**3
     expected = hessian(problem, case.w)
     assert_allclose(
-        hessian_times(problem, case.w, problem.losses(case.w)[1], v),
+        hessian_times(problem, case.w, problem.loss_and_gradient(case.w).gradient, v),
         expected @ v,
         rtol=1e-4,
         atol=1e-2 * (1e-3 + np.abs(expected).max()),

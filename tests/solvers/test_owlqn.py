@@ -18,7 +18,7 @@ def test_reaches_ten_digits(lam, seed):
     result = run(OWLQN(), problem, tol=1e-10)
     assert result.converged
     # the optimality conditions themselves
-    slope = problem.losses(result.w)[1]
+    slope = problem.loss_and_gradient(result.w).gradient
     zero = result.w == 0
     assert_allclose(slope[~zero], -lam * np.sign(result.w[~zero]), atol=1e-8)
     assert np.all(np.abs(slope[zero]) <= lam * (1 + 1e-8))

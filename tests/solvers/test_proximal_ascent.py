@@ -78,7 +78,7 @@ def test_a_working_set_is_the_problem_with_the_other_weights_at_zero(case, seed)
     w = rng.normal(size=len(some.kept))
     whole = some.widened(w, problem.n_weights)
     assert_array_equal(whole[some.kept], w)
-    (loss, slope), (expected, whole_slope) = some.problem.losses(w), problem.losses(whole)
+    (loss, slope), (expected, whole_slope) = some.problem.loss_and_gradient(w)[:2], problem.loss_and_gradient(whole)[:2]
     assert_allclose(loss, expected, rtol=1e-10, atol=1e-10)
     assert_allclose(slope, whole_slope[some.kept], rtol=1e-9, atol=1e-9)
     assert set(range(problem.structure.layout.n_node_weights, problem.n_weights)) <= set(some.kept.tolist())

@@ -201,7 +201,7 @@ def test_some_of_many_weights_pay_where_a_pass_is_much_work(monkeypatch):
 
 
 def test_the_curvature_of_some_weights_is_that_block_and_a_diagonal(monkeypatch):
-    problem = soft(chains(0), Chain()).ask(prior=SmoothL1(0.5, 0.1))
+    problem = soft(chains(0), Chain()).replace(prior=SmoothL1(0.5, 0.1))
     w = np.random.default_rng(1).normal(size=problem.n_weights)
     monkeypatch.setattr(module, "MOST_WEIGHTS", 3)
     monkeypatch.setattr(module, "MOST_OF_MANY", 5)

@@ -29,7 +29,7 @@ def single_nodes(seed, n=40, n_features=4):
 
 
 def slope_at(soft, w):
-    return soft.C * soft.look(w, single=False)[1]
+    return soft.C * soft.loss_and_gradient(w, single=False)[1]
 
 
 @pytest.mark.parametrize("prior", [Gaussian(0.7), Laplace(5.0)], ids=["Gaussian", "Laplace"])

@@ -22,7 +22,7 @@ def test_a_step_is_a_subgradient_step_of_the_primal(solver):
     state = solver.start(problem)
     for t in range(1, 8):
         mu = state.at.eta
-        _, g = problem.losses(mu)
+        _, g = problem.loss_and_gradient(mu)[:2]
         state = solver.step(problem, state)
         direction = -(mu + problem.C * g)
         size = (state.at.eta - mu) @ direction / (direction @ direction)
@@ -47,7 +47,7 @@ def state_gain(problem, mu, state, s, size):
 
 
 def corner_gain(problem, mu):
-    loss, g = problem.losses(mu)
+    loss, g = problem.loss_and_gradient(mu)[:2]
     return problem.C * (loss - mu @ g)
 
 
@@ -158,7 +158,7 @@ def test_the_step_sizes_of_the_paper_in_the_ball(online):
     state = solver.step(problem, state)
     assert state.n_steps == (problem.n_examples if online else 1)
     if not online:
-        _, g = problem.losses(np.zeros(problem.n_weights))
+        _, g = problem.loss_and_gradient(np.zeros(problem.n_weights))[:2]
         assert np.allclose(state.at.w, project_l1_ball(-problem.C * g / 6, 0.5))
     assert np.abs(state.at.w).sum() <= 0.5 * (1 + 1e-12)
 
@@ -207,8 +207,8 @@ def test_a_single_example_online_is_that_example_at_once():
 
 
 def test_online_steps_need_the_examples_in_this_process():
-    assert {"backend.local", "not tilted"} <= set(Subgradient(online=True).requires)
-    assert not {"backend.local", "not tilted"} & set(Subgradient().requires)
+    assert {"backend.local", "not has_linear_term"} <= set(Subgradient(online=True).requires)
+    assert not {"backend.local", "not has_linear_term"} & set(Subgradient().requires)
 
 
 def test_a_state_of_the_other_kind_is_not_used():

@@ -129,7 +129,7 @@ def test_laplace_is_algorithm_1_of_the_paper():
     v = np.ones(problem.n_weights)
     for _ in range(3):
         used = v
-        mu = run(BlockFrankWolfe(), problem.ask(prior=Gaussian(v), C=C), tol=1e-5, seed=0).w
+        mu = run(BlockFrankWolfe(), problem.replace(prior=Gaussian(v), C=C), tol=1e-5, seed=0).w
         v = np.sqrt((mu**2 + v) / lam)
     model = LapMEDN(C=C, lam=lam, method="variational", iterations=3, tol=4e-5, random_state=0)
     model.fit(X, y)
@@ -150,7 +150,7 @@ def test_default_solver_and_model_file(prior, tmp_path):
 def test_posterior_of_student_t():
     model = MaxEnDNet(StudentT(), C=2.0, random_state=0).fit(*chains())
     posterior = model.posterior_
-    loss = problem_of(StudentT()).losses(posterior.mean)[0]
+    loss = problem_of(StudentT()).loss_and_gradient(posterior.mean).loss
     assert model.objective_ == pytest.approx(posterior.kl + 2.0 * loss, rel=1e-9)
     assert posterior.sample(10, random_state=0).shape == (10, len(posterior.mean))
 

@@ -30,7 +30,9 @@ def large():
 def test_threads_give_the_same_bits():
     structure, w = large()
     for loss in (Hinge(), Log()):
-        found = [Problem.pose(structure, loss, Gaussian(), backend=Threads(n)).losses(w) for n in (1, 2, 3)]
+        found = [
+            Problem.pose(structure, loss, Gaussian(), backend=Threads(n)).loss_and_gradient(w)[:2] for n in (1, 2, 3)
+        ]
         for value, slope in found[1:]:
             assert value == found[0][0]
             assert_array_equal(slope, found[0][1])
@@ -48,7 +50,7 @@ def test_labels_stay_within_bounds_where_scores_are_no_numbers(value):
         ]
         structure.logsum(w)
         for loss in (Hinge(), Log(), SoftHinge()):
-            Problem.pose(structure, loss, Gaussian()).losses(w)
+            Problem.pose(structure, loss, Gaussian()).loss_and_gradient(w)[:2]
     for labels in found:
         assert labels.min() >= -1 and labels.max() < structure.n_labels
 
@@ -65,7 +67,7 @@ def test_curvature_is_the_diagonal_of_the_hessian_at_zero():
     problem = Problem.pose(structure, Log(), Gaussian())
 
     def slope(w):
-        return problem.losses(w)[1]
+        return problem.loss_and_gradient(w).gradient
 
     hessian = approx_fprime(np.zeros(structure.layout.n_weights), slope, 1e-6)
     assert_allclose(structure.curvature(), np.diag(hessian), atol=1e-5)

@@ -12,7 +12,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from maxendnet import L2CRF, M3N, UNKNOWN, Examples, Graph, Tree
-from maxendnet.structures.base import Ask, Table
+from maxendnet.structures.base import ExcessOptions, Table
 from maxendnet.structures.bound.graph import BoundGraph, EdgeMarginals
 
 pytestmark = pytest.mark.usefixtures("every_level")
@@ -265,15 +265,15 @@ def test_what_losses_see_of_bounds_is_true(case, aggregate):
     bound = case.bind(inference="relaxed")
     rng = np.random.default_rng(1)
     cost = Table(1.0 - np.eye(bound.n_labels), bound.y)
-    assert np.all(bound.excess(aggregate, case.w, cost).short >= 0)
+    assert np.all(bound.excess(aggregate, case.w, cost).relaxation_gap >= 0)
     for _ in range(5):  # each call goes on where the last one has ended
-        found = bound.excess(aggregate, case.w, cost, Ask(counted=cost))
-    assert_allclose(found.short, 0.0, atol=1e-2)
+        found = bound.excess(aggregate, case.w, cost, ExcessOptions(expected_table=cost))
+    assert_allclose(found.relaxation_gap, 0.0, atol=1e-2)
     u = bound.sample_weight
     for _ in range(3):
         v = case.w + rng.normal(size=len(case.w))
-        there = case.bind(inference="relaxed").excess(aggregate, v, cost, Ask(gradient=False)).values
-        assert u @ (found.values - found.short) + found.slope @ (v - case.w) <= u @ there + 1e-7
+        there = case.bind(inference="relaxed").excess(aggregate, v, cost, ExcessOptions(gradient=False)).values
+        assert u @ (found.values - found.relaxation_gap) + found.slope @ (v - case.w) <= u @ there + 1e-7
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -288,7 +288,7 @@ def test_messages_are_kept_and_change_nothing_but_the_time(seed):
     for aggregate in ("maximum", "logsum"):
         found, expected = (bound.excess(aggregate, case.w, cost) for bound in (warm, cold))
         assert_allclose(found.values, expected.values, atol=1e-3)
-        assert np.all(found.values >= expected.values - expected.short - 1e-9)
+        assert np.all(found.values >= expected.values - expected.relaxation_gap - 1e-9)
 
 
 def test_a_frustrated_cycle_is_proven_by_search_alone():

@@ -33,8 +33,8 @@ pytestmark = pytest.mark.usefixtures("every_level")
 def test_without_siblings_and_forbidden_pairs_it_is_a_forest(case):
     forest = BoundForest(case.structure.layout, case.batch)
     for loss in (Hinge(case.case.cost), Log(), SoftHinge(case.case.cost, temperature=0.5)):
-        value, slope = problem_of(case, loss).losses(case.w)
-        other = Problem.pose(forest, loss, Gaussian()).losses(case.w)
+        value, slope = problem_of(case, loss).loss_and_gradient(case.w)[:2]
+        other = Problem.pose(forest, loss, Gaussian()).loss_and_gradient(case.w)[:2]
         assert_allclose(value, other[0], rtol=1e-9, atol=1e-9)
         if not isinstance(loss, Hinge) or isinstance(loss, SoftHinge):
             assert_allclose(slope, other[1], rtol=1e-7, atol=1e-7)
@@ -82,7 +82,7 @@ def test_threads_give_the_same_bits():
     structure, w = star(40)
     for loss in (Hinge(), Log()):
         problems = [Problem.pose(structure, loss, Gaussian(), backend=Threads(n)) for n in (1, 2, 3)]
-        values = [problem.losses(w) for problem in problems]
+        values = [problem.loss_and_gradient(w)[:2] for problem in problems]
         for value, slope in values[1:]:
             assert value == values[0][0]
             assert_array_equal(slope, values[0][1])
@@ -120,7 +120,7 @@ def test_labels_stay_within_bounds_where_scores_are_no_numbers(value):
         ]
         structure.logsum(w, cliques=True)
         for loss in (Hinge(), Log(), SoftHinge()):
-            Problem.pose(structure, loss, Gaussian()).losses(w)
+            Problem.pose(structure, loss, Gaussian()).loss_and_gradient(w)[:2]
     for labels in found:
         assert labels.min() >= -1 and labels.max() < structure.n_labels
 

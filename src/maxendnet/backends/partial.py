@@ -17,14 +17,14 @@ class Partial(NamedTuple):
 
     loss: float
     gradient: FloatArray = EMPTY
-    """As the kernels add it up, see `maxendnet.structures.base.unpack`; empty if it was not asked for."""
+    """As the kernels add it up, see `BoundStructure.unpad`; empty if it was not requested."""
     cost: float = 0.0
     """Expected cost of labels, where the loss has one."""
     values: FloatArray = EMPTY
-    """Loss of every example, without its weight; empty if it was not asked for."""
-    short: float = 0.0
-    """By how much the loss is above that of the fractional labellings that gradient and cost belong to: 0, unless the
-    loss is an upper bound. ``loss - short + gradient . (v - w)`` is below the sum of losses at any v."""
+    """Loss of every example, without its weight; empty if it was not requested."""
+    relaxation_gap: float = 0.0
+    """For relaxed structures: the loss minus that of the fractional labellings to which gradient and cost belong.
+    0 otherwise. ``loss - relaxation_gap + gradient . (v - w)`` is below the sum of losses at any v."""
 
     def plus(self, other: Partial, overwrite: bool = True) -> Partial:
         """The sum with the next shard; with ``overwrite`` the gradient of this one becomes that of the sum."""
@@ -32,7 +32,8 @@ class Partial(NamedTuple):
         if self.gradient.size:
             gradient = np.add(self.gradient, other.gradient, out=self.gradient if overwrite else None)
         values = np.concatenate([self.values, other.values])
-        return Partial(self.loss + other.loss, gradient, self.cost + other.cost, values, self.short + other.short)
+        gap = self.relaxation_gap + other.relaxation_gap
+        return Partial(self.loss + other.loss, gradient, self.cost + other.cost, values, gap)
 
 
 class Span(NamedTuple):

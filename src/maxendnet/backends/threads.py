@@ -60,17 +60,12 @@ class Threads:
 
     def sum(self, oracle: Callable[..., Partial], shards: Sequence[Any], *arguments: Any) -> Partial:
         """``oracle(shard, *arguments)`` of all shards, added up along a fixed tree."""
-        parts: list[Any] = [None] * len(shards)
-        done: list[Span] = []
-
-        def work(shard: int, _: int, __: int) -> None:
-            parts[shard] = oracle(taken(shards[shard]), *arguments)
-            if self.n_jobs == 1:  # in order: a few gradients at a time in the place of one for each shard
-                done[:] = join([*done, Span(shard, shard + 1, parts[shard])], len(shards))
-                parts[shard] = None
-
-        self.run(work, [[(k, k + 1)] for k in range(len(shards))])
-        return done[0].sum if done else add_up(parts)
+        if self.n_jobs > 1:
+            return add_up(self.each(oracle, shards, *arguments))
+        done: list[Span] = []  # in order: a few gradients at a time instead of one for each shard
+        for k, shard in enumerate(shards):
+            done = join([*done, Span(k, k + 1, oracle(taken(shard), *arguments))], len(shards))
+        return done[0].sum
 
     def each(self, function: Callable[..., Any], shards: Sequence[Any], *arguments: Any) -> list[Any]:
         """``function(shard, *arguments)`` of every shard, in order."""

@@ -14,7 +14,7 @@ from maxendnet.data.examples import Examples
 from maxendnet.data.forest_order import ForestOrder, chain_order, forest_order
 from maxendnet.data.labels import label_array
 from maxendnet.data.ragged import Array, BoolArray, FloatArray, csr, is_mapped, place
-from maxendnet.data.truth import Kinds, Truth, complete, encode_truth
+from maxendnet.data.truth import LabelSets, Truth, complete, encode_truth
 
 __all__ = ["Batch", "encode", "forest_order", "labels_by_node_type"]
 
@@ -34,8 +34,8 @@ class Batch(NamedTuple):
     indices: npt.NDArray[np.int32]  # (n_entries,)
     data: FloatArray  # (n_entries,)
     y: npt.NDArray[np.int32]  # (n_nodes,) true labels as positions in the classes, or (0,) without labels
-    row: npt.NDArray[np.int32]  # (n_nodes,) row of a node in tables that have one for every kind of truth; or (0,)
-    kinds: Kinds | None  # what is known of the true labels of nodes with the same row; None: the row is the label
+    row: npt.NDArray[np.int32]  # (n_nodes,) row of a node in tables that have one for each label set; or (0,)
+    label_sets: LabelSets | None  # the sets of possible true labels, by row; None: the row is the label
     offsets: npt.NDArray[np.int64]  # (n_examples + 1,) example i owns nodes offsets[i]:offsets[i + 1]
     order: npt.NDArray[np.int32]  # (n_nodes,) parents before children, each example in its own slice
     parent: npt.NDArray[np.int32]  # (n_nodes,) number of the parent among all nodes, -1 for a root
@@ -71,15 +71,15 @@ class Batch(NamedTuple):
             sample_weight=self.sample_weight[first:last],
         )
 
-    def within(self, kinds: Kinds) -> Batch:
+    def within(self, label_sets: LabelSets) -> Batch:
         """The same nodes, allowed to have only labels that may be the true ones."""
-        allowed = kinds.sets[self.row]
+        allowed = label_sets.sets[self.row]
         return self._replace(allowed=np.ascontiguousarray(allowed & self.allowed if self.allowed.size else allowed))
 
-    def completed(self, kinds: Kinds, labels: npt.NDArray[np.int32]) -> Batch:
+    def completed(self, label_sets: LabelSets, labels: npt.NDArray[np.int32]) -> Batch:
         """The same nodes with these labels taken for the true ones; what is known of them stays."""
-        truth = complete(Truth(self.row, kinds), labels)
-        return self._replace(y=np.ascontiguousarray(labels), row=truth.row, kinds=truth.kinds)
+        truth = complete(Truth(self.row, label_sets), labels)
+        return self._replace(y=np.ascontiguousarray(labels), row=truth.row, label_sets=truth.label_sets)
 
 
 def _from_zero(order: npt.NDArray[np.int32], begin: int, end: int) -> npt.NDArray[np.int32]:
@@ -156,12 +156,13 @@ def encode(
     X = _with_bias_and_ends(examples, forest, joined, bias, ends)
     allowed = _allowed(examples, classes, type_allowed)
     y = row = np.zeros(0, dtype=np.int32)
-    kinds = None
+    label_sets = None
     if examples.y is not None:
-        row, kinds = encode_truth(
+        row, label_sets = encode_truth(
             examples.y, classes, examples.offsets, examples.flat, allowed.astype(bool), examples.node_weight
         )
-        y, kinds = (row, None) if kinds.are_labels else (np.ascontiguousarray(kinds.label[row]), kinds)
+        y = row if label_sets.are_labels else np.ascontiguousarray(label_sets.label[row])
+        label_sets = None if label_sets.are_labels else label_sets
     edge_type, edge_features = _along_edges(examples, forest, joined)
     sample_weight = np.ones(len(examples)) if examples.sample_weight is None else examples.sample_weight
     label_features = _label_features(examples, classes)
@@ -172,7 +173,7 @@ def encode(
         data=np.ascontiguousarray(X.data),
         y=y,
         row=row,
-        kinds=kinds,
+        label_sets=label_sets,
         offsets=np.ascontiguousarray(examples.offsets),
         order=forest.order,
         parent=forest.parent,
@@ -221,7 +222,7 @@ def labels_by_node_type(examples: Examples, classes: Array) -> BoolArray:
         raise ValueError(f"Labels by node type need y and node_types, and the examples have no {missing}.")
     seen = np.zeros((int(examples.node_types.max(initial=-1)) + 1, len(classes)), dtype=bool)
     truth = encode_truth(examples.y, classes, examples.offsets, examples.flat)
-    sets = truth.kinds.sets.astype(bool)
+    sets = truth.label_sets.sets.astype(bool)
     some = ~sets.all(axis=1)
     for kind in np.flatnonzero(some | (len(classes) == 1)):
         types = np.unique(examples.node_types[truth.row == kind])

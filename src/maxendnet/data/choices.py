@@ -41,12 +41,12 @@ def rest_of(batch: Batch, examples: Examples, classes: NDArray, given: Any = Non
             "allow one, and name it with Choice(rest=...)."
         )
     owner = np.repeat(np.arange(n_examples), np.diff(batch.offsets))
-    kinds = batch.kinds or known(n_labels)
-    one = kinds.sets.sum(axis=1)[batch.row] == 1
+    label_sets = batch.label_sets or known(n_labels)
+    one = label_sets.sets.sum(axis=1)[batch.row] == 1
     of_example = np.zeros((n_examples, n_labels), dtype=np.int64)
     np.add.at(of_example, (owner[one], batch.y[one]), 1)
     others = np.zeros((n_examples, n_labels), dtype=np.int64)  # nodes that cannot have the label
-    np.add.at(others, owner, 1 - kinds.sets[batch.row].astype(np.int64))
+    np.add.at(others, owner, 1 - label_sets.sets[batch.row].astype(np.int64))
     possible = everywhere & (others <= 1).all(axis=0)
     counts = np.where(possible if possible.any() else everywhere, of_example.sum(axis=0), -1)
     best = np.flatnonzero(counts == counts.max())
@@ -62,7 +62,7 @@ def rest_of(batch: Batch, examples: Examples, classes: NDArray, given: Any = Non
 
 def check_one_choice(batch: Batch, examples: Examples, classes: NDArray, rest: int) -> None:
     """Refuse an example in which two nodes have another label than the rest."""
-    chosen = np.flatnonzero((batch.kinds or known(len(classes))).sets[batch.row, rest] == 0)
+    chosen = np.flatnonzero((batch.label_sets or known(len(classes))).sets[batch.row, rest] == 0)
     owner = np.searchsorted(batch.offsets, chosen, side="right") - 1
     twice = np.flatnonzero(np.diff(owner) == 0)
     if len(twice):

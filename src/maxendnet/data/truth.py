@@ -1,7 +1,6 @@
 """What is known of the true labels: for every node a set of labels, one of which is the true one.
 
-Nodes about which the same is known are of one *kind*. Kinds are few, so that tables which depend on the truth, such as
-costs, have a row for every kind.
+Many nodes share a label set. Tables that depend on the truth, such as costs, have one row for each distinct label set.
 """
 
 from __future__ import annotations
@@ -16,21 +15,21 @@ from maxendnet.data.ragged import Array, BoolArray, FloatArray, IntArray, place,
 from maxendnet.data.unknown import UNKNOWN
 
 
-class Kinds(NamedTuple):
-    """What is known of nodes, a row for every kind."""
+class LabelSets(NamedTuple):
+    """The distinct label sets of nodes."""
 
     sets: npt.NDArray[np.uint8]
-    """(n_kinds, n_labels): 1 where a label may be the true one."""
+    """(n_sets, n_labels): 1 where a label may be the true one."""
     label: npt.NDArray[np.int32]
-    """(n_kinds,): the true label, or the one that is taken for it."""
+    """(n_sets,): the true label, or the one that is used as the target."""
     weight: FloatArray
-    """(n_kinds,): factor of the costs of a node."""
+    """(n_sets,): factor of the costs of a node."""
 
     @property
     def are_labels(self) -> bool:
-        """Whether a kind is a label, known, and nodes have no weights."""
-        n_kinds, n_labels = self.sets.shape
-        same = n_kinds == n_labels and np.array_equal(self.label, np.arange(n_labels))
+        """Whether each set is one label, in the order of the labels, and nodes have no weights."""
+        n_sets, n_labels = self.sets.shape
+        same = n_sets == n_labels and np.array_equal(self.label, np.arange(n_labels))
         return bool(same and self.all_known and (self.weight == 1).all())
 
     @property
@@ -45,15 +44,15 @@ class Kinds(NamedTuple):
 
 
 class Truth(NamedTuple):
-    """What is known of every node: the number of its kind, and the kinds."""
+    """Label set of every node: its row among the distinct ones."""
 
     row: npt.NDArray[np.int32]
-    kinds: Kinds
+    label_sets: LabelSets
 
 
-def known(n_labels: int) -> Kinds:
-    """The kinds where all labels are known and nodes have no weights: one for every label."""
-    return Kinds(np.eye(n_labels, dtype=np.uint8), np.arange(n_labels, dtype=np.int32), np.ones(n_labels))
+def known(n_labels: int) -> LabelSets:
+    """Label sets when all labels are known and nodes have no weights: one for each label."""
+    return LabelSets(np.eye(n_labels, dtype=np.uint8), np.arange(n_labels, dtype=np.int32), np.ones(n_labels))
 
 
 def encode_truth(
@@ -65,7 +64,7 @@ def encode_truth(
     node_weight: FloatArray | None = None,
     name: str = "y",
 ) -> Truth:
-    """The kind of every node.
+    """Label set of every node.
 
     Parameters
     ----------
@@ -87,7 +86,7 @@ def encode_truth(
     --------
     >>> y = np.array(["V", UNKNOWN, frozenset(["N", "V"])], dtype=object)
     >>> truth = encode_truth(y, np.array(["D", "N", "V"]), np.array([0, 3]))
-    >>> truth.kinds.sets[truth.row].tolist()
+    >>> truth.label_sets.sets[truth.row].tolist()
     [[0, 0, 1], [1, 1, 1], [0, 1, 1]]
     """
     code, sets = _codes(y, classes, offsets, flat, name)
@@ -97,37 +96,38 @@ def encode_truth(
             code, sets = _limited(code, sets, allowed)
     weight = np.ones(len(sets))
     if node_weight is not None:
-        kinds, numbers = np.unique(
+        distinct, numbers = np.unique(
             np.stack([code.astype(np.float64), node_weight], axis=1), axis=0, return_inverse=True
         )
-        code, weight = numbers.ravel().astype(np.int32), kinds[:, 1].copy()
-        sets = np.ascontiguousarray(sets[kinds[:, 0].astype(np.int64)])
+        code, weight = numbers.ravel().astype(np.int32), distinct[:, 1].copy()
+        sets = np.ascontiguousarray(sets[distinct[:, 0].astype(np.int64)])
     label = sets.argmax(axis=1).astype(np.int32) if sets.size else np.zeros(len(sets), dtype=np.int32)
-    return Truth(np.ascontiguousarray(code), Kinds(sets, label, weight))
+    return Truth(np.ascontiguousarray(code), LabelSets(sets, label, weight))
 
 
 def _limited(code: IntArray, sets: npt.NDArray[np.uint8], allowed: BoolArray) -> tuple[IntArray, npt.NDArray[np.uint8]]:
-    """Kinds whose sets have allowed labels only."""
+    """Label sets limited to the allowed labels of each node."""
     packed = np.packbits(allowed & sets[code].astype(bool), axis=1)
-    kinds, numbers = np.unique(packed, axis=0, return_inverse=True)
-    return numbers.ravel().astype(np.int32), np.ascontiguousarray(np.unpackbits(kinds, axis=1, count=sets.shape[1]))
+    distinct, numbers = np.unique(packed, axis=0, return_inverse=True)
+    return numbers.ravel().astype(np.int32), np.ascontiguousarray(np.unpackbits(distinct, axis=1, count=sets.shape[1]))
 
 
 def complete(truth: Truth, labels: npt.NDArray[np.int32]) -> Truth:
-    """The same sets with these labels taken for the true ones.
+    """The same sets with these labels as the target.
 
     Examples
     --------
     >>> truth = encode_truth(np.array([UNKNOWN, "a"], dtype=object), np.array(["a", "b"]), np.array([0, 2]))
-    >>> kinds = complete(truth, np.array([1, 0], dtype=np.int32)).kinds
-    >>> kinds.sets.tolist(), kinds.label.tolist()
+    >>> label_sets = complete(truth, np.array([1, 0], dtype=np.int32)).label_sets
+    >>> label_sets.sets.tolist(), label_sets.label.tolist()
     ([[1, 0], [1, 1]], [0, 1])
     """
-    n_labels = truth.kinds.sets.shape[1]
+    n_labels = truth.label_sets.sets.shape[1]
     pairs, row = np.unique(truth.row.astype(np.int64) * n_labels + labels, return_inverse=True)
-    kind, label = np.divmod(pairs, n_labels)
-    kinds = Kinds(np.ascontiguousarray(truth.kinds.sets[kind]), label.astype(np.int32), truth.kinds.weight[kind])
-    return Truth(row.astype(np.int32).ravel(), kinds)
+    number, label = np.divmod(pairs, n_labels)
+    _, (sets, _, weight) = truth
+    label_sets = LabelSets(np.ascontiguousarray(sets[number]), label.astype(np.int32), weight[number])
+    return Truth(row.astype(np.int32).ravel(), label_sets)
 
 
 def possible_labels(y: Iterable[Hashable]) -> list[Any]:
@@ -163,10 +163,10 @@ def known_nodes(y: Array) -> BoolArray:
 def _codes(
     y: Array, classes: Array, offsets: IntArray, flat: bool, name: str
 ) -> tuple[IntArray, npt.NDArray[np.uint8]]:
-    """The kind of every node without weights and limits, and the sets of the kinds; known labels come first."""
+    """Label set of every node without weights and limits, and the distinct sets; known labels come first."""
     values = y.tolist()
     class_code = {label: code for code, label in enumerate(classes.tolist())}
-    kind_of: dict[Any, int] = {}
+    row_of: dict[Any, int] = {}
     sets = list(np.eye(len(classes), dtype=np.uint8))
     for value in dict.fromkeys(values):
         if value is UNKNOWN:
@@ -178,11 +178,11 @@ def _codes(
                 raise ValueError(_strange(strange[0], value, values, classes, offsets, flat, name))
             members = sorted(class_code[label] for label in labels)
         if len(members) == 1:
-            kind_of[value] = members[0]
+            row_of[value] = members[0]
         else:
-            kind_of[value] = len(sets)
+            row_of[value] = len(sets)
             sets.append(np.isin(np.arange(len(classes)), members).astype(np.uint8))
-    code = np.fromiter(map(kind_of.__getitem__, values), dtype=np.int32, count=len(values))
+    code = np.fromiter(map(row_of.__getitem__, values), dtype=np.int32, count=len(values))
     return code, np.stack(sets) if sets else np.zeros((0, len(classes)), dtype=np.uint8)
 
 

@@ -17,7 +17,7 @@ from maxendnet.data.ragged import csr
 from maxendnet.data.truth import encode_truth
 from maxendnet.estimators.sequence_binder import SequenceBinder
 from maxendnet.structures.automata.ngrams import END, START
-from maxendnet.structures.weights.cache import Remembered
+from maxendnet.structures.weights.cache import Cache
 from maxendnet.structures.weights.layout import Layout
 
 FloatArray = NDArray[np.float64]
@@ -199,8 +199,8 @@ class FittedModel:
         return self._binders.result(key, lambda: SequenceBinder.of(self, rules))
 
     @cached_property
-    def _binders(self) -> Remembered:
-        return Remembered()
+    def _binders(self) -> Cache:
+        return Cache()
 
     def _for_labels(self, bound: Any) -> Any:
         """What predicts labels, where those of the bound structure are states of them."""

@@ -111,7 +111,7 @@ class MarkovNetwork(Predictor):
         requested, unlabelled = self._requested_solver(problem), getattr(self, "unlabelled", 0.0)
         if not (is_number(unlabelled) and 0 <= unlabelled < np.inf):
             raise ValueError(f"unlabelled must be a finite number of at least 0, got {unlabelled!r}.")
-        in_rounds = not (problem.kinds.all_known or problem.loss.smooth)
+        in_rounds = not (problem.label_sets.all_known or problem.loss.smooth)
         if requested is None or (in_rounds and not isinstance(requested, (ConcaveConvex, SelfTraining))):
             choice = default_solver(problem, self.tol, unlabelled)
             if in_rounds:

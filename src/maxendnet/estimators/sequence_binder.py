@@ -69,7 +69,7 @@ class SequenceBinder(NamedTuple):
         # argmin takes a quarter of the time of min
         low, high = (float(data[data.argmin()]), float(data[data.argmax()])) if len(data) else (0.0, 0.0)
         batch = Batch(
-            indptr=indptr, indices=indices, data=data, y=NO_LABELS, row=NO_LABELS, kinds=None, offsets=offsets,
+            indptr=indptr, indices=indices, data=data, y=NO_LABELS, row=NO_LABELS, label_sets=None, offsets=offsets,
             order=order, parent=parent, edge_type=np.zeros(n_nodes, dtype=np.int32),
             flipped=np.zeros(n_nodes, dtype=np.uint8), edge_features=np.zeros((n_nodes, 0)),
             allowed=ALL_ALLOWED if self.end_masks is None else self.end_masks.allowed(offsets),

@@ -191,7 +191,7 @@ class LapMEDN(MarginModel):
             return solver
         # under the variational method, solver= is the one for its Gaussian problems
         if solver is not None:
-            check_requirements(solver, problem.ask(prior=Gaussian()))
+            check_requirements(solver, problem.replace(prior=Gaussian()))
         return solvers.Variational(self.iterations, solver)
 
     def _model(self, examples, classes, problem, result: Result):

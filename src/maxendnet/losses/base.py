@@ -1,18 +1,18 @@
-"""What a loss offers, and the oracles by which shards of examples are asked for it.
+"""Protocol of losses, and the oracles that compute sums over a shard of examples.
 
-An oracle is a pure function of a shard (a bound structure), a weight vector and a question. Questions are small and can
-be pickled, so that a backend may send them anywhere.
+An oracle is a pure function of a shard (a bound structure), a weight vector and further arguments. These can be
+pickled, so that a backend may send them anywhere.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet.backends.partial import EMPTY, Partial
-from maxendnet.structures.base import Ask, Table
+from maxendnet.structures.base import GRADIENT, Excess, ExcessOptions, Table
 
 FloatArray = NDArray[np.float64]
 
@@ -49,64 +49,53 @@ class Loss(Protocol):
         """Costs ``[true, predicted]`` of a node; zeros for a loss without costs."""
         ...
 
-    def evaluate(self, structure: Any, w: FloatArray, question: LossQuestion) -> Partial:
-        """The loss of the examples of a bound structure."""
+    def evaluate(
+        self, structure: Any, w: FloatArray, C: float, cost: FloatArray, options: ExcessOptions = GRADIENT
+    ) -> Partial:
+        """Sum of the losses of the examples of a bound structure, and its (sub)gradient as `excess` leaves it.
+
+        Parameters
+        ----------
+        structure : BoundStructure
+        w : ndarray of shape (n_weights,)
+        C : float
+        cost : ndarray of shape (n_sets, n_labels)
+            `cost_matrix` with a row for each label set; a `Problem` has it as its attribute ``cost``.
+        options : ExcessOptions
+        """
         ...
 
 
-class LossQuestion(NamedTuple):
-    """What a solver asks of every shard."""
-
-    loss: Any
-    C: float
-    gradient: bool = True
-    single: bool = False
-    """Search in float32 where the numbers allow it."""
-    values: bool = False
-    """Report the loss of every example too."""
-    cost: FloatArray | None = None
-    """Costs of labels, a row for each kind of truth, where they are known to all shards; None is to be found out."""
+def loss_oracle(
+    shard: Any, w: FloatArray, loss: Loss, C: float, cost: FloatArray, options: ExcessOptions = GRADIENT
+) -> Partial:
+    """Loss of the examples of a shard. A function, so that backends find it by name and send the loss once."""
+    return loss.evaluate(shard, w, C, cost, options)
 
 
-def loss_oracle(shard: Any, w: FloatArray, question: LossQuestion) -> Partial:
-    """The loss of a shard's examples."""
-    return question.loss.evaluate(shard, w, question)
+def table_oracle(shard: Any, w: FloatArray, added: FloatArray, expected: FloatArray) -> Partial:
+    """``logsum(w, added) - score(truth)``, its gradient, and the expected value of ``expected``; sums over a shard.
 
-
-class TableQuestion(NamedTuple):
-    """Tables with a row for every kind of truth: ``added`` to the scores, and ``counted`` in expectation."""
-
-    added: FloatArray
-    counted: FloatArray
-
-
-def table_oracle(shard: Any, w: FloatArray, question: TableQuestion) -> Partial:
-    """``logsum(w, added) - score(truth)``, its gradient, and the expected value of ``counted``; sums over a shard.
-
-    What ``added`` has for the true labels is part of the score of the truth.
+    Both tables have a row for each label set. The entries of ``added`` for the true labels are part of the score of the
+    truth.
     """
     row = shard.row
-    added, counted = (Table(rows, row) for rows in question)
-    found = shard.excess("logsum", w, added, Ask(counted, packed=True))
-    return total(shard, found.values, found.slope, found.counted)
+    options = ExcessOptions(expected_table=Table(expected, row))
+    return total(shard, shard.excess("logsum", w, Table(added, row), options))
 
 
-def inside_oracle(shard: Any, w: FloatArray, gradient: bool) -> Partial:
-    """``logsum over labellings that agree with the truth - score(the labelling taken for it)``, and its gradient."""
-    found = shard.within_truth.excess("logsum", w, ask=Ask(gradient=gradient, packed=True))
-    return total(shard, found.values, found.slope)
+def completion_oracle(shard: Any, w: FloatArray, options: ExcessOptions) -> Partial:
+    """``logsum over labellings that agree with the truth - score(target)``, and its gradient; sums over a shard."""
+    return total(shard, shard.within_truth.excess("logsum", w, None, options))
 
 
-def total(
-    structure: Any,
-    values: FloatArray,
-    slope: FloatArray,
-    costs: FloatArray | None = None,
-    keep_values: bool = False,
-    short: FloatArray = EMPTY,
-) -> Partial:
-    """Values, costs and slope of the examples of a structure as a contribution to a sum."""
-    factor = structure.sample_weight
-    cost = 0.0 if costs is None else float(costs @ factor)
-    missing = float(short @ factor) if short.size else 0.0
-    return Partial(float(values @ factor), slope, cost, values if keep_values else EMPTY, missing)
+def total(structure: Any, excess: Excess, values: bool = False) -> Partial:
+    """Contribution of the examples of a structure to a sum; with ``values``, also the value of every example."""
+    weight, gap = structure.sample_weight, excess.relaxation_gap
+    return Partial(
+        float(excess.values @ weight),
+        excess.slope,
+        float(excess.expected_table @ weight),
+        excess.values if values else EMPTY,
+        float(gap @ weight) if gap.size else 0.0,
+    )

@@ -1,4 +1,4 @@
-"""Costs of wrong labels as a table with a row for every kind of truth."""
+"""Costs of wrong labels as a table with a row for each label set."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet.data.ragged import offsets_of, shorten
-from maxendnet.data.truth import Kinds
+from maxendnet.data.truth import LabelSets
 from maxendnet.losses.base import FloatArray
 from maxendnet.structures.automata.ngrams import SeenNGrams, ends_of
-from maxendnet.structures.base import EdgeTable, NGramTable
+from maxendnet.structures.base import EdgeTable, NGramTable, Table
 
 
-def cost_rows(matrix: FloatArray, kinds: Kinds) -> FloatArray:
-    """What each label costs at a node of each kind, shape (n_kinds, n_labels).
+def cost_rows(matrix: FloatArray, label_sets: LabelSets) -> FloatArray:
+    """Cost of each label at a node with each label set, shape (n_sets, n_labels).
 
     Of a set of labels that may be the true one, the least cost counts; so no label of the set costs anything.
 
@@ -24,20 +24,20 @@ def cost_rows(matrix: FloatArray, kinds: Kinds) -> FloatArray:
     ----------
     matrix : ndarray of shape (n_labels, n_labels)
         ``matrix[true, predicted]``
-    kinds : Kinds
+    label_sets : LabelSets
 
     Examples
     --------
     >>> sets = np.array([[1, 0, 0], [0, 1, 1]], dtype=np.uint8)
-    >>> kinds = Kinds(sets, np.array([0, 1], dtype=np.int32), np.array([1.0, 2.0]))
-    >>> cost_rows(1.0 - np.eye(3), kinds).tolist()
+    >>> label_sets = LabelSets(sets, np.array([0, 1], dtype=np.int32), np.array([1.0, 2.0]))
+    >>> cost_rows(1.0 - np.eye(3), label_sets).tolist()
     [[0.0, 1.0, 1.0], [2.0, 0.0, 0.0]]
     """
-    rows = matrix[kinds.label]
-    several = np.flatnonzero(kinds.sets.sum(axis=1) > 1)
-    for kind in several:
-        rows[kind] = matrix[kinds.sets[kind].astype(bool)].min(axis=0)
-    return rows * kinds.weight[:, None]
+    rows = matrix[label_sets.label]
+    several = np.flatnonzero(label_sets.sets.sum(axis=1) > 1)
+    for k in several:
+        rows[k] = matrix[label_sets.sets[k].astype(bool)].min(axis=0)
+    return rows * label_sets.weight[:, None]
 
 
 def named_costs(cost: dict[Any, Any], classes: NDArray) -> Any:
@@ -123,6 +123,11 @@ def joint_costs(cost: dict[Any, Any], classes: NDArray) -> JointCosts | None:
     return JointCosts(length, rows[0].copy(), rows[1].copy(), np.array([number for *_, number in entries]))
 
 
+def cost_table(structure: Any, rows: FloatArray, joint: JointCosts | None = None) -> Table:
+    """Costs of labels at the nodes of a bound structure, and of several labels together; ``rows`` by label set."""
+    return Table(rows, structure.row, None if joint is None else joint_table(joint, structure))
+
+
 def joint_table(costs: JointCosts, structure: Any) -> EdgeTable | NGramTable:
     """The costs of several labels at the nodes of a bound structure; where a true label is not known they are 0."""
     if structure.capabilities.ngram_costs:
@@ -170,7 +175,7 @@ def ngram_table(costs: JointCosts, structure: Any) -> NGramTable:
 
 def _is_known(structure: Any) -> NDArray[np.bool_]:
     """Whether the true label of a node is one."""
-    return structure.kinds.sets.sum(axis=1)[structure.row] == 1
+    return structure.label_sets.sets.sum(axis=1)[structure.row] == 1
 
 
 def class_weights(weight: Any, classes: NDArray, y: NDArray | dict[Any, int]) -> FloatArray:

@@ -9,19 +9,18 @@ from typing import Any
 import numpy as np
 
 from maxendnet.backends.partial import Partial
-from maxendnet.losses.base import FloatArray, LossQuestion, total
+from maxendnet.losses.base import FloatArray, total
 from maxendnet.losses.costs import (
     JointCosts,
     class_weights,
-    cost_rows,
+    cost_table,
     joint_costs,
-    joint_table,
     named_costs,
     split_costs,
 )  # fmt: skip
-from maxendnet.losses.slack import SLACKS, Slack, SlackPrice
+from maxendnet.losses.slack import SLACKS, Slack, SlackDerivative
 from maxendnet.piece import Piece
-from maxendnet.structures.base import Ask, Table
+from maxendnet.structures.base import GRADIENT, ExcessOptions
 from maxendnet.utils.checks import is_number
 
 
@@ -78,7 +77,7 @@ class Hinge(Piece):
     joint_costs: JointCosts | None = None
     smooth = False
     convex = True
-    """Above the score of the labelling that is taken for the true one; `ConcaveConvex` takes one after the other."""
+    """Convex for a fixed completion; `ConcaveConvex` iterates over completions."""
 
     def check(self) -> None:
         if not (isinstance(self.slack, str) and self.slack in SLACKS):
@@ -181,27 +180,20 @@ class Hinge(Piece):
         if self.completion == "best":
             return value, problem
         T = self.temperature
-        inside, everything = problem.inside(w / T), problem.inside(0.0 * w, gradient=False).loss
-        return value - problem.C * T * (inside.loss - everything), problem.ask(tilt=inside.gradient)
+        completion = problem.completion_logsum(w / T)
+        log_count = problem.completion_logsum(0.0 * w, gradient=False).loss
+        return value - problem.C * T * (completion.loss - log_count), problem.replace(linear_term=completion.gradient)
 
-    def cost_table(self, structure: Any, rows: FloatArray | None = None) -> Table:
-        """The costs of labels at the nodes of a bound structure, and of several labels together; ``rows`` if known."""
-        rows = cost_rows(self.cost_matrix(structure.n_labels), structure.kinds) if rows is None else rows
-        joint = None if self.joint_costs is None else joint_table(self.joint_costs, structure)
-        return Table(rows, structure.row, joint)
-
-    def evaluate(self, structure: Any, w: FloatArray, question: LossQuestion) -> Partial:
-        """``U(hinge) / C`` of every example and, if asked, a subgradient of their weighted sum."""
-        C = question.C
-        found = structure.excess("maximum", w, self.cost_table(structure, question.cost),
-            Ask(
-                price=None if self.linear_slack else SlackPrice(self.slack, C),
-                gradient=question.gradient, single=question.single, packed=True,
-            ),
-        )  # fmt: skip
-        values, short = found.values, found.short
+    def evaluate(
+        self, structure: Any, w: FloatArray, C: float, cost: FloatArray, options: ExcessOptions = GRADIENT
+    ) -> Partial:
+        """``U(hinge) / C`` of every example and, if requested, a subgradient of their weighted sum."""
+        derivative = None if self.linear_slack else SlackDerivative(self.slack, C)
+        table = cost_table(structure, cost, self.joint_costs)
+        excess = structure.excess("maximum", w, table, options._replace(slack_derivative=derivative))
         if not self.linear_slack:
-            values = self.slack_function.value(found.values, C) / C
-            if short.size:
-                short = values - self.slack_function.value(found.values - short, C) / C
-        return total(structure, values, found.slope, keep_values=question.values, short=short)
+            values, gap = self.slack_function.value(excess.values, C) / C, excess.relaxation_gap
+            if gap.size:
+                gap = values - self.slack_function.value(excess.values - gap, C) / C
+            excess = excess._replace(values=values, relaxation_gap=gap)
+        return total(structure, excess, options.values)

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from maxendnet.backends.partial import Partial
-from maxendnet.losses.base import FloatArray, LossQuestion, total
-from maxendnet.losses.costs import cost_rows
+from maxendnet.losses.base import FloatArray, total
 from maxendnet.piece import Piece
-from maxendnet.structures.base import Ask, Table
+from maxendnet.structures.base import GRADIENT, ExcessOptions, Table
 from maxendnet.utils.checks import is_number
 
 LARGEST_MARGIN = 100.0
@@ -62,14 +61,13 @@ class Log(Piece):
         """The margin at every wrong label."""
         return self.margin * (1.0 - np.eye(n_labels))
 
-    def evaluate(self, structure: Any, w: FloatArray, question: LossQuestion) -> Partial:
-        """Log loss of every example and, if asked, the gradient of their weighted sum."""
-        ask = Ask(gradient=question.gradient, single=question.single, packed=True)
-        cost = None
-        if self.margin:
-            cost = Table(cost_rows(self.cost_matrix(structure.n_labels), structure.kinds), structure.row)
-        values, slope, _, short = structure.excess("logsum", w, cost, ask)
-        if not structure.kinds.all_known:  # both are above the score of the same labelling, which cancels
-            inside = structure.within_truth.excess("logsum", w, ask=ask)
-            values, slope = np.maximum(values - inside.values, 0.0), slope - inside.slope
-        return total(structure, values, slope, keep_values=question.values, short=short)
+    def evaluate(
+        self, structure: Any, w: FloatArray, C: float, cost: FloatArray, options: ExcessOptions = GRADIENT
+    ) -> Partial:
+        """Log loss of every example and, if requested, the gradient of their weighted sum."""
+        excess = structure.excess("logsum", w, Table(cost, structure.row) if self.margin else None, options)
+        if not structure.label_sets.all_known:  # both are above the score of the same labelling, which cancels
+            inside = structure.within_truth.excess("logsum", w, None, options)
+            values = np.maximum(excess.values - inside.values, 0.0)
+            excess = excess._replace(values=values, slope=excess.slope - inside.slope)
+        return total(structure, excess, options.values)

@@ -23,8 +23,8 @@ class Slack(NamedTuple):
     """The name under which kernels know it."""
 
 
-class SlackPrice(NamedTuple):
-    """``U'(h) / C``: what the subgradient of an example with hinge h is multiplied by."""
+class SlackDerivative(NamedTuple):
+    """``U'(h) / C``: the factor of the subgradient of an example with hinge h."""
 
     slack: str
     C: float

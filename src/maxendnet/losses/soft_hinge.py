@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from maxendnet.backends.partial import Partial
-from maxendnet.losses.base import FloatArray, LossQuestion, total
+from maxendnet.losses.base import FloatArray, total
+from maxendnet.losses.costs import cost_table
 from maxendnet.losses.hinge import Hinge
-from maxendnet.structures.base import Ask
+from maxendnet.structures.base import GRADIENT, Excess, ExcessOptions
 
 
 @dataclass(eq=False, repr=False)
@@ -44,15 +45,18 @@ class SoftHinge(Hinge):
         """The Hessian of the sum of losses, in units of that of the log-partition."""
         return 1.0 / self.temperature
 
-    def evaluate(self, structure: Any, w: FloatArray, question: LossQuestion) -> Partial:
-        """Loss of every example and, if asked, the gradient of their weighted sum; its cost is the expected one."""
-        T, single = self.temperature, question.single and not self.exact
-        cost = self.cost_table(structure, question.cost)
-        joint = None if cost.joint is None else cost.joint._replace(rows=cost.joint.rows / T)
-        cost = cost._replace(rows=cost.rows / T, joint=joint)
-        ask = Ask(counted=cost, gradient=question.gradient, single=single, packed=True)
-        found = structure.excess("logsum", divided(structure, w, T), cost, ask)
-        return total(structure, T * found.values, found.slope, T * found.counted, question.values, T * found.short)
+    def evaluate(
+        self, structure: Any, w: FloatArray, C: float, cost: FloatArray, options: ExcessOptions = GRADIENT
+    ) -> Partial:
+        """Loss of every example and, if requested, the gradient of their weighted sum; its cost is the expected one."""
+        T = self.temperature
+        table = cost_table(structure, cost / T, self.joint_costs)
+        if table.joint is not None:
+            table = table._replace(joint=table.joint._replace(rows=table.joint.rows / T))
+        options = options._replace(expected_table=table, single=options.single and not self.exact)
+        excess = structure.excess("logsum", divided(structure, w, T), table, options)
+        values, slope, costs, gap = excess
+        return total(structure, Excess(T * values, slope, T * costs, T * gap), options.values)
 
 
 def divided(structure: Any, w: FloatArray, T: float) -> FloatArray:
@@ -63,5 +67,5 @@ def divided(structure: Any, w: FloatArray, T: float) -> FloatArray:
         found.flags.writeable = w.flags.writeable
         return found
 
-    remembered = getattr(structure.layout, "remembered", None)
-    return compute() if remembered is None else remembered.of_weights(w, ("divided", T), compute)
+    cache = getattr(structure.layout, "cache", None)
+    return compute() if cache is None else cache.of_weights(w, ("divided", T), compute)

@@ -142,7 +142,7 @@ class Checkpoint:
             "the version of maxendnet": __version__,
             "the level of the kernels": _kernels.level(),
             "the examples, their labels and weights, or the structure": problem.data.fingerprint,
-            "the loss": (problem.loss.described, problem.cost, problem.tilt),
+            "the loss": (problem.loss.described, problem.cost, problem.linear_term),
             "the prior": problem.prior,
             "C": float(problem.C),
             "the solver": solver,

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from maxendnet import _kernels, solvers
-from maxendnet.data.truth import Kinds
+from maxendnet.data.truth import LabelSets
 from maxendnet.losses.costs import JointCosts
 from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.models.checks import ModelFileError, entry, pair
@@ -29,9 +29,9 @@ from maxendnet.structures.bound.batch_structure import BatchStructure
 
 IN_KERNELS = ("ActiveSets",)
 """Classes of the kernels whose objects are part of states."""
-CHANGED = ("y", "row", "kinds", "sample_weight")
+CHANGED = ("y", "row", "label_sets", "sample_weight")
 """What a batch may have of its own where a round takes other labels for the true ones."""
-OF_PROBLEM = ("loss", "prior", "C", "tilt")
+OF_PROBLEM = ("loss", "prior", "C", "linear_term")
 
 
 def records() -> dict[str, type]:
@@ -42,7 +42,7 @@ def records() -> dict[str, type]:
     >>> sorted(records())[:3]
     ['BlockFrankWolfe.DualState', 'Blocks.BlockState', 'ConcaveConvex.Round']
     """
-    found: dict[str, type] = {"SoftHinge": SoftHinge, "Kinds": Kinds, "JointCosts": JointCosts}
+    found: dict[str, type] = {"SoftHinge": SoftHinge, "LabelSets": LabelSets, "JointCosts": JointCosts}
     homes = {kind.__module__: kind.__name__ for kind in solvers.ALL}
     homes |= {
         "maxendnet.solvers.blocks.updates": "Blocks",

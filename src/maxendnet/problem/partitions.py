@@ -2,7 +2,7 @@
 
 Partitions are what the user has: those of a Dask bag, delayed `Examples`, or files. In a first pass every worker tells
 the labels, with their counts, and the names of features of its own; then all take the same columns, the same layout of
-weights, and the same kinds of what is known of labels. A partition is a shard, and a part for solvers that work in
+weights, and the same label sets. A partition is a shard, and a part for solvers that work in
 parts; it stays where Dask has put it.
 """
 
@@ -24,12 +24,12 @@ from maxendnet.backends.partial import Alone, Partial
 from maxendnet.data.examples import Examples
 from maxendnet.data.feature_dicts import FeatureNames, align_columns
 from maxendnet.data.labels import label_array
-from maxendnet.data.truth import Kinds
+from maxendnet.data.truth import LabelSets
 from maxendnet.problem.placed import PlacedData, add_to, refuse_unknown
 from maxendnet.structures.base import decode
 
 OF_ALL = (
-    "layout", "n_labels", "kinds", "row", "unpack", "blocks", "described", "work_per_node", "slope_size",
+    "layout", "n_labels", "label_sets", "row", "unpad", "blocks", "described", "work_per_node", "slope_size",
 )  # fmt: skip
 """What a bound structure says that does not depend on which examples it has."""
 
@@ -146,20 +146,20 @@ class Partitions:
         return label_array(list(self.label_counts))
 
     def place(self, structure: Any, classes: NDArray) -> PlacedPartitions:
-        """All partitions with the same columns, layout and kinds, bound to a structure, where they are."""
+        """All partitions with the same columns, layout and label sets, bound to a structure, where they are."""
         bound = self._bind((self.feature_names, structure, classes, None, None))
-        found = self.backend.each(layout_and_kinds, bound)
-        layout, kinds = self._layout(structure, [one for one, _, _ in found]), united([one for _, one, _ in found])
-        if not kinds.all_known and any(one.typed for one in self.summaries):
+        found = self.backend.each(layout_and_label_sets, bound)
+        layout, label_sets = self._layout(structure, [one for one, _, _ in found]), united([one for _, one, _ in found])
+        if not label_sets.all_known and any(one.typed for one in self.summaries):
             raise ValueError(
                 "Some labels of the partitions are UNKNOWN or sets, and nodes have types, of which all examples must "
                 "be in one place; write them to a folder with Examples.write."
             )
-        refuse_unknown(kinds, found[0][2], repr(structure))
-        if any(not same_layout(one, layout) or not same_kinds(other, kinds) for one, other, _ in found):
-            bound = self._bind((self.feature_names, structure, classes, layout, kinds))
+        refuse_unknown(label_sets, found[0][2], repr(structure))
+        if any(not same_layout(one, layout) or not same_label_sets(other, label_sets) for one, other, _ in found):
+            bound = self._bind((self.feature_names, structure, classes, layout, label_sets))
         placed = PlacedPartitions(self.backend, bound, len(self), self.n_nodes)
-        return placed if kinds.all_known else placed.completed(np.zeros(layout.n_weights))
+        return placed if label_sets.all_known else placed.completed(np.zeros(layout.n_weights))
 
     def _bind(self, agreed: tuple[Any, ...]) -> Alone:
         sent = self.backend.send_once(agreed)
@@ -303,57 +303,59 @@ def summary(examples: Examples | None) -> Summary:
 
 
 def bind_partition(examples: Examples, agreed: bytes) -> Any:
-    """A partition with the columns of all, bound to a structure; with the layout and kinds of all, where given."""
-    names, structure, classes, layout, kinds = pickle.loads(agreed)
+    """A partition with the columns of all, bound to a structure; with the layout and label sets of all, where given."""
+    names, structure, classes, layout, label_sets = pickle.loads(agreed)
     if names is not None and tuple(names) != tuple(examples.feature_names or ()):
         X = align_columns(examples.X, examples.feature_names or (), names)
         examples = replace(examples, X=X, feature_names=names)
     if layout is None:
         return structure.bind(examples, classes)
     bound = structure.bind(examples, classes, layout)
-    if same_kinds(bound.kinds, kinds):
+    if same_label_sets(bound.label_sets, label_sets):
         return bound
-    number = {key: k for k, key in enumerate(_keys(kinds))}
-    numbers = np.array([number.get(key, -1) for key in _keys(bound.kinds)], dtype=np.int32)  # -1: does not occur
-    return with_kinds(bound, kinds, numbers[bound.row])
+    number = {key: k for k, key in enumerate(_keys(label_sets))}
+    numbers = np.array([number.get(key, -1) for key in _keys(bound.label_sets)], dtype=np.int32)  # -1: does not occur
+    return with_label_sets(bound, label_sets, numbers[bound.row])
 
 
 def complete_partition(shard: Any, packed: bytes) -> Any:
     """A partition whose labels are completed by weights: the best labellings that agree with what is known.
 
-    All partitions get the same kinds: what is known of a node, with each of the labels that it may have.
+    All partitions get the same label sets, each with every label that it may have as the target.
     """
-    kinds, labels = shard.kinds, decode(shard.within_truth, pickle.loads(packed))
-    kind, label = np.nonzero(kinds.sets)
-    number = np.zeros(kinds.sets.shape, dtype=np.int32)
-    number[kind, label] = np.arange(len(kind))
-    every = Kinds(np.ascontiguousarray(kinds.sets[kind]), label.astype(np.int32), kinds.weight[kind])
-    return with_kinds(shard.completed(labels), every, number[shard.row, labels])
+    label_sets, labels = shard.label_sets, decode(shard.within_truth, pickle.loads(packed))
+    place, label = np.nonzero(label_sets.sets)
+    number = np.zeros(label_sets.sets.shape, dtype=np.int32)
+    number[place, label] = np.arange(len(place))
+    every = LabelSets(np.ascontiguousarray(label_sets.sets[place]), label.astype(np.int32), label_sets.weight[place])
+    return with_label_sets(shard.completed(labels), every, number[shard.row, labels])
 
 
-def with_kinds(bound: Any, kinds: Kinds, row: NDArray[np.int32]) -> Any:
-    """A bound structure whose nodes are of these kinds."""
-    return replace(bound, batch=bound.batch._replace(kinds=kinds, row=np.ascontiguousarray(row)))
+def with_label_sets(bound: Any, label_sets: LabelSets, row: NDArray[np.int32]) -> Any:
+    """Bound structure whose nodes have these label sets."""
+    return replace(bound, batch=bound.batch._replace(label_sets=label_sets, row=np.ascontiguousarray(row)))
 
 
-def layout_and_kinds(shard: Any) -> tuple[Any, Kinds, bool]:
-    """Of a partition: also whether its labels need not be known. All labels, or else the kinds that occur."""
-    kinds = shard.kinds
-    if not kinds.are_labels:
+def layout_and_label_sets(shard: Any) -> tuple[Any, LabelSets, bool]:
+    """Layout of a partition, its label sets (all labels, or the sets that occur), and whether labels may be unknown."""
+    label_sets = shard.label_sets
+    if not label_sets.are_labels:
         used = np.unique(shard.row)
-        kinds = Kinds(kinds.sets[used], kinds.label[used], kinds.weight[used])
-    return shard.layout, kinds, shard.capabilities.unknown_labels
+        label_sets = LabelSets(label_sets.sets[used], label_sets.label[used], label_sets.weight[used])
+    return shard.layout, label_sets, shard.capabilities.unknown_labels
 
 
-def united(kinds: list[Kinds]) -> Kinds:
-    """The distinct kinds of all partitions, in the order in which they appear."""
-    keys = {key: (k, number) for k, some in reversed(list(enumerate(kinds))) for number, key in enumerate(_keys(some))}
+def united(label_sets: list[LabelSets]) -> LabelSets:
+    """The distinct label sets of all partitions, in the order in which they appear."""
+    numbered = reversed(list(enumerate(map(_keys, label_sets))))
+    keys = {key: (k, number) for k, of_partition in numbered for number, key in enumerate(of_partition)}
     order = sorted(keys.values())
-    rows = [[getattr(kinds[k], name)[number] for k, number in order] for name in Kinds._fields]
-    return Kinds(np.ascontiguousarray(rows[0], np.uint8), np.array(rows[1], np.int32), np.array(rows[2], np.float64))
+    rows = [[getattr(label_sets[k], name)[number] for k, number in order] for name in LabelSets._fields]
+    sets, label, weight = rows
+    return LabelSets(np.ascontiguousarray(sets, np.uint8), np.array(label, np.int32), np.array(weight, np.float64))
 
 
-def same_kinds(one: Kinds, other: Kinds) -> bool:
+def same_label_sets(one: LabelSets, other: LabelSets) -> bool:
     return _keys(one) == _keys(other)
 
 
@@ -363,10 +365,10 @@ def same_layout(one: Any, other: Any) -> bool:
     return bool(one == other) and (types[0] is types[1] or np.array_equal(types[0], types[1]))
 
 
-def _keys(kinds: Kinds) -> list[Any]:
+def _keys(label_sets: LabelSets) -> list[Any]:
     return [
         (some.tobytes(), label, weight)
-        for some, label, weight in zip(kinds.sets, kinds.label.tolist(), kinds.weight.tolist())
+        for some, label, weight in zip(label_sets.sets, label_sets.label.tolist(), label_sets.weight.tolist())
     ]
 
 

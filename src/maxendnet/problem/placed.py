@@ -54,7 +54,7 @@ class PlacedData:
     def completed(self, w: Any) -> PlacedData:
         """The same examples, with the best labellings under w that agree with what is known taken for the true ones."""
         structure, backend = self.structure, self.backend
-        refuse_unknown(structure.kinds, structure.capabilities.unknown_labels, structure.described)
+        refuse_unknown(structure.label_sets, structure.capabilities.unknown_labels, structure.described)
         labels = decode(structure.within_truth, w, backend)  # type: ignore[arg-type]
         return PlacedData(structure.completed(labels), backend)
 
@@ -74,9 +74,9 @@ class PlacedData:
         return self is other or self.fingerprint == other.fingerprint
 
 
-def refuse_unknown(kinds: Any, offered: bool, structure: str) -> None:
+def refuse_unknown(label_sets: Any, offered: bool, structure: str) -> None:
     """Raise ``ValueError`` where labels are not known and a structure needs them."""
-    if not kinds.all_known and not offered:
+    if not label_sets.all_known and not offered:
         raise ValueError(
             f"{structure} takes known labels only, and some of y are UNKNOWN or sets; see docs/extend/structure.md for "
             "what it would have to offer."

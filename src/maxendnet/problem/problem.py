@@ -1,9 +1,10 @@
-"""One learning problem: placed examples and the question that is asked of them, a loss, a prior and C."""
+"""Learning problem: placed examples, a loss, a prior and C."""
 
 from __future__ import annotations
 
 import hashlib
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,11 +15,11 @@ from numpy.typing import NDArray
 from maxendnet.backends import Backend, Partial, Threads
 from maxendnet.data.batch import Batch
 from maxendnet.losses import Hinge
-from maxendnet.losses.base import Loss, LossQuestion, TableQuestion, inside_oracle, loss_oracle, table_oracle
-from maxendnet.losses.costs import cost_rows, joint_table
+from maxendnet.losses.base import Loss, completion_oracle, loss_oracle, table_oracle
+from maxendnet.losses.costs import cost_rows, cost_table
 from maxendnet.priors.base import DualPrior, ExactPrior, Prior, capable, dual_form, offers
 from maxendnet.problem.placed import PlacedData
-from maxendnet.structures.base import Table
+from maxendnet.structures.base import ExcessOptions, Table
 from maxendnet.structures.bound.padded_blocks import KernelPrior
 
 FloatArray = NDArray[np.float64]
@@ -39,24 +40,28 @@ class Problem:
     loss : Loss
     prior : Prior
     C : float, default=1.0
-    tilt : ndarray of shape (n_weights,) or None, default=None
-        ``tilt . w`` is taken off the sum of losses: where an average over labellings stands for the truth, by how much
-        its features are above those of the labelling that is taken for it.
+    linear_term : ndarray of shape (n_weights,) or None, default=None
+        ``linear_term . w`` is subtracted from the sum of losses when the target is a distribution over labellings: its
+        expected features minus those of the reference labelling.
     """
 
     data: PlacedData
     loss: Loss
     prior: Prior
     C: float = 1.0
-    tilt: FloatArray | None = None
+    linear_term: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if not (isinstance(self.C, (int, float, np.number)) and np.isfinite(self.C) and self.C > 0):
             raise ValueError(f"C must be a positive finite number, got {self.C!r}; larger C fits the examples closer.")
         self.prior.check()
         self.loss.check()
-        self.kinds = self.structure.kinds
-        self.cost = cost_rows(self.loss.cost_matrix(self.structure.n_labels), self.kinds)
+        self.structure: Any = self.data.structure
+        """The bound structure of all examples."""
+        self.backend: Any = self.data.backend
+        self.n_examples = self.data.n_examples
+        self.label_sets = self.structure.label_sets
+        self.cost = cost_rows(self.loss.cost_matrix(self.structure.n_labels), self.label_sets)
         self.n_oracle = 0
         self.objective_at_zero: float | None = None
         """P(0) once it is known: computing it is a pass, which is counted once."""
@@ -69,25 +74,12 @@ class Problem:
         """
         backend = Threads() if backend is None else backend
         problem = cls(PlacedData(structure, backend), loss, prior, C)
-        return problem if problem.kinds.all_known else problem.completed(np.zeros(problem.n_weights))
-
-    @property
-    def structure(self) -> Any:
-        """The bound structure of all examples."""
-        return self.data.structure
-
-    @property
-    def backend(self) -> Any:
-        return self.data.backend
+        return problem if problem.label_sets.all_known else problem.completed(np.zeros(problem.n_weights))
 
     @property
     def batch(self) -> Batch:
         """The arrays of all examples, for solvers with kernels of their own."""
         return self.structure.batch
-
-    @property
-    def n_examples(self) -> int:
-        return self.data.n_examples
 
     @property
     def n_weights(self) -> int:
@@ -105,23 +97,21 @@ class Problem:
     @property
     def convex(self) -> bool:
         """Whether the sum of losses is convex, so that there is a certificate."""
-        return self.loss.convex or self.kinds.all_known
+        return self.loss.convex or self.label_sets.all_known
 
     @property
-    def tilted(self) -> bool:
-        """Whether an average of labellings stands for the truth, which solvers that go by labellings cannot use."""
-        return self.tilt is not None
+    def has_linear_term(self) -> bool:
+        """Whether the target is a distribution over labellings, which solvers that visit labellings cannot use."""
+        return self.linear_term is not None
 
     @cached_property
     def cost_table(self) -> Table:
         """The costs of labels at all nodes, and of several labels together where these have costs."""
-        costs = getattr(self.loss, "joint_costs", None)
-        joint = None if costs is None else joint_table(costs, self.structure)
-        return Table(self.cost, self.structure.row, joint)
+        return cost_table(self.structure, self.cost, getattr(self.loss, "joint_costs", None))
 
     def completed(self, w: FloatArray) -> Problem:
         """The same problem, with the best labellings under w that agree with what is known taken for the true ones."""
-        return replace(self, data=self.data.completed(w), tilt=None)
+        return replace(self, data=self.data.completed(w), linear_term=None)
 
     @property
     def cost_is_small(self) -> bool:
@@ -135,12 +125,12 @@ class Problem:
             raise TypeError(f"the loss is {self.loss!r} and not a hinge")
         return self.loss
 
-    @property
+    @cached_property
     def exact_prior(self) -> ExactPrior:
         """The prior, where it has a cumulant and an exact posterior."""
         return capable(self.prior, "exact")
 
-    @property
+    @cached_property
     def dual_prior(self) -> DualPrior:
         """The prior as the dual sees it, where it has a cumulant or a conjugate."""
         return dual_form(self.prior)
@@ -157,20 +147,20 @@ class Problem:
         a, b = (*map(float, params), 0.0)[:2]
         return kind, a, b, None, None
 
-    def ask(self, **changes: Any) -> Problem:
-        """Another question (``loss``, ``prior``, ``C``) about the same examples, which stay where they are."""
+    def replace(self, **changes: Any) -> Problem:
+        """The same examples, where they are, with another ``loss``, ``prior``, ``C`` or ``linear_term``."""
         return replace(self, **changes)
 
     @cached_property
     def fingerprint(self) -> str:
         """The same for the same examples, structure and loss, whatever the prior and C."""
-        tilt = b"" if self.tilt is None else self.tilt.tobytes()
-        digest = hashlib.blake2b(self.loss.described.encode() + self.cost.tobytes() + tilt, digest_size=16)
+        linear_term = b"" if self.linear_term is None else self.linear_term.tobytes()
+        digest = hashlib.blake2b(self.loss.described.encode() + self.cost.tobytes() + linear_term, digest_size=16)
         return f"{self.data.fingerprint} {digest.hexdigest()}"
 
     def same_sum(self, other: Problem) -> bool:
         """Whether the sum of losses is that of another problem: the same examples, loss and costs."""
-        if self.data is other.data and self.tilt is other.tilt:
+        if self.data is other.data and self.linear_term is other.linear_term:
             return self.loss.described == other.loss.described and np.array_equal(self.cost, other.cost)
         return self.fingerprint == other.fingerprint
 
@@ -180,8 +170,10 @@ class Problem:
 
     # ---- the sum over examples ----------------------------------------------------------------------------------
 
-    def look(self, w: FloatArray, gradient: bool = True, single: bool = False, values: bool = False) -> Partial:
-        """Sum of the losses, its (sub)gradient, expected costs, and if asked the loss of every example.
+    def loss_and_gradient(
+        self, w: FloatArray, gradient: bool = True, single: bool = False, values: bool = False
+    ) -> Partial:
+        """Sum of the losses ``sum_i weight_i loss_i(w)``, a (sub)gradient of it, and expected costs: one pass.
 
         Parameters
         ----------
@@ -191,36 +183,38 @@ class Problem:
             Search in float32 where the numbers allow it and it pays, see `is_small`; what is reported should be
             computed with False.
         values : bool, default=False
+            Whether to report the loss of every example too.
+        """
+        if values and self.has_linear_term:
+            raise ValueError("the loss of an example is not defined when the target is a distribution over labellings")
+        options = ExcessOptions(gradient, single and not self.is_small, values)
+        total = self._sum(loss_oracle, w, self.loss, self.C, self.cost, options)
+        return self._without_linear_term(total, w)
+
+    def completion_logsum(self, w: FloatArray, gradient: bool = True) -> Partial:
+        """Log-partition over the labellings that agree with the truth, minus the score of the target, and its gradient.
+
+        Summed over examples.
+        """
+        return self._sum(completion_oracle, w, ExcessOptions(gradient))
+
+    def _sum(self, oracle: Callable[..., Partial], w: FloatArray, *arguments: Any) -> Partial:
+        """``oracle(shard, w, *arguments)`` summed over all shards: one pass.
+
+        Here weights change their layout. Shards of this process get them read-only, and share what kernels read of
+        them. Gradients are added up in the layout of the kernels, and the sum is in the order of the weights.
         """
         self.n_oracle += self.n_examples
-        question = LossQuestion(self.loss, self.C, gradient, single and not self.is_small, values, self.cost)
-        with self._fixed(w) as fixed:
-            found = self.backend.sum(loss_oracle, self.data.shards, fixed, question)
-        if gradient:
-            found = found._replace(gradient=self.structure.unpack(found.gradient))
-        if self.tilt is None:
-            return found
-        if values:
-            raise ValueError("the loss of an example is not known where an average of labellings stands for the truth")
-        slope = found.gradient - self.tilt if gradient else found.gradient
-        return found._replace(loss=found.loss - float(self.tilt @ w), gradient=slope)
+        cache = getattr(self.structure.layout, "cache", None)
+        with cache.during(w) if cache and self.backend.local else nullcontext(w) as fixed:
+            total = self.backend.sum(oracle, self.data.shards, fixed, *arguments)
+        return total._replace(gradient=self.structure.unpad(total.gradient)) if total.gradient.size else total
 
-    def _fixed(self, w: FloatArray) -> AbstractContextManager[FloatArray]:
-        """Weights from which the shards in this process compute once what all of them need."""
-        remembered = getattr(self.structure.layout, "remembered", None)
-        return nullcontext(w) if remembered is None or not self.backend.local else remembered.fixed(w)
-
-    def inside(self, w: FloatArray, gradient: bool = True) -> Partial:
-        """By how much the log-partition over labellings that agree with the truth is above the score of the one that is
-        taken for it, and the gradient of that; sums over examples."""
-        self.n_oracle += self.n_examples
-        found = self.backend.sum(inside_oracle, self.data.shards, w, gradient)
-        return found._replace(gradient=self.structure.unpack(found.gradient)) if gradient else found
-
-    def losses(self, w: FloatArray, gradient: bool = True, single: bool = False) -> tuple[float, FloatArray]:
-        """``sum_i weight_i loss_i(w)`` and a (sub)gradient of it (empty if it was not asked for)."""
-        found = self.look(w, gradient, single)
-        return found.loss, found.gradient
+    def _without_linear_term(self, total: Partial, w: FloatArray) -> Partial:
+        if self.linear_term is None:
+            return total
+        slope = total.gradient - self.linear_term if total.gradient.size else total.gradient
+        return total._replace(loss=total.loss - float(self.linear_term @ w), gradient=slope)
 
     def gibbs(self, A: float, W: FloatArray, B: float = 0.0) -> tuple[float, FloatArray, float]:
         """The dual point ``alpha_i(y) = C u_i p_i(y)``, p_i of the potentials ``A l_i(y) + W . f(x_i, y) + B r_i(y)``.
@@ -238,13 +232,9 @@ class Problem:
         cost : float
             ``sum alpha l``.
         """
-        self.n_oracle += self.n_examples
-        potentials = A * self.cost + B * np.eye(self.structure.n_labels)[self.kinds.label]
-        found = self.backend.sum(table_oracle, self.data.shards, W, TableQuestion(potentials, self.cost))
-        value, slope = found.loss, self.structure.unpack(found.gradient)
-        if self.tilt is not None:
-            value, slope = value - float(self.tilt @ W), slope - self.tilt
-        return value, -self.C * slope, self.C * found.cost
+        potentials = A * self.cost + B * np.eye(self.structure.n_labels)[self.label_sets.label]
+        total = self._without_linear_term(self._sum(table_oracle, W, potentials, self.cost), W)
+        return total.loss, -self.C * total.gradient, self.C * total.cost
 
     def curvature(self) -> FloatArray:
         """About the diagonal of the Hessian of C times a smooth loss at ``w = 0``, as a scale of the weights.
@@ -261,11 +251,13 @@ class Problem:
         """
         zero = np.zeros(self.n_weights)
         mean = self.exact_prior.mean(zero) if offers(self.prior, "exact") else zero
-        return mean if self.kinds.some_known else mean + np.random.default_rng(seed).normal(0.0, 0.1, self.n_weights)
+        return (
+            mean if self.label_sets.some_known else mean + np.random.default_rng(seed).normal(0.0, 0.1, self.n_weights)
+        )
 
     def primal(self, w: FloatArray) -> float:
         """The objective at w."""
-        return self.prior.penalty(w) + self.C * self.losses(w, gradient=False)[0]
+        return self.prior.penalty(w) + self.C * self.loss_and_gradient(w, gradient=False).loss
 
     def dual(self, eta: FloatArray, cost: float) -> tuple[float, float]:
         """The best dual value along the ray from 0 to a dual point, and where on the ray it is.

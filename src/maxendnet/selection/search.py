@@ -74,8 +74,10 @@ def own_grid(estimator: MarkovNetwork, examples: Examples) -> GeometricGrid:
         return GeometricGrid({"lam": R2}, ({"lam": 1 / STEP},), (7,))
     if isinstance(estimator, L1CRF) or (isinstance(estimator, L1M3N) and estimator.radius is None):
         problem = estimator.pose(examples, distinct_labels(np.asarray(examples.y)))
-        likelihood = problem.ask(loss=Log(), C=1.0)
-        slope = float(np.abs(likelihood.losses(np.zeros(problem.n_weights))[1]).max(initial=0.0)) or 1.0
+        likelihood = problem.replace(loss=Log(), C=1.0)
+        slope = (
+            float(np.abs(likelihood.loss_and_gradient(np.zeros(problem.n_weights)).gradient).max(initial=0.0)) or 1.0
+        )
         if isinstance(estimator, L1CRF):
             return GeometricGrid({"lam": 0.3 * slope}, ({"lam": 1 / STEP},), (7,))
         return GeometricGrid({"C": 1.5 / slope}, ({"C": (1000 / 3) ** (1 / 6)},), (7,))

@@ -129,7 +129,7 @@ class BlockFrankWolfe(Solver):
         "prior.kernel_args",
         "structure.blocks",
         "backend.hold",
-        "not tilted",
+        "not has_linear_term",
         "not cost_table.joint",
     )
 
@@ -178,7 +178,7 @@ class BlockFrankWolfe(Solver):
         backend, states = problem.backend, list[Any](state.states)
         if backend.local and n_parts == 1:
             # the examples stay where they are, and evaluations use all threads; calls are counted here
-            part = Part(problem.ask(), states[0].copy() if states else first_state(problem, state.C, rng, tol), 1)
+            part = Part(problem.replace(), states[0].copy() if states else first_state(problem, state.C, rng, tol), 1)
             part.n_changes = state.n_changes
             handles = [part]
         else:
@@ -201,7 +201,7 @@ class BlockFrankWolfe(Solver):
         total = self._sum(problem, state, function, state.n_changes, *arguments)
         if total.gradient.size:
             state.eta = total.gradient
-        state.cost, state.gaps, state.n_changes = total.cost, total.short, state.n_changes + 1
+        state.cost, state.gaps, state.n_changes = total.cost, total.relaxation_gap, state.n_changes + 1
         return total
 
     def _refresh(self, problem: Problem, state: DualState) -> None:

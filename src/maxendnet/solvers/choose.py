@@ -232,7 +232,7 @@ def facts_of(problem: Problem, unlabelled: float = 0.0) -> Facts:
         loss,
         frozenset(kind.__name__ for kind in solvers.ALL if not missing(kind, problem)),
         n_nodes,
-        unknown_labels=loss != "log" and not problem.kinds.all_known,
+        unknown_labels=loss != "log" and not problem.label_sets.all_known,
         self_training=unlabelled > 0,
         local=local,
     )

@@ -101,7 +101,7 @@ class ConcaveConvex(Solver):
     inner: Solver | None = None
     starts: int = 1
     max_passes: int = 1000
-    requires = ("not loss.smooth", "not kinds.all_known")
+    requires = ("not loss.smooth", "not label_sets.all_known")
     instead_of_gap = "decrease of the objective or gap of the last round"
 
     def check(self) -> None:
@@ -190,7 +190,7 @@ def look(problem: Problem, w: FloatArray, result: Result | None = None, solved: 
 
 def likely_weights(problem: Problem, rng: np.random.Generator) -> FloatArray:
     """Weights of a likelihood model with the same prior, roughly: unlike at zero, labels can be completed by them."""
-    likelihood = problem.ask(loss=Log())
+    likelihood = problem.replace(loss=Log())
     for solver in (LBFGS(), OWLQN()):
         if not missing(solver, likelihood):
             with warnings.catch_warnings():

@@ -72,7 +72,7 @@ class CuttingPlane(Solver):
 
     @property
     def requires(self) -> tuple[str, ...]:  # type: ignore[override]  # cuts of one example are labellings
-        common = ("not loss.smooth", "prior.gram", "not tilted")
+        common = ("not loss.smooth", "prior.gram", "not has_linear_term")
         return common if self.slacks == "one" else (*common, "not structure.relaxed")
 
     def check(self) -> None:
@@ -106,8 +106,8 @@ class CuttingPlane(Solver):
             groups, rows, gains = found.examples, found.rows, found.costs
             risk = float(problem.structure.sample_weight @ problem.hinge.slack_function.value(found.hinge, problem.C))
         else:
-            here = problem.look(w)
-            risk, loss = problem.C * here.loss, here.loss - here.short
+            here = problem.loss_and_gradient(w)
+            risk, loss = problem.C * here.loss, here.loss - here.relaxation_gap
             known = float(np.max(state.gains - state.rows @ w, initial=0.0))
             n = int(loss > known + 1e-12 * loss)  # nothing, if the cuts at hand say it already
             groups, rows = np.zeros(n, dtype=np.int64), sparse.csr_array(-here.gradient[None, :])[:n]

@@ -226,7 +226,7 @@ class InteriorPoint(Solver):
             held = size < cut * rho_of(problem)
             if problem.primal(np.where(held, 0.0, w)) <= limit:
                 break
-        soft = problem.ask() if problem.loss.smooth else soft_problem(problem, state.temperature, exact=True)
+        soft = problem.replace() if problem.loss.smooth else soft_problem(problem, state.temperature, exact=True)
         first = Curvature(state.inner.curvature.first)
         inner = HeldAtZero(dual_search=False, held=held)._at(soft, np.where(held, 0.0, w), first, single=False)
         return state._replace(soft=soft, inner=inner._replace(tol=state.tol), held=held, value_before=inner.value)
@@ -259,7 +259,7 @@ def rho_of(problem: Problem) -> float:
 def smooth_problem(problem: Problem, temperature: float, width: float, exact: bool) -> Problem:
     """The problem with both barriers; ``exact`` in float64. The log loss needs no temperature."""
     soft = problem if problem.loss.smooth else soft_problem(problem, temperature, exact)
-    return soft.ask(prior=SmoothL1(rho_of(problem), width))
+    return soft.replace(prior=SmoothL1(rho_of(problem), width))
 
 
 def wanted_of(problem: Problem, state: PathState) -> float:

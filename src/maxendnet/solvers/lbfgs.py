@@ -194,8 +194,8 @@ class SmoothState(NamedTuple):
     """Steps since then that found no smaller gradient."""
     cost: float = 0.0
     """Expected cost of labels; 0 if the loss has none."""
-    short: float = 0.0
-    """By how much the loss is above that of the marginals which the slope belongs to, see `Partial`."""
+    relaxation_gap: float = 0.0
+    """See `Partial`."""
     search: Search = Search()
 
 
@@ -239,10 +239,10 @@ class LBFGS(Solver):
         return state._replace(first_norm=float(np.linalg.norm(state.gradient)))
 
     def _at(self, problem: Problem, w: FloatArray, curvature: Curvature, single: bool = True) -> SmoothState:
-        loss, slope, cost, _, short = problem.look(w, single=single)
+        loss, slope, cost, _, relaxation_gap = problem.loss_and_gradient(w, single=single)
         value = problem.prior.penalty(w) + problem.C * loss
         gradient = capable(problem.prior, "smooth").gradient(w) + problem.C * slope
-        return SmoothState(w, value, loss, slope, gradient, curvature, single, cost=cost, short=short)
+        return SmoothState(w, value, loss, slope, gradient, curvature, single, cost=cost, relaxation_gap=relaxation_gap)
 
     def step(self, problem: Problem, state: SmoothState) -> SmoothState:
         direction = -state.curvature.times(state.gradient)
@@ -341,7 +341,7 @@ class LBFGS(Solver):
             gap = capable(prior, "fenchel_gap").fenchel_gap(state.w, eta)
         else:  # a difference of large numbers, which ends in rounding at about 1e-16 of them
             gap = prior.penalty(state.w) + prior.cumulant(eta) - float(state.w @ eta)
-        gap += problem.C * state.short
+        gap += problem.C * state.relaxation_gap
         return gap, problem.relative(gap, state.value)
 
     @staticmethod

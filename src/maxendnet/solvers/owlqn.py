@@ -69,10 +69,10 @@ class OWLQN(Solver):
         return state._replace(first_norm=float(np.linalg.norm(slope)) if warm is None else warm.first_norm)
 
     def _at(self, problem: Problem, w: FloatArray, curvature: Curvature, single: bool = True) -> SmoothState:
-        loss, slope, cost, _, short = problem.look(w, single=single)
+        loss, slope, cost, _, relaxation_gap = problem.loss_and_gradient(w, single=single)
         value = problem.prior.penalty(w) + problem.C * loss
         gradient = problem.C * slope + getattr(problem.prior, "l2", 0.0) * w
-        return SmoothState(w, value, loss, slope, gradient, curvature, single, cost=cost, short=short)
+        return SmoothState(w, value, loss, slope, gradient, curvature, single, cost=cost, relaxation_gap=relaxation_gap)
 
     def step(self, problem: Problem, state: SmoothState) -> SmoothState:
         search = state.search._replace(n_steps=state.search.n_steps + 1)
@@ -161,11 +161,11 @@ class OWLQN(Solver):
         eta = -problem.C * state.loss_slope
         if offers(problem.prior, "conjugate"):  # no border: the model itself is a dual point
             gap = problem.dual_prior.cumulant(eta) + problem.prior.penalty(state.w) - float(state.w @ eta)
-            gap += problem.C * state.short
+            gap += problem.C * state.relaxation_gap
             return gap, gap, 1.0
         rho, largest = l1_price(problem.prior), np.abs(eta).max(initial=0.0)
         share = min(1.0, rho / largest) if largest > 0 else 1.0
-        first_order = problem.prior.penalty(state.w) - share * (float(state.w @ eta) - problem.C * state.short)
+        first_order = problem.prior.penalty(state.w) - share * (float(state.w @ eta) - problem.C * state.relaxation_gap)
         free = first_order + (1.0 - share) * problem.C * state.loss
         return min(free, state.value - state.search.dual), first_order, share
 

@@ -116,10 +116,10 @@ class ProximalAscent(Solver):
         zero, l1 = np.zeros(problem.n_weights), prices(problem.prior)[0]
         same = warm is not None and problem.data.same_as(warm.data)
         centre = warm.w if warm is not None and same and warm.w is not None else zero
-        easier = problem.ask(prior=with_proximal_term(problem.prior, self.tau, centre))
+        easier = problem.replace(prior=with_proximal_term(problem.prior, self.tau, centre))
         inner = self.inner.start(easier, warm.inner if warm is not None and same else None, seed, tol)
         # what all weights at zero would leave over, since the potentials are still at the truth
-        slope = -problem.C * problem.losses(zero)[1]
+        slope = -problem.C * problem.loss_and_gradient(zero).gradient
         keep = with_the_rest(problem, (np.abs(slope) >= FIRST * l1) | (centre != 0))
         state = ProximalAscentState(keep, inner, self.tau, centre, centre, self.push)
         state.centre = state.last_weights = centre[state.restricted(problem).kept]
@@ -128,7 +128,9 @@ class ProximalAscent(Solver):
 
     def _easier(self, problem: Problem, state: ProximalAscentState) -> Problem:
         """The proximal problem on the working set."""
-        return state.restricted(problem).problem.ask(prior=with_proximal_term(problem.prior, state.tau, state.centre))
+        return state.restricted(problem).problem.replace(
+            prior=with_proximal_term(problem.prior, state.tau, state.centre)
+        )
 
     def _set_eta(self, problem: Problem, state: ProximalAscentState, eta: FloatArray) -> None:
         self.inner.set_eta(self._easier(problem, state), state.inner, eta[state.restricted(problem).kept])

@@ -90,7 +90,7 @@ class ProximalPoint(Solver):
     inner: BlockFrankWolfe = field(default_factory=lambda: BlockFrankWolfe(average=False, inner=2))
     requires = (
         "not loss.smooth", "loss.linear_slack", "prior.rho or prior.radius", "structure.blocks", "backend.local",
-        "not tilted", "not cost_table.joint",
+        "not has_linear_term", "not cost_table.joint",
     )  # fmt: skip
     accuracy = 1e-3
 
@@ -107,7 +107,7 @@ class ProximalPoint(Solver):
             # (250 words, five C from 0.2 to 0.47: 1,044 passes cold, 1,071 with the last tau, 891 so)
             centre = warm.centre if warm.w is None else warm.w
         self.inner.check()
-        easier = problem.ask(prior=ProximalL1(rho, tau, centre))
+        easier = problem.replace(prior=ProximalL1(rho, tau, centre))
         dual_state = block_updates.first_state(easier, problem.C, seed, tol)
         if warm is not None and problem.same_sum(warm.problem):
             dual_state.sets = warm.dual_state.sets.copy()
@@ -115,7 +115,7 @@ class ProximalPoint(Solver):
         return self._fit_border(problem, ProximalState(rho, tau, centre, dual_state, problem))
 
     def _easier(self, problem: Problem, state: ProximalState) -> Problem:
-        return problem.ask(prior=ProximalL1(state.rho, state.tau, state.centre))
+        return problem.replace(prior=ProximalL1(state.rho, state.tau, state.centre))
 
     def _fit_border(self, problem: Problem, state: ProximalState) -> ProximalState:
         """In the ball form, the rho whose threshold brings the mean onto the ball."""

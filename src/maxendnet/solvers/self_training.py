@@ -71,7 +71,7 @@ class SelfTraining(Solver):
     rounds: int = 5
     inner: Solver | None = None
     max_passes: int = 1000
-    requires = ("not loss.smooth", "not kinds.all_known", "structure.unknown_labels")
+    requires = ("not loss.smooth", "not label_sets.all_known", "structure.unknown_labels")
     instead_of_gap = "share of labels that changed in a round"
 
     def check(self) -> None:
@@ -90,7 +90,7 @@ class SelfTraining(Solver):
     def _inner(self, convex: Problem, tol: float) -> Solver:
         from maxendnet.solvers.choose import default_solver
 
-        if not convex.kinds.all_known:  # examples of which something is known
+        if not convex.label_sets.all_known:  # examples of which something is known
             return ConcaveConvex(self.inner)
         return self.inner or default_solver(convex, tol).solver
 
@@ -113,15 +113,15 @@ class SelfTraining(Solver):
         structure, nothing = problem.structure.completed(labels), unlabelled(problem)
         weight = structure.sample_weight * np.where(nothing, factor, 1.0)
         structure = structure.with_pseudo_labels(nothing[owners(structure.offsets)], weight)
-        return replace(problem, data=PlacedData(structure, problem.backend), tilt=None)
+        return replace(problem, data=PlacedData(structure, problem.backend), linear_term=None)
 
     @staticmethod
     def _labels(problem: Problem, w: FloatArray) -> NDArray[np.int32]:
         """Best labels of all nodes that agree with what is known, with shares as among the known ones."""
-        structure, kinds = problem.structure, problem.kinds
+        structure, label_sets = problem.structure, problem.label_sets
         nodes = unlabelled(problem)[owners(structure.offsets)]
-        known = kinds.sets.sum(axis=1)[structure.row] == 1
-        wanted = np.bincount(kinds.label[structure.row[known]], minlength=structure.n_labels) + 0.5
+        known = label_sets.sets.sum(axis=1)[structure.row] == 1
+        wanted = np.bincount(label_sets.label[structure.row[known]], minlength=structure.n_labels) + 0.5
         wanted = wanted / wanted.sum()
         term = np.zeros(structure.n_labels)
         scale = float(np.abs(w).max(initial=0.0)) or 1.0
@@ -145,7 +145,7 @@ class SelfTraining(Solver):
 
 def unlabelled(problem: Problem) -> NDArray[np.bool_]:
     """Examples with nodes, of none of which anything is known."""
-    structure, sets = problem.structure, problem.kinds.sets.astype(bool)
+    structure, sets = problem.structure, problem.label_sets.sets.astype(bool)
     allowed = structure.batch.allowed.astype(bool)
     if allowed.size:  # as much as is allowed
         of_node: NDArray[np.bool_] = np.asarray((sets[structure.row] == allowed).all(axis=1))

@@ -244,7 +244,9 @@ def best_bound(problem: Problem, state: SmoothingState, points: tuple[DualPoint,
 def soft_problem(problem: Problem, temperature: float, exact: bool) -> Problem:
     """The same problem with a soft hinge; ``exact`` in float64."""
     hinge = problem.hinge
-    return problem.ask(loss=SoftHinge(hinge.cost, temperature=temperature, exact=exact, joint_costs=hinge.joint_costs))
+    return problem.replace(
+        loss=SoftHinge(hinge.cost, temperature=temperature, exact=exact, joint_costs=hinge.joint_costs)
+    )
 
 
 def soft_hinge(soft: Problem) -> SoftHinge:
@@ -271,7 +273,7 @@ def dual_point(soft: Problem, inner: SmoothState) -> DualPoint:
     eta = -soft.C * inner.loss_slope
     if isinstance(soft.loss, SoftHinge):
         return DualPoint(eta, soft.C * inner.cost)
-    return DualPoint(eta, soft.C * (inner.loss - inner.short) + float(inner.w @ eta))
+    return DualPoint(eta, soft.C * (inner.loss - inner.relaxation_gap) + float(inner.w @ eta))
 
 
 def in_float64(soft: Problem, inner: SmoothState) -> bool:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from maxendnet.losses.base import LossQuestion, loss_oracle
 from maxendnet.priors.base import capable, offers
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
@@ -237,7 +236,7 @@ class Subgradient(Solver):
     def requires(self) -> tuple[str, ...]:  # type: ignore[override]  # depends on the options
         prior = "prior.cumulant" if self.step_size == "1/t" else "prior.cumulant or prior.radius"
         common = ("not loss.smooth", prior)
-        return (*common, "backend.local", "not tilted") if self.online else common
+        return (*common, "backend.local", "not has_linear_term") if self.online else common
 
     def check(self) -> None:
         if self.beta is not None and not (is_number(self.beta) and 0 < self.beta < np.inf):
@@ -323,15 +322,15 @@ def geometry_of(problem: Problem) -> Geometry:
 def corner_at(problem: Problem, w: FloatArray, example: int | None = None) -> Corner:
     """Return the corner at w, of all examples or of a single example."""
     if example is None:
-        total = problem.look(w)
+        total = problem.loss_and_gradient(w)
     else:
         structure = problem.structure.take(example, example + 1)
-        total = loss_oracle(structure, w, LossQuestion(problem.loss, problem.C))
-        total = total._replace(gradient=structure.unpack(total.gradient))
+        total = problem.loss.evaluate(structure, w, problem.C, problem.cost)
+        total = total._replace(gradient=structure.unpad(total.gradient))
         problem.n_oracle += 1
     eta, risk = -problem.C * total.gradient, problem.C * total.loss
     # a loss is l(y*) - w . df(y*) at its worst labelling, so what the corner earns follows from the loss
-    return Corner(eta, risk + float(w @ eta) - problem.C * total.short, risk)
+    return Corner(eta, risk + float(w @ eta) - problem.C * total.relaxation_gap, risk)
 
 
 def one_over_t(at: Iterate, t: int) -> float:

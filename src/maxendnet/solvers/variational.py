@@ -77,7 +77,7 @@ class Variational(Solver):
             raise ValueError(f"iterations must be a whole number of at least 1, or None, got {self.iterations!r}.")
         if not (self.inner is None or isinstance(self.inner, Solver)):
             raise ValueError(f"inner must be a solver such as BlockFrankWolfe(), or None, got {self.inner!r}.")
-        check_requirements(self._inner(problem), problem.ask(prior=Gaussian()))
+        check_requirements(self._inner(problem), problem.replace(prior=Gaussian()))
         rng = np.random.default_rng(seed)
         # an error of the Gaussian problem passes into the gap, blurred by the change of variances
         inner_tol = tol / 4
@@ -90,7 +90,7 @@ class Variational(Solver):
     def _inner(self, problem: Problem) -> Solver:
         if self.inner is not None:
             return self.inner
-        gaussian = problem.ask(prior=Gaussian())
+        gaussian = problem.replace(prior=Gaussian())
         if problem.backend.local and not missing(BlockFrankWolfe, gaussian):
             return BlockFrankWolfe()
         from maxendnet.solvers.choose import solver_of_round
@@ -99,7 +99,7 @@ class Variational(Solver):
 
     def step(self, problem: Problem, state: VariationalState) -> VariationalState:
         prior, variance = problem.prior, state.variance
-        gaussian = problem.ask(prior=Gaussian(variance))
+        gaussian = problem.replace(prior=Gaussian(variance))
         # early problems only serve the next variances, unless their number is fixed and every one counts
         loose = 0.0 if self.iterations is not None else state.loose
         result = run(

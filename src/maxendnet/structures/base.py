@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from maxendnet.backends.partial import EMPTY
-from maxendnet.data.truth import Kinds, known
+from maxendnet.data.truth import LabelSets, known
 from maxendnet.piece import Piece
 from maxendnet.structures.automata.ngrams import SeenNGrams, ends_of
 from maxendnet.structures.bound.capabilities import Capabilities
@@ -108,17 +108,18 @@ class Excess(NamedTuple):
     values: FloatArray
     """(n_examples,)"""
     slope: FloatArray
-    """Gradient with respect to the weights of the sum over examples, each times its weight and its price; (n_weights,).
-    Empty if it was not asked for."""
-    counted: FloatArray
-    """(n_examples,): expected value of the table ``counted``; zeros where none was given or there is no slope."""
-    short: FloatArray = EMPTY
-    """(n_examples,): of a structure whose aggregates are upper bounds, by how much the values are above those of the
-    fractional labellings that the slope and ``counted`` belong to. Empty where they are equal."""
+    """(slope_size,): gradient with respect to the weights of the sum over examples, each times its weight and its slack
+    derivative, in the layout in which kernels add it up; `unpad` puts it in the order of the weights. Empty if it was
+    not requested."""
+    expected_table: FloatArray
+    """(n_examples,): expected value of the table of this name; zeros without a table or a slope."""
+    relaxation_gap: FloatArray = EMPTY
+    """(n_examples,): for relaxed structures, the bound minus the value of the fractional labelling of the slope and of
+    ``expected_table``. Empty for exact structures."""
 
 
-class Price(Protocol):
-    """From the values of examples to a factor for the gradient of each."""
+class Derivative(Protocol):
+    """Derivative of a function of the value of an example: the factor of its gradient."""
 
     @property
     def C(self) -> float: ...
@@ -131,21 +132,21 @@ class Price(Protocol):
     def __call__(self, values: FloatArray) -> FloatArray: ...
 
 
-class Ask(NamedTuple):
-    """What is wanted of `excess` beside the values."""
+class ExcessOptions(NamedTuple):
+    """Options of `excess`, from the solver by way of the loss to the kernels."""
 
-    counted: Table | None = None
-    """Its expected value is reported."""
-    price: Price | None = None
-    """From the values to a factor for the gradient of each example; None is 1."""
     gradient: bool = True
     single: bool = False
-    """The search may be made in float32."""
-    packed: bool = False
-    """The slope may stay in the order in which kernels add it up; `unpack` puts it in that of the weights."""
+    """Whether the search may be in float32."""
+    values: bool = False
+    """Whether a loss reports its value for every example; `excess` always does."""
+    expected_table: Table | None = None
+    """Table whose expected value is reported; set by the loss."""
+    slack_derivative: Derivative | None = None
+    """Factor of the gradient of each example, by its value; set by the loss. None is 1."""
 
 
-GRADIENT = Ask()
+GRADIENT = ExcessOptions()
 
 
 class BoundStructure(ABC):
@@ -214,7 +215,9 @@ class BoundStructure(ABC):
         same_row = np.zeros(int(self.offsets[-1]), dtype=np.int32)
         return self.maximum(w, Table(added[None], same_row), backend=backend)[1]
 
-    def excess(self, aggregate: str, w: FloatArray, table: Table | None = None, ask: Ask = GRADIENT) -> Excess:
+    def excess(
+        self, aggregate: str, w: FloatArray, table: Table | None = None, options: ExcessOptions = GRADIENT
+    ) -> Excess:
         """``aggregate(w, table) - score(w, truth)`` for every example, and a (sub)gradient.
 
         The table must be 0 for the true labels, or is counted for them too. Kernels replace it, so that marginals of
@@ -226,12 +229,12 @@ class BoundStructure(ABC):
         w : ndarray of shape (n_weights,)
         table : Table, optional
             Added to the scores.
-        ask : Ask
+        options : ExcessOptions
         """
-        return composed_excess(self, aggregate, w, table, ask)
+        return composed_excess(self, aggregate, w, table, options)
 
-    def unpack(self, slope: FloatArray) -> FloatArray:
-        """A slope that `excess` left packed, in the order of the weights."""
+    def unpad(self, slope: FloatArray) -> FloatArray:
+        """The slope of `excess` in the order of the weights, shape (n_weights,)."""
         return slope
 
     def differences(self, examples: NDArray[np.int64], labels: IntArray) -> sparse.csr_array:
@@ -276,7 +279,7 @@ class BoundStructure(ABC):
         return self.y
 
     @property
-    def kinds(self) -> Kinds:
+    def label_sets(self) -> LabelSets:
         """The label sets of nodes: what is known of their labels, for each of these rows."""
         return known(self.n_labels)
 
@@ -336,22 +339,25 @@ class Structure(Piece):
 # ---- what follows from the methods above -----------------------------------------------------------------------------
 
 
-def composed_excess(structure: Any, aggregate: str, w: FloatArray, table: Table | None, ask: Ask) -> Excess:
+def composed_excess(
+    structure: Any, aggregate: str, w: FloatArray, table: Table | None, options: ExcessOptions
+) -> Excess:
     """`excess` from the methods that every structure has: an aggregate, its features, and the score of the truth."""
     if aggregate == "maximum":
         values, q = structure.maximum(w, table)
     else:
-        values, q = structure.logsum(w, table, cliques=ask.gradient)
+        values, q = structure.logsum(w, table, cliques=options.gradient)
     truth = structure.score(w, structure.y)
     if table is not None:
         truth = truth + table_values(structure, table, structure.y)
     values = np.maximum(values - truth, 0.0)  # the truth is among all labellings: what is below is rounding
     expected = np.zeros(len(values))
-    if not ask.gradient:
+    if not options.gradient:
         return Excess(values, np.zeros(0), expected)
-    if ask.counted is not None:
-        expected = table_values(structure, ask.counted, q)
-    factor = structure.sample_weight * (1.0 if ask.price is None else ask.price(values))
+    if options.expected_table is not None:
+        expected = table_values(structure, options.expected_table, q)
+    derivative = options.slack_derivative
+    factor = structure.sample_weight * (1.0 if derivative is None else derivative(values))
     return Excess(values, structure.features(q, factor) - structure.features(structure.y, factor), expected)
 
 

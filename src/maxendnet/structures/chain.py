@@ -225,7 +225,7 @@ class Chain(Structure):
             return None, self._reader(layout, masks, automaton)
 
         what = (self.order, bool(self.ends), repr(rules), tuple(classes.tolist()), _kernels.level())
-        return layout.remembered.result(what, make)
+        return layout.cache.result(what, make)
 
     def _reader(self, layout: Layout, masks: PairMasks, automaton: Automaton | None) -> Reader:
         """The automaton of n-grams and rules."""
@@ -293,9 +293,9 @@ class Chain(Structure):
 
 def known_labels(batch: Batch, n_states: int = 1) -> NDArray[np.int32]:
     """The true labels, -1 where they are not known. Where labels have states, of which a set is known, theirs."""
-    if batch.kinds is None:
+    if batch.label_sets is None:
         return batch.y
-    of_labels = batch.kinds.sets.reshape(len(batch.kinds.sets), -1, n_states).any(axis=2)
+    of_labels = batch.label_sets.sets.reshape(len(batch.label_sets.sets), -1, n_states).any(axis=2)
     label = np.where(of_labels.sum(axis=1) == 1, of_labels.argmax(axis=1), -1)
     return label[batch.row].astype(np.int32)
 

@@ -68,7 +68,7 @@ class Tree(Structure):
             return BoundForest(layout, batch)
         hierarchy = BoundHierarchy(layout, batch, forbidden)
         check_directions(batch, examples)
-        if len(batch.y) and not hierarchy.kinds.all_known:
+        if len(batch.y) and not hierarchy.label_sets.all_known:
             check_possible(hierarchy.within_truth.impossible(), examples)
         elif len(batch.y):
             check_pairs(batch, examples, classes, hierarchy.forbidden_matrix)

@@ -52,7 +52,7 @@ class Part:
         """
         state, K = self.state, self.K
         gaps = float(state.gaps.sum()) / K
-        return Partial(change / K, state.eta / K, state.sets.total_cost() / K, short=gaps)
+        return Partial(change / K, state.eta / K, state.sets.total_cost() / K, relaxation_gap=gaps)
 
 
 def make_part(
@@ -119,7 +119,7 @@ def evaluate(part: Part, n_changes: int, eta: FloatArray) -> Partial:
 
 def losses_at(part: Part, w: FloatArray) -> Partial:
     """Return the losses at given weights."""
-    return Partial(part.problem.losses(w, gradient=False)[0])
+    return Partial(part.problem.loss_and_gradient(w, gradient=False).loss)
 
 
 def collect(part: Part, n_changes: int) -> BlockState:

@@ -117,10 +117,10 @@ def largest_residual(at: Look, target: FloatArray, free: NDArray[np.bool_]) -> f
 
 
 def look(problem: Problem, w: FloatArray) -> Look:
-    loss, slope, _, _, short = problem.look(w)
+    loss, slope, _, _, relaxation_gap = problem.loss_and_gradient(w)
     eta = -problem.C * slope
     share = min(1.0, capable(problem.prior, "l1").rho / max(float(np.abs(eta).max(initial=0.0)), 1e-300))
-    value = problem.C * (loss - short) + float(w @ eta)
+    value = problem.C * (loss - relaxation_gap) + float(w @ eta)
     return Look(w, L1Dual(loss, eta, value, share))
 
 
@@ -182,7 +182,7 @@ def newton_step(
         return out
 
     residual = (at.point.eta - target)[which]
-    slope = problem.losses(at.w, single=True)[1]
+    slope = problem.loss_and_gradient(at.w, single=True).gradient
     solved = conjugate_gradients(
         lambda p: hessian_times(problem, at.w, slope, widened(p), single=True)[which],
         known.inverse(which),

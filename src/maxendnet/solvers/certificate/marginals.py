@@ -63,7 +63,7 @@ def marginals_in_parts(
 ) -> Iterator[tuple[Batch, FloatArray, FloatArray | None]]:
     """Marginals of ``p(y|x; w)`` for some thousand nodes at a time: those of all edges would not fit the memory.
 
-    ``added`` has a row of scores for every kind of truth, which are added to those of the labels.
+    ``added`` has a row of scores for each label set, which are added to those of the labels.
 
     Yields
     ------

@@ -88,7 +88,7 @@ def hessian_times(
     """
     change = max(problem.batch.largest, 1.0) * np.abs(v).max(initial=0.0)
     step = (3e-3 if single else 1e-6) / max(change * problem.loss.curvature, 1e-300)
-    return problem.C * (problem.losses(w + step * v, single=single)[1] - loss_slope) / step
+    return problem.C * (problem.loss_and_gradient(w + step * v, single=single).gradient - loss_slope) / step
 
 
 def hessian_diagonal(problem: Problem, w: FloatArray) -> FloatArray:

@@ -66,7 +66,7 @@ class ConstraintGeneration(Solver):
         "not loss.smooth",
         "loss.linear_slack",
         "prior.rho or prior.radius",
-        "not tilted",
+        "not has_linear_term",
         "not structure.relaxed",
     )
 

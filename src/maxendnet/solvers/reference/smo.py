@@ -64,7 +64,7 @@ class SMO(Solver):
         "loss.linear_slack",
         "prior.cumulant",
         "backend.local",
-        "not tilted",
+        "not has_linear_term",
         "not structure.relaxed",
         "not cost_table.joint",
     )

@@ -17,8 +17,8 @@ from maxendnet.data.ragged import gather
 from maxendnet.structures.automata.automaton import Automaton, renumbered, sweeps_of
 from maxendnet.structures.base import (
     GRADIENT,
-    Ask,
     Excess,
+    ExcessOptions,
     IntArray,
     Marginals,
     NGramTable,
@@ -170,7 +170,7 @@ class BoundAutomaton(BatchStructure):
             wide[:] = narrow
         return out
 
-    def unpack(self, slope: FloatArray) -> FloatArray:
+    def unpad(self, slope: FloatArray) -> FloatArray:
         """A vector that kernels have added up, in the order of the weights."""
         out = np.empty(self.layout.n_weights)
         for wide, narrow in self._parts(slope, out):
@@ -179,9 +179,7 @@ class BoundAutomaton(BatchStructure):
 
     def for_search(self, w: FloatArray, dtype: type = np.float64) -> NDArray:
         """Weights as the recursions read them, and behind them the scores of arcs; those of a fitted model once."""
-        return self.layout.remembered.of_weights(
-            w, ("scores of arcs", dtype, self.reader), lambda: self._laid_out(w, dtype)
-        )
+        return self.layout.cache.of_weights(w, ("scores of arcs", dtype, self.reader), lambda: self._laid_out(w, dtype))
 
     def recursion(self, w: FloatArray, dtype: type = np.float64) -> _kernels.Paths32 | _kernels.Paths64:
         """The recursion over labellings."""
@@ -263,7 +261,7 @@ class BoundAutomaton(BatchStructure):
             marked = MarkedLabels.of(reader.automaton, joint.ngrams, reader.n_grams)
             return marked, Reader.of(marked.automaton, reader.n_grams)
 
-        marked, marked_reader = self.layout.remembered.result(what, make)
+        marked, marked_reader = self.layout.cache.result(what, make)
         layout = Layout(n_features=0, n_labels=len(marked.label), n_edge_types=0, n_ngrams=reader.n_grams)
         batch = marked.batch(self.batch)
         scores = of_cliques.node_scores(self.layout, self.batch, w) + table.at_nodes()
@@ -340,20 +338,20 @@ class BoundAutomaton(BatchStructure):
 
     # ---- sums over examples -------------------------------------------------------------------------------------
 
-    def excess(self, aggregate: str, w: FloatArray, table: Table | None = None, ask: Ask = GRADIENT) -> Excess:
-        """As `maxendnet.structures.base.excess`."""
-        gradient = ask.gradient
-        if not kernels_take(aggregate, table, ask):
-            found = composed_excess(self, aggregate, w, table, ask)
-            return found._replace(slope=self.pad(found.slope)) if ask.packed and gradient else found
+    def excess(
+        self, aggregate: str, w: FloatArray, table: Table | None = None, options: ExcessOptions = GRADIENT
+    ) -> Excess:
+        """As `BoundStructure.excess`."""
+        gradient, derivative, counted = options.gradient, options.slack_derivative, options.expected_table
+        if not kernels_take(aggregate, table, options):
+            excess = composed_excess(self, aggregate, w, table, options)
+            return excess._replace(slope=self.pad(excess.slope)) if gradient else excess
         values, costs = np.zeros(len(self.sample_weight)), np.zeros(len(self.sample_weight))
         slope = np.zeros(self.slope_size if gradient else 0)
         added = slope if gradient else None
         if aggregate == "logsum":
-            recursion, batch = self.recursion(w), self.with_rows(table or ask.counted)[0]
-            rows, expected = (
-                None if t is None else padding.pad_rows(self.layout, t.rows) for t in (table, ask.counted)
-            )
+            recursion, batch = self.recursion(w), self.with_rows(table or counted)[0]
+            rows, expected = (None if t is None else padding.pad_rows(self.layout, t.rows) for t in (table, counted))
 
             def part(a: int, b: int) -> None:
                 _kernels.log_oracle(batch, recursion, rows, expected, a, b, values, costs, added)
@@ -361,16 +359,15 @@ class BoundAutomaton(BatchStructure):
         else:
             table = no_table(self) if table is None else table
             batch, small = self.with_rows(table)[0], np.abs(table.rows).max(initial=0) < 1e5
-            dtype = np.float32 if ask.single and small and single_is_enough(w, batch) else np.float64
+            dtype = np.float32 if options.single and small and single_is_enough(w, batch) else np.float64
             recursion, hinge_rows = self.recursion(w, dtype), padding.pad_rows(self.layout, table.rows, dtype)
-            slack, C = (0, 1.0) if ask.price is None else (ask.price.code, ask.price.C)
+            slack, C = (0, 1.0) if derivative is None else (derivative.code, derivative.C)
 
             def part(a: int, b: int) -> None:
                 _kernels.hinge_oracle(batch, recursion, hinge_rows, a, b, values, added, slack, C)
 
         each(part, self.one_after_the_other())
-        slope = slope if ask.packed or not gradient else self.unpack(slope)
-        return Excess(values, slope, np.zeros(len(values)) if ask.counted is None or not gradient else costs)
+        return Excess(values, slope, np.zeros(len(values)) if counted is None or not gradient else costs)
 
     def curvature(self) -> FloatArray:
         """About the diagonal of the Hessian of the weighted log losses at ``w = 0``.
@@ -379,7 +376,7 @@ class BoundAutomaton(BatchStructure):
         """
         layout = self.layout
         plain = uniform_curvature(replace(layout, n_edge_types=0, n_ngrams=0, ngrams=None), self.batch)
-        slope = self.excess("logsum", np.zeros(layout.n_weights)).slope
+        slope = self.unpad(self.excess("logsum", np.zeros(layout.n_weights)).slope)
         expected = (slope + self.features(self.y, self.sample_weight))[self.grams]
         n = layout.n_node_weights
         return np.concatenate([plain[:n], np.maximum(expected, 0.0), plain[n:]])
@@ -407,7 +404,7 @@ class AutomatonBlocks:
         return self.structure.pad(w)
 
     def unpad(self, padded: FloatArray) -> FloatArray:
-        return self.structure.unpack(padded)
+        return self.structure.unpad(padded)
 
     def for_search(self, w: FloatArray, dtype: type = np.float64) -> NDArray:
         return self.structure.for_search(w, dtype)

@@ -15,7 +15,7 @@ from maxendnet import _kernels
 from maxendnet.backends.threads import Range, Threads, cut
 from maxendnet.data.batch import Batch
 from maxendnet.data.ragged import is_mapped
-from maxendnet.data.truth import Kinds, known
+from maxendnet.data.truth import LabelSets, known
 from maxendnet.structures.base import BoundStructure, IntArray, Marginals, Table
 from maxendnet.structures.bound import features as of_cliques
 from maxendnet.structures.weights.layout import FloatArray, Layout
@@ -67,13 +67,13 @@ class BatchStructure(BoundStructure):
 
     @property
     def row(self) -> IntArray:
-        """The kind of every node: its row in tables of costs."""
+        """Row of every node in tables of costs: its label set, or its label if all are known."""
         return self.batch.row
 
     @cached_property
-    def kinds(self) -> Kinds:
-        """What is known of the true label, for every kind of node."""
-        return known(self.n_labels) if self.batch.kinds is None else self.batch.kinds
+    def label_sets(self) -> LabelSets:
+        """The label sets of nodes, for each of these rows."""
+        return known(self.n_labels) if self.batch.label_sets is None else self.batch.label_sets
 
     @property
     def sample_weight(self) -> FloatArray:
@@ -82,7 +82,7 @@ class BatchStructure(BoundStructure):
     @cached_property
     def shape(self) -> _kernels.Shape:
         """The sizes as the kernels take them."""
-        return self.layout.remembered.result("shape", lambda: kernel_shape(self.layout))
+        return self.layout.cache.result("shape", lambda: kernel_shape(self.layout))
 
     def take(self: Self, first: int, last: int) -> Self:
         """Examples [first, last) as a bound structure of their own."""
@@ -91,22 +91,22 @@ class BatchStructure(BoundStructure):
     @cached_property
     def within_truth(self) -> Any:
         """The same examples, of which a node may have only labels that may be its true one."""
-        return replace(self, batch=self.batch.within(self.kinds))
+        return replace(self, batch=self.batch.within(self.label_sets))
 
     def completed(self: Self, labels: IntArray) -> Self:
         """The same examples with these labels taken for the true ones."""
-        return replace(self, batch=self.batch.completed(self.kinds, labels))
+        return replace(self, batch=self.batch.completed(self.label_sets, labels))
 
     def with_pseudo_labels(self: Self, nodes: NDArray[np.bool_], sample_weight: FloatArray) -> Self:
         """The same examples with other weights, in which the labels of these nodes are known to be what they are."""
-        kinds = self.kinds
-        sets = np.concatenate([kinds.sets, np.eye(self.n_labels, dtype=np.uint8)])
-        label = np.concatenate([kinds.label, np.arange(self.n_labels, dtype=np.int32)])
-        weight = np.concatenate([kinds.weight, np.ones(self.n_labels)])
-        used, row = np.unique(np.where(nodes, len(kinds.sets) + self.y, self.row), return_inverse=True)
+        label_sets = self.label_sets
+        sets = np.concatenate([label_sets.sets, np.eye(self.n_labels, dtype=np.uint8)])
+        label = np.concatenate([label_sets.label, np.arange(self.n_labels, dtype=np.int32)])
+        weight = np.concatenate([label_sets.weight, np.ones(self.n_labels)])
+        used, row = np.unique(np.where(nodes, len(label_sets.sets) + self.y, self.row), return_inverse=True)
         batch = self.batch._replace(
             row=row.astype(np.int32).ravel(), sample_weight=np.ascontiguousarray(sample_weight),
-            kinds=Kinds(np.ascontiguousarray(sets[used]), label[used], weight[used]),
+            label_sets=LabelSets(np.ascontiguousarray(sets[used]), label[used], weight[used]),
         )  # fmt: skip
         return replace(self, batch=batch)
 

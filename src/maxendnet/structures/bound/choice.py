@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from maxendnet import _kernels
 from maxendnet.backends.threads import Threads, each
 from maxendnet.data.batch import Batch
-from maxendnet.structures.base import GRADIENT, Ask, Excess, IntArray, Marginals, Table, sums
+from maxendnet.structures.base import GRADIENT, Excess, ExcessOptions, IntArray, Marginals, Table, sums
 from maxendnet.structures.bound.batch_structure import BatchStructure, kernel_shape
 from maxendnet.structures.bound.capabilities import Capabilities
 from maxendnet.structures.bound.padded_blocks import PaddedBlocks
@@ -104,7 +104,7 @@ class BoundChoice(BatchStructure):
     @cached_property
     def within_truth(self) -> BoundChoice:
         """The same examples, of which a node may have only labels that may be its true one."""
-        batch = self.batch.within(self.kinds)
+        batch = self.batch.within(self.label_sets)
         allowed = batch.allowed.copy()
         chosen = np.flatnonzero(allowed[:, self.rest] == 0)
         owner = np.repeat(np.arange(len(self.sample_weight)), np.diff(self.offsets))
@@ -182,8 +182,10 @@ class BoundChoice(BatchStructure):
 
     # ---- sums over examples -------------------------------------------------------------------------------------
 
-    def excess(self, aggregate: str, w: FloatArray, table: Table | None = None, ask: Ask = GRADIENT) -> Excess:
-        """As `maxendnet.structures.base.excess`: both maxima are taken of gains, so that large scores of the rest
+    def excess(
+        self, aggregate: str, w: FloatArray, table: Table | None = None, options: ExcessOptions = GRADIENT
+    ) -> Excess:
+        """As `BoundStructure.excess`: both maxima are taken of gains, so that large scores of the rest
         cancel."""
         batch, (_, of_none, gains) = self.batch, self.gains(w, table)
         truth, chosen = np.zeros(len(gains)), np.flatnonzero(batch.y != self.rest)
@@ -193,20 +195,20 @@ class BoundChoice(BatchStructure):
         # the truth is among all labellings: what is below is rounding
         values = np.maximum(values - sums(truth, self.offsets), 0.0)
         expected = np.zeros(len(values))
-        if not ask.gradient:
+        if not options.gradient:
             return Excess(values, np.zeros(0), expected)
-        if ask.counted is not None:
-            rows = ask.counted.at_nodes()
+        if options.expected_table is not None:
+            rows = options.expected_table.at_nodes()
             of_rest = rows[:, self.rest]
             expected = sums(of_rest + (shares * (rows - of_rest[:, None])).sum(axis=1), self.offsets)
         shares[chosen, batch.y[chosen]] -= 1.0
         shares[:, self.rest] = -shares.sum(axis=1)
-        factor = self.sample_weight * (1.0 if ask.price is None else ask.price(values))
+        derivative = options.slack_derivative
+        factor = self.sample_weight * (1.0 if derivative is None else derivative(values))
         shares *= np.repeat(factor, np.diff(self.offsets))[:, None]
-        slope = self._add_features(batch, shares)
-        return Excess(values, slope if ask.packed else self.unpack(slope), expected)
+        return Excess(values, self._add_features(batch, shares), expected)
 
-    def unpack(self, slope: FloatArray) -> FloatArray:
+    def unpad(self, slope: FloatArray) -> FloatArray:
         """A vector that kernels have added up, in the order of the weights."""
         return unpad(self.layout, slope)
 
@@ -227,7 +229,7 @@ class BoundChoice(BatchStructure):
         p[:, self.rest] = p.sum(axis=1)
         p *= (1.0 - p) * np.repeat(self.sample_weight, sizes)[:, None]
         squares = batch._replace(data=batch.data**2, label_features=batch.label_features**2)
-        return self.unpack(self._add_features(squares, p))
+        return self.unpad(self._add_features(squares, p))
 
     @property
     def slope_size(self) -> int:

@@ -17,9 +17,9 @@ from maxendnet.data.batch import Batch
 from maxendnet.data.ragged import is_mapped
 from maxendnet.structures.base import (
     GRADIENT,
-    Ask,
     EdgeTable,
     Excess,
+    ExcessOptions,
     IntArray,
     Marginals,
     Table,
@@ -95,17 +95,14 @@ class BoundForest(BatchStructure):
         """What solvers that go from example to example need."""
         return PaddedBlocks(self.layout, self.batch, self.shape, self.forbidden_matrix)
 
-    def for_search(self, w: FloatArray, dtype: type = np.float64) -> NDArray:
-        """Weights as the recursions read them; a forbidden pair weighs -inf."""
-        return for_search(self.layout, w, dtype, self.forbidden_matrix)
-
     def recursion(self, w: FloatArray, dtype: type = np.float64) -> _kernels.Forest32 | _kernels.Forest64:
         """The recursion over labellings, for maxima."""
-        return _kernels.forest(self.shape, self.for_search(w, dtype))
+        return _kernels.forest(self.shape, for_search(self.layout, w, dtype, self.forbidden_matrix))
 
     def sums(self, w: FloatArray) -> _kernels.Forest32 | _kernels.Forest64:
         """The recursion over labellings, for sums."""
-        return _kernels.forest(self.shape, self.for_search(w), self.sum_mode(w))
+        weights = for_search(self.layout, w, forbidden=self.forbidden_matrix)
+        return _kernels.forest(self.shape, weights, self.sum_mode(w))
 
     def sum_mode(self, w: FloatArray, centred: bool = False) -> int:
         """How sums in double precision are kept from underflow."""
@@ -152,12 +149,12 @@ class BoundForest(BatchStructure):
         labels = np.zeros(len(batch.parent), dtype=np.int32)
         if added is not None:
             batch, key = batch._replace(row=np.zeros(len(labels), dtype=np.int32)), (dtype, added.tobytes())
-            rows = self.layout.remembered.result(key, lambda: pad_rows(self.layout, added[None], dtype))
+            rows = self.layout.cache.result(key, lambda: pad_rows(self.layout, added[None], dtype))
         self.for_each_range(backend, lambda a, b: _kernels.decode(batch, recursion, rows, a, b, None, labels))
         return labels
 
     def _single_is_enough(self, w: FloatArray) -> bool:
-        return single_is_enough(w, self.batch, self.layout.remembered.of_weights(w, "largest", lambda: largest_of(w)))
+        return single_is_enough(w, self.batch, self.layout.cache.of_weights(w, "largest", lambda: largest_of(w)))
 
     def max_marginals(self, w: FloatArray, backend: Threads | None = None) -> FloatArray:
         """Score of the best labelling that has label a at node t, shape (n_nodes, n_labels)."""
@@ -241,32 +238,31 @@ class BoundForest(BatchStructure):
 
     # ---- sums over examples -------------------------------------------------------------------------------------
 
-    def excess(self, aggregate: str, w: FloatArray, table: Table | None = None, ask: Ask = GRADIENT) -> Excess:
-        """As `maxendnet.structures.base.excess`, without ever holding the marginals of all examples.
-
-        Where it may stay packed, the slope is as the kernels leave it, see `unpack`.
-        """
-        if not kernels_take(aggregate, table, ask):
-            found = composed_excess(self, aggregate, w, table, ask)
-            return found._replace(slope=pad(self.layout, found.slope)) if ask.packed and ask.gradient else found
-        evaluate = self._hardest if aggregate == "maximum" else self._softly
+    def excess(
+        self, aggregate: str, w: FloatArray, table: Table | None = None, options: ExcessOptions = GRADIENT
+    ) -> Excess:
+        """As `BoundStructure.excess`, without ever holding the marginals of all examples."""
+        if not kernels_take(aggregate, table, options):
+            excess = composed_excess(self, aggregate, w, table, options)
+            return excess._replace(slope=pad(self.layout, excess.slope)) if options.gradient else excess
         small = table is None or np.abs(table.rows).max(initial=0) < 1e5
-        found = evaluate(w, table, ask, ask.single and small and self._single_is_enough(w))
-        return found if ask.packed or not ask.gradient else found._replace(slope=self.unpack(found.slope))
+        options = options._replace(single=options.single and small and self._single_is_enough(w))
+        evaluate = self._maximum_excess if aggregate == "maximum" else self._logsum_excess
+        return evaluate(w, table, options)
 
-    def unpack(self, slope: FloatArray) -> FloatArray:
+    def unpad(self, slope: FloatArray) -> FloatArray:
         """A vector that kernels have added up, in the order of the weights."""
         return unpad(self.layout, slope)
 
-    def _hardest(self, w: FloatArray, table: Table | None, ask: Ask, single: bool) -> Excess:
-        gradient, price = ask.gradient, ask.price
+    def _maximum_excess(self, w: FloatArray, table: Table | None, options: ExcessOptions) -> Excess:
+        gradient, derivative, single = options.gradient, options.slack_derivative, options.single
         dtype = np.float32 if single else np.float64
         table = no_table(self) if table is None else table
         batch = self.with_rows(table)[0]
         recursion, padded = self.recursion(w, dtype), pad_rows(self.layout, table.rows, dtype)
         values = np.zeros(len(self.sample_weight))
         slope = np.zeros(padded_size(self.layout) if gradient else 0)
-        slack, C = (0, 1.0) if price is None else (price.code, price.C)
+        slack, C = (0, 1.0) if derivative is None else (derivative.code, derivative.C)
         each(
             lambda a, b: _kernels.hinge_oracle(
                 batch, recursion, padded, a, b, values, slope if gradient else None, slack, C
@@ -275,15 +271,19 @@ class BoundForest(BatchStructure):
         )
         return Excess(values, slope, np.zeros(len(values)))
 
-    def _softly(self, w: FloatArray, table: Table | None, ask: Ask, single: bool) -> Excess:
-        layout, gradient, batch = self.layout, ask.gradient, self.with_rows(table or ask.counted)[0]
-        single = single and self.longest <= LONGEST_IN_SINGLE and (self.forbidden_matrix is None or self.steps > 0)
+    def _logsum_excess(self, w: FloatArray, table: Table | None, options: ExcessOptions) -> Excess:
+        layout, gradient, batch = self.layout, options.gradient, self.with_rows(table or options.expected_table)[0]
+        single = (
+            options.single and self.longest <= LONGEST_IN_SINGLE and (self.forbidden_matrix is None or self.steps > 0)
+        )
         dtype = np.float32 if single and sum_mode(layout, batch, w, np.float32, centred=True) == SCALED else np.float64
         mode = self.sum_mode(w, centred=True)
         if dtype is np.float32:
             mode = SCALED if self.forbidden_matrix is None else CAREFUL
-        weights = self.for_search(w, dtype)
-        added, expected = (None if t is None else pad_rows(layout, t.rows, dtype) for t in (table, ask.counted))
+        weights = for_search(layout, w, dtype, self.forbidden_matrix)
+        added, expected = (
+            None if t is None else pad_rows(layout, t.rows, dtype) for t in (table, options.expected_table)
+        )
         values, costs = np.zeros(len(self.sample_weight)), np.zeros(len(self.sample_weight))
         slope = np.zeros(padded_size(layout) if gradient else 0)
         for first, last, some, groups in self.grouped(batch):
@@ -292,8 +292,9 @@ class BoundForest(BatchStructure):
             part = partial(_kernels.log_oracle, some, recursion, added, expected)
             each(lambda a, b: part(a, b, of_values, of_costs, slope if gradient else None), groups.ranges)  # noqa: B023
         if dtype is np.float32 and self.forbidden_matrix is not None and np.isnan(values).any():
-            return self._softly(w, table, ask, single=False)  # an example has scores too far apart
-        return Excess(values, slope, np.zeros(len(values)) if ask.counted is None or not gradient else costs)
+            # an example has scores too far apart
+            return self._logsum_excess(w, table, options._replace(single=False))
+        return Excess(values, slope, np.zeros(len(values)) if options.expected_table is None or not gradient else costs)
 
     @cached_property
     def steps(self) -> int:
@@ -379,13 +380,15 @@ class BoundForest(BatchStructure):
         return padded_size(self.layout)
 
 
-def kernels_take(aggregate: str, table: Table | None, ask: Ask) -> bool:
-    """Whether the kernels take this: one row of a node in both tables, single labels, no prices of soft maxima."""
+def kernels_take(aggregate: str, table: Table | None, options: ExcessOptions) -> bool:
+    """Whether kernels support the options: one row per node in both tables, single labels, no slack of soft maxima."""
     if table is not None and table.joint is not None:
         return False
     if aggregate == "maximum":
-        return ask.counted is None
-    return ask.price is None and (table is None or ask.counted is None or table.row is ask.counted.row)
+        return options.expected_table is None
+    return options.slack_derivative is None and (
+        table is None or options.expected_table is None or table.row is options.expected_table.row
+    )
 
 
 def single_is_enough(w: FloatArray, batch: Batch, largest: float | None = None) -> bool:
@@ -442,7 +445,7 @@ def sum_mode(layout: Layout, batch: Batch, w: FloatArray, dtype: type, centred: 
     spread = edge_range(layout, batch, w)
     if not layout.n_edge_features and centred and spread > most:
         # what is left when rows and columns are taken out has a smaller range
-        spread = layout.remembered.of_weights(
+        spread = layout.cache.of_weights(
             w, "centred range", lambda: max(_centred_range(matrix) for matrix in layout.parts(w).transitions)
         )
     return SCALED if spread <= most else LOGARITHMIC
@@ -450,7 +453,7 @@ def sum_mode(layout: Layout, batch: Batch, w: FloatArray, dtype: type, centred: 
 
 def edge_range(layout: Layout, batch: Batch, w: FloatArray) -> float:
     """Range of the scores of an edge, at most."""
-    spread: float = layout.remembered.of_weights(w, "edge range", lambda: _largest_range(layout, w))
+    spread: float = layout.cache.of_weights(w, "edge range", lambda: _largest_range(layout, w))
     if layout.n_edge_features and batch.edge_features.size:
         size = np.abs(batch.edge_features).max(axis=0)
         spread += float(sum(s * _range(matrix) for s, matrix in zip(size, layout.parts(w).edge)))

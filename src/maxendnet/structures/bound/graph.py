@@ -17,7 +17,17 @@ from maxendnet.data.batch import Batch
 from maxendnet.data.forest_order import count_cycles
 from maxendnet.data.ragged import gather, owners
 from maxendnet.data.sparse_matrices import is_sparse
-from maxendnet.structures.base import GRADIENT, Ask, EdgeTable, Excess, IntArray, Marginals, Table, sums, table_values
+from maxendnet.structures.base import (
+    GRADIENT,
+    EdgeTable,
+    Excess,
+    ExcessOptions,
+    IntArray,
+    Marginals,
+    Table,
+    sums,
+    table_values,
+)
 from maxendnet.structures.bound import features as of_cliques
 from maxendnet.structures.bound.batch_structure import BatchStructure
 from maxendnet.structures.bound.capabilities import Capabilities
@@ -201,7 +211,7 @@ class BoundGraph(BatchStructure):
     def within_truth(self) -> BoundGraph:
         """The same examples, of which a node may have only labels that may be its true one: with smaller tables."""
         inference = "auto" if self.inference == "exact" else self.inference
-        return BoundGraph.of(self.layout, self.batch.within(self.kinds), self.edges, inference, self.max_table)
+        return BoundGraph.of(self.layout, self.batch.within(self.label_sets), self.edges, inference, self.max_table)
 
     # ---- parts of the examples, each with messages of its own ---------------------------------------------------
 
@@ -415,26 +425,29 @@ class BoundGraph(BatchStructure):
 
     # ---- sums over examples -------------------------------------------------------------------------------------
 
-    def excess(self, aggregate: str, w: FloatArray, table: Table | None = None, ask: Ask = GRADIENT) -> Excess:
-        """As `maxendnet.structures.base.excess`; where an example is not eliminated, the value is an upper bound, and
-        the slope that of tables whose score is lower by ``short``."""
+    def excess(
+        self, aggregate: str, w: FloatArray, table: Table | None = None, options: ExcessOptions = GRADIENT
+    ) -> Excess:
+        """As `BoundStructure.excess`; where an example is not eliminated, the value is an upper bound, and the slope
+        that of tables whose score is lower by ``relaxation_gap``."""
         n = len(self.sample_weight)
-        out = Excess(np.zeros(n), np.zeros(self.layout.n_weights if ask.gradient else 0), np.zeros(n), np.zeros(n))
+        out = Excess(np.zeros(n), np.zeros(self.layout.n_weights if options.gradient else 0), np.zeros(n), np.zeros(n))
 
         def work(a: int, b: int) -> None:
             part, own = self.part(a, b), self.table_of(table, a, b)
             scores = part.scores(w, own)
             solve, most = (part.hard, MOST_SWEEPS) if aggregate == "maximum" else (part.soft, SWEEPS_OF_A_LOSS)
-            found = solve(scores, w, table, max_sweeps=most, tables=ask.gradient)
+            found = solve(scores, w, table, max_sweeps=most, tables=options.gradient)
             values = np.maximum(found.upper - scores.of_labels(part.y), 0.0)
-            short = np.clip(found.upper - found.attained, 0.0, values)
-            out.values[a:b], out.short[a:b] = values, short
-            if not ask.gradient:
+            gap = np.clip(found.upper - found.attained, 0.0, values)
+            out.values[a:b], out.relaxation_gap[a:b] = values, gap
+            if not options.gradient:
                 return
-            counted = self.table_of(ask.counted, a, b)
+            counted = self.table_of(options.expected_table, a, b)
             if counted is not None:
-                out.counted[a:b] = table_values(part, counted, EdgeMarginals(found.node, found.edge))
-            factor = part.sample_weight * (1.0 if ask.price is None else ask.price(values - short))
+                out.expected_table[a:b] = table_values(part, counted, EdgeMarginals(found.node, found.edge))
+            derivative = options.slack_derivative
+            factor = part.sample_weight * (1.0 if derivative is None else derivative(values - gap))
             nodes, edges = np.arange(len(part.y)), np.arange(len(part.edges.kind))
             found.node[nodes, part.y] -= 1.0
             first, second = part.y[part.edges.nodes(part.offsets)].T

@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 
 from maxendnet import _kernels
 from maxendnet.backends.threads import Threads, each
-from maxendnet.structures.base import GRADIENT, Ask, Excess, IntArray, Marginals, Table, composed_excess, no_table
+from maxendnet.structures.base import (
+    GRADIENT,
+    Excess,
+    ExcessOptions,
+    IntArray,
+    Marginals,
+    Table,
+    composed_excess,
+    no_table,
+)
 from maxendnet.structures.bound.batch_structure import BatchStructure
 from maxendnet.structures.bound.capabilities import Capabilities
 from maxendnet.structures.bound.forest import kernels_take, uniform_curvature
@@ -147,11 +156,13 @@ class BoundHierarchy(BatchStructure):
 
     # ---- sums over examples -------------------------------------------------------------------------------------
 
-    def excess(self, aggregate: str, w: FloatArray, table: Table | None = None, ask: Ask = GRADIENT) -> Excess:
-        """As `maxendnet.structures.base.excess`."""
-        counted, price, gradient = ask.counted, ask.price, ask.gradient
-        if not kernels_take(aggregate, table, ask):
-            return composed_excess(self, aggregate, w, table, ask)
+    def excess(
+        self, aggregate: str, w: FloatArray, table: Table | None = None, options: ExcessOptions = GRADIENT
+    ) -> Excess:
+        """As `BoundStructure.excess`."""
+        gradient, derivative, counted = options.gradient, options.slack_derivative, options.expected_table
+        if not kernels_take(aggregate, table, options):
+            return composed_excess(self, aggregate, w, table, options)
         values, costs = np.zeros(len(self.sample_weight)), np.zeros(len(self.sample_weight))
         slope = np.zeros(self.layout.n_weights if gradient else 0)
         added = slope if gradient else None
@@ -163,7 +174,7 @@ class BoundHierarchy(BatchStructure):
                 _kernels.log_oracle(batch, recursion, rows, expected, a, b, values, costs, added)
 
         else:
-            slack, C = (0, 1.0) if price is None else (price.code, price.C)
+            slack, C = (0, 1.0) if derivative is None else (derivative.code, derivative.C)
             table = no_table(self) if table is None else table
             hinge_batch, hinge_rows = self.with_rows(table)[0], np.ascontiguousarray(table.rows)
 

@@ -92,7 +92,7 @@ class MarkedLabels:
         allowed = batch.allowed[:, self.label] if batch.allowed.size else batch.allowed
         return batch._replace(
             indptr=np.zeros(n_nodes + 1, dtype=np.int64), indices=np.zeros(0, dtype=np.int32), data=np.zeros(0),
-            y=np.zeros(0, dtype=np.int32), row=np.arange(n_nodes, dtype=np.int32), kinds=None,
+            y=np.zeros(0, dtype=np.int32), row=np.arange(n_nodes, dtype=np.int32), label_sets=None,
             allowed=np.ascontiguousarray(allowed), label_features=np.zeros((0, 0, 0)),
         )  # fmt: skip
 

@@ -1,4 +1,8 @@
-"""What is computed once and needed again: by a fitted model with every prediction, by all shards of a sum."""
+"""Cache of what kernels need: for all predictions of a fitted model, and for all shards of a sum.
+
+Results of weights are kept for read-only arrays alone, by identity: the weights of a fitted model, and those of a sum
+while it lasts (`Cache.during`). Arrays that can be written to may change, and are computed from each time.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +20,15 @@ WEIGHTS = 3
 at the same time."""
 
 
-class Remembered:
-    """Results that were computed before: some for the last weights, and a few that do not depend on weights.
+class Cache:
+    """Results for the last few read-only weight vectors, and a few that do not depend on weights.
 
-    Threads that ask at the same time may compute a result twice; all get an equal one.
+    Threads that need a result at the same time may compute it twice; all get an equal one.
 
     Examples
     --------
-    >>> remembered = Remembered()
-    >>> remembered.result("rules", lambda: [1, 2]) is remembered.result("rules", lambda: [1, 2])
+    >>> cache = Cache()
+    >>> cache.result("rules", lambda: [1, 2]) is cache.result("rules", lambda: [1, 2])
     True
     """
 
@@ -33,7 +37,7 @@ class Remembered:
         self._of_weights: tuple[tuple[NDArray, dict[Hashable, Any]], ...] = ()
 
     def result(self, what: Hashable, compute: Callable[[], T]) -> T:
-        """The result of ``compute``, called the first time only; of many results the last few are remembered."""
+        """Result of ``compute``, called the first time only; the last few results are kept."""
         results = self._results  # another thread may replace it
         if what not in results:
             if len(results) >= FEW:
@@ -43,7 +47,7 @@ class Remembered:
         return result
 
     def of_weights(self, w: NDArray, what: Hashable, compute: Callable[[], T]) -> T:
-        """The same for what is computed from weights. Those that can be written to are computed from each time."""
+        """Result of ``compute`` for these weights; kept if they are read-only."""
         if w.flags.writeable:
             return compute()
         results = next((results for weights, results in self._of_weights if weights is w), None)
@@ -56,15 +60,15 @@ class Remembered:
         return result
 
     @contextmanager
-    def fixed(self, w: NDArray) -> Iterator[NDArray]:
-        """The same weights, for all shards of a sum: what is computed from them is kept until its end.
+    def during(self, w: NDArray) -> Iterator[NDArray]:
+        """The same weights, read-only, for all shards of a sum; results of them are kept until its end.
 
         Examples
         --------
         >>> import numpy as np
-        >>> remembered, w = Remembered(), np.ones(2)
-        >>> with remembered.fixed(w) as fixed:
-        ...     remembered.of_weights(fixed, "twice", lambda: 2 * w) is remembered.of_weights(fixed, "twice", list)
+        >>> cache, w = Cache(), np.ones(2)
+        >>> with cache.during(w) as fixed:
+        ...     cache.of_weights(fixed, "twice", lambda: 2 * w) is cache.of_weights(fixed, "twice", list)
         True
         """
         before, fixed = self._of_weights, w.view()

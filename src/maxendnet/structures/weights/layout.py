@@ -13,7 +13,7 @@ from scipy import sparse
 
 from maxendnet.data.ragged import offsets_of
 from maxendnet.structures.automata.ngrams import SeenNGrams
-from maxendnet.structures.weights.cache import Remembered
+from maxendnet.structures.weights.cache import Cache
 
 FloatArray = NDArray[np.float64]
 
@@ -168,7 +168,7 @@ class Layout:
     def __hash__(self) -> int:
         return hash((self.n_features, self.n_labels, self.sizes, self.rest))
 
-    @property
+    @cached_property
     def n_matrices(self) -> int:
         """Matrices of weights for pairs of labels: one for each edge type and one for each edge feature."""
         return self.n_edge_types + self.n_edge_features
@@ -178,15 +178,15 @@ class Layout:
         """Number of weights of neighbouring children."""
         return self.n_edge_types * self.n_labels**3 if self.siblings else 0
 
-    @property
+    @cached_property
     def n_node_weights(self) -> int:
         """Number of weights of pairs of a feature and a label."""
         return self.n_features * self.n_labels if self.seen is None else len(self.seen.labels)
 
     @cached_property
-    def remembered(self) -> Remembered:
-        """What predictions need again and again; it is neither compared nor copied nor saved."""
-        return Remembered()
+    def cache(self) -> Cache:
+        """Cache of what kernels need of these sizes and of weights; it is neither compared nor copied nor saved."""
+        return Cache()
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -209,7 +209,7 @@ class Layout:
     def parts(self, w: FloatArray) -> Parts:
         """Views of the parts of ``w``."""
         L = self.n_labels
-        node, transitions, edge, siblings, ngrams, label_features = (w[first:last] for first, last in self._cuts)
+        node, transitions, edge, siblings, ngrams, label_features = [w[first:last] for first, last in self._cuts]
         return Parts(
             node.reshape(-1, L) if self.seen is None else node,
             transitions.reshape(-1, L, L),

@@ -64,14 +64,14 @@ def check_weights(piece: Any, layout: Layout) -> None:
 
 def seen_together(batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Features and labels that occur together. A set of labels counts for all of them, an unknown label for none."""
-    if batch.kinds is None:
+    if batch.label_sets is None:
         return batch.indices, np.repeat(batch.y, np.diff(batch.indptr))
     node = np.repeat(np.arange(len(batch.row)), np.diff(batch.indptr))
-    size = batch.kinds.sets.sum(axis=1, dtype=np.int64)
-    size[(size == batch.kinds.sets.shape[1]) & (size > 1)] = 0
+    size = batch.label_sets.sets.sum(axis=1, dtype=np.int64)
+    size[(size == batch.label_sets.sets.shape[1]) & (size > 1)] = 0
     n_labels = size[batch.row][node]
     features = np.repeat(batch.indices, n_labels)
-    members = np.nonzero(batch.kinds.sets * (size > 0)[:, None])[1].astype(np.int32)
+    members = np.nonzero(batch.label_sets.sets * (size > 0)[:, None])[1].astype(np.int32)
     positions, _ = gather(offsets_of(size), batch.row[node])
     return features, members[positions]
 

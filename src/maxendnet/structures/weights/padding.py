@@ -1,4 +1,8 @@
-"""Weight vectors as the kernels of forests read them: rows of labels widened to whole vector registers."""
+"""Weight vectors in the layouts of the kernels of forests: rows of labels widened to whole vector registers.
+
+`for_search` gives what the recursions read, with every matrix in both orientations. `pad` gives the layout in which
+kernels add up gradients and dual points, and `unpad` undoes it.
+"""
 
 from __future__ import annotations
 
@@ -54,17 +58,19 @@ def unpad(layout: Layout, padded: FloatArray) -> FloatArray:
     return out
 
 
-def _rows(layout: Layout, padded: FloatArray, w: FloatArray):
-    """Views of the same weights in a padded vector and in a plain one."""
-    L, width, n_pairs = layout.n_labels, lanes(layout), layout.n_node_weights
-    wide, narrow = node_size(layout), n_pairs
+def _rows(layout: Layout, padded: FloatArray, w: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
+    """Views of the same weights in a padded vector and in a plain one: nodes, matrices, label features."""
+    L, width, n_pairs, n_last = layout.n_labels, lanes(layout), layout.n_node_weights, layout.n_label_features
+    rows, first = layout.n_matrices * L, node_size(layout)
+    last = first + rows * width
+    nodes = padded[:n_pairs], w[:n_pairs]
     if layout.seen is None:
-        yield padded[:wide].reshape(-1, width)[:, :L], w[:narrow].reshape(-1, L)
-    else:
-        yield padded[:n_pairs], w[:n_pairs]
-    rows = layout.n_matrices * L
-    yield padded[wide : wide + rows * width].reshape(-1, width)[:, :L], w[narrow : narrow + rows * L].reshape(-1, L)
-    yield padded[wide + rows * width :][: layout.n_label_features], w[layout.n_weights - layout.n_label_features :]
+        nodes = padded[:first].reshape(-1, width)[:, :L], w[:n_pairs].reshape(-1, L)
+    return [
+        nodes,
+        (padded[first:last].reshape(-1, width)[:, :L], w[n_pairs : n_pairs + rows * L].reshape(-1, L)),
+        (padded[last : last + n_last], w[layout.n_weights - n_last :]),
+    ]
 
 
 def for_search(
@@ -72,10 +78,10 @@ def for_search(
 ) -> NDArray:
     """Weights as the recursions read them: padded, and every matrix in both orientations; forbidden pairs are -inf.
 
-    Those of a fitted model, which cannot be written to, are laid out once and kept.
+    Read-only weights are laid out once, see `Cache`.
     """
     what = ("for_search", dtype, None if forbidden is None else forbidden.tobytes())
-    return layout.remembered.of_weights(w, what, lambda: _laid_out(layout, w, dtype, forbidden))
+    return layout.cache.of_weights(w, what, lambda: _laid_out(layout, w, dtype, forbidden))
 
 
 def _laid_out(layout: Layout, w: FloatArray, dtype: type, forbidden: NDArray[np.uint8] | None) -> NDArray:
