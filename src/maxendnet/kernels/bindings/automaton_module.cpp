@@ -1,6 +1,6 @@
 // The binding of chains that an automaton reads.
-#include "recursions/automaton.hpp"
 #include "bindings/binding.hpp"
+#include "recursions/automaton.hpp"
 
 namespace maxendnet {
 namespace {

@@ -1,6 +1,6 @@
 // The binding of the operations of recursions: each is defined once, and overloaded on the recursion.
-#include "recursions/automaton.hpp"
 #include "bindings/binding.hpp"
+#include "recursions/automaton.hpp"
 #include "recursions/hierarchy.hpp"
 
 namespace maxendnet {

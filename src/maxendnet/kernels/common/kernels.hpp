@@ -4,8 +4,8 @@
 #include <array>
 #include <functional>
 
-#include "updates/active_sets.hpp"
 #include "common/common.hpp"
+#include "updates/active_sets.hpp"
 #include "updates/prior.hpp"
 
 namespace maxendnet {

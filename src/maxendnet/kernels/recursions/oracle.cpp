@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "recursions/few_labels.hpp"
 #include "common/kernels.hpp"
+#include "recursions/few_labels.hpp"
 #include "recursions/sum_product.hpp"
 
 namespace maxendnet {

@@ -4,12 +4,12 @@
 // The block of an example is its active set: the labellings that have dual weight, and how much. A step moves weight
 // from the worst of them to the most violating labelling. The two mostly differ in a node or two, so that a step
 // touches some hundred coordinates of eta where a step towards the vertex from the whole block touches thousands.
-#include "updates/active_sets.hpp"
+#include "common/kernels.hpp"
 #include "recursions/automaton.hpp"
-#include "updates/direction.hpp"
 #include "recursions/forest.hpp"
 #include "recursions/hierarchy_features.hpp"
-#include "common/kernels.hpp"
+#include "updates/active_sets.hpp"
+#include "updates/direction.hpp"
 
 namespace maxendnet {
 namespace {

@@ -7,8 +7,8 @@
 // weights at hand, theta <- theta + step (w . f + cost - theta); with step 1 and no costs, q_i is p(y | x_i; w). The marginals of nodes and the
 // sums of the marginals of edges are kept too, because a step changes eta by what it changes them.
 #include "common/kernels.hpp"
-#include "updates/prior.hpp"
 #include "recursions/sum_product.hpp"
+#include "updates/prior.hpp"
 
 namespace maxendnet {
 namespace {
