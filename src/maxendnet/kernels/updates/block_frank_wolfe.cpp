@@ -315,7 +315,7 @@ INLINE auto differences_of(const BatchView& b, const ForestView<R>&) {
              INLINED { differences(b, layout, b.offsets[i], b.offsets[i + 1], from, to, add); };
 }
 INLINE auto differences_of(const BatchView& b, const HierarchyView& m) {
-  return [&b, &m, e = Example{}](int64_t i, const int32_t* from, const uint16_t* to, auto add) mutable INLINED {
+  return [&b, &m, e = Example{}](int64_t i, const int32_t* from, const uint16_t* to, auto add) mutable {
     if (e.begin != b.offsets[i] || e.size != b.offsets[i + 1] - e.begin) find_labels(b, i, e);
     differences(b, m, e, from, to, add);
   };
