@@ -200,6 +200,18 @@ def test_more_parts_than_examples():
     assert model.converged_
 
 
+@pytest.mark.parametrize("parts", [1, 2])
+def test_the_ramp_raises_the_C_of_every_part(parts):
+    """The dual simplices of a part are K times as large as those of one part with all examples."""
+    problem, solver = problem_of(Gaussian(), Hinge(), C=3.0), BlockFrankWolfe(parts=parts, ramp=3)
+    state = solver.start(problem, seed=0)
+    assert state.C == 3.0 / 8
+    for _ in range(40):
+        state = solver.step(problem, state)
+        assert [part.C for part in state.collected().states] == [parts * state.C] * parts
+    assert state.C == 3.0
+
+
 @pytest.mark.parametrize("parts", [0, 1.5, True])
 def test_no_number_of_parts(parts):
     with pytest.raises(ValueError, match="parts must be a whole number of at least 1"):
