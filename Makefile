@@ -1,32 +1,32 @@
-# Each target sets up what it needs in .venv. Wanted: python3 (3.11 or newer) with venv and headers,
-# a C++17 compiler, and a package index. cmake and ninja come from the index.
+# Each target installs what it needs into .venv. Requirements: python3 (3.11 or newer) with venv and headers, a C++17
+# compiler, and PyPI, from which cmake and ninja are installed.
 
 PYTHON ?= python3
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-# for instance: make test ARGS="tests/priors -x"; make demo ARGS=--quick; make bench ARGS="--only kernels"
+# Examples: make test ARGS="tests/priors -x"; make demo ARGS=--quick; make bench ARGS="--only kernels"
 ARGS ?=
 
 VENV := .venv
 RUN := $(VENV)/bin/python
-# Twice quiet: errors are shown, and no notes on the machine's package index.
+# Show errors only.
 PIP := $(RUN) -m pip --disable-pip-version-check -qq
-# The kernels of which vector instructions are compiled: of this machine only, or all that a wheel has.
+# Levels of vector instructions to compile: that of this machine (native), or all levels of a wheel (all).
 LEVELS ?= native
-# What is installed, a file each: the package with its kernels, and what the demonstration, the tests and the checks need.
+# One stamp file per installation: the package with its kernels, and the requirements of demo, tests and lint.
 BUILT := $(VENV)/.built-$(LEVELS)
 FOR_DEMO := $(VENV)/.demo
 FOR_TESTS := $(VENV)/.test
 FOR_LINT := $(VENV)/.lint
 SANITIZED := build/sanitize
 KERNELS := $(wildcard src/maxendnet/kernels/*/*.cpp src/maxendnet/kernels/*/*.hpp)
-# what the kernels do, and nothing that starts processes of its own or measures time
+# tests of the kernels, without those that start processes or measure time
 KERNEL_TESTS := $(wildcard tests/test_kernels.py tests/structures tests/losses tests/test_backends.py \
   tests/solvers/test_reference_solvers.py tests/solvers/test_smoothing.py tests/solvers/test_potential_ascent.py)
 
-# numpy's own threads would compete with those of the tests
+# threads of NumPy's linear algebra would compete with the test processes
 export OPENBLAS_NUM_THREADS ?= 1
 
-# what runs without the packages that only develop the project
+# tests that run without the development packages
 OLDEST := build/oldest
 CORE_TESTS := $(filter-out tests/web/ tests/experiments/ tests/test_demo.py tests/test_docs.py tests/test_readme.py, \
   $(wildcard tests/*/ tests/test_*.py))
@@ -34,45 +34,45 @@ CORE_TESTS := $(filter-out tests/web/ tests/experiments/ tests/test_demo.py test
 .PHONY: help setup demo test test-long test-oldest test-compilers lint format check bench bench-check reproduction sanitize clean
 
 help:
-	@echo "make demo      the six systems on two data sets: tables, and a figure in build/demo"
-	@echo "make test      the tests, also the examples in the documentation"
-	@echo "make check     ruff, clang-format, mypy and the tests; run it before a push"
-	@echo "make format    lay out Python and C++ as make check wants it"
-	@echo "make test-long  also the tests that take long and cases drawn at random, at every vector width, and make sanitize"
-	@echo "make test-compilers  the kernels by clang++, and in plain C++17 without vector extensions"
-	@echo "make test-oldest  the tests of the core with the oldest packages that pyproject.toml allows"
-	@echo "make bench-check  have small fits become slower since benchmarks/ratios.json was written (two minutes)"
-	@echo "make bench     benchmarks, written to benchmarks/RESULTS.md (about an hour)"
-	@echo "make reproduction  the paper's experiments at full size (about a working day, resumes), then docs/reproduction"
-	@echo "make sanitize  the kernels under the address and undefined-behaviour sanitizers"
-	@echo "make clean     remove what was built; the environment too"
+	@echo "make demo      fit the six models on two data sets: tables, and a figure in build/demo"
+	@echo "make test      run the tests and the examples of the documentation"
+	@echo "make check     ruff, clang-format, mypy, the vocabulary check and the tests; run it before a push"
+	@echo "make format    format Python and C++"
+	@echo "make test-long  also long tests and randomly drawn cases, at every vector width, then make sanitize"
+	@echo "make test-compilers  test the kernels compiled by clang++, and as plain C++17"
+	@echo "make test-oldest  test the core with the oldest dependencies that pyproject.toml allows"
+	@echo "make bench-check  compare the time of small fits with benchmarks/ratios.json (two minutes)"
+	@echo "make bench     run the benchmarks, write benchmarks/RESULTS.md (about an hour)"
+	@echo "make reproduction  run the paper's experiments at full size (about eight hours, resumable), write docs/reproduction"
+	@echo "make sanitize  test the kernels under the address and undefined-behaviour sanitizers"
+	@echo "make clean     remove build products and the environment"
 
 setup: $(BUILT) $(FOR_TESTS) $(FOR_LINT)
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "maxendnet needs Python 3.11 or newer; give one: make PYTHON=/path/to/python3"; exit 1; }
+	  echo "maxendnet needs Python 3.11 or newer; choose one with: make PYTHON=/path/to/python3"; exit 1; }
 	@$(PYTHON) -m venv --clear $(VENV) || { \
 	  echo "$(PYTHON) -m venv failed; on Debian: apt install python3-venv python3-dev g++"; exit 1; }
 	@touch $@
 
-# Build isolation is off, so that cmake and nanobind stay where they are and a changed kernel is all that is compiled.
+# Without build isolation cmake and nanobind keep their place, so that only changed kernels are compiled again.
 $(BUILT): $(VENV)/.made pyproject.toml CMakeLists.txt $(KERNELS)
-	@echo "Installing maxendnet in $(VENV) and compiling its kernels; the first time this takes one or two minutes."
+	@echo "Installing maxendnet in $(VENV) and compiling its kernels (one or two minutes the first time)."
 	@$(PYTHON) .ci/requirements.py core build > $(VENV)/requirements.txt
 	@$(PIP) install -r $(VENV)/requirements.txt cmake ninja
 	@$(PIP) install --no-build-isolation --no-deps -C cmake.define.MAXENDNET_LEVELS=$(LEVELS) -e .
 	@rm -f $(VENV)/.built-* && touch $@
 
 $(FOR_DEMO) $(FOR_TESTS) $(FOR_LINT): $(VENV)/.made pyproject.toml
-	@echo "Installing what make $(subst .,,$(@F)) needs; the first time this takes up to a minute."
+	@echo "Installing the requirements of make $(subst .,,$(@F)) (up to a minute the first time)."
 	@$(PYTHON) .ci/requirements.py core $(GROUPS_$(subst .,,$(@F))) > $(VENV)/requirements.txt
 	@$(PIP) install -r $(VENV)/requirements.txt
 	@touch $@
 
 GROUPS_demo := plot
 GROUPS_test := test
-# the packages that the code imports, so that mypy sees the same types whatever else is installed
+# all optional dependencies, so that mypy sees the same types on every machine
 GROUPS_lint := lint all
 
 demo: $(BUILT) $(FOR_DEMO)
@@ -87,14 +87,13 @@ lint: $(FOR_LINT)
 	$(VENV)/bin/clang-format --dry-run --Werror $(KERNELS)
 	$(RUN) -m mypy
 
-# as the checks of `make lint` want it
 format: $(FOR_LINT)
 	$(RUN) -m ruff format
 	$(VENV)/bin/clang-format -i $(KERNELS)
 
 check: lint test
 
-# Every level of the kernels that this processor has: a wider vector adds up in another order.
+# All levels that this processor supports: the order of summation depends on the vector width.
 test-long: $(FOR_TESTS)
 	$(MAKE) LEVELS=all $(VENV)/.built-all
 	set -e; levels="$$($(RUN) -c 'from maxendnet import _kernels; print(*_kernels.levels())')"; \
@@ -104,7 +103,7 @@ test-long: $(FOR_TESTS)
 	done
 	$(MAKE) sanitize
 
-# An environment of its own, with the package installed as users do and not as a link to the sources.
+# A separate environment with the package installed as by a user, not in editable mode.
 test-oldest:
 	$(PYTHON) -m venv $(OLDEST)/venv
 	$(PYTHON) .ci/oldest.py > $(OLDEST)/constraints.txt
@@ -122,8 +121,8 @@ bench-check: $(BUILT)
 reproduction: $(BUILT) $(FOR_TESTS)
 	$(RUN) -m maxendnet reproduce all --jobs $(JOBS) --out build/reproduction --publish docs/reproduction $(ARGS)
 
-# Python itself is not sanitized: the runtime has to be loaded before it, and what Python never frees is no leak of ours.
-# -S keeps the ordinary build, which site finds by a .pth file, out of the way.
+# Python itself is not sanitized: the sanitizer runtime is preloaded, and leak detection is off. -S ignores the
+# editable installation, which is found by a .pth file.
 sanitize: $(BUILT) $(FOR_TESTS)
 	$(PIP) install --no-build-isolation --no-deps --upgrade --target $(SANITIZED)/site \
 	  -C cmake.define.MAXENDNET_SANITIZE=ON -C build-dir=$(SANITIZED)/cmake .
@@ -132,7 +131,7 @@ sanitize: $(BUILT) $(FOR_TESTS)
 	  PYTHONPATH="$(SANITIZED)/site:$$($(RUN) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
 	  $(RUN) -S -m pytest -s -p no:xdist -p no:cacheprovider $(KERNEL_TESTS) $(ARGS)
 
-# The kernels with another compiler, and without vector extensions, as other processors and compilers have them.
+# The kernels with another compiler, and without vector extensions.
 test-compilers: $(BUILT) $(FOR_TESTS)
 	set -e; \
 	for build in "clang CXX=clang++ -C cmake.define.MAXENDNET_LEVELS=native" "plain CXX=$(CXX) -C cmake.define.MAXENDNET_PLAIN=ON -C cmake.define.MAXENDNET_LEVELS=baseline"; do \
