@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import importlib.util
 import json
-import os
-import selectors
 import subprocess
 import sys
 import threading
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -70,10 +66,8 @@ class ParserProcess:
                 )
             # -P: nothing from the script's own folder is imported in the place of a module of the same name
             self._process = subprocess.Popen(
-                [sys.executable, "-P", str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+                [sys.executable, "-P", str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
             )
-            for pipe in (self._process.stdin, self._process.stdout):
-                os.set_blocking(pipe.fileno(), False)  # type: ignore[union-attr]
         return self._process
 
     def parse(self, html: str) -> RawTree:
@@ -98,36 +92,35 @@ class ParserProcess:
         return RawTree(*answer["tree"])
 
     def _exchange(self, frame: bytes) -> bytes:
-        """Send a frame and wait for the answer; both ends move at once, since either pipe may be full."""
+        """Send a frame and return the answer; a timer kills a parser that takes too long."""
         process = self._started()
         assert process.stdin is not None and process.stdout is not None
-        rest, answer, wanted = memoryview(frame), bytearray(), None
-        stop = time.monotonic() + self.seconds
-        with selectors.DefaultSelector() as ready:
-            ready.register(process.stdin, selectors.EVENT_WRITE)
-            ready.register(process.stdout, selectors.EVENT_READ)
-            while wanted is None or len(answer) < wanted:
-                left = stop - time.monotonic()
-                if left <= 0:
-                    raise PageError(
-                        f"the HTML parser was stopped after {self.seconds:g} s; the page is built so that parsing "
-                        "takes very long (many thousand attributes in one tag, or levels): leave it out"
-                    )
-                for key, _ in ready.select(left):
-                    if key.fileobj is process.stdin:
-                        with contextlib.suppress(BrokenPipeError, BlockingIOError):
-                            rest = rest[os.write(process.stdin.fileno(), rest[: 1 << 20]) :]
-                        if not rest:
-                            ready.unregister(process.stdin)
-                    else:
-                        part = os.read(process.stdout.fileno(), 1 << 20)
-                        if not part:
-                            code = process.wait()
-                            raise PageError(f"the HTML parser broke down on this page (exit code {code}): leave it out")
-                        answer += part
-                        if wanted is None and len(answer) >= HEADER.size:
-                            wanted = HEADER.size + HEADER.unpack_from(answer)[0]
-        return bytes(answer[HEADER.size :])
+        timed_out = threading.Event()
+
+        def stop() -> None:
+            timed_out.set()
+            process.kill()
+
+        timer = threading.Timer(self.seconds, stop)
+        timer.start()
+        try:
+            with suppress(BrokenPipeError):
+                process.stdin.write(frame)
+                process.stdin.flush()
+            header = process.stdout.read(HEADER.size)
+            size = HEADER.unpack(header)[0] if len(header) == HEADER.size else 0
+            answer = process.stdout.read(size)
+        finally:
+            timer.cancel()
+            timer.join()
+        if timed_out.is_set():
+            raise PageError(
+                f"the HTML parser was stopped after {self.seconds:g} s; the page is built so that parsing takes very "
+                "long (many thousand attributes in one tag, or levels): leave it out"
+            )
+        if not size or len(answer) < size:
+            raise PageError(f"the HTML parser broke down on this page (exit code {process.wait()}): leave it out")
+        return answer
 
 
 shared = ParserProcess()
