@@ -28,6 +28,13 @@ class RawTree(NamedTuple):
     texts: list[str]  # empty for elements
     attributes: list[dict[str, str]]
 
+    def add(self, tag: str, parent: int, text: str = "", attributes: dict[str, str] | None = None) -> None:
+        """Append a node."""
+        self.tags.append(tag)
+        self.parents.append(parent)
+        self.texts.append(text)
+        self.attributes.append({} if attributes is None else attributes)
+
 
 class TooManyNodes(ValueError):
     """A page has more nodes than are read."""
@@ -59,15 +66,10 @@ def parse(html: str) -> RawTree:
         parent = node.parent
         above = -1 if parent is None else number.get(parent.mem_id, -1)
         if text:
-            tree.texts.append(node.text_content or "")
-            tree.attributes.append({})
-            tree.tags.append("#text")
+            tree.add("#text", above, node.text_content or "")
         else:
             number[node.mem_id] = len(tree.tags)
-            tree.texts.append("")
-            tree.attributes.append({name: value or "" for name, value in node.attributes.items()})
-            tree.tags.append(tag)
-        tree.parents.append(above)
+            tree.add(tag, above, attributes={name: value or "" for name, value in node.attributes.items()})
         if len(tree.tags) > MOST_NODES:
             raise TooManyNodes(f"the page has more than {MOST_NODES:,} elements and texts: leave it out")
     return tree

@@ -93,16 +93,12 @@ def _snapshot(browser: Chromium, address: str) -> tuple[RawTree, NDArray[np.floa
         if kind not in (1, 3):
             continue
         number[k] = len(tree.tags)
-        tree.parents.append(number.get(nodes["parentIndex"][k], -1))
+        parent = number.get(nodes["parentIndex"][k], -1)
         if kind == 3:
-            tree.tags.append("#text")
-            tree.texts.append(strings[nodes["nodeValue"][k]] if nodes["nodeValue"][k] >= 0 else "")
-            tree.attributes.append({})
+            tree.add("#text", parent, strings[nodes["nodeValue"][k]] if nodes["nodeValue"][k] >= 0 else "")
         else:
             pairs = [strings[s] if s >= 0 else "" for s in nodes["attributes"][k]]
-            tree.tags.append(strings[nodes["nodeName"][k]].lower())
-            tree.texts.append("")
-            tree.attributes.append(dict(zip(pairs[::2], pairs[1::2])))
+            tree.add(strings[nodes["nodeName"][k]].lower(), parent, attributes=dict(zip(pairs[::2], pairs[1::2])))
     boxes = np.full((len(tree.tags), len(LAYOUT)), -1.0)
     for k, bounds, styles in zip(drawn["nodeIndex"], drawn["bounds"], drawn["styles"]):
         if k in number and boxes[number[k], 2] < 0:
