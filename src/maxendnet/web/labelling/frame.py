@@ -94,10 +94,7 @@ def make_frame(page: Page, path: Path, root: Path) -> Frame:
         kept, again = list(range(len(page))), page
     else:
         tree = parser_process.shared.parse(text)
-        if page.made_of is not None and page.made_of.html == hash(text):
-            kept, again = page.made_of.kept.tolist(), page
-        else:
-            kept, again = canonical_nodes(tree)
+        kept, again = canonical_nodes(tree)
     notes = []
     if again is not page and (again.tags != page.tags or again.texts != page.texts):
         notes.append("The file has changed since the server was started: start it again.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -55,13 +56,6 @@ MOST_BYTES = 16_000_000
 LONGEST_ATTRIBUTE = 2_000
 
 
-class MadeOf(NamedTuple):
-    """The HTML that a page was made of, as a number of this process, and the node of the tree for every page node."""
-
-    html: int
-    kept: NDArray[np.int32]
-
-
 class UnreadPage(NamedTuple):
     """A page that could not be read or drawn: its name, and why."""
 
@@ -103,8 +97,6 @@ class Page:
     source, nodes : Page and ndarray, or None
         Of a record of a listing, which is a small page of its own (see `web.listings.patterns`): the page that it is
         from, and the numbers that its nodes have there.
-    made_of : MadeOf or None
-        Of a page that was read from HTML: who reads it again need not find its nodes again.
 
     Examples
     --------
@@ -130,7 +122,6 @@ class Page:
     url: str = ""
     source: Page | None = None
     nodes: NDArray[np.int64] | None = None
-    made_of: MadeOf | None = None
 
     def __len__(self) -> int:
         return len(self.tags)
@@ -143,7 +134,6 @@ class Page:
         """Read HTML, however broken, as a browser would."""
         tree = (process or parser_process.shared).parse(html)
         kept, page = canonical_nodes(tree)
-        page.made_of = MadeOf(hash(html), np.array(kept, dtype=np.int32))
         page.name, page.title, page.url = name, title_of(tree), canonical_url(tree)
         if not page.url and (noted := SAVED_FROM.search(html[:4_000])):
             page.url = noted[1]
@@ -296,24 +286,22 @@ def read_page(
         raise _too_large(name, len(data), most_bytes)
     saved = unpack(data, name, most_bytes)
     text, encoding, n_replaced = decode(saved.data, saved.charset)
-    page = None
-    if text.lstrip().startswith("<body"):
-        try:
-            page = Page.from_canonical(text, name=name, site=site)
-        except TooManyNodes as error:
-            raise PageError(f"{name or 'the page'}: {error}") from error
-        except PageError:
-            page = None  # HTML after all
-    if page is None:
-        try:
-            page = Page.from_html(text, name=name, site=site)
-        except PageError as error:
-            raise PageError(f"{name or 'the page'}: {error}") from error
+    try:
+        page = _from_text(text, name, site)
+    except (PageError, TooManyNodes) as error:
+        raise PageError(f"{name or 'the page'}: {error}") from error
     if saved.url:
         page.url, page.site = page.url or saved.url, page.site or host_of(saved.url)
     if n_replaced:
         page.warnings.append(f"{n_replaced} characters could not be read as {encoding} and are U+FFFD")
     return page
+
+
+def _from_text(text: str, name: str, site: str) -> Page:
+    if text.lstrip().startswith("<body"):
+        with suppress(PageError):  # HTML after all
+            return Page.from_canonical(text, name=name, site=site)
+    return Page.from_html(text, name=name, site=site)
 
 
 def _too_large(name: str, size: int, most: int) -> PageError:
@@ -353,7 +341,7 @@ def canonical_nodes(tree: RawTree) -> tuple[list[int], Page]:
         else:
             parent = number[above]
         if tag == "#text":
-            text = FORBIDDEN.sub("", SPACE.sub(" ", tree.texts[k]))
+            text = clean(tree.texts[k])
             if not text.strip():
                 # white space between two texts says that they do not touch
                 if text and last_text >= 0 and not texts[last_text].endswith(" "):
@@ -387,18 +375,19 @@ def canonical_nodes(tree: RawTree) -> tuple[list[int], Page]:
 
 
 def _attributes(given: dict[str, str]) -> dict[str, str]:
-    kept = {}
-    for name, value in given.items():
-        if name in KEPT:
-            kept[name] = FORBIDDEN.sub("", SPACE.sub(" ", value[:LONGEST_ATTRIBUTE])).strip()
-    return kept
+    return {name: clean(value[:LONGEST_ATTRIBUTE]).strip() for name, value in given.items() if name in KEPT}
+
+
+def clean(text: str) -> str:
+    """Fold white space, and drop characters that XML cannot hold."""
+    return FORBIDDEN.sub("", SPACE.sub(" ", text))
 
 
 def title_of(tree: RawTree) -> str:
     """The text of the title element."""
     for k, tag in enumerate(tree.tags):
         if tag == "#text" and tree.parents[k] >= 0 and tree.tags[tree.parents[k]] == "title":
-            return FORBIDDEN.sub("", SPACE.sub(" ", tree.texts[k])).strip()
+            return clean(tree.texts[k]).strip()
     return ""
 
 
