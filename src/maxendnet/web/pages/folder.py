@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -60,16 +61,18 @@ def sort_files(folder: str | Path) -> tuple[list[Path], list[Path]]:
         ]  # fmt: skip
         for path in (Path(top, name) for name in names):
             if path.is_file():
-                (found if path.name.lower().endswith(ENDINGS) or _begins_as_html(path) else others).append(path)
+                is_page = path.name.lower().endswith(ENDINGS) or HTML.search(_start(path) or b"")
+                (found if is_page else others).append(path)
     return sorted(found), sorted(others)
 
 
-def _begins_as_html(path: Path) -> bool:
+def _start(path: Path) -> bytes | None:
+    """First bytes of a file; None if it cannot be read."""
     try:
         with path.open("rb") as file:
-            return bool(HTML.search(file.read(LOOKED_AT)))
+            return file.read(LOOKED_AT)
     except OSError:
-        return False
+        return None
 
 
 def is_text_alone(path: Path) -> bool:
@@ -79,12 +82,10 @@ def is_text_alone(path: Path) -> bool:
     """
     if path.name.lower().endswith(ENDINGS):
         return False
-    try:
-        with path.open("rb") as file:
-            start = file.read(LOOKED_AT)
-    except OSError:
+    start = _start(path)
+    if start is None or b"<" in start or b"\0" in start:
         return False
-    return b"<" not in start and b"\0" not in start and not any(start.startswith(first) for first, _ in NO_PAGES)
+    return not any(start.startswith(first) for first, _ in NO_PAGES)
 
 
 def others_named(folder: str | Path) -> list[str]:
@@ -180,20 +181,19 @@ def labelled_folder(
             names[labels.page] = path
     if most is not None and len(names) > most:
         names = _some(names, of_page, most)
-    # a site that is told for one page of a folder is told for the folder
-    told = {str(names[labels.page].parent): labels.site for labels in given if labels.site}
-    several = {
-        folder_
-        for folder_ in told
-        if len({x.site for x in given if x.site and str(names[x.page].parent) == folder_}) > 1
-    }
+    # a site given for pages of a folder is that of the whole folder, unless they differ
+    sites: dict[Path, set[str]] = {}
+    for labels in given:
+        if labels.site:
+            sites.setdefault(names[labels.page].parent, set()).add(labels.site)
     files = []
     for name, path in names.items():
-        own = of_page[name].site if name in of_page else ""
-        parent = str(path.parent)
-        shared = told.get(parent, "") if parent not in several else ""
-        below = path.resolve().parent.name if path.resolve().parent != root else ""
-        files.append((path, name, own or shared or below))
+        site = of_page[name].site if name in of_page else ""
+        if not site and len(sites.get(path.parent, ())) == 1:
+            (site,) = sites[path.parent]
+        if not site and path.resolve().parent != root:
+            site = path.resolve().parent.name
+        files.append((path, name, site))
     pages, unread, warnings = read_pages(files, progress=progress)
     return pages, [of_page.get(page.name) for page in pages], [page.error for page in unread] + warnings
 
@@ -218,10 +218,10 @@ def project_fields(folder: Path) -> list[str]:
 
 def _some(names: dict[str, Path], labelled: Collection[str], most: int) -> dict[str, Path]:
     """The labelled pages, then the first of every folder, the second, and so on."""
-    nth: dict[Path, int] = {}
+    n_before: Counter[Path] = Counter()
     turn = {}
     for name, path in names.items():
-        turn[name] = -1 if name in labelled else nth.setdefault(path.parent, 0)
-        nth[path.parent] = nth.get(path.parent, 0) + (name not in labelled)
+        turn[name] = -1 if name in labelled else n_before[path.parent]
+        n_before[path.parent] += name not in labelled
     chosen = set(sorted(names, key=lambda name: turn[name])[: max(most, len(labelled))])
     return {name: path for name, path in names.items() if name in chosen}
