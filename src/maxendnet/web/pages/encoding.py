@@ -55,14 +55,11 @@ def decode(data: bytes, told: str = "") -> Decoded:
             continue
     if data[:PREFIX].count(0) * 5 > 2 * len(data[:PREFIX]):  # two bytes a character, and no mark
         return _replaced(data, "utf-16-le" if data[1:PREFIX:2].count(0) > data[0:PREFIX:2].count(0) else "utf-16-be")
-    if declared is not None and declared != "cp1252":
+    for name in filter(None, (declared, "utf-8")):
         # a page cut in the middle of a character, or with a few stray bytes, is still what it says it is
-        found = _replaced(data, declared)
-        if found.n_replaced * 1000 <= len(data) and _has_multibyte(data, declared):
-            return found
-    found = _replaced(data, "utf-8")
-    if found.n_replaced * 1000 <= len(data) and _has_multibyte(data, "utf-8"):
-        return found
+        decoded = _replaced(data, name)
+        if name != "cp1252" and decoded.n_replaced * 1000 <= len(data) and _has_multibyte(decoded.text):
+            return decoded
     # cp1252 leaves five bytes undefined; browsers read them as control characters
     return Decoded(data.decode("cp1252", "surrogateescape").translate(CONTROLS), "cp1252", 0)
 
@@ -70,9 +67,8 @@ def decode(data: bytes, told: str = "") -> Decoded:
 CONTROLS = {0xDC00 + byte: chr(byte) for byte in (0x81, 0x8D, 0x8F, 0x90, 0x9D)}
 
 
-def _has_multibyte(data: bytes, name: str) -> bool:
+def _has_multibyte(text: str) -> bool:
     """Whether some character beyond ASCII reads well, which wrong guesses rarely do."""
-    text = data.decode(name, "replace")
     return any(ord(c) > 127 and c != "\ufffd" for c in text)
 
 
