@@ -33,15 +33,13 @@ class Chromium:
     ----------
     seconds : float
         Time for one answer. A page that takes longer ends the browser, and the next page starts another.
-    program : str, optional
-        None looks for Chromium.
     """
 
     options = OPTIONS
 
-    def __init__(self, seconds: float = 10.0, program: str | None = None) -> None:
+    def __init__(self, seconds: float = 10.0) -> None:
         self.seconds = seconds
-        self.program = program or next(filter(None, map(shutil.which, NAMES)), "")
+        self.program = next(filter(None, map(shutil.which, NAMES)), "")
         if not self.program:
             raise RenderError(
                 "there is no Chromium; install it (on Debian: apt install chromium), or work without layout."

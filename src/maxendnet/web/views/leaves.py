@@ -43,15 +43,13 @@ def visible(page: Page) -> NDArray[np.bool_]:
     return shown
 
 
-def find_leaves(page: Page, images: bool = False, hidden: bool = False, data: bool = False) -> list[int]:
+def find_leaves(page: Page, images: bool = False, data: bool = False) -> list[int]:
     """The leaves of a page: nodes of texts in document order, and of images and values for programs if wanted.
 
     Parameters
     ----------
     page : Page
     images : bool
-    hidden : bool
-        Also what is not shown.
     data : bool
         Also what the page says to programs, see `maxendnet.web.pages.structured_data`.
 
@@ -60,11 +58,11 @@ def find_leaves(page: Page, images: bool = False, hidden: bool = False, data: bo
     >>> find_leaves(Page.from_html("<p>Price: <b>$</b>5<sup>99</sup> <i>new</i></p>"))
     [2, 4, 5, 7, 9]
     """
-    shown = None if hidden else visible(page)
+    shown = visible(page)
     return [
         t
         for t, tag in enumerate(page.tags)
-        if (shown is None or shown[t])
+        if shown[t]
         and (tag == "#text" or (images and tag == "img" and _is_picture(page, t)) or (data and tag in VALUES))
     ]
 

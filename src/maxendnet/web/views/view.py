@@ -88,9 +88,9 @@ class View:
     (False, True)
     """
 
-    def __init__(self, page: Page, images: bool = False, leaves: list[int] | None = None, data: bool = False) -> None:
+    def __init__(self, page: Page, images: bool = False, data: bool = False) -> None:
         self.page = page
-        self.leaves = find_leaves(page, images, data=data) if leaves is None else leaves
+        self.leaves = find_leaves(page, images, data)
         tags, parents = page.tags, page.parents.tolist()
         self.parents: list[int] = parents
         self.images = [tags[t] == "img" for t in self.leaves]
@@ -134,7 +134,7 @@ class View:
                 rank[t] = n_children[p]
                 n_children[p] += 1
                 classes = self.page.attributes[t].get("class", "")
-                kind[t] = hash((kind[p], code, crc32(_first_class(classes).encode())))
+                kind[t] = hash((kind[p], code, crc32(classes.split(" ", 1)[0].encode())))
             else:
                 kind[t] = hash((kind[p], code, 0))
         self.places = [place[t] for t in self.leaves]
@@ -245,10 +245,6 @@ def _code(text: str) -> int:
 ROWS = frozenset(("tr", "li", "dd", "dl"))
 
 
-def _first_class(classes: str) -> str:
-    return classes.split(" ", 1)[0]
-
-
 def gather_facts(views: Sequence[View]) -> SiteFacts:
     """What pages of one site have in common.
 
@@ -271,9 +267,7 @@ def gather_facts(views: Sequence[View]) -> SiteFacts:
     return SiteFacts(len(views), texts, filled, Counter(place for place, _ in distinct), at_place)
 
 
-def make_views(
-    pages: Sequence[Page], images: bool = False, leaves: Sequence[list[int]] | None = None, data: bool = False
-) -> list[View]:
+def make_views(pages: Sequence[Page], images: bool = False, data: bool = False) -> list[View]:
     """Views of pages, with the facts of their sites.
 
     Parameters
@@ -282,10 +276,8 @@ def make_views(
         All pages at hand, labelled or not; those of one site help each other.
     images, data : bool
         Whether images, and values that pages say to programs, are leaves.
-    leaves : sequence, optional
-        Leaves of every page, when they are known.
     """
-    views = [View(page, images, None if leaves is None else leaves[i], data) for i, page in enumerate(pages)]
+    views = [View(page, images, data) for page in pages]
     for rows in made_alike(pages):
         facts = gather_facts([views[i] for i in rows])
         for i in rows:
