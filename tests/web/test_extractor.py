@@ -279,7 +279,7 @@ def test_pages_of_a_site_vote():
 def test_runs_of_similar_siblings_are_records(n):
     html, items = toy_list(n)
     page = Page.from_html(html)
-    sizes = [len(region.records) for region in find_regions(page)]
+    sizes = [len(region) for region in find_regions(page)]
     assert n in sizes
     region = max(find_regions(page), key=lambda region: sum(b - a for a, b in region.records))
     assert [item["name"] in page.text(first) for item, (first, _) in zip(items, region.records)] == [True] * n
@@ -288,7 +288,7 @@ def test_runs_of_similar_siblings_are_records(n):
 def test_records_of_two_rows():
     rows = "".join(f"<dt>name {i}</dt><dd><b>{i}</b><i>x</i></dd>" for i in range(4))
     regions = find_regions(Page.from_html(f"<dl>{rows}</dl>"))
-    assert [len(region.records) for region in regions] == [4]
+    assert [len(region) for region in regions] == [4]
 
 
 def test_found_records_keep_cells_in_their_row():

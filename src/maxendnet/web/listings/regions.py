@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,8 @@ LARGEST = 200  # nodes of a signature; what is larger is cut, alike for all
 WIDEST = 3_000  # children of one element that are looked at
 
 
-class Region(NamedTuple):
-    """A run of records: first and last node of each."""
-
-    element: int
-    records: list[tuple[int, int]]
+Region = list[tuple[int, int]]
+"""A run of records: first and last node of each."""
 
 
 def find_regions(page: Page) -> list[Region]:
@@ -36,7 +33,7 @@ def find_regions(page: Page) -> list[Region]:
     --------
     >>> rows = "".join(f"<tr><td>{name}<td>{price}" for name, price in [("a", 1), ("b", 2), ("c", 3)])
     >>> page = Page.from_html(f"<h1>List</h1><table>{rows}</table>")
-    >>> [len(region.records) for region in find_regions(page)]
+    >>> [len(region) for region in find_regions(page)]
     [3]
     """
     children: dict[int, list[int]] = {}
@@ -44,11 +41,11 @@ def find_regions(page: Page) -> list[Region]:
         if tag != "#text" and t:
             children.setdefault(int(page.parents[t]), []).append(t)
     found = []
-    for element, some in children.items():
+    for some in children.values():
         if len(some) >= FEWEST:
             some = some[:WIDEST]
             signatures = [_signature(page, t) for t in some]
-            found += [Region(element, records) for records in _runs(page, some, signatures)]
+            found += _runs(page, some, signatures)
     return found
 
 
@@ -57,12 +54,9 @@ def _signature(page: Page, t: int) -> Counter[tuple[int, str, str]]:
     depth = {t: 0}
     for s in range(t, min(page.end(t), t + LARGEST)):
         if s != t:
-            parent = int(page.parents[s])
-            if parent not in depth:
+            depth[s] = depth.get(int(page.parents[s]), DEEPEST) + 1
+            if depth[s] > DEEPEST:
                 continue
-            if depth[parent] + 1 > DEEPEST:
-                continue
-            depth[s] = depth[parent] + 1
         out[depth[s], page.tags[s], page.attributes[s].get("class", "").split("-", 1)[0].split(" ", 1)[0]] += 1
     return out
 
@@ -72,9 +66,7 @@ def similarity(a: Counter[tuple[int, str, str]], b: Counter[tuple[int, str, str]
     return 2.0 * sum((a & b).values()) / max(1, a.total() + b.total())
 
 
-def _runs(
-    page: Page, children: list[int], signatures: list[Counter[tuple[int, str, str]]]
-) -> list[list[tuple[int, int]]]:
+def _runs(page: Page, children: list[int], signatures: list[Counter[tuple[int, str, str]]]) -> list[Region]:
     """The longest runs, without overlap; a short period wins over its multiples."""
     n = len(children)
     alike = {
@@ -83,15 +75,13 @@ def _runs(
     candidates: list[tuple[int, int, int]] = []  # children, -period, start
     for period, values in alike.items():
         start = 0
-        while start < len(values):
-            end = start
-            while end < len(values) and values[end] > ALIKE:
-                end += 1
-            n_records = (end - start + period) // period
-            if n_records >= FEWEST:
+        for is_run, group in groupby(values, key=lambda value: value > ALIKE):
+            length = len(list(group))
+            n_records = length // period + 1
+            if is_run and n_records >= FEWEST:
                 candidates.append((n_records * period, -period, start))
-            start = end + 1
-    out: list[list[tuple[int, int]]] = []
+            start += length
+    out: list[Region] = []
     taken = np.zeros(n, dtype=bool)
     for length, minus_period, start in sorted(candidates, reverse=True):
         period = -minus_period
@@ -130,7 +120,7 @@ def choose_records(view: View, margins: NDArray[np.float64]) -> list[list[int]]:
     gain = np.maximum(margins, 0.0)
     best, chosen = 1.5 * float(gain.max(axis=0).sum()), whole
     for region in find_regions(view.page):
-        bounds = [(np.searchsorted(starts, a), np.searchsorted(starts, b, side="right")) for a, b in region.records]
+        bounds = [(np.searchsorted(starts, a), np.searchsorted(starts, b, side="right")) for a, b in region]
         parts = [(int(a), int(b)) for a, b in bounds if a < b]
         values = [gain[a:b].max(axis=0) for a, b in parts]
         # a record has most of what a record can have; a menu may have one thing that looks like a name
