@@ -10,11 +10,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from itertools import islice, pairwise
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from maxendnet.web.pages.page import Page, words
 from maxendnet.web.views.outline import Outline, Part, Token
@@ -116,17 +114,15 @@ def _stretches(outline: Outline, siblings: list[int], pattern: Pattern) -> list[
         same = [t for t in siblings if outline.page.tags[t] == pattern.mark[1]]
         return [same[k : k + pattern.step] for k in range(pattern.offset, len(same), pattern.step)]
     at = [k for k in range(len(siblings)) if outline.has_mark(siblings, k, pattern.mark)]
+    if not at:
+        return []
     if pattern.unit == "from":
-        if not at:
-            return []
         bounds = [*at, len(siblings)]
         out = [siblings[a:b] for a, b in pairwise(bounds)]
         if len(out) > 2:  # what follows the last record is no part of it
             out[-1] = out[-1][: max(map(len, out[:-1]))]
         return out
     wide = int(pattern.mark[-1]) if pattern.mark[0] == "void" else 1
-    if not at:
-        return []
     out, begin = [], 0
     for k in [*at, len(siblings)]:
         if begin < k:
@@ -364,14 +360,11 @@ def made_alike(sample: Sample, listing: Listing) -> int:
     """
     outline = sample.outline
     parts = listing.records(outline)
-    leaves = [outline.leaves_in(part) for part in parts]
-    own = next(
-        (Counter(outline.tokens[k] for k in some) for some, part in zip(leaves, parts) if sample.lies_in(part)), None
-    )
-    if own is None:
+    counts = [Counter(outline.tokens[k] for k in outline.leaves_in(part)) for part in parts]
+    labelled = next((tokens for tokens, part in zip(counts, parts) if sample.lies_in(part)), None)
+    if labelled is None:
         return 0
-    others = [Counter(outline.tokens[k] for k in some) for some in leaves]
-    n = sum(2 * (own & other).total() >= MADE_ALIKE * (own.total() + other.total()) for other in others)
+    n = sum(2 * (labelled & tokens).total() >= MADE_ALIKE * (labelled.total() + tokens.total()) for tokens in counts)
     return n if 2 * n >= len(parts) else 0
 
 
@@ -454,8 +447,7 @@ def _of_children(outline: Outline, t: int, nodes: Sequence[int]) -> Iterator[Pat
         return
     first = max(k for k, s in enumerate(siblings) if s <= nodes[0])
     last = max(k for k, s in enumerate(siblings) if s <= nodes[-1])
-    selectors = list(_selectors(outline, t))
-    selectors = [selectors[0], *selectors[1:2]]
+    selectors = list(islice(_selectors(outline, t), 2))
     marks = dict.fromkeys(m for k in range(max(0, first - BACK), first + 1) for m in outline.marks_of(siblings[k]))
     between = dict.fromkeys(
         m
@@ -492,16 +484,12 @@ def _selectors(outline: Outline, t: int) -> Iterator[tuple[str, int, str]]:
         above, level = outline.parents[above], level + 1
 
 
-def _common(outline: Outline, nodes: Iterable[int]) -> int:
-    """The smallest element with all these nodes in it."""
-    found: int | None = None
-    for node in nodes:
-        if found is None:
-            found = outline.parents[node]
-            continue
-        while not found <= node < outline.page.end(found):
-            found = outline.parents[found]
-    return found if found is not None else 0
+def _common(outline: Outline, nodes: Sequence[int]) -> int:
+    """The smallest element with all these nodes, sorted, in it."""
+    t = outline.parents[nodes[0]]
+    while outline.page.end(t) <= nodes[-1]:
+        t = outline.parents[t]
+    return t
 
 
 # ---- records as pages -----------------------------------------------------------------------------------------------
@@ -517,20 +505,8 @@ def page_of_part(page: Page, part: Part) -> Page:
     >>> small.tags, small.nodes.tolist()
     (['body', 'li', 'b', '#text', '#text'], [1, 4, 5, 6, 7])
     """
-    nodes = [t for a, b in part for t in range(a, b)]
-    number = {t: k + 1 for k, t in enumerate(nodes)}
-    parents = [-1] + [number.get(int(page.parents[t]), 0) for t in nodes]
     around = max(0, int(page.parents[part[0][0]]))
-    kept = np.array([around, *nodes])
-    return Page(
-        ["body", *(page.tags[t] for t in nodes)],
-        np.array(parents, dtype=np.int32),
-        ["", *(page.texts[t] for t in nodes)],
-        [{}, *(page.attributes[t] for t in nodes)],
-        name=page.name,
-        site=page.site,
-        url=page.url,
-        layout=None if page.layout is None else page.layout[kept],
-        source=page,
-        nodes=kept,
-    )
+    record = page.select([around, *(t for a, b in part for t in range(a, b))])
+    record.tags[0], record.attributes[0] = "body", {}
+    record.name, record.site, record.url, record.source = page.name, page.site, page.url, page
+    return record if page.layout is None else record.with_layout(page.layout[record.nodes])

@@ -148,7 +148,7 @@ def split_pages(
                     records, more = labelled_records(view, given, several)
                 except LabelError:
                     parts, more = [], []
-                where = [_part_of(view, parts, record) for record in records]
+                where = [_part_of(parts, record) for record in records]
                 if not any(at is not None for at in where):
                     parts = []  # a page about one thing, which happens to have a list
                 elif parts:
@@ -168,7 +168,7 @@ def split_pages(
                     names = ", ".join(name for name, _ in record.places)
                     problems.append(f"{given.page}: a labelled record ({names}) is none of those that were found")
                 else:
-                    own[at] = _labels_in(view, given, record, parts[at])
+                    own[at] = _labels_in(given, record, parts[at])
         for k, part in enumerate(parts):
             units.pages.append(page_of_part(view.page, part))
             units.labels.append(own.get(k, rest))
@@ -176,7 +176,7 @@ def split_pages(
     return units, problems
 
 
-def _part_of(view: View, parts: Sequence[Part], record: LabelledRecord) -> int | None:
+def _part_of(parts: Sequence[Part], record: LabelledRecord) -> int | None:
     """The part that has all values of a record."""
     for k, part in enumerate(parts):
         if all(any(_inside(span, part) for span in spans) for _, spans in record.places):
@@ -188,7 +188,7 @@ def _inside(span: Span, part: Part) -> bool:
     return all(any(a <= node < b for a, b in part) for node in (span.first, span.last))
 
 
-def _labels_in(view: View, given: PageLabels, record: LabelledRecord, part: Part) -> PageLabels:
+def _labels_in(given: PageLabels, record: LabelledRecord, part: Part) -> PageLabels:
     """Labels of a record in the numbers of its own small page."""
     number = {t: k + 1 for k, t in enumerate(t for a, b in part for t in range(a, b))}
     places: list[tuple[int | Span, str]] = [

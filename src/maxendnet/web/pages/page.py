@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlsplit
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
@@ -130,9 +130,9 @@ class Page:
         return f"Page({self.name!r}, site={self.site!r}, n_nodes={len(self)})"
 
     @classmethod
-    def from_html(cls, html: str, *, name: str = "", site: str = "", process: Any = None) -> Page:
+    def from_html(cls, html: str, *, name: str = "", site: str = "") -> Page:
         """Read HTML, however broken, as a browser would."""
-        tree = (process or parser_process.shared).parse(html)
+        tree = parser_process.shared.parse(html)
         kept, page = canonical_nodes(tree)
         page.name, page.title, page.url = name, title_of(tree), canonical_url(tree)
         if not page.url and (noted := SAVED_FROM.search(html[:4_000])):
@@ -181,11 +181,19 @@ class Page:
     @property
     def shown(self) -> Page:
         """The page without what it says to programs: what versions before 0.2 knew of it, and numbered."""
-        nodes = [t for t, tag in enumerate(self.tags) if tag not in (*VALUES, OBJECT)]
-        number = dict(zip(nodes, range(len(nodes))))
-        parents = np.array([number.get(int(self.parents[t]), -1) for t in nodes], dtype=np.int32)
-        texts, attributes = [self.texts[t] for t in nodes], [self.attributes[t] for t in nodes]
-        return Page([self.tags[t] for t in nodes], parents, texts, attributes, nodes=np.array(nodes, dtype=np.int64))
+        return self.select([t for t, tag in enumerate(self.tags) if tag not in (*VALUES, OBJECT)])
+
+    def select(self, nodes: Sequence[int]) -> Page:
+        """The page of these nodes, the first of them its root; nodes whose parent is left out hang on the root."""
+        number = {t: k for k, t in enumerate(nodes)}
+        parents = [-1, *(number.get(int(self.parents[t]), 0) for t in nodes[1:])][: len(nodes)]
+        return Page(
+            [self.tags[t] for t in nodes],
+            np.array(parents, dtype=np.int32),
+            [self.texts[t] for t in nodes],
+            [self.attributes[t] for t in nodes],
+            nodes=np.array(nodes, dtype=np.int64),
+        )
 
     def text(self, t: int) -> str:
         """The text of a text node, or all the text under an element as a reader sees it.
@@ -274,17 +282,16 @@ def read_page(
     >>> read_page(b"<p>hello").texts[2]
     'hello'
     """
-    if isinstance(source, bytes):
-        data, name = source, name or ""
-    else:
-        path = Path(source)
-        name = path.name if name is None else name
-        if path.stat().st_size > most_bytes:
-            raise _too_large(name, path.stat().st_size, most_bytes)
-        data = path.read_bytes()
-    if len(data) > most_bytes:
-        raise _too_large(name, len(data), most_bytes)
-    saved = unpack(data, name, most_bytes)
+    if not isinstance(source, bytes):
+        source = Path(source)
+        name = source.name if name is None else name
+    name = name or ""
+    size = len(source) if isinstance(source, bytes) else source.stat().st_size
+    if size > most_bytes:
+        raise PageError(
+            f"{name or 'the page'} has {size:,} bytes, and pages of up to {most_bytes:,} are read: leave it out"
+        )
+    saved = unpack(source if isinstance(source, bytes) else source.read_bytes(), name, most_bytes)
     text, encoding, n_replaced = decode(saved.data, saved.charset)
     try:
         page = _from_text(text, name, site)
@@ -302,10 +309,6 @@ def _from_text(text: str, name: str, site: str) -> Page:
         with suppress(PageError):  # HTML after all
             return Page.from_canonical(text, name=name, site=site)
     return Page.from_html(text, name=name, site=site)
-
-
-def _too_large(name: str, size: int, most: int) -> PageError:
-    return PageError(f"{name or 'the page'} has {size:,} bytes, and pages of up to {most:,} are read: leave it out")
 
 
 # ---- from a tree ----------------------------------------------------------------------------------------------------
