@@ -336,11 +336,9 @@ def gap_features(view: View, tokens: Tokens, k: int, same_site: bool = True) -> 
             else:
                 names.append("space" if tokens.ends[g - 1] < tokens.begins[g] else "tight")
         if g and left_signs[g - 1]:
-            names += [f"left_sign={left_signs[g - 1]}"]
+            names += [f"left_sign={left_signs[g - 1]}", f"left_sign_back={right_signs[g - 1]}"]
         if g < n and left_signs[g]:
             names += [f"right_sign={left_signs[g]}", f"right_sign_back={right_signs[g]}"]
-        if g and left_signs[g - 1]:
-            names += [f"left_sign_back={right_signs[g - 1]}"]
         out.append(names)
     return out
 

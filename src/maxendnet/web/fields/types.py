@@ -153,9 +153,8 @@ def number_of(text: str) -> float | None:
         return None
     figures = re.sub(r"['\u00a0\u202f ](?=\d{3}(?!\d))", "", found[0]).split(" ")[0].rstrip(".,'\u00a0\u202f")
     last = max(figures.rfind("."), figures.rfind(","))
-    decimal = last >= 0 and len(figures) - last - 1 != 3 and figures.count(figures[last]) == 1
-    if last >= 0 and not decimal and figures.count(".") and figures.count(","):
-        decimal = figures.count(figures[last]) == 1
+    both = "." in figures and "," in figures
+    decimal = last >= 0 and figures.count(figures[last]) == 1 and (both or len(figures) - last - 1 != 3)
     whole, rest = (figures[:last], figures[last + 1 :]) if decimal else (figures, "")
     digits = re.sub(r"[^\d-]", "", whole) + ("." + re.sub(r"\D", "", rest) if rest else "")
     try:

@@ -96,28 +96,28 @@ def vision_tree(page: Page, images: bool = False, leaves: list[int] | None = Non
     return _flat(top)
 
 
+@dataclass(slots=True)
 class _Block:
-    __slots__ = ("children", "group", "sources", "top")
-
-    def __init__(self, sources: list[int], children: list[_Block], top: int, group: bool = False) -> None:
-        self.sources, self.children, self.top, self.group = sources, children, top, group
+    sources: list[int]
+    children: list[_Block]
+    top: int
+    group: bool = False
 
 
 def _flat(top: _Block | None) -> VisionTree:
-    sources: list[tuple[int, ...]] = []
+    blocks: list[_Block] = []
     parents: list[int] = []
-    leaf: list[bool] = []
-    group: list[bool] = []
     stack = [(top, -1)] if top is not None else []
     while stack:
         block, parent = stack.pop()
-        stack += [(child, len(sources)) for child in reversed(block.children)]
-        sources.append(tuple(reversed(block.sources) if block.children else block.sources))
+        stack += [(child, len(blocks)) for child in reversed(block.children)]
+        blocks.append(block)
         parents.append(parent)
-        leaf.append(not block.children)
-        group.append(block.group)
     return VisionTree(
-        sources, np.array(parents, dtype=np.int32), np.array(leaf, dtype=bool), np.array(group, dtype=bool)
+        sources=[tuple(reversed(block.sources)) for block in blocks],  # a leaf has one
+        parents=np.array(parents, dtype=np.int32),
+        leaf=np.array([not block.children for block in blocks], dtype=bool),
+        group=np.array([block.group for block in blocks], dtype=bool),
     )
 
 
