@@ -281,8 +281,8 @@ def test_runs_of_similar_siblings_are_records(n):
     page = Page.from_html(html)
     sizes = [len(region) for region in find_regions(page)]
     assert n in sizes
-    region = max(find_regions(page), key=lambda region: sum(b - a for a, b in region.records))
-    assert [item["name"] in page.text(first) for item, (first, _) in zip(items, region.records)] == [True] * n
+    region = max(find_regions(page), key=lambda region: sum(b - a for a, b in region))
+    assert [item["name"] in page.text(first) for item, (first, _) in zip(items, region)] == [True] * n
 
 
 def test_records_of_two_rows():
