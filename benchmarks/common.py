@@ -203,11 +203,11 @@ class CRFsuite:
         """The weights it ended with, as a vector of ours. It writes six decimals."""
         place = {str(label): k for k, label in enumerate(classes)}
         w = np.zeros(layout.n_weights)
-        parts = layout.parts(w)
+        segments = layout.segments(w)
         for (feature, label), weight in self.info.state_features.items():
-            parts.node[int(feature), place[label]] = weight
+            segments.node[int(feature), place[label]] = weight
         for (left, right), weight in self.info.transitions.items():
-            parts.transitions[0, place[left], place[right]] = weight
+            segments.transitions[0, place[left], place[right]] = weight
         return w
 
 

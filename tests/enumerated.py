@@ -77,7 +77,7 @@ def hierarchy_cases(draw, siblings=None, forbidden=None, **options):
     scale = draw(st.sampled_from([1.0, 0.0, 30.0]))
     w = scale * np.random.default_rng(case.seed).normal(size=layout.n_weights)
     if siblings and draw(st.booleans()):  # so far apart that they are not multiplied as exponentials
-        layout.parts(w).siblings[:] *= 400.0
+        layout.segments(w).siblings[:] *= 400.0
     return EnumeratedCase(case, BoundHierarchy(layout, batch, pairs), w)
 
 

@@ -137,8 +137,8 @@ def test_weights_of_a_part_that_lacks_labels():
     X = [np.eye(3), np.eye(3)[:2]]
     full = M3N(structure=Chain(bias=True), tol=0.1).fit(X, [["a", "b", "c"], ["b", "c"]])
     part = M3N(structure=Chain(bias=True), tol=0.1).fit(X, [["a", "c", "c"], ["c", "a"]])
-    w = full.model_.layout.parts(_in_the_labels_of(full, part))
-    np.testing.assert_array_equal(w.node[:, [0, 2]], part.model_.layout.parts(part.model_.weights).node)
+    w = full.model_.layout.segments(_in_the_labels_of(full, part))
+    np.testing.assert_array_equal(w.node[:, [0, 2]], part.model_.layout.segments(part.model_.weights).node)
     np.testing.assert_array_equal(w.transitions[0][np.ix_([0, 2], [0, 2])], part.transitions_)
     assert not w.node[:, 1].any() and not w.transitions[0, 1].any()
 

@@ -228,16 +228,16 @@ def test_log_whatever_the_ranges_of_edges_and_nodes(single, case, spread, size):
     # beliefs are scaled probabilities up to some range of the scores, and logarithms beyond: neither may lose a label
     batch = strategies.sized(case.batch)
     layout = case.layout
-    parts = layout.parts(case.w)
-    ranges = [np.ptp(matrix) for matrix in parts.transitions]
-    ranges[0] += sum(np.abs(x).max(initial=0.0) * np.ptp(m) for x, m in zip(batch.edge_features.T, parts.edge))
+    segments = layout.segments(case.w)
+    ranges = [np.ptp(matrix) for matrix in segments.transitions]
+    ranges[0] += sum(np.abs(x).max(initial=0.0) * np.ptp(m) for x, m in zip(batch.edge_features.T, segments.edge))
     stretch = spread / max(1e-3, max(ranges) * batch.max_children)
     w = layout.join(
-        parts._replace(
-            node=size * parts.node,
-            transitions=stretch * parts.transitions,
-            edge=stretch * parts.edge,
-            label_features=size * parts.label_features,
+        segments._replace(
+            node=size * segments.node,
+            transitions=stretch * segments.transitions,
+            edge=stretch * segments.edge,
+            label_features=size * segments.label_features,
         )
     )
     case = replace(case, batch=batch, w=w)
@@ -299,14 +299,14 @@ def test_a_long_chain(n):
         value, gradient = Problem.pose(forest, Log(), Gaussian()).loss_and_gradient(w, single=single)[:2]
         assert_allclose(value, log_partition[0] - right, rtol=precision)
         expected = X.T @ (node - np.eye(L)[y])
-        assert_allclose(forest.layout.parts(gradient).node, expected, atol=precision * n)
+        assert_allclose(forest.layout.segments(gradient).node, expected, atol=precision * n)
         in_double = np.array_equal(gradient, Problem.pose(forest, Log(), Gaussian()).loss_and_gradient(w).gradient)
         assert in_double == (not single or n > LONGEST_IN_SINGLE)
         value, gradient = Problem.pose(forest, Hinge(), Gaussian()).loss_and_gradient(w, single=single)[:2]
         best, labels = forest.maximum(w, Table(1 - np.eye(L), forest.y))
         assert_allclose(value, best[0] - right, rtol=precision)
         if not single:
-            assert_allclose(forest.layout.parts(gradient).node, X.T @ (np.eye(L)[labels] - np.eye(L)[y]), atol=1e-8)
+            assert_allclose(forest.layout.segments(gradient).node, X.T @ (np.eye(L)[labels] - np.eye(L)[y]), atol=1e-8)
 
 
 @pytest.mark.parametrize("n_labels", [1, 3, 8, 26, 32, 40])

@@ -84,7 +84,7 @@ def test_a_long_chain_at_a_low_temperature(far):
     X, y = [rng.normal(size=(n, 2))], [rng.integers(L, size=n)]
     bound = Chain().bind(Examples.build(X, y), np.arange(L))
     w = 1e-4 * rng.normal(size=bound.layout.n_weights)
-    bound.layout.parts(w).transitions[0, 2, 1] = -far
+    bound.layout.segments(w).transitions[0, 2, 1] = -far
     cost = np.zeros((L, L))
     found = Problem.pose(bound, SoftHinge(cost, temperature=T), Gaussian()).loss_and_gradient(w)
     (value,), marginals = bound.logsum(w / T, cliques=True)

@@ -186,9 +186,9 @@ def test_the_fitted_model_has_what_the_attributes_show(model, ragged):
         fitted.objective_, fitted.dual_, fitted.gap_, fitted.converged_, fitted.which_, fitted.n_passes_, fitted.trace_,
         fitted.round_gap_, fitted.n_rounds_, fitted.solver_,
     ) or np.isnan(fitted.gap_)  # fmt: skip
-    parts = found.layout.parts(found.weights)
-    assert_array_equal(parts.node, np.vstack([fitted.coef_, fitted.intercept_]))
-    assert_array_equal(parts.transitions[0], fitted.transitions_)
+    segments = found.layout.segments(found.weights)
+    assert_array_equal(segments.node, np.vstack([fitted.coef_, fitted.intercept_]))
+    assert_array_equal(segments.transitions[0], fitted.transitions_)
     assert found.layout.n_weights == len(found.weights) == 4 * 3 + 3 + 9
     # the model by itself predicts what the estimator does
     examples = found.read(X)

@@ -119,9 +119,9 @@ def test_shifted_weights_have_the_same_loss():
     problem = chains(n_labels=4)
     w = np.random.default_rng(1).normal(size=problem.n_weights)
     layout = problem.structure.layout
-    layout.parts(w).node[0, 0] = 0.0  # this feature has a zero already
+    layout.segments(w).node[0, 0] = 0.0  # this feature has a zero already
     moved = shifted(problem, w)
-    before, now = layout.parts(w).node, layout.parts(moved).node
+    before, now = layout.segments(w).node, layout.segments(moved).node
     assert_allclose(problem.loss_and_gradient(moved).loss, problem.loss_and_gradient(w).loss, rtol=1e-12)
     assert_allclose(now[0], before[0])
     assert np.all((now == 0).any(axis=1))

@@ -61,8 +61,8 @@ def test_diagonal_is_exact_for_the_edge_of_two_nodes():
     rng = np.random.default_rng(3)
     case = chain_problem(n_examples=5, lengths=(2, 2), seed=3)
     w = rng.normal(size=case.n_weights)
-    parts = case.structure.layout.parts
-    found, expected = parts(hessian_diagonal(case, w)), parts(np.diag(hessian(case, w)))
+    segments = case.structure.layout.segments
+    found, expected = segments(hessian_diagonal(case, w)), segments(np.diag(hessian(case, w)))
     assert_allclose(found.transitions, expected.transitions, rtol=1e-4)
     assert_allclose(found.edge, expected.edge, rtol=1e-4)
 

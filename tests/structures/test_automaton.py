@@ -52,7 +52,9 @@ def plain_score(piece, bound, w, i, labels):
         for k in range(batch.indptr[first + t], batch.indptr[first + t + 1]):
             place = layout.node_places(batch.indices[k : k + 1], np.array([a]))[0]
             total += batch.data[k] * w[place] if place >= 0 else 0.0
-        total += batch.label_features[first + t, a] @ layout.parts(w).label_features if layout.n_label_features else 0
+        total += (
+            batch.label_features[first + t, a] @ layout.segments(w).label_features if layout.n_label_features else 0
+        )
     table = layout.ngrams or table_of_all(L, piece.order, piece.ends)
     weight = dict(zip(table.tuples(), w[layout.n_node_weights :]))
     symbols = [L, *labels, L + 1] if piece.ends else list(labels)

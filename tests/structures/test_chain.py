@@ -63,7 +63,7 @@ def test_pairwise_rules_are_masks_on_the_forest(allowed, edges, size, mode):
     bound = Chain(bias=True, rules=[bio()]).bind(chunk_examples(allowed=allowed), LABELS)
     assert isinstance(bound, BoundForest) and not bound.capabilities.pairwise
     w = size * np.random.default_rng(1).normal(size=bound.layout.n_weights)
-    bound.layout.parts(w).transitions[:] *= edges / size
+    bound.layout.segments(w).transitions[:] *= edges / size
     assert bound.sum_mode(w) == mode
     values, labels = bound.maximum(w)
     log_z, q = bound.logsum(w, cliques=True)

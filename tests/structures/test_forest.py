@@ -480,16 +480,16 @@ def test_marginals_of_a_tie_far_from_zero():
 @settings(deadline=None, max_examples=200)
 def test_logsum_whatever_the_ranges_of_edges_and_nodes(case, spread, size):
     layout, batch = case.layout, strategies.sized(case.batch)
-    parts = layout.parts(case.w)
-    ranges = [np.ptp(matrix) for matrix in parts.transitions]
-    ranges[0] += sum(np.abs(x).max(initial=0.0) * np.ptp(m) for x, m in zip(batch.edge_features.T, parts.edge))
+    segments = layout.segments(case.w)
+    ranges = [np.ptp(matrix) for matrix in segments.transitions]
+    ranges[0] += sum(np.abs(x).max(initial=0.0) * np.ptp(m) for x, m in zip(batch.edge_features.T, segments.edge))
     stretch = spread / max(1e-3, max(ranges) * batch.max_children)
     w = layout.join(
-        parts._replace(
-            node=size * parts.node,
-            transitions=stretch * parts.transitions,
-            edge=stretch * parts.edge,
-            label_features=size * parts.label_features,
+        segments._replace(
+            node=size * segments.node,
+            transitions=stretch * segments.transitions,
+            edge=stretch * segments.edge,
+            label_features=size * segments.label_features,
         )
     )
     check_logsum(replace(case, batch=batch, w=w))
@@ -676,24 +676,24 @@ def test_layouts(layout):
         layout.n_features, L, layout.n_edge_types, layout.n_edge_features, layout.n_label_features
     )
     assert layout.n_weights == sizes.n_weights
-    parts = layout.parts(w)
-    assert parts.siblings.size == 0
-    node, transitions, edge, _, _, label_weights = parts
+    segments = layout.segments(w)
+    assert segments.siblings.size == 0
+    node, transitions, edge, _, _, label_weights = segments
     for part, expected in zip((node, transitions, edge, label_weights), sizes.split(w)):
         assert_array_equal(part, expected)
         assert part.size == 0 or np.shares_memory(part, w)
-    assert_array_equal(layout.join(parts), w)
+    assert_array_equal(layout.join(segments), w)
 
     padded = pad(layout, w)
     assert padded.shape == (padded_size(layout),) and padded.dtype == np.float64
     assert_array_equal(unpad(layout, padded), w)
     assert_array_equal(padded[padded != 0], w)  # in the same order, zeros between
     node = padded[: layout.n_features * width].reshape(layout.n_features, width)
-    assert_array_equal(node[:, :L], parts.node)
+    assert_array_equal(node[:, :L], segments.node)
     matrices = padded[node.size :][: layout.n_matrices * L * width].reshape(-1, L, width)
-    assert_array_equal(matrices[: layout.n_edge_types, :, :L], parts.transitions)
-    assert_array_equal(matrices[layout.n_edge_types :, :, :L], parts.edge)
-    assert_array_equal(padded[node.size + matrices.size :][: layout.n_label_features], parts.label_features)
+    assert_array_equal(matrices[: layout.n_edge_types, :, :L], segments.transitions)
+    assert_array_equal(matrices[layout.n_edge_types :, :, :L], segments.edge)
+    assert_array_equal(padded[node.size + matrices.size :][: layout.n_label_features], segments.label_features)
 
     for dtype in (np.float64, np.float32):
         search = for_search(layout, w, dtype)
@@ -704,7 +704,7 @@ def test_layouts(layout):
         assert_array_equal(both[:, 0], matrices)
         assert_array_equal(both[:, 1, :, :L], matrices[:, :, :L].transpose(0, 2, 1))
         assert not both[..., L:].any()
-        assert_array_equal(search[node.size + 2 * matrices.size :], parts.label_features)
+        assert_array_equal(search[node.size + 2 * matrices.size :], segments.label_features)
 
     cost = np.random.default_rng(0).random((L, L))
     padded_cost = pad_rows(layout, cost, np.float32)

@@ -91,18 +91,18 @@ def test_threads_give_the_same_bits():
 def test_a_long_row_of_children_is_a_chain():
     """Given the label of the root, its children are a chain: the same as a forest of chains with these transitions."""
     structure, w = star(40)
-    batch, parts = structure.batch, structure.layout.parts(w)
+    batch, segments = structure.batch, structure.layout.segments(w)
     L = structure.n_labels
     found = structure.logsum(w)[0]
     X = np.zeros((len(batch.parent), 2))
     X[np.repeat(np.arange(len(X)), np.diff(batch.indptr)), batch.indices] = batch.data
     for i in range(6):
-        nodes = X[batch.offsets[i] : batch.offsets[i + 1]] @ parts.node
+        nodes = X[batch.offsets[i] : batch.offsets[i + 1]] @ segments.node
         values = []
         for a in range(L):
-            alpha = nodes[1] + parts.transitions[0, a]
+            alpha = nodes[1] + segments.transitions[0, a]
             for row in nodes[2:]:
-                alpha = logsumexp(alpha[:, None] + parts.siblings[0, a], axis=0) + row + parts.transitions[0, a]
+                alpha = logsumexp(alpha[:, None] + segments.siblings[0, a], axis=0) + row + segments.transitions[0, a]
             values.append(nodes[0, a] + logsumexp(alpha))
         assert_allclose(found[i], logsumexp(values), rtol=1e-12)
 
@@ -110,7 +110,7 @@ def test_a_long_row_of_children_is_a_chain():
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e308])
 def test_labels_stay_within_bounds_where_scores_are_no_numbers(value):
     structure, w = star(5)
-    for part in structure.layout.parts(w)[:4]:
+    for part in structure.layout.segments(w)[:4]:
         part.flat[::3] = value
     with np.errstate(all="ignore"):
         found = [
@@ -142,9 +142,9 @@ def test_left_neighbours_are_siblings_in_the_order_of_their_numbers():
 def test_parts_and_join_undo_each_other():
     layout = Layout(3, 2, 2, 1, 2, siblings=True)
     w = np.arange(float(layout.n_weights))
-    parts = layout.parts(w)
-    assert [part.shape for part in parts] == [(3, 2), (2, 2, 2), (1, 2, 2), (2, 2, 2, 2), (0,), (2,)]
-    assert_array_equal(layout.join(parts), w)
+    segments = layout.segments(w)
+    assert [part.shape for part in segments] == [(3, 2), (2, 2, 2), (1, 2, 2), (2, 2, 2, 2), (0,), (2,)]
+    assert_array_equal(layout.join(segments), w)
     assert layout.n_weights == 6 + 8 + 4 + 16 + 2
     assert pickle.loads(pickle.dumps(layout)) == layout
 

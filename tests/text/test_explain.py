@@ -48,7 +48,7 @@ def test_a_model_is_explained_by_its_largest_weights(tagger):
 def test_spread_and_relevance_are_those_of_the_posterior():
     model = LapMEDN(random_state=0).fit([[["a"], ["b"]], [["a"]]], [["X", "Y"], ["X"]])
     variance, relevance = (
-        model.model_.layout.parts(v).node for v in (model.posterior_.variance, model.posterior_.relevance)
+        model.model_.layout.segments(v).node for v in (model.posterior_.variance, model.posterior_.relevance)
     )
     for a, label in enumerate(["X", "Y"]):
         for feature, _, spread, sure in explain_model(model).top[label]:

@@ -291,13 +291,13 @@ def _in_the_labels_of(estimator: Any, learnt: Any) -> FloatArray:
     full, small = estimator.model_.layout, learnt.model_.layout
     place = {label: k for k, label in enumerate(estimator.classes_.tolist())}
     at = np.array([place[label] for label in learnt.classes_.tolist()])
-    parts, out = small.parts(learnt.model_.weights), full.parts(np.zeros(full.n_weights))
-    out.node[:] = _moved(small, full, parts.node, at)
-    for source, target in ((parts.transitions, out.transitions), (parts.edge, out.edge)):
+    segments, out = small.segments(learnt.model_.weights), full.segments(np.zeros(full.n_weights))
+    out.node[:] = _moved(small, full, segments.node, at)
+    for source, target in ((segments.transitions, out.transitions), (segments.edge, out.edge)):
         target[np.ix_(np.arange(len(source)), at, at)] = source
     if small.n_siblings:
-        out.siblings[np.ix_(np.arange(len(parts.siblings)), at, at, at)] = parts.siblings
-    out.label_features[:] = parts.label_features
+        out.siblings[np.ix_(np.arange(len(segments.siblings)), at, at, at)] = segments.siblings
+    out.label_features[:] = segments.label_features
     return full.join(out)
 
 

@@ -147,8 +147,8 @@ class FittedModel:
         """Whether the label of a node depends on the labels of its neighbours."""
         if not isinstance(self.layout, Layout):
             return False
-        parts = self.layout.parts(self.weights)
-        if any(np.any(part) for part in (parts.transitions, parts.edge, parts.siblings)):
+        segments = self.layout.segments(self.weights)
+        if any(np.any(part) for part in (segments.transitions, segments.edge, segments.siblings)):
             return True
         ngrams = self.named_weights().get("ngrams", {})  # an example of one node has those of one label, with its ends
         return any(

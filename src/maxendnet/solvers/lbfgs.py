@@ -67,11 +67,11 @@ class Curvature(NamedTuple):
         X = features_of(problem)[nodes].toarray()
         u = np.repeat(batch.sample_weight, np.diff(batch.offsets))[nodes]
         together = X.T @ (X * u[:, None])
-        node = layout.parts(problem.curvature()).node[:, 0]
+        node = layout.segments(problem.curvature()).node[:, 0]
         # curvature falls as the model grows sure of the labels: a fifth of that at w = 0
         hessian = 0.2 * together * (node.sum() / max(np.trace(together), np.finfo(float).tiny))
         hessian[np.diag_indices_from(hessian)] += 0.01 * node.mean()
-        variance = layout.parts(capable(problem.prior, "spread").variance(np.zeros(problem.n_weights))).node
+        variance = layout.segments(capable(problem.prior, "spread").variance(np.zeros(problem.n_weights))).node
         hessian[np.diag_indices_from(hessian)] += (1.0 / variance).mean(axis=1)
         between = inverse_of(hessian)
         return self if between is None else self._replace(between=between, n_labels=layout.n_labels)

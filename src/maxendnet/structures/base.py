@@ -166,7 +166,7 @@ class BoundStructure(ABC):
     mapped: bool = False
     """Whether features are memory-mapped."""
     layout: Any
-    """A `Layout`, or another object with ``n_weights``, ``parts`` and ``join``."""
+    """A `Layout`, or another object with ``n_weights``, ``segments`` and ``join``."""
     n_labels: Any
     """int"""
     offsets: Any

@@ -98,11 +98,11 @@ def shifted(problem: Problem, w: FloatArray) -> FloatArray:
     layout = problem.structure.layout
     if not problem.structure.capabilities.linear_nodes or layout.seen is not None:
         return w.copy()
-    parts = layout.parts(w)
-    node = parts.node.copy()
+    segments = layout.segments(w)
+    node = segments.node.copy()
     full = (node != 0).all(axis=1)
     node[full] -= np.sort(node[full], axis=1)[:, [layout.n_labels // 2]]
-    return layout.join(parts._replace(node=node))
+    return layout.join(segments._replace(node=node))
 
 
 class Look(NamedTuple):
@@ -141,7 +141,7 @@ class Known(NamedTuple):
         diagonal, blocks = hessian_diagonal(problem, w) if exact else problem.curvature(), None
         if problem.structure.capabilities.linear_nodes and few_enough(problem):
             layout, X, weight = problem.structure.layout, features_of(problem), node_curvature(problem, w)
-            place = layout.parts(np.arange(problem.n_weights)).node
+            place = layout.segments(np.arange(problem.n_weights)).node
             blocks = np.array([label_gram(X, weight[:, a]) for a in range(layout.n_labels)])
         floor = 1e-6 * float(diagonal.max(initial=0.0))
         return cls(np.maximum(diagonal, floor if floor > 1e-100 else 1.0), blocks, place, products)

@@ -98,23 +98,25 @@ def hessian_diagonal(problem: Problem, w: FloatArray) -> FloatArray:
     """
     layout = problem.structure.layout
     total = np.zeros(problem.n_weights)
-    parts = layout.parts(total)
+    segments = layout.segments(total)
     times = problem.loss.curvature
     added = times * problem.cost if problem.cost.any() else None
     for batch, node, edge in marginals_in_parts(problem.structure, times * w, problem.backend, added):
         factor = np.repeat(batch.sample_weight, np.diff(batch.offsets))
         squares = sparse.csr_array((batch.data**2, batch.indices, batch.indptr), (len(node), layout.n_features))
-        parts.node[:] += layout.node_part(squares.T @ (factor[:, None] * node * (1 - node)))
+        segments.node[:] += layout.node_segment(squares.T @ (factor[:, None] * node * (1 - node)))
         if layout.n_label_features:
             mean = np.einsum("ta,taj->tj", node, batch.label_features)
-            parts.label_features[:] += factor @ (np.einsum("ta,taj->tj", node, batch.label_features**2) - mean**2)
+            segments.label_features[:] += factor @ (np.einsum("ta,taj->tj", node, batch.label_features**2) - mean**2)
         if edge is None:
             continue
         for kind in range(layout.n_edge_types):  # a root has no edge: zeros
             of_kind = factor * (batch.edge_type == kind)
-            parts.transitions[kind] += np.tensordot(of_kind, edge, 1) - np.einsum("t,tab,tab->ab", of_kind, edge, edge)
+            segments.transitions[kind] += np.tensordot(of_kind, edge, 1) - np.einsum(
+                "t,tab,tab->ab", of_kind, edge, edge
+            )
         if layout.n_edge_features:
             spread = factor[:, None, None] * (edge - edge**2)
-            parts.edge[:] += np.einsum("tf,tab->fab", batch.edge_features**2, spread)
+            segments.edge[:] += np.einsum("tf,tab->fab", batch.edge_features**2, spread)
     # the floor is for weights that no example speaks of, or that all agree on
     return problem.C * times * np.maximum(total, 1e-6 * total.max(initial=0.0) + 1e-300)

@@ -56,11 +56,11 @@ def diagonal_at(problem: Problem, at_zero: FloatArray, weight: FloatArray) -> Fl
     """The diagonal, of which that at w = 0 is known. What joins nodes is taken to be as much less uncertain as they
     are."""
     layout = problem.structure.layout
-    parts = layout.parts(at_zero)
-    node = layout.node_part(features_of(problem).power(2).T @ weight)
-    less = node.sum() / max(parts.node.sum(), np.finfo(float).tiny)
-    joined = {name: less * part for name, part in parts._asdict().items() if name not in ("node", "label_features")}
-    return layout.join(parts._replace(node=node, **joined))
+    segments = layout.segments(at_zero)
+    node = layout.node_segment(features_of(problem).power(2).T @ weight)
+    less = node.sum() / max(segments.node.sum(), np.finfo(float).tiny)
+    joined = {name: less * part for name, part in segments._asdict().items() if name not in ("node", "label_features")}
+    return layout.join(segments._replace(node=node, **joined))
 
 
 def has_blocks(problem: Problem) -> bool:
@@ -80,7 +80,7 @@ def blocks_at(problem: Problem, w: FloatArray, weight: FloatArray) -> FloatArray
     if not has_blocks(problem):
         return None
     layout = problem.structure.layout
-    X, prior = features_of(problem), layout.parts(prior_curvature(problem, w)).node
+    X, prior = features_of(problem), layout.segments(prior_curvature(problem, w)).node
     blocks: list[FloatArray | None] = [None] * layout.n_labels
 
     def invert(a: int, _: int, __: int) -> None:

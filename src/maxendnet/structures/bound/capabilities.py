@@ -21,7 +21,7 @@ class Capabilities:
     edge_features : bool
         Edges have features with weights.
     linear_nodes : bool
-        Nodes have the features of ``batch`` and the weights ``layout.parts(w).node``.
+        Nodes have the features of ``batch`` and the weights ``layout.segments(w).node``.
     relaxed : bool
         ``excess`` gives upper bounds that labellings need not attain.
     edge_costs : bool

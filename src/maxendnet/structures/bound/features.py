@@ -11,7 +11,7 @@ from scipy import sparse
 from maxendnet.data.batch import Batch
 from maxendnet.data.ragged import gather
 from maxendnet.structures.base import IntArray, Marginals, sums
-from maxendnet.structures.weights.layout import FloatArray, Layout, Parts
+from maxendnet.structures.weights.layout import FloatArray, Layout, Segments
 
 
 def left_neighbours(batch: Batch) -> NDArray[np.int64]:
@@ -199,9 +199,9 @@ def features_of(
     of_labels = np.einsum("tl,tlj->j", node, batch.label_features) if layout.n_label_features else np.zeros(0)
     n_types = layout.n_edge_types
     triples = np.zeros(layout.n_siblings) if siblings is None else siblings
-    node_part = layout.node_part(X.T @ node)
+    node_segment = layout.node_segment(X.T @ node)
     return layout.join(
-        Parts(node_part, matrices[:n_types], matrices[n_types:], triples, np.zeros(layout.n_ngrams), of_labels)
+        Segments(node_segment, matrices[:n_types], matrices[n_types:], triples, np.zeros(layout.n_ngrams), of_labels)
     )
 
 
@@ -236,19 +236,19 @@ def node_scores(layout: Layout, batch: Batch, w: FloatArray) -> FloatArray:
     """Score of every label at every node by itself, shape (n_nodes, n_labels)."""
     shape = (len(batch.parent), layout.n_features)
     scores = _dense(sparse.csr_array((batch.data, batch.indices, batch.indptr), shape=shape) @ layout.node_rows(w))
-    return scores + batch.label_features @ layout.parts(w).label_features if layout.n_label_features else scores
+    return scores + batch.label_features @ layout.segments(w).label_features if layout.n_label_features else scores
 
 
 def score(layout: Layout, batch: Batch, w: FloatArray, q: IntArray | Marginals) -> FloatArray:
     """Score of a labelling or of marginals, for every example: scores of cliques times their weights."""
     if not isinstance(q, Marginals):
         return labelling_rows(layout, batch, np.arange(len(batch.offsets) - 1), q) @ w
-    parts, scores = layout.parts(w), node_scores(layout, batch, w)
+    segments, scores = layout.segments(w), node_scores(layout, batch, w)
     # what is not allowed has weight 0, and a score of any size
     total = np.sum(np.where(q.node != 0, scores, 0.0) * q.node, axis=1)
     if layout.n_matrices and q.edge is not None:
-        of_edge = parts.transitions[batch.edge_type] + np.einsum("tf,fab->tab", batch.edge_features, parts.edge)
+        of_edge = segments.transitions[batch.edge_type] + np.einsum("tf,fab->tab", batch.edge_features, segments.edge)
         total += np.sum(of_edge * q.edge, axis=(1, 2))
     if layout.siblings and q.siblings is not None:
-        total += np.sum(parts.siblings[batch.edge_type] * q.siblings, axis=(1, 2, 3))
+        total += np.sum(segments.siblings[batch.edge_type] * q.siblings, axis=(1, 2, 3))
     return sums(total, batch.offsets)

@@ -195,9 +195,9 @@ class BoundForest(BatchStructure):
         which = (edges.row[:, None] == np.arange(1, n_rows + 1)).astype(np.float64)
         batch = self.batch._replace(edge_features=np.hstack([self.batch.edge_features, which]))
         layout = replace(self.layout, n_edge_features=self.layout.n_edge_features + n_rows)
-        parts = self.layout.parts(w)
-        edge = np.concatenate([parts.edge, edges.rows[1:]])
-        return replace(self, layout=layout, batch=batch), layout.join(parts._replace(edge=edge))
+        segments = self.layout.segments(w)
+        edge = np.concatenate([segments.edge, edges.rows[1:]])
+        return replace(self, layout=layout, batch=batch), layout.join(segments._replace(edge=edge))
 
     def sample(
         self,
@@ -446,7 +446,7 @@ def sum_mode(layout: Layout, batch: Batch, w: FloatArray, dtype: type, centred: 
     if not layout.n_edge_features and centred and spread > most:
         # what is left when rows and columns are taken out has a smaller range
         spread = layout.cache.of_weights(
-            w, "centred range", lambda: max(_centred_range(matrix) for matrix in layout.parts(w).transitions)
+            w, "centred range", lambda: max(_centred_range(matrix) for matrix in layout.segments(w).transitions)
         )
     return SCALED if spread <= most else LOGARITHMIC
 
@@ -456,12 +456,12 @@ def edge_range(layout: Layout, batch: Batch, w: FloatArray) -> float:
     spread: float = layout.cache.of_weights(w, "edge range", lambda: _largest_range(layout, w))
     if layout.n_edge_features and batch.edge_features.size:
         size = np.abs(batch.edge_features).max(axis=0)
-        spread += float(sum(s * _range(matrix) for s, matrix in zip(size, layout.parts(w).edge)))
+        spread += float(sum(s * _range(matrix) for s, matrix in zip(size, layout.segments(w).edge)))
     return spread
 
 
 def _largest_range(layout: Layout, w: FloatArray) -> float:
-    return max((_range(matrix) for matrix in layout.parts(w).transitions), default=0.0)
+    return max((_range(matrix) for matrix in layout.segments(w).transitions), default=0.0)
 
 
 def _range(matrix: FloatArray) -> float:

@@ -263,7 +263,7 @@ class BoundGraph(BatchStructure):
         node = self._X @ self.layout.node_rows(w)
         node = node.toarray() if is_sparse(node) else np.ascontiguousarray(node)
         if self.layout.n_label_features:
-            node += self.batch.label_features @ self.layout.parts(w).label_features
+            node += self.batch.label_features @ self.layout.segments(w).label_features
         if table is not None:
             node += table.at_nodes()
         if self.batch.allowed.size:

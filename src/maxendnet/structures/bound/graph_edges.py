@@ -50,10 +50,10 @@ class Edges(NamedTuple):
 
 def matrices_of(layout: Layout, edges: Edges, w: FloatArray) -> tuple[FloatArray, IntArray]:
     """Matrices of scores and which of them each edge has: one for a type, or with features one for every edge."""
-    parts = layout.parts(w)
+    segments = layout.segments(w)
     if not layout.n_edge_features:
-        return np.ascontiguousarray(parts.transitions), edges.kind
-    own = parts.transitions[edges.kind] + np.tensordot(edges.features, parts.edge, 1)
+        return np.ascontiguousarray(segments.transitions), edges.kind
+    own = segments.transitions[edges.kind] + np.tensordot(edges.features, segments.edge, 1)
     return own, np.arange(len(own), dtype=np.int32)
 
 

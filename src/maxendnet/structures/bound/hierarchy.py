@@ -58,7 +58,7 @@ class BoundHierarchy(BatchStructure):
     >>> from maxendnet.structures import Tree
     >>> family = Examples.build([[[0.0]] * 3], [["a", "b", "b"]], edges=[[(0, 1), (0, 2)]])
     >>> hierarchy = Tree(siblings=True).bind(family, np.array(["a", "b"]))
-    >>> hierarchy.layout.parts(np.arange(14.0)).siblings.shape
+    >>> hierarchy.layout.segments(np.arange(14.0)).siblings.shape
     (1, 2, 2, 2)
     """
 
@@ -86,7 +86,7 @@ class BoundHierarchy(BatchStructure):
         w, s = np.ascontiguousarray(w, dtype=np.float64), self.layout  # not copied: block by block, weights change
         table = shift = None
         if s.n_siblings and sums:
-            siblings = s.parts(w).siblings
+            siblings = s.segments(w).siblings
             if np.all(siblings.max(axis=(2, 3)) - siblings.min(axis=(2, 3)) <= WIDEST):
                 shift = siblings.max(axis=(2, 3))
                 table = np.exp(siblings - shift[:, :, None, None])

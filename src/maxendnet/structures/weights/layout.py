@@ -1,4 +1,4 @@
-"""What a fitted model knows of its weights and labels: sizes of the parts of the weight vector, and views of them."""
+"""Layout of the flat weight vector: sizes of its segments, and views of them."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class SeenPairs(NamedTuple):
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
 
-class Parts(NamedTuple):
-    """The parts of a weight vector, each in its own shape."""
+class Segments(NamedTuple):
+    """The segments of a weight vector, each in its own shape."""
 
     node: FloatArray
     """(n_features, n_labels), or (n_pairs,) where only pairs that were seen have weights"""
@@ -67,7 +67,9 @@ class Parts(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Sizes of the parts of a weight vector. The vector is flat, its parts in the order of `Parts`, each row-major.
+    """Sizes of the segments of a weight vector.
+
+    The vector is flat: its segments are in the order of `Segments`, each row-major.
 
     Parameters
     ----------
@@ -95,7 +97,7 @@ class Layout:
     >>> layout = Layout(n_features=3, n_labels=2, n_edge_types=1)
     >>> layout.n_weights
     10
-    >>> layout.parts(np.arange(10.0)).transitions
+    >>> layout.segments(np.arange(10.0)).transitions
     array([[[6., 7.],
             [8., 9.]]])
     """
@@ -190,7 +192,7 @@ class Layout:
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """Number of weights of each part."""
+        """Number of weights of each segment."""
         pairs = self.n_labels**2
         return (
             self.n_node_weights, self.n_edge_types * pairs, self.n_edge_features * pairs, self.n_siblings,
@@ -203,14 +205,14 @@ class Layout:
 
     @cached_property
     def _cuts(self) -> list[tuple[int, int]]:
-        """Where each part begins and ends."""
+        """Where each segment begins and ends."""
         return list(pairwise([0, *accumulate(self.sizes)]))
 
-    def parts(self, w: FloatArray) -> Parts:
-        """Views of the parts of ``w``."""
+    def segments(self, w: FloatArray) -> Segments:
+        """Views of the segments of ``w``."""
         L = self.n_labels
         node, transitions, edge, siblings, ngrams, label_features = [w[first:last] for first, last in self._cuts]
-        return Parts(
+        return Segments(
             node.reshape(-1, L) if self.seen is None else node,
             transitions.reshape(-1, L, L),
             edge.reshape(-1, L, L),
@@ -219,15 +221,15 @@ class Layout:
             label_features,
         )
 
-    def join(self, parts: Parts) -> FloatArray:
-        """The flat vector of some parts; undoes `parts`."""
-        return np.concatenate([np.ravel(part) for part in parts])
+    def join(self, segments: Segments) -> FloatArray:
+        """Concatenate segments to a flat vector; the inverse of `segments`."""
+        return np.concatenate([np.ravel(segment) for segment in segments])
 
     # ---- weights of nodes, whichever pairs have them ---------------------------------------------------------------
 
     def node_rows(self, w: FloatArray, first: int = 0, last: int | None = None) -> Any:
         """Weights of the features [first, last): an array (n, n_labels), sparse where only seen pairs have weights."""
-        node, last = self.parts(w).node, self.n_features if last is None else last
+        node, last = self.segments(w).node, self.n_features if last is None else last
         if self.seen is None:
             return node[first:last]
         offsets, labels = self.seen
@@ -235,8 +237,8 @@ class Layout:
         shape = (last - first, self.n_labels)
         return sparse.csr_array((node[cut], labels[cut], offsets[first : last + 1] - offsets[first]), shape=shape)
 
-    def node_part(self, matrix: Any) -> FloatArray:
-        """The part of a weight vector that has these numbers, given for all pairs as (n_features, n_labels)."""
+    def node_segment(self, matrix: Any) -> FloatArray:
+        """Segment of node weights from a matrix of shape (n_features, n_labels)."""
         return np.asarray(matrix) if self.seen is None else np.asarray(matrix)[self.seen.features, self.seen.labels]
 
     def node_places(self, features: NDArray, labels: NDArray) -> NDArray[np.int64]:

@@ -109,8 +109,8 @@ def check_pairs(piece: Any, classes: NDArray) -> str:
 
 
 def named_weights(piece: Any, layout: Layout, w: FloatArray) -> dict[str, FloatArray]:
-    """The parts of a weight vector by the names of the attributes under which estimators show them."""
-    parts, zero = layout.parts(w), np.zeros(layout.n_labels)
+    """The segments of a weight vector by the names of the attributes under which estimators show them."""
+    segments, zero = layout.segments(w), np.zeros(layout.n_labels)
     n = layout.n_features - n_columns_added(piece)
     added = layout.node_rows(w, n)
     added = added.toarray() if layout.seen is not None else added
@@ -120,8 +120,8 @@ def named_weights(piece: Any, layout: Layout, w: FloatArray) -> dict[str, FloatA
         "intercept": added[0] if piece.bias else zero,
         "start": added[-2] if piece.ends else zero,
         "end": added[-1] if piece.ends else zero,
-        "transitions": single(parts.transitions),
-        "edge_coef": parts.edge,
-        "siblings": single(parts.siblings),
-        "label_coef": parts.label_features,
+        "transitions": single(segments.transitions),
+        "edge_coef": segments.edge,
+        "siblings": single(segments.siblings),
+        "label_coef": segments.label_features,
     }

@@ -88,21 +88,21 @@ def _laid_out(layout: Layout, w: FloatArray, dtype: type, forbidden: NDArray[np.
     L, width = layout.n_labels, lanes(layout)
     n_node, n_matrix = node_size(layout), layout.n_matrices * 2 * L * width
     out = zeros_at_cache_line((n_node + n_matrix + layout.n_label_features,), dtype)
-    parts = layout.parts(w)
+    segments = layout.segments(w)
     if layout.seen is None:
-        out[:n_node].reshape(layout.n_features, width)[:, :L] = parts.node
+        out[:n_node].reshape(layout.n_features, width)[:, :L] = segments.node
     else:
-        out[: layout.n_node_weights] = parts.node
+        out[: layout.n_node_weights] = segments.node
     both = out[n_node : n_node + n_matrix].reshape(layout.n_matrices, 2, L, width)
     n_types = layout.n_edge_types
-    for some, matrices in ((both[:n_types], parts.transitions), (both[n_types:], parts.edge)):
+    for some, matrices in ((both[:n_types], segments.transitions), (both[n_types:], segments.edge)):
         if len(matrices):
             some[:, 0, :, :L] = matrices
             some[:, 1, :, :L] = matrices.transpose(0, 2, 1)
     if forbidden is not None:
         both[:n_types, 0, :, :L][:, forbidden > 0] = -np.inf
         both[:n_types, 1, :, :L][:, forbidden.T > 0] = -np.inf
-    out[n_node + n_matrix :] = parts.label_features
+    out[n_node + n_matrix :] = segments.label_features
     return out
 
 
