@@ -23,7 +23,8 @@ from scipy.special import logsumexp
 
 from maxendnet import _kernels
 from maxendnet.structures.base import Table
-from maxendnet.structures.bound.forest import LOGARITHMIC, SCALED, BoundForest, single_is_enough, sum_mode
+from maxendnet.structures.bound.forest import LOGARITHMIC, SCALED, BoundForest, sum_mode
+from maxendnet.structures.bound.kernel_structure import single_is_enough
 from maxendnet.structures.weights.layout import Layout
 from maxendnet.structures.weights.padding import for_search, lanes, pad, pad_rows, padded_size, unpad
 

@@ -20,7 +20,7 @@ from maxendnet.losses.costs import cost_rows, cost_table
 from maxendnet.priors.base import DualPrior, ExactPrior, Prior, capable, dual_form, offers
 from maxendnet.problem.placed import PlacedData
 from maxendnet.structures.base import ExcessOptions, Table
-from maxendnet.structures.bound.padded_blocks import KernelPrior
+from maxendnet.structures.bound.blocks import KernelPrior
 
 FloatArray = NDArray[np.float64]
 

@@ -13,7 +13,8 @@ from maxendnet.backends.threads import n_shards
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.problem.placed import PlacedData
 from maxendnet.solvers.base import Evaluation, Solver
-from maxendnet.structures.bound.forest import LONGEST_IN_SINGLE, edge_range, single_is_enough
+from maxendnet.structures.bound.forest import LONGEST_IN_SINGLE, edge_range
+from maxendnet.structures.bound.kernel_structure import single_is_enough
 from maxendnet.structures.weights.padding import lanes, node_size, pad_rows
 from maxendnet.utils.checks import require_count
 

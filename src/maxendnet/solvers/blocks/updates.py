@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from maxendnet import _kernels
 from maxendnet.backends.threads import n_shards
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.structures.bound.forest import single_is_enough
+from maxendnet.structures.bound.kernel_structure import single_is_enough
 
 MAX_WORK_PER_CALL = 5e7
 """Multiplications in one kernel call, about a tenth of a second: Ctrl-C is handled between calls."""

@@ -16,8 +16,9 @@ from maxendnet.backends.threads import Range, Threads, cut
 from maxendnet.data.batch import Batch
 from maxendnet.data.ragged import is_mapped
 from maxendnet.data.truth import LabelSets, known
-from maxendnet.structures.base import BoundStructure, IntArray, Marginals, Table
+from maxendnet.structures.base import BoundStructure, IntArray, Marginals
 from maxendnet.structures.bound import features as of_cliques
+from maxendnet.structures.bound.curvature import uniform_curvature
 from maxendnet.structures.weights.layout import FloatArray, Layout
 
 
@@ -110,12 +111,6 @@ class BatchStructure(BoundStructure):
         )  # fmt: skip
         return replace(self, batch=batch)
 
-    def with_rows(self, table: Table | None) -> tuple[Batch, FloatArray | None]:
-        """A batch and rows to be added to the scores of nodes, as the kernels take a table."""
-        if table is None:
-            return self.batch, None
-        return self.batch._replace(row=np.ascontiguousarray(table.row)), np.ascontiguousarray(table.rows)
-
     # ---- features and scores -------------------------------------------------------------------------------------
 
     def score(self, w: FloatArray, q: IntArray | Marginals) -> FloatArray:
@@ -129,6 +124,13 @@ class BatchStructure(BoundStructure):
     def differences(self, examples: NDArray[np.int64], labels: IntArray) -> sparse.csr_array:
         """Features of the truth minus those of other labellings, as sparse rows."""
         return of_cliques.differences(self.layout, self.batch, examples, labels)
+
+    def curvature(self) -> FloatArray:
+        """Diagonal of the Hessian of the weighted log losses at ``w = 0``, where all labellings are equally likely.
+
+        Labels that are not allowed are counted as the others, and edges that share a node as if they did not.
+        """
+        return uniform_curvature(self.layout, self.batch)
 
     # ---- how the work is shared out ------------------------------------------------------------------------------
 

@@ -14,11 +14,10 @@ from maxendnet import _kernels
 from maxendnet.backends.threads import Threads, each
 from maxendnet.data.batch import Batch
 from maxendnet.structures.base import GRADIENT, Excess, ExcessOptions, IntArray, Marginals, Table, sums
-from maxendnet.structures.bound.batch_structure import BatchStructure, kernel_shape
+from maxendnet.structures.bound.batch_structure import kernel_shape
 from maxendnet.structures.bound.capabilities import Capabilities
-from maxendnet.structures.bound.padded_blocks import PaddedBlocks
+from maxendnet.structures.bound.kernel_structure import KernelStructure
 from maxendnet.structures.weights.layout import FloatArray
-from maxendnet.structures.weights.padding import for_search, padded_size, unpad
 
 
 class Gains(NamedTuple):
@@ -41,7 +40,7 @@ class Aggregate(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class BoundChoice(BatchStructure):
+class BoundChoice(KernelStructure):
     """At most one node of an example has a label other than ``rest``; see `Choice`.
 
     Inference is exact and easy: an example has one labelling for every allowed pair of a node and a label, and the one
@@ -80,16 +79,11 @@ class BoundChoice(BatchStructure):
     def shape(self) -> _kernels.Shape:
         return kernel_shape(self.layout, self.rest)
 
-    @cached_property
-    def blocks(self) -> PaddedBlocks:
-        """What solvers that go from example to example need."""
-        return PaddedBlocks(self.layout, self.batch, self.shape)
-
     # ---- aggregates over all labellings -------------------------------------------------------------------------
 
     def gains(self, w: FloatArray, table: Table | None = None, backend: Threads | None = None) -> Gains:
         """Scores of all labellings."""
-        weights, scores = for_search(self.layout, w), np.zeros((len(self.batch.parent), self.n_labels))
+        weights, scores = self.for_search(w), np.zeros((len(self.batch.parent), self.n_labels))
         self.for_each_range(backend, lambda a, b: _kernels.node_scores(self.batch, self.shape, weights, a, b, scores))
         if table is not None:
             scores += table.at_nodes()
@@ -208,10 +202,6 @@ class BoundChoice(BatchStructure):
         shares *= np.repeat(factor, np.diff(self.offsets))[:, None]
         return Excess(values, self._add_features(batch, shares), expected)
 
-    def unpad(self, slope: FloatArray) -> FloatArray:
-        """A vector that kernels have added up, in the order of the weights."""
-        return unpad(self.layout, slope)
-
     def _add_features(self, batch: Batch, shares: FloatArray) -> FloatArray:
         slope = np.zeros(self.slope_size)
         each(lambda a, b: _kernels.add_features(batch, self.shape, shares, a, b, slope), self.one_after_the_other())
@@ -230,10 +220,6 @@ class BoundChoice(BatchStructure):
         p *= (1.0 - p) * np.repeat(self.sample_weight, sizes)[:, None]
         squares = batch._replace(data=batch.data**2, label_features=batch.label_features**2)
         return self.unpad(self._add_features(squares, p))
-
-    @property
-    def slope_size(self) -> int:
-        return padded_size(self.layout)
 
     @cached_property
     def work_per_node(self) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,23 +15,11 @@ from maxendnet import _kernels
 from maxendnet.backends.threads import Range, Threads, cut, each, pause
 from maxendnet.data.batch import Batch
 from maxendnet.data.ragged import is_mapped
-from maxendnet.structures.base import (
-    GRADIENT,
-    EdgeTable,
-    Excess,
-    ExcessOptions,
-    IntArray,
-    Marginals,
-    Table,
-    composed_excess,
-    no_table,
-)  # fmt: skip
-from maxendnet.structures.bound import features as of_cliques
-from maxendnet.structures.bound.batch_structure import BatchStructure
+from maxendnet.structures.base import EdgeTable, Excess, ExcessOptions, IntArray, Marginals, Table
 from maxendnet.structures.bound.capabilities import Capabilities
-from maxendnet.structures.bound.padded_blocks import PaddedBlocks
+from maxendnet.structures.bound.kernel_structure import RecursiveStructure
+from maxendnet.structures.weights import padding
 from maxendnet.structures.weights.layout import FloatArray, Layout
-from maxendnet.structures.weights.padding import for_search, lanes, pad, pad_rows, padded_size, unpad
 
 SCALED, LOGARITHMIC, CAREFUL = 0, 1, 2
 WIDEST_IF_CAREFUL = 100.0
@@ -40,8 +28,6 @@ LONGEST_IN_SINGLE = 8192
 """Nodes of an example up to which marginals in float32 are right to about 1e-6; at 100,000 nodes it would be 2e-4."""
 
 
-NODES_AT_ONCE = 1 << 18
-"""Whose features are squared at a time: of many nodes they would take as much memory as the features."""
 ENTRIES_AT_ONCE = 1 << 22
 """Entries of features in files that are transposed at a time: some 70 MB."""
 
@@ -55,7 +41,7 @@ class Groups(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class BoundForest(BatchStructure):
+class BoundForest(RecursiveStructure):
     """Linear scores on forests, and exact recursions over all their labellings.
 
     The score of a labelling is the sum over nodes of ``x_t . node[:, y_t] + label_features[t, y_t] . label_weights``
@@ -90,19 +76,13 @@ class BoundForest(BatchStructure):
             max_marginals=True, top=True, sample=True,
         )  # fmt: skip
 
-    @cached_property
-    def blocks(self) -> PaddedBlocks:
-        """What solvers that go from example to example need."""
-        return PaddedBlocks(self.layout, self.batch, self.shape, self.forbidden_matrix)
+    def for_search(self, w: FloatArray, dtype: type = np.float64) -> NDArray:
+        """Weights as the recursions read them; -inf for forbidden pairs."""
+        return padding.for_search(self.layout, w, dtype, self.forbidden_matrix)
 
-    def recursion(self, w: FloatArray, dtype: type = np.float64) -> _kernels.Forest32 | _kernels.Forest64:
-        """The recursion over labellings, for maxima."""
-        return _kernels.forest(self.shape, for_search(self.layout, w, dtype, self.forbidden_matrix))
-
-    def sums(self, w: FloatArray) -> _kernels.Forest32 | _kernels.Forest64:
-        """The recursion over labellings, for sums."""
-        weights = for_search(self.layout, w, forbidden=self.forbidden_matrix)
-        return _kernels.forest(self.shape, weights, self.sum_mode(w))
+    def recursion(self, w: FloatArray, dtype: type = np.float64, sums: bool = False) -> Any:
+        """Recursion over labellings, for maxima or for sums."""
+        return _kernels.forest(self.shape, self.for_search(w, dtype), self.sum_mode(w) if sums else SCALED)
 
     def sum_mode(self, w: FloatArray, centred: bool = False) -> int:
         """How sums in double precision are kept from underflow."""
@@ -116,68 +96,23 @@ class BoundForest(BatchStructure):
     def maximum(
         self, w: FloatArray, table: Table | None = None, backend: Threads | None = None
     ) -> tuple[FloatArray, IntArray]:
-        """Best score of every example and a labelling that has it; with the costs as ``table``, the most violating.
-
-        Parameters
-        ----------
-        w : ndarray of shape (n_weights,)
-        table : Table, optional
-            Added to the scores of nodes, and of edges if it has a part for them.
-        backend : Threads, optional
-
-        Returns
-        -------
-        values : ndarray of shape (n_examples,)
-        labels : ndarray of shape (n_nodes,)
-        """
+        """As `RecursiveStructure.maximum`; a table may have costs of edges."""
         if table is not None and isinstance(table.joint, EdgeTable):
             structure, w = self._with_edge_table(w, table.joint)
             return structure.maximum(w, table._replace(joint=None), backend)
-        recursion, (batch, rows) = self.recursion(w), self.with_rows(table)
-        rows = None if rows is None else pad_rows(self.layout, rows)
-        values, labels = np.zeros(len(self.sample_weight)), np.zeros(len(batch.parent), dtype=np.int32)
-        self.for_each_range(backend, lambda a, b: _kernels.decode(batch, recursion, rows, a, b, values, labels))
-        return values, labels
-
-    def decode(self, w: FloatArray, backend: Threads | None = None, added: FloatArray | None = None) -> IntArray:
-        """Best labelling, searched in single precision where that cannot overflow: half the time of `maximum`.
-
-        With ``added``, of shape (n_labels,), these are added to the scores of labels at every node.
-        """
-        dtype = np.float32 if self._single_is_enough(w) else np.float64
-        recursion, batch, rows = self.recursion(w, dtype), self.batch, None
-        labels = np.zeros(len(batch.parent), dtype=np.int32)
-        if added is not None:
-            batch, key = batch._replace(row=np.zeros(len(labels), dtype=np.int32)), (dtype, added.tobytes())
-            rows = self.layout.cache.result(key, lambda: pad_rows(self.layout, added[None], dtype))
-        self.for_each_range(backend, lambda a, b: _kernels.decode(batch, recursion, rows, a, b, None, labels))
-        return labels
-
-    def _single_is_enough(self, w: FloatArray) -> bool:
-        return single_is_enough(w, self.batch, self.layout.cache.of_weights(w, "largest", lambda: largest_of(w)))
-
-    def max_marginals(self, w: FloatArray, backend: Threads | None = None) -> FloatArray:
-        """Score of the best labelling that has label a at node t, shape (n_nodes, n_labels)."""
-        recursion, out = self.recursion(w), np.zeros((len(self.batch.parent), self.n_labels))
-        self.for_each_range(backend, lambda a, b: _kernels.max_marginals(self.batch, recursion, a, b, out))
-        return out
+        return super().maximum(w, table, backend)
 
     def logsum(
         self, w: FloatArray, table: Table | None = None, cliques: bool = False, backend: Threads | None = None
     ) -> tuple[FloatArray, Marginals]:
-        """Log-partition of every example, and its gradient: the marginals."""
+        """As `RecursiveStructure.logsum`; a table may have costs of edges."""
         if table is not None and isinstance(table.joint, EdgeTable):
             structure, w = self._with_edge_table(w, table.joint)
             return structure.logsum(w, table._replace(joint=None), cliques, backend)
-        batch, rows = self.with_rows(table)
-        padded = None if rows is None else pad_rows(self.layout, rows)
-        recursion, values = self.sums(w), np.zeros(len(self.sample_weight))
-        node = np.zeros((len(batch.parent), self.n_labels))
-        edge = np.zeros((len(batch.parent), self.n_labels, self.n_labels)) if cliques else None
-        self.for_each_range(
-            backend, lambda a, b: _kernels.marginals(batch, recursion, padded, a, b, values, node, edge)
-        )
-        return values, Marginals(node, edge)
+        return super().logsum(w, table, cliques, backend)
+
+    def clique_tables(self) -> tuple[FloatArray]:
+        return (np.zeros((len(self.batch.parent), self.n_labels, self.n_labels)),)
 
     def edge_labels(self, labels: NDArray) -> tuple[NDArray[np.bool_], NDArray, NDArray]:
         """Of the edge that joins a node to its parent: whether there is one, and the labels of its first and second
@@ -198,24 +133,6 @@ class BoundForest(BatchStructure):
         segments = self.layout.segments(w)
         edge = np.concatenate([segments.edge, edges.rows[1:]])
         return replace(self, layout=layout, batch=batch), layout.join(segments._replace(edge=edge))
-
-    def sample(
-        self,
-        w: FloatArray,
-        n_draws: int,
-        rng: np.random.Generator,
-        backend: Threads | None = None,
-        table: Table | None = None,
-    ) -> IntArray:
-        """Labellings drawn from p(y|x), shape (n_draws, n_nodes); with ``table`` added to the scores of nodes."""
-        recursion, uniforms = self.sums(w), rng.random((n_draws, len(self.batch.parent)))
-        labels = np.zeros((n_draws, len(self.batch.parent)), dtype=np.int32)
-        batch, rows = self.with_rows(table)
-        cost = None if rows is None else pad_rows(self.layout, rows)
-        self.for_each_range(
-            backend, lambda a, b: _kernels.sample(batch, recursion, cost, uniforms, n_draws, a, b, labels)
-        )
-        return labels
 
     def top(self, w: FloatArray, k: int, backend: Threads | None = None) -> tuple[FloatArray, IntArray]:
         """The k best labellings, best first.
@@ -238,63 +155,26 @@ class BoundForest(BatchStructure):
 
     # ---- sums over examples -------------------------------------------------------------------------------------
 
-    def excess(
-        self, aggregate: str, w: FloatArray, table: Table | None = None, options: ExcessOptions = GRADIENT
-    ) -> Excess:
-        """As `BoundStructure.excess`, without ever holding the marginals of all examples."""
-        if not kernels_take(aggregate, table, options):
-            excess = composed_excess(self, aggregate, w, table, options)
-            return excess._replace(slope=pad(self.layout, excess.slope)) if options.gradient else excess
-        small = table is None or np.abs(table.rows).max(initial=0) < 1e5
-        options = options._replace(single=options.single and small and self._single_is_enough(w))
-        evaluate = self._maximum_excess if aggregate == "maximum" else self._logsum_excess
-        return evaluate(w, table, options)
-
-    def unpad(self, slope: FloatArray) -> FloatArray:
-        """A vector that kernels have added up, in the order of the weights."""
-        return unpad(self.layout, slope)
-
-    def _maximum_excess(self, w: FloatArray, table: Table | None, options: ExcessOptions) -> Excess:
-        gradient, derivative, single = options.gradient, options.slack_derivative, options.single
-        dtype = np.float32 if single else np.float64
-        table = no_table(self) if table is None else table
-        batch = self.with_rows(table)[0]
-        recursion, padded = self.recursion(w, dtype), pad_rows(self.layout, table.rows, dtype)
-        values = np.zeros(len(self.sample_weight))
-        slope = np.zeros(padded_size(self.layout) if gradient else 0)
-        slack, C = (0, 1.0) if derivative is None else (derivative.code, derivative.C)
-        each(
-            lambda a, b: _kernels.hinge_oracle(
-                batch, recursion, padded, a, b, values, slope if gradient else None, slack, C
-            ),
-            self.one_after_the_other(),
-        )
-        return Excess(values, slope, np.zeros(len(values)))
-
     def _logsum_excess(self, w: FloatArray, table: Table | None, options: ExcessOptions) -> Excess:
-        layout, gradient, batch = self.layout, options.gradient, self.with_rows(table or options.expected_table)[0]
-        single = (
-            options.single and self.longest <= LONGEST_IN_SINGLE and (self.forbidden_matrix is None or self.steps > 0)
-        )
-        dtype = np.float32 if single and sum_mode(layout, batch, w, np.float32, centred=True) == SCALED else np.float64
+        masked, batch = self.forbidden_matrix is not None, self.with_rows(table or options.expected_table)
+        single = options.single and self.longest <= LONGEST_IN_SINGLE and not (masked and self.steps == 0)
+        dtype: type = np.float64
         mode = self.sum_mode(w, centred=True)
-        if dtype is np.float32:
-            mode = SCALED if self.forbidden_matrix is None else CAREFUL
-        weights = for_search(layout, w, dtype, self.forbidden_matrix)
-        added, expected = (
-            None if t is None else pad_rows(layout, t.rows, dtype) for t in (table, options.expected_table)
-        )
+        if single and sum_mode(self.layout, batch, w, np.float32, centred=True) == SCALED:
+            dtype, mode = np.float32, CAREFUL if masked else SCALED
+        weights = self.for_search(w, dtype)
+        rows, expected = self.rows_of(table, dtype), self.rows_of(options.expected_table, dtype)
         values, costs = np.zeros(len(self.sample_weight)), np.zeros(len(self.sample_weight))
-        slope = np.zeros(padded_size(layout) if gradient else 0)
-        for first, last, some, groups in self.grouped(batch):
-            of_values, of_costs = values[first:last], costs[first:last]
+        slope = np.zeros(self.slope_size if options.gradient else 0)
+        gradient = slope if options.gradient else None
+        for first, last, of_groups, groups in self.grouped(batch):
             recursion = _kernels.forest(self.shape, weights, mode, self.steps, groups.transposed)
-            part = partial(_kernels.log_oracle, some, recursion, added, expected)
-            each(lambda a, b: part(a, b, of_values, of_costs, slope if gradient else None), groups.ranges)  # noqa: B023
-        if dtype is np.float32 and self.forbidden_matrix is not None and np.isnan(values).any():
-            # an example has scores too far apart
+            oracle = partial(_kernels.log_oracle, of_groups, recursion, rows, expected)
+            of_values, of_costs = values[first:last], costs[first:last]
+            each(lambda a, b: oracle(a, b, of_values, of_costs, gradient), groups.ranges)  # noqa: B023
+        if dtype is np.float32 and masked and np.isnan(values).any():  # the scores of an example are too far apart
             return self._logsum_excess(w, table, options._replace(single=False))
-        return Excess(values, slope, np.zeros(len(values)) if options.expected_table is None or not gradient else costs)
+        return Excess(values, slope, costs if options.expected_table and options.gradient else np.zeros(len(values)))
 
     @cached_property
     def steps(self) -> int:
@@ -353,81 +233,18 @@ class BoundForest(BatchStructure):
             some = batch.take(first, last)
             yield first, last, some, self._transposed(some, borders[begin : end + 1] - first)
 
-    def curvature(self) -> FloatArray:
-        """Diagonal of the Hessian of the weighted log losses at ``w = 0``, where all labellings are equally likely.
-
-        Labels that are not allowed are counted as the others, and edges that share a node as if they did not: it serves
-        as a scale of the weights.
-        """
-        return uniform_curvature(self.layout, self.batch)
-
     # ---- how the work is shared out ------------------------------------------------------------------------------
 
     @cached_property
     def work_per_node(self) -> float:
         """Multiplications for one node: features and edge, times lanes."""
         n_entries = len(self.batch.indices) / max(1, len(self.batch.parent))
-        return (1 + n_entries + self.n_labels) * lanes(self.layout)
+        return (1 + n_entries + self.n_labels) * padding.lanes(self.layout)
 
     @cached_property
     def longest(self) -> int:
         """Nodes of the longest example."""
         return int(np.diff(self.offsets).max(initial=0))
-
-    @property
-    def slope_size(self) -> int:
-        """Numbers that a shard adds up."""
-        return padded_size(self.layout)
-
-
-def kernels_take(aggregate: str, table: Table | None, options: ExcessOptions) -> bool:
-    """Whether kernels support the options: one row per node in both tables, single labels, no slack of soft maxima."""
-    if table is not None and table.joint is not None:
-        return False
-    if aggregate == "maximum":
-        return options.expected_table is None
-    return options.slack_derivative is None and (
-        table is None or options.expected_table is None or table.row is options.expected_table.row
-    )
-
-
-def single_is_enough(w: FloatArray, batch: Batch, largest: float | None = None) -> bool:
-    """Whether scores can be searched in float32: numbers of everyday size. ``largest`` is that of ``w``, if known."""
-    largest = largest_of(w) if largest is None else largest
-    return batch.largest < 1e5 and largest * max(1.0, batch.largest) < 1e5
-
-
-def largest_of(w: FloatArray) -> float:
-    """The largest size of a weight."""
-    return float(np.abs(w).max(initial=0.0))
-
-
-def uniform_curvature(layout: Layout, batch: Batch) -> FloatArray:
-    """Diagonal of the Hessian of the log losses where all labels of a clique are equally likely."""
-    L = layout.n_labels
-    u = np.repeat(batch.sample_weight, np.diff(batch.offsets))
-    node, kinds = np.zeros(layout.n_features), np.zeros(max(1, layout.n_edge_types))
-    edge = np.zeros(batch.edge_features.shape[1])
-    for first in range(0, len(u), NODES_AT_ONCE):  # examples in files are so many that even a number for each counts
-        nodes = slice(first, first + NODES_AT_ONCE)
-        lengths = np.diff(batch.indptr[first : first + NODES_AT_ONCE + 1])
-        some = slice(int(batch.indptr[first]), int(batch.indptr[first]) + int(lengths.sum()))
-        entries = np.repeat(u[nodes], lengths) * batch.data[some] ** 2
-        node += np.bincount(batch.indices[some], entries, minlength=layout.n_features)
-        joined = batch.parent[nodes] >= 0
-        kinds += np.bincount(batch.edge_type[nodes][joined], u[nodes][joined], minlength=len(kinds))
-        edge += u[nodes][joined] @ batch.edge_features[nodes][joined] ** 2
-    of_labels = u @ batch.label_features.var(axis=1) if layout.n_label_features else np.zeros(0)
-    matrices = np.concatenate([kinds, edge])[: layout.n_matrices]
-    right = of_cliques.left_neighbours(batch) >= 0 if layout.siblings else np.zeros(len(u), dtype=bool)
-    n_sibling_types = layout.n_edge_types if layout.siblings else 0
-    triples = np.bincount(batch.edge_type[right], u[right], minlength=n_sibling_types)[:n_sibling_types]
-
-    def share(counts: NDArray, n_cells: int) -> FloatArray:
-        return np.repeat((1 - 1 / n_cells) / n_cells * counts, n_cells)
-
-    of_node = (1 - 1 / L) / L * (np.repeat(node, L) if layout.seen is None else node[layout.seen.features])
-    return np.concatenate([of_node, share(matrices, L * L), share(triples, L**3), of_labels])
 
 
 def sum_mode(layout: Layout, batch: Batch, w: FloatArray, dtype: type, centred: bool = False) -> int:

@@ -31,7 +31,7 @@ from maxendnet.structures.base import (
 from maxendnet.structures.bound import features as of_cliques
 from maxendnet.structures.bound.batch_structure import BatchStructure
 from maxendnet.structures.bound.capabilities import Capabilities
-from maxendnet.structures.bound.forest import uniform_curvature
+from maxendnet.structures.bound.curvature import uniform_curvature
 from maxendnet.structures.bound.graph_edges import Edges, labelling_rows, matrices_of, sums_by_matrix
 from maxendnet.structures.search.branch_and_bound import branch_and_bound
 from maxendnet.structures.search.k_best import k_best

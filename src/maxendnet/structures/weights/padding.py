@@ -36,41 +36,51 @@ def node_size(layout: Layout) -> int:
     return layout.n_features * lanes(layout) if layout.seen is None else _kernels.padded(layout.n_node_weights) + 8
 
 
-def padded_size(layout: Layout) -> int:
-    """Length of a padded vector with one orientation of each matrix; those of label features are padded as labels."""
-    rows = layout.n_matrices * layout.n_labels
-    return node_size(layout) + rows * lanes(layout) + _kernels.padded(layout.n_label_features)
+def padded_size(layout: Layout, by_automaton: bool = False) -> int:
+    """Length of a padded vector with one orientation of each matrix; label features are padded as labels are."""
+    n_joint = layout.n_weights - layout.n_node_weights - layout.n_label_features
+    joint = n_joint if by_automaton else n_joint // layout.n_labels * lanes(layout)
+    return node_size(layout) + joint + _kernels.padded(layout.n_label_features)
 
 
-def pad(layout: Layout, w: FloatArray) -> FloatArray:
-    """The layout in which kernels accumulate."""
-    out = np.zeros(padded_size(layout))
-    for wide, narrow in _rows(layout, out, w):
-        wide[:] = narrow
+def pad(layout: Layout, w: FloatArray, by_automaton: bool = False) -> FloatArray:
+    """The layout in which kernels accumulate: nodes, matrices, label features.
+
+    With ``by_automaton`` it is nodes, label features, n-grams.
+    """
+    out = np.zeros(padded_size(layout, by_automaton))
+    fill(layout, out, w, by_automaton)
     return out
 
 
-def unpad(layout: Layout, padded: FloatArray) -> FloatArray:
+def fill(layout: Layout, padded: NDArray, w: FloatArray, by_automaton: bool = False) -> None:
+    """Write weights into a padded vector."""
+    for wide, narrow in _rows(layout, padded, w, by_automaton):
+        wide[:] = narrow
+
+
+def unpad(layout: Layout, padded: FloatArray, by_automaton: bool = False) -> FloatArray:
     """Undo `pad`."""
     out = np.empty(layout.n_weights)
-    for wide, narrow in _rows(layout, padded, out):
+    for wide, narrow in _rows(layout, padded, out, by_automaton):
         narrow[:] = wide
     return out
 
 
-def _rows(layout: Layout, padded: FloatArray, w: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
-    """Views of the same weights in a padded vector and in a plain one: nodes, matrices, label features."""
-    L, width, n_pairs, n_last = layout.n_labels, lanes(layout), layout.n_node_weights, layout.n_label_features
-    rows, first = layout.n_matrices * L, node_size(layout)
-    last = first + rows * width
-    nodes = padded[:n_pairs], w[:n_pairs]
+def _rows(layout: Layout, padded: FloatArray, w: FloatArray, by_automaton: bool) -> list[tuple[FloatArray, FloatArray]]:
+    """Views of the same weights in a padded vector and in a plain one: nodes, pairs or n-grams, label features."""
+    L, width, size = layout.n_labels, lanes(layout), node_size(layout)
+    n, n_last = layout.n_node_weights, layout.n_label_features
+    nodes, joint, last = w[:n], w[n : layout.n_weights - n_last], w[layout.n_weights - n_last :]
+    rows = [(padded[:n], nodes)]
     if layout.seen is None:
-        nodes = padded[:first].reshape(-1, width)[:, :L], w[:n_pairs].reshape(-1, L)
-    return [
-        nodes,
-        (padded[first:last].reshape(-1, width)[:, :L], w[n_pairs : n_pairs + rows * L].reshape(-1, L)),
-        (padded[last : last + n_last], w[layout.n_weights - n_last :]),
-    ]
+        rows = [(padded[:size].reshape(-1, width)[:, :L], nodes.reshape(-1, L))]
+    if by_automaton:
+        first = size + _kernels.padded(n_last)
+        return [*rows, (padded[size : size + n_last], last), (padded[first : first + len(joint)], joint)]
+    first = size + len(joint) // L * width
+    rows.append((padded[size:first].reshape(-1, width)[:, :L], joint.reshape(-1, L)))
+    return [*rows, (padded[first : first + n_last], last)]
 
 
 def for_search(

@@ -1,0 +1,70 @@
+"""Block updates of the dual: steps from example to example, for all structures with kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxendnet import _kernels
+from maxendnet.structures.weights.layout import FloatArray
+
+KernelPrior = tuple[str, float, float, FloatArray | None, FloatArray | None]
+"""A prior as the kernels take it: kind, two scalars, and arrays of variances and means where weights differ."""
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Block updates for `BlockFrankWolfe`. The block of an example is its labellings with dual weight.
+
+    Weights, eta and costs are in the layouts of the kernels, see `KernelStructure`.
+    """
+
+    structure: Any
+    """A `KernelStructure`."""
+
+    @property
+    def size(self) -> int:
+        """Length of eta in the layout of the kernels."""
+        return int(self.structure.slope_size)
+
+    def pad(self, w: FloatArray) -> FloatArray:
+        """Weights in the layout of eta."""
+        return self.structure.pad(w)
+
+    def unpad(self, padded: FloatArray) -> FloatArray:
+        """Undo `pad`."""
+        return self.structure.unpad(padded)
+
+    def for_search(self, w: FloatArray, dtype: type = np.float64) -> NDArray:
+        """Weights as the recursions read them; `update` changes them in place."""
+        return self.structure.for_search(w, dtype)
+
+    def update(
+        self, prior: KernelPrior, C: float, weights: NDArray, eta: FloatArray, cost: FloatArray,
+        picks: NDArray[np.int64], inner: int, sets: _kernels.ActiveSets, gaps: FloatArray,
+    ) -> float:  # fmt: skip
+        """Update the blocks of ``picks`` in place, with ``weights``, ``eta``, ``sets`` and ``gaps``.
+
+        Returns the change of the dual costs.
+        """
+        s = self.structure
+        rows, rows64 = s.pad_rows(cost, weights.dtype.type), s.pad_rows(cost)
+        recursion = s.recursion_of(weights)
+        return _kernels.block_frank_wolfe(s.batch, recursion, *prior, C, eta, rows, rows64, picks, inner, sets, gaps)
+
+    def look(
+        self, w: FloatArray, cost: FloatArray, C: float, sets: _kernels.ActiveSets, hinges: FloatArray,
+        gaps: FloatArray,
+    ) -> Callable[[int, int], None]:  # fmt: skip
+        """Function that fills in hinges and gaps of examples [first, last), at the weights ``w``."""
+        s = self.structure
+        recursion, rows = s.recursion(w), s.pad_rows(cost)
+        return lambda a, b: _kernels.block_gaps(s.batch, recursion, rows, C, a, b, sets, hinges, gaps)
+
+    def add_features(self, sets: _kernels.ActiveSets, first: int, last: int, eta: FloatArray) -> None:
+        """Add up eta of active sets."""
+        _kernels.active_features(self.structure.batch, self.structure.without_weights, sets, first, last, eta)
