@@ -163,8 +163,8 @@ def encode_feature_dicts(
             before = len(columns)
             try:
                 _append(node, column_of, columns, values)
-            except TypeError:
-                raise ValueError(_complaint(i, t, node)) from None
+            except TypeError as error:
+                raise ValueError(_complaint(i, t, node, error)) from None
             counts.append(len(columns) - before)
         if len(columns) >= BLOCK_ENTRIES:
             column_blocks.append(np.array(columns, dtype=np.int32))
@@ -240,12 +240,6 @@ def _append(node: Node, column_of: Mapping[str, int], columns: list[int], values
             elif kind in PLAIN_NUMBERS:
                 columns.append(column_of[name])
                 values.append(value)
-            elif isinstance(value, str):
-                columns.append(column_of[name + "=" + str(value)])
-                values.append(1.0)
-            elif isinstance(value, (Real, np.number)) and not isinstance(value, NOT_NUMBERS):
-                columns.append(column_of[name])
-                values.append(value)
             else:
                 for inner, number in _parts(name, value):
                     columns.append(column_of[inner])
@@ -260,7 +254,7 @@ def _append(node: Node, column_of: Mapping[str, int], columns: list[int], values
 
 
 def _parts(name: str, value: Any, depth: int = 0) -> Iterable[tuple[str, Any]]:
-    """Names and values of an entry that holds a collection of strings or a dict; TypeError for what is no feature."""
+    """Names and values of the features of an entry; ``TypeError`` says what is wrong with it."""
     if isinstance(value, str):
         yield name + "=" + str(value), 1.0
     elif isinstance(value, (Real, np.number, np.bool_)) and not isinstance(value, NOT_NUMBERS):
@@ -268,13 +262,25 @@ def _parts(name: str, value: Any, depth: int = 0) -> Iterable[tuple[str, Any]]:
     elif isinstance(value, COLLECTIONS):
         for text in value:
             if not isinstance(text, str):
-                raise TypeError
+                raise TypeError(
+                    f"feature {name!r} has a {type(value).__name__} with {text!r} of type {type(text).__name__} inside;"
+                    f" a collection holds strings, and numbers have names of their own: {{{name!r}: {{'part': 1.0}}}}."
+                )
             yield name + "=" + str(text), 1.0
-    elif isinstance(value, Mapping) and depth < DEEPEST:
+    elif isinstance(value, Mapping):
+        if depth >= DEEPEST:
+            raise TypeError(f"feature {name!r} has dicts within dicts, more than {DEEPEST} deep; flatten them.")
         for inner, part in value.items():
+            if not isinstance(inner, str):
+                raise TypeError(
+                    f"feature {name!r} has the inner name {inner!r} of type {type(inner).__name__}; names are strings."
+                )
             yield from _parts(name + ":" + inner, part, depth + 1)
     else:
-        raise TypeError
+        raise TypeError(
+            f"feature {name!r} has a value of type {type(value).__name__}; give a bool, a number, a string, a "
+            f"collection of strings or a dict of these."
+        )
 
 
 def _floats(values: list[Any]) -> FloatArray:
@@ -294,7 +300,7 @@ def _check_names(examples: Sequence[Sequence[Node]], column_of: Mapping[str, int
                 raise ValueError(_complaint(i, t, node))
 
 
-def _complaint(i: int, t: int, node: Any) -> str:
+def _complaint(i: int, t: int, node: Any, error: Exception | None = None) -> str:
     """What is wrong with a node that could not be read."""
     where = f"X[{i}] node {t}"
     if isinstance(node, str) or not isinstance(node, Iterable):
@@ -303,38 +309,5 @@ def _complaint(i: int, t: int, node: Any) -> str:
         if not isinstance(name, str):
             return f"{where} has the feature name {name!r} of type {type(name).__name__}; feature names are strings."
     if isinstance(node, Mapping):
-        for name, value in node.items():
-            wrong = _wrong_part(name, value)
-            if wrong:
-                return f"{where} {wrong}"
+        return f"{where} {error}"
     return f"{where} is a {type(node).__name__}; give each node a dict of features or a list of feature names."
-
-
-def _wrong_part(name: str, value: Any, depth: int = 0) -> str:
-    """What is wrong with the value of a feature; empty if nothing is."""
-    if isinstance(value, COLLECTIONS):
-        other = next((part for part in value if not isinstance(part, str)), None)
-        if other is None and all(isinstance(part, str) for part in value):
-            return ""
-        return (
-            f"feature {name!r} has a {type(value).__name__} with {other!r} of type {type(other).__name__} inside; a "
-            f"collection holds strings, and numbers have names of their own: {{{name!r}: {{'part': 1.0}}}}."
-        )
-    if isinstance(value, Mapping):
-        if depth >= DEEPEST:
-            return f"feature {name!r} has dicts within dicts, more than {DEEPEST} deep; flatten them."
-        for inner, part in value.items():
-            if not isinstance(inner, str):
-                return (
-                    f"feature {name!r} has the inner name {inner!r} of type {type(inner).__name__}; names are strings."
-                )
-            wrong = _wrong_part(f"{name}:{inner}", part, depth + 1)
-            if wrong:
-                return wrong
-        return ""
-    if isinstance(value, (str, Real, np.number, np.bool_)) and not isinstance(value, NOT_NUMBERS):
-        return ""
-    return (
-        f"feature {name!r} has a value of type {type(value).__name__}; give a bool, a number, a string, a "
-        f"collection of strings or a dict of these."
-    )
