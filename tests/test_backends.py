@@ -213,12 +213,12 @@ def test_parts_are_added_up(n):
     rng = np.random.default_rng(n)
     parts = [Partial(rng.normal(), rng.normal(size=4), rng.normal(), rng.normal(size=k % 3)) for k in range(n)]
     kept = [part._replace(gradient=part.gradient.copy()) for part in parts]
-    found = add_up(parts)
+    found = add_up(parts, n)
     assert found.loss == pytest.approx(math.fsum(part.loss for part in kept), abs=1e-12)
     assert found.cost == pytest.approx(math.fsum(part.cost for part in kept), abs=1e-12)
     assert_allclose(found.gradient, np.sum([part.gradient for part in kept], axis=0), atol=1e-12)
     assert_array_equal(found.values, np.concatenate([part.values for part in kept]))  # in the order of the examples
-    again = add_up(kept)
+    again = add_up(iter(kept), n)
     assert (found.loss, found.cost) == (again.loss, again.cost)
     assert_array_equal(found.gradient, again.gradient)
 
@@ -226,9 +226,9 @@ def test_parts_are_added_up(n):
 def test_neighbours_are_added_first():
     """One tree for a number of parts: numbers of which the order of additions can be read."""
     large = 2.0**60  # 1 + large is large
-    assert add_up([Partial(x) for x in (1.0, large, -large, 1.0)]).loss == (1.0 + large) + (-large + 1.0)
-    assert add_up([Partial(x) for x in (large, -large, 1.0, 1.0, 1.0)]).loss == 3.0
-    assert add_up([Partial(x) for x in (1.0, 1.0, large, 1.0, -large)]).loss == (2.0 + large) - large
+    assert add_up([Partial(x) for x in (1.0, large, -large, 1.0)], 4).loss == (1.0 + large) + (-large + 1.0)
+    assert add_up([Partial(x) for x in (large, -large, 1.0, 1.0, 1.0)], 5).loss == 3.0
+    assert add_up([Partial(x) for x in (1.0, 1.0, large, 1.0, -large)], 5).loss == (2.0 + large) - large
 
 
 HAMMING = 1.0 - np.eye(5)
@@ -449,4 +449,4 @@ def test_shards_share_what_they_compute_from_the_weights(loss, monkeypatch):
     second = problem.loss_and_gradient(w)
     assert len(calls) == 2 and w.flags.writeable
     alone = [loss.evaluate(shard, w, 1.0, problem.cost) for shard in problem.data.shards]
-    assert second.loss == add_up(alone).loss != first.loss
+    assert second.loss == add_up(alone, len(alone)).loss != first.loss

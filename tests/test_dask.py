@@ -190,7 +190,7 @@ def test_sums_are_joined_along_one_tree(n):
         (found,) = join_on_worker(spans, n)
         for one, other in zip(row[0], found.sum):
             assert_array_equal(one, other)
-    for one, other in zip(row[0], add_up(copies())):
+    for one, other in zip(row[0], add_up(copies(), n)):
         assert_array_equal(one, other)
 
 

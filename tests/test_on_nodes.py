@@ -113,7 +113,7 @@ def test_other_kernel_maps_of_scikit_learn_fit_too():
 
 
 def test_bad_numbers_of_landmarks():
-    with pytest.raises(ValueError, match="n_landmarks must be None or a whole number"):
+    with pytest.raises(ValueError, match="n_landmarks must be a whole number of at least 1, got 0"):
         KernelFeatures(n_landmarks=0).fit(np.eye(2))
 
 

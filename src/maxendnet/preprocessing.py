@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maxendnet.data.examples import Examples, as_examples
 from maxendnet.data.sparse_matrices import is_sparse
+from maxendnet.utils.checks import require_count
 
 FloatArray = NDArray[np.float64]
 
@@ -146,10 +147,8 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
         """Choose landmarks among the rows."""
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
         X = X.toarray() if is_sparse(X) else X
-        if self.n_landmarks is not None and not (
-            isinstance(self.n_landmarks, (int, np.integer)) and self.n_landmarks > 0
-        ):
-            raise ValueError(f"n_landmarks must be None or a whole number of at least 1, got {self.n_landmarks!r}.")
+        if self.n_landmarks is not None:
+            require_count("n_landmarks", self.n_landmarks)
         distinct = np.unique(X, axis=0)
         most = len(distinct) if self.n_landmarks is None else min(int(self.n_landmarks), len(distinct))
         left = np.concatenate([np.diag(self._kernel(some, some)) for some in _chunks(distinct, 256)])

@@ -387,7 +387,7 @@ def test_what_is_refused(tmp_path):
         Examples.append(tmp_path / "a", [([{"a": 1.0}], ["a"])])
     with pytest.raises(FolderError, match="Names of features are to be hashed, and the examples have none"):
         Examples.write(tmp_path / "b", zip(X, Y), n_hashed=10)
-    with pytest.raises(ValueError, match="n_hashed must be None or a whole number of at least 1, got 0"):
+    with pytest.raises(ValueError, match="n_hashed must be a whole number of at least 1, got 0"):
         Examples.write(tmp_path / "b", zip(X, Y), n_hashed=0)
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "thesis.txt").write_text("mine")

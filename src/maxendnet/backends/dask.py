@@ -18,7 +18,8 @@ import numpy as np
 from maxendnet import _kernels
 from maxendnet.backends.linear_algebra import one_blas_thread
 from maxendnet.backends.partial import Alone, Partial, Span, join
-from maxendnet.backends.threads import MOST_SHARDS, Cut, Range, Threads, check_shards, taken
+from maxendnet.backends.threads import MOST_SHARDS, Cut, Range, Threads, taken
+from maxendnet.utils.checks import require_count
 
 SMALL = 1 << 16
 """Bytes that all cells have in common up to which every one has its own copy. More are sent once to a worker."""
@@ -90,7 +91,8 @@ class Dask:
             raise ValueError(f"client must be a distributed.Client or the address of a scheduler, got {client!r}.")
         if not (isinstance(timeout, (int, float)) and timeout > 0):
             raise ValueError(f"timeout must be a positive number of seconds, got {timeout!r}.")
-        self.timeout, self.shards = float(timeout), check_shards(shards)
+        require_count("shards", shards)
+        self.timeout, self.shards = float(timeout), int(shards)
         self._seen: tuple[float, list[str]] = (-np.inf, [])
         self.address = client if isinstance(client, str) else str(client.scheduler.address)
         self._client = None if isinstance(client, str) else client

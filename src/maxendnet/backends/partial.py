@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,13 +72,13 @@ class Alone(list[Any]):
     """Handles of which every one is asked by itself, where it is."""
 
 
-def add_up(parts: Sequence[Partial]) -> Partial:
-    """The sum of all parts along that tree.
+def add_up(parts: Iterable[Partial], n: int) -> Partial:
+    """The sum of ``n`` parts along that tree; an iterator needs memory for a few of them only.
 
     Examples
     --------
-    >>> add_up([Partial(1.0), Partial(2.0), Partial(4.0)]).loss
+    >>> add_up([Partial(1.0), Partial(2.0), Partial(4.0)], 3).loss
     7.0
     """
-    (whole,) = join((Span(k, k + 1, part) for k, part in enumerate(parts)), len(parts))
+    (whole,) = join((Span(k, k + 1, part) for k, part in enumerate(parts)), n)
     return whole.sum

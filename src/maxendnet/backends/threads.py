@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maxendnet.backends.partial import Partial, Span, add_up, join
+from maxendnet.backends.partial import Partial, add_up
+from maxendnet.utils.checks import require_count
 
 Range = tuple[int, int]
 MOST_SHARDS = 16
@@ -40,7 +41,8 @@ class Threads:
     def __init__(self, n_jobs: int | None = None, shards: int = MOST_SHARDS) -> None:
         if n_jobs is not None and (not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0):
             raise ValueError(f"n_jobs must be None or a whole number other than 0, got {n_jobs!r}; -1 is all of them.")
-        self.shards = check_shards(shards)
+        require_count("shards", shards)
+        self.shards = int(shards)
         self.n_jobs = 1 if n_jobs is None else (n_jobs if n_jobs > 0 else max(1, _processors() + 1 + n_jobs))
 
     local = True
@@ -61,11 +63,8 @@ class Threads:
     def sum(self, oracle: Callable[..., Partial], shards: Sequence[Any], *arguments: Any) -> Partial:
         """``oracle(shard, *arguments)`` of all shards, added up along a fixed tree."""
         if self.n_jobs > 1:
-            return add_up(self.each(oracle, shards, *arguments))
-        done: list[Span] = []  # in order: a few gradients at a time instead of one for each shard
-        for k, shard in enumerate(shards):
-            done = join([*done, Span(k, k + 1, oracle(taken(shard), *arguments))], len(shards))
-        return done[0].sum
+            return add_up(self.each(oracle, shards, *arguments), len(shards))
+        return add_up((oracle(taken(shard), *arguments) for shard in shards), len(shards))
 
     def each(self, function: Callable[..., Any], shards: Sequence[Any], *arguments: Any) -> list[Any]:
         """``function(shard, *arguments)`` of every shard, in order."""
@@ -85,17 +84,13 @@ class Threads:
         self, function: Callable[[int, int, Any], None], shards: Sequence[Sequence[Range]], size: int
     ) -> NDArray[np.float64]:
         """Run ``function(first, last, buffer)`` over ranges, a buffer for each shard; the sum of the buffers."""
-        if self.n_jobs == 1:  # in order: a few buffers at a time
-            done: list[Span] = []
-            for number, ranges in enumerate(shards):
-                buffer = np.zeros(size)
-                for first, last in ranges:
-                    function(first, last, buffer)
-                done = join([*done, Span(number, number + 1, Partial(0.0, buffer))], len(shards))
-            return done[0].sum.gradient if done else np.zeros(size)
-        buffers = [np.zeros(size) for _ in shards]
-        self.run(lambda first, last, shard: function(first, last, buffers[shard]), shards)
-        return add_up([Partial(0.0, buffer) for buffer in buffers]).gradient if buffers else np.zeros(size)
+
+        def fill(ranges: Sequence[Range]) -> Partial:
+            buffer = np.zeros(size)
+            each(lambda first, last: function(first, last, buffer), ranges)
+            return Partial(0.0, buffer)
+
+        return self.sum(fill, shards).gradient if shards else np.zeros(size)
 
     def run(self, function: Callable[[int, int, int], None], shards: Sequence[Sequence[Range]]) -> None:
         """Call ``function(first, last, shard)`` for every range of every shard."""
@@ -189,13 +184,6 @@ def pause() -> None:
     """
     if getattr(_running, "errors", None):
         raise Stopped
-
-
-def check_shards(shards: Any) -> int:
-    """Raise ``ValueError`` unless this is a number of shards."""
-    if isinstance(shards, bool) or not isinstance(shards, (int, np.integer)) or shards < 1:
-        raise ValueError(f"shards must be a whole number of at least 1, got {shards!r}.")
-    return int(shards)
 
 
 def n_shards(structure: Any, most: int = MOST_SHARDS) -> int:

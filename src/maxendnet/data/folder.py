@@ -27,9 +27,10 @@ from scipy import sparse
 from maxendnet.data.examples import Examples
 from maxendnet.data.feature_dicts import FeatureNames
 from maxendnet.data.labels import label_array
-from maxendnet.data.ragged import Array, csr
+from maxendnet.data.ragged import Array, csr, offsets_of
 from maxendnet.data.unknown import UNKNOWN
 from maxendnet.utils.atomic_write import drop_lock, take_lock, write_whole
+from maxendnet.utils.checks import require_count
 
 FORMAT = 1
 HEADER = "header.json"
@@ -194,10 +195,8 @@ class FolderWriter:
 def write(folder: Any, items: Iterable[Any], n_hashed: int | None = None) -> Examples:
     """See `Examples.write`."""
     folder = Path(folder)
-    if n_hashed is not None and (
-        not isinstance(n_hashed, (int, np.integer)) or isinstance(n_hashed, bool) or n_hashed < 1
-    ):
-        raise ValueError(f"n_hashed must be None or a whole number of at least 1, got {n_hashed!r}.")
+    if n_hashed is not None:
+        require_count("n_hashed", n_hashed)
     folder.mkdir(parents=True, exist_ok=True)
     strange = sorted(
         path.name for path in folder.iterdir() if path.name not in (*TYPES, HEADER) and not path.name.startswith(".")
@@ -380,10 +379,10 @@ def open_folder(folder: Any, check: bool = True) -> Examples:
                 )
     kind = header["kind"]
     found = {name: _map(folder / name, header["files"][name]["bytes"], shape) for name, shape in kind["files"].items()}
-    offsets = _offsets(found.pop("lengths"))
-    indptr = _offsets(found.pop("X_lengths"))
+    offsets = offsets_of(found.pop("lengths"))
+    indptr = offsets_of(found.pop("X_lengths"))
     X = csr(found.pop("X_data"), found.pop("X_indices"), indptr, header["n_features"])
-    edge_offsets = _offsets(found.pop("edge_lengths")) if "edge_lengths" in found else None
+    edge_offsets = offsets_of(found.pop("edge_lengths")) if "edge_lengths" in found else None
     y = label_array(header["labels"])[found.pop("y")] if "y" in found else None
     return Examples(
         X=X, offsets=offsets, y=y, edge_offsets=edge_offsets, flat=kind["flat"],
@@ -399,12 +398,6 @@ def _map(path: Path, n_bytes: int, shape: list[int]) -> Array:
     n_rows = n_bytes // (dtype.itemsize * int(np.prod(shape, dtype=np.int64)))
     mapped = np.memmap(path, dtype=dtype, mode="r", shape=(n_rows, *shape))
     return np.asarray(mapped, dtype=TYPES[path.name])  # without a copy where numbers are little-endian
-
-
-def _offsets(lengths: Array) -> Array:
-    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    return offsets
 
 
 def _checksum(path: Path, n_bytes: int) -> int:

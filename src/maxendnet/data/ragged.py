@@ -23,9 +23,9 @@ def offsets_of(lengths: Iterable[int] | IntArray) -> npt.NDArray[np.int64]:
     >>> offsets_of([2, 0, 3]).tolist()
     [0, 2, 2, 5]
     """
-    lengths = np.asarray(lengths if isinstance(lengths, np.ndarray) else list(lengths), dtype=np.int64)
+    lengths = lengths if isinstance(lengths, np.ndarray) else np.array(list(lengths), dtype=np.int64)
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
-    lengths.cumsum(out=offsets[1:])
+    np.cumsum(lengths, out=offsets[1:])
     return offsets
 
 
@@ -126,11 +126,8 @@ def refuse_masked(value: Any, name: str) -> None:
 
 
 def plain_array(value: Any, name: str) -> Array:
-    """``np.asarray``, without dropping a mask: of the value, or of the rows of a list."""
+    """``np.asarray``, without dropping a mask."""
     refuse_masked(value, name)
-    if isinstance(value, (list, tuple)):
-        for k, row in enumerate(value):
-            refuse_masked(row, f"{name}[{k}]")
     return np.asarray(value)
 
 
