@@ -178,18 +178,18 @@ class Dask:
         """``function(*common, *arguments)`` for each tuple of arguments, on workers: number and result of one
         after the other as they finish. An exception of the function is its result."""
         waiting, attempts, level = set(range(len(given))), 0, _kernels.level()
-        name = f"maxendnet-{getattr(function, '__name__', 'cell').strip('_')}"
+        name = getattr(function, "__name__", "cell").strip("_")
         while waiting:
             attempts += 1
             packed = pack((function, common))
             sent = packed if len(packed) <= SMALL else self._scatter(packed)
             running = {
                 self.client.submit(
-                    call_on_worker, sent, pack(given[k]), level, pure=False, key=f"{name}-{uuid4().hex[:8]}-{k}"
+                    call_on_worker, sent, pack(given[k]), level, pure=False, key=self.new_key(name, k)
                 ): k
                 for k in sorted(waiting)
             }
-            for future in self._finished(running):
+            for future in self._finished(running, patient=True):
                 try:
                     result = self._ask_scheduler(self.client.gather(future, asynchronous=True))
                 except Exception as error:
@@ -203,21 +203,6 @@ class Dask:
                 waiting.discard(running[future])
                 yield running[future], result
 
-    def _finished(self, futures: Any) -> Iterator[Any]:
-        """Futures as they finish, however long that takes, as long as there are workers."""
-        waiting, deadline = set(futures), time.monotonic() + self.timeout
-        while waiting:
-            done = {future for future in waiting if future.status not in ("pending", "lost")}
-            yield from done
-            waiting -= done
-            self._check_scheduler(None)
-            if done or self._slots():
-                deadline = time.monotonic() + self.timeout
-            elif time.monotonic() > deadline:
-                raise BackendError(f"{self.address} has had no workers for {self.timeout:g} seconds; start some.")
-            if waiting and not done:
-                time.sleep(0.05)
-
     # ---- tasks ---------------------------------------------------------------------------------------------------
 
     def each(self, function: Callable[..., Any], shards: Sequence[Any], *arguments: Any) -> list[Any]:
@@ -230,7 +215,6 @@ class Dask:
         packed, lost = Packed.of(arguments), None
         for _ in range(ATTEMPTS):
             try:
-                name = f"maxendnet-{function.__name__}-{uuid4().hex[:8]}"
                 alone = isinstance(shards, Alone)
                 pieces = cut_evenly(len(shards), len(shards) if alone else len(self._slots()))
                 sent = packed if packed.size * len(pieces) <= IN_ALL else self._scatter(packed)
@@ -239,10 +223,10 @@ class Dask:
                     futures = self.client.map(  # all tasks in one message
                         task, [list(shards[a:b]) for a, b in pieces], pieces,
                         *([one] * len(pieces) for one in (len(shards), function, sent, _kernels.level())),
-                        pure=False, key=[f"{name}-{k}" for k in range(len(pieces))],
+                        pure=False, key=[self.new_key(function.__name__, k) for k in range(len(pieces))],
                     )  # fmt: skip
                 if task is sum_of:
-                    futures = self._join(futures, len(shards), name, most=max(1, IN_ALL // packed.size))
+                    futures = self._join(futures, len(shards), most=max(1, IN_ALL // packed.size))
                 return [one for some in self._gather(futures) for one in some]
             except Exception as error:
                 self._check_scheduler(error)
@@ -255,15 +239,11 @@ class Dask:
             "memory short?). A fit with a checkpoint goes on from there."
         ) from lost
 
-    def _join(self, futures: list[Any], n: int, name: str, most: int) -> list[Any]:
+    def _join(self, futures: list[Any], n: int, most: int) -> list[Any]:
         """So many futures at most in the place of many, by tasks that join a few each."""
-        level = 0
         while len(futures) > most:
-            level += 1
             futures = [
-                self.client.submit(
-                    join_on_worker, futures[k : k + AT_ONCE], n, pure=False, key=f"{name}-join-{level}-{k}"
-                )
+                self.client.submit(join_on_worker, futures[k : k + AT_ONCE], n, pure=False, key=self.new_key("join", k))
                 for k in range(0, len(futures), AT_ONCE)
             ]
         return futures
@@ -280,7 +260,6 @@ class Dask:
         return self._submit(function, arguments, name, [None] * len(arguments))
 
     def _submit(self, function: Callable[..., Any], arguments: list[Any], name: str, homes: list[Any]) -> list[Any]:
-        run = uuid4().hex[:8]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that a task is large
             return [
@@ -288,7 +267,7 @@ class Dask:
                     function,
                     *given,
                     pure=False,
-                    key=f"maxendnet-{name}-{run}-{k}",
+                    key=self.new_key(name, k),
                     workers=home,
                     allow_other_workers=home is not None,
                 )
@@ -333,7 +312,13 @@ class Dask:
         return self._ask_scheduler(self.client.gather(futures, asynchronous=True))
 
     def _wait(self, futures: list[Any], give_up: Callable[[], bool] = lambda: False) -> bool:
-        """Wait until all have ended, unless none does for too long. Returns False where ``give_up`` said so."""
+        """Wait until all have ended. Returns False where ``give_up`` said so."""
+        return sum(1 for _ in self._finished(futures, give_up)) == len(futures)
+
+    def _finished(
+        self, futures: Any, give_up: Callable[[], bool] = lambda: False, patient: bool = False
+    ) -> Iterator[Any]:
+        """Futures as they finish, unless none does for too long; ``patient`` waits as long as there are workers."""
         changed = threading.Event()
         for future in futures:
             future.add_done_callback(lambda _: changed.set())
@@ -342,13 +327,15 @@ class Dask:
             changed.wait(0.5)
             changed.clear()
             self._check_scheduler(None)
-            left = {future for future in waiting if future.status in ("pending", "lost")}
-            if len(left) < len(waiting):
-                waiting, deadline = left, time.monotonic() + self.timeout
+            done = {future for future in waiting if future.status not in ("pending", "lost")}
+            waiting -= done
+            yield from done
+            if done or (patient and self._slots()):
+                deadline = time.monotonic() + self.timeout
             elif give_up():
-                return False
+                return
             elif time.monotonic() > deadline:
-                n_workers = len(self.client.scheduler_info(n_workers=-1)["workers"]) if self._alive() else 0
+                n_workers = len(self._ask_scheduler(self.client.scheduler.ncores()))
                 for future in futures:
                     future.cancel()
                 raise BackendError(
@@ -356,7 +343,6 @@ class Dask:
                     "connected). Start workers, or raise the timeout of Dask(client, timeout=...); a fit with a "
                     "checkpoint goes on from there."
                 )
-        return True
 
     def _ask_scheduler(self, coroutine: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self.client.loop.asyncio_loop).result(self.timeout)
@@ -452,21 +438,25 @@ def cut_evenly(n: int, parts: int) -> list[Range]:
 def each_of(
     shards: list[Any], piece: Range, n: int, function: Callable[..., Any], packed: Packed, level: str
 ) -> list[Any]:
-    """A function of some shards, with kernels of the level of the client."""
-    use_level(level)
-    arguments = packed.value()
-    with one_blas_thread:
-        return [function(shard, *arguments) for shard in shards]
+    """A function of some shards."""
+    return list(values_of(shards, function, packed, level))
 
 
 def sum_of(
     shards: list[Any], piece: Range, n: int, function: Callable[..., Any], packed: Packed, level: str
 ) -> list[Span]:
     """The same, added up as far as the tree over all ``n`` shards goes."""
+    values = values_of(shards, function, packed, level)
+    return join((Span(k, k + 1, value) for k, value in enumerate(values, piece[0])), n)
+
+
+def values_of(shards: list[Any], function: Callable[..., Any], packed: Packed, level: str) -> Iterator[Any]:
+    """A function of one shard after the other, with kernels of the level of the client."""
     use_level(level)
     arguments = packed.value()
     with one_blas_thread:
-        return join((Span(k, k + 1, function(shard, *arguments)) for k, shard in enumerate(shards, piece[0])), n)
+        for shard in shards:
+            yield function(shard, *arguments)
 
 
 def join_on_worker(some: list[list[Span]], n: int) -> list[Span]:

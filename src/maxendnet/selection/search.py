@@ -258,8 +258,7 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
             if hasattr(rough.backend, "run_all"):  # workers
                 rough, backend = clone(rough).set_params(backend=None), rough.backend
                 of_folds: dict[int, list[Cell]] = {}
-                common = (partial(_fold, **options), rough, examples, points)
-                for number, result in backend.run_all(_call, splits, common):
+                for number, result in backend.run_all(partial(_fold, **options), splits, (rough, examples, points)):
                     if isinstance(result, BaseException):
                         raise result
                     bar.update(len(points))
@@ -324,10 +323,6 @@ for _name in (
     "decision_function",
 ):  # fmt: skip
     setattr(PathSearchCV, _name, _delegate(_name))
-
-
-def _call(function: Callable[..., Any], *arguments: Any) -> Any:
-    return function(*arguments)
 
 
 def _fold(
