@@ -177,13 +177,13 @@ class FittedModel:
                 indices, indptr = as_array(X.indices, dtype=np.int32), as_array(X.indptr, dtype=np.int64)
                 return binder.bind(as_array(X.data), indices, indptr, as_array(examples.offsets))
             unlabelled = replace(examples, y=None)
-            return self._for_labels(self.structure.bind(unlabelled, self.classes, self.layout, **options))
+            return self.structure.label_view(self.structure.bind(unlabelled, self.classes, self.layout, **options))
         y = read_labels(given, examples.offsets, examples.flat, "given", self.whole)
         encode_truth(y, self.classes, examples.offsets, examples.flat, name="given")
         bound = self.structure.bind(replace(examples, y=y), self.classes, self.layout, **options)
         if not bound.capabilities.unknown_labels:
             raise ValueError(f"{bound.described} takes no given labels; see docs/extend/structure.md.")
-        return self._for_labels(bound.within_truth)
+        return self.structure.label_view(bound.within_truth)
 
     def bind_entries(
         self, data: FloatArray, indices: NDArray, indptr: NDArray, offsets: NDArray[np.int64], rules: Any = None
@@ -201,10 +201,6 @@ class FittedModel:
     @cached_property
     def _binders(self) -> Cache:
         return Cache()
-
-    def _for_labels(self, bound: Any) -> Any:
-        """What predicts labels, where those of the bound structure are states of them."""
-        return self.structure.label_view(bound)
 
     def named_weights(self) -> dict[str, Any]:
         """The weights by name, as the structure calls them."""

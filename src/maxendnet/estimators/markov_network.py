@@ -69,17 +69,11 @@ class MarkovNetwork(Predictor):
         if "__init__" in vars(cls):
             cls.__init__ = with_hints(cls.__init__)  # type: ignore[method-assign]
 
-    def _store(self, structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback):
-        self.structure = structure
-        self.solver = solver
-        self.tol = tol
-        self.max_passes = max_passes
-        self.n_jobs = n_jobs
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
-        self.backend = backend
-        self.callback = callback
+    def _store(self, arguments: dict[str, Any]) -> None:
+        """Store the ``locals()`` of an ``__init__`` as attributes."""
+        for name, value in arguments.items():
+            if name != "self":
+                setattr(self, name, value)
 
     def set_params(self, **params: Any) -> MarkovNetwork:
         """Change settings by name; ``structure__bias=True`` changes an option of the structure."""
@@ -331,17 +325,12 @@ class MarkovNetwork(Predictor):
         self._state = state
 
     def _model(self, examples: Examples, classes: NDArray, problem: Problem, result: Result) -> FittedModel:
-        n_rounds, last = 1, result
-        if isinstance(
-            result.state, (RoundsState, SelfTrainingState)
-        ):  # what is reported beside the objective is of the last convex problem
-            best = result.state.best_round
+        last = result
+        while isinstance(last.state, (RoundsState, SelfTrainingState)):  # report the last convex problem
+            best = last.state.best_round
             assert best.solved is not None and best.result is not None
-            n_rounds, problem, last = result.state.n_rounds, best.solved, best.result
-            if isinstance(last.state, RoundsState):  # rounds within a round
-                inner = last.state.best_round
-                assert inner.solved is not None and inner.result is not None
-                problem, last = inner.solved, inner.result
+            problem, last = best.solved, best.result
+        n_rounds = 1 if last is result else result.state.n_rounds
         *values, posterior = self._report(problem, last)
         objective, dual, gap = map(float, values)
         round_gap = gap

@@ -58,10 +58,7 @@ class MaxEnDNet(MarkovNetwork):
 
     def __init__(self, prior=None, loss=None, C=1.0, structure="chain", solver=None, tol=1e-2, max_passes=1000,
                  n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
-        self.prior = prior
-        self.loss = loss
-        self.C = C
-        self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
+        self._store(locals())
 
     def compose(self):
         prior = Gaussian() if self.prior is None else self.prior
@@ -113,12 +110,7 @@ class M3N(MarginModel):
     def __init__(self, C=0.3, cost=None, class_weight=None, completion="best", unlabelled=0.0, structure="chain",
                  solver=None, tol=1e-2, max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0,
                  backend=None, callback=None):  # fmt: skip
-        self.C = C
-        self.cost = cost
-        self.class_weight = class_weight
-        self.completion = completion
-        self.unlabelled = unlabelled
-        self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
+        self._store(locals())
 
     def compose(self):
         return Gaussian(), self._hinge(), positive("C", self.C, CLOSER, LARGEST_WEIGHT)
@@ -160,15 +152,7 @@ class LapMEDN(MarginModel):
     def __init__(self, C=3.0, lam=30.0, method="exact", iterations=None, cost=None, class_weight=None,
                  completion="best", unlabelled=0.0, structure="chain", solver=None, tol=1e-2, max_passes=1000,
                  n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
-        self.C = C
-        self.lam = lam
-        self.method = method
-        self.iterations = iterations
-        self.cost = cost
-        self.class_weight = class_weight
-        self.completion = completion
-        self.unlabelled = unlabelled
-        self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
+        self._store(locals())
 
     def compose(self):
         lam, C = (
@@ -252,13 +236,7 @@ class L1M3N(MarginModel):
     def __init__(self, C=0.5, radius=None, cost=None, class_weight=None, completion="best", unlabelled=0.0,
                  structure="chain", solver=None, tol=1e-2, max_passes=1000, n_jobs=None, warm_start=False,
                  random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
-        self.C = C
-        self.radius = radius
-        self.cost = cost
-        self.class_weight = class_weight
-        self.completion = completion
-        self.unlabelled = unlabelled
-        self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
+        self._store(locals())
 
     def compose(self):
         ball = self.radius is not None
@@ -283,7 +261,7 @@ class CRF(MarkovNetwork):
 
     def __init__(self, structure="chain", solver=None, tol=1e-2, max_passes=1000, n_jobs=None, warm_start=False,
                  random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
-        self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
+        self._store(locals())
 
     def compose(self):
         return Flat(), Log(), 1.0
@@ -307,8 +285,7 @@ class L1CRF(MarkovNetwork):
 
     def __init__(self, lam=0.5, structure="chain", solver=None, tol=1e-2, max_passes=1000, n_jobs=None,
                  warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
-        self.lam = lam
-        self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
+        self._store(locals())
 
     def compose(self):
         return L1(positive("lam", self.lam, UNPENALISED)), Log(), 1.0
@@ -338,9 +315,7 @@ class L2CRF(MarkovNetwork):
 
     def __init__(self, lam=0.5, margin=0.0, structure="chain", solver=None, tol=1e-2, max_passes=1000, n_jobs=None,
                  warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
-        self.lam = lam
-        self.margin = margin
-        self._store(structure, solver, tol, max_passes, n_jobs, warm_start, random_state, verbose, backend, callback)
+        self._store(locals())
 
     def compose(self):
         return Gaussian(1.0 / positive("lam", self.lam, UNPENALISED)), Log(self.margin), 1.0
