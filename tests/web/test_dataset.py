@@ -80,11 +80,12 @@ def test_features_by_number_are_features_by_name(toy, model):
     assert some.names == words.names[::2]
 
 
-def test_pages_with_numberings_of_their_own_give_the_same_examples(toy):
+def test_pages_with_another_numbering_give_the_same_examples(toy):
     _, words, expected = data(toy, "chain")
-    alone = [featurise(view, NEW_SITES, "chain") for view in toy[0]]
-    assert sorted(vocabulary(alone, [view.page.site for view in toy[0]]).names) == sorted(words.names)
-    found = to_examples(alone, words, "chain", toy[1])
+    numbering = Numbering()
+    pages = [featurise(view, NEW_SITES, "chain", numbering) for view in reversed(toy[0])][::-1]
+    assert sorted(vocabulary(pages, [view.page.site for view in toy[0]]).names) == sorted(words.names)
+    found = to_examples(pages, words, "chain", toy[1])
     assert (found.X != expected.X).nnz == 0 and found.feature_names == expected.feature_names
 
 

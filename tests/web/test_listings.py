@@ -148,8 +148,8 @@ def test_a_skipped_label_of_a_record_teaches_nothing_about_records_like_it():
     extractor = Extractor(records="many", calibrate=False).fit([page], [given], skip_unmatched=True)
     assert extractor.problems_ == ["a: price '2,50' is not on the page"]
     views, labels = extractor.split_labelled(extractor.make_views([page]), [given])
-    labelled = labelled_pages(views, labels, "choice", lambda i: None, [], quiet)
-    similar = similar_records(views, labels, labelled, lambda i: None)
+    labelled = labelled_pages(views, labels, "choice", lambda view: None, [], quiet)
+    similar = similar_records(views, labels, labelled, lambda view: None)
     assert len(similar) == 7 and all(record.unknown == {"price"} for record, _ in similar)
     assert len(extractor.extract([page])) == 8
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from maxendnet.web.fields.labels import PageLabels, labels_data, labels_images
 from maxendnet.web.labelling.order import page_certainty
 from maxendnet.web.listings.regions import choose_records, given_records
-from maxendnet.web.model.dataset import Featurised, featurise
+from maxendnet.web.model.dataset import Featurised
 from maxendnet.web.model.decode import best_leaves
+from maxendnet.web.model.extraction import extract_records
 from maxendnet.web.model.extractor import Extractor
-from maxendnet.web.model.numbering import Numbering
 from maxendnet.web.model.record import Record
 from maxendnet.web.pages.page import Page
 from maxendnet.web.pages.source import has_layout
@@ -54,33 +56,27 @@ class Learner:
         self.settings = settings
         self.records = records
         self.pictures = False  # whether images can be values, even if no label is on one yet
-        self._views: dict[Kinds, list[View]] = {}
-        self._made: dict[tuple[Kinds, int], Featurised] = {}
-        self._numbering = Numbering()
+        self._kinds: Kinds | None = None
+        self._views: list[View] = []
+        self._features: WeakKeyDictionary[View, Featurised] = WeakKeyDictionary()
+        self._compute_features = settings.features_of()
 
     def views(self, kinds: Kinds) -> list[View]:
         """Views of all pages."""
-        if kinds not in self._views:
-            self._views[kinds] = make_views(self.pages, kinds.images, data=kinds.data)
-        return self._views[kinds]
+        if kinds != self._kinds:
+            self._kinds, self._views = kinds, make_views(self.pages, kinds.images, data=kinds.data)
+        return self._views
 
-    def features_of(self, kinds: Kinds) -> Callable[[int], Featurised]:
-        """A function that gives the features of a page."""
-        views, groups = self.views(kinds), self.settings.check_settings()
-        self._made = {key: made for key, made in self._made.items() if key[0] == kinds}  # the others take much space
-
-        def one(i: int) -> Featurised:
-            if (kinds, i) not in self._made:
-                self._made[kinds, i] = featurise(views[i], groups, self.settings.model, self._numbering)
-            return self._made[kinds, i]
-
-        return one
+    def features_of(self, view: View) -> Featurised:
+        """Features of a view, computed once."""
+        if view not in self._features:
+            self._features[view] = self._compute_features(view)
+        return self._features[view]
 
     def prepare(self, kinds: Kinds, progress: Progress) -> None:
         """Make all features."""
-        one = self.features_of(kinds)
-        for i in progress(range(len(self.pages)), "features"):
-            one(i)
+        for view in progress(self.views(kinds), "features"):
+            self.features_of(view)
 
     def fit(
         self, labels: Sequence[PageLabels | None], fields: Sequence[str], calibrate: bool, progress: Progress
@@ -100,57 +96,35 @@ class Learner:
         extractor.images_, extractor.data_ = kinds
         extractor.records = self.records
         views, of_views = extractor.split_labelled(self.views(kinds), labels)
-        if extractor.listings_:
-            groups = self.settings.check_settings()
-            extractor.fit_views(
-                views, of_views, lambda i: featurise(views[i], groups, self.settings.model, self._numbering), progress
-            )
-        else:
-            extractor.fit_views(views, labels, self.features_of(kinds), progress)
+        extractor.fit_views(views, of_views, self.features_of, progress)
         fitted: Extractor = extractor
         return fitted
 
     def answer(self, extractor: Extractor, min_confidence: float, progress: Progress) -> Answers:
         """Records of all pages."""
-        if extractor.listings_:
-            return self._answer_listings(extractor, min_confidence, progress)
-        kinds = Kinds(extractor.images_, extractor.data_)
-        views, one = self.views(kinds), self.features_of(kinds)
-        made = [one(i) for i in progress(range(len(self.pages)), "features")]
-        margins = extractor.margins_of(views, made)
-        ranges: list[list[tuple[int, ...]]] = [[] for _ in views]
-        if self.records != "one":
-            for i, (view, m) in enumerate(zip(views, margins)):
-                parts = choose_records(view, m)
-                if len(parts) > 1:
-                    ranges[i] = [(view.leaves[part[0]], view.leaves[part[-1]]) for part in parts]
-        found: list[list[Record]] = [[] for _ in views]
-        at = {view.page.name: i for i, view in enumerate(views)}
-        for record in extractor.records_of(views, margins, ranges, min_confidence):
-            found[at[record.page]].append(record)
-        together = extractor.together_
-        certainty = [
-            min(page_certainty(best_leaves(m, view.texts, leaves, together)) for leaves in given_records(view, some))
-            for view, m, some in zip(views, margins, ranges)
-        ]
-        return Answers(extractor, found, ranges, certainty)
-
-    def _answer_listings(self, extractor: Extractor, min_confidence: float, progress: Progress) -> Answers:
-        """The same, where listings have a view for each of their records."""
-        views, margins = extractor.margins(self.pages, progress)
+        views = extractor.split_views(self.views(Kinds(extractor.images_, extractor.data_)))
+        margins = extractor.margins_of(views, self.features_of, progress)
+        single = self.records == "one" or bool(extractor.listings_)
+        parts = [[] if single else _record_ranges(view, m) for view, m in zip(views, margins)]
+        extracted = extract_records(extractor, views, margins, parts, min_confidence)
         at = {id(page): i for i, page in enumerate(self.pages)}
-        found: list[list[Record]] = [[] for _ in self.pages]
+        records: list[list[Record]] = [[] for _ in self.pages]
         ranges: list[list[tuple[int, ...]]] = [[] for _ in self.pages]
-        certainty = [np.inf] * len(self.pages)
-        for view, m in zip(views, margins):
-            page, nodes = view.page, view.page.nodes
-            i = at[id(page.source or page)]
-            records = extractor.records_of([view], [m], "one", min_confidence)
-            found[i] += [record._replace(record=len(found[i])) for record in records]
-            if nodes is not None and records:
-                ranges[i].append(_pairs(nodes[1:].tolist()))
-            certainty[i] = min(certainty[i], page_certainty(best_leaves(m, view.texts, None, extractor.together_)))
-        return Answers(extractor, found, ranges, [0.0 if np.isinf(value) else value for value in certainty])
+        certainty: list[list[float]] = [[] for _ in self.pages]
+        for view, m, of_view, own in zip(views, margins, extracted, parts):
+            nodes = view.page.nodes
+            i = at[id(view.page.source or view.page)]
+            records[i] += of_view
+            ranges[i] += own if nodes is None else [_pairs(nodes[1:].tolist())] if of_view else []
+            for leaves in given_records(view, own):
+                certainty[i].append(page_certainty(best_leaves(m, view.texts, leaves, extractor.together_)))
+        return Answers(extractor, records, ranges, [min(of_page) for of_page in certainty])
+
+
+def _record_ranges(view: View, margins: NDArray[np.float64]) -> list[tuple[int, ...]]:
+    """First and last nodes of the records of a page; empty for one record."""
+    parts = choose_records(view, margins)
+    return [(view.leaves[part[0]], view.leaves[part[-1]]) for part in parts] if len(parts) > 1 else []
 
 
 def _pairs(nodes: Sequence[int]) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from maxendnet.web.model.extraction import extract_records
 from maxendnet.web.model.extractor import Extractor
 from maxendnet.web.pages.page import Page, in_order
 from maxendnet.web.views.selectors import css_path
@@ -56,7 +57,7 @@ class SiteReport(NamedTuple):
 def check(extractor: Extractor, pages: Sequence[Page]) -> list[SiteReport]:
     """A report for every site of some pages."""
     views, margins = extractor.margins(pages)
-    records = extractor.records_of(views, margins, "one", all_rows=True)
+    records = [record for (record,) in extract_records(extractor, views, margins, "one", all_rows=True)]
     units = [view.page for view in views]  # pages, and records of listings
     of_site = in_order(pages)
     out = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -33,7 +33,7 @@ class Featurised:
     Attributes
     ----------
     numbering : Numbering
-        Pages that are used together had better share one; it saves time.
+        Pages that are used together share one.
     indices, indptr : ndarray
         Numbers of the features of node t are ``indices[indptr[t]:indptr[t + 1]]``, sorted.
     tree : VisionTree or None
@@ -52,9 +52,11 @@ class Featurised:
         return len(self.indptr) - 1
 
 
-def featurise(view: View, groups: Sequence[str], model: str, numbering: Numbering | None = None) -> Featurised:
+FeaturesOf = Callable[[View], Featurised]
+
+
+def featurise(view: View, groups: Sequence[str], model: str, numbering: Numbering) -> Featurised:
     """Features of the nodes that a model has for a page."""
-    numbering = Numbering() if numbering is None else numbering
     tree = vision_tree(view.page, leaves=view.leaves) if model == "hierarchical" else None
     leaf = np.flatnonzero(tree.leaf) if tree is not None else np.arange(len(view))
     parts = [_numbers(numbering, group, GROUPS[group](view), leaf) for group in groups]
@@ -84,8 +86,6 @@ def vocabulary(pages: Sequence[Featurised], sites: Sequence[str], min_sites: int
     min_sites : int
         A feature must occur on that many sites (or on all, if there are fewer).
     """
-    if any(page.numbering is not pages[0].numbering for page in pages):
-        pages = _renumbered(pages)
     return Vocabulary(pages[0].numbering, frequent_features(pages, sites, min_sites))
 
 
@@ -96,18 +96,6 @@ def frequent_features(pages: Sequence[Featurised], sites: Sequence[str], min_sit
         of_site.setdefault(site, np.zeros(len(page.numbering), dtype=bool))[page.indices] = True
     support = sum(present.astype(np.int64) for present in of_site.values())
     return np.flatnonzero(support >= min(min_sites, len(of_site)))
-
-
-def _renumbered(pages: Sequence[Featurised]) -> list[Featurised]:
-    """Pages with one numbering for all."""
-    numbering = Numbering()
-    numbers: dict[int, NDArray[np.int32]] = {}
-    for page in pages:
-        if id(page.numbering) not in numbers:
-            parts = [name.partition(":") for name in page.numbering.names()]
-            new = [numbering.of(group, [name])[0] for group, _, name in parts]
-            numbers[id(page.numbering)] = np.array(new, dtype=np.int32)
-    return [replace(page, numbering=numbering, indices=numbers[id(page.numbering)][page.indices]) for page in pages]
 
 
 def to_examples(
@@ -134,9 +122,8 @@ def to_examples(
     alike (the menus of a site) are one example with a weight, which changes nothing but the time. Where leaves
     compete, a labelled page is an example for every field, see `_choices`; without labels, leaves are examples too.
     """
-    numberings = {id(page.numbering): page.numbering for page in pages}
-    column = {key: vocabulary.columns(numbering) for key, numbering in numberings.items()}
-    X = [page_matrix(page, column[id(page.numbering)], len(vocabulary.numbers)) for page in pages]
+    column = vocabulary.columns(pages[0].numbering)
+    X = [page_matrix(page, column, len(vocabulary.numbers)) for page in pages]
     return replace(examples_of(pages, X, model, labels, unknown), feature_names=tuple(vocabulary.names))
 
 

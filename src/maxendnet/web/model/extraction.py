@@ -28,7 +28,7 @@ JOINED = "; "  # between several values
 
 def extract_records(
     extractor: Extractor, views: Sequence[View], margins: Sequence[NDArray[np.float64]], records: Records,
-    min_confidence: float, all_rows: bool = False,
+    min_confidence: float = 0.0, all_rows: bool = False,
 ) -> list[list[Record]]:  # fmt: skip
     """Records of every view, numbered by page; those of a listing need `MIN_CELLS` cells unless ``all_rows``."""
     fields, fitted = extractor.fields_, FittedModel.of(extractor)

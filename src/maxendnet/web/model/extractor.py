@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from maxendnet.web.fields.types import KINDS
 from maxendnet.web.listings.split import MODES as RECORDS
 from maxendnet.web.listings.split import learn_records, split_pages
 from maxendnet.web.model.calibration import Calibration
-from maxendnet.web.model.dataset import MODELS, Featurised, featurise
+from maxendnet.web.model.dataset import MODELS, FeaturesOf, featurise
 from maxendnet.web.model.decode import fields_together
 from maxendnet.web.model.extraction import Records, extract_records
 from maxendnet.web.model.extractor_file import load_extractor, save_extractor
@@ -163,7 +164,7 @@ class Extractor(BaseEstimator):
         """
         if len(labels) != len(pages):
             raise ValueError(f"{len(pages)} pages have {len(labels)} entries of labels; give one for each, or None.")
-        groups = self.check_settings()
+        features_of = self.features_of()
         self.fields_ = field_order([x for x in labels if x is not None], fields)
         if not self.fields_:
             raise LabelError('no page has a label; give at least one, such as {"page": "a.html", "values": {...}}.')
@@ -173,8 +174,11 @@ class Extractor(BaseEstimator):
         if not skip_unmatched:
             check_matched(of_pages, labels)
         views, of_views = self.split_labelled(of_pages, labels)
-        numbering = Numbering()
-        return self.fit_views(views, of_views, lambda i: featurise(views[i], groups, self.model, numbering), progress)
+        return self.fit_views(views, of_views, features_of, progress)
+
+    def features_of(self) -> FeaturesOf:
+        """Function that computes the features of a view; views given to one function share a numbering."""
+        return partial(featurise, groups=self.check_settings(), model=self.model, numbering=Numbering())
 
     def make_views(self, pages: Sequence[Page]) -> list[View]:
         """Views of pages with the leaves that this model knows."""
@@ -192,10 +196,16 @@ class Extractor(BaseEstimator):
         self.problems_ += problems
         return self.make_views(units.pages), units.labels
 
+    def split_views(self, views: Sequence[View]) -> list[View]:
+        """Split listings of labelled sites into a view for each record."""
+        if not self.listings_:
+            return list(views)
+        units, _ = split_pages(views, [None] * len(views), self.listings_)
+        return self.make_views(units.pages)
+
     def fit_views(
-        self, views: Sequence[View], labels: Sequence[PageLabels | None], features_of: Callable[[int], Featurised],
-        progress: Progress = quiet,
-    ) -> Extractor:  # fmt: skip
+        self, views: Sequence[View], labels: Sequence[PageLabels | None], features_of: FeaturesOf, progress: Progress
+    ) -> Extractor:
         """The rest of `fit`, for callers that store views and features; fields, layout and images are set."""
         labelled = labelled_pages(views, labels, self.model, features_of, self.problems_, progress)
         self.sites_ = sorted({page.site for page in labelled})
@@ -204,16 +214,17 @@ class Extractor(BaseEstimator):
         self.kinds_ = learn_kinds(labelled, self.fields_, self.attributes_) | (self.types or {})
         self.overlap_ = fields_overlap(labelled, self.attributes_)
         similar = similar_records(views, labels, labelled, features_of) if self.model == "choice" else []
-        self.estimator_, self.scale_, self.levels_, self.boundaries_, _ = fit_model(self, labelled, similar)
+        fitted = fit_model(self, labelled, similar)
+        self.estimator_, self.scale_, self.levels_, self.boundaries_, _ = fitted
         self.calibrations_ = (
             calibrate(self, labelled, similar, progress)
             if self.calibrate
             else {"known": Calibration(), "new": Calibration()}
         )
         of_labelled = [page.view for page in labelled]
-        margins = self.margins_of(of_labelled, [page.features for page in labelled])
-        records = self.records_of(of_labelled, margins, all_rows=True)
-        self.memory_ = field_histories(labelled, records, self.sites_, self.fields_)
+        margins = leaf_margins(self, fitted, of_labelled, [page.features for page in labelled])
+        records = extract_records(self, of_labelled, margins, "one", all_rows=True)
+        self.memory_ = field_histories(labelled, [record for (record,) in records], self.sites_, self.fields_)
         return self
 
     def check_settings(self) -> list[str]:
@@ -253,17 +264,14 @@ class Extractor(BaseEstimator):
                 if self.layout_
                 else "the model was trained without boxes of a browser, and these pages have them; leave them out."
             )
-        views = self.make_views(pages)
-        if self.listings_:
-            units, _ = split_pages(views, [None] * len(views), self.listings_)
-            views = self.make_views(units.pages)
-        groups = self.check_settings()
-        numbering = Numbering()
-        features = [featurise(view, groups, self.model, numbering) for view in progress(views, "features")]
-        return views, self.margins_of(views, features)
+        views = self.split_views(self.make_views(pages))
+        return views, self.margins_of(views, self.features_of(), progress)
 
-    def margins_of(self, views: Sequence[View], features: Sequence[Featurised]) -> list[NDArray[np.float64]]:
+    def margins_of(
+        self, views: Sequence[View], features_of: FeaturesOf, progress: Progress
+    ) -> list[NDArray[np.float64]]:
         """The margins of `margins`, for callers with views and features."""
+        features = [features_of(view) for view in progress(views, "features")]
         return leaf_margins(self, FittedModel.of(self), views, features)
 
     def extract(
@@ -314,14 +322,6 @@ class Extractor(BaseEstimator):
             else:
                 out += rows.pop(id(source), [])  # a page that is given twice has all of its rows at its first place
         return out
-
-    def records_of(
-        self, views: Sequence[View], margins: Sequence[NDArray[np.float64]], records: Records = None,
-        min_confidence: float = 0.0, all_rows: bool = False,
-    ) -> list[Record]:  # fmt: skip
-        """The rest of `extract`, for callers with views and margins; ``all_rows``: also records without a cell."""
-        of_views = extract_records(self, views, margins, records, min_confidence, all_rows)
-        return [record for of_view in of_views for record in of_view]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file that `Extractor.load` reads, and ``maxendnet info`` too."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from maxendnet.web.fields.labels import LabelError, PageLabels, labelled_nodes, labels_on_page
@@ -10,7 +10,7 @@ from maxendnet.web.fields.leaf_labels import NONE, leaf_labels
 from maxendnet.web.fields.spans import Span, same_value, span_text
 from maxendnet.web.fields.unmatched import unmatched_error
 from maxendnet.web.listings.align import align, record_tokens
-from maxendnet.web.model.dataset import Featurised
+from maxendnet.web.model.dataset import FeaturesOf, Featurised
 from maxendnet.web.progress import Progress
 from maxendnet.web.views.outline import Token
 from maxendnet.web.views.view import View
@@ -73,7 +73,7 @@ def check_matched(views: Sequence[View], labels: Sequence[PageLabels | None]) ->
 
 
 def labelled_pages(
-    views: Sequence[View], labels: Sequence[PageLabels | None], model: str, features_of: Callable[[int], Featurised],
+    views: Sequence[View], labels: Sequence[PageLabels | None], model: str, features_of: FeaturesOf,
     problems: list[str], progress: Progress,
 ) -> list[LabelledPage]:  # fmt: skip
     """Match labels with leaves.
@@ -84,7 +84,7 @@ def labelled_pages(
     model : str
         Models other than ``"choice"`` leave out pages with unmatched labels.
     features_of : callable
-        Features of a view, by its number.
+        Features of a view.
     problems : list of str
         Sentences about unmatched labels are appended.
     progress : callable
@@ -106,14 +106,14 @@ def labelled_pages(
             f"none of the labels is on its page ({'; '.join(problems[:3])}); do they belong to these pages?"
         )
     return [
-        LabelledPage(views[i], features_of(i), of_leaves, pairs, given, unknown)
+        LabelledPage(views[i], features_of(views[i]), of_leaves, pairs, given, unknown)
         for i, of_leaves, pairs, given, unknown in progress(matches, "features")
     ]
 
 
 def similar_records(
     views: Sequence[View], labels: Sequence[PageLabels | None], labelled: Sequence[LabelledPage],
-    features_of: Callable[[int], Featurised],
+    features_of: FeaturesOf,
 ) -> list[tuple[LabelledPage, LabelledPage]]:  # fmt: skip
     """Unlabelled records of listings aligned with a labelled one, each with that one; see `web.listings.align`."""
     samples: dict[str, list[tuple[LabelledPage, list[Token]]]] = {}
@@ -136,5 +136,5 @@ def similar_records(
             ]
             if alignments:
                 of_leaves, unknown, sample = min(alignments, key=lambda item: (len(item[1]), item[0].count(NONE)))
-                pairs.append((LabelledPage(views[i], features_of(i), of_leaves, [], None, unknown), sample))
+                pairs.append((LabelledPage(views[i], features_of(views[i]), of_leaves, [], None, unknown), sample))
     return pairs
