@@ -61,18 +61,20 @@ def prepare(
     if new_sites:
         settings = Extractor(features="new")
     root = folder.resolve()
-    there = [x for x in given if (root / x.page).resolve().is_relative_to(root) and (root / x.page).is_file()]
+    there = [x for x in given if _is_inside(root, x.page)]
     pages, _, problems = labelled_folder(folder, there, most=most, progress=progress)
     notes += problems
     notes += [f"{file.path}: {x.page} is not in {folder}; its line is kept" for x in given if x not in there]
-    inside = [
-        page for page in pages if (root / page.name).resolve().is_relative_to(root) and (root / page.name).is_file()
-    ]
+    inside = [page for page in pages if _is_inside(root, page.name)]
     if len(inside) < len(pages):
         notes.append(f"{len(pages) - len(inside)} pages are links that lead out of {folder}, and are left out")
     if not inside:
         raise PageError(f"none of the pages in {folder} could be read: {'; '.join(notes[:3])}")
     return Work(root, inside, wanted, file, model, settings, records), notes
+
+
+def _is_inside(root: Path, name: str) -> bool:
+    return (root / name).resolve().is_relative_to(root) and (root / name).is_file()
 
 
 def serve(

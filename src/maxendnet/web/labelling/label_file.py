@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,7 @@ class LabelFile:
             # what others have noted about the page is kept; nodes take the place of values
             kept = {name: value for name, value in old.items() if name != "values"}
             lines[row["page"]] = json.dumps({**kept, **row}, ensure_ascii=False)
-            text = "".join(line + "\n" for line in lines.values())
-            write_whole(self.path, lambda file: file.write(text.encode()))
+            self._write(lines.values())
 
     def remove(self, page: str) -> None:
         """Take out the line of a page, if there is one.
@@ -73,7 +73,11 @@ class LabelFile:
         with self._lock:
             lines = [text for labels, text in self._lines() if labels.page != page]
             if self.path.exists():
-                write_whole(self.path, lambda file: file.write("".join(line + "\n" for line in lines).encode()))
+                self._write(lines)
+
+    def _write(self, lines: Iterable[str]) -> None:
+        text = "".join(line + "\n" for line in lines)
+        write_whole(self.path, lambda file: file.write(text.encode()))
 
     def _lines(self) -> list[tuple[PageLabels, str]]:
         try:

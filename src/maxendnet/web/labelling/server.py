@@ -110,7 +110,7 @@ class Handler(BaseHTTPRequestHandler):
                 raise Answer(HTTPStatus.MISDIRECTED_REQUEST, f"this server is {self.server.host} and nothing else")
             method()
         except Answer as answer:
-            self._send(json.dumps({"error": str(answer)}).encode(), "application/json", status=answer.status)
+            self._json({"error": str(answer)}, answer.status)
         except (Refused, LabelError, PageError) as error:
             self._json({"error": str(error), "stale": isinstance(error, Stale)}, HTTPStatus.CONFLICT)
         except OSError as error:
@@ -191,9 +191,8 @@ class Handler(BaseHTTPRequestHandler):
         self._save(body)
 
     def _checked_body(self) -> Any:
-        if self.headers.get_all("Origin") != [self.server.origin]:
-            raise Answer(HTTPStatus.FORBIDDEN, "a change must come from the page of this server")
-        if self.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
+        same_origin = self.headers.get("Sec-Fetch-Site", "same-origin") == "same-origin"
+        if self.headers.get_all("Origin") != [self.server.origin] or not same_origin:
             raise Answer(HTTPStatus.FORBIDDEN, "a change must come from the page of this server")
         if not self._is_key(self.headers.get(TOKEN, "")):
             raise Answer(HTTPStatus.FORBIDDEN, f"a change needs the header {TOKEN}")

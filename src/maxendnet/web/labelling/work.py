@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -129,20 +129,7 @@ class Work:
             They are not those of the stamp.
         LabelError, OSError
         """
-        with self._lock:
-            self._take(self.file.read())
-            self._check_stamp(i, stamp)
-            was = i in self.done
-            self.file.remove(self.pages[i].name)
-            self._take(self.file.read())
-            self.version += 1
-            if was:
-                self._changed = True
-                self._lock.notify_all()
-
-    def _check_stamp(self, i: int, stamp: str | None) -> None:
-        if stamp is not None and stamp != self.stamp(i):
-            raise Stale("This page was changed elsewhere, in another tab perhaps. Nothing was overwritten.")
+        self._change(i, stamp, lambda: self.file.remove(self.pages[i].name))
 
     def save(
         self, i: int, sha: str, labels: Sequence[tuple[int | Span, str]], done: bool, stamp: str | None = None,
@@ -182,14 +169,19 @@ class Work:
         ranges = self._ranges(i, self.labels.get(i), self.answers)
         if len(ranges) > 1:
             row["records"] = [list(one) for one in ranges]
+        self._change(i, stamp, lambda: self.file.put({**row, "done": done}))
+
+    def _change(self, i: int, stamp: str | None, write: Callable[[], None]) -> None:
+        """Change the labels of a page on the disk, and learn again if the page was or is done."""
         with self._lock:
             self._take(self.file.read())
-            self._check_stamp(i, stamp)
-            self.file.put({**row, "done": done})
-            was = i in self.done
+            if stamp is not None and stamp != self.stamp(i):
+                raise Stale("This page was changed elsewhere, in another tab perhaps. Nothing was overwritten.")
+            was_done = i in self.done
+            write()
             self._take(self.file.read())
             self.version += 1
-            if done or was:
+            if was_done or i in self.done:
                 self._changed = True
                 self._lock.notify_all()
 
@@ -207,19 +199,11 @@ class Work:
     def next(self, but: int | None = None) -> int | None:
         """The page to ask for, another than ``but`` if there is one."""
         with self._lock:
-            sites, certainty = [page.site for page in self.pages], self.certainty()
+            sites = [page.site for page in self.pages]
+            certainty = self.answers.certainty if self.answers is not None else [0.0] * len(sites)
             done = self.done
-            avoid = done if but is None else done | {but}
-            found = next_page(sites, avoid, certainty, self.shuffled)
-            if found is None and but is not None and but not in done:
-                return but
-            return found
-
-    def certainty(self) -> list[float]:
-        """Of every page, for the order; alike without a model."""
-        if self.answers is None:
-            return [0.0] * len(self.pages)
-        return self.answers.certainty
+            found = None if but is None else next_page(sites, done | {but}, certainty, self.shuffled)
+            return next_page(sites, done, certainty, self.shuffled) if found is None else found
 
     def state(self) -> dict[str, Any]:
         """Progress and the list of pages."""
@@ -255,7 +239,8 @@ class Work:
         """A page: its labels or what the model suggests, its leaves, and (if wanted) what is to be drawn."""
         with self._learning_waits(), ThreadPoolExecutor(1) as beside:
             # the page is parsed in a process of its own: leaves are made in the meantime
-            frame = beside.submit(make_frame, self.pages[i], self.path(i), self.root) if drawn else None
+            path = (self.root / self.pages[i].name).resolve()
+            frame = beside.submit(make_frame, self.pages[i], path, self.root) if drawn else None
             shown = self._show(i)
             if frame is not None:
                 view = self.view(i)
@@ -321,10 +306,6 @@ class Work:
         if given is not None and given.records:
             return given.records
         return answers.ranges[i] if answers is not None else []
-
-    def path(self, i: int) -> Path:
-        """The file of a page."""
-        return (self.root / self.pages[i].name).resolve()
 
     # ---- learning -----------------------------------------------------------------------------------------------
 
