@@ -12,6 +12,7 @@ a page, on 90, 95 and 98 % of the pages)?
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -85,9 +86,24 @@ class Simulation:
         while len(told) < min(MOST, len(self.pool)) and (not curve or curve[-1] < SHARES[-1]):
             asks = order == "least" or (order == "sites-least" and len({sites[i] for i in told}) == len(set(sites)))
             certainty = self.certainty(told, rule) if asks else [0.0] * len(self.pool)
-            told.append(next_page(sites, told, certainty, shuffled, order))  # type: ignore[arg-type]
+            told.append(next_in_order(order, sites, told, certainty, shuffled))
             curve.append(self.learn(told))
         return curve
+
+
+def next_in_order(order: str, sites: list[str], done: list[int], certainty: list[float], shuffled: list[int]) -> int:
+    """Next page: by chance; from the site with the fewest pages; the least certain; or as the library orders them."""
+    waiting = [i for i in shuffled if i not in done]
+    if order == "random":
+        return waiting[0]
+    if order == "sites":
+        counts = Counter(sites[i] for i in done)
+        return min(waiting, key=lambda i: counts[sites[i]])
+    if order == "least":
+        return min(waiting, key=lambda i: certainty[i])
+    page = next_page(sites, done, certainty, shuffled)
+    assert page is not None
+    return page
 
 
 def rules(answers: list[Any]) -> dict[str, list[float]]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Sequence
 
 from maxendnet.web.model.decode import BestLeaf
 
-ORDERS = ("random", "sites", "least", "sites-least")
-
 
 def next_page(
-    sites: Sequence[str], done: Collection[int], certainty: Sequence[float], shuffled: Sequence[int],
-    order: str = "sites-least",
-) -> int | None:  # fmt: skip
-    """The page to ask for, or None when all are done.
+    sites: Sequence[str], done: Collection[int], certainty: Sequence[float], shuffled: Sequence[int]
+) -> int | None:
+    """The page to ask for, or None when all are done: one page of each site by chance, then the least certain page.
+
+    This order needs the fewest pages in ``benchmarks/WEB.md``.
 
     Parameters
     ----------
@@ -26,9 +24,6 @@ def next_page(
         Of all pages, see `page_certainty`; alike before there is a model.
     shuffled : sequence of int
         All pages in an order of chance, which decides what nothing else decides.
-    order : {"random", "sites", "least", "sites-least"}
-        By chance; one page of each site before a second of any, and so on; the least certain page; one page of each
-        site by chance, and then the least certain page. The default needs the fewest pages in ``benchmarks/WEB.md``.
 
     Examples
     --------
@@ -38,18 +33,9 @@ def next_page(
     1
     """
     waiting = [i for i in shuffled if i not in done]
-    if not waiting:
-        return None
-    if order == "random":
-        return waiting[0]
-    of_site = Counter(sites[i] for i in done)
-    if order == "sites":
-        return min(waiting, key=lambda i: of_site[sites[i]])
-    if order == "sites-least":
-        new = [i for i in waiting if not of_site[sites[i]]]
-        if new:
-            return new[0]
-    return min(waiting, key=lambda i: certainty[i])
+    begun = {sites[i] for i in done}
+    of_new_sites = (i for i in waiting if sites[i] not in begun)
+    return next(of_new_sites, min(waiting, key=lambda i: certainty[i], default=None))
 
 
 def page_certainty(answers: Sequence[BestLeaf | None]) -> float:
