@@ -229,12 +229,11 @@ class Extractor(BaseEstimator):
 
     def check_settings(self) -> list[str]:
         """The requested feature groups; an error if a parameter has no meaning."""
-        chosen = SETS.get(self.features) if isinstance(self.features, str) else tuple(self.features)
-        if chosen is None or self.model not in MODELS:
-            what, given, choice = (
-                ("model", self.model, MODELS) if self.model not in MODELS else ("features", self.features, tuple(SETS))
-            )
-            raise ValueError(f"{what} is {given!r}; choose one of {', '.join(map(repr, choice))}.")
+        for name, choices in (("model", MODELS), ("records", RECORDS)):
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name} is {getattr(self, name)!r}; choose one of {', '.join(map(repr, choices))}.")
+        if isinstance(self.features, str) and self.features not in SETS:
+            raise ValueError(f"features is {self.features!r}; choose one of {', '.join(map(repr, SETS))}.")
         if isinstance(self.several, str) or not all(isinstance(name, str) for name in self.several):
             raise ValueError(f"several is {self.several!r}; give the names of fields in a list.")
         if not (self.types is None or isinstance(self.types, dict)):
@@ -242,14 +241,13 @@ class Extractor(BaseEstimator):
         wrong = [kind for kind in (self.types or {}).values() if kind not in KINDS]
         if wrong:
             raise ValueError(f"there is no type {wrong[0]!r}; choose one of {', '.join(KINDS)}.")
-        if self.records not in RECORDS:
-            raise ValueError(f"records is {self.records!r}; choose one of {', '.join(map(repr, RECORDS))}.")
         if (self.siblings or self.constraints) and self.model != "hierarchical":
             raise ValueError(f"siblings and constraints are for model='hierarchical', and model is {self.model!r}.")
-        unknown = [name for name in chosen if name not in GROUPS]
+        groups = list(SETS[self.features] if isinstance(self.features, str) else self.features)
+        unknown = [name for name in groups if name not in GROUPS]
         if unknown:
             raise ValueError(f"there is no feature group {unknown[0]!r}; choose among {', '.join(GROUPS)}.")
-        return list(chosen)
+        return groups
 
     def margins(
         self, pages: Sequence[Page], progress: Progress = quiet

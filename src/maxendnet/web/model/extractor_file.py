@@ -21,13 +21,11 @@ if TYPE_CHECKING:
 
 VERSION = 4
 """1 had no scale and levels of scores, 2 no bounds of values, 3 no listings."""
-SETTINGS = ("model", "features", "min_sites", "miss", "agreement", "calibrate", "siblings", "constraints", "records",
-            "types", "several")  # fmt: skip
 
 
 def save_extractor(extractor: Extractor, path: str | os.PathLike[str]) -> None:
     """Write a fitted extractor: the model of its estimator, and beside it what makes records of scores."""
-    settings = {name: getattr(extractor, name) for name in SETTINGS}
+    settings = {name: value for name, value in extractor.get_params(deep=False).items() if name != "estimator"}
     if not isinstance(settings["features"], str):
         settings["features"] = list(settings["features"])
     settings["several"] = list(settings["several"])

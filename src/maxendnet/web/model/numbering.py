@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from itertools import count
 from typing import NamedTuple
@@ -24,16 +25,14 @@ class Numbering:
 
     def __init__(self) -> None:
         self._next = count()
-        self._tables: dict[str, _Table] = {}
+        self._tables: dict[str, defaultdict[str, int]] = {}
 
     def __len__(self) -> int:
         return sum(map(len, self._tables.values()))
 
     def of(self, group: str, names: Iterable[str]) -> list[int]:
         """Numbers of names of a group; new ones for new names."""
-        table = self._tables.get(group)
-        if table is None:
-            table = self._tables[group] = _Table(self._next)
+        table = self._tables.setdefault(group, defaultdict(self._next.__next__))
         return list(map(table.__getitem__, names))
 
     def names(self) -> list[str]:
@@ -57,21 +56,9 @@ class Numbering:
         out = np.full(len(self), -1)
         for column, name in enumerate(names):
             group, _, feature = name.partition(":")
-            table = self._tables.get(group)
-            if table is not None and feature in table:
-                out[table[feature]] = column
+            if feature in self._tables.get(group, {}):
+                out[self._tables[group][feature]] = column
         return out
-
-
-class _Table(dict[str, int]):
-    """Numbers of one group."""
-
-    def __init__(self, following: count[int]) -> None:
-        self._following = following
-
-    def __missing__(self, name: str) -> int:
-        number = self[name] = next(self._following)
-        return number
 
 
 class Vocabulary(NamedTuple):
