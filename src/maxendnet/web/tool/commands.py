@@ -16,6 +16,11 @@ from maxendnet.utils.progress import progress_bar
 SYSTEMS = ("l2crf", "lapmedn", "m3n", "l1m3n", "crf", "l1crf")
 FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
+RECORDS = click.option("--records", type=click.Choice(["one", "many", "auto"]), default="auto", show_default=True,
+                       help="One record a page, listings, or what the labels look like.")  # fmt: skip
+NEW_SITES = click.option("--new-sites", is_flag=True, help="Features for sites that are not labelled.")
+SITE = click.option("--site", default="", help="The site of all these pages.")
+PAGES = click.argument("pages", type=click.Path(path_type=Path), nargs=-1, required=True)
 
 
 @click.group()
@@ -34,28 +39,20 @@ class Errors(click.Command):
     """A command whose expected errors are messages, not tracebacks."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        from maxendnet.estimators.file import ModelFileError
-        from maxendnet.web import LabelError, PageError, RenderError
+        from maxendnet.web import RenderError
 
         try:
             return super().invoke(ctx)
-        except (LabelError, PageError, RenderError, ModelFileError, ModuleNotFoundError) as error:
-            raise click.ClickException(str(error)) from error
         except OSError as error:
             raise click.ClickException(
                 f"{error.filename}: {error.strerror}." if error.filename else str(error)
             ) from error
-        except ValueError as error:
+        except (ValueError, RenderError, ModuleNotFoundError) as error:  # also LabelError, PageError, ModelFileError
             raise click.ClickException(str(error)) from error
 
 
 def progress(items: Iterable[Any], what: str) -> Iterable[Any]:
-    """Progress bar with the number of items."""
-    return streamed(list(items), what)
-
-
-def streamed(items: Iterable[Any], what: str) -> Iterable[Any]:
-    """Progress bar for an iterator, whose length is unknown."""
+    """Progress bar that vanishes at the end."""
     bar: Iterable[Any] = progress_bar(items, desc=what, leave=False)
     return bar
 
@@ -63,6 +60,11 @@ def streamed(items: Iterable[Any], what: str) -> Iterable[Any]:
 def counted(n: int, word: str) -> str:
     """A number with its word: "1 page", "2 pages"."""
     return f"{n} {word}" if n == 1 else f"{n} {word}s"
+
+
+def split_names(text: str) -> list[str]:
+    """Names with commas between them."""
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def note(problems: Sequence[str], most: int = 10) -> None:
@@ -86,7 +88,7 @@ def init(project: Path, fields: str, alias: tuple[str, ...]) -> None:
     """
     from maxendnet.web.fields.labels import check_field
 
-    names = [check_field(name.strip(), "--fields") for name in fields.split(",") if name.strip()]
+    names = [check_field(name, "--fields") for name in split_names(fields)]
     if not names or len(set(names)) < len(names):
         raise click.BadParameter("give every field once, for instance name,price", param_hint="--fields")
     aliases = {}
@@ -94,7 +96,7 @@ def init(project: Path, fields: str, alias: tuple[str, ...]) -> None:
         name, equals, others = item.partition("=")
         if not equals or name not in names:
             raise click.BadParameter(f"{item!r} is not field=name,name with one of the fields", param_hint="--alias")
-        aliases[name] = [other.strip() for other in others.split(",") if other.strip()]
+        aliases[name] = split_names(others)
     if (project / "project.json").exists():
         raise click.ClickException(f"{project} is a project already; give another folder, or change its project.json.")
     (project / "pages").mkdir(parents=True, exist_ok=True)
@@ -117,9 +119,8 @@ def init(project: Path, fields: str, alias: tuple[str, ...]) -> None:
 @click.option(
     "--labels", type=FILE, help="File of labels.  [default: labels.jsonl in the project, or beside the model]"
 )
-@click.option("--records", type=click.Choice(["one", "many", "auto"]), default="auto", show_default=True,
-              help="One record a page, listings, or what the labels look like.")  # fmt: skip
-@click.option("--new-sites", is_flag=True, help="Features for sites that are not labelled.")
+@RECORDS
+@NEW_SITES
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Of the local server.  [default: a free one]")
 @click.option("--most", type=click.IntRange(min=1), default=400, show_default=True, help="Pages to choose from.")
 @click.option("--open", "open_browser", is_flag=True, help="Open the page in the browser.")
@@ -141,8 +142,8 @@ def label(
     from maxendnet.web.labelling.command import prepare, serve
 
     work, notes = prepare(
-        name, pages, fields=[x.strip() for x in fields.split(",") if x.strip()], labels=labels, records=records,
-        new_sites=new_sites, most=most, progress=progress,
+        name, pages, fields=split_names(fields), labels=labels, records=records, new_sites=new_sites, most=most,
+        progress=progress,
     )  # fmt: skip
     note(notes)
     serve(work, port, open_browser, click.echo)
@@ -152,14 +153,13 @@ def label(
 @click.argument("pages", type=FOLDER)
 @click.argument("labels", type=FILE)
 @click.option("-o", "--out", type=FILE, required=True, help="Model file to write.")
-@click.option("--new-sites", is_flag=True, help="Features for sites that are not labelled.")
+@NEW_SITES
 @click.option("--system", type=click.Choice(SYSTEMS),
               help="What to learn with; lapmedn with --model choice, else l2crf.")  # fmt: skip
 @click.option("--model", type=click.Choice(["choice", "independent", "chain", "hierarchical"]), default="choice",
               show_default=True,
               help="Texts of a page compete for a field, or stand alone, in a row, in a tree.")  # fmt: skip
-@click.option("--records", type=click.Choice(["one", "many", "auto"]), default="auto", show_default=True,
-              help="One record a page, listings, or what the labels look like.")  # fmt: skip
+@RECORDS
 @click.option("--type", "types", multiple=True, metavar="FIELD=TYPE",
               help="text, price, date, number, mail, link or image: a cell of another kind is left out.")  # fmt: skip
 @click.option("--several", default="", help="Fields with several values in a record, with commas between.")
@@ -217,8 +217,7 @@ def train(
         learner = estimator(system or default_system(model), strength, situation(new_sites, n_sites), model)
     extractor = Extractor(
         learner, model, "new" if new_sites else "known", calibrate=not no_confidence, siblings=siblings,
-        constraints=constraints, records=records, types=wanted,
-        several=[name.strip() for name in several.split(",") if name.strip()],
+        constraints=constraints, records=records, types=wanted, several=split_names(several),
     )  # fmt: skip
     extractor.fit(
         found, of_pages, fields=project_fields(labels.parent), skip_unmatched=skip_unmatched, progress=progress
@@ -241,9 +240,9 @@ def train(
 
 @web.command(cls=Errors)
 @click.argument("model", type=FILE)
-@click.argument("pages", type=click.Path(path_type=Path), nargs=-1, required=True)
+@PAGES
 @click.option("-o", "--out", type=FILE, help="File to write, .jsonl or .csv; else lines of JSON are printed.")
-@click.option("--site", default="", help="The site of all these pages.")
+@SITE
 @click.option("--records", type=click.Choice(["one", "auto"]),
               help="One for what is no labelled listing, or runs of like blocks.  [default: as learned]")  # fmt: skip
 @click.option("--min-confidence", type=click.FloatRange(0, 1), default=0.2, show_default=True,
@@ -281,7 +280,7 @@ def extract(
         if problems:
             raise click.ClickException(f"{len(problems)} pages could not be read well; nothing was written.")
     options = Options(site, records, min_confidence, csv, excel)
-    total = extract_stream(model, files, sys.stdout if out is None else out, options, jobs, progress=streamed)
+    total = extract_stream(model, files, sys.stdout if out is None else out, options, jobs, progress=progress)
     note(total.problems)
     if not total.n_pages:
         raise click.ClickException("none of the pages could be read.")
@@ -296,9 +295,9 @@ def extract(
 
 @web.command(cls=Errors)
 @click.argument("model", type=FILE)
-@click.argument("pages", type=click.Path(path_type=Path), nargs=-1, required=True)
+@PAGES
 @click.option("-o", "--out", type=FILE, help="File to write; else it is printed.")
-@click.option("--site", default="", help="The site of all these pages.")
+@SITE
 @click.option("--min-confidence", type=click.FloatRange(0, 1), default=0.5, show_default=True,
               help="Only cells at least so sure count.")  # fmt: skip
 def selectors(model: Path, pages: tuple[Path, ...], out: Path | None, site: str, min_confidence: float) -> None:
@@ -380,8 +379,8 @@ def evaluate(model: Path, pages: Path, labels: Path, min_confidence: float, as_j
 
 @web.command(cls=Errors)
 @click.argument("model", type=FILE)
-@click.argument("pages", type=click.Path(path_type=Path), nargs=-1, required=True)
-@click.option("--site", default="", help="The site of all these pages.")
+@PAGES
+@SITE
 @click.option("--json", "as_json", is_flag=True, help="For programs: a JSON object a site.")
 @click.pass_context
 def check(ctx: click.Context, model: Path, pages: tuple[Path, ...], site: str, as_json: bool) -> None:

@@ -12,7 +12,8 @@ import json
 import multiprocessing
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from itertools import groupby
+from operator import add
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -67,8 +68,6 @@ class Outcome(NamedTuple):
         Pages that could not be read well, in this run.
     resumed : int
         Files done by an earlier run.
-    text : str
-        Rows of a batch.
     """
 
     n_records: int
@@ -78,7 +77,6 @@ class Outcome(NamedTuple):
     n_unread: int
     problems: list[str]
     resumed: int = 0
-    text: str = ""
 
 
 NOTHING = Outcome(0, 0, 0, 0, 0, [])
@@ -92,13 +90,8 @@ def batches(files: Sequence[Path], size: int = BATCH) -> list[list[Path]]:
     >>> [len(some) for some in batches([Path("a/1"), Path("a/2"), Path("a/3"), Path("b/1")], 2)]
     [2, 1, 1]
     """
-    out: list[list[Path]] = []
-    for path in files:
-        if out and len(out[-1]) < size and out[-1][-1].parent == path.parent:
-            out[-1].append(path)
-        else:
-            out.append([path])
-    return out
+    folders = [list(of_folder) for _, of_folder in groupby(files, key=lambda path: path.parent)]
+    return [of_folder[k : k + size] for of_folder in folders for k in range(0, len(of_folder), size)]
 
 
 def read_files(
@@ -113,7 +106,7 @@ def read_files(
     return pages, unread, warnings
 
 
-def extract_batch(extractor: Extractor, files: Sequence[Path], options: Options) -> Outcome:
+def extract_batch(extractor: Extractor, files: Sequence[Path], options: Options) -> tuple[str, Outcome]:
     """Rows of a batch of pages, readable or not."""
     pages, unread, warnings = read_files(files, options.site, extractor)
     of_file: dict[str, Source] = {page.name: page for page in pages}
@@ -125,7 +118,7 @@ def extract_batch(extractor: Extractor, files: Sequence[Path], options: Options)
     text = as_csv(rows, extractor.fields_, head=False, kinds=extractor.kinds_) if options.csv else as_lines(rows)
     n_records, n_empty = sum(not row.error for row in rows), sum(cell is None for cell in cells)
     problems = [page.error for page in unread] + warnings
-    return Outcome(n_records, len(pages), len(cells), n_empty, len(unread), problems, text=text)
+    return text, Outcome(n_records, len(pages), len(cells), n_empty, len(unread), problems)
 
 
 def extract_stream(
@@ -152,38 +145,35 @@ def extract_stream(
     if not isinstance(out, Path):
         out.write(head)
         total = NOTHING
-        for batch in progress(_results(model, extractor, parts, options, jobs), "batches"):
-            out.write(batch.text)
+        for text, batch in progress(_results(model, extractor, parts, options, jobs), "batches"):
+            out.write(text)
             total = _add(total, batch)
         return total
     note = out.with_name(out.name + ".progress")
     mark = _fingerprint(model, files, options)
     done, total = _earlier(note, mark, out)
     if not done:
-        with suppress(FileNotFoundError):
-            note.unlink()
+        note.unlink(missing_ok=True)
         write_whole(out, lambda file: file.write(head.encode()))
     with open(out, "r+b") as file:
         file.seek(0, os.SEEK_END)
         rest = _results(model, extractor, parts[done:], options, jobs)
-        for k, batch in enumerate(progress(rest, "batches"), done + 1):
-            file.write(batch.text.encode())
+        for k, (text, batch) in enumerate(progress(rest, "batches"), done + 1):
+            file.write(text.encode())
             file.flush()
             total = _add(total, batch)
             state = {"mark": mark, "batches": k, "bytes": file.tell(), "counts": list(total[:5])}
             write_whole(note, lambda side, state=state: side.write(json.dumps(state).encode()))  # type: ignore[misc]
-    with suppress(FileNotFoundError):
-        note.unlink()
+    note.unlink(missing_ok=True)
     return total._replace(resumed=sum(map(len, parts[:done])))
 
 
 def _results(
     model: Path, extractor: Extractor, parts: Sequence[Sequence[Path]], options: Options, jobs: int
-) -> Iterator[Outcome]:
+) -> Iterator[tuple[str, Outcome]]:
     """Batches in their order, by one process or several."""
     if jobs <= 1 or len(parts) < 2:
-        for some in parts:
-            yield extract_batch(extractor, some, options)
+        yield from (extract_batch(extractor, files, options) for files in parts)
         return
     context = multiprocessing.get_context("spawn")
     with context.Pool(min(jobs, len(parts)), _begin, (model, options)) as pool:
@@ -197,15 +187,12 @@ def _begin(model: Path, options: Options) -> None:
     _own["extractor"], _own["options"] = Extractor.load(model), options
 
 
-def _work(files: Sequence[Path]) -> Outcome:
+def _work(files: Sequence[Path]) -> tuple[str, Outcome]:
     return extract_batch(_own["extractor"], files, _own["options"])
 
 
 def _add(total: Outcome, batch: Outcome) -> Outcome:
-    return Outcome(
-        total.n_records + batch.n_records, total.n_pages + batch.n_pages, total.n_cells + batch.n_cells,
-        total.n_empty + batch.n_empty, total.n_unread + batch.n_unread, total.problems + batch.problems,
-    )  # fmt: skip
+    return Outcome(*map(add, total, batch))
 
 
 def _fingerprint(model: Path, files: Sequence[Path], options: Options) -> str:
@@ -223,14 +210,13 @@ def _fingerprint(model: Path, files: Sequence[Path], options: Options) -> str:
 
 def _earlier(note: Path, mark: str, out: Path) -> tuple[int, Outcome]:
     """How many batches an earlier run has done, and its counts; what it wrote beyond them is cut off."""
-    empty = 0, NOTHING
     try:
         state = json.loads(note.read_bytes())
         done, size = int(state["batches"]), int(state["bytes"])
-        n_records, n_pages, n_cells, n_empty, n_unread = (int(n) for n in state["counts"])
+        counts = Outcome(*(int(n) for n in state["counts"]), problems=[])
         if state["mark"] != mark or out.stat().st_size < size:
-            return empty
+            return 0, NOTHING
     except (OSError, ValueError, KeyError, TypeError):
-        return empty
+        return 0, NOTHING
     os.truncate(out, size)
-    return done, Outcome(n_records, n_pages, n_cells, n_empty, n_unread, [])
+    return done, counts
