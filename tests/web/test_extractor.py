@@ -10,6 +10,7 @@ from maxendnet.web.model.calibration import Calibration, fit_calibration
 from maxendnet.web.model.check import check
 from maxendnet.web.model.decode import BestLeaf, best_leaves, field_margins
 from maxendnet.web.model.extractor import Extractor
+from maxendnet.web.model.record import Cell, Record
 from maxendnet.web.model.site_votes import vote_by_site
 from maxendnet.web.model.systems import CONSTANTS, estimator
 from maxendnet.web.pages.page import Page
@@ -404,3 +405,12 @@ def test_names_that_are_none_are_refused():
     ):
         with pytest.raises(ValueError, match=message):
             estimator(**{"system": "lapmedn"} | given)
+
+
+def test_several_values_labelled_by_place_in_a_listing_are_all_true():
+    page = Page.from_html("<ul><li><b>Book 1</b><i>Ann</i><i>Bob</i><li><b>Book 2</b><i>Cid</i><i>Dan</i>", name="a")
+    authors = [page.texts.index(name) for name in ("Ann", "Bob ", "Cid", "Dan")]
+    labels = PageLabels("a", labels=[(node, "author") for node in authors], records=[(2, 8), (9, 15)])
+    cells = [Cell("Ann; Bob", 0.9, 6, values=("Ann", "Bob")), Cell("Cid; Dan", 0.9, 13, values=("Cid", "Dan"))]
+    records = [Record("a", "", i, {"author": cell}) for i, cell in enumerate(cells)]
+    assert evaluate([page], [labels], records, ["author"]).all_right == 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from maxendnet.web.fields.labels import PageLabels, labelled_records, labels_on_page
+from maxendnet.web.fields.labels import LabelledRecord, PageLabels, labelled_records, labels_on_page
 from maxendnet.web.fields.spans import same_value, span_text
 from maxendnet.web.fields.unmatched import Unmatched
 from maxendnet.web.model.record import Cell, Record
@@ -92,7 +92,8 @@ def evaluate(
     for page, given, rows in zip(pages, labels, _rows_of(pages, records)):
         view = View(page, images, data=data)
         listing = len(rows) > 1 or any(record.record for record in rows) or _several(given)
-        truth, unmatched = _records_of(view, given) if listing else _record_of(view, given, fields)
+        labelled, unmatched = labelled_records(view, given) if listing else _whole_page(view, given)
+        truth = [_true_values(view, record) for record in labelled]
         not_there += [f"{page.name}: {label}" for label in unmatched]
         free = list(rows)
         for own in truth:
@@ -138,32 +139,20 @@ def _several(given: PageLabels) -> bool:
     return len(lengths) > 1 and set(lengths) not in ({0}, {1}) and len(set(lengths)) == 1 and given.complete
 
 
-def _record_of(view: View, given: PageLabels, fields: Sequence[str]) -> tuple[list[Truth], list[Unmatched]]:
-    """What is true of a page about one thing."""
+def _whole_page(view: View, given: PageLabels) -> tuple[list[LabelledRecord], list[Unmatched]]:
+    """The labels of a page about one thing as one record."""
     pairs, unmatched = labels_on_page(view, given)
-    found: Truth = {}
-    for name in fields:
-        found[name] = set(given.written(name))
-        # an image by the name of its file, and what was labelled by its place
-        found[name] |= {
-            span_text(view, span)
-            for span, field in pairs
-            if field == name and (name not in given.values or view.page.tags[span.first] == "img")
-        }
-    return [found], unmatched
+    places = [(name, [span]) for span, name in pairs]
+    return [LabelledRecord(places, {name: given.written(name) for name in given.values})], unmatched
 
 
-def _records_of(view: View, given: PageLabels) -> tuple[list[Truth], list[Unmatched]]:
-    """What is true of the labelled records of a listing."""
-    records, unmatched = labelled_records(view, given)
-    found = []
-    for record in records:
-        own: Truth = {name: set(values) for name, values in record.values.items()}
-        for name, spans in record.places:
-            if name not in own or view.page.tags[spans[0].first] == "img":
-                own.setdefault(name, set()).update(span_text(view, span) for span in spans)
-        found.append(own)
-    return found, unmatched
+def _true_values(view: View, record: LabelledRecord) -> Truth:
+    """Values of a record as written; also the texts of labelled places, and the file names of images."""
+    truth: Truth = {name: set(values) for name, values in record.values.items()}
+    for name, spans in record.places:
+        if name not in record.values or view.page.tags[spans[0].first] == "img":
+            truth.setdefault(name, set()).update(span_text(view, span) for span in spans)
+    return truth
 
 
 def _n_right(row: Record, folded: Truth) -> int:
