@@ -64,6 +64,11 @@ class Browser(Chromium):
             time.sleep(0.05)
         return found
 
+    def wait_until_idle(self) -> None:
+        """Until the pictures of the saved page are loaded or refused, and the browser has nothing left to do."""
+        self.wait("[...frame.contentDocument.images].every((image) => image.complete)")
+        self.run("new Promise((resolve) => requestIdleCallback(resolve, {timeout: 5000})).then(() => true)")
+
     def press(self, key: str, modifiers: int = 0) -> None:
         about = {"key": key, "modifiers": modifiers, "windowsVirtualKeyCode": KEYS.get(key, ord(key.upper()[0]))}
         text = {"text": "\r"} if key == "Enter" else {"text": key} if len(key) == 1 and not modifiers else {}

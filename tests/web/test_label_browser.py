@@ -309,7 +309,7 @@ def test_a_hostile_page_runs_nothing_and_fetches_nothing(tmp_path):
         browser.press("1")
         browser.click_text("Hostile Cup")
         browser.wait(SURE)
-        time.sleep(0.5)
+        browser.wait_until_idle()
         assert browser.run("typeof window.evil") == "undefined" and "evil" not in browser.run("document.title")
         assert browser.run("frame.contentDocument.title") == "page"
         assert not browser.refused
@@ -332,7 +332,7 @@ def test_the_frame_holds_without_what_makes_pages_harmless(tmp_path):
         browser.run("frame.contentDocument.querySelector('form').submit(); 1")
         browser.run("const a = frame.contentDocument.createElement('a'); a.href = 'http://evil.example/z';"
                     "frame.contentDocument.body.append(a); a.click(); 1")  # fmt: skip
-        time.sleep(0.7)
+        browser.wait_until_idle()
         assert browser.run("typeof window.evil") == "undefined"
         assert not browser.refused, browser.refused
         assert browser.run("location.href").startswith(browser.origin)
@@ -653,9 +653,10 @@ def test_a_large_page_is_drawn_whole(tmp_path):
         assert browser.run(f"boxOf(page.leaves[{last}][0]).bottom <= frame.clientHeight")
         assert browser.run("frame.contentDocument.querySelectorAll('li').length") == 6_000
         # another page, while the rest of this one is still to be drawn
+        browser.run("window.drawing = []; const rest = drawRest; drawRest = (made) => drawing.push(rest(made)); 1")
         assert browser.run("open(0).then(() => { const part = complete !== page; return open(1).then(() => part); })")
         browser.wait("complete === page")
-        time.sleep(0.5)
+        assert browser.run("Promise.all(drawing).then((all) => all.length)") == 2
         assert browser.run("frame.contentDocument.body.textContent") == "Cup$5"
 
 
