@@ -221,7 +221,7 @@ def test_a_damaged_model_is_refused(tmp_path):
     broken = extractor.listings_[site].listing.patterns[0]._replace(unit="nowhere")
     extractor.listings_[site].listing.patterns[0] = broken
     extractor.save(tmp_path / "m.medn")
-    with pytest.raises(ModelFileError, match="what it says about web pages is damaged"):
+    with pytest.raises(ModelFileError, match="its part about web pages is damaged"):
         Extractor.load(tmp_path / "m.medn")
 
 

@@ -1,11 +1,12 @@
-"""What a model of web pages adds to a model file, written and read."""
+"""Save and load extractors: the model file of the estimator, extended by the state of the extractor."""
 
 from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sklearn.base import clone
 
@@ -20,11 +21,73 @@ if TYPE_CHECKING:
     from maxendnet.web.model.extractor import Extractor
 
 VERSION = 4
-"""1 had no scale and levels of scores, 2 no bounds of values, 3 no listings."""
+"""Version 1 had no scale and levels of scores, 2 no boundaries of values, 3 no listings."""
+
+
+def _names(plain: Any) -> list[str]:
+    if not isinstance(plain, list) or not all(isinstance(name, str) for name in plain):
+        raise TypeError(f"{plain!r} is not a list of names")
+    return plain
+
+
+def _name_map(plain: dict[str, Any]) -> dict[str, str]:
+    return {str(name): str(value) for name, value in plain.items()}
+
+
+def _number(plain: Any) -> Any:
+    if isinstance(plain, bool) or not isinstance(plain, (int, float)) or not math.isfinite(plain):
+        raise TypeError(f"{plain!r} is not a finite number")
+    return plain
+
+
+def _calibrations(plain: dict[str, Any]) -> dict[str, Calibration]:
+    curves = {kind: {name: _number(value) for name, value in plain[kind].items()} for kind in ("known", "new")}
+    return {kind: Calibration(**curve) for kind, curve in curves.items()}
+
+
+def _history(plain: dict[str, Any]) -> FieldHistory:
+    if not isinstance(plain["path"], str):
+        raise TypeError("the path of a field is not text")
+    kinds = [int(kind) for kind in plain["kinds"]]
+    return FieldHistory(kinds, plain["path"], _number(plain["share"]), _number(plain["confidence"]))
+
+
+class Codec(NamedTuple):
+    """Conversion of a fitted attribute to JSON values and back."""
+
+    encode: Callable[[Any], Any]
+    decode: Callable[[Any], Any]
+
+
+FLAG = Codec(bool, bool)
+ATTRIBUTES: dict[str, Codec] = {
+    "fields": Codec(list, _names),
+    "sites": Codec(list, _names),
+    "together": Codec(sorted, lambda pairs: {(int(a), int(b)) for a, b in pairs}),
+    "scale": Codec(float, _number),
+    "levels": Codec(list, lambda levels: [_number(level) for level in levels]),
+    "layout": FLAG,
+    "images": FLAG,
+    "data": FLAG,
+    "calibrations": Codec(lambda curves: {kind: asdict(curve) for kind, curve in curves.items()}, _calibrations),
+    "memory": Codec(
+        lambda sites: {site: {name: x._asdict() for name, x in fields.items()} for site, fields in sites.items()},
+        lambda sites: {site: {name: _history(x) for name, x in fields.items()} for site, fields in sites.items()},
+    ),
+    "boundaries": Codec(Boundaries.to_plain, Boundaries.from_plain),
+    "kinds": Codec(dict, _name_map),
+    "attributes": Codec(dict, _name_map),
+    "overlap": FLAG,
+    "listings": Codec(
+        lambda sites: {site: records.to_plain() for site, records in sites.items()},
+        lambda sites: {site: SiteRecords.from_plain(records) for site, records in sites.items()},
+    ),
+}
+"""Fitted attributes of an extractor, without their final underscore."""
 
 
 def save_extractor(extractor: Extractor, path: str | os.PathLike[str]) -> None:
-    """Write a fitted extractor: the model of its estimator, and beside it what makes records of scores."""
+    """Write a fitted extractor: the model of its estimator and the state that turns scores into records."""
     settings = {name: value for name, value in extractor.get_params(deep=False).items() if name != "estimator"}
     if not isinstance(settings["features"], str):
         settings["features"] = list(settings["features"])
@@ -34,103 +97,47 @@ def save_extractor(extractor: Extractor, path: str | os.PathLike[str]) -> None:
         "version": VERSION,
         "settings": settings,
         "default_estimator": extractor.estimator is None,
-        "fields": extractor.fields_,
-        "sites": extractor.sites_,
-        "together": sorted(extractor.together_),
-        "scale": extractor.scale_,
-        "levels": extractor.levels_,
-        "layout": extractor.layout_,
-        "images": extractor.images_,
-        "data": extractor.data_,
-        "calibrations": {kind: asdict(curve) for kind, curve in extractor.calibrations_.items()},
-        "memory": {
-            site: {name: past._asdict() for name, past in histories.items()}
-            for site, histories in extractor.memory_.items()
-        },
-        "boundaries": extractor.boundaries_.to_plain(),
-        "kinds": extractor.kinds_,
-        "attributes": extractor.attributes_,
-        "overlap": extractor.overlap_,
-        "listings": {site: records.to_plain() for site, records in extractor.listings_.items()},
+        **{name: codec.encode(getattr(extractor, f"{name}_")) for name, codec in ATTRIBUTES.items()},
     }
     save(extractor.estimator_, path, application)
 
 
 def load_extractor(kind: type[Extractor], path: str | os.PathLike[str]) -> Extractor:
-    """Read what `save_extractor` wrote.
+    """Read a file that `save_extractor` wrote.
 
     Raises
     ------
     ModelFileError
-        It is no model of web pages, or damaged.
+        The file is not a model of web pages, or it is damaged.
     """
     data = read(path).header.get("application") or {}
     if not isinstance(data, dict) or data.get("kind") != "web" or data.get("version") != VERSION:
         raise ModelFileError(
-            f"{os.fspath(path)} is not a model of web pages that this version reads; maxendnet web train makes one."
+            f"{os.fspath(path)} is not a model of web pages that this version reads; train one with maxendnet web "
+            "train."
         )
     estimator = load(path)
     try:
         extractor = kind(**data["settings"])
-        # the default one may change with the number of labelled sites, one that was given stays
+        # the default estimator may change with the number of labelled sites, a given one stays
         extractor.estimator = None if data.get("default_estimator", False) else clone(estimator)
         extractor.estimator_ = estimator
-        _restore(extractor, data)
+        for name, codec in ATTRIBUTES.items():
+            # older files have no "data"
+            setattr(extractor, f"{name}_", codec.decode(data.get(name, False) if name == "data" else data[name]))
+        extractor.problems_ = []
+        n = len(extractor.fields_)
+        if not all(0 <= a < n and 0 <= b < n for a, b in extractor.together_):
+            raise ValueError(f"together refers to a field beyond the {n} fields")
+        if len(extractor.levels_) != n:
+            raise ValueError(f"{n} fields have {len(extractor.levels_)} levels")
         extractor.check_settings()
         _number(extractor.agreement)
         if STRUCTURES[extractor.model] is not type(estimator.model_.structure):
-            raise ValueError(f"its model is {extractor.model!r}, and its weights are of another")
+            raise ValueError(f"its model is {extractor.model!r}, but its weights belong to another model")
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise ModelFileError(
-            f"{os.fspath(path)}: what it says about web pages is damaged ({what}); make it again with maxendnet web "
-            "train."
+            f"{os.fspath(path)}: its part about web pages is damaged ({what}); train it again with maxendnet web train."
         ) from error
     return extractor
-
-
-def _restore(extractor: Extractor, data: dict[str, Any]) -> None:
-    extractor.fields_, extractor.sites_ = _texts(data, "fields"), _texts(data, "sites")
-    n = len(extractor.fields_)
-    pairs = [(int(a), int(b)) for a, b in data["together"]]
-    if not all(0 <= a < n and 0 <= b < n for a, b in pairs):
-        raise ValueError(f"together has a place beyond the {n} fields")
-    extractor.together_ = set(pairs)
-    extractor.scale_, extractor.levels_ = _number(data["scale"]), [_number(x) for x in data["levels"]]
-    if len(extractor.levels_) != n:
-        raise ValueError(f"{n} fields have {len(extractor.levels_)} levels")
-    extractor.layout_, extractor.images_ = bool(data["layout"]), bool(data["images"])
-    extractor.data_ = bool(data.get("data", False))
-    extractor.calibrations_ = {
-        kind: Calibration(**{name: _number(value) for name, value in data["calibrations"][kind].items()})
-        for kind in ("known", "new")
-    }
-    extractor.memory_ = {
-        site: {name: _past(past) for name, past in of_fields.items()} for site, of_fields in data["memory"].items()
-    }
-    extractor.boundaries_ = Boundaries.from_plain(data["boundaries"])
-    extractor.listings_ = {site: SiteRecords.from_plain(plain) for site, plain in data["listings"].items()}
-    extractor.kinds_ = {str(name): str(kind) for name, kind in data["kinds"].items()}
-    extractor.attributes_ = {str(name): str(attribute) for name, attribute in data["attributes"].items()}
-    extractor.overlap_ = bool(data["overlap"])
-    extractor.problems_ = []
-
-
-def _past(data: dict[str, Any]) -> Any:
-    if not isinstance(data["path"], str):
-        raise TypeError("a path is no text")
-    share, confidence = _number(data["share"]), _number(data["confidence"])
-    return FieldHistory([int(kind) for kind in data["kinds"]], data["path"], share, confidence)
-
-
-def _texts(data: dict[str, Any], name: str) -> list[str]:
-    texts = data[name]
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise TypeError(f"{name} is no list of names")
-    return texts
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise TypeError(f"{value!r} is no finite number")
-    return value
