@@ -66,7 +66,7 @@ class Browser(Chromium):
 
     def wait_until_idle(self) -> None:
         """Until the pictures of the saved page are loaded or refused, and the browser has nothing left to do."""
-        self.wait("[...frame.contentDocument.images].every((image) => image.complete)")
+        self.wait("!frame.contentDocument || [...frame.contentDocument.images].every((image) => image.complete)")
         self.run("new Promise((resolve) => requestIdleCallback(resolve, {timeout: 5000})).then(() => true)")
 
     def press(self, key: str, modifiers: int = 0) -> None:

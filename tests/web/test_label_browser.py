@@ -332,6 +332,7 @@ def test_the_frame_holds_without_what_makes_pages_harmless(tmp_path):
         browser.run("frame.contentDocument.querySelector('form').submit(); 1")
         browser.run("const a = frame.contentDocument.createElement('a'); a.href = 'http://evil.example/z';"
                     "frame.contentDocument.body.append(a); a.click(); 1")  # fmt: skip
+        browser.wait("frame.contentDocument === null")  # the policy has replaced the frame by an error page
         browser.wait_until_idle()
         assert browser.run("typeof window.evil") == "undefined"
         assert not browser.refused, browser.refused

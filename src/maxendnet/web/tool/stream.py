@@ -213,10 +213,10 @@ def _earlier(note: Path, mark: str, out: Path) -> tuple[int, Outcome]:
     try:
         state = json.loads(note.read_bytes())
         done, size = int(state["batches"]), int(state["bytes"])
-        counts = Outcome(*(int(n) for n in state["counts"]), problems=[])
+        n_records, n_pages, n_cells, n_empty, n_unread = (int(n) for n in state["counts"])
         if state["mark"] != mark or out.stat().st_size < size:
             return 0, NOTHING
     except (OSError, ValueError, KeyError, TypeError):
         return 0, NOTHING
     os.truncate(out, size)
-    return done, counts
+    return done, Outcome(n_records, n_pages, n_cells, n_empty, n_unread, [])
