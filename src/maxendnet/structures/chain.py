@@ -24,7 +24,6 @@ from maxendnet.structures.automata.ngrams import (
     table_of_all,
 )
 from maxendnet.structures.automata.rule_checks import check_possible, check_truth
-from maxendnet.structures.base import Structure
 from maxendnet.structures.bound.automaton import BoundAutomaton, Reader
 from maxendnet.structures.bound.forest import BoundForest
 from maxendnet.structures.bound.hidden_states import (
@@ -34,13 +33,13 @@ from maxendnet.structures.bound.hidden_states import (
     states_of,
     with_states,
 )
+from maxendnet.structures.linear import LinearStructure
 from maxendnet.structures.rules import Durations, Never, OneLabel, PairMasks, Rule, as_rules, combine
-from maxendnet.structures.weights import options
 from maxendnet.structures.weights.layout import FloatArray, Layout
 
 
 @dataclass(eq=False, repr=False)
-class Chain(Structure):
+class Chain(LinearStructure):
     """Sequences: every node is joined to the one before it, or to several.
 
     The score of a labelling is the sum over nodes of ``x_t . coef[:, y_t]`` and over neighbours of
@@ -101,10 +100,11 @@ class Chain(Structure):
     durations: Any = None
     hidden: int = 1
     whole: bool = False
+    joined = "chain"
     takes_rules = True
 
     def check(self) -> None:
-        options.check_options(self, "bias", "ends", "whole")
+        super().check()
         for name in ("order", "hidden"):
             value = getattr(self, name)
             if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < 1:
@@ -147,14 +147,14 @@ class Chain(Structure):
     def layout(self, examples: Examples, classes: NDArray) -> Layout:
         """The layout of weights for labelled examples."""
         if self._has_states:
-            options.check_weights(self, Layout(0, len(classes) * self.hidden, n_edge_types=1))  # of pairs of states
+            self.check_memory(Layout(0, len(classes) * self.hidden, n_edge_types=1))  # of pairs of states
             examples, classes = with_states(examples, classes, self.hidden), states_of(classes, self.hidden)
         if self._pairs_alone:
-            return options.layout_of(self, examples, classes, "chain")
-        layout = options.layout_of(self, examples, classes, "independent")
+            return self.layout_of(examples, classes, "chain")
+        layout = self.layout_of(examples, classes, "independent")
         if not self.only_seen:
             return replace(layout, n_edge_types=1, n_ngrams=n_long(layout.n_labels, self.order, bool(self.ends)))
-        batch = options.batch_of(self, examples, classes, layout, "independent")
+        batch = self.batch_of(examples, classes, layout, "independent")
         n_labels = layout.n_labels // self.hidden
         ngrams = seen_ngrams(known_labels(batch, self.hidden), batch.offsets, n_labels, self.order, bool(self.ends))
         ngrams = ngrams_of_states(ngrams, n_labels, self.hidden)
@@ -175,12 +175,12 @@ class Chain(Structure):
         if self._has_states:
             examples, classes = self._with_states(examples, labels), states_of(labels, self.hidden)
         if self._pairs_alone and not kept:
-            return BoundForest(layout, options.batch_of(self, examples, classes, layout, "chain"))
+            return BoundForest(layout, self.batch_of(examples, classes, layout))
         longest = int(np.diff(examples.offsets).max(initial=0))
         masks, reader = self._kept(layout, [rule.within(longest) for rule in kept], labels)
         bound: BoundForest | BoundAutomaton
         if masks is not None:  # pairs of labels alone: rules are masks
-            batch = options.batch_of(self, examples, classes, layout, "chain")
+            batch = self.batch_of(examples, classes, layout)
             bound = BoundForest(layout, at_ends(batch, masks), masks.forbidden_matrix)
             self._check(BoundAutomaton(layout, batch, reader), examples, labels, kept)
             return bound
@@ -189,7 +189,7 @@ class Chain(Structure):
                 "Chain() of a higher order, with seen n-grams or with rules that remember takes no types and features "
                 "of edges; leave them out, or give their information as features of nodes."
             )
-        bound = BoundAutomaton(layout, options.batch_of(self, examples, classes, layout, "independent"), reader)
+        bound = BoundAutomaton(layout, self.batch_of(examples, classes, layout, "independent"), reader)
         if kept:
             self._check(bound, examples, labels, kept)
         return bound
@@ -254,7 +254,7 @@ class Chain(Structure):
         """What of a layout read from a file does not fit these options; empty if all does."""
         if layout.n_labels != len(classes) * self.hidden:
             return f"the model has {len(classes)} labels, and weights for {layout.n_labels}"
-        found = options.check_layout(self, layout, n_features_in, joined=not self.only_seen)
+        found = self.size_error(layout, n_features_in, joined=not self.only_seen)
         if found:
             return found
         if (layout.ngrams is not None) != self.only_seen:
@@ -273,10 +273,6 @@ class Chain(Structure):
         except ValueError as error:
             return str(error)
         return ""
-
-    def named_weights(self, layout: Layout, w: FloatArray) -> dict[str, FloatArray]:
-        """The parts of a weight vector by name."""
-        return options.named_weights(self, layout, w)
 
     def ngram_weights(self, layout: Layout, w: FloatArray, classes: NDArray) -> NGramWeights:
         """The weights of n-grams by their labels, those of pairs too; empty where edges have types or features."""

@@ -9,14 +9,13 @@ from numpy.typing import NDArray
 
 from maxendnet.data.choices import check_one_choice, check_rest, rest_of
 from maxendnet.data.examples import Examples
-from maxendnet.structures.base import Structure
 from maxendnet.structures.bound.choice import BoundChoice
-from maxendnet.structures.weights import options
-from maxendnet.structures.weights.layout import FloatArray, Layout
+from maxendnet.structures.linear import LinearStructure
+from maxendnet.structures.weights.layout import Layout
 
 
 @dataclass(eq=False, repr=False)
-class Choice(Structure):
+class Choice(LinearStructure):
     """At most one node of an example has a label other than ``rest``: which one, and which label, is to be learned.
 
     Nodes compete: what counts is by how much the right node is ahead of the others and of no choice at all, not how
@@ -49,19 +48,16 @@ class Choice(Structure):
     rest: Any = None
     pairs: str = "all"
 
-    def check(self) -> None:
-        options.check_options(self, "bias", "ends")
-
     def layout(self, examples: Examples, classes: NDArray) -> Layout:
         """The layout of weights for labelled examples, and which label is the rest."""
-        layout = options.layout_of(self, examples, classes, "independent")
-        batch = options.batch_of(self, examples, classes, layout, "independent")
+        layout = super().layout(examples, classes)
+        batch = self.batch_of(examples, classes, layout)
         return replace(layout, rest=rest_of(batch, examples, classes, self.rest))
 
     def bind(self, examples: Examples, classes: NDArray, layout: Layout | None = None) -> BoundChoice:
         """The choices among the nodes of these examples."""
         layout = self.layout(examples, classes) if layout is None else layout
-        batch = options.batch_of(self, examples, classes, layout, "independent")
+        batch = self.batch_of(examples, classes, layout)
         check_rest(batch, examples, layout.rest)
         if len(batch.y):
             check_one_choice(batch, examples, classes, layout.rest)
@@ -73,8 +69,4 @@ class Choice(Structure):
             return f"the rest is label {layout.rest} of the {layout.n_labels} of the model"
         if self.rest is not None and classes.tolist()[layout.rest] != self.rest:
             return "the option rest is not that of the weights"
-        return options.check_layout(self, layout, n_features_in, joined=False)
-
-    def named_weights(self, layout: Layout, w: FloatArray) -> dict[str, FloatArray]:
-        """The parts of a weight vector by name."""
-        return options.named_weights(self, layout, w)
+        return super().layout_error(layout, n_features_in, classes)

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet.data.examples import Examples
 from maxendnet.data.forest_order import check_edges, count_cycles
-from maxendnet.structures.base import Structure
 from maxendnet.structures.bound.forest import BoundForest
 from maxendnet.structures.bound.graph import BoundGraph
 from maxendnet.structures.bound.graph_edges import Edges
-from maxendnet.structures.weights import options
-from maxendnet.structures.weights.layout import FloatArray, Layout
+from maxendnet.structures.linear import LinearStructure
+from maxendnet.structures.weights.layout import Layout
 
 INFERENCE = ("auto", "exact", "relaxed")
 
 
 @dataclass(eq=False, repr=False)
-class Graph(Structure):
+class Graph(LinearStructure):
     """Graphs: nodes are joined by any edges that come with the examples; edges may close cycles.
 
     The score of a labelling is the sum over nodes of ``x_t . coef[:, y_t]`` and over edges (s, t) of
@@ -59,20 +57,15 @@ class Graph(Structure):
     max_table: float = 1e6
     bias: bool = False
     pairs: str = "all"
-    ends = False
-    """A graph has no first and no last node."""
+    joined = "graph"
 
     def check(self) -> None:
-        options.check_options(self, "bias")
+        super().check()
         if not (isinstance(self.inference, str) and self.inference in INFERENCE):
             raise ValueError(f"Graph needs inference to be 'auto', 'exact' or 'relaxed', got {self.inference!r}.")
         number = isinstance(self.max_table, (int, float, np.number)) and not isinstance(self.max_table, bool)
         if not (number and self.max_table >= 1):
             raise ValueError(f"Graph needs max_table to be a number of at least 1, got {self.max_table!r}.")
-
-    def layout(self, examples: Examples, classes: NDArray) -> Layout:
-        """The layout of weights for labelled examples."""
-        return options.layout_of(self, examples, classes, "graph")
 
     def bind(self, examples: Examples, classes: NDArray, layout: Layout | None = None) -> BoundForest | BoundGraph:
         """The graphs with these examples; forests, if none has a cycle."""
@@ -85,14 +78,6 @@ class Graph(Structure):
         edges = Edges.of(examples)
         check_edges(edges.pairs, edges.offsets, examples.offsets)
         if not count_cycles(edges.pairs, edges.offsets, examples.offsets).any():
-            return BoundForest(layout, options.batch_of(self, examples, classes, layout, "tree"))
-        batch = options.batch_of(self, examples, classes, layout, "graph")
+            return BoundForest(layout, self.batch_of(examples, classes, layout, "tree"))
+        batch = self.batch_of(examples, classes, layout)
         return BoundGraph.of(layout, batch, edges, self.inference, float(self.max_table))
-
-    def layout_error(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
-        """What of a layout read from a file does not fit these options; empty if all does."""
-        return options.check_layout(self, layout, n_features_in, joined=True)
-
-    def named_weights(self, layout: Layout, w: FloatArray) -> dict[str, Any]:
-        """The parts of a weight vector by name."""
-        return options.named_weights(self, layout, w)

@@ -9,15 +9,14 @@ from numpy.typing import NDArray
 
 from maxendnet.data.examples import Examples
 from maxendnet.data.forbidden_pairs import check_directions, check_pairs, check_possible, pair_codes
-from maxendnet.structures.base import Structure
 from maxendnet.structures.bound.forest import BoundForest
 from maxendnet.structures.bound.hierarchy import BoundHierarchy
-from maxendnet.structures.weights import options
-from maxendnet.structures.weights.layout import FloatArray, Layout
+from maxendnet.structures.linear import LinearStructure
+from maxendnet.structures.weights.layout import Layout
 
 
 @dataclass(eq=False, repr=False)
-class Tree(Structure):
+class Tree(LinearStructure):
     """Trees and forests: nodes are joined by the edges that come with the examples.
 
     The score of a labelling is the sum over nodes of ``x_t . coef[:, y_t]`` and over edges (s, t) of
@@ -51,19 +50,13 @@ class Tree(Structure):
     siblings: bool = False
     forbidden: Any = None
     pairs: str = "all"
-
-    def check(self) -> None:
-        options.check_options(self, "bias", "ends", "siblings")
-
-    def layout(self, examples: Examples, classes: NDArray) -> Layout:
-        """The layout of weights for labelled examples."""
-        return options.layout_of(self, examples, classes, "tree", siblings=bool(self.siblings))
+    joined = "tree"
 
     def bind(self, examples: Examples, classes: NDArray, layout: Layout | None = None) -> BoundForest | BoundHierarchy:
         """Trees with these examples: a forest, with a mask for forbidden pairs; siblings have their own recursion."""
         layout = self.layout(examples, classes) if layout is None else layout
         forbidden = pair_codes(self.forbidden, classes)
-        batch = options.batch_of(self, examples, classes, layout, "tree")
+        batch = self.batch_of(examples, classes, layout)
         if not (layout.siblings or forbidden):
             return BoundForest(layout, batch)
         hierarchy = BoundHierarchy(layout, batch, forbidden)
@@ -78,10 +71,8 @@ class Tree(Structure):
 
     def layout_error(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
         """What of a layout read from a file does not fit these options; empty if all does."""
-        siblings = bool(self.siblings)
-        problem = options.check_layout(self, layout, n_features_in, joined=True, siblings=siblings)
-        return problem or options.check_pairs(self, classes)
-
-    def named_weights(self, layout: Layout, w: FloatArray) -> dict[str, FloatArray]:
-        """The parts of a weight vector by name."""
-        return options.named_weights(self, layout, w)
+        try:
+            pair_codes(self.forbidden, classes)
+        except ValueError as error:
+            return str(error)
+        return super().layout_error(layout, n_features_in, classes)

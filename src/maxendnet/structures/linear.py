@@ -1,0 +1,133 @@
+"""Base of the built-in structures: options, layout of the weights, and their names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxendnet.data.batch import Batch, encode, labels_by_node_type
+from maxendnet.data.examples import Examples
+from maxendnet.data.ragged import gather, offsets_of
+from maxendnet.structures.base import Structure
+from maxendnet.structures.weights.layout import FloatArray, Layout, SeenPairs
+from maxendnet.utils.memory import check_memory
+
+VECTORS_OF_A_FIT = 4
+"""Vectors as long as the weights in every fit: weights and gradient, and both in the layouts of the kernels."""
+
+
+class LinearStructure(Structure):
+    """Structure whose nodes have linear scores of their features.
+
+    Subclasses are dataclasses, with fields for the options that they take.
+    """
+
+    bias = False
+    ends = False
+    siblings = False
+    pairs = "all"
+    joined = "independent"
+    """Shape of the edges, see `maxendnet.data.batch.encode`."""
+
+    def check(self) -> None:
+        """Raise ``ValueError`` for an option that has no meaning."""
+        for name in ("bias", "ends", "siblings", "whole"):
+            value = getattr(self, name)
+            if not isinstance(value, (bool, np.bool_)):
+                raise ValueError(f"{type(self).__name__} needs {name} to be True or False, got {value!r}.")
+        if not (isinstance(self.pairs, str) and self.pairs in ("all", "seen")):
+            raise ValueError(f"{type(self).__name__} needs pairs to be 'all' or 'seen', got {self.pairs!r}.")
+
+    @property
+    def n_columns_added(self) -> int:
+        """Columns that the options ``bias`` and ``ends`` add to the features of nodes."""
+        return int(self.bias) + 2 * int(self.ends)
+
+    def layout(self, examples: Examples, classes: NDArray) -> Layout:
+        """Layout of the weights for labelled examples."""
+        return self.layout_of(examples, classes, self.joined)
+
+    def layout_of(self, examples: Examples, classes: NDArray, joined: str) -> Layout:
+        """Layout of the weights for labelled examples with edges of a shape."""
+        layout = Layout(
+            n_features=examples.n_features + self.n_columns_added,
+            n_labels=len(classes),
+            n_edge_types=0 if joined == "independent" else examples.n_edge_types,
+            n_edge_features=0 if joined == "independent" else examples.n_edge_features,
+            n_label_features=examples.n_label_features,
+            siblings=bool(self.siblings),
+            type_allowed=labels_by_node_type(examples, classes) if examples.node_types is not None else None,
+        )
+        self.check_memory(layout if self.pairs == "all" else replace(layout, n_features=0))
+        if self.pairs == "all":
+            return layout
+        features, labels = seen_together(self.batch_of(examples, classes, layout, joined))
+        return replace(layout, seen=SeenPairs.of(features, labels, layout.n_features, layout.n_labels))
+
+    def check_memory(self, layout: Layout) -> None:
+        """Raise ``ValueError`` if the weights do not fit into memory, before anything of their size is allocated."""
+        check_memory(
+            VECTORS_OF_A_FIT * 8 * layout.n_weights,
+            f"{self!r} with {layout.n_labels:,} labels or states has {layout.n_weights:,} weights and",
+            "use fewer labels, hidden states or features, or pairs='seen'",
+        )
+
+    def batch_of(self, examples: Examples, classes: NDArray, layout: Layout, joined: str = "") -> Batch:
+        """Encode examples for the kernels; they must fit the layout."""
+        return encode(
+            examples, classes, joined or self.joined, bias=bool(self.bias), ends=bool(self.ends),
+            type_allowed=layout.type_allowed, n_edge_types=layout.n_edge_types, n_edge_features=layout.n_edge_features,
+            n_label_features=layout.n_label_features,
+        )  # fmt: skip
+
+    def layout_error(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
+        """Error message if the layout of a model file does not fit the options, else an empty string."""
+        return self.size_error(layout, n_features_in, self.joined != "independent")
+
+    def size_error(self, layout: Layout, n_features_in: int, joined: bool) -> str:
+        """Error message if the sizes of a layout do not fit the options, else an empty string."""
+        expected = n_features_in + self.n_columns_added
+        if (layout.seen is not None) != (self.pairs == "seen"):
+            return f"pairs is {self.pairs!r}, and the weights are laid out otherwise"
+        if layout.n_features != expected:
+            return f"the model has {expected} features with bias and ends, and weights for {layout.n_features}"
+        if joined != (layout.n_edge_types > 0) or layout.siblings != self.siblings:
+            return f"the structure is {self!r}, and the weights are those of another one"
+        if layout.n_edge_features and not layout.n_edge_types:
+            return "there are weights for features of edges, and none for edges"
+        return ""
+
+    def named_weights(self, layout: Layout, w: FloatArray) -> dict[str, Any]:
+        """Segments of a weight vector by the names of the attributes of estimators."""
+        segments, zero = layout.segments(w), np.zeros(layout.n_labels)
+        n = layout.n_features - self.n_columns_added
+        added = layout.node_rows(w, n)
+        added = added.toarray() if layout.seen is not None else added
+        squeeze = lambda segment: segment[0] if len(segment) == 1 else segment  # noqa: E731
+        return {
+            "coef": layout.node_rows(w, 0, n),
+            "intercept": added[0] if self.bias else zero,
+            "start": added[-2] if self.ends else zero,
+            "end": added[-1] if self.ends else zero,
+            "transitions": squeeze(segments.transitions),
+            "edge_coef": segments.edge,
+            "siblings": squeeze(segments.siblings),
+            "label_coef": segments.label_features,
+        }
+
+
+def seen_together(batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Features and labels that occur together. A set of labels counts for all of them, an unknown label for none."""
+    if batch.label_sets is None:
+        return batch.indices, np.repeat(batch.y, np.diff(batch.indptr))
+    node = np.repeat(np.arange(len(batch.row)), np.diff(batch.indptr))
+    size = batch.label_sets.sets.sum(axis=1, dtype=np.int64)
+    size[(size == batch.label_sets.sets.shape[1]) & (size > 1)] = 0
+    n_labels = size[batch.row][node]
+    features = np.repeat(batch.indices, n_labels)
+    members = np.nonzero(batch.label_sets.sets * (size > 0)[:, None])[1].astype(np.int32)
+    positions, _ = gather(offsets_of(size), batch.row[node])
+    return features, members[positions]
