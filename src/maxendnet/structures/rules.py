@@ -203,14 +203,20 @@ def bioes(outside: str = "O", separator: str = "-", inside: str = "I") -> Chunks
 
 
 @dataclass(repr=False)
-class StartsWith(Rule):
-    """The first node has one of these labels; see `starts_with`."""
+class LabelRule(Rule):
+    """Base of rules about a list of labels."""
 
     labels: Any = None
-    name = "starts_with"
 
     def _shown(self) -> list[str]:
-        return [repr(item) for item in self.labels or ()]
+        return [repr(label) for label in self.labels or ()]
+
+
+@dataclass(repr=False)
+class StartsWith(LabelRule):
+    """The first node has one of these labels; see `starts_with`."""
+
+    name = "starts_with"
 
     def masks(self, classes: NDArray) -> PairMasks:
         return PairMasks.everything(len(classes))._replace(first=_chosen(self, self.labels, classes))
@@ -228,14 +234,10 @@ def starts_with(*labels: Hashable) -> StartsWith:
 
 
 @dataclass(repr=False)
-class EndsWith(Rule):
+class EndsWith(LabelRule):
     """The last node has one of these labels; see `ends_with`."""
 
-    labels: Any = None
     name = "ends_with"
-
-    def _shown(self) -> list[str]:
-        return [repr(item) for item in self.labels or ()]
 
     def masks(self, classes: NDArray) -> PairMasks:
         return PairMasks.everything(len(classes))._replace(last=_chosen(self, self.labels, classes))
@@ -280,15 +282,14 @@ MOST_ONCE = 12
 
 
 @dataclass(repr=False)
-class AtMostOnce(Rule):
+class AtMostOnce(LabelRule):
     """Some labels occur at most once in an example; see `at_most_once`."""
 
-    labels: Any = None
     runs: bool = False
     name = "at_most_once"
 
     def _shown(self) -> list[str]:
-        return [*(repr(label) for label in self.labels or ()), *(["runs=True"] if self.runs else [])]
+        return super()._shown() + (["runs=True"] if self.runs else [])
 
     def automaton(self, classes: NDArray) -> Automaton:
         once = np.flatnonzero(_chosen(self, self.labels, classes))

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import breadth_first_order
 
 from maxendnet.data.ragged import gather, offsets_of
 from maxendnet.utils.memory import check_memory
@@ -181,27 +183,15 @@ def trim(automaton: Automaton) -> Automaton:
 
     The first state stays, so that an automaton that reads nothing has a state too.
     """
-    arcs = automaton.arcs
-    reached = np.zeros(automaton.n_states, dtype=bool)
-    reached[automaton.start] = True
-    frontier = np.array([automaton.start])
-    while len(frontier):
-        targets = np.unique(arcs[frontier])
-        frontier = targets[targets >= 0]
-        frontier = frontier[~reached[frontier]]
-        reached[frontier] = True
-    useful = automaton.accepting & reached
-    # backwards along arcs, as a sparse graph by target
+    arcs, n = automaton.arcs, automaton.n_states
     source, label = np.nonzero(arcs >= 0)
-    target = arcs[source, label]
-    by_target = np.argsort(target, kind="stable")
-    into = offsets_of(np.bincount(target, minlength=automaton.n_states))
-    frontier = np.flatnonzero(useful)
-    while len(frontier):
-        places, _ = gather(into, frontier)
-        frontier = np.unique(source[by_target[places]])
-        frontier = frontier[reached[frontier] & ~useful[frontier]]
-        useful[frontier] = True
+    ends = np.flatnonzero(automaton.accepting)  # joined to a node n, the end
+    rows, columns = np.concatenate([source, ends]), np.concatenate([arcs[source, label], np.full(len(ends), n)])
+    graph = sparse.csr_array((np.ones(len(rows), dtype=bool), (rows, columns)), shape=(n + 1, n + 1))
+    reached, useful = np.zeros((2, n + 1), dtype=bool)
+    reached[breadth_first_order(graph, automaton.start, return_predecessors=False)] = True
+    useful[breadth_first_order(graph.T, n, return_predecessors=False)] = True
+    useful = (useful & reached)[:n]
     keep = useful.copy()
     keep[automaton.start] = True
     if keep.all() and np.all((arcs < 0) | useful[arcs]):

@@ -218,32 +218,27 @@ class BoundAutomaton(RecursiveStructure):
         grams = sparse.csr_array(entries, shape=shape)
         return of_cliques.labelling_rows(layout, self.batch, examples, labels) + grams, there
 
+    def labelling_rows(self, examples: NDArray[np.int64], labels: IntArray) -> sparse.csr_array:
+        return self._rows(examples, labels)[0]
+
     def score(self, w: FloatArray, q: Any) -> FloatArray:
         """Score of a labelling or fractional labelling, for every example; -inf where the labelling does not exist."""
-        if not isinstance(q, NGramMarginals):
-            rows, there = self._rows(np.arange(len(self.sample_weight)), q)
-            return np.where(there, rows @ w, -np.inf)
-        assert q.grams is not None, "the score of marginals needs expected n-grams: logsum(..., cliques=True)"
-        return of_cliques.score(self.layout, self.batch, w, Marginals(q.node)) + q.grams @ w[self.grams]
+        if not isinstance(q, np.ndarray):
+            return self.marginal_score(w, q)
+        rows, exists = self._rows(np.arange(len(self.sample_weight)), q)
+        return np.where(exists, rows @ w, -np.inf)
 
-    def features(self, q: Any, weight: FloatArray | None = None) -> FloatArray:
-        """Features of a labelling or fractional labelling, summed over examples times ``weight``."""
-        size = np.ones(len(self.sample_weight)) if weight is None else weight
-        if not isinstance(q, NGramMarginals):
-            return self._rows(np.arange(len(size)), q)[0].T @ size
+    def marginal_score(self, w: FloatArray, q: NGramMarginals) -> FloatArray:
+        assert q.grams is not None, "the score of marginals needs expected n-grams: logsum(..., cliques=True)"
+        return of_cliques.marginal_score(self.layout, self.batch, w, Marginals(q.node)) + q.grams @ w[self.grams]
+
+    def marginal_features(self, q: NGramMarginals, weight: FloatArray) -> FloatArray:
         assert q.grams is not None, "features of marginals need expected n-grams: logsum(..., cliques=True)"
-        node = np.repeat(size, np.diff(self.offsets))[:, None] * q.node
+        node = np.repeat(weight, np.diff(self.offsets))[:, None] * q.node
         L = self.n_labels
         out = of_cliques.features_of(self.layout, self.batch, node, np.zeros((self.layout.n_matrices, L, L)))
-        out[self.grams] += size @ q.grams
+        out[self.grams] += weight @ q.grams
         return out
-
-    def differences(self, examples: NDArray[np.int64], labels: IntArray) -> sparse.csr_array:
-        """Features of the truth minus those of other labellings, as sparse rows."""
-        truth = self.y[gather(self.offsets, examples)[0]]
-        result = sparse.csr_array(self._rows(examples, truth)[0] - self._rows(examples, labels)[0])
-        result.eliminate_zeros()
-        return result
 
     # ---- sums over examples -------------------------------------------------------------------------------------
 

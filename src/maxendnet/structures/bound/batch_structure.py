@@ -14,9 +14,9 @@ from scipy import sparse
 from maxendnet import _kernels
 from maxendnet.backends.threads import Range, Threads, cut
 from maxendnet.data.batch import Batch
-from maxendnet.data.ragged import is_mapped
+from maxendnet.data.ragged import gather, is_mapped
 from maxendnet.data.truth import LabelSets, known
-from maxendnet.structures.base import BoundStructure, IntArray, Marginals
+from maxendnet.structures.base import BoundStructure, IntArray
 from maxendnet.structures.bound import features as of_cliques
 from maxendnet.structures.bound.curvature import uniform_curvature
 from maxendnet.structures.weights.layout import FloatArray, Layout
@@ -113,17 +113,37 @@ class BatchStructure(BoundStructure):
 
     # ---- features and scores -------------------------------------------------------------------------------------
 
-    def score(self, w: FloatArray, q: IntArray | Marginals) -> FloatArray:
-        """Score of a labelling or fractional labelling, for every example."""
-        return of_cliques.score(self.layout, self.batch, w, q)
+    def labelling_rows(self, examples: NDArray[np.int64], labels: IntArray) -> sparse.csr_array:
+        """Features of labellings, concatenated, of these examples: sparse rows of shape (n_rows, n_weights)."""
+        return of_cliques.labelling_rows(self.layout, self.batch, examples, labels)
 
-    def features(self, q: IntArray | Marginals, weight: FloatArray | None = None) -> FloatArray:
+    def marginal_score(self, w: FloatArray, q: Any) -> FloatArray:
+        """Score of a fractional labelling, for every example."""
+        return of_cliques.marginal_score(self.layout, self.batch, w, q)
+
+    def marginal_features(self, q: Any, weight: FloatArray) -> FloatArray:
+        """Features of a fractional labelling, summed over examples times ``weight``."""
+        return of_cliques.marginal_features(self.layout, self.batch, q, weight)
+
+    def score(self, w: FloatArray, q: Any) -> FloatArray:
+        """Score of a labelling or fractional labelling, for every example."""
+        if isinstance(q, np.ndarray):
+            return self.labelling_rows(np.arange(len(self.sample_weight)), q) @ w
+        return self.marginal_score(w, q)
+
+    def features(self, q: Any, weight: FloatArray | None = None) -> FloatArray:
         """Features of a labelling or fractional labelling, summed over examples times ``weight``."""
-        return of_cliques.features(self.layout, self.batch, q, weight)
+        weight = np.ones(len(self.sample_weight)) if weight is None else weight
+        if isinstance(q, np.ndarray):
+            return self.labelling_rows(np.arange(len(weight)), q).T @ weight
+        return self.marginal_features(q, weight)
 
     def differences(self, examples: NDArray[np.int64], labels: IntArray) -> sparse.csr_array:
         """Features of the truth minus those of other labellings, as sparse rows."""
-        return of_cliques.differences(self.layout, self.batch, examples, labels)
+        truth = self.y[gather(self.offsets, examples)[0]]
+        rows = sparse.csr_array(self.labelling_rows(examples, truth) - self.labelling_rows(examples, labels))
+        rows.eliminate_zeros()
+        return rows
 
     def curvature(self) -> FloatArray:
         """Diagonal of the Hessian of the weighted log losses at ``w = 0``, where all labellings are equally likely.

@@ -62,15 +62,6 @@ def labelling_rows(layout: Layout, batch: Batch, examples: NDArray[np.int64], la
     return sparse.csr_array((values, (rows, columns)), shape=(len(examples), layout.n_weights))
 
 
-def differences(layout: Layout, batch: Batch, examples: NDArray[np.int64], labels: IntArray) -> sparse.csr_array:
-    """``df_i(y) = f(x_i, y_i) - f(x_i, y)`` for several labellings; see `maxendnet.structures.base.differences`."""
-    truth = batch.y[gather(batch.offsets, examples)[0]]
-    right, wrong = (labelling_rows(layout, batch, examples, some) for some in (truth, labels))
-    result = sparse.csr_array(right - wrong)
-    result.eliminate_zeros()
-    return result
-
-
 def changes(
     layout: Layout, batch: Batch, before: IntArray, after: IntArray
 ) -> tuple[sparse.csr_array, NDArray[np.int64]]:
@@ -209,15 +200,9 @@ def _dense(matrix) -> FloatArray:
     return np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix)
 
 
-# ---- both, as a bound structure offers them --------------------------------------------------------------------------
-
-
-def features(layout: Layout, batch: Batch, q: IntArray | Marginals, weight: FloatArray | None = None) -> FloatArray:
-    """Features of a labelling or of marginals, summed over examples with their sample weights."""
-    size = np.ones(len(batch.offsets) - 1) if weight is None else weight
-    if not isinstance(q, Marginals):
-        return labelling_rows(layout, batch, np.arange(len(size)), q).T @ size
-    of_node = np.repeat(size, np.diff(batch.offsets))
+def marginal_features(layout: Layout, batch: Batch, q: Marginals, weight: FloatArray) -> FloatArray:
+    """Features of marginals, summed over examples times ``weight``."""
+    of_node = np.repeat(weight, np.diff(batch.offsets))
     matrices = np.zeros((layout.n_matrices, layout.n_labels, layout.n_labels))
     if layout.n_matrices:
         assert q.edge is not None, "features of marginals need those of edges: logsum(..., cliques=True)"
@@ -239,10 +224,8 @@ def node_scores(layout: Layout, batch: Batch, w: FloatArray) -> FloatArray:
     return scores + batch.label_features @ layout.segments(w).label_features if layout.n_label_features else scores
 
 
-def score(layout: Layout, batch: Batch, w: FloatArray, q: IntArray | Marginals) -> FloatArray:
-    """Score of a labelling or of marginals, for every example: scores of cliques times their weights."""
-    if not isinstance(q, Marginals):
-        return labelling_rows(layout, batch, np.arange(len(batch.offsets) - 1), q) @ w
+def marginal_score(layout: Layout, batch: Batch, w: FloatArray, q: Marginals) -> FloatArray:
+    """Score of marginals, for every example: scores of cliques times their weights."""
     segments, scores = layout.segments(w), node_scores(layout, batch, w)
     # what is not allowed has weight 0, and a score of any size
     total = np.sum(np.where(q.node != 0, scores, 0.0) * q.node, axis=1)

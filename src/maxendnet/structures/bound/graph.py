@@ -15,7 +15,7 @@ from maxendnet import _kernels
 from maxendnet.backends.threads import Range, Threads, each
 from maxendnet.data.batch import Batch
 from maxendnet.data.forest_order import count_cycles
-from maxendnet.data.ragged import gather, owners
+from maxendnet.data.ragged import owners
 from maxendnet.data.sparse_matrices import is_sparse
 from maxendnet.structures.base import (
     GRADIENT,
@@ -385,43 +385,28 @@ class BoundGraph(BatchStructure):
 
     # ---- features and scores -------------------------------------------------------------------------------------
 
-    def _rows(self, examples: NDArray[np.int64], labels: IntArray) -> sparse.csr_array:
-        """Features of labellings, one behind the other, as sparse rows."""
+    def labelling_rows(self, examples: NDArray[np.int64], labels: IntArray) -> sparse.csr_array:
         nodes = of_cliques.labelling_rows(self.node_layout, self.batch, examples, labels)
         edges = labelling_rows(self.layout, self.edges, self.offsets, examples, labels)
         n = self.layout.n_node_weights
         return sparse.csr_array(sparse.hstack([nodes[:, :n], edges, nodes[:, n:]], format="csr"))
 
-    def score(self, w: FloatArray, q: Any) -> FloatArray:
-        """Score of a labelling or fractional labelling, for every example."""
-        if not isinstance(q, EdgeMarginals):
-            return self._rows(np.arange(len(self.sample_weight)), q) @ w
+    def marginal_score(self, w: FloatArray, q: EdgeMarginals) -> FloatArray:
         assert q.edge is not None, "the score of marginals needs those of edges: logsum(..., cliques=True)"
         matrices, matrix = matrices_of(self.layout, self.edges, w)
         along = np.einsum("eab,eab->e", matrices[matrix], q.edge)
-        nodes = of_cliques.score(self.node_layout, self.batch, self.of_nodes(w), Marginals(q.node))
+        nodes = of_cliques.marginal_score(self.node_layout, self.batch, self.of_nodes(w), Marginals(q.node))
         return nodes + sums(along, self.edges.offsets)
 
-    def features(self, q: Any, weight: FloatArray | None = None) -> FloatArray:
-        """Features of a labelling or fractional labelling, summed over examples times ``weight``."""
-        size = np.ones(len(self.sample_weight)) if weight is None else weight
-        if not isinstance(q, EdgeMarginals):
-            return self._rows(np.arange(len(size)), q).T @ size
+    def marginal_features(self, q: EdgeMarginals, weight: FloatArray) -> FloatArray:
         assert q.edge is not None, "features of marginals need those of edges: logsum(..., cliques=True)"
-        node = np.repeat(size, np.diff(self.offsets))[:, None] * q.node
+        node = np.repeat(weight, np.diff(self.offsets))[:, None] * q.node
         of_nodes = of_cliques.features_of(
             self.node_layout, self.batch, node, np.zeros((0, self.n_labels, self.n_labels))
         )
-        along = sums_by_matrix(self.layout, self.edges, q.edge, np.repeat(size, np.diff(self.edges.offsets)))
+        along = sums_by_matrix(self.layout, self.edges, q.edge, np.repeat(weight, np.diff(self.edges.offsets)))
         n = self.layout.n_node_weights
         return np.concatenate([of_nodes[:n], along.ravel(), of_nodes[n:]])
-
-    def differences(self, examples: NDArray[np.int64], labels: IntArray) -> sparse.csr_array:
-        """Features of the truth minus those of other labellings, as sparse rows."""
-        truth = self.y[gather(self.offsets, examples)[0]]
-        result = sparse.csr_array(self._rows(examples, truth) - self._rows(examples, labels))
-        result.eliminate_zeros()
-        return result
 
     # ---- sums over examples -------------------------------------------------------------------------------------
 
