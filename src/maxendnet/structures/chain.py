@@ -33,9 +33,9 @@ from maxendnet.structures.bound.hidden_states import (
     states_of,
     with_states,
 )
-from maxendnet.structures.linear import LinearStructure
 from maxendnet.structures.rules import Durations, Never, OneLabel, PairMasks, Rule, as_rules, combine
 from maxendnet.structures.weights.layout import FloatArray, Layout
+from maxendnet.structures.weights.linear import LinearStructure
 
 
 @dataclass(eq=False, repr=False)

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from maxendnet.data.choices import check_one_choice, check_rest, rest_of
 from maxendnet.data.examples import Examples
 from maxendnet.structures.bound.choice import BoundChoice
-from maxendnet.structures.linear import LinearStructure
 from maxendnet.structures.weights.layout import Layout
+from maxendnet.structures.weights.linear import LinearStructure
 
 
 @dataclass(eq=False, repr=False)

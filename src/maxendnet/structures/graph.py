@@ -12,8 +12,8 @@ from maxendnet.data.forest_order import check_edges, count_cycles
 from maxendnet.structures.bound.forest import BoundForest
 from maxendnet.structures.bound.graph import BoundGraph
 from maxendnet.structures.bound.graph_edges import Edges
-from maxendnet.structures.linear import LinearStructure
 from maxendnet.structures.weights.layout import Layout
+from maxendnet.structures.weights.linear import LinearStructure
 
 INFERENCE = ("auto", "exact", "relaxed")
 

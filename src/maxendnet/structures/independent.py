@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from maxendnet.data.examples import Examples
 from maxendnet.structures.bound.forest import BoundForest
-from maxendnet.structures.linear import LinearStructure
 from maxendnet.structures.rules import PairMasks
 from maxendnet.structures.weights.layout import Layout
+from maxendnet.structures.weights.linear import LinearStructure
 
 
 @dataclass(eq=False, repr=False)

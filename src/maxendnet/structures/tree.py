@@ -11,8 +11,8 @@ from maxendnet.data.examples import Examples
 from maxendnet.data.forbidden_pairs import check_directions, check_pairs, check_possible, pair_codes
 from maxendnet.structures.bound.forest import BoundForest
 from maxendnet.structures.bound.hierarchy import BoundHierarchy
-from maxendnet.structures.linear import LinearStructure
 from maxendnet.structures.weights.layout import Layout
+from maxendnet.structures.weights.linear import LinearStructure
 
 
 @dataclass(eq=False, repr=False)
