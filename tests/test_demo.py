@@ -46,7 +46,7 @@ def test_six_systems_on_two_data_sets(tmp_path, letters, said):
     errors = [row.error for row in tables["OCR letters"]]
     assert max(errors) < 0.25 and np.median(errors) < 0.1
     text = "\n".join(said)
-    assert "10 of 100 features matter" in text and "OCR letters" in text and "weights.png" in text
+    assert "10 of 100 features are relevant" in text and "OCR letters" in text and "weights.png" in text
 
 
 def test_the_figure_is_a_picture_and_the_numbers_are_those_of_the_table(tmp_path, said):
@@ -72,8 +72,8 @@ def test_letters_that_cannot_be_had_cost_one_line(tmp_path, monkeypatch, said, e
 
     monkeypatch.setattr(module, "fetch_ocr_letters", fail)
     assert list(demo(tmp_path, quick=True, echo=said.append)) == ["synthetic chains"]
-    (line,) = [text.strip() for text in said if "left out" in text]
-    assert line == f"OCR letters: left out. {str(error).splitlines()[0]}"
+    (line,) = [text.strip() for text in said if "skipped" in text]
+    assert line == f"OCR letters: skipped. {str(error).splitlines()[0]}"
     assert (tmp_path / "weights.png").exists()
 
 

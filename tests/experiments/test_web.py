@@ -13,7 +13,7 @@ from maxendnet.experiments.engine.web_systems import (
     GRIDS,
     KNOWN,
     NEW,
-    _like_columns,
+    _distinct_columns,
     chosen,
     fit,
     margins,
@@ -44,7 +44,7 @@ def test_pages_are_cut_by_split_and_site(pages):
 
 def test_columns_are_those_of_the_groups_on_enough_sites(pages):
     rows = pages.rows("train")
-    names = np.array(pages.made("independent")[0].numbering.names())
+    names = np.array(pages.featurised("independent")[0].numbering.names())
     known, new = (set(names[pages.columns(rows, p.groups, p.min_sites, "independent")]) for p in (KNOWN, NEW))
     assert new < known and not any(name.startswith("neighbours:") for name in new)
     one = pages.columns(pages.rows("train", pages.sites[:1]), NEW.groups, 2, "independent")
@@ -56,20 +56,20 @@ def test_columns_are_those_of_the_groups_on_enough_sites(pages):
 def test_margins_of_leaves_by_a_product_are_max_marginals(pages):
     train, test = pages.rows("train"), pages.rows("test")
     fitted = fit(pages, train, "L2-CRF", {"lam": 1.0}, "independent", KNOWN)
-    made, matrices = pages.made("independent"), pages.matrices("independent")
+    made, matrices = pages.featurised("independent"), pages.matrices("independent")
     examples = examples_of([made[i] for i in test], [matrices[i][:, fitted.columns] for i in test], "independent")
     values = fitted.estimator.predict_max_marginals(examples)
     expected = field_margins(values, fitted.estimator.classes_.tolist(), pages.fields)
     np.testing.assert_allclose(np.concatenate(margins(pages, test, fitted, "independent")), expected, atol=1e-9)
 
 
-def test_like_columns_are_fitted_as_one_without_a_change(pages):
+def test_distinct_columns_are_fitted_as_one_without_a_change(pages):
     """An L1-CRF with columns that are alike made one reaches the objective of the one with all of them."""
     from maxendnet import L1CRF
 
     train = pages.rows("train")
     fitted = fit(pages, train, "L1-CRF", {"lam": 0.3}, "independent", KNOWN)
-    made, matrices = pages.made("independent"), pages.matrices("independent")
+    made, matrices = pages.featurised("independent"), pages.matrices("independent")
     examples = examples_of([made[i] for i in train], [matrices[i][:, fitted.columns] for i in train], "independent",
                            [pages.labels[i] for i in train])  # fmt: skip
     whole = L1CRF(lam=0.3, structure="independent", tol=1e-4).fit(examples)
@@ -82,9 +82,9 @@ def test_like_columns_are_fitted_as_one_without_a_change(pages):
 def test_columns_that_all_differ_keep_their_places(pages, monkeypatch):
     """Weights of an L1 system belong to their columns, also when no two of them are alike."""
     train, model = pages.rows("train"), "independent"
-    made, matrices = pages.made(model), pages.matrices(model)
+    made, matrices = pages.featurised(model), pages.matrices(model)
     columns = pages.columns(train, KNOWN.groups, KNOWN.min_sites, model)
-    columns = columns[np.sort(_like_columns([matrices[i][:, columns] for i in train])[0])]
+    columns = columns[np.sort(_distinct_columns([matrices[i][:, columns] for i in train])[0])]
     monkeypatch.setattr(pages, "columns", lambda *_: columns)
     fitted = fit(pages, train, "L1-CRF", {"lam": 0.3}, model, KNOWN)
     labels = [pages.labels[i] for i in train]
@@ -92,7 +92,7 @@ def test_columns_that_all_differ_keep_their_places(pages, monkeypatch):
     right = np.mean(fitted.estimator.classes_[(examples.X @ fitted.weights[columns]).argmax(axis=1)] == examples.y)
     assert right == fitted.estimator.score(examples_of(
         [made[i] for i in train],
-        [matrices[i][:, columns[_like_columns([matrices[j][:, columns] for j in train])[0]]] for i in train],
+        [matrices[i][:, columns[_distinct_columns([matrices[j][:, columns] for j in train])[0]]] for i in train],
         model, labels,
     ))  # fmt: skip
     assert right > 0.9

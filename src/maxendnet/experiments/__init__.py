@@ -1,7 +1,7 @@
 """The experiments of the paper, one command each: ``maxendnet reproduce NAME``.
 
-An experiment is data: a list of cells, a function that computes one, and functions that turn finished cells into a
-table, a figure and cards (`experiments.engine.experiment`). `experiments.engine.cells` runs any of them.
+An `Experiment` (`experiments.engine.experiment`) consists of a list of cells, a function that computes a cell, and
+functions that turn results into a table, a figure and cards. `experiments.engine.cells` runs it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ __all__ = ["BEYOND", "NAMES", "PAPER", "WEB", "Card", "Experiment", "get"]
 
 
 def get(name: str) -> Experiment:
-    """The experiment of this name; its module is imported when asked for."""
+    """Return an experiment by name, importing its module on first use."""
     if name not in NAMES:
-        raise ValueError(f"there is no experiment {name!r}; there are {', '.join(NAMES)}.")
+        raise ValueError(f"unknown experiment {name!r}; choose from {', '.join(NAMES)}.")
     experiment: Experiment = import_module(f"maxendnet.experiments.claims.{name}").EXPERIMENT
     return experiment

@@ -1,4 +1,4 @@
-"""The demonstration: the six systems on the paper's synthetic chains and on the OCR letters, as tables and a figure."""
+"""Demonstration: the six models on synthetic chains and OCR letters, with tables and a figure."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from maxendnet.estimators.markov_network import MarkovNetwork
 from maxendnet.utils.atomic_write import write_whole
 from maxendnet.utils.progress import progress_bar
 
-# Constants by a little trying: a grid with factors of about two, on five seeds of the synthetic chains (one of them is
-# shown), and for the letters on the very split that is shown. A demonstration, not a comparison of the systems.
+# Constants from a coarse grid: on five seeds of the synthetic chains (one of them is shown), and for the letters on the
+# split that is shown. This is a demonstration, not a comparison of the models.
 SYNTHETIC: tuple[MarkovNetwork, ...] = (
     LapMEDN(C=5, lam=25_000),
     M3N(C=0.1),
@@ -44,12 +44,12 @@ SMALL = 1e-3
 
 @dataclass
 class Row:
-    """One line of a table."""
+    """One row of a table."""
 
     system: str
     settings: str
     error: float
-    """Share of test nodes labelled wrong."""
+    """Share of wrong labels on the test set."""
     seconds: float
     gap: float
     converged: bool
@@ -59,7 +59,7 @@ class Row:
 
 @dataclass
 class Split:
-    """Labelled examples to learn from, and others to be tested on."""
+    """Training and test examples with their labels."""
 
     train: tuple[Sequence[Any], Sequence[Any]]
     test: tuple[Sequence[Any], Sequence[Any]]
@@ -74,22 +74,22 @@ def demo(
     n_jobs: int | None = None,
     echo: Callable[[str], object] = print,
 ) -> dict[str, list[Row]]:
-    """Fit the six systems on both data sets; print a table each, write a figure and the numbers.
+    """Fit the six models on two data sets; print tables, write a figure and the numbers.
 
     Parameters
     ----------
     out : str or path-like
-        Folder for ``weights.png`` and ``demo.json``; made if it is not there.
+        Folder for ``weights.png`` and ``demo.json``; created if missing.
     quick : bool
-        Fewer examples and a looser tolerance: some seconds, to see that everything works.
+        Use fewer examples and a looser tolerance, for a run of a few seconds.
     ocr : bool
-        Also the OCR letters, which may have to be downloaded.
+        Include the OCR letters, which may have to be downloaded.
     ocr_data : str or path-like, optional
-        Where the letters are; see `maxendnet.datasets.fetch_ocr_letters`.
+        Path of the letters; see `maxendnet.datasets.fetch_ocr_letters`.
     n_jobs : int or None
-        Threads.
+        Number of threads.
     echo : callable
-        Gets what is printed.
+        Called with each line of output.
 
     Returns
     -------
@@ -109,7 +109,7 @@ def demo(
         bar.set_description_str("synthetic chains: drawing")
         chains, split = _chains(quick)
         fitted, tables["synthetic chains"] = _fit_all(SYNTHETIC, split, tol, n_jobs, bar, "synthetic chains")
-        matter = f"{np.count_nonzero(chains.groups >= 0)} of {len(chains.coef)} features matter"
+        matter = f"{np.count_nonzero(chains.groups >= 0)} of {len(chains.coef)} features are relevant"
         caption = f"Synthetic chains: {_sizes(split, 'chains')}, 2 labels, {matter}"
         say(_table(caption, tables["synthetic chains"], tol))
         if ocr:
@@ -117,7 +117,7 @@ def demo(
             try:
                 split = _letters(quick, ocr_data)
             except (OSError, ValueError) as error:
-                say(f"\nOCR letters: left out. {str(error).splitlines()[0]}")
+                say(f"\nOCR letters: skipped. {str(error).splitlines()[0]}")
             else:
                 _, tables["OCR letters"] = _fit_all(LETTERS, split, tol, n_jobs, bar, "OCR letters")
                 caption = f"OCR letters: {_sizes(split, 'words')}, 26 labels, 128 pixels"
@@ -125,7 +125,7 @@ def demo(
     echo("")
     try:
         _figure(chains, fitted, tables["synthetic chains"], out / "weights.png")
-        echo(f"True against learned weights: {out / 'weights.png'}")
+        echo(f"Figure of true and learned weights: {out / 'weights.png'}")
     except ImportError as error:
         echo(f"No figure: {error}. It needs matplotlib; install it with: pip install 'maxendnet[plot]'")
     numbers = {
@@ -134,7 +134,7 @@ def demo(
     }
     text = json.dumps(numbers, indent=1, allow_nan=False) + "\n"
     write_whole(out / "demo.json", lambda file: file.write(text.encode()))
-    echo(f"The numbers of the tables: {out / 'demo.json'}")
+    echo(f"Numbers of the tables: {out / 'demo.json'}")
     return tables
 
 
@@ -149,7 +149,7 @@ def _chains(quick: bool) -> tuple[SyntheticChains, Split]:
 
 def _letters(quick: bool, path: str | Path | None) -> Split:
     data = fetch_ocr_letters(path)
-    # train on fold 0, as the literature does; of the other nine every fifth word is enough for a look
+    # train on fold 0, as in the literature; test on every fifth word of the other folds
     train, test = np.flatnonzero(data.folds == 0), np.flatnonzero(data.folds != 0)[::5]
     if quick:
         train, test = train[::8], test[::8]
@@ -157,7 +157,7 @@ def _letters(quick: bool, path: str | Path | None) -> Split:
 
 
 def _sizes(split: Split, word: str) -> str:
-    return f"{len(split.train[0])} {word} to learn from, {len(split.test[0])} to test on"
+    return f"{len(split.train[0])} training {word}, {len(split.test[0])} test {word}"
 
 
 # ---- fits and tables ------------------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ def _fit_all(
         model: Any = clone(system).set_params(tol=tol, n_jobs=n_jobs, random_state=0)
         began = time.perf_counter()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # the table says it
+            warnings.simplefilter("ignore", ConvergenceWarning)  # marked in the table
             model.fit(*split.train)
         seconds = time.perf_counter() - began
         settings = ", ".join(f"{key}={value}" for key, value in system.get_params().items() if key in ("C", "lam"))
@@ -203,27 +203,27 @@ def _table(caption: str, rows: Sequence[Row], tol: float) -> str:
         for line in lines
     ]
     rule = "-" * len(text[0])
-    notes = [f"Constants chosen by a little trying; every fit to a relative duality gap of {tol:g} (CRF: gradient)."]
+    notes = [f"Constants from a coarse grid. Fits stop at a relative duality gap of {tol:g} (CRF: relative gradient)."]
     if not all(row.converged for row in rows):
-        notes.append("* stopped at max_passes before that.")
+        notes.append("* stopped at max_passes with a larger gap.")
     return "\n".join(["", caption, rule, text[0], rule, *text[1:], rule, *notes])
 
 
 # ---- figure ---------------------------------------------------------------------------------------------------------
 
-# blue and vermilion of Okabe and Ito, which people with any kind of colour vision tell apart; shapes differ as well
+# colour-blind safe colours of Okabe and Ito; markers differ as well
 RELEVANT, IRRELEVANT = "#0072B2", "#D55E00"
 
 
 def _figure(chains: SyntheticChains, models: Sequence[Any], rows: Sequence[Row], path: Path) -> None:
-    """Learned weight of every feature against the true one, a panel for each system."""
+    """Plot learned against true weights, one panel per model."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError("matplotlib is not installed") from error
 
-    # Only the difference of the two labels' weights is determined, and a margin has no unit: directions are compared.
+    # Only the difference between the weights of the two labels is identified, up to scale: compare directions.
     true = _direction(chains.coef)
     relevant = chains.groups >= 0
     figure = Figure(figsize=(9.6, 6.4), layout="constrained")
@@ -232,16 +232,14 @@ def _figure(chains: SyntheticChains, models: Sequence[Any], rows: Sequence[Row],
     for axis, model, row in zip(axes.flat, models, rows):
         learned = _direction(model.coef_)
         axis.axline((0, 0), slope=1, color="0.7", linewidth=1, zorder=0)
-        axis.plot(
-            true[~relevant], learned[~relevant], "x", color=IRRELEVANT, markersize=5, label="features without effect"
-        )
-        axis.plot(true[relevant], learned[relevant], "o", color=RELEVANT, markersize=6, label="features that matter")
+        axis.plot(true[~relevant], learned[~relevant], "x", color=IRRELEVANT, markersize=5, label="irrelevant features")
+        axis.plot(true[relevant], learned[relevant], "o", color=RELEVANT, markersize=6, label="relevant features")
         settings = f"  ({row.settings})" if row.settings else ""
         axis.set_title(f"{row.system}{settings}\nerror {100 * row.error:.1f} %", fontsize=10)
         axis.grid(alpha=0.25)
         axis.label_outer()
-    figure.supxlabel("true weight (label 1 minus label 0, all features together of length 1)", fontsize=10)
-    figure.supylabel("learned weight (likewise)", fontsize=10)
+    figure.supxlabel("true weight (label 1 minus label 0, normalised to length 1)", fontsize=10)
+    figure.supylabel("learned weight (label 1 minus label 0, normalised)", fontsize=10)
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=2, frameon=False)
     write_whole(path, lambda file: figure.savefig(file, format="png", dpi=120))

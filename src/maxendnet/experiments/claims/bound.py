@@ -18,7 +18,7 @@ CONSTANTS = {"LapMEDN": {"lam": 36.0, "C": 2.4}, "M3N": {"C": 0.1}}
 SIZES: dict[str, Any] = {"full": (10, [100, 250, None], 1000), "quick": (1, [60], 100), "tiny": (1, [6], 10)}
 DELTA = 0.05
 THEOREM = "theorem 8"
-"""Its loss is 0/1 for a whole word; the other rows are taken for the share of wrong letters."""
+"""Bounds the 0/1 loss of whole words; the other bounds apply to the share of wrong letters."""
 
 
 def cells(scale: str) -> list[Settings]:
@@ -33,9 +33,8 @@ def run(settings: Settings, seed: int, data: Path | None) -> Row:
     train, test = split(letters(data), seed, settings["words"], settings["fold"], settings["reading"])
     options = {"tol": FINAL_TOL, "max_passes": FINAL_PASSES, "random_state": seed}
     model: Any = make(settings["system"], CONSTANTS[settings["system"]], **options).fit(train)
-    pac_bayes: Any = certificates.pac_bayes  # type: ignore[attr-defined,unused-ignore]
-    report = pac_bayes(model, train, n_draws=settings["draws"], delta=DELTA, random_state=seed)
-    # the mean over words of their share of wrong letters: what the bounds are about
+    report = certificates.pac_bayes(model, train, n_draws=settings["draws"], delta=DELTA, random_state=seed)
+    # the bounds apply to the mean over words of the share of wrong letters
     truth = test.split(np.asarray(test.y))
     shares = [np.mean(p != t) for p, t in zip(model.predict(test), truth)]
     numbers: Row = {"n_train": len(train), "error": float(np.mean(shares)),
@@ -49,7 +48,7 @@ def run(settings: Settings, seed: int, data: Path | None) -> Row:
 
 def cards(rows: list[Row]) -> list[Card]:
     names = [n.removeprefix("bound, ") for n in rows[0] if n.startswith("bound, ")] if rows else []
-    found = []
+    conclusions = []
     for name in names:
         theorem = name == THEOREM
         measured = "word_error" if theorem else "error"
@@ -57,20 +56,20 @@ def cards(rows: list[Row]) -> list[Card]:
         vacuous = float(np.mean(bound >= 1))
         broken = int(np.sum(bound < error))
         useless = theorem and vacuous == 1
-        found.append(
+        conclusions.append(
             Card(name.replace(",", "").replace(" ", "_"),
                  "Theorem 8 bounds the share of new words with an error (read: usefully, below 1)." if theorem else
                  f"(Beside the paper.) The bound '{name}' is below 1 and above the error.",
                  FAILS if useless or vacuous > 0.5 or broken > max(1, 2 * DELTA * len(rows)) else
                  HOLDS if vacuous == 0 else OPEN,
-                 [f"{s}, {int(n)} words to learn from: bound {np.mean(values(part, f'bound, {name}')):.3f}, error of "
+                 [f"{s}, {int(n)} training words: bound {np.mean(values(part, f'bound, {name}')):.3f}, error of "
                   f"predict on new words {np.mean(values(part, measured)):.3f}"
                   for s in CONSTANTS for n in sorted({round(r["n_train"], -2) for r in rows})
                   if (part := [r for r in rows if r["system"] == s and round(r["n_train"], -2) == n])],
                  f"{broken} of {len(rows)} bounds are below the test error; at most {100 * DELTA:g} % may be."
                  + (" An illustration: it assumes bounded scores, which no posterior here has." if theorem else ""))
         )  # fmt: skip
-    return found
+    return conclusions
 
 
 def draw(figure: Any, rows: list[Row]) -> None:
@@ -86,17 +85,11 @@ def draw(figure: Any, rows: list[Row]) -> None:
             figures.curve(axis, x, groups, label + (" (whole words, cut off at 10)" if label == THEOREM else ""), k + 1)
         figures.curve(axis, x, [values(select(part, words=w), "error") for w in sizes], "error on new words", 0)
         axis.axhline(1, color="0.4", linewidth=0.9, linestyle="--")
-        axis.annotate("above this line a bound says nothing", (0.98, 1), (0, 3), xycoords=("axes fraction", "data"),
+        axis.annotate("bounds above this line are vacuous", (0.98, 1), (0, 3), xycoords=("axes fraction", "data"),
                       textcoords="offset points", ha="right", fontsize=8.5)  # fmt: skip
-        axis.set(title=system, xlabel="words to learn from", yscale="log")
+        axis.set(title=system, xlabel="training words", yscale="log")
     axes[0].set_ylabel("share of wrong letters in a word")
     figures.legend(figure, axes[0], 3)
-
-
-def needs(data: Path | None) -> str:
-    if not hasattr(certificates, "pac_bayes"):
-        return "this version of the library has no certificates.pac_bayes."
-    return letters_missing(data)
 
 
 EXPERIMENT = Experiment(
@@ -108,5 +101,5 @@ EXPERIMENT = Experiment(
     f"C 0.1. Bounds of the library at level {DELTA:g} for the share of wrong letters of a word, beside that share on "
     f"the "
     "words of the tenth fold. " + METHOD,
-    cells=cells, run=run, cards=cards, draw=draw, size=(10.0, 4.4), needs=needs,
+    cells=cells, run=run, cards=cards, draw=draw, size=(10.0, 4.4), needs=letters_missing,
 )  # fmt: skip

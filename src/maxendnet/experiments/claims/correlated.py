@@ -1,4 +1,4 @@
-"""Claim: with correlated inputs the ranking of the systems stays."""
+"""Claim: the ranking of the systems is the same with correlated inputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from maxendnet.estimators.markov_network import MarkovNetwork
 from maxendnet.experiments.claims.iid import GRIDS as IID_GRIDS
 from maxendnet.experiments.claims.iid import L1_GRID, MARGIN_GRID
 from maxendnet.experiments.engine import comparison, figures
-from maxendnet.experiments.engine.comparison import alike, better, compare, not_worse
+from maxendnet.experiments.engine.comparison import better, compare, not_worse, similar
 from maxendnet.experiments.engine.data import Chains, chains
 from maxendnet.experiments.engine.experiment import Card, Experiment, Row, Settings
 from maxendnet.experiments.engine.systems import (
@@ -24,7 +24,7 @@ from maxendnet.experiments.engine.systems import (
     choose,
     make,
     measure,
-    some_of,
+    thin_grid,
 )
 from maxendnet.experiments.engine.table import distinct, select, values
 
@@ -49,7 +49,7 @@ def cells(scale: str) -> list[Settings]:
 
 
 class Folds(NamedTuple):
-    """A draw, the constants chosen for it, and a model with its training and test examples for each of the folds."""
+    """A draw, its constants, and a model with training and test examples for each fold."""
 
     draw: Chains
     constants: Constants
@@ -57,14 +57,14 @@ class Folds(NamedTuple):
 
 
 def one_part_folds(settings: Settings, seed: int, n_folds: int) -> Folds:
-    """Folds that train on one of K parts and test on the others.
+    """Return folds that train on one of K parts and test on the others.
 
-    Constants come from 5-fold cross-validation in as many further chains as a part has.
+    Constants are chosen by 5-fold cross-validation on as many further chains as a part has.
     """
     n, system = settings["samples"], settings["system"]
     drawn = chains(seed, settings["draw"], n + n // settings["K"], 30, correlated=True)
     examples, extra = drawn.examples[:n], drawn.examples[n:]
-    constants = choose(system, some_of(GRIDS[system], settings["candidates"]), extra, seed)
+    constants = choose(system, thin_grid(GRIDS[system], settings["candidates"]), extra, seed)
     part = np.random.default_rng([seed, settings["draw"], 2]).permutation(n) % settings["K"]
     options = {"tol": FINAL_TOL, "max_passes": FINAL_PASSES, "random_state": seed}
     fits = [(make(system, constants, **options), examples[part == k], examples[part != k]) for k in range(n_folds)]
@@ -91,8 +91,8 @@ def cards(rows: list[Row]) -> list[Card]:
                 rows, [("LapMEDN", "L1-CRF"), ("LapMEDN", "L1-M3N")], not_worse, **units),
         compare("regularised", "Regularised CRFs beat the unregularised one.", rows,
                 [("L1-CRF", "CRF"), ("L2-CRF", "CRF")], better, **units),
-        compare("m3n_like_l2crf", "M3N and L2-CRF perform alike (read: within half a point).", rows,
-                [("M3N", "L2-CRF")], alike, **units),
+        compare("m3n_like_l2crf", "M3N and L2-CRF perform similarly (read: within half a point).", rows,
+                [("M3N", "L2-CRF")], similar, **units),
     ]  # fmt: skip
 
 

@@ -43,9 +43,11 @@ def run(settings: Settings, seed: int, data: Path | None) -> Row:
     for iterations in (2, 3, None):
         model = LapMEDN(C=C, lam=lam, method="variational", iterations=iterations, tol=settings["tol"], max_passes=40,
                         random_state=seed)  # fmt: skip
-        found = measure(model, train, test)
-        found["distance"] = float(np.linalg.norm(model.posterior_.mean - mu) / max(float(np.linalg.norm(mu)), 1e-300))
-        numbers |= {f"{iterations or 'all'}_{name}": value for name, value in found.items()}
+        fit_numbers = measure(model, train, test)
+        fit_numbers["distance"] = float(
+            np.linalg.norm(model.posterior_.mean - mu) / max(float(np.linalg.norm(mu)), 1e-300)
+        )
+        numbers |= {f"{iterations or 'all'}_{name}": value for name, value in fit_numbers.items()}
     return numbers
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from maxendnet.experiments.engine import comparison, figures
-from maxendnet.experiments.engine.comparison import alike, better, compare, not_worse
+from maxendnet.experiments.engine.comparison import better, compare, not_worse, similar
 from maxendnet.experiments.engine.data import chains
 from maxendnet.experiments.engine.experiment import Card, Experiment, Row, Settings
-from maxendnet.experiments.engine.systems import METHOD, SYSTEMS, Constants, choose_and_measure, grid_of, some_of
+from maxendnet.experiments.engine.systems import METHOD, SYSTEMS, Constants, choose_and_measure, grid_of, thin_grid
 from maxendnet.experiments.engine.table import distinct, select, values
 
 CRF_GRID = [16.0, 9.0, 4.0, 1.0, 0.1, 0.01]
@@ -49,17 +49,17 @@ def cells(scale: str) -> list[Settings]:
 
 
 def run(settings: Settings, seed: int, data: Path | None) -> Row:
-    found = chains(seed, settings["draw"], settings["samples"], settings["relevant"]).examples
+    examples = chains(seed, settings["draw"], settings["samples"], settings["relevant"]).examples
     # the same random order for every size: small training sets are parts of large ones
-    order = np.random.default_rng([seed, settings["draw"], 1]).permutation(len(found))
-    train, test = found[np.sort(order[: settings["train"]])], found[np.sort(order[settings["train"] :])]
-    grid = some_of(GRIDS[settings["system"]], settings["candidates"])
+    order = np.random.default_rng([seed, settings["draw"], 1]).permutation(len(examples))
+    train, test = examples[np.sort(order[: settings["train"]])], examples[np.sort(order[settings["train"] :])]
+    grid = thin_grid(GRIDS[settings["system"]], settings["candidates"])
     return choose_and_measure(settings["system"], grid, train, test, seed)
 
 
 def cards(rows: list[Row]) -> list[Card]:
     units: dict[str, Any] = {"pair": ["draw", "relevant"], "within": ["train"]}
-    few, many = min(distinct(rows, "relevant")), max(distinct(rows, "relevant"))
+    fewest, most = min(distinct(rows, "relevant")), max(distinct(rows, "relevant"))
     smallest = min(distinct(rows, "train"))
     numbers = [
         f"{relevant} relevant features, mean over training sizes: "
@@ -77,19 +77,19 @@ def cards(rows: list[Row]) -> list[Card]:
                 [("LapMEDN", "M3N")], not_worse, **units),
         compare("like_l1", "LapMEDN performs comparably with L1-CRF and L1-M3N (read: at most half a point worse).",
                 rows, [("LapMEDN", "L1-CRF"), ("LapMEDN", "L1-M3N")], not_worse, **units),
-        compare("regularised", "Regularised CRFs beat the unregularised one, above all with few training examples.",
+        compare("regularised", "Regularised CRFs beat the unregularised one, above all with fewest training examples.",
                 select(rows, train=smallest), [("L1-CRF", "CRF"), ("L2-CRF", "CRF")], better,
                 pair=["draw", "relevant"],
                 numbers=[f"Tested at the smallest size, {smallest} chains. Over all sizes: "
                          + comparison.difference(rows, "L2-CRF", "CRF", **units).text() + " for L2-CRF."]),
-        compare("m3n_like_l2crf", "M3N and L2-CRF perform alike (read: within half a point).", rows,
-                [("M3N", "L2-CRF")], alike, **units),
-        compare("l1_best_few", "With very few relevant features L1-M3N is best, slightly better than LapMEDN.",
-                select(rows, relevant=few), [("L1-M3N", s) for s in SYSTEMS if s != "L1-M3N"], better, **units,
-                numbers=[f"Read as {few} relevant features of 100."]),
+        compare("m3n_like_l2crf", "M3N and L2-CRF perform similarly (read: within half a point).", rows,
+                [("M3N", "L2-CRF")], similar, **units),
+        compare("l1_best_few", "With very fewest relevant features L1-M3N is best, slightly better than LapMEDN.",
+                select(rows, relevant=fewest), [("L1-M3N", s) for s in SYSTEMS if s != "L1-M3N"], better, **units,
+                numbers=[f"Read as {fewest} relevant features of 100."]),
         compare("lap_best_many", "With more relevant features LapMEDN is slightly better than L1-M3N.",
-                select(rows, relevant=many), [("LapMEDN", "L1-M3N")], better, **units,
-                numbers=[f"Read as {many} relevant features of 100."]),
+                select(rows, relevant=most), [("LapMEDN", "L1-M3N")], better, **units,
+                numbers=[f"Read as {most} relevant features of 100."]),
     ]  # fmt: skip
 
 

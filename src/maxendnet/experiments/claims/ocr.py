@@ -10,7 +10,7 @@ import numpy as np
 
 from maxendnet.experiments.claims.iid import CRF_GRID
 from maxendnet.experiments.engine import comparison, figures
-from maxendnet.experiments.engine.comparison import alike, better, compare
+from maxendnet.experiments.engine.comparison import better, compare, similar
 from maxendnet.experiments.engine.data import READINGS, letters, letters_missing, split
 from maxendnet.experiments.engine.experiment import Card, Experiment, Row, Settings
 from maxendnet.experiments.engine.paper_constants import PASSES, paper_model, paper_solver
@@ -21,7 +21,7 @@ from maxendnet.experiments.engine.systems import (
     choose_and_measure,
     grid_of,
     measure,
-    some_of,
+    thin_grid,
 )
 from maxendnet.experiments.engine.table import distinct, select, values
 
@@ -60,7 +60,7 @@ def run(settings: Settings, seed: int, data: Path | None) -> Row:
     system = settings["system"]
     if settings["constants"] == "paper's":
         return measure(paper_model(system, settings["words"], seed, settings["solver"]), train, test)
-    grid, used = some_of(GRIDS[system], settings["candidates"]), PARTS_USED[settings["reading"]]
+    grid, used = thin_grid(GRIDS[system], settings["candidates"]), PARTS_USED[settings["reading"]]
     return choose_and_measure(system, grid, train, test, seed, used=used)
 
 
@@ -68,7 +68,7 @@ OVERLAP = {"one": 0.0, "nine": 1 / 9}
 
 
 def cards(rows: list[Row]) -> list[Card]:
-    found: list[Card] = []
+    conclusions: list[Card] = []
     for reading in distinct(rows, "reading"):
         all_of_it = select(rows, reading=reading)
         part = select(all_of_it, constants="cross-validated")
@@ -76,14 +76,15 @@ def cards(rows: list[Row]) -> list[Card]:
         label = f" (training on {reading} fold{'s' * (reading == 'nine')})"
         rivals = [s for s in SYSTEMS if s != "LapMEDN"]
         sizes = sorted(distinct(part, "words"))
-        found += [
+        conclusions += [
             how(f"lap_best_{reading}", "LapMEDN consistently outperforms all other models" + label + ".", part,
                 [("LapMEDN", s) for s in rivals], better,
                 numbers=[*comparison.errors(part, SYSTEMS, "words"), comparison.unconverged(part)]),
             how(f"m3n_beats_{reading}", "M3N outperforms CRF and L1-CRF" + label + ".", part,
                 [("M3N", "CRF"), ("M3N", "L1-CRF")], better),
-            how(f"m3n_like_l2crf_{reading}", "M3N and L2-CRF perform alike" + label + " (read: within half a point).",
-                part, [("M3N", "L2-CRF")], alike),
+            how(f"m3n_like_l2crf_{reading}",
+                "M3N and L2-CRF perform similarly" + label + " (read: within half a point).", part,
+                [("M3N", "L2-CRF")], similar),
             how(f"l1m3n_beats_l1crf_{reading}", "L1-M3N is consistently better than L1-CRF" + label + ".", part,
                 [("L1-M3N", "L1-CRF")], better),
         ]  # fmt: skip
@@ -92,16 +93,16 @@ def cards(rows: list[Row]) -> list[Card]:
                 f"{100 * np.std(values(select(part, system=s, words=w), 'error')):.2f}" for w in sizes)
             for s in SYSTEMS if select(part, system=s)
         ]  # fmt: skip
-        found[-4].numbers.append("Standard deviation over folds, points, by size: " + "; ".join(spreads) + ".")
+        conclusions[-4].numbers.append("Standard deviation over folds, points, by size: " + "; ".join(spreads) + ".")
         papers = select(all_of_it, constants="paper's")
         if papers:
-            found.append(
+            conclusions.append(
                 how(f"paper_constants_{reading}",
                     "With the paper's constants (lam 36, C = 200 beta, its subgradient steps) LapMEDN outperforms M3N"
                     + label + ".", papers, [("LapMEDN", "M3N")], better,
                     numbers=comparison.errors(papers, SYSTEMS, "words"))
             )  # fmt: skip
-    return found
+    return conclusions
 
 
 def draw(figure: Any, rows: list[Row]) -> None:

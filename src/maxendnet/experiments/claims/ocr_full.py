@@ -38,13 +38,13 @@ def cells(scale: str) -> list[Settings]:
 
 
 def cards(rows: list[Row]) -> list[Card]:
-    found = ocr.cards([row | {"words": row["words"] or "all"} for row in rows])
-    for card in found:
+    conclusions = ocr.cards([row | {"words": row["words"] or "all"} for row in rows])
+    for card in conclusions:
         if card.key.startswith("lap_best"):
             column = 0 if card.key.endswith("one") else 1
             marks = [f"{name} {pair[column]} %" for name, pair in PUBLISHED.items() if pair[column]]
             card.numbers.append("Published: " + ", ".join(marks) + ".")
-    return found
+    return conclusions
 
 
 def draw(figure: Any, rows: list[Row]) -> None:

@@ -11,7 +11,7 @@ from maxendnet.experiments.engine import figures, statistics
 from maxendnet.experiments.engine.comparison import unconverged
 from maxendnet.experiments.engine.experiment import Card, Experiment, Row, Settings
 from maxendnet.experiments.engine.statistics import paired
-from maxendnet.experiments.engine.systems import METHOD, SYSTEMS, Constants, choose, grid_of, make, measure, some_of
+from maxendnet.experiments.engine.systems import METHOD, SYSTEMS, Constants, choose, grid_of, make, measure, thin_grid
 from maxendnet.experiments.engine.table import distinct, select, values
 from maxendnet.experiments.engine.tasks import FOLDS, TASKS, load
 
@@ -27,20 +27,20 @@ TITLES = {"usaddress": "US addresses", "bach_chorales": "Bach chorales", "cb513"
           "wnut17": "WNUT-17 entities"}  # fmt: skip
 LIMITS: dict[str, int | None] = {"full": None, "quick": 30, "tiny": 8}
 GROUPS = 20
-"""Test examples are dealt into so many groups, which are the pairs of the test."""
+"""Number of groups of test examples; each group is a pair of the paired test."""
 
 
 BY_NODE = ("L2-CRF", "CRF")
-"""Systems with probabilities that are also asked for the most probable label of every node."""
+"""Systems that are also decoded by the most probable label of each node."""
 
 
 def cells(scale: str) -> list[Settings]:
-    found: list[Settings] = [
+    cell_settings: list[Settings] = [
         {"task": task, "fold": fold, "system": system, "limit": LIMITS[scale],
          "candidates": None if scale == "full" else 1}
         for task in TASKS for fold in range(FOLDS[task] if scale == "full" else 1) for system in SYSTEMS
     ]  # fmt: skip
-    return found + [cell | {"decode": "by node"} for cell in found if cell["system"] in BY_NODE]
+    return cell_settings + [cell | {"decode": "by node"} for cell in cell_settings if cell["system"] in BY_NODE]
 
 
 def run(settings: Settings, seed: int, data: Path | None) -> Row:
@@ -48,7 +48,7 @@ def run(settings: Settings, seed: int, data: Path | None) -> Row:
         return {"error": float("nan"), "absent": True}
     task = load(settings["task"], data, settings["limit"], settings["fold"])
     constants = choose(
-        settings["system"], some_of(GRIDS[settings["system"]], settings["candidates"]), task.train, seed, used=1
+        settings["system"], thin_grid(GRIDS[settings["system"]], settings["candidates"]), task.train, seed, used=1
     )
     model = make(settings["system"], constants, tol=1e-2, max_passes=200, random_state=seed)
     numbers = measure(model, task.train, task.test)
@@ -69,10 +69,12 @@ def run(settings: Settings, seed: int, data: Path | None) -> Row:
 
 
 def cards(rows: list[Row]) -> list[Card]:
-    found = []
+    conclusions = []
     rows = [r for r in rows if not r["absent"]]
     for task in distinct(rows, "task"):
-        part, by_node = ([r for r in select(rows, task=task) if bool(r.get("decode")) == asked] for asked in (0, 1))
+        part, by_node = (
+            [r for r in select(rows, task=task) if bool(r.get("decode")) == is_by_node] for is_by_node in (0, 1)
+        )
 
         def errors(system: str, part: Any = part) -> np.ndarray:
             # one number for each group of test examples, over folds
@@ -90,15 +92,15 @@ def cards(rows: list[Row]) -> list[Card]:
         also = [f"With the most probable label of every node, instead of the best labelling: {by_nodes}."] * bool(
             by_node
         )
-        found.append(
+        conclusions.append(
             Card(f"lap_best_{task}", f"(Beside the paper.) LapMEDN is the best of the six on {TITLES[task]}.",
                  statistics.all_of(*map(statistics.is_positive, tests.values())) if tests else statistics.OPEN,
                  ["Wrong labels: " + means, *also,
-                  f"{part[0]['n_train']} examples to learn from, {part[0]['n_test']} to test on, "
+                  f"{part[0]['n_train']} training examples, {part[0]['n_test']} test examples, "
                   f"{part[0]['n_features']:,} features.", unconverged(part)],
                  "; ".join(f"{s} minus LapMEDN: {t.text()}" for s, t in tests.items())),
         )  # fmt: skip
-    return found
+    return conclusions
 
 
 def draw(figure: Any, rows: list[Row]) -> None:

@@ -32,7 +32,7 @@ def cells(scale: str) -> list[Settings]:
 
 
 def run(settings: Settings, seed: int, data: Path | None) -> Row:
-    """The same training, stopped after ever more passes."""
+    """Repeat the same training with an increasing limit of passes."""
     train, test = split(letters(data), seed, settings["words"], settings["fold"], settings["reading"])
     numbers: Row = {"n_pass": [], "error": [], "training_error": [], "negative_log_likelihood": [], "change": []}
     lam = CONSTANTS[settings["system"]].get("lam", 0.0)
@@ -46,30 +46,30 @@ def run(settings: Settings, seed: int, data: Path | None) -> Row:
         numbers["error"].append(1 - model.score(test))
         numbers["training_error"].append(1 - model.score(train))
         numbers["negative_log_likelihood"].append(max(model.objective_ - penalty, 1e-12))
-        before = before if n_before else train.n_nodes * np.log(len(model.classes_))  # all labellings alike
+        before = before if n_before else train.n_nodes * np.log(len(model.classes_))  # uniform over labellings
         change = abs(before - model.objective_) / max(abs(before), 1e-300) / max(model.n_passes_ - n_before, 1)
         n_before, before = model.n_passes_, model.objective_
         numbers["change"].append(change)
-        if model.n_passes_ < limit:  # at its end: more passes change nothing
+        if model.n_passes_ < limit:  # converged
             break
     return numbers
 
 
 def rows(settings: Settings, numbers: Row) -> list[Row]:
-    # the largest change from a stop on: a rule that stops below it has not stopped before (a first step may be short)
+    # largest change from each stop on, because a first step may be short
     numbers = numbers | {"change": np.maximum.accumulate(numbers["change"][::-1])[::-1].tolist()}
     fixed = {name: settings[name] for name in ("fold", "words", "reading", "system")}
     return [fixed | dict(zip(numbers, point)) for point in zip(*numbers.values())]
 
 
 def excess(table: list[Row], system: str) -> np.ndarray:
-    """Final error minus the lowest on the way, one for each fold."""
-    found = []
+    """Final error minus the lowest error during training, per fold."""
+    rises = []
     for fold in distinct(table, "fold"):
         errors = values(select(table, fold=fold, system=system), "error")
         if len(errors):
-            found.append(errors[-1] - errors.min())
-    return np.array(found)
+            rises.append(errors[-1] - errors.min())
+    return np.array(rises)
 
 
 def cards(table: list[Row]) -> list[Card]:
@@ -80,7 +80,7 @@ def cards(table: list[Row]) -> list[Card]:
     for s in CONSTANTS:
         along = [values(select(table, fold=f, system=s), "error") for f in distinct(table, "fold")]
         lowest, last = (100 * np.mean([f(e) for e in along if len(e)]) for f in (np.min, lambda e: e[-1]))
-        lines.append(f"{s}: lowest test error on the way {lowest:.1f} %, at the end {last:.1f} %")
+        lines.append(f"{s}: lowest test error during training {lowest:.1f} %, at the end {last:.1f} %")
     tests = {s: paired(rise[s] - rise["L2-CRF"], overlap=1 / 9) for s in ("CRF", "L1-CRF")}
     return [
         Card("overfit", "CRF and L1-CRF overfit while they are trained; L2-CRF is robust (read: their test error rises "
@@ -94,12 +94,12 @@ def draw(figure: Any, table: list[Row]) -> None:
     left, right = figure.subplots(1, 2, sharey=True)
     for k, system in enumerate(CONSTANTS):
         for axis, name, top in ((left, "change", 1.0), (right, "negative_log_likelihood", 1000.0)):
-            found = [r for r in select(table, system=system) if r[name] > 0]
-            x, y = np.sqrt(top / values(found, name)), 100 * values(found, "error")
+            points = [r for r in select(table, system=system) if r[name] > 0]
+            x, y = np.sqrt(top / values(points, name)), 100 * values(points, "error")
             colour = figures.style(system, k)["color"]
             axis.plot(x, y, ".", color=colour, markersize=3, alpha=0.35)
-            passes = sorted(distinct(found, "n_pass"))
-            steps = [[v for v, r in zip(zip(x, y), found) if r["n_pass"] == p] for p in passes]
+            passes = sorted(distinct(points, "n_pass"))
+            steps = [[v for v, r in zip(zip(x, y), points) if r["n_pass"] == p] for p in passes]
             steps = [s for s in steps if len(s) > len(distinct(table, "fold")) // 2]
             label = system + (f", lam {CONSTANTS[system]['lam']:g}" if CONSTANTS[system] else "")
             middle = np.array([np.median(s, axis=0) for s in steps]).reshape(-1, 2)

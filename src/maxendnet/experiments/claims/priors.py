@@ -19,7 +19,7 @@ from maxendnet.experiments.engine.systems import (
     SELECTION_PASSES,
     SELECTION_TOL,
     measure,
-    some_of,
+    thin_grid,
 )
 from maxendnet.experiments.engine.table import differences, distinct, select, values
 
@@ -54,7 +54,7 @@ def run(settings: Settings, seed: int, data: Path | None) -> Row:
         relevant = int(settings["data"].split()[1])
         examples = chains(seed, settings["repeat"], settings["samples"], relevant).examples
         train, test = examples[: settings["samples"] // 10], examples[settings["samples"] // 10 :]
-    grid = some_of(GRIDS[settings["prior"]], settings["candidates"])
+    grid = thin_grid(GRIDS[settings["prior"]], settings["candidates"])
 
     def model(candidate: tuple[str, dict[str, float], float], tol: float, max_passes: int) -> MaxEnDNet:
         kind, constants, C = candidate
@@ -73,7 +73,7 @@ def run(settings: Settings, seed: int, data: Path | None) -> Row:
 
 
 def cards(rows: list[Row]) -> list[Card]:
-    found = []
+    conclusions = []
     for data in distinct(rows, "data"):
         part = select(rows, data=data)
         rivals = [p for p in distinct(part, "prior") if p not in ("Laplace", "normal-gamma")]
@@ -83,7 +83,7 @@ def cards(rows: list[Row]) -> list[Card]:
         beaten = [p for p, t in tests.items() if t.mean > 0 and t.p < 0.05 / len(tests)]
         ahead = all(t.high < 0 for t in tests.values()) and bool(tests)
         check = paired(differences(part, "prior", "Laplace", "normal-gamma", ["repeat"]))
-        found.append(
+        conclusions.append(
             Card(f"laplace_best_{data.replace(', ', '_').replace(' ', '_')}", f"(Beside the paper.) No prior beats "
                  f"Laplace on {data}.",
                  statistics.FAILS if beaten else statistics.HOLDS if ahead else statistics.OPEN,
@@ -93,7 +93,7 @@ def cards(rows: list[Row]) -> list[Card]:
                   "Check: normal-gamma is the same predictor as Laplace at other constants: " + check.text() + "."],
                  "; ".join(f"Laplace minus {p}: {t.text()}" for p, t in tests.items()))
         )  # fmt: skip
-    return found
+    return conclusions
 
 
 def draw(figure: Any, rows: list[Row]) -> None:

@@ -13,7 +13,7 @@ from maxendnet.experiments.engine.comparison import unconverged
 from maxendnet.experiments.engine.data import READINGS, letters, letters_missing, split
 from maxendnet.experiments.engine.experiment import Card, Experiment, Row, Settings
 from maxendnet.experiments.engine.statistics import paired
-from maxendnet.experiments.engine.systems import FINAL_PASSES, FINAL_TOL, METHOD, make, measure, some_of
+from maxendnet.experiments.engine.systems import FINAL_PASSES, FINAL_TOL, METHOD, make, measure, thin_grid
 from maxendnet.experiments.engine.table import distinct, select
 
 CRF_GRID = [0.0001, 0.001, 0.01, 0.1, 1.0, 4.0, 9.0, 16.0, 25.0]
@@ -34,7 +34,7 @@ def cells(scale: str) -> list[Settings]:
     return [
         {"words": words, "fold": fold, "reading": reading, "system": system, "constant": value}
         for reading in readings for fold in range(folds) for system, (_, grid, _) in GRIDS.items()
-        for value in some_of(grid, candidates)
+        for value in thin_grid(grid, candidates)
     ]  # fmt: skip
 
 
@@ -48,17 +48,17 @@ def run(settings: Settings, seed: int, data: Path | None) -> Row:
 
 def ranges(rows: list[Row], system: str, reading: str) -> dict[int, float]:
     """Largest minus smallest error over the grid, for each fold whose grid is complete."""
-    found = {}
+    spreads = {}
     n = len(distinct(select(rows, system=system), "constant"))
     for fold in distinct(rows, "fold"):
         errors = [r["error"] for r in select(rows, system=system, reading=reading, fold=fold)]
         if len(errors) == n > 1:
-            found[fold] = max(errors) - min(errors)
-    return found
+            spreads[fold] = max(errors) - min(errors)
+    return spreads
 
 
 def cards(rows: list[Row]) -> list[Card]:
-    found = []
+    conclusions = []
     for reading in distinct(rows, "reading"):
         spread = {system: ranges(rows, system, reading) for system in GRIDS}
 
@@ -76,7 +76,7 @@ def cards(rows: list[Row]) -> list[Card]:
         second = {
             f"{s} minus {stable}": wider(s, stable) for stable in ("LapMEDN", "L1-M3N") for s in ("L2-CRF", "M3N")
         }
-        found += [
+        conclusions += [
             Card(f"l1crf_sensitive_{reading}", "L1-CRF is quite sensitive to its constant, all others much less" + label
                  + ".", statistics.all_of(*map(statistics.is_positive, first.values())), numbers,
                  "; ".join(f"range of L1-CRF minus {s}: {t.text()}" for s, t in first.items())),
@@ -86,7 +86,7 @@ def cards(rows: list[Row]) -> list[Card]:
                   "less than two. The comparison is one of these grids as much as of the systems."],
                  "; ".join(f"range of {s}: {t.text()}" for s, t in second.items())),
         ]  # fmt: skip
-    return found
+    return conclusions
 
 
 def draw(figure: Any, rows: list[Row]) -> None:

@@ -46,21 +46,21 @@ def rows(settings: Settings, numbers: Row) -> list[Row]:
 
 def cards(table: list[Row]) -> list[Card]:
     def points(prior: str) -> tuple[np.ndarray, np.ndarray]:
-        found = select(table, prior=prior)
-        return np.array([r["eta"] for r in found]), np.array([r["mean"] for r in found])
+        prior_rows = select(table, prior=prior)
+        return np.array([r["eta"] for r in prior_rows]), np.array([r["mean"] for r in prior_rows])
 
-    found = {name: points(name) for name in list(PRIORS)[:3]}
-    if not all(len(eta) for eta, _ in found.values()):
+    curves = {name: points(name) for name in list(PRIORS)[:3]}
+    if not all(len(eta) for eta, _ in curves.values()):
         return []
-    (_, normal), (eta4, four), (eta6, six) = found.values()
-    eta = found["normal"][0]
+    (_, normal), (eta4, four), (eta6, six) = curves.values()
+    eta = curves["normal"][0]
     small = np.abs(eta4) <= 1
     shared = np.abs(eta6) < np.abs(eta4).max()
     at_six = np.abs(six[shared])
     at_four = np.abs(2 * eta6[shared] / (4 - eta6[shared] ** 2))
     shrinks = bool(np.all(np.abs(four[small]) <= np.abs(eta4[small])))
     ordered = bool(np.all(at_six <= at_four + 1e-12))
-    kept = bool(np.all(four[eta4 != 0] != 0))
+    all_nonzero = bool(np.all(four[eta4 != 0] != 0))
     no_chance = "A computation, no data: no test is needed."
     return [
         Card(
@@ -80,7 +80,7 @@ def cards(table: list[Row]) -> list[Card]:
             no_chance,
         ),
         Card(
-            "none_zero", "The curve is smooth, and no weight is set to zero.", HOLDS if kept else FAILS,
+            "none_zero", "The curve is smooth, and no weight is set to zero.", HOLDS if all_nonzero else FAILS,
             ["The mean is zero at eta = 0 only."], no_chance,
         ),
     ]  # fmt: skip
@@ -89,11 +89,11 @@ def cards(table: list[Row]) -> list[Card]:
 def draw(figure: Any, table: list[Row]) -> None:
     left, right = figure.subplots(1, 2, sharey=True)
     names = list(PRIORS)
-    for axis, some, title in ((left, names[:3], "the paper's three priors"), (right, names[3:], "other priors")):
-        for name in some:
-            found = select(table, prior=name)
-            look = figures.style(name, names.index(name) - (0 if axis is left else 3)) | {"marker": ""}
-            axis.plot([r["eta"] for r in found], [r["mean"] for r in found], label=name, **look)
+    for axis, group, title in ((left, names[:3], "the paper's three priors"), (right, names[3:], "other priors")):
+        for name in group:
+            prior_rows = select(table, prior=name)
+            line_style = figures.style(name, names.index(name) - (0 if axis is left else 3)) | {"marker": ""}
+            axis.plot([r["eta"] for r in prior_rows], [r["mean"] for r in prior_rows], label=name, **line_style)
         axis.axline((0, 0), slope=1, color="0.6", linewidth=0.8, zorder=0)
         axis.set(xlim=(-2.6, 2.6), ylim=(-3.2, 3.2), xlabel="eta (dual side of a weight)", title=title)
         axis.legend(loc="upper left", fontsize=8)

@@ -22,7 +22,7 @@ COMPARED = ("LapMEDN", "M3N", "L2-CRF", "L1-M3N")
 
 def run(settings: Settings, seed: int, data: Path | None) -> Row:
     """Variances (LapMEDN, variational and exact) or squared weights (the others), averaged over folds."""
-    found, constants, folds = correlated.one_part_folds(settings, seed, settings["folds"])
+    drawn, constants, folds = correlated.one_part_folds(settings, seed, settings["folds"])
     lap = settings["system"] == "LapMEDN"
     size, exact, gaps, converged = [], [], [], []
     for model, train, _ in folds:
@@ -38,7 +38,7 @@ def run(settings: Settings, seed: int, data: Path | None) -> Row:
         else:
             size.append(mu2.mean(axis=1))
     average = np.mean(size, axis=0)
-    groups = found.groups
+    groups = drawn.groups
     numbers: Row = {
         "within_relevant": spread(average[groups >= 0], groups[groups >= 0]),
         "across_relevant": spread(average[groups >= 0], None),
@@ -69,8 +69,8 @@ def spread(size: np.ndarray, groups: np.ndarray | None) -> float:
 
 def effect(rows: list[Row], system: str, where: str = "relevant") -> np.ndarray:
     """How much closer features of a group are than any two, as a share: 0 is no group structure, 1 complete."""
-    found = select(rows, system=system)
-    return 1 - values(found, f"within_{where}") / values(found, f"across_{where}")
+    system_rows = select(rows, system=system)
+    return 1 - values(system_rows, f"within_{where}") / values(system_rows, f"across_{where}")
 
 
 def cards(rows: list[Row]) -> list[Card]:
@@ -105,9 +105,9 @@ def cards(rows: list[Row]) -> list[Card]:
 
 def draw(figure: Any, rows: list[Row]) -> None:
     left, right = figure.subplots(1, 2, gridspec_kw={"width_ratios": [2.3, 1]})
-    found = select(rows, draw=0, system="LapMEDN")
-    if found:
-        size = np.array(found[0]["values"]) * found[0]["chosen_lam"]
+    first_draw = select(rows, draw=0, system="LapMEDN")
+    if first_draw:
+        size = np.array(first_draw[0]["values"]) * first_draw[0]["chosen_lam"]
         for group in range(10):
             left.axvspan(3 * group - 0.5, 3 * group + 2.5, color="0.93" if group % 2 else "0.97", zorder=0)
         inside = np.arange(len(size)) < 30

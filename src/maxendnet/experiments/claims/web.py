@@ -27,13 +27,13 @@ SIZES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 MODEL_PERCENT = {"full": 10, "quick": 10, "tiny": 20}
 SET_PAGES = {"products": 40, "recipes": 20}
-"""Pages to learn from, of as many sites; a recipe has fifty texts to find, where a product has four."""
+"""Number of training pages, each from another site. A recipe has about fifty values, a product four."""
 PAGE_MODELS = {model: (model, False) for model in MODELS} | {"siblings": ("hierarchical", True)}
-"""Models of a page by name: the model of the library, and whether neighbouring blocks are scored together."""
+"""Page models by name: the model of the library, and whether sibling blocks are scored together."""
 
 
 FIRST = VERTICALS[:3]
-"""Product pages, nearest to the paper's: they come first."""
+"""Product pages, as in the paper; computed first."""
 
 
 def cells(scale: str) -> list[Settings]:
@@ -42,32 +42,41 @@ def cells(scale: str) -> list[Settings]:
     first = [name for name in s["verticals"] if name in FIRST]
     others = [name for name in s["verticals"] if name not in FIRST]
 
-    def some(part: str, names: Sequence[str], draws: range, **more: Any) -> list[Settings]:
-        # a vertical at a time: its pages are read and featurised once
+    def part_settings(part: str, names: Sequence[str], draws: range, **more: Any) -> list[Settings]:
+        # grouped by vertical, whose pages are read and featurised only once
         return [
             {"part": part, "set": "swde", "vertical": name, "sites": s["sites"], "draw": k} | more
             for name in names for k in draws
         ]  # fmt: skip
 
-    # a run that is stopped early has a part of everything, the most telling first
+    # ordered so that an interrupted run has results of every part, the most informative ones first
     small, large = [p for p in percents if p <= 20], [p for p in percents if p > 20]
     rotations, seeds = range(s["rotations"]), list(s["seeds"])
     draws, early = range(s["draws"]), range(min(3, s["draws"]))
     models, every = range(s["model_draws"]), {"percents": at, "models": list(PAGE_MODELS)}
-    found = some("few pages", first, draws, percents=small) + some("few pages", others, early[:1], percents=small)
-    found += some("new sites", first, rotations, seeds=seeds) + some("models", first, models[:1], **every)
-    found += some("few pages", others, early[1:], percents=small)
+    groups = [
+        part_settings("few pages", first, draws, percents=small),
+        part_settings("few pages", others, early[:1], percents=small),
+        part_settings("new sites", first, rotations, seeds=seeds),
+        part_settings("models", first, models[:1], **every),
+        part_settings("few pages", others, early[1:], percents=small),
+    ]
     for name in s["visual"]:
-        found += [row | {"set": "swde_visual"} for row in some("layout", [name], rotations, seeds=[1, 3, 5])]
+        layout = part_settings("layout", [name], rotations, seeds=[1, 3, 5])
+        groups.append([row | {"set": "swde_visual"} for row in layout])
     for name in s["sets"]:
         more: dict[str, Any] = {"set": name, "pages": SET_PAGES[name], "constants": "many sites"}
-        found += [row | more for row in some("other pages", [name], range(s["set_draws"]))]
+        groups.append([row | more for row in part_settings("other pages", [name], range(s["set_draws"]))])
     if large:
-        found += some("few pages", first, early, percents=large) + some("few pages", others, early, percents=large)
-    found += some("new sites", others, rotations, seeds=seeds) + some("few pages", others, draws[3:], percents=small)
+        groups.append(part_settings("few pages", first, early, percents=large))
+        groups.append(part_settings("few pages", others, early, percents=large))
+    groups.append(part_settings("new sites", others, rotations, seeds=seeds))
+    groups.append(part_settings("few pages", others, draws[3:], percents=small))
     if large:
-        found += some("few pages", [*first, *others], draws[3:], percents=large)
-    return found + some("models", first, models[1:], **every) + some("models", others, models, **every)
+        groups.append(part_settings("few pages", [*first, *others], draws[3:], percents=large))
+    groups.append(part_settings("models", first, models[1:], **every))
+    groups.append(part_settings("models", others, models, **every))
+    return [settings for group in groups for settings in group]
 
 
 def run(settings: Settings, seed: int, data: Path | None) -> Row:
@@ -82,19 +91,19 @@ def run(settings: Settings, seed: int, data: Path | None) -> Row:
         order = np.random.default_rng([seed, settings["draw"]]).permutation(train)
         for percent in settings["percents"]:
             n = max(1, int(len(train) * percent / 100 + 0.5))
-            few = np.sort(order[:n])
+            labelled = np.sort(order[:n])
             for model in settings.get("models", ["choice"]):
-                rows += _all_systems(pages, few, pages.rows("test"), KNOWN, {"pages": n, "model": model})
+                rows += _all_systems(pages, labelled, pages.rows("test"), KNOWN, {"pages": n, "model": model})
     elif kind in ("new sites", "layout"):
         drawn = [pages] if kind == "new sites" else [pages, web_pages(data, where, names, settings["sites"], True)]
-        for layout, some in enumerate(drawn):
+        for layout, page_set in enumerate(drawn):
             systems = SYSTEMS if kind == "new sites" else ("LapMEDN", "L2-CRF")
             for k in settings["seeds"]:
-                seeds = [some.sites[(settings["draw"] + j) % len(some.sites)] for j in range(k)]
-                known = np.sort(np.concatenate([some.rows("train", seeds), some.rows("dev", seeds)]))
-                others = [site for site in some.sites if site not in seeds]
+                seeds = [page_set.sites[(settings["draw"] + j) % len(page_set.sites)] for j in range(k)]
+                known = np.sort(np.concatenate([page_set.rows("train", seeds), page_set.rows("dev", seeds)]))
+                others = [site for site in page_set.sites if site not in seeds]
                 about = {"pages": k, "model": "choice", "layout": layout}
-                rows += _all_systems(some, known, some.rows("test", others), NEW, about, systems)
+                rows += _all_systems(page_set, known, page_set.rows("test", others), NEW, about, systems)
     else:
         rng = np.random.default_rng([seed, settings["draw"]])
         first_of_site = {str(pages.site[i]): int(i) for i in rng.permutation(pages.rows("train"))}

@@ -32,23 +32,23 @@ def cells(scale: str, systems: Sequence[str] = SYSTEMS) -> list[Settings]:
 
 
 def run(settings: Settings, seed: int, data: Path | None) -> Row:
-    """Weights of the 100 features, averaged over folds: the difference of the two labels, which alone matters."""
-    found, constants, folds = correlated.one_part_folds(settings, seed, settings["folds"])
+    """Average over folds of the weight differences between the two labels, for the 100 features."""
+    drawn, constants, folds = correlated.one_part_folds(settings, seed, settings["folds"])
     fits = [measure(*fold) for fold in folds]
     weights = [model.coef_[:, 1] - model.coef_[:, 0] for model, _, _ in folds]
     average = np.mean(weights, axis=0)
     size = np.abs(average) / max(np.linalg.norm(average), 1e-300)
-    relevant = found.groups >= 0
+    relevant = drawn.groups >= 0
     return {
         "error": float(np.mean([fit["error"] for fit in fits])),
         "gap": max(fit["gap"] for fit in fits),
         "converged": all(fit["converged"] for fit in fits),
         "share_irrelevant": float(np.sum(size[~relevant] ** 2)),
         "largest_irrelevant": float(size[~relevant].max() / max(size[relevant].max(), 1e-300)),
-        "cosine": float(_cosine(average, found.coef[:, 1] - found.coef[:, 0])),
-        "group_cosine": float(_cosine(_by_group(average, found.groups), _by_group(
-            found.coef[:, 1] - found.coef[:, 0], found.groups))),
-        "true": found.coef[:, 1] - found.coef[:, 0],
+        "cosine": float(_cosine(average, drawn.coef[:, 1] - drawn.coef[:, 0])),
+        "group_cosine": float(_cosine(_by_group(average, drawn.groups), _by_group(
+            drawn.coef[:, 1] - drawn.coef[:, 0], drawn.groups))),
+        "true": drawn.coef[:, 1] - drawn.coef[:, 0],
         "weights": average,
     } | {"chosen_" + name: value for name, value in constants.items()}  # fmt: skip
 
@@ -58,7 +58,7 @@ def _cosine(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def _by_group(weights: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """Sums over the nearly equal features of a group: all that the data can tell apart."""
+    """Sums over the nearly identical features of each group, which the data cannot distinguish."""
     return np.array([weights[groups == g].sum() for g in np.unique(groups[groups >= 0])])
 
 
@@ -86,9 +86,9 @@ def cards(rows: list[Row]) -> list[Card]:
 
 def _means(rows: list[Row], name: str, scale: float, unit: str) -> str:
     return ", ".join(
-        f"{s} {scale * np.mean(values(found, name)):.2f} {unit}".strip()
+        f"{s} {scale * np.mean(values(system_rows, name)):.2f} {unit}".strip()
         for s in SYSTEMS
-        if (found := select(rows, system=s))
+        if (system_rows := select(rows, system=s))
     )
 
 
@@ -96,15 +96,17 @@ def draw(figure: Any, rows: list[Row]) -> None:
     axes = figure.subplots(7, 1, sharex=True)
     panels = [("true weights", None)] + [(system, system) for system in SYSTEMS]
     for axis, (title, system) in zip(axes, panels):
-        found = select(rows, draw=0, system=system or SYSTEMS[0])
-        if not found:
+        system_rows = select(rows, draw=0, system=system or SYSTEMS[0])
+        if not system_rows:
             continue
-        weights = np.array(found[0]["true" if system is None else "weights"])
+        weights = np.array(system_rows[0]["true" if system is None else "weights"])
         weights = weights / max(np.abs(weights).max(), 1e-300)
         colours = np.where(np.arange(len(weights)) < 30, figures.BLUE, figures.VERMILION)
         axis.bar(np.arange(len(weights)), weights, color=colours, width=0.8)
         share = (
-            "" if system is None else f"  ({100 * found[0]['share_irrelevant']:.0f} % of the squared weight is orange)"
+            ""
+            if system is None
+            else f"  ({100 * system_rows[0]['share_irrelevant']:.0f} % of the squared weight is orange)"
         )
         axis.set_title(title + share, loc="left", fontsize=9.5, pad=2)
         axis.set(ylim=(-1.1, 1.1), yticks=[-1, 0, 1])

@@ -1,4 +1,4 @@
-"""Runs the cells of an experiment: in processes, saved one by one, resumed where it was stopped."""
+"""Run the cells of an experiment in parallel, save each result, and resume interrupted runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from maxendnet.experiments.engine.experiment import Experiment, Row, Settings
 from maxendnet.utils.progress import progress_bar
 
 AHEAD = 32
-"""Cells handed to the processes at a time."""
+"""Maximum number of submitted, unfinished cells."""
 
 
 class Done(NamedTuple):
@@ -37,7 +37,7 @@ class Done(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What there is of an experiment after a run: finished cells in order, how many were asked for, what failed."""
+    """Result of a run: finished cells in order, number of requested cells, error messages."""
 
     done: list[Done]
     n_cells: int
@@ -45,30 +45,30 @@ class Outcome(NamedTuple):
 
 
 def key(experiment: Experiment, settings: Settings, seed: int) -> str:
-    """Name of a cell: the same settings, seed and revision give the same name in any run."""
+    """Return the key of a cell, a hash of experiment, revision, seed and settings."""
     text = json.dumps([experiment.name, experiment.revision, seed, settings], sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 class Store:
-    """Finished cells, a JSON line each, in one file that only grows.
+    """Append-only file of finished cells, one JSON line each.
 
-    A line that was cut off (the process was killed, the disk was full) is passed over, and its cell computed again.
+    Truncated lines (a killed process, a full disk) are ignored, and their cells are computed again.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def read(self) -> dict[str, Done]:
-        found: dict[str, Done] = {}
+        finished: dict[str, Done] = {}
         if self.path.exists():
             for line in self.path.read_text(encoding="utf-8").splitlines():
                 try:
                     entry = json.loads(line)
-                    found[entry["key"]] = Done(entry["settings"], restored(entry["numbers"]), entry["seconds"])
+                    finished[entry["key"]] = Done(entry["settings"], restored(entry["numbers"]), entry["seconds"])
                 except (ValueError, KeyError, TypeError):
                     continue
-        return found
+        return finished
 
     def add(self, name: str, done: Done) -> None:
         entry = {"key": name, "settings": done.settings, "numbers": plain(done.numbers), "seconds": done.seconds}
@@ -85,7 +85,7 @@ class Store:
 
 
 def plain(value: Any) -> Any:
-    """Numbers of NumPy as Python's own; nan and the infinities, which JSON lacks, as None and text."""
+    """Convert a value for JSON: NumPy numbers to Python numbers, NaN to None, infinities to strings."""
     if isinstance(value, dict):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)) or (hasattr(value, "tolist") and bool(getattr(value, "ndim", False))):
@@ -97,7 +97,7 @@ def plain(value: Any) -> Any:
 
 
 def restored(value: Any) -> Any:
-    """The inverse of `plain`."""
+    """Invert `plain`."""
     if isinstance(value, dict):
         return {k: restored(v) for k, v in value.items()}
     if isinstance(value, list):
@@ -106,10 +106,10 @@ def restored(value: Any) -> Any:
 
 
 def compute(run: Callable[..., Row], settings: Settings, seed: int, data: Path | None) -> tuple[Row, float]:
-    """One cell, on one thread: sums in BLAS then have one order whatever the machine."""
-    began = time.process_time()  # of the processor: other work on the machine does not count
+    """Compute one cell on one thread, so that results do not depend on the number of BLAS threads."""
+    began = time.process_time()  # CPU time: independent of the load of the machine
     with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a fit that stopped early says so in its numbers
+        warnings.simplefilter("ignore")  # cells record whether their fits converged
         numbers = run(settings, seed, data)
     return restored(plain(numbers)), time.process_time() - began
 
@@ -125,51 +125,51 @@ def run_cells(
     only_finished: bool = False,
     progress: bool = True,
 ) -> Outcome:
-    """Compute the cells that are not there yet, and return all that are.
+    """Compute the missing cells of an experiment and return all finished ones.
 
     Parameters
     ----------
     experiment : Experiment
     folder : Path
-        ``cells.jsonl`` in it keeps the finished cells.
+        Folder of ``cells.jsonl``, which stores the finished cells.
     scale : {"full", "quick", "tiny"}
     pool : ProcessPoolExecutor, Dask or None
-        From `workers`, or the workers of a cluster, which need the data at the same path; the numbers are the same for
-        any number of them. None computes here.
+        Pool from `workers`, or a cluster whose workers find the data at the same path. Results do not depend on the
+        number of workers. None computes in this process.
     seed : int
     data : Path or None
         Folder of the data sets.
     only_finished : bool
-        Compute nothing.
+        Return finished cells without computing missing ones.
     progress : bool
-        Show a bar with an estimate of the time left.
+        Show a progress bar with the remaining time.
     """
     folder.mkdir(parents=True, exist_ok=True)
     store = Store(folder / "cells.jsonl")
-    wanted = {key(experiment, settings, seed): settings for settings in experiment.cells(scale)}
-    found = store.read()
-    missing = [] if only_finished else [name for name in wanted if name not in found]
+    requested = {key(experiment, settings, seed): settings for settings in experiment.cells(scale)}
+    finished = store.read()
+    missing = [] if only_finished else [name for name in requested if name not in finished]
     failures: list[str] = []
     bar = progress_bar(
-        total=len(wanted), initial=len(wanted) - len(missing), show=bool(progress and missing), unit=" cells",
+        total=len(requested), initial=len(requested) - len(missing), show=bool(progress and missing), unit=" cells",
         desc=experiment.name, smoothing=0.1, dynamic_ncols=True,
         bar_format="{desc}: {n_fmt}/{total_fmt} cells |{bar}| {elapsed} so far, about {remaining} left",
     )  # fmt: skip
     with bar:
-        for name, result in _results(experiment, {n: wanted[n] for n in missing}, pool, seed, data):
+        for name, result in _results(experiment, {n: requested[n] for n in missing}, pool, seed, data):
             if isinstance(result, str):
-                failures.append(f"{json.dumps(wanted[name])}: {result}")
+                failures.append(f"{json.dumps(requested[name])}: {result}")
             else:
-                found[name] = Done(wanted[name], *result)
-                store.add(name, found[name])
+                finished[name] = Done(requested[name], *result)
+                store.add(name, finished[name])
             bar.update()
-    return Outcome([found[name] for name in wanted if name in found], len(wanted), failures)
+    return Outcome([finished[name] for name in requested if name in finished], len(requested), failures)
 
 
 def _results(
     experiment: Experiment, cells: dict[str, Settings], pool: Any, seed: int, data: Path | None
 ) -> Iterator[tuple[str, tuple[Row, float] | str]]:
-    """Name and result of every cell as they finish; the last line of the traceback for one that fails."""
+    """Yield the key and result of each cell as it finishes; for a failed cell, an error message."""
     if pool is None:
         for name, settings in cells.items():
             try:
@@ -185,7 +185,7 @@ def _results(
     waiting = iter(cells.items())
     running: dict[Future, str] = {}
     while True:
-        # a few ahead of the workers, so that none is idle and few have to be thrown away
+        # a short queue keeps all workers busy and loses little work on an interrupt
         while len(running) < AHEAD and (cell := next(waiting, None)):
             running[pool.submit(compute, experiment.run, cell[1], seed, data)] = cell[0]
         if not running:
@@ -194,8 +194,8 @@ def _results(
             name, error = running.pop(future), future.exception()
             if isinstance(error, BrokenProcessPool):
                 raise ChildProcessError(
-                    f"A process that computed cells of {experiment.name} ended without a word, perhaps for lack of "
-                    "memory. What was finished is saved; run the command again with fewer --jobs."
+                    f"A worker process of {experiment.name} died, possibly because memory ran out. Finished cells are "
+                    "saved; run the command again with fewer --jobs."
                 ) from error
             yield name, _failure(error) if error else future.result()
 
@@ -206,7 +206,7 @@ def _failure(error: BaseException) -> str:
 
 @contextmanager
 def workers(n: int) -> Iterator[ProcessPoolExecutor | None]:
-    """Processes that start clean, leave Ctrl-C to their parent, and end with it; None for one."""
+    """Pool of spawned processes that ignore Ctrl-C and end with their parent; None if ``n`` is 1."""
     if n == 1:
         yield None
         return
@@ -225,7 +225,7 @@ def workers(n: int) -> Iterator[ProcessPoolExecutor | None]:
 def _begin_worker(parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
-    def end_with_parent() -> None:  # a parent that is killed cannot end its workers
+    def end_with_parent() -> None:  # a killed parent cannot stop its workers
         while os.getppid() == parent:
             time.sleep(0.5)
         os._exit(1)

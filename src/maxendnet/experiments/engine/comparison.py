@@ -1,4 +1,4 @@
-"""Cards that compare systems by their errors: used by every experiment with the six of them."""
+"""Cards that compare the errors of systems."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from maxendnet.experiments.engine.statistics import Paired, paired
 from maxendnet.experiments.engine.table import differences, distinct, select, values
 
 MARGIN = 0.005
-"""What *comparable* and *alike* allow: half a percentage point of error."""
+"""Largest difference of *comparable* errors: half a percentage point."""
 
 
 def difference(
     rows: list[Row], better: str, worse: str, pair: Sequence[str], within: Sequence[str] = (), overlap: float = 0.0
 ) -> Paired:
-    """How much lower the error of the first system is, tested over draws or folds."""
+    """Paired test of the error of `worse` minus that of `better`, over draws or folds."""
     return paired(differences(rows, "system", better, worse, pair, within), overlap)
 
 
 def errors(rows: list[Row], systems: Sequence[str], by: str) -> list[str]:
-    """Mean errors as lines, one for each value of a column."""
+    """Lines with the mean errors of the systems, one per value of a column."""
     return [
         f"{by} {value}: "
         + ", ".join(
-            f"{system} {100 * np.mean(values(found, 'error')):.1f} %"
+            f"{system} {100 * np.mean(values(matches, 'error')):.1f} %"
             for system in systems
-            if (found := select(rows, **{by: value, "system": system}))
+            if (matches := select(rows, **{by: value, "system": system}))
         )
         for value in distinct(rows, by)
     ]
@@ -46,7 +46,7 @@ def compare(
     overlap: float = 0.0,
     numbers: Sequence[str] = (),
 ) -> Card:
-    """A card about one or more pairs (better, worse); it holds when every comparison does."""
+    """Card for one or more pairs (better, worse); it holds if every comparison holds."""
     tests = {f"{worse} minus {better}": difference(rows, better, worse, pair, within, overlap)
              for better, worse in comparisons}  # fmt: skip
     return Card(
@@ -63,15 +63,15 @@ def not_worse(test: Paired) -> str:
     return statistics.is_at_least(test, MARGIN)
 
 
-def alike(test: Paired) -> str:
+def similar(test: Paired) -> str:
     return statistics.is_small(test, MARGIN)
 
 
 def unconverged(rows: list[Row]) -> str:
-    """A line about fits that stopped at their limit of passes."""
+    """Line about fits that stopped at the maximum number of passes."""
     stopped = [r for r in rows if not r["converged"]]
     if not stopped:
         return "Every fit reached its tolerance."
     gaps = [r["gap"] for r in stopped if np.isfinite(r["gap"])]
     worst = f"; their median gap is {np.median(gaps):.1g}, the largest {max(gaps):.1g}" if gaps else ""
-    return f"{len(stopped)} of {len(rows)} fits stopped at their limit of passes{worst}."
+    return f"{len(stopped)} of {len(rows)} fits stopped at the maximum number of passes{worst}."

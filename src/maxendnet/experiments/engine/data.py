@@ -1,4 +1,4 @@
-"""Data of the experiments: drawn, or read once in a process and kept."""
+"""Data of the experiments, generated or read, cached within a process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from maxendnet.datasets import fetch_ocr_letters, make_synthetic_chains
 
 
 class Chains(NamedTuple):
-    """Chains drawn from a random CRF, with its weights."""
+    """Chains sampled from a random CRF, and its weights."""
 
     examples: Examples
     coef: np.ndarray
@@ -22,21 +22,21 @@ class Chains(NamedTuple):
 
 @lru_cache(maxsize=4)
 def chains(seed: int, draw: int, n: int, relevant: int, correlated: bool = False, sweeps: int = 5000) -> Chains:
-    """Draw number ``draw`` of a synthetic CRF and ``n`` chains from it; all systems get the same."""
+    """Sample ``n`` chains from random CRF number ``draw``; all systems get the same chains."""
     rng = np.random.default_rng([seed, draw, relevant, int(correlated)])
     data = make_synthetic_chains(n, relevant, 100, correlated=correlated, n_gibbs=sweeps, random_state=rng)
     return Chains(Examples.build(data.X, data.y), data.coef, data.groups)
 
 
 class Letters(NamedTuple):
-    """The OCR words and the fold of each."""
+    """The OCR words with their folds."""
 
     examples: Examples
     folds: np.ndarray
 
 
 def ocr_place(data: Path | None) -> Path | None:
-    """Where the letters are under the user's data path: ``ocr_letters`` in it, or the path itself."""
+    """Return the folder of the OCR letters: ``ocr_letters`` in the data folder, or that folder itself."""
     if data is None:
         return None
     inside = data / "ocr_letters"
@@ -45,36 +45,36 @@ def ocr_place(data: Path | None) -> Path | None:
 
 @lru_cache(maxsize=1)
 def letters(data: Path | None) -> Letters:
-    """All words."""
-    found = fetch_ocr_letters(ocr_place(data))
-    return Letters(Examples.build(found.X, found.y), np.asarray(found.folds))
+    """Read all OCR words."""
+    dataset = fetch_ocr_letters(ocr_place(data))
+    return Letters(Examples.build(dataset.X, dataset.y), np.asarray(dataset.folds))
 
 
 def letters_missing(data: Path | None) -> str:
-    """Why the letters cannot be had; empty when they can."""
+    """Return the reason why the OCR letters are unavailable, or an empty string."""
     try:
         letters(data)
     except (OSError, ValueError) as error:
-        return f"the OCR letters are not at hand ({str(error).splitlines()[0]}) Give their folder with --data."
+        return f"the OCR letters are not available ({str(error).splitlines()[0]}) Pass their folder with --data."
     return ""
 
 
-def some_words(found: Letters, seed: int, words: int | None) -> tuple[Examples, np.ndarray]:
-    """OCR100 and its like: ``words`` words out of every fold at random (None: all), and the fold of each."""
+def sample_words(words_and_folds: Letters, seed: int, words: int | None) -> tuple[Examples, np.ndarray]:
+    """Sample ``words`` words of every fold (None for all); return them with their folds."""
     if words is None:
-        return found.examples, found.folds
+        return words_and_folds.examples, words_and_folds.folds
     rng = np.random.default_rng([seed, words])
-    chosen = [rng.permutation(np.flatnonzero(found.folds == fold))[:words] for fold in range(10)]
+    chosen = [rng.permutation(np.flatnonzero(words_and_folds.folds == fold))[:words] for fold in range(10)]
     index = np.sort(np.concatenate(chosen))
-    return found.examples[index], found.folds[index]
+    return words_and_folds.examples[index], words_and_folds.folds[index]
 
 
 READINGS = ("one", "nine")
-"""The protocol reads two ways: train on one fold and test on nine (as Taskar et al. do), or the other way round."""
+"""Two readings of the protocol: train on one fold and test on nine (as Taskar et al.), or the reverse."""
 
 
-def split(found: Letters, seed: int, words: int | None, fold: int, reading: str) -> tuple[Examples, Examples]:
-    """Training and test words."""
-    examples, folds = some_words(found, seed, words)
+def split(words_and_folds: Letters, seed: int, words: int | None, fold: int, reading: str) -> tuple[Examples, Examples]:
+    """Return training and test words."""
+    examples, folds = sample_words(words_and_folds, seed, words)
     inside = (folds == fold) == (reading == "one")
     return examples[inside], examples[~inside]

@@ -1,4 +1,4 @@
-"""What an experiment is: cells to compute, and functions that turn finished cells into numbers, a figure and cards."""
+"""Definition of an experiment: its cells, and functions that turn results into a figure and cards."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ Settings = dict[str, Any]
 Row = dict[str, Any]
 
 SCALES = ("full", "quick", "tiny")
-"""Sizes of an experiment: the paper's; some seconds, to see that it works; and the one of the tests."""
+"""Sizes of an experiment: as in the paper, a few seconds to try it, and the smallest for tests."""
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not decidable"
 
 
 @dataclass(frozen=True)
 class Card:
-    """One statement of the paper and what came of it.
+    """One claim of the paper with our result.
 
     Parameters
     ----------
     key : str
         Short name, unique in its experiment.
     claim : str
-        The paper's sentence in our words.
+        The claim, paraphrased.
     verdict : {"holds", "does not hold", "not decidable"}
     numbers : list of str
-        What was measured, one line each.
+        Measured values, one line each.
     test : str
-        The paired test behind the verdict with its interval, or why none is needed.
+        The paired test behind the verdict with its interval, or the reason why no test is needed.
     """
 
     key: str
@@ -41,51 +41,51 @@ class Card:
 
     def __post_init__(self) -> None:
         if self.verdict not in (HOLDS, FAILS, OPEN):
-            raise ValueError(f"the verdict of a card is {HOLDS!r}, {FAILS!r} or {OPEN!r}, got {self.verdict!r}.")
+            raise ValueError(f"verdict must be {HOLDS!r}, {FAILS!r} or {OPEN!r}, got {self.verdict!r}.")
 
 
 def settings_and_numbers(settings: Settings, numbers: Row) -> list[Row]:
-    """The tidy form of a cell: one row, its settings before its numbers."""
+    """Return one row per cell: its settings, then its numbers."""
     return [settings | numbers]
 
 
 def nothing_needed(data: Path | None) -> str:
-    """No data beyond what the experiment draws itself."""
+    """Return an empty string: the experiment needs no data files."""
     return ""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment as data.
+    """Definition of an experiment.
 
     Parameters
     ----------
     name : str
-        What the command calls it.
+        Name on the command line.
     title : str
-        The question it answers, for headings.
+        The question it answers, used as a heading.
     paper : str
-        Where in the paper this is, or what goes beyond it.
+        Section of the paper, or "beyond the paper".
     method : str
-        What is done, exactly, for the report.
+        Exact description of the procedure, for the report.
     cells : callable
-        ``cells(scale)`` lists the settings of all cells, each a dict that JSON can write. What belongs together in a
-        paired test stands together, so that an unfinished run already compares like with like.
+        ``cells(scale)`` lists the settings of all cells, each a JSON-serialisable dict. Cells of the same paired test
+        are adjacent, so that unfinished runs contain complete pairs.
     run : callable
-        ``run(settings, seed, data)`` computes one cell: a pure function, importable by name, that returns a dict of
-        numbers (or lists of numbers) that JSON can write.
+        ``run(settings, seed, data)`` computes one cell: a pure function, importable by name, that returns a
+        JSON-serialisable dict of numbers or lists of numbers.
     cards : callable
-        ``cards(rows)`` draws the conclusions from the rows of the finished cells; cells may be missing.
+        ``cards(rows)`` computes verdicts from the rows of the finished cells; cells may be missing.
     draw : callable
         ``draw(figure, rows)`` draws on an empty matplotlib figure.
     size : pair of float
-        Of the figure, inches.
+        Width and height of the figure in inches.
     rows : callable
-        ``rows(settings, numbers)``: the rows of the table that a cell gives.
+        ``rows(settings, numbers)`` returns the table rows of a cell.
     needs : callable
-        ``needs(data)`` says in a sentence why the experiment cannot run now; empty when it can.
+        ``needs(data)`` returns the reason why the experiment cannot run, or an empty string.
     revision : int
-        Raised when the meaning of a cell changes: cells of an older revision are computed again.
+        Increase it when the meaning of a cell changes; cells of older revisions are computed again.
     """
 
     name: str

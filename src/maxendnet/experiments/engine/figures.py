@@ -1,4 +1,4 @@
-"""What all figures share: colours, markers, curves with error bars, files."""
+"""Shared style of figures: colours, markers, curves with error bars, files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from maxendnet.utils.atomic_write import write_whole
 
-# Okabe and Ito's colours, which people with any kind of colour vision tell apart; markers and dashes differ as well
+# colour-blind safe palette of Okabe and Ito; markers and dashes differ as well
 BLUE, VERMILION, GREEN, ORANGE, SKY, PURPLE, BLACK, GREY = (
     "#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#000000", "#8a8a8a",
 )  # fmt: skip
@@ -33,20 +33,20 @@ PARAMETERS: dict[Any, Any] = {
     "axes.grid": True,
     "grid.alpha": 0.25,
     "legend.frameon": False,
-    "svg.fonttype": "path",  # the same on every machine, whatever fonts it has
+    "svg.fonttype": "path",  # independent of installed fonts
     "svg.hashsalt": "maxendnet",
     "figure.facecolor": "white",
 }
 
 
 def style(name: str, position: int = 0) -> dict[str, Any]:
-    """Line style of a system, or of the curve at this position."""
+    """Return the line style of a system, or of the curve at a position."""
     colour, marker, dash = STYLES.get(name, CYCLE[position % len(CYCLE)])
     return {"color": colour, "marker": marker, "linestyle": dash, "markersize": 5, "linewidth": 1.5}
 
 
 def save(path: Path, size: tuple[float, float], draw: Callable[[Any], None], note: str = "") -> None:
-    """Draw a figure and write it as PNG and as SVG, next to each other.
+    """Draw a figure and write it as PNG and SVG.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def _writer(content: bytes) -> Callable[[Any], object]:
 
 
 def mean_and_interval(groups: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Mean of each group and half its 95 % interval; none for fewer than four, where it is wider than any figure."""
+    """Return mean and half width of the 95 % interval of each group; 0 for fewer than four values."""
     from scipy import stats
 
     means = np.array([np.mean(g) if len(g) else np.nan for g in groups])
@@ -89,10 +89,10 @@ def mean_and_interval(groups: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndar
 
 
 def curve(axis: Any, x: Any, groups: Sequence[np.ndarray], name: str, position: int = 0, shift: float = 0.0) -> None:
-    """Means with their intervals; ``shift`` keeps the bars of several curves apart."""
+    """Plot means with intervals; ``shift`` separates the error bars of several curves."""
     means, halves = mean_and_interval(groups)
-    look = style(name, position) | {"label": name, "capsize": 2, "elinewidth": 0.9}
-    axis.errorbar(np.asarray(x, float) + shift, means, halves, **look)
+    bar_style = style(name, position) | {"label": name, "capsize": 2, "elinewidth": 0.9}
+    axis.errorbar(np.asarray(x, float) + shift, means, halves, **bar_style)
 
 
 def legend(figure: Any, axis: Any, columns: int = 6) -> None:

@@ -1,4 +1,4 @@
-"""The constants and the training that the paper gives for its OCR figure."""
+"""Constants and training procedure of the OCR figure in the paper."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from maxendnet import M3N, LapMEDN, solvers
 from maxendnet.estimators.markov_network import MarkovNetwork
 
 PASSES = 200
-"""Subgradient steps; the paper does not say how many it took."""
+"""Number of subgradient steps; the paper does not state it."""
 LAM = 36.0
 
 
 def beta(words: int) -> float:
-    """4 on OCR100 and OCR150, 2 on OCR200 and OCR250."""
+    """Return beta of the paper: 4 for OCR100 and OCR150, 2 for OCR200 and OCR250."""
     return 4.0 if words <= 150 else 2.0
 
 
 def paper_solver() -> str:
-    """The paper's subgradient steps where the library has them, else the default solver; part of a cell's settings."""
-    return "Subgradient" if hasattr(solvers, "Subgradient") else "default"
+    """Return the solver of the paper's steps, ``"Subgradient"``; recorded in the settings of a cell."""
+    return "Subgradient"
 
 
 def paper_model(system: str, words: int, seed: int, solver: str) -> MarkovNetwork:
-    """LapMEDN (3 iterations of Algorithm 1) or M3N with ``C = 200 beta``, trained as in the paper."""
+    """Return LapMEDN (3 iterations of Algorithm 1) or M3N with ``C = 200 beta``, trained as in the paper."""
     b = beta(words)
     common: dict[str, Any] = {"max_passes": PASSES, "random_state": seed, "tol": 1e-3, "C": 200 * b}
     if solver == "Subgradient":

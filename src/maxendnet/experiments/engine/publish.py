@@ -1,4 +1,4 @@
-"""The reproduction page of the repository: cards and small figures of full runs, copied from a results folder."""
+"""Write docs/reproduction from a results folder: cards and figures of full runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from maxendnet import experiments
 from maxendnet.experiments.engine.report import duration, state, summaries
 from maxendnet.experiments.engine.reproduce import write_text
 
-# the statements of the paper's Section 7, and the cards that answer them
+# claims of Section 7 of the paper, and the cards that test them
 STATEMENTS: list[tuple[str, list[tuple[str, str]]]] = [
     ("LapMEDN is at least as good as M3N on sparse synthetic data",
      [("iid", "not_below_m3n"), ("correlated", "not_below_m3n")]),
@@ -19,7 +19,7 @@ STATEMENTS: list[tuple[str, list[tuple[str, str]]]] = [
     ("L1-M3N is best with very few relevant features", [("iid", "l1_best_few")]),
     ("LapMEDN is better than L1-M3N with more of them", [("iid", "lap_best_many")]),
     ("Regularised CRFs beat the unregularised one", [("iid", "regularised"), ("correlated", "regularised")]),
-    ("M3N and L2-CRF are alike", [("iid", "m3n_like_l2crf"), ("correlated", "m3n_like_l2crf"),
+    ("M3N and L2-CRF perform similarly", [("iid", "m3n_like_l2crf"), ("correlated", "m3n_like_l2crf"),
                                   ("ocr", "m3n_like_l2crf_one"), ("ocr", "m3n_like_l2crf_nine")]),
     ("LapMEDN is best on OCR", [("ocr", "lap_best_one"), ("ocr", "lap_best_nine"), ("ocr_full", "lap_best_one"),
                                 ("ocr_full", "lap_best_nine")]),
@@ -42,23 +42,23 @@ SYMBOL = {"holds": "✅ holds", "does not hold": "❌ does not hold", "not decid
 
 
 def publish(out: Path, to: Path) -> list[str]:
-    """Write ``to/README.md`` and copy figures; returns the names of the experiments that were left out.
+    """Write ``to/README.md`` and copy figures; return the names of the experiments without a full run.
 
-    Quick runs are left out: their numbers mean nothing. An unfinished full run is shown with its number of cells.
+    Quick runs are ignored. An unfinished full run is shown with its number of cells.
     """
-    found = {name: s for name, s in summaries(out).items() if s["scale"] == "full"}
+    runs = {name: s for name, s in summaries(out).items() if s["scale"] == "full"}
     to.mkdir(parents=True, exist_ok=True)
-    for name in found:
+    for name in runs:
         picture = out / name / f"{name}.png"
         if picture.exists():
             shutil.copyfile(picture, to / f"{name}.png")
-    write_text(to / "README.md", readme(found, to))
-    return [name for name in experiments.NAMES if name not in found]
+    write_text(to / "README.md", readme(runs, to))
+    return [name for name in experiments.NAMES if name not in runs]
 
 
-def readme(found: dict[str, dict[str, Any]], to: Path) -> str:
-    """The page in Markdown."""
-    cards = {(name, card["key"]): card for name, s in found.items() for card in s["cards"]}
+def readme(runs: dict[str, dict[str, Any]], to: Path) -> str:
+    """Return the page in Markdown."""
+    cards = {(name, card["key"]): card for name, s in runs.items() for card in s["cards"]}
     lines = [
         "# The paper's experiments, rerun",
         "",
@@ -81,9 +81,9 @@ def readme(found: dict[str, dict[str, Any]], to: Path) -> str:
         for name, card in there:
             lines.append(f"| {sentence} ([{name}](#{name})) | {SYMBOL[card['verdict']]} | {card['test']} |")
     for name in experiments.NAMES:
-        if name not in found:
+        if name not in runs:
             continue
-        s = found[name]
+        s = runs[name]
         lines += ["", f"## {name}", "", f"**{s['title']}** {s['paper'][0].upper() + s['paper'][1:]}.", ""]
         if state(s):
             lines += [f"> {state(s)}", ""]
@@ -102,7 +102,7 @@ def readme(found: dict[str, dict[str, Any]], to: Path) -> str:
             "",
             "</details>",
         ]
-    missing = [name for name in experiments.NAMES if name not in found]
+    missing = [name for name in experiments.NAMES if name not in runs]
     if missing:
         lines += ["", f"Not run at full size yet: {', '.join(missing)}."]
     return "\n".join(lines) + "\n"

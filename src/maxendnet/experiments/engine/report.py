@@ -1,4 +1,4 @@
-"""One self-contained page with figures, cards, run times and settings."""
+"""Write a self-contained HTML report with figures, cards, run times and settings."""
 
 from __future__ import annotations
 
@@ -38,26 +38,26 @@ table { border-collapse: collapse; width: 100%; font-size: .92rem; } td, th { te
 td.verdict { min-width: 7.5rem; } @media (min-width: 40rem) { td.verdict { white-space: nowrap; } }
 """
 
-LOOK = {
+VERDICT_STYLE = {
     "holds": ("good", "✓ holds"),
     "does not hold": ("bad", "✗ does not hold"),
     "not decidable": ("", "? not decidable"),
 }
-WAITING = {"web": "Extraction from web pages, the last figure of the paper, has its place here."}
+NOT_RUN = {"web": "Extraction from web pages, the last figure of the paper."}
 
 
 def summaries(out: Path) -> dict[str, dict[str, Any]]:
-    """What each experiment under ``out`` left, in the order of the paper."""
-    found = {}
+    """Read the summary of each experiment under ``out``, in the order of the paper."""
+    runs = {}
     for name in experiments.NAMES:
         path = out / name / "cards.json"
         if path.exists():
-            found[name] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+            runs[name] = json.loads(path.read_text(encoding="utf-8"))
+    return runs
 
 
 def duration(seconds: float) -> str:
-    """Seconds in words.
+    """Format a number of seconds.
 
     >>> duration(42.3), duration(300), duration(9000)
     ('42 s', '5 min', '2.5 h')
@@ -72,49 +72,47 @@ def duration(seconds: float) -> str:
 
 
 def state(summary: dict[str, Any]) -> str:
-    """What a reader must know about the size of a run; empty for a full one."""
+    """Return a note on reduced or unfinished runs; empty for complete ones."""
     if summary["scale"] != "full":
-        return f"A {summary['scale']} run: sizes too small for conclusions."
+        return f"A {summary['scale']} run: too small for conclusions."
     if summary["n_done"] < summary["n_cells"]:
         return f"Unfinished: {summary['n_done']} of {summary['n_cells']} cells; the verdicts may change."
     return ""
 
 
 def shown(card: dict[str, Any], summary: dict[str, Any]) -> tuple[str, str]:
-    """Colour and words of a verdict; that of a small run is neither good nor bad."""
-    look, text = LOOK[card["verdict"]]
-    return (look, text) if summary["scale"] == "full" else ("", f"{text} (in small)")
+    """Return CSS class and text of a verdict; verdicts of reduced runs are neutral."""
+    css_class, text = VERDICT_STYLE[card["verdict"]]
+    return (css_class, text) if summary["scale"] == "full" else ("", f"{text} (in small)")
 
 
 def page(out: Path) -> str:
-    """The page as text."""
-    found = summaries(out)
+    """Return the HTML page."""
+    runs = summaries(out)
     body = ["<h1>The experiments of the paper, rerun</h1>",
             "<p>Zhu and Xing, <em>Maximum Entropy Discrimination Markov "
             "Networks</em>, JMLR 10 (2009), with the library maxendnet. Every "
-            "statement has a card: <em>holds</em> or <em>does not hold</em> where the 95 % interval of a paired test "
-            "says so, <em>not decidable</em> where it does not.</p>"]  # fmt: skip
-    if any(s["scale"] != "full" for s in found.values()):
-        body.append(
-            "<p class='warn'>This report has quick runs: they show that everything works, and decide nothing.</p>"
-        )
-    body.append("<div class='wide'><table><tr><th>statement</th><th>verdict</th></tr>")
-    for name, summary in found.items():
+            "claim has a card with a verdict: <em>holds</em> or <em>does not hold</em> by the 95 % interval of a "
+            "paired test, <em>not decidable</em> if the interval includes zero.</p>"]  # fmt: skip
+    if any(s["scale"] != "full" for s in runs.values()):
+        body.append("<p class='warn'>This report contains quick runs, which are too small for conclusions.</p>")
+    body.append("<div class='wide'><table><tr><th>claim</th><th>verdict</th></tr>")
+    for name, summary in runs.items():
         for card in summary["cards"]:
-            look, text = shown(card, summary)
+            css_class, text = shown(card, summary)
             body.append(f"<tr><td>{html.escape(card['claim'])} <a href='#{name}' class='dim'>{name}</a></td>"
-                        f"<td class='verdict {look}'>{text}</td></tr>")  # fmt: skip
+                        f"<td class='verdict {css_class}'>{text}</td></tr>")  # fmt: skip
     body.append("</table></div>")
     for name in experiments.NAMES:
-        if name in found:
-            body += section(name, found[name], out / name)
+        if name in runs:
+            body += section(name, runs[name], out / name)
         else:
-            reason = WAITING.get(name, "Not run.")
+            reason = NOT_RUN.get(name, "Not run.")
             body.append(
                 f"<h2 id='{name}'>{name}</h2><p class='dim'>{reason} <code>maxendnet reproduce {name}</code></p>"
             )
-    total = duration(sum(s["cell_seconds"] for s in found.values()))
-    body.append(f"<p class='dim'>Computing time of all cells, on one processor: {total}.</p>")
+    total = duration(sum(s["cell_seconds"] for s in runs.values()))
+    body.append(f"<p class='dim'>CPU time of all cells: {total}.</p>")
     return (
         "<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width, "
         f"initial-scale=1'><title>maxendnet: the paper's experiments</title><style>{STYLE}</style><body>"
@@ -123,7 +121,7 @@ def page(out: Path) -> str:
 
 
 def section(name: str, summary: dict[str, Any], folder: Path) -> list[str]:
-    """One experiment."""
+    """Return the HTML lines of one experiment."""
     lines = [f"<h2 id='{name}'>{html.escape(summary['title'])}</h2>",
              f"<p class='dim'><code>{name}</code>: {html.escape(summary['paper'])}</p>"]  # fmt: skip
     if state(summary):
@@ -135,9 +133,9 @@ def section(name: str, summary: dict[str, Any], folder: Path) -> list[str]:
                      f"src='data:image/svg+xml;base64,{code}'></figure>")  # fmt: skip
     lines.append("<div class='cards'>")
     for card in summary["cards"]:
-        look, text = shown(card, summary)
+        css_class, text = shown(card, summary)
         numbers = "".join(f"<li>{html.escape(line)}</li>" for line in card["numbers"])
-        lines.append(f"<div class='card {look}'><p>{html.escape(card['claim'])}</p><p class='verdict'>{text}</p>"
+        lines.append(f"<div class='card {css_class}'><p>{html.escape(card['claim'])}</p><p class='verdict'>{text}</p>"
                      f"<ul>{numbers}</ul><p class='dim'>{html.escape(card['test'])}</p></div>")  # fmt: skip
     lines.append("</div>")
     settings = "".join(
@@ -146,11 +144,11 @@ def section(name: str, summary: dict[str, Any], folder: Path) -> list[str]:
     )
     versions = ", ".join(f"{k} {v}" for k, v in summary["versions"].items())
     lines.append(
-        f"<details><summary>How it was done: {summary['n_done']} cells, {duration(summary['cell_seconds'])} on one "
+        f"<details><summary>Method: {summary['n_done']} cells, {duration(summary['cell_seconds'])} on one "
         f"processor, {summary['date']}</summary><p>{html.escape(summary['method'])}</p><div class='wide'><table>"
         f"<tr><th>setting</th><th>values</th></tr>{settings}<tr><td>seed</td><td>{summary['seed']}</td></tr>"
         f"<tr><td>versions</td><td>{versions}</td></tr></table></div>"
-        f"<p>Numbers: <code>{name}/{name}.csv</code>; again: <code>maxendnet reproduce {name} --seed "
+        f"<p>Numbers: <code>{name}/{name}.csv</code>; repeat: <code>maxendnet reproduce {name} --seed "
         f"{summary['seed']}{' --quick' * (summary['scale'] == 'quick')}</code></p></details>"
     )
     return lines

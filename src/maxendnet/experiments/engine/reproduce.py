@@ -1,4 +1,4 @@
-"""Runs experiments and writes what a reader wants of them: numbers, figure, cards."""
+"""Run experiments and write numbers, figures and cards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from maxendnet.utils.atomic_write import write_whole
 
 
 def write_text(path: Path, text: str) -> None:
-    """A file, whole or not at all."""
+    """Write a text file atomically."""
     write_whole(path, lambda file: file.write(text.encode()))
 
 
@@ -40,7 +40,7 @@ def reproduce(
     progress: bool = True,
     echo: Callable[[str], object] = print,
 ) -> list[str]:
-    """Run experiments one after the other; each leaves a folder under ``out``.
+    """Run experiments in sequence; each writes a folder under ``out``.
 
     Parameters
     ----------
@@ -48,22 +48,22 @@ def reproduce(
     out : Path
     scale : {"full", "quick", "tiny"}
     jobs : int
-        Processes.
+        Number of processes.
     backend : Dask or None
-        A cluster, whose workers compute the cells instead.
+        Cluster that computes the cells instead of local processes.
     seed : int
     data : Path or None
         Folder of the data sets.
     only_finished : bool
-        Compute no cell; write figures and cards of those that are there.
+        Write figures and cards of finished cells without computing missing ones.
     progress : bool
     echo : callable
-        Gets what is printed.
+        Called with each line of output.
 
     Returns
     -------
     list of str
-        A line for each cell that failed.
+        One line per failed cell.
     """
     failures: list[str] = []
     with workers(jobs) if backend is None else nullcontext(backend) as pool:
@@ -79,7 +79,7 @@ def reproduce(
             )  # fmt: skip
             failures += [f"{name}: {line}" for line in outcome.failures]
             if not outcome.done:
-                echo(f"{name}: no cell is finished.")
+                echo(f"{name}: no finished cells.")
                 continue
             cards = write_results(experiment, outcome, out / name, scale, seed, echo)
             count = f"{len(outcome.done)} of {outcome.n_cells} cells, " if len(outcome.done) < outcome.n_cells else ""
@@ -90,23 +90,17 @@ def reproduce(
 
 
 def why_not(name: str, data: Path | None, only_finished: bool = False) -> str:
-    """Why an experiment cannot be run now; empty when it can."""
-    try:
-        experiment = experiments.get(name)
-    except ModuleNotFoundError as error:
-        if error.name != f"maxendnet.experiments.{name}":
-            raise
-        return "this version of the library does not have it yet."
-    return "" if only_finished else experiment.needs(data)
+    """Return the reason why an experiment cannot run, or an empty string."""
+    return "" if only_finished else experiments.get(name).needs(data)
 
 
 def write_results(
     experiment: Experiment, outcome: Outcome, folder: Path, scale: str, seed: int, echo: Callable[[str], object]
 ) -> list[dict[str, Any]]:
-    """``NAME.csv``, ``NAME.png``, ``NAME.svg`` and ``cards.json``."""
+    """Write ``NAME.csv``, ``NAME.png``, ``NAME.svg`` and ``cards.json``."""
     rows: list[Row] = [row for done in outcome.done for row in experiment.rows(done.settings, done.numbers)]
     write_text(folder / f"{experiment.name}.csv", as_csv(rows))
-    note = "" if scale == "full" else "quick run: sizes too small for conclusions"
+    note = "" if scale == "full" else "quick run: too small for conclusions"
     if scale == "full" and len(outcome.done) < outcome.n_cells:
         note = f"unfinished: {len(outcome.done)} of {outcome.n_cells} cells"
     try:
@@ -134,11 +128,11 @@ def write_results(
 
 
 def settings_summary(settings: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """All values that each setting takes."""
-    found: dict[str, list[Any]] = {}
-    for one in settings:
-        for name, value in one.items():
-            values = found.setdefault(name, [])
+    """Return the distinct values of each setting."""
+    taken: dict[str, list[Any]] = {}
+    for cell in settings:
+        for name, value in cell.items():
+            values = taken.setdefault(name, [])
             if value not in values:
                 values.append(value)
-    return found
+    return taken

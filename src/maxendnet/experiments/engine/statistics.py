@@ -1,4 +1,4 @@
-"""Paired comparisons and the verdicts they allow."""
+"""Paired tests and verdicts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LEVEL = 0.95
 
 
 class Paired(NamedTuple):
-    """Mean of paired differences, its interval, and two tests that it is zero."""
+    """Mean of paired differences, confidence interval, and p-values of two tests that it is zero."""
 
     mean: float
     low: float
@@ -24,7 +24,7 @@ class Paired(NamedTuple):
     n_positive: int
 
     def text(self, unit: str = "points", scale: float = 100.0) -> str:
-        """In words; errors are shares, so the default is percentage points."""
+        """Describe the test in words, by default in percentage points."""
         if self.n == 0:
             return "nothing to compare yet"
         if self.n == 1:
@@ -46,11 +46,11 @@ def paired(differences: Any, overlap: float = 0.0) -> Paired:
     Parameters
     ----------
     differences : array-like
-        One for every draw or fold; nan are left out.
+        One difference per draw or fold; NaN is ignored.
     overlap : float
-        Test examples per training example where the training parts of the pairs overlap, as in ten-fold
-        cross-validation (1/9): the variance of the mean is then ``(1/n + overlap)`` times that of a difference
-        (Nadeau and Bengio 2003), not ``1/n``.
+        Ratio of test to training examples if the training sets of the pairs overlap, as in ten-fold cross-validation
+        (1/9). The variance of the mean is then ``(1/n + overlap)`` times that of a difference (Nadeau and Bengio
+        2003).
 
     Examples
     --------
@@ -77,17 +77,17 @@ def is_positive(test: Paired) -> str:
 
 
 def is_at_least(test: Paired, margin: float) -> str:
-    """Verdict on "the difference is not below ``-margin``", as *at least as good* and *comparable* say."""
+    """Verdict on "the difference is at least ``-margin``" (at least as good, comparable)."""
     return HOLDS if test.low > -margin else FAILS if test.high < -margin else OPEN
 
 
 def is_small(test: Paired, margin: float) -> str:
-    """Verdict on "the difference is within ``margin``", as *alike* says."""
+    """Verdict on "the absolute difference is at most ``margin``" (similar)."""
     if test.low > -margin and test.high < margin:
         return HOLDS
     return FAILS if test.low > margin or test.high < -margin else OPEN
 
 
 def all_of(*verdicts: str) -> str:
-    """A statement of several parts holds when all do, and fails when one does."""
+    """Combine verdicts: a claim holds if all its parts hold, and fails if one fails."""
     return FAILS if FAILS in verdicts else OPEN if OPEN in verdicts else HOLDS

@@ -1,4 +1,4 @@
-"""The six systems of the paper: how they are made from their constants, and how constants are chosen."""
+"""The six systems of the paper: construction, measurement, and choice of constants."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ SYSTEMS = ("LapMEDN", "M3N", "L1-M3N", "CRF", "L2-CRF", "L1-CRF")
 Constants = dict[str, float]
 
 SELECTION_TOL = 1e-2
-"""Relative duality gap at which candidates are compared: beyond it held-out errors hardly change."""
+"""Relative duality gap of fits in cross-validation; smaller gaps hardly change held-out errors."""
 SELECTION_PASSES = 150
 FINAL_TOL = 1e-3
 FINAL_PASSES = 500
 
 METHOD = (
-    "LapMEDN(lam, C) stands for the fixed point of the paper's Algorithm 1; it is computed as the exact LapMEDN with "
-    f"4 lam and 2 C, which has the same weights. Final fits stop at a relative duality gap of {FINAL_TOL:g} or after "
+    "LapMEDN(lam, C) is the fixed point of the paper's Algorithm 1, computed as the exact LapMEDN with 4 lam and 2 C, "
+    f"which has the same weights. Final fits stop at a relative duality gap of {FINAL_TOL:g} or after "
     f"{FINAL_PASSES} passes (every cell records which), candidates in cross-validation at {SELECTION_TOL:g} or after "
-    f"{SELECTION_PASSES}. Errors are shares of wrong nodes."
+    f"{SELECTION_PASSES}. Errors are shares of wrong labels."
 )
 
 
 def make(system: str, constants: Constants, **options: Any) -> MarkovNetwork:
-    """A system with its constants in the paper's terms."""
+    """Return an estimator for a system, with constants as in the paper."""
     if system == "LapMEDN":
         return LapMEDN(C=2 * constants["C"], lam=4 * constants["lam"], **options)
     kinds: dict[str, type] = {"M3N": M3N, "L1-M3N": L1M3N, "CRF": CRF, "L2-CRF": L2CRF, "L1-CRF": L1CRF}
@@ -38,7 +38,7 @@ def make(system: str, constants: Constants, **options: Any) -> MarkovNetwork:
 
 
 def measure(model: MarkovNetwork, train: Examples, test: Examples) -> Row:
-    """Fit, and what is recorded of every fit."""
+    """Fit a model and return errors, gap, passes and time."""
     began = time.process_time()  # of the processor: other work on the machine does not count
     model.fit(train)
     seconds = time.process_time() - began
@@ -56,19 +56,19 @@ def measure(model: MarkovNetwork, train: Examples, test: Examples) -> Row:
 def choose(
     system: str, grid: Sequence[Constants], train: Examples, seed: int, parts: int = 5, used: int | None = None
 ) -> Constants:
-    """The constants with the least error in cross-validation inside the training examples.
+    """Choose constants by cross-validation within the training examples.
 
     Parameters
     ----------
     system : str
     grid : sequence of dict
-        Of several with the same error the first is taken: give those that regularise most first.
+        Candidates in order of decreasing regularisation; the first one wins ties.
     train : Examples
     seed : int
     parts : int
-        Number of parts the training examples are cut into, at random.
+        Number of random folds.
     used : int or None
-        How many of the parts are held out in turn; None is all.
+        Number of folds that are held out in turn; None for all.
     """
     if len(grid) == 1:
         return grid[0]
@@ -87,16 +87,16 @@ def choose_and_measure(
     system: str, grid: Sequence[Constants], train: Examples, test: Examples, seed: int, parts: int = 5,
     used: int | None = None,
 ) -> Row:  # fmt: skip
-    """Constants by cross-validation, then a fit on all training examples."""
+    """Choose constants by cross-validation, then fit all training examples."""
     constants = choose(system, grid, train, seed, parts, used)
     model = make(system, constants, tol=FINAL_TOL, max_passes=FINAL_PASSES, random_state=seed)
     return {"chosen_" + name: value for name, value in constants.items()} | measure(model, train, test)
 
 
-def some_of(grid: Sequence[Any], n: int | None) -> list[Any]:
-    """``n`` candidates evenly out of a grid, for quick runs; None is all.
+def thin_grid(grid: Sequence[Any], n: int | None) -> list[Any]:
+    """Return ``n`` evenly spaced candidates of a grid, for quick runs; None for all.
 
-    >>> some_of([1, 2, 3, 4, 5, 6], 2), some_of([1, 2, 3], 1)
+    >>> thin_grid([1, 2, 3, 4, 5, 6], 2), thin_grid([1, 2, 3], 1)
     ([2, 5], [2])
     """
     if n is None or n >= len(grid):
@@ -105,5 +105,5 @@ def some_of(grid: Sequence[Any], n: int | None) -> list[Any]:
 
 
 def grid_of(name: str, candidates: Sequence[float], **fixed: float) -> list[Constants]:
-    """Candidates of one constant beside fixed others."""
+    """Return a grid over one constant, with the others fixed."""
     return [{name: value, **fixed} for value in candidates]

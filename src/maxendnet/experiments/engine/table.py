@@ -1,4 +1,4 @@
-"""Small tools for rows of finished cells: select, group, pair."""
+"""Select, group and pair the rows of finished cells."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from maxendnet.experiments.engine.experiment import Row
 
 
 def select(rows: list[Row], **where: Any) -> list[Row]:
-    """The rows with these values."""
+    """Return the rows with the given values."""
     return [row for row in rows if all(row.get(name) == value for name, value in where.items())]
 
 
 def distinct(rows: list[Row], name: str) -> list[Any]:
-    """The values of a column, each once, in order of appearance."""
+    """Return the distinct values of a column in order of appearance."""
     return list(dict.fromkeys(row[name] for row in rows if name in row))
 
 
 def values(rows: list[Row], name: str) -> np.ndarray:
-    """A column of numbers."""
+    """Return a column as an array."""
     return np.array([row[name] for row in rows], dtype=float)
 
 
@@ -36,10 +36,10 @@ def differences(
     within: Sequence[str] = (),
     value: str = "error",
 ) -> np.ndarray:
-    """``value`` of ``second`` minus that of ``first``, one for every combination of the ``pair`` columns.
+    """Paired differences ``value[second] - value[first]`` per combination of the ``pair`` columns.
 
-    Combinations of the ``within`` columns (say, sizes of the training set) that both have are averaged, so that a draw
-    of the data counts once however many sizes were cut out of it.
+    Differences within a pair are averaged over the ``within`` columns (for instance training set sizes), so that each
+    draw of the data counts once.
 
     Examples
     --------
@@ -51,19 +51,19 @@ def differences(
     array([2.5])
     """
     names = [*pair, *within]
-    found: list[dict[tuple, float]] = [
+    by_cell: list[dict[tuple, float]] = [
         {tuple(row[name] for name in names): row[value] for row in rows if row[column] == which}
         for which in (first, second)
     ]
     groups: dict[tuple, list[float]] = {}
-    for cell in found[0]:
-        if cell in found[1]:
-            groups.setdefault(cell[: len(pair)], []).append(found[1][cell] - found[0][cell])
+    for cell in by_cell[0]:
+        if cell in by_cell[1]:
+            groups.setdefault(cell[: len(pair)], []).append(by_cell[1][cell] - by_cell[0][cell])
     return np.array([np.mean(group) for group in groups.values()])
 
 
 def as_csv(rows: list[Row]) -> str:
-    """Rows as CSV text; lists become numbers with spaces between."""
+    """Return rows as CSV text; lists become space-separated numbers."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO()
     writer = csv.DictWriter(text, names, lineterminator="\n")

@@ -1,4 +1,4 @@
-"""Readers of the four data sets beside OCR: each gives training and test examples, and which nodes count."""
+"""Readers of four further data sets: training examples, test examples, and scored nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from maxendnet.data.examples import as_examples
 
 
 class Task(NamedTuple):
-    """A task: what to learn from, what to test on, and which test nodes are scored (None: all)."""
+    """Training examples, test examples, and a mask of the scored test nodes (None for all)."""
 
     train: Examples
     test: Examples
@@ -27,21 +27,21 @@ Features = list[dict[str, object]]
 
 
 def build(train: list[tuple[Features, list[str]]], test: list[tuple[Features, list[str]]]) -> tuple[Examples, Examples]:
-    """Examples of both parts, with the features of the training part."""
+    """Build training and test examples with the features of the training set."""
     first = as_examples([x for x, _ in train], [y for _, y in train])
     names = first.feature_names
     return first, as_examples([x for x, _ in test], [y for _, y in test], feature_names=names)
 
 
 def thinned(items: list, limit: int | None) -> list:
-    """At most ``limit`` items, evenly spread."""
+    """Return at most ``limit`` evenly spaced items."""
     if limit is None or len(items) <= limit:
         return items
     return [items[int(k)] for k in np.linspace(0, len(items) - 1, limit)]
 
 
 def blocks(path: Path) -> Iterator[list[list[str]]]:
-    """Lines of fields, a list for each block between blank lines."""
+    """Yield blocks of lines between blank lines, each line split into fields."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         block: list[list[str]] = []
         for line in file:
@@ -55,59 +55,59 @@ def blocks(path: Path) -> Iterator[list[list[str]]]:
 
 
 def window(sequence: str, t: int, width: int) -> dict[str, object]:
-    """The residues around a place."""
+    """Return indicator features for the residues around a position."""
     return {f"{d:+d}": sequence[t + d] for d in range(-width, width + 1) if 0 <= t + d < len(sequence)}
 
 
 def shape(word: str) -> str:
-    """Capitals, digits and the rest of a word, runs collapsed: ``McDonald-1`` is ``XxXx-0``."""
+    """Return the shape of a word with runs collapsed: ``McDonald-1`` is ``XxXx-0``."""
     kinds = ["X" if c.isupper() else "x" if c.isalpha() else "0" if c.isdigit() else c for c in word]
     return "".join(k for i, k in enumerate(kinds) if i == 0 or kinds[i - 1] != k)
 
 
 def token_features(words: list[str], t: int) -> dict[str, object]:
-    """A word, its ends and its shape, and the words beside it."""
+    """Return features of a word, its affixes and shape, and the neighbouring words."""
     word = words[t]
     lower = word.lower()
-    found: dict[str, object] = {
+    features: dict[str, object] = {
         "bias": 1.0, "word": lower, "shape": shape(word), "suffix3": lower[-3:], "suffix2": lower[-2:],
         "prefix3": lower[:3], "digits": sum(c.isdigit() for c in word) if any(map(str.isdigit, word)) else False,
         "last_char": word[-1], "place": "first" if t == 0 else "last" if t == len(words) - 1 else False,
     }  # fmt: skip
     for d in (-2, -1, 1, 2):
         if 0 <= t + d < len(words):
-            found[f"word{d:+d}"] = words[t + d].lower()
+            features[f"word{d:+d}"] = words[t + d].lower()
             if abs(d) == 1:
-                found[f"shape{d:+d}"] = shape(words[t + d])
-    return {name: value for name, value in found.items() if value is not False}
+                features[f"shape{d:+d}"] = shape(words[t + d])
+    return {name: value for name, value in features.items() if value is not False}
 
 
 def tagged(path: Path) -> list[tuple[Features, list[str]]]:
-    found = []
+    sentences = []
     for block in blocks(path):
         words = [fields[0] for fields in block]
-        found.append(([token_features(words, t) for t in range(len(words))], [fields[-1] for fields in block]))
-    return found
+        sentences.append(([token_features(words, t) for t in range(len(words))], [fields[-1] for fields in block]))
+    return sentences
 
 
 def wnut17(folder: Path, limit: int | None, fold: int) -> Task:
     return Task(*build(thinned(tagged(folder / "train.tsv.gz"), limit), thinned(tagged(folder / "test.tsv.gz"), limit)))
 
 
-usaddress = wnut17  # the same files under the same names
+usaddress = wnut17  # same file names
 
 
 def cb513(folder: Path, limit: int | None, fold: int) -> Task:
     with gzip.open(folder / "cb513.jsonl.gz", "rt", encoding="utf-8") as file:
         entries = [json.loads(line) for line in file]
-    seen: set[int] = set()
+    chains_used: set[int] = set()
     parts: tuple[list, list] = ([], [])
     scored: list[np.ndarray] = []
     for entry in thinned(entries, limit):
         inside = entry["fold"] != fold
-        if inside and entry["group"] in seen:  # two domains of one chain: the same sequence twice
+        if inside and entry["group"] in chains_used:  # two domains of one chain have the same sequence
             continue
-        seen.add(entry["group"])
+        chains_used.add(entry["group"])
         x = [window(entry["seq"], t, 7) | {"bias": 1.0} for t in range(len(entry["seq"]))]
         parts[0 if inside else 1].append((x, list(entry["q3"])))
         if not inside:
@@ -121,11 +121,11 @@ def bach_chorales(folder: Path, limit: int | None, fold: int) -> Task:
     for i, block in enumerate(thinned(list(blocks(folder / "chorales.tsv.gz")), limit)):
         x: Features = []
         for t, (_, pitches, bass, metre, _) in enumerate(block):
-            found: dict[str, object] = {f"pitch{k}": 1.0 for k, bit in enumerate(pitches) if bit == "1"}
-            found |= {"bass": bass, "metre": metre, "bias": 1.0, "pitches": pitches}
+            features: dict[str, object] = {f"pitch{k}": 1.0 for k, bit in enumerate(pitches) if bit == "1"}
+            features |= {"bass": bass, "metre": metre, "bias": 1.0, "pitches": pitches}
             if t:
-                found |= {f"before{k}": 1.0 for k, bit in enumerate(block[t - 1][1]) if bit == "1"}
-            x.append(found)
+                features |= {f"before{k}": 1.0 for k, bit in enumerate(block[t - 1][1]) if bit == "1"}
+            x.append(features)
         parts[0 if i % 5 != fold % 5 else 1].append((x, [fields[-1] for fields in block]))
     return Task(*build(*parts))
 
@@ -134,10 +134,10 @@ TASKS: dict[str, Callable[[Path, int | None, int], Task]] = {
     "usaddress": usaddress, "bach_chorales": bach_chorales, "cb513": cb513, "wnut17": wnut17,
 }  # fmt: skip
 FOLDS = {"usaddress": 1, "wnut17": 1, "cb513": 5, "bach_chorales": 5}
-"""Splits: the data set's own test part, or some of its folds in turn."""
+"""Number of splits: 1 for data sets with a test set, otherwise folds."""
 
 
 @lru_cache(maxsize=2)
 def load(name: str, data: Path, limit: int | None, fold: int) -> Task:
-    """A task from its folder in the user's data path."""
+    """Read a task from its folder."""
     return TASKS[name](data / name, limit, fold)

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 
 from maxendnet.experiments.engine import figures, statistics
-from maxendnet.experiments.engine.comparison import alike, better, compare, unconverged
+from maxendnet.experiments.engine.comparison import better, compare, similar, unconverged
 from maxendnet.experiments.engine.experiment import Card, Row
 from maxendnet.experiments.engine.statistics import Paired, paired
 from maxendnet.experiments.engine.systems import SYSTEMS
 from maxendnet.experiments.engine.table import differences, distinct, select, values
 
 FEW = 7
-"""Pages that the paper's *small* training sets are read as: up to 20 %."""
+"""Largest number of pages that counts as a *small* training set of the paper: 20 %."""
 LIKELIHOOD = ("CRF", "L2-CRF", "L1-CRF")
 
 
 def by_site(rows: list[Row], value: str = "site_f1") -> list[Row]:
-    """A row for every tested site; its error is what F1 (or the share of pages with all fields right) lacks to 1."""
+    """One row per test site, with error 1 - F1 (or 1 - the share of pages with all fields right)."""
     return [
         {"site": f"{row['vertical']}/{site}", "error": 1.0 - number}
         | {name: row[name] for name in ("system", "draw", "pages")}
@@ -31,43 +31,44 @@ def by_site(rows: list[Row], value: str = "site_f1") -> list[Row]:
 
 
 def cards(rows: list[Row]) -> list[Card]:
-    few = select(rows, part="few pages")
-    small = [row for row in few if row["pages"] <= max(FEW, min((r["pages"] for r in few), default=0))]
+    few_pages = select(rows, part="few pages")
+    small = [row for row in few_pages if row["pages"] <= max(FEW, min((r["pages"] for r in few_pages), default=0))]
     new = select(rows, part="new sites")
-    found: list[Card] = []
-    if few:
-        found += [
-            _compare("regularised", "Regularised models outperform the unregularised CRF.", few,
+    conclusions: list[Card] = []
+    if few_pages:
+        conclusions += [
+            _compare("regularised", "Regularised models outperform the unregularised CRF.", few_pages,
                      [(s, "CRF") for s in SYSTEMS if s != "CRF"], better,
-                     [*table(few, "f1"), *table(few, "all_right"), unconverged(few)]),
+                     [*table(few_pages, "f1"), *table(few_pages, "all_right"), unconverged(few_pages)]),
             _compare("margin_beats_likelihood", "Max-margin models outperform those of the conditional likelihood with "
                      f"few pages (read: M3N above L2-CRF, L1-M3N above L1-CRF; up to {FEW} pages).", small,
                      [("M3N", "L2-CRF"), ("L1-M3N", "L1-CRF")], better, by_vertical(small)),
-            _compare("lap_like_l1m3n", "LapMEDN performs comparably with L1-M3N (read: within half a point).", few,
-                     [("LapMEDN", "L1-M3N")], alike),
-            _compare("lap_best_few", f"LapMEDN outperforms all models but L1-M3N with few pages (up to {FEW}).", small,
-                     [("LapMEDN", s) for s in SYSTEMS if s not in ("LapMEDN", "L1-M3N")], better,
+            _compare("lap_like_l1m3n", "LapMEDN performs comparably with L1-M3N (read: within half a point).",
+                     few_pages, [("LapMEDN", "L1-M3N")], similar),
+            _compare("lap_best_few", f"LapMEDN outperforms all models but L1-M3N with few pages (up to {FEW}).",
+                     small, [("LapMEDN", s) for s in SYSTEMS if s not in ("LapMEDN", "L1-M3N")], better,
                      [over_draws(small, s) for s in ("L2-CRF", "L1-CRF")]),
-            _compare("l1m3n_beats_l1crf", "L1-M3N generally outperforms L1-CRF.", few, [("L1-M3N", "L1-CRF")], better),
+            _compare("l1m3n_beats_l1crf", "L1-M3N generally outperforms L1-CRF.", few_pages,
+                     [("L1-M3N", "L1-CRF")], better),
             sparse_card(small),
         ]  # fmt: skip
     if new:
-        found.append(
+        conclusions.append(
             _compare("lap_best_new_sites", "(Beside the paper.) LapMEDN is the best of the six on new sites.", new,
                      [("LapMEDN", s) for s in SYSTEMS if s != "LapMEDN"], better,
                      [*table(new, "f1", "seed sites"), *table(new, "f1_agreed", "seed sites, agreement")])
         )  # fmt: skip
-    found += model_cards(select(rows, part="models")) + layout_cards(select(rows, part="layout"))
+    conclusions += model_cards(select(rows, part="models")) + layout_cards(select(rows, part="layout"))
     for name in distinct(select(rows, part="other pages"), "vertical"):
-        found.append(other_card(name, select(rows, part="other pages", vertical=name)))
-    return found
+        conclusions.append(other_card(name, select(rows, part="other pages", vertical=name)))
+    return conclusions
 
 
 def _compare(
     key: str, claim: str, rows: list[Row], pairs: Sequence[tuple[str, str]], verdict: Callable[[Paired], str],
     numbers: Sequence[str] = (),
 ) -> Card:  # fmt: skip
-    """A card with pairs by site; the same for pages with all fields right stands among the numbers."""
+    """Card for a test paired by site; its numbers include the same test for pages with all fields right."""
     how: dict[str, Any] = {"pair": ["site"], "within": ["draw", "pages"]}
     whole = compare(key, claim, by_site(rows, "site_right"), pairs, verdict, **how)
     lines = [*numbers, f"Pages with all fields right: {whole.verdict}; {whole.test}"]
@@ -75,12 +76,12 @@ def _compare(
 
 
 def mean_of(rows: list[Row], value: str) -> float:
-    """Mean over verticals of the mean over draws: a vertical with more draws counts no more."""
+    """Mean over verticals of the mean over draws, so that each vertical counts equally."""
     return float(np.mean([np.mean(values(select(rows, vertical=v), value)) for v in distinct(rows, "vertical")]))
 
 
 def by_draw(rows: list[Row], value: str) -> np.ndarray:
-    """A number for every draw, around the mean of the verticals: what a draw adds to a vertical, on average."""
+    """One value per draw: the mean over verticals plus the average deviation of the draw."""
     means = {v: np.mean(values(select(rows, vertical=v), value)) for v in distinct(rows, "vertical")}
     return np.array([
         np.mean(list(means.values())) + np.mean([row[value] - means[row["vertical"]] for row in select(rows, draw=d)])
@@ -92,7 +93,7 @@ WORDS = {"f1": "average F1", "all_right": "block instance accuracy", "f1_agreed"
 
 
 def table(rows: list[Row], value: str, unit: str = "pages") -> list[str]:
-    """Lines with the mean of every system for each size."""
+    """Lines with the mean of each system, one per size."""
     verticals = len(distinct(rows, "vertical"))
     return [
         f"{WORDS[value]}, {n} {unit} (mean of {verticals} vertical{'s' * (verticals != 1)}): "
@@ -102,7 +103,7 @@ def table(rows: list[Row], value: str, unit: str = "pages") -> list[str]:
 
 
 def by_vertical(rows: list[Row]) -> list[str]:
-    """Lines with the mean of every system for each vertical."""
+    """Lines with the mean of each system, one per vertical."""
     return [
         f"{v}, {len(distinct(select(rows, vertical=v), 'draw'))} draws, average F1 / block instance accuracy: "
         + ", ".join(
@@ -115,7 +116,7 @@ def by_vertical(rows: list[Row]) -> list[str]:
 
 
 def over_draws(rows: list[Row], rival: str) -> str:
-    """The test of LapMEDN against a rival with draws for pairs, for each number of pages, over the verticals."""
+    """Test of LapMEDN against a rival for each number of pages, paired by draw and vertical."""
     lines = []
     for n in sorted(distinct(rows, "pages")):
         part = [row | {"error": 1.0 - row["f1"]} for row in select(rows, pages=n)]
@@ -125,7 +126,7 @@ def over_draws(rows: list[Row], rival: str) -> str:
 
 
 def sparse_card(rows: list[Row]) -> Card:
-    """How many weights LapMEDN needs, against L2-CRF."""
+    """Card on the number of weights of LapMEDN compared with L2-CRF."""
     pair = ["vertical", "draw", "pages"]
     logs = [row | {"error": np.log(max(row["n_large"], 1))} for row in rows]
     test = paired(differences(logs, "system", "L2-CRF", "LapMEDN", pair))
@@ -143,8 +144,8 @@ def sparse_card(rows: list[Row]) -> Card:
 
 
 def model_cards(rows: list[Row]) -> list[Card]:
-    """Leaves that compete, alone, in a row, in the vision tree: the models take the place of the systems."""
-    found = []
+    """Cards that compare page models: competing leaves, independent leaves, chain, vision tree."""
+    conclusions = []
     for system in ("LapMEDN", "L2-CRF"):
         part = [row | {"system": row["model"]} for row in select(rows, system=system)]
         models = distinct(part, "system")
@@ -154,23 +155,23 @@ def model_cards(rows: list[Row]) -> list[Card]:
             f"{WORDS[value]}: " + ", ".join(f"{m} {mean_of(select(part, system=m), value):.3f}" for m in models)
             for value in ("f1", "all_right")
         ]
-        found.append(
+        conclusions.append(
             _compare(f"tree_beats_flat_{system.lower().replace('-', '')}",
                      f"The hierarchical model is better than flat ones ({system}, {part[0]['pages']} pages).", part,
                      [("hierarchical", "chain"), ("hierarchical", "independent")], better,
                      [*lines, unconverged(part)])
         )  # fmt: skip
-        found.append(
+        conclusions.append(
             _compare(f"choice_beats_leaves_{system.lower().replace('-', '')}",
                      "(Beside the paper.) Leaves that compete for a field are better than each by itself, in a row or "
                      f"in the tree ({system}, {part[0]['pages']} pages).", part,
                      [("choice", m) for m in models if m != "choice"], better)
         )  # fmt: skip
-    return found
+    return conclusions
 
 
 def layout_cards(rows: list[Row]) -> list[Card]:
-    found = []
+    conclusions = []
     for system in distinct(rows, "system"):
         part = [row | {"system": "with" if row["layout"] else "without"} for row in select(rows, system=system)]
         lines = [
@@ -179,16 +180,16 @@ def layout_cards(rows: list[Row]) -> list[Card]:
                         for v in distinct(part, "vertical") for o in ("without", "with"))
             for n in sorted(distinct(part, "pages"))
         ]  # fmt: skip
-        found.append(
+        conclusions.append(
             _compare(f"layout_{system.lower().replace('-', '')}",
                      f"(Beside the paper.) Boxes and fonts help on new sites ({system}).", part, [("with", "without")],
                      better, lines)
         )  # fmt: skip
-    return found
+    return conclusions
 
 
 def other_card(name: str, rows: list[Row]) -> Card:
-    """Pages of many templates: pairs are sites."""
+    """Card for pages of many templates, paired by site."""
     return _compare(
         f"lap_best_{name}", f"(Beside the paper.) LapMEDN is the best of the six on {name}, on sites never seen.", rows,
         [("LapMEDN", s) for s in SYSTEMS if s != "LapMEDN"], better, [*table(rows, "f1"), *table(rows, "all_right")],
@@ -197,9 +198,9 @@ def other_card(name: str, rows: list[Row]) -> Card:
 
 def draw(figure: Any, rows: list[Row]) -> None:
     axes = figure.subplots(2, 2).ravel()
-    few, new = select(rows, part="few pages"), select(rows, part="new sites")
-    panels = ((axes[0], few, "f1", "labelled pages", "average F1"),
-              (axes[1], few, "all_right", "labelled pages", "block instance accuracy"),
+    few_pages, new = select(rows, part="few pages"), select(rows, part="new sites")
+    panels = ((axes[0], few_pages, "f1", "labelled pages", "average F1"),
+              (axes[1], few_pages, "all_right", "labelled pages", "block instance accuracy"),
               (axes[2], new, "f1", "labelled sites", "average F1 on other sites"))  # fmt: skip
     for axis, part, value, unit, what in panels:
         sizes = sorted(distinct(part, "pages"))
@@ -215,5 +216,5 @@ def draw(figure: Any, rows: list[Row]) -> None:
     axes[3].set_xticks(range(len(names)), names)
     axes[3].set(ylabel="average F1", title=f"{models[0]['pages']} labelled pages" if models else "")
     axes[3].grid(axis="x", visible=False)
-    if few:
+    if few_pages:
         figures.legend(figure, axes[0], 6)

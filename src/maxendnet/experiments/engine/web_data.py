@@ -1,15 +1,17 @@
-"""Labelled pages of the web experiment: read once, featurised once, then cut into parts.
+"""Labelled pages of the web experiment, read and featurised once.
 
-The data are files ``FOLDER/swde/<vertical>.jsonl.gz`` (and ``swde_visual``, ``products``, ``recipes``), a page a line:
+The data are files ``FOLDER/swde/<vertical>.jsonl.gz`` (and ``swde_visual``, ``products``, ``recipes``) with one page
+per line:
 
 - ``html``, ``title``, ``site``, ``page`` (its name) and ``split`` (``train``, ``dev`` or ``test``);
 - ``labels``, pairs ``[node, field]``, if ``html`` is well-formed with the root ``body`` (what `Page.canonical` writes);
-- or ``values``, such as ``{"price": ["$12"]}``, with any HTML: every text with such a value gets the field;
-- ``vis``, if known: a row ``[x, y, width, height, font, bold, italic, pointer, colour, background, align]`` an element.
+- or ``values``, such as ``{"price": ["$12"]}``, with any HTML: each text with such a value is labelled;
+- ``vis``, if known: ``[x, y, width, height, font, bold, italic, pointer, colour, background, align]`` per element.
 
-SWDE (Hao, Cai, Pang and Zhang, *From one tree to a forest*, SIGIR 2011) is public. Look for "SWDE dataset"; its archive
-has folders ``<vertical>/<vertical>-<site>(n)/0000.htm`` and ``groundtruth/<vertical>/``, and `convert_swde` makes the
-files above of it: 20 pages a site, evenly spread, 5 to learn from, 5 to choose constants and 10 to test.
+SWDE (Hao, Cai, Pang and Zhang, *From one tree to a forest*, SIGIR 2011) is public (search for
+"SWDE dataset"). Its archive has folders ``<vertical>/<vertical>-<site>(n)/0000.htm`` and ``groundtruth/<vertical>/``.
+`convert_swde` converts it to the files above: 20 evenly spaced pages per site, 5 for training, 5 for the choice of
+constants and 10 for testing.
 """
 
 from __future__ import annotations
@@ -40,14 +42,14 @@ VERTICALS = ("camera", "book", "auto", "job", "movie", "nbaplayer", "restaurant"
 
 
 class WebPages:
-    """Pages with their features and labels, all made once.
+    """Pages with their features and labels.
 
     Parameters
     ----------
     rows : list of dict
-        As in the files.
+        Lines of the files.
     layout : bool
-        Use boxes where there are some.
+        Use layout boxes where available.
     """
 
     def __init__(self, rows: list[dict[str, Any]], layout: bool = False) -> None:
@@ -58,48 +60,49 @@ class WebPages:
             else PageLabels(p.name, p.site, values=row["values"])
             for p, row in zip(pages, rows)
         ]
-        nodes = [[place for place, _ in some.labels if isinstance(place, int)] for some in given]
-        images = any(page.tags[node] == "img" for page, some in zip(pages, nodes) for node in some)
+        nodes = [[place for place, _ in page_labels.labels if isinstance(place, int)] for page_labels in given]
+        images = any(page.tags[node] == "img" for page, page_labels in zip(pages, nodes) for node in page_labels)
         self.views = make_views(pages, images)
         self.labels = [
-            leaf_labels(v.leaves, labelled_nodes(v, labels_on_page(v, some)[0])) for v, some in zip(self.views, given)
+            leaf_labels(v.leaves, labelled_nodes(v, labels_on_page(v, page_labels)[0]))
+            for v, page_labels in zip(self.views, given)
         ]
         self.site: NDArray[np.str_] = np.array([row["site"] for row in rows])
         self.split = np.array([row["split"] for row in rows])
         self.sites: list[str] = sorted(set(self.site.tolist()))
-        self.has = [{name for label in some for name in fields_of(label)} for some in self.labels]
+        self.has = [{name for label in leaf_sets for name in fields_of(label)} for leaf_sets in self.labels]
         self.fields = sorted(set().union(*self.has))
-        self.together = fields_together({label for some in self.labels for label in some}, self.fields)
-        self._made: dict[str, list[Featurised]] = {}
+        self.together = fields_together({label for leaf_sets in self.labels for label in leaf_sets}, self.fields)
+        self._featurised: dict[str, list[Featurised]] = {}
         self._matrices: dict[str, list[sparse.csr_array]] = {}
 
     def rows(self, split: str, sites: Sequence[str] | None = None) -> IntArray:
-        """Pages of a split, of some sites."""
+        """Return the indices of the pages of a split, optionally of given sites."""
         inside = self.split == split
         return np.flatnonzero(inside if sites is None else inside & np.isin(self.site, sites))
 
-    def made(self, model: str) -> list[Featurised]:
+    def featurised(self, model: str) -> list[Featurised]:
         """Nodes and features of all pages; leaves alone and leaves in a row have the same."""
         kind = "hierarchical" if model == "hierarchical" else "leaves"
-        if kind not in self._made:
+        if kind not in self._featurised:
             numbering = Numbering()
-            self._made[kind] = [featurise(view, KNOWN_SITES, model, numbering) for view in self.views]
-        return self._made[kind]
+            self._featurised[kind] = [featurise(view, KNOWN_SITES, model, numbering) for view in self.views]
+        return self._featurised[kind]
 
     def matrices(self, model: str) -> list[sparse.csr_array]:
         """Features of the nodes of every page, a column for every number."""
         kind = "hierarchical" if model == "hierarchical" else "leaves"
         if kind not in self._matrices:
-            made = self.made(model)
-            n = len(made[0].numbering)
-            self._matrices[kind] = [page_matrix(page, np.arange(n), n) for page in made]
+            featurised = self.featurised(model)
+            n = len(featurised[0].numbering)
+            self._matrices[kind] = [page_matrix(page, np.arange(n), n) for page in featurised]
         return self._matrices[kind]
 
     def columns(self, rows: IntArray, groups: Sequence[str], min_sites: int, model: str) -> IntArray:
-        """Features of some pages, in the groups, on enough of their sites."""
-        made = self.made(model)
-        inside = made[0].numbering.in_groups([*groups, INNER_GROUP])
-        numbers = frequent_features([made[i] for i in rows], self.site[rows].tolist(), min_sites)
+        """Return the features of the given groups that occur on at least ``min_sites`` sites of the pages."""
+        featurised = self.featurised(model)
+        inside = featurised[0].numbering.in_groups([*groups, INNER_GROUP])
+        numbers = frequent_features([featurised[i] for i in rows], self.site[rows].tolist(), min_sites)
         return numbers[inside[numbers]]
 
 
@@ -126,11 +129,11 @@ def read_rows(path: Path, split: str = "") -> list[dict[str, Any]]:
 def web_pages(
     data: Path, folder: str, names: tuple[str, ...], n_sites: int | None = None, layout: bool = False
 ) -> WebPages:
-    """Pages of one or more files; of the first sites only, with boxes if they are known and wanted."""
+    """Read the pages of one or more files, optionally of the first sites only and with layout boxes."""
     rows = [row for name in names for row in read_rows(data / folder / f"{name}.jsonl.gz", name)]
     if n_sites is not None:
-        some = sorted({row["site"] for row in rows})[:n_sites]
-        rows = [row for row in rows if row["site"] in some]
+        kept_sites = sorted({row["site"] for row in rows})[:n_sites]
+        rows = [row for row in rows if row["site"] in kept_sites]
     return WebPages(rows, layout)
 
 
@@ -179,14 +182,14 @@ def convert_swde(source: Path, target: Path, verticals: Sequence[str] = VERTICAL
 
 def _swde_values(folder: Path) -> dict[str, dict[str, dict[str, list[str]]]]:
     """For site, page and field the values of the ground truth."""
-    found: dict[str, dict[str, dict[str, list[str]]]] = {}
+    values_by_site: dict[str, dict[str, dict[str, list[str]]]] = {}
     for path in sorted(folder.glob("*.txt")):
         _, site, field = path.stem.split("-", 2)
         for line in path.read_text(encoding="utf-8").splitlines()[2:]:
             page, _, *values = line.split("\t")
-            own = found.setdefault(site, {}).setdefault(page, {})
-            own[field] = [unescape(value) for value in values if value and value != "<NULL>"]
-    return found
+            page_values = values_by_site.setdefault(site, {}).setdefault(page, {})
+            page_values[field] = [unescape(value) for value in values if value and value != "<NULL>"]
+    return values_by_site
 
 
 def missing(data: Path | None) -> str:

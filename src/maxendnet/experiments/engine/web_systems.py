@@ -1,4 +1,4 @@
-"""The six systems on web pages: made from their constants, fitted to some pages, scored on others."""
+"""The six systems on web pages: construction, fitting and scoring."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ GRIDS: dict[str, dict[str, list[Constants]]] = {
 }  # fmt: skip
 CHOSEN: dict[str, dict[str, dict[str, Constants]]] = {
     "choice": {  # those of the commands
-        where: {name: dict(some.get(name.replace("-", "").lower(), {})) for name in SYSTEMS}
-        for where, some in CONSTANTS["choice"].items()
+        where: {name: dict(by_system.get(name.replace("-", "").lower(), {})) for name in SYSTEMS}
+        for where, by_system in CONSTANTS["choice"].items()
     },
     "other models": {
         "known": {"LapMEDN": {"lam": 10.0, "C": 0.5}, "M3N": {"C": 0.1}, "L1-M3N": {"C": 3.0}, "CRF": {},
@@ -69,7 +69,7 @@ CHOSEN: dict[str, dict[str, dict[str, Constants]]] = {
 }  # fmt: skip
 METHOD = (
     "Constants were chosen once for all verticals, on the dev pages of camera, book and auto: for few pages by the "
-    "mean F1 after 2, 4 and 7 pages in three draws of their own, for new sites by that after 1 and 3 sites in three "
+    "mean F1 after 2, 4 and 7 pages in three separate draws, for new sites by that after 1 and 3 sites in three "
     "rotations (train pages only). Those for products and recipes, pages of many sites, were chosen on products: on "
     "train pages of other sites, in three draws. A missed field costs margin models 1 as any other error, "
     f"{MISS:g} where leaves do "
@@ -80,7 +80,7 @@ METHOD = (
 
 
 class Protocol(NamedTuple):
-    """What a model is for; what features there are, and on how many of the labelled sites one must occur."""
+    """Purpose of a model, its feature groups, and the smallest number of sites a feature must occur on."""
 
     where: str
     groups: tuple[str, ...]
@@ -91,12 +91,12 @@ KNOWN, NEW, MANY = Protocol("known", KNOWN_SITES, 1), Protocol("new", NEW_SITES,
 
 
 def chosen(system: str, model: str, protocol: Protocol) -> Constants:
-    """The constants of a system for a model, on known sites or on new ones."""
+    """Return the constants of a system for a page model, on known or new sites."""
     return CHOSEN["choice" if model == "choice" else "other models"][protocol.where][system]
 
 
 def make(system: str, constants: Constants, model: str, siblings: bool = False) -> Any:
-    """A system with its constants, for pages as ``model`` takes them; neighbouring blocks scored together, or not."""
+    """Return an estimator for a page model, with or without sibling weights."""
     tol = L1_TOL if system.startswith("L1") else TOL[model]
     structure = STRUCTURES[model](siblings=siblings) if model == "hierarchical" else STRUCTURES[model]()
     options: dict[str, Any] = {
@@ -105,7 +105,7 @@ def make(system: str, constants: Constants, model: str, siblings: bool = False) 
         "structure": structure,
     }
     if system == "CRF":
-        # nothing holds the weights back: it goes on until the gradient is a thousandth of the first one
+        # no regularisation: stop when the gradient norm is a thousandth of the first one
         return CRF(**options | {"tol": 1e-3})
     if system == "L1-CRF":
         return L1CRF(**constants, **options, solver=OWLQN(memory=10))
@@ -116,7 +116,7 @@ def make(system: str, constants: Constants, model: str, siblings: bool = False) 
 
 
 class Fit(NamedTuple):
-    """A fitted system, its columns, and one matrix of weights with a row for every feature of the pages."""
+    """A fitted estimator, its columns, and a weight matrix with one row per feature of the pages."""
 
     estimator: Any
     columns: IntArray
@@ -128,18 +128,18 @@ def fit(
     pages: WebPages, rows: IntArray, system: str, constants: Constants, model: str, protocol: Protocol,
     siblings: bool = False, unknown_blocks: bool = False,
 ) -> Fit:  # fmt: skip
-    """Fit a system to some pages; with ``unknown_blocks`` only leaves of the vision tree have labels."""
+    """Fit a system to pages; with ``unknown_blocks`` only leaves of the vision tree have labels."""
     began = time.process_time()
     columns = pages.columns(rows, protocol.groups, protocol.min_sites, model)
-    made, matrices = pages.made(model), pages.matrices(model)
+    featurised, matrices = pages.featurised(model), pages.matrices(model)
     X = [matrices[i][:, columns] for i in rows]
     inverse, times = np.arange(len(columns)), np.ones(len(columns))
     if system.startswith("L1") and model in LEAVES:
-        first, inverse, times = _like_columns(X)
+        first, inverse, times = _distinct_columns(X)
         X = [x[:, first] for x in X]
-    examples = examples_of([made[i] for i in rows], X, model, [pages.labels[i] for i in rows])
+    examples = examples_of([featurised[i] for i in rows], X, model, [pages.labels[i] for i in rows])
     if unknown_blocks:
-        leaf = np.concatenate([np.asarray(made[i].tree.leaf, dtype=bool) for i in rows])
+        leaf = np.concatenate([np.asarray(featurised[i].tree.leaf, dtype=bool) for i in rows])
         y = np.asarray(examples.y, dtype=object).copy()
         y[~leaf] = UNKNOWN
         examples = replace(examples, y=y)
@@ -151,18 +151,18 @@ def fit(
         estimator.set_params(structure__rest=NONE)
     estimator.fit(examples)
     coef = (estimator.coef_ / times[:, None])[inverse]
-    weights = np.zeros((len(made[0].numbering), coef.shape[1]))
+    weights = np.zeros((len(featurised[0].numbering), coef.shape[1]))
     weights[columns] = coef
     return Fit(estimator, columns, weights, time.process_time() - began)
 
 
-def _like_columns(X: Sequence[sparse.csr_array]) -> tuple[IntArray, IntArray, FloatArray]:
-    """Columns that differ, which of them each is, and how many are alike.
+def _distinct_columns(X: Sequence[sparse.csr_array]) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return the distinct columns, the distinct column of each column, and its multiplicity.
 
-    The L1 norm does not care how columns that are alike share a weight; equal shares are what descent from zero gives.
+    The L1 norm does not determine how identical columns share a weight; they get equal shares.
     """
     matrix = sparse.vstack(X, format="csr")
-    # sums of random whole numbers below 2**30: exact in float64, and no two columns that differ share both of them
+    # random integers below 2**30 as hashes: sums are exact in float64, and different columns differ in one of the two
     marks = np.random.default_rng(0).integers(1, 1 << 30, size=(matrix.shape[0], 2)).astype(float)
     _, first, inverse, times = np.unique(
         matrix.T @ marks, axis=0, return_index=True, return_inverse=True, return_counts=True
@@ -171,36 +171,36 @@ def _like_columns(X: Sequence[sparse.csr_array]) -> tuple[IntArray, IntArray, Fl
 
 
 def margins(pages: WebPages, rows: IntArray, fitted: Fit, model: str) -> list[FloatArray]:
-    """By how much each field beats ``none`` at the leaves of some pages."""
+    """Return the margins of the fields over ``none`` at the leaves of pages."""
     matrices, classes = pages.matrices(model), fitted.estimator.classes_.tolist()
-    if model in LEAVES:  # a leaf by itself: its max-marginals are its scores
+    if model in LEAVES:  # independent leaves: max-marginals are scores
         values = [matrices[i] @ fitted.weights for i in rows]
     else:
-        made = pages.made(model)
-        examples = examples_of([made[i] for i in rows], [matrices[i][:, fitted.columns] for i in rows], model)
-        found = fitted.estimator.predict_max_marginals(examples)
-        values = [value[made[i].leaf] for value, i in zip(found, rows)]
+        featurised = pages.featurised(model)
+        examples = examples_of([featurised[i] for i in rows], [matrices[i][:, fitted.columns] for i in rows], model)
+        max_marginals = fitted.estimator.predict_max_marginals(examples)
+        values = [value[featurised[i].leaf] for value, i in zip(max_marginals, rows)]
     return [field_margins(value, classes, pages.fields) for value in values]
 
 
-def score(pages: WebPages, rows: IntArray, found: Sequence[FloatArray], by_site: bool = False) -> Row:
-    """Average F1 over fields, share of pages with all fields right, and both for every site.
+def score(pages: WebPages, rows: IntArray, page_margins: Sequence[FloatArray], by_site: bool = False) -> Row:
+    """Average F1 over fields and share of pages with all fields right, overall and by site.
 
     Parameters
     ----------
     pages : WebPages
     rows : ndarray
-        The pages that are tested.
-    found : sequence of ndarray
-        Their margins.
+        Indices of the test pages.
+    page_margins : sequence of ndarray
+        Margins of the fields on these pages.
     by_site : bool
-        Average over site and field instead: on new sites, where every site is a test of its own.
+        Average over sites and fields instead, as for new sites.
     """
     sites = sorted(set(pages.site[rows].tolist()))
     shape = (len(sites), len(pages.fields))
     hits, answers, true = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     right: list[list[bool]] = [[] for _ in sites]
-    for i, m in zip(rows.tolist(), found):
+    for i, m in zip(rows.tolist(), page_margins):
         s = sites.index(str(pages.site[i]))
         complete = True
         for f, best in enumerate(best_leaves(m, pages.views[i].texts, together=pages.together)):
@@ -213,14 +213,14 @@ def score(pages: WebPages, rows: IntArray, found: Sequence[FloatArray], by_site:
         right[s].append(complete)
     with np.errstate(invalid="ignore"):
         of_sites = np.where(true > 0, 2 * hits / (answers + true), np.nan)
-        there: NDArray[np.bool_] = np.asarray(true.sum(axis=1) > 0)  # a site without any field has no F1
+        there: NDArray[np.bool_] = np.asarray(true.sum(axis=1) > 0)  # sites without any field have no F1
         overall = np.where(true.sum(0) > 0, 2 * hits.sum(0) / (answers + true).sum(0), np.nan)
     return {
         "f1": float(np.nanmean(of_sites if by_site else overall)),
-        "all_right": float(np.mean([x for some in right for x in some])),
-        "test_sites": [site for site, some in zip(sites, there) if some],
+        "all_right": float(np.mean([x for outcomes in right for x in outcomes])),
+        "test_sites": [site for site, outcomes in zip(sites, there) if outcomes],
         "site_f1": np.nanmean(of_sites[there], axis=1).tolist(),
-        "site_right": [float(np.mean(some)) for some, has in zip(right, there) if has],
+        "site_right": [float(np.mean(outcomes)) for outcomes, has in zip(right, there) if has],
     }
 
 
@@ -228,13 +228,15 @@ def measure(
     pages: WebPages, train: IntArray, test: IntArray, system: str, constants: Constants, model: str = "independent",
     protocol: Protocol = KNOWN, by_site: bool = False, siblings: bool = False, unknown_blocks: bool = False,
 ) -> Row:  # fmt: skip
-    """Fit a system to some pages and test it on others; one page at a time, and with agreement."""
+    """Fit a system to pages and score it on others, page by page and with voting by site."""
     fitted = fit(pages, train, system, constants, model, protocol, siblings, unknown_blocks)
-    found = margins(pages, test, fitted, model)
+    page_margins = margins(pages, test, fitted, model)
     scale = scale_of(margins(pages, train, fitted, model))
-    agreed = score(pages, test, vote_by_site([pages.views[i] for i in test], [scale * m for m in found]), by_site)
+    agreed = score(
+        pages, test, vote_by_site([pages.views[i] for i in test], [scale * m for m in page_margins]), by_site
+    )
     large = np.abs(fitted.weights[fitted.columns]) > 1e-3
-    return score(pages, test, found, by_site) | {
+    return score(pages, test, page_margins, by_site) | {
         "f1_agreed": agreed["f1"],
         "all_right_agreed": agreed["all_right"],
         "n_large": int(large.sum()),

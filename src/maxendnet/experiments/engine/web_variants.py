@@ -1,8 +1,8 @@
-"""Pages of SWDE with their values inside of longer texts: captions before, units after, separators, pieces.
+"""Pages of SWDE with values embedded in longer texts: captions, units, separators, inline elements.
 
-In SWDE a value is the whole text of a node. On other pages it is not. A variant changes the texts that have values, by
-a rule that depends on site, field and a fixed seed, as if the site's template were another; the values stay what they
-were. Words and numbers around a value differ from page to page where they would.
+In SWDE a value is the whole text of a node, unlike on many other pages. A variant changes the texts around the values
+by a rule that depends on site, field and a fixed seed, as another template of the site would. The values themselves do
+not change.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ TAGS = ("b", "span", "em", "strong", "font")
 
 
 class Variant(Enum):
-    """How values stand in their texts."""
+    """Position of values within their texts."""
 
     CAPTION = "captions before"
     UNIT = "units after"
@@ -61,11 +61,11 @@ class Variant(Enum):
 
 
 def swde_rows(data: Path, vertical: str, n_sites: int | None = None) -> list[dict[str, Any]]:
-    """Pages of a vertical as HTML with a title, and values as they are written."""
+    """Read the pages of a vertical as HTML with a title, with unescaped values."""
     rows = read_rows(Path(data) / "swde" / f"{vertical}.jsonl.gz", vertical)
     if n_sites is not None:
-        some = sorted({row["site"] for row in rows})[:n_sites]
-        rows = [row for row in rows if row["site"] in some]
+        first_sites = sorted({row["site"] for row in rows})[:n_sites]
+        rows = [row for row in rows if row["site"] in first_sites]
     for row in rows:
         row["values"] = {name: [unescape(v) for v in values if v.strip()] for name, values in row["values"].items()}
         row["body"] = row["html"]
@@ -74,7 +74,7 @@ def swde_rows(data: Path, vertical: str, n_sites: int | None = None) -> list[dic
 
 
 def variant_of(row: dict[str, Any], kind: Variant) -> dict[str, Any]:
-    """A page with its values inside of longer texts.
+    """Return a page with its values embedded in longer texts.
 
     Examples
     --------
@@ -87,22 +87,22 @@ def variant_of(row: dict[str, Any], kind: Variant) -> dict[str, Any]:
     fields: dict[int, list[str]] = {}
     for node, name in row["labels"]:
         fields.setdefault(node, []).append(name)
-    own = np.random.default_rng(crc32(f"{row['site']} {row['page']}".encode()))
+    page_rng = np.random.default_rng(crc32(f"{row['site']} {row['page']}".encode()))
     texts: dict[int, str] = {}
     for node, names in sorted(fields.items()):
         if page.tags[node] == "#text" and len(names) == 1:
-            texts[node] = _changed(page.texts[node].strip(), names[0], row["site"], kind, own)
+            texts[node] = _changed(page.texts[node].strip(), names[0], row["site"], kind, page_rng)
     body = _with_texts(page, texts)
     title = escape(row.get("title", ""))
     return {**row, "html": f"<html><head><title>{title}</title></head>{body}</html>"}
 
 
-def _changed(value: str, field: str, site: str, kind: Variant, own: np.random.Generator) -> str:
-    """The text of a node, as HTML: the template is the site's and the field's, numbers and words are the page's."""
+def _changed(value: str, field: str, site: str, kind: Variant, page_rng: np.random.Generator) -> str:
+    """Return the HTML of a node. Site and field determine the template, the page its words and numbers."""
     template = np.random.default_rng(crc32(json.dumps([site, field, kind.name]).encode()))
     caption = CAPTIONS[template.integers(len(CAPTIONS))]
-    caption = caption.format(field=field.replace("_", " "), n=own.integers(10, 9999))
-    unit = UNITS[template.integers(len(UNITS))].format(n=own.integers(2, 999))
+    caption = caption.format(field=field.replace("_", " "), n=page_rng.integers(10, 9999))
+    unit = UNITS[template.integers(len(UNITS))].format(n=page_rng.integers(2, 999))
     separator = SEPARATORS[template.integers(len(SEPARATORS))]
     before, after = template.integers(0, 3, size=2)
     tag = TAGS[template.integers(len(TAGS))]
@@ -114,15 +114,15 @@ def _changed(value: str, field: str, site: str, kind: Variant, own: np.random.Ge
     if kind is Variant.BOTH:
         return caption + text + unit
     if kind is Variant.SEPARATED:
-        some = own.choice(WORDS, size=before + max(1, after), replace=False).tolist()
-        return separator.join([*some[:before], text, *some[before:]])
+        words = page_rng.choice(WORDS, size=before + max(1, after), replace=False).tolist()
+        return separator.join([*words[:before], text, *words[before:]])
     cut = len(value) // 2
     head, tail = escape(value[:cut]), escape(value[cut:])
-    return f"{caption}<{tag}>{head}</{tag}>{tail} <i>{WORDS[own.integers(len(WORDS))]}</i>"
+    return f"{caption}<{tag}>{head}</{tag}>{tail} <i>{WORDS[page_rng.integers(len(WORDS))]}</i>"
 
 
 def _with_texts(page: Page, texts: dict[int, str]) -> str:
-    """The page as HTML, with other HTML in the place of some texts."""
+    """Return the page as HTML, with the given texts replaced by HTML."""
     marks = {t: f"\ue000{t}\ue001" for t in texts}
     changed = Page(
         page.tags, page.parents, [marks.get(t, text) for t, text in enumerate(page.texts)], page.attributes
@@ -133,6 +133,6 @@ def _with_texts(page: Page, texts: dict[int, str]) -> str:
 
 
 def values_on_page(row: dict[str, Any]) -> bool:
-    """Whether some value of every field is still written on the page."""
+    """Whether the page still shows a value of every field."""
     shown = same_value(Page.from_html(row["html"]).text(0))
     return all(any(same_value(v) in shown for v in values) for values in row["values"].values() if values)
