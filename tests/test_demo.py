@@ -94,7 +94,7 @@ def test_a_table_is_aligned_and_says_what_stopped_early():
     assert len({len(line) for line in lines[2:8]}) == 1
     assert table[0].split() == ["system", "constants", "error", "%", "seconds", "gap", "|weight|", ">", f"{SMALL:g}"]
     assert "12.3" in table[2] and "5.0e-01 *" in table[2] and "none" in table[3]
-    assert lines[-1] == "* stopped at max_passes before that."
+    assert lines[-1] == "* stopped at max_passes with a larger gap."
     assert "*" not in _table("Some data", rows[1:], 0.01)
 
 
