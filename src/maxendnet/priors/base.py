@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar, cast, overload, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,86 +68,12 @@ class ExactPrior(Prior, Protocol):
     def sign(self, eta: FloatArray) -> FloatArray: ...
 
 
-class SmoothPrior(Prior, Protocol):
-    """A penalty with a derivative."""
-
-    def gradient(self, mu: FloatArray) -> FloatArray: ...
-
-
-class ConjugatePrior(Prior, Protocol):
-    """A convex penalty that belongs to no density: its conjugate gives dual values."""
-
-    def conjugate(self, eta: FloatArray) -> float: ...
-
-    def conjugate_slope(self, eta: FloatArray) -> FloatArray:
-        """A subgradient."""
-        ...
-
-
-class DualPrior(Protocol):
-    """What the dual asks of a prior, with a density or without: a conjugate pair, and the slope that joins them."""
-
-    def penalty(self, mu: FloatArray) -> float: ...
-
-    def cumulant(self, eta: FloatArray) -> float: ...
-
-    def mean(self, eta: FloatArray) -> FloatArray: ...
-
-
-class OfConjugate(NamedTuple):
-    """A penalty that belongs to no density, in the terms of the dual: its conjugate is called a cumulant here."""
+class ConjugatePair(NamedTuple):
+    """Penalty without a density, as the dual uses it: its conjugate takes the place of a cumulant."""
 
     penalty: Callable[[FloatArray], float]
     cumulant: Callable[[FloatArray], float]
     mean: Callable[[FloatArray], FloatArray]
-
-
-class KernelPrior(ExactPrior, Protocol):
-    """A prior that the compiled solvers know."""
-
-    def kernel_args(self) -> tuple[str, tuple[Any, ...]]:
-        """Its name there, and its parameters."""
-        ...
-
-
-class QuadraticPrior(ExactPrior, Protocol):
-    """A prior whose cumulant is quadratic, so that the dual is a quadratic programme."""
-
-    def gram(self, rows: Any, others: Any) -> FloatArray:
-        """Inner products of directions."""
-        ...
-
-
-class L1Prior(Prior, Protocol):
-    """The penalty ``rho |w|_1``."""
-
-    rho: float
-
-
-class L1BallPrior(Prior, Protocol):
-    """No price up to ``|w|_1 = radius``, and none beyond it is allowed."""
-
-    radius: float
-
-
-class ScaleMixturePrior(Prior, Protocol):
-    """Gaussians of random variance, for `Variational`."""
-
-    def first_variance(self, n_weights: int) -> FloatArray: ...
-
-    def next_variance(self, mu: FloatArray, variance: FloatArray) -> FloatArray: ...
-
-
-class BoundedPrior(Prior, Protocol):
-    """A prior with a bound on the divergence of a Gaussian from it."""
-
-    def bound(self, mu: FloatArray, variance: FloatArray) -> float: ...
-
-
-class FenchelGapPrior(Prior, Protocol):
-    """A prior that computes ``penalty(mu) + phi(eta) - mu . eta`` without a difference of large numbers."""
-
-    def fenchel_gap(self, mu: FloatArray, eta: FloatArray) -> float: ...
 
 
 CAPABILITIES = {
@@ -179,28 +105,8 @@ def offers(prior: object, *capabilities: str) -> bool:
     return any(hasattr(prior, CAPABILITIES[capability]) for capability in capabilities)
 
 
-@overload
-def capable(prior: Prior, capability: Literal["exact", "spread"]) -> ExactPrior: ...
-@overload
-def capable(prior: Prior, capability: Literal["conjugate"]) -> ConjugatePrior: ...
-@overload
-def capable(prior: Prior, capability: Literal["smooth"]) -> SmoothPrior: ...
-@overload
-def capable(prior: Prior, capability: Literal["kernel"]) -> KernelPrior: ...
-@overload
-def capable(prior: Prior, capability: Literal["l1"]) -> L1Prior: ...
-@overload
-def capable(prior: Prior, capability: Literal["l1_ball"]) -> L1BallPrior: ...
-@overload
-def capable(prior: Prior, capability: Literal["scale_mixture"]) -> ScaleMixturePrior: ...
-@overload
-def capable(prior: Prior, capability: Literal["variational_bound"]) -> BoundedPrior: ...
-@overload
-def capable(prior: Prior, capability: Literal["gram"]) -> QuadraticPrior: ...
-@overload
-def capable(prior: Prior, capability: Literal["fenchel_gap"]) -> FenchelGapPrior: ...
 def capable(prior: Prior, capability: str) -> Any:
-    """The prior itself, for a caller who relies on a capability: with its type, and an error if it is not offered.
+    """Return the prior, or raise ``TypeError`` if it does not offer a capability.
 
     Examples
     --------
@@ -219,7 +125,7 @@ def capable(prior: Prior, capability: str) -> Any:
     return prior
 
 
-def dual_form(prior: Prior) -> DualPrior:
+def dual_form(prior: Prior) -> ExactPrior | ConjugatePair:
     """The prior as the dual sees it.
 
     Examples
@@ -230,8 +136,8 @@ def dual_form(prior: Prior) -> DualPrior:
     """
     if offers(prior, "exact"):
         return capable(prior, "exact")
-    found = capable(prior, "conjugate")
-    return OfConjugate(found.penalty, found.conjugate, found.conjugate_slope)
+    convex = capable(prior, "conjugate")
+    return ConjugatePair(convex.penalty, convex.conjugate, convex.conjugate_slope)
 
 
 def total(terms: FloatArray, outside: NDArray[np.bool_]) -> float:

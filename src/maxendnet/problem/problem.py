@@ -17,7 +17,7 @@ from maxendnet.data.batch import Batch
 from maxendnet.losses import Hinge
 from maxendnet.losses.base import Loss, completion_oracle, loss_oracle, table_oracle
 from maxendnet.losses.costs import cost_rows, cost_table
-from maxendnet.priors.base import DualPrior, ExactPrior, Prior, capable, dual_form, offers
+from maxendnet.priors.base import ConjugatePair, ExactPrior, Prior, capable, dual_form, offers
 from maxendnet.problem.placed import PlacedData
 from maxendnet.structures.base import ExcessOptions, Table
 from maxendnet.structures.bound.blocks import KernelPrior
@@ -131,7 +131,7 @@ class Problem:
         return capable(self.prior, "exact")
 
     @cached_property
-    def dual_prior(self) -> DualPrior:
+    def dual_prior(self) -> ExactPrior | ConjugatePair:
         """The prior as the dual sees it, where it has a cumulant or a conjugate."""
         return dual_form(self.prior)
 
