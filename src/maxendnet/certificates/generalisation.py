@@ -147,7 +147,7 @@ def pac_bayes(
         )
     rng = np.random.default_rng(random_state)
     split = prior_share is not None and losses.n >= 2
-    bar = _bar(verbose, 2 * n_draws * (1 + split))
+    bar = progress_bar(total=2 * n_draws * (1 + split), desc="draws", show=verbose)
     rows = [_theorem_8(estimator, losses, delta)]
     rows += _gibbs_rows(
         "PAC-Bayes-kl",
@@ -354,10 +354,6 @@ class _Losses:
                 if bar is not None:
                     bar.update()
         return np.array(risks)
-
-
-def _bar(verbose: int, total: int) -> Any:
-    return progress_bar(total=total, desc="draws", show=verbose)
 
 
 def _check_delta(delta: Any) -> None:

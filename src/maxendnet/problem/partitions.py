@@ -25,7 +25,7 @@ from maxendnet.data.examples import Examples
 from maxendnet.data.feature_dicts import FeatureNames, align_columns
 from maxendnet.data.labels import label_array
 from maxendnet.data.truth import LabelSets
-from maxendnet.problem.placed import PlacedData, add_to, refuse_unknown
+from maxendnet.problem.placed import PlacedData, fingerprint_of, refuse_unknown
 from maxendnet.structures.base import decode
 
 OF_ALL = (
@@ -378,12 +378,6 @@ def first_example(shard: Any) -> Any:
 
 def curvature_of(shard: Any) -> Partial:
     return Partial(0.0, np.array(shard.curvature()))
-
-
-def fingerprint_of(shard: Any) -> str:
-    digest = hashlib.blake2b(type(shard).__qualname__.encode(), digest_size=16)
-    add_to(digest, shard)
-    return digest.hexdigest()
 
 
 def predict_partition(examples: Examples | None, model: Any) -> Any:

@@ -65,9 +65,7 @@ class PlacedData:
         Bounds on a sum of losses (cuts, dual points) hold for these examples alone: whatever starts from an earlier
         state asks whether they are the same.
         """
-        digest = hashlib.blake2b(type(self.structure).__qualname__.encode(), digest_size=16)
-        add_to(digest, self.structure)
-        return digest.hexdigest()
+        return fingerprint_of(self.structure)
 
     def same_as(self, other: PlacedData) -> bool:
         """Whether these are the same examples."""
@@ -81,6 +79,13 @@ def refuse_unknown(label_sets: Any, offered: bool, structure: str) -> None:
             f"{structure} takes known labels only, and some of y are UNKNOWN or sets; see docs/extend/structure.md for "
             "what it would have to offer."
         )
+
+
+def fingerprint_of(structure: Any) -> str:
+    """Digest of all that a bound structure holds."""
+    digest = hashlib.blake2b(type(structure).__qualname__.encode(), digest_size=16)
+    add_to(digest, structure)
+    return digest.hexdigest()
 
 
 def add_to(digest: Any, value: Any) -> None:
