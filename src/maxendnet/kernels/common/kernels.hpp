@@ -35,10 +35,30 @@ struct ForestView {
 template <class View>
 using Cliques = std::array<double*, View::n_cliques>;
 
+// Losses: value per example, gradient of their weighted sum added to `gradient`, which is laid out as
+// [ node (n_features, lanes) | matrices (n_matrices, n_labels, lanes) as the user sees them | label features ]
+enum SlackKind { linear_slack = 0, squared_slack, kl_slack };  // as in losses/slack.py
+
+struct Slack {
+  SlackKind kind;
+  double C;
+  // dU/dh, divided by C: what the subgradient of an example with hinge h is multiplied by
+  double slope(double h) const {
+    if (kind == squared_slack) return h;
+    if (kind == kl_slack) return C * h > 1 ? 1 - 1 / (C * h) : 0;
+    return 1;
+  }
+};
+
+// search.cpp, for every recursion -- best labellings with their scores, and the hinge loss
+template <class View>
+void decode(const BatchView& b, const View& recursion, const typename View::Real* cost, int64_t first, int64_t last,
+            double* values, int32_t* labels);
+template <class View>
+void hinge_oracle(const BatchView& b, const View& recursion, const typename View::Real* cost, Slack slack,
+                  int64_t first, int64_t last, double* values, double* gradient);
+
 // forest.cpp -- prediction
-template <class R>
-void decode(const BatchView& b, const ForestView<R>& forest, const R* cost, int64_t first, int64_t last, double* values,
-            int32_t* labels);
 void max_marginals(const BatchView& b, const ForestView<double>& forest, int64_t first, int64_t last, double* out);
 void marginals(const BatchView& b, const ForestView<double>& forest, const double* cost, int64_t first, int64_t last,
                double* values, double* node_marginals, const Cliques<ForestView<double>>& cliques);
@@ -58,23 +78,7 @@ struct SparseRows {
 };
 void add_gram(const SparseRows& rows, int64_t n_columns, int64_t low, int64_t high, float* out);
 
-// oracle.cpp -- losses: value per example, gradient of their weighted sum added to `gradient`, which is laid out as
-// [ node (n_features, lanes) | matrices (n_matrices, n_labels, lanes) as the user sees them | label features ]
-enum SlackKind { linear_slack = 0, squared_slack, kl_slack };  // as in losses/slack.py
-
-struct Slack {
-  SlackKind kind;
-  double C;
-  // dU/dh, divided by C: what the subgradient of an example with hinge h is multiplied by
-  double slope(double h) const {
-    if (kind == squared_slack) return h;
-    if (kind == kl_slack) return C * h > 1 ? 1 - 1 / (C * h) : 0;
-    return 1;
-  }
-};
-template <class R>
-void hinge_oracle(const BatchView& b, const ForestView<R>& forest, const R* cost, Slack slack, int64_t first,
-                  int64_t last, double* values, double* gradient);
+// oracle.cpp -- the log loss of forests
 // `cost` is added to the scores. With it or with `counted`, where there is a gradient, `costs` gets the expected value of
 // `counted`, or else of `cost`, for every example.
 // Here examples [first, last) are whole groups. In float32 with mode `careful`, an example that is not safe has the value

@@ -1,4 +1,4 @@
-// What is asked of a chain that an automaton reads: best labellings, marginals, draws, and the losses with their gradients.
+// Chains that an automaton reads: max-marginals, marginals, samples, and the log loss with its gradient.
 #include "recursions/automaton.hpp"
 
 namespace maxendnet {
@@ -17,21 +17,6 @@ void automaton_scores(const AutomatonView& m, const R* grams, R* scores) {
   for (int64_t row = 0; row < m.n_arcs() + m.n_states; row++) {
     const int64_t place = score_place(m, row);
     if (place >= 0) scores[place] = score_of_row(m, grams, row);
-  }
-}
-
-template <class R>
-void decode(const BatchView& b, const PathsView<R>& paths, const R* cost, int64_t first, int64_t last, double* values,
-            int32_t* labels) {
-  const AutomatonView& m = *paths.automaton;
-  const Weights<R> w(paths.weights, b);
-  const R* scores = arc_scores(b, paths);
-  Paths<R> p;
-  for (int64_t i = first; i < last; i++) {
-    visit_example(b, m, w, cost, i, p);
-    max_back<true>(m, scores, p);
-    best_walk(m, scores, p, labels + p.begin);
-    if (values) values[i] = path_score(m, scores, p, labels + p.begin);
   }
 }
 
@@ -134,31 +119,6 @@ void sample(const BatchView& b, const PathsView<double>& paths, const double* co
   }
 }
 
-template <class R>
-void hinge_oracle(const BatchView& b, const PathsView<R>& paths, const R* cost, Slack slack, int64_t first,
-                  int64_t last, double* values, double* gradient) {
-  const AutomatonView& m = *paths.automaton;
-  const Weights<R> w(paths.weights, b);
-  const R* scores = arc_scores(b, paths);
-  const Layout layout = automaton_layout(b);
-  const int64_t grams = first_gram(b);
-  Paths<R> p;
-  for (int64_t i = first; i < last; i++) {
-    visit_example(b, m, w, cost, i, p);
-    max_back<true>(m, scores, p);
-    int32_t* labels = p.nodes.labels.data();
-    best_walk(m, scores, p, labels);
-    const int32_t* truth = b.y + p.begin;
-    // the cost of the true labelling is zero, so augmented scores serve for both
-    values[i] = std::max(0.0, path_score(m, scores, p, labels) - path_score(m, scores, p, truth));
-    if (!gradient) continue;
-    const double u = b.sample_weight[i] * slack.slope(values[i]);
-    differences(b, layout, p.begin, p.begin + p.n, labels, truth,
-                [&](int64_t k, double x) INLINED { gradient[k] += u * x; });
-    gram_differences(m, labels, truth, p.n, [&](int64_t k, double x) INLINED { gradient[grams + k] += u * x; });
-  }
-}
-
 void log_oracle(const BatchView& b, const PathsView<double>& paths, const double* cost, const double* counted,
                 int64_t first, int64_t last, double* values, double* costs, double* gradient) {
   const AutomatonView& m = *paths.automaton;
@@ -222,11 +182,5 @@ void find_impossible(const BatchView& b, const PathsView<double>& paths, int64_t
 
 template void automaton_scores<float>(const AutomatonView&, const float*, float*);
 template void automaton_scores<double>(const AutomatonView&, const double*, double*);
-template void decode(const BatchView&, const PathsView<float>&, const float*, int64_t, int64_t, double*, int32_t*);
-template void decode(const BatchView&, const PathsView<double>&, const double*, int64_t, int64_t, double*, int32_t*);
-template void hinge_oracle(const BatchView&, const PathsView<float>&, const float*, Slack, int64_t, int64_t, double*,
-                           double*);
-template void hinge_oracle(const BatchView&, const PathsView<double>&, const double*, Slack, int64_t, int64_t, double*,
-                           double*);
 
 }  // namespace maxendnet

@@ -106,6 +106,15 @@ INLINE void gram_differences(const AutomatonView& m, const Label* from, const Ot
   }
 }
 
+// f(x, from) - f(x, to) of an example, n-grams included
+template <class Label, class Other, class Add>
+INLINE void path_differences(const BatchView& b, const AutomatonView& m, int64_t i, const Label* from, const Other* to,
+                             Add add) {
+  differences(b, automaton_layout(b), b.offsets[i], b.offsets[i + 1], from, to, add);
+  gram_differences(m, from, to, b.offsets[i + 1] - b.offsets[i],
+                   [&](int64_t k, double value) INLINED { add(first_gram(b) + k, value); });
+}
+
 // ---- recursions ---------------------------------------------------------------------------------------------------------
 
 template <class R>
@@ -140,14 +149,7 @@ INLINE void with_lanes(int lanes, F f) {
   }
 }
 
-// The largest u + v, and the sum of u * v, over the lanes of two rows.
-template <class R, int W>
-INLINE R largest_sum(const R* u, const R* v, int lanes) {
-  const int n = W ? W : lanes;
-  V<R> best = load(u) + load(v);
-  for (int a = width<R>; a < n; a += width<R>) best = larger(load(u + a) + load(v + a), best);
-  return lane_max(best);
-}
+// The sum of u * v over the lanes of two rows.
 template <class R, int W>
 INLINE R dot(const R* u, const R* v, int lanes) {
   const int n = W ? W : lanes;
@@ -168,7 +170,7 @@ struct MaxOverPaths {
   INLINED static R joined(R node, R behind) { return node + behind; }
   template <int W>
   INLINED static R of_row(const R* scores, const R* row, int lanes) {
-    return largest_sum<R, W>(scores, row, lanes);
+    return row_max(scores, row, W ? W : lanes);
   }
   INLINED static R with_loose(R sum, R score, R row) { return std::max(sum, score + row); }
 };
@@ -500,18 +502,12 @@ INLINE void fire_counts(const AutomatonView& m, const double* counts, double* gr
 
 template <class R>
 void automaton_scores(const AutomatonView& m, const R* grams, R* scores);
-template <class R>
-void decode(const BatchView& b, const PathsView<R>& paths, const R* cost, int64_t first, int64_t last, double* values,
-            int32_t* labels);
 void max_marginals(const BatchView& b, const PathsView<double>& paths, int64_t first, int64_t last, double* out);
 void marginals(const BatchView& b, const PathsView<double>& paths, const double* cost, int64_t first, int64_t last,
                double* values, double* node, const Cliques<PathsView<double>>& cliques);
 void sample(const BatchView& b, const PathsView<double>& paths, const double* cost, const double* uniforms,
             int64_t n_draws, int64_t first, int64_t last, int32_t* labels);
-// the gradients are laid out as [ node | label features | n-grams ]
-template <class R>
-void hinge_oracle(const BatchView& b, const PathsView<R>& paths, const R* cost, Slack slack, int64_t first,
-                  int64_t last, double* values, double* gradient);
+// the gradient is laid out as [ node | label features | n-grams ]
 void log_oracle(const BatchView& b, const PathsView<double>& paths, const double* cost, const double* counted,
                 int64_t first, int64_t last, double* values, double* costs, double* gradient);
 // Of every example the first node that no path reaches, the last one if none may end there, or -1. Reads no weights.

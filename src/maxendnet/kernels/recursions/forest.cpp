@@ -1,29 +1,7 @@
-// Prediction on forests: best labelling, max-marginals, marginals, samples, k best.
+// Prediction on forests: max-marginals, marginals, samples, k best.
 #include "recursions/sum_product.hpp"
 
 namespace maxendnet {
-
-template <class R>
-void decode(const BatchView& batch, const ForestView<R>& forest, const R* cost, int64_t first, int64_t last,
-            double* values, int32_t* labels) {
-  std::vector<int32_t> order;
-  const BatchView b = in_pairs(batch, first, last, order);
-  Workspace<R> work;
-  const Weights<R> w(forest.weights, b);
-  std::vector<R> before;
-  for (int64_t i = first; i < last; i += 2) {
-    const int64_t after = std::min(i + 2, last), begin = b.offsets[i], end = b.offsets[after];
-    prepare(b, w, cost, begin, end, work);
-    if (values) before.assign(work.scores.data(), work.scores.data() + (end - begin) * b.lanes);
-    best_labelling(b, w, begin, end, work, labels + begin);
-    for (int64_t j = i; values && j < after; j++)
-      values[j] = score_of(b, w.matrix, work.matrices.data(), begin, b.offsets[j], b.offsets[j + 1], before.data(),
-                           labels + begin);
-  }
-}
-
-template void decode(const BatchView&, const ForestView<float>&, const float*, int64_t, int64_t, double*, int32_t*);
-template void decode(const BatchView&, const ForestView<double>&, const double*, int64_t, int64_t, double*, int32_t*);
 
 // Best score of a labelling with label a at node t: belief of the node plus the best of all that lies beyond its parent.
 void max_marginals(const BatchView& b, const ForestView<double>& forest, int64_t first, int64_t last, double* out) {

@@ -144,11 +144,6 @@ INLINE double score_of(const BatchView& b, const R* shared, const R* own, int64_
   }
   return total;
 }
-template <class R, class Label>
-INLINE double score_of(const BatchView& b, const R* shared, const R* own, int64_t begin, int64_t end, const R* scores,
-                       const Label* labels) {
-  return score_of(b, shared, own, begin, begin, end, scores, labels);
-}
 
 // Two examples at a time: at every node a recursion waits for the node before it, and work on another example fills the
 // wait. Two examples are a forest like any other, once their nodes are visited in turn. The batch that is returned has
@@ -246,12 +241,18 @@ struct MaxPlus {
   }
 };
 
+// The largest u + v. Lanes beyond n may hold anything but NaN in u, and hold -inf in v.
+template <class R>
+INLINE R row_max(const R* u, const R* v, int n) {
+  V<R> top = load(u) + load(v);
+  for (int a = width<R>; a < n; a += width<R>) top = larger(load(u + a) + load(v + a), top);
+  return lane_max(top);
+}
+
 // The first index at which u + v is largest.
 template <class R>
 INLINE int32_t best_label(const R* u, const R* v, int lanes) {
-  V<R> best = load(u) + load(v);
-  for (int a = width<R>; a < lanes; a += width<R>) best = larger(load(u + a) + load(v + a), best);
-  return first_lane<R>(lanes, lane_max(best), [&](int a) INLINED { return load(u + a) + load(v + a); });
+  return first_lane<R>(lanes, row_max(u, v, lanes), [&](int a) INLINED { return load(u + a) + load(v + a); });
 }
 
 // The labelling with the largest score, after `prepare`.

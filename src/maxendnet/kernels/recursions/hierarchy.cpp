@@ -1,28 +1,7 @@
-// What is asked of a hierarchy: best labellings, marginals, draws, and the losses with their gradients.
+// Hierarchies: max-marginals, marginals, samples, and the log loss with its gradient.
 #include "recursions/hierarchy_features.hpp"
 
 namespace maxendnet {
-
-void hierarchy_prepare(const BatchView& b, const HierarchyView& m, const double* cost, int64_t i, Example& e) {
-  prepare(b, m, cost, i, e);
-}
-
-void hierarchy_best(const BatchView& b, const HierarchyView& m, Example& e, int32_t* labels) {
-  up<Max>(b, m, e);
-  label_down<Max>(b, m, e, labels, [](int64_t, const double* x, int n) INLINED { return place_of_largest(x, n); });
-}
-
-void decode(const BatchView& b, const HierarchyView& m, const double* cost, int64_t first, int64_t last, double* values,
-            int32_t* labels) {
-  Example e;
-  for (int64_t i = first; i < last; i++) {
-    prepare(b, m, cost, i, e);
-    up<Max>(b, m, e);
-    int32_t* found = labels + e.begin;
-    label_down<Max>(b, m, e, found, [](int64_t, const double* x, int n) INLINED { return place_of_largest(x, n); });
-    if (values) values[i] = score_of(b, m, e, found);
-  }
-}
 
 void max_marginals(const BatchView& b, const HierarchyView& m, int64_t first, int64_t last, double* out) {
   Example e;
@@ -100,24 +79,6 @@ void sample(const BatchView& b, const HierarchyView& m, const double* cost, cons
         return draw_place(share, n, uniform[t]);
       });
     }
-  }
-}
-
-void hinge_oracle(const BatchView& b, const HierarchyView& m, const double* cost, Slack slack, int64_t first,
-                  int64_t last, double* values, double* gradient) {
-  Example e;
-  std::vector<int32_t> found;
-  for (int64_t i = first; i < last; i++) {
-    prepare(b, m, cost, i, e);
-    up<Max>(b, m, e);
-    found.resize(e.size);
-    label_down<Max>(b, m, e, found.data(),
-                    [](int64_t, const double* x, int n) INLINED { return place_of_largest(x, n); });
-    const int32_t* truth = b.y + e.begin;
-    values[i] = std::max(0.0, score_of(b, m, e, found.data()) - score_of(b, m, e, truth));
-    if (!gradient || std::equal(found.begin(), found.end(), truth)) continue;
-    const double u = b.sample_weight[i] * slack.slope(values[i]);
-    differences(b, m, e, found.data(), truth, [&](int64_t k, double x) INLINED { gradient[k] += u * x; });
   }
 }
 

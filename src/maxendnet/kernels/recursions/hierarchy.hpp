@@ -19,23 +19,15 @@ struct HierarchyView {
   bool has_siblings() const { return layout.label_features > layout.siblings; }
 };
 
-void decode(const BatchView& b, const HierarchyView& m, const double* cost, int64_t first, int64_t last, double* values,
-            int32_t* labels);
 void max_marginals(const BatchView& b, const HierarchyView& m, int64_t first, int64_t last, double* out);
 void marginals(const BatchView& b, const HierarchyView& m, const double* cost, int64_t first, int64_t last,
                double* values, double* node_marginals, const Cliques<HierarchyView>& cliques);
 void sample(const BatchView& b, const HierarchyView& m, const double* cost, const double* uniforms, int64_t n_draws,
             int64_t first, int64_t last, int32_t* labels);
-// the gradients are laid out as the weights
-void hinge_oracle(const BatchView& b, const HierarchyView& m, const double* cost, Slack slack, int64_t first,
-                  int64_t last, double* values, double* gradient);
+// the gradient is laid out as the weights
 void log_oracle(const BatchView& b, const HierarchyView& m, const double* cost, const double* counted, int64_t first,
                 int64_t last, double* values, double* costs, double* gradient);
 // Of every example a node none of whose labels is possible with what lies below it, or -1. Reads no weights.
 void find_impossible(const BatchView& b, const HierarchyView& m, int64_t first, int64_t last, int64_t* nodes);
-// The steps of an example apart: its scores with costs added, then the labelling with the largest score.
-struct Example;
-void hierarchy_prepare(const BatchView& b, const HierarchyView& m, const double* cost, int64_t i, Example& e);
-void hierarchy_best(const BatchView& b, const HierarchyView& m, Example& e, int32_t* labels);
 
 }  // namespace maxendnet

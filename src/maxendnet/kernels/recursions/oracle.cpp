@@ -1,4 +1,4 @@
-// The one big sum of learning: losses of many examples and the gradient of their sum.
+// The log loss of forests: the values of many examples, and the gradient of their sum.
 #include <algorithm>
 #include <stdexcept>
 
@@ -52,34 +52,6 @@ int64_t group_at(const GroupsView& groups, int64_t example) {
 }
 
 }  // namespace
-
-template <class R>
-void hinge_oracle(const BatchView& batch, const ForestView<R>& forest, const R* cost, Slack slack, int64_t first,
-                  int64_t last, double* values, double* gradient) {
-  std::vector<int32_t> order;
-  const BatchView b = in_pairs(batch, first, last, order);
-  Workspace<R> work;
-  const Weights<R> w(forest.weights, b);
-  const Layout layout = padded_layout(b);
-  std::vector<R> plain;
-  for (int64_t i = first; i < last; i += 2) {
-    const int64_t after = std::min(i + 2, last), origin = b.offsets[i];
-    prepare(b, w, cost, origin, b.offsets[after], work);
-    plain.assign(work.scores.data(), work.scores.data() + (b.offsets[after] - origin) * b.lanes);
-    const R* own = work.matrices.data();
-    best_labelling(b, w, origin, b.offsets[after], work, work.labels.data());
-    for (int64_t j = i; j < after; j++) {
-      const int64_t begin = b.offsets[j], end = b.offsets[j + 1];
-      // the cost of the true labelling is zero, so augmented scores serve for both
-      values[j] = std::max(0.0, score_of(b, w.matrix, own, origin, begin, end, plain.data(), work.labels.data()) -
-                                    score_of(b, w.matrix, own, origin, begin, end, plain.data(), b.y + origin));
-      if (!gradient) continue;
-      const double u = b.sample_weight[j] * slack.slope(values[j]);
-      differences(b, layout, begin, end, work.labels.data() + (begin - origin), b.y + begin,
-                  [&](int64_t k, double x) INLINED { gradient[k] += u * x; });
-    }
-  }
-}
 
 template <class R>
 void log_oracle(const BatchView& batch, const ForestView<R>& forest, const R* cost, const R* counted, int64_t first,
@@ -215,10 +187,6 @@ void log_oracle(const BatchView& batch, const ForestView<R>& forest, const R* co
   }
 }
 
-template void hinge_oracle(const BatchView&, const ForestView<float>&, const float*, Slack, int64_t, int64_t, double*,
-                           double*);
-template void hinge_oracle(const BatchView&, const ForestView<double>&, const double*, Slack, int64_t, int64_t, double*,
-                           double*);
 template void log_oracle(const BatchView&, const ForestView<float>&, const float*, const float*, int64_t, int64_t,
                          double*, double*, double*);
 template void log_oracle(const BatchView&, const ForestView<double>&, const double*, const double*, int64_t, int64_t,

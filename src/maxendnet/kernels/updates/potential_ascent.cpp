@@ -340,7 +340,7 @@ void potential_ascent(const BatchView& b, const KernelPrior& any_prior, double C
         double right = 0;
         for (int64_t t = 0; t < n; t++) right += double(now[t * lanes + b.y[begin + t]]);
         const double truth =
-            score_of(b, s.w.matrix, static_cast<const R*>(nullptr), begin, end, c.goal.data(), b.y + begin);
+            score_of(b, s.w.matrix, static_cast<const R*>(nullptr), begin, begin, end, c.goal.data(), b.y + begin);
         const double gain = c.log_partition - added * right - truth;
         taken = curve <= scale * (1.4 * gain + 1e-4);
       }
