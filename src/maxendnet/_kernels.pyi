@@ -5,10 +5,13 @@ Outputs are arrays of the caller.
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Protocol, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from maxendnet.data.batch import Batch
+from maxendnet.structures.bound.graph import GraphScores
 
 _F32 = NDArray[np.float32]
 _F64 = NDArray[np.float64]
@@ -17,36 +20,6 @@ _I64 = NDArray[np.int64]
 _U8 = NDArray[np.uint8]
 _U64 = NDArray[np.uint64]
 _Real = NDArray[np.float32] | NDArray[np.float64]
-
-class _Batch(Protocol):
-    """A `maxendnet.data.batch.Batch`, of which these arrays are read."""
-
-    @property
-    def indptr(self) -> _I64: ...
-    @property
-    def indices(self) -> _I32: ...
-    @property
-    def data(self) -> _F64: ...
-    @property
-    def y(self) -> _I32: ...
-    @property
-    def offsets(self) -> _I64: ...
-    @property
-    def order(self) -> _I32: ...
-    @property
-    def parent(self) -> _I32: ...
-    @property
-    def edge_type(self) -> _I32: ...
-    @property
-    def flipped(self) -> _U8: ...
-    @property
-    def edge_features(self) -> _F64: ...
-    @property
-    def allowed(self) -> _U8: ...
-    @property
-    def label_features(self) -> _F64: ...
-    @property
-    def sample_weight(self) -> _F64: ...
 
 def levels() -> tuple[str, ...]: ...
 def level() -> str: ...
@@ -95,17 +68,13 @@ class ActiveSets:
     def total_cost(self) -> float: ...
     def scale(self, factor: float, share: float) -> None: ...
     def fits(self, offsets: _I64, y: _I32, /) -> bool: ...
-    @property
-    def n_active(self) -> int: ...
-    @property
-    def n_support(self) -> int: ...
 
 def padded(n_labels: int) -> int: ...
 def group_features(
     indptr: _I64, indices: _I32, data: _F64, node_offsets: _I64, n_features: int
 ) -> tuple[_I64, _I32, _I64, _I32, _F64]: ...
 def potential_ascent(
-    batch: _Batch,
+    batch: Batch,
     shape: Shape,
     kind: str,
     a: float,
@@ -129,7 +98,7 @@ def potential_ascent(
     gaps: _F64,
 ) -> None: ...
 def potential_look(
-    batch: _Batch,
+    batch: Batch,
     shape: Shape,
     cost: _F64,
     first: int,
@@ -145,7 +114,7 @@ def potential_look(
 ) -> None: ...
 def add_gram(indptr: _I64, indices: _I32, data: _F32, low: int, high: int, out: _F32) -> None: ...
 def top(
-    batch: _Batch,
+    batch: Batch,
     forest: _Forest,
     k: int,
     first: int,
@@ -157,8 +126,8 @@ def top(
 def prior_mean(
     kind: str, a: float, b: float, variance: _F64 | None, mean: _F64 | None, eta: _F64, out: _F64
 ) -> None: ...
-def node_scores(batch: _Batch, shape: Shape, weights: _F64, first: int, last: int, scores: _F64) -> None: ...
-def add_features(batch: _Batch, shape: Shape, shares: _F64, first: int, last: int, gradient: _F64) -> None: ...
+def node_scores(batch: Batch, shape: Shape, weights: _F64, first: int, last: int, scores: _F64) -> None: ...
+def add_features(batch: Batch, shape: Shape, shares: _F64, first: int, last: int, gradient: _F64) -> None: ...
 
 @final
 class Automaton:
@@ -177,8 +146,6 @@ class Automaton:
     ) -> None: ...
     @property
     def n_scores(self) -> int: ...
-    @property
-    def n_loose(self) -> int: ...
 
 def automaton_scores(automaton: Automaton, grams: _Real, scores: _Real) -> None: ...
 
@@ -219,7 +186,7 @@ def hierarchy(
 
 # Operations of recursions, overloaded in the binding.
 def decode(
-    batch: _Batch,
+    batch: Batch,
     recursion: _Recursion,
     cost: _Real | None,
     first: int,
@@ -227,9 +194,9 @@ def decode(
     values: _F64 | None,
     labels: _I32,
 ) -> None: ...
-def max_marginals(batch: _Batch, recursion: _Recursion, first: int, last: int, out: _F64) -> None: ...
+def max_marginals(batch: Batch, recursion: _Recursion, first: int, last: int, out: _F64) -> None: ...
 def marginals(
-    batch: _Batch,
+    batch: Batch,
     recursion: _Recursion,
     cost: _F64 | None,
     first: int,
@@ -239,7 +206,7 @@ def marginals(
     *cliques: _F64 | None,
 ) -> None: ...
 def sample(
-    batch: _Batch,
+    batch: Batch,
     recursion: _Recursion,
     cost: _F64 | None,
     uniforms: _F64,
@@ -249,7 +216,7 @@ def sample(
     labels: _I32,
 ) -> None: ...
 def hinge_oracle(
-    batch: _Batch,
+    batch: Batch,
     recursion: _Recursion,
     cost: _Real,
     first: int,
@@ -260,7 +227,7 @@ def hinge_oracle(
     C: float,
 ) -> None: ...
 def log_oracle(
-    batch: _Batch,
+    batch: Batch,
     recursion: _Recursion,
     cost: _Real | None,
     counted: _Real | None,
@@ -271,7 +238,7 @@ def log_oracle(
     gradient: _F64 | None,
 ) -> None: ...
 def block_frank_wolfe(
-    batch: _Batch,
+    batch: Batch,
     recursion: _Recursion,
     kind: str,
     a: float,
@@ -288,7 +255,7 @@ def block_frank_wolfe(
     gaps: _F64,
 ) -> float: ...
 def block_gaps(
-    batch: _Batch,
+    batch: Batch,
     recursion: _Recursion,
     cost: _F64,
     C: float,
@@ -299,39 +266,18 @@ def block_gaps(
     gaps: _F64,
 ) -> None: ...
 def active_features(
-    batch: _Batch, recursion: _Recursion, sets: ActiveSets, first: int, last: int, eta: _F64
+    batch: Batch, recursion: _Recursion, sets: ActiveSets, first: int, last: int, eta: _F64
 ) -> None: ...
-def impossible(batch: _Batch, recursion: _Paths | Hierarchy, first: int, last: int, nodes: _I64) -> None: ...
-
-class _Graph(Protocol):
-    """A `maxendnet.structures.bound.graph.GraphScores`, of which these arrays are read."""
-
-    @property
-    def offsets(self) -> _I64: ...
-    @property
-    def edge_offsets(self) -> _I64: ...
-    @property
-    def edges(self) -> _I32: ...
-    @property
-    def matrix(self) -> _I32: ...
-    @property
-    def node_scores(self) -> _F64: ...
-    @property
-    def matrices(self) -> _F64: ...
-    @property
-    def order(self) -> _I32: ...
-    @property
-    def exact(self) -> _U8: ...
-
+def impossible(batch: Batch, recursion: _Paths | Hierarchy, first: int, last: int, nodes: _I64) -> None: ...
 def graph_orders(
     offsets: _I64, edge_offsets: _I64, edges: _I32, sizes: _I32, max_table: float, order: _I32, largest: _F64
 ) -> None: ...
-def graph_maximum(graph: _Graph, values: _F64, labels: _I32) -> None: ...
-def graph_logsum(graph: _Graph, values: _F64, node: _F64 | None, edge: _F64 | None) -> None: ...
-def graph_max_marginals(graph: _Graph, out: _F64) -> None: ...
-def graph_sample(graph: _Graph, uniforms: _F64, labels: _I32) -> None: ...
+def graph_maximum(graph: GraphScores, values: _F64, labels: _I32) -> None: ...
+def graph_logsum(graph: GraphScores, values: _F64, node: _F64 | None, edge: _F64 | None) -> None: ...
+def graph_max_marginals(graph: GraphScores, out: _F64) -> None: ...
+def graph_sample(graph: GraphScores, uniforms: _F64, labels: _I32) -> None: ...
 def graph_relaxed(
-    graph: _Graph,
+    graph: GraphScores,
     soft: bool,
     tol: float,
     max_sweeps: int,

@@ -118,8 +118,7 @@ void bind_automaton(nb::module_& m) {
       .def(nb::init<In<int32_t>, In<uint8_t>, In<int64_t>, In<int32_t>, In<int64_t>, In<int32_t>, int, int64_t>(),
            "arcs"_a.noconvert(), "accepting"_a.noconvert(), "fired_offsets"_a.noconvert(), "fired"_a.noconvert(),
            "groups"_a.noconvert(), "targets"_a.noconvert(), "start"_a, "n_grams"_a)
-      .def_prop_ro("n_scores", [](const Automaton& self) { return self.view.n_scores(); })
-      .def_prop_ro("n_loose", [](const Automaton& self) { return self.view.n_loose; });
+      .def_prop_ro("n_scores", [](const Automaton& self) { return self.view.n_scores(); });
   bind_scores<float>(m);
   bind_scores<double>(m);
   nb::class_<Recursion<PathsView<float>>>(m, "Paths32", "The recursion over the paths of an automaton, in float32.");

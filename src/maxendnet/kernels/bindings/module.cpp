@@ -225,8 +225,6 @@ void bind_kernels(nb::module_& m) {
            })
       .def("total_cost", &ActiveSets::total_cost)
       .def("scale", &ActiveSets::scale, "factor"_a, "share"_a)
-      .def_prop_ro("n_active", &ActiveSets::n_active)
-      .def_prop_ro("n_support", &ActiveSets::n_support)
       .def("__len__", [](const ActiveSets& self) { return self.blocks.size(); })
       .def("fits", [](const ActiveSets& self, In<int64_t> offsets, In<int32_t> y) {
         // whether these are dual variables of such examples

@@ -33,8 +33,8 @@ INLINE int64_t node_place(const BatchView& b, const Layout& l, int64_t feature, 
 }
 
 // add(coordinate, value) for the features of node t with each of some labels; `number` says which of them it was.
-template <class Add>
-INLINE void node_entries(const BatchView& b, const Layout& l, int64_t t, const int64_t* labels, int n, Add add) {
+template <class Label, class Add>
+INLINE void node_entries(const BatchView& b, const Layout& l, int64_t t, const Label* labels, int n, Add add) {
   if (!b.row_offsets) {
     for (int64_t k = b.indptr[t]; k < b.indptr[t + 1]; k++) {
       const int64_t row = int64_t(b.indices[k]) * l.stride;
@@ -142,85 +142,6 @@ INLINE void differences(const BatchView& b, const Layout& l, int64_t begin, int6
   edge_differences(b, l, begin, end, from, to, add);
 }
 
-// ---- expectations ---------------------------------------------------------------------------------------------------
-
-// E f of one example under marginals, or under a difference of two: a row for each feature that the example has, and
-// whole matrices.
-struct Expectation {
-  Layout layout;
-  std::vector<int32_t> slot;  // per feature: its row below, or -1
-  std::vector<int64_t> found;
-  std::vector<double> rows, matrices, label_features;
-  std::vector<uint8_t> used;           // matrices that are not 0
-  mutable std::vector<double> packed;  // a row of the pairs that have weights, and zeros to fill a vector
-
-  explicit Expectation(const BatchView& b)
-      : layout(padded_layout(b)), slot(size_t(b.n_features), -1), matrices(size_t(b.n_matrices() * b.matrix_size())),
-        label_features(padded(b.n_label_features)), used(b.n_matrices()) {}
-};
-
-// 0, for an example with these nodes
-INLINE void clear(const BatchView& b, int64_t begin, int64_t end, Expectation& v) {
-  for (int64_t j : v.found) v.slot[j] = -1;
-  v.found.clear();
-  for (int64_t k = b.indptr[begin]; k < b.indptr[end]; k++)
-    if (v.slot[b.indices[k]] < 0) {
-      v.slot[b.indices[k]] = int32_t(v.found.size());
-      v.found.push_back(b.indices[k]);
-    }
-  v.rows.assign(v.found.size() * b.lanes, 0);
-  for (size_t m = 0; m < v.used.size(); m++)
-    if (v.used[m]) std::fill_n(v.matrices.data() + m * b.matrix_size(), b.matrix_size(), 0.0);
-  std::fill(v.used.begin(), v.used.end(), 0);
-  std::fill(v.label_features.begin(), v.label_features.end(), 0.0);
-}
-
-// Adds node t with marginals `p`, of `lanes` labels.
-INLINE void add_node(const BatchView& b, int64_t t, const double* p, Expectation& v) {
-  for (int64_t k = b.indptr[t]; k < b.indptr[t + 1]; k++) {
-    double* row = v.rows.data() + int64_t(v.slot[b.indices[k]]) * b.lanes;
-    const double x = b.data[k];
-    for (int a = 0; a < b.lanes; a += width<double>) store(row + a, load(row + a) + x * load(p + a));
-  }
-  for (int a = 0; b.n_label_features && a < b.n_labels; a++)
-    for (int j = 0; j < b.n_label_features; j++) v.label_features[j] += p[a] * label_feature_values(b, t, a)[j];
-}
-
-// Adds the edge above t with marginals `p`, row the label of the parent.
-INLINE void add_edge(const BatchView& b, int64_t t, const double* p, Expectation& v) {
-  const int64_t size = b.matrix_size(), lanes = b.lanes;
-  edge_matrices(b, v.layout, t, [&](int64_t matrix, double x) INLINED {
-    double* out = v.matrices.data() + (matrix - v.layout.matrices);
-    v.used[(matrix - v.layout.matrices) / size] = 1;
-    if (!(b.edge_kind(t) & 1)) {
-      for (int64_t k = 0; k < size; k += width<double>) store(out + k, load(out + k) + x * load(p + k));
-    } else {
-      for (int a = 0; a < b.n_labels; a++)
-        for (int c = 0; c < b.n_labels; c++) out[c * lanes + a] += x * p[a * lanes + c];
-    }
-  });
-}
-
-// f(first coordinate of eta, values, how many) for each stretch that is not 0: a row, a matrix, the label features
-template <class F>
-INLINE void each_stretch(const BatchView& b, const Expectation& v, F f) {
-  const int64_t size = b.matrix_size();
-  for (size_t j = 0; j < v.found.size(); j++) {
-    const double* row = v.rows.data() + j * b.lanes;
-    if (!b.row_offsets) {
-      f(v.found[j] * b.lanes, row, int64_t(b.lanes));
-      continue;
-    }
-    const int64_t first = b.row_offsets[v.found[j]], n = b.row_offsets[v.found[j] + 1] - first;
-    v.packed.assign(size_t(n) + width<double>, 0.0);
-    for (int64_t e = 0; e < n; e++) v.packed[e] = row[b.row_labels[first + e]];
-    if (n) f(first, v.packed.data(), n);
-  }
-  for (int m = 0; m < b.n_matrices(); m++)
-    if (v.used[m]) f(v.layout.matrices + m * size, v.matrices.data() + m * size, size);
-  if (b.n_label_features) f(v.layout.label_features, v.label_features.data(), int64_t(b.n_label_features));
-}
-
 // ---- weights for the search, which have both orientations of a matrix (Weights in common.hpp) ---------------------------
 
 // Sets the weight of one coordinate of eta.
@@ -235,22 +156,6 @@ INLINE void set_weight(const BatchView& b, const Layout& l, int64_t k, R value, 
     pair[size + (cell % b.lanes) * b.lanes + cell / b.lanes] = value;
   } else {
     weights[k + l.label_features - l.matrices] = value;
-  }
-}
-
-// Sets those of a stretch of n: value(k) of each coordinate that is no padding.
-template <class Value>
-INLINE void set_stretch(const BatchView& b, const Layout& l, int64_t first, int64_t n, double* weights, Value value) {
-  if (first < l.matrices) {
-    const int64_t last = first + (b.row_offsets ? n : b.n_labels);
-    for (int64_t k = first; k < last; k++) weights[k] = value(k);
-  } else if (first < l.label_features) {
-    double* pair = weights + l.matrices + 2 * (first - l.matrices);
-    for (int64_t a = 0; a < b.n_labels; a++)
-      for (int64_t c = 0; c < b.n_labels; c++)
-        pair[a * b.lanes + c] = pair[b.matrix_size() + c * b.lanes + a] = value(first + a * b.lanes + c);
-  } else {
-    for (int64_t k = first; k < first + b.n_label_features; k++) weights[k + l.label_features - l.matrices] = value(k);
   }
 }
 

@@ -237,15 +237,6 @@ INLINE int first_bit(uint32_t x) {
   return k;
 #endif
 }
-INLINE int count_bits(uint32_t x) {
-#if defined(__GNUC__)
-  return __builtin_popcount(x);
-#else
-  int n = 0;
-  for (; x; x &= x - 1) n++;
-  return n;
-#endif
-}
 template <class T>
 INLINE void prefetch(const T* p) {
 #if defined(__GNUC__)

@@ -33,18 +33,10 @@ void node_scores(const BatchView& b, const double* weights, int64_t first, int64
 
 void add_features(const BatchView& b, const double* shares, int64_t first, int64_t last, double* gradient) {
   const Layout layout = padded_layout(b);
-  std::vector<int64_t> labels;
   for (int64_t t = b.offsets[first]; t < b.offsets[last]; t++) {
     const double* share = shares + t * b.n_labels;
-    labels.clear();
-    for (int a = 0; a < b.n_labels; a++)
-      if (share[a] != 0) labels.push_back(a);
-    if (labels.empty()) continue;
-    node_entries(b, layout, t, labels.data(), int(labels.size()),
-                 [&](int64_t k, double x, int j) INLINED { gradient[k] += x * share[labels[j]]; });
-    for (const int64_t a : labels)
-      for (int j = 0; j < b.n_label_features; j++)
-        gradient[layout.label_features + j] += share[a] * label_feature_values(b, t, a)[j];
+    if (std::any_of(share, share + b.n_labels, [](double x) { return x != 0; }))
+      node_expectation(b, layout, t, share, gradient);
   }
 }
 

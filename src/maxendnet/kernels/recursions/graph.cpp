@@ -167,6 +167,12 @@ struct Elimination {
     for (const int s : step.scope) found.push_back(int(steps[s].labels.size()));
     return found;
   }
+  // The edge between two nodes, null if there is none.
+  static const Link* link_to(const Step& step, int other) {
+    for (const Link& link : step.links)
+      if (link.other == other) return &link;
+    return nullptr;
+  }
   double node_score(const Step& step, int a) const {
     return g.node_scores[(first_node + step.node) * g.n_labels + step.labels[a]];
   }
@@ -188,9 +194,7 @@ struct Elimination {
       int64_t size = 1;
       for (size_t k = step.scope.size(); k-- > 0;) {
         const int s = step.scope[k], m = int(steps[s].labels.size());
-        const Link* link = nullptr;
-        for (const Link& l : step.links)
-          if (l.other == s) link = &l;
+        const Link* link = link_to(step, s);
         for (int b = m - 1; b >= 0; b--) {
           const double extra = link ? edge_score(step, *link, a, b) : 0.0;
           for (int64_t j = 0; j < size; j++) out[b * size + j] = out[j] + extra;
@@ -278,9 +282,7 @@ struct Elimination {
         for (size_t k = step.scope.size(); k-- > 0;) {  // the last axis is summed out, after its own marginal was taken
           const Step& other = steps[step.scope[k]];
           const int m = int(other.labels.size());
-          const Link* link = nullptr;
-          for (const Link& l : step.links)
-            if (l.other == step.scope[k]) link = &l;
+          const Link* link = link_to(step, step.scope[k]);
           size /= m;
           double* out = edge && link ? edge + link->edge * L * L : nullptr;
           for (int64_t j = 0; j < size; j++) {

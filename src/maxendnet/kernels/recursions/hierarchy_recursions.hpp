@@ -96,13 +96,8 @@ INLINE void prepare(const BatchView& b, const HierarchyView& m, const double* co
     const int32_t* label = labels_of(e, k);
     double* score = row_of(e.scores, e, k);
     for (int j = 0; j < n; j++) score[j] = cost ? cost[int64_t(b.row[t]) * b.n_labels + label[j]] : 0;
-    for (int64_t x = b.indptr[t]; x < b.indptr[t + 1]; x++) {
-      const int64_t feature = b.indices[x];
-      for (int j = 0; j < n; j++) {
-        const int64_t place = node_place(b, m.layout, feature, label[j]);
-        if (place >= 0) score[j] += b.data[x] * m.node[place];
-      }
-    }
+    node_entries(b, m.layout, t, label, n,
+                 [&](int64_t place, double x, int j) INLINED { score[j] += x * m.node[place]; });
     for (int j = 0; b.n_label_features && j < n; j++)
       for (int f = 0; f < b.n_label_features; f++)
         score[j] += m.label_features[f] * label_feature_values(b, t, label[j])[f];

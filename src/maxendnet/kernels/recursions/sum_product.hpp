@@ -100,14 +100,6 @@ struct ScaledSum {
 
 // ---- sum-product, in logarithms: slower, for scores so far apart that the scaled form would underflow ------------------
 
-// Lanes beyond n may hold anything but NaN in u, and hold -inf in v.
-template <class R>
-INLINE R row_max(const R* u, const R* v, int n) {
-  V<R> top = load(u) + load(v);
-  for (int a = width<R>; a < n; a += width<R>) top = larger(load(u + a) + load(v + a), top);
-  return lane_max(top);
-}
-
 // The lanes of a group of 32 from a0 on whose term exp(u + v - top) is worth computing beside a term of 1: scores that
 // need logarithms are mostly far apart.
 template <class R>
@@ -121,11 +113,9 @@ INLINE double log_sum_row(const R* u, const R* v, int n) {
   const R top = row_max(u, v, n);
   if (!(top > minus_infinity<R>)) return double(top);
   V<R> sum = {};
-  int terms = 0;
   for (int a0 = 0; a0 < n; a0 += 32) {
     const uint32_t some = lanes_that_matter(u, v, top, a0, n);
-    terms += count_bits(some);
-    if (terms == 1 && n <= 32) return double(top);  // most often there is one
+    if (n <= 32 && !(some & (some - 1))) return double(top);  // most often there is one
     for (int a = 0; a < 32 && some >> a; a += width<R>)
       if (some >> a & ((1u << width<R>)-1)) sum += exp_negative(load(u + a0 + a) + load(v + a0 + a) - top);
   }

@@ -78,18 +78,6 @@ struct ActiveSets {
     return total;
   }
 
-  // labellings other than the true ones
-  int64_t n_active() const {
-    int64_t total = 0;
-    for (const Block& block : blocks) total += int64_t(block.alpha.size()) - 1;
-    return total;
-  }
-
-  // examples that have some
-  int64_t n_support() const {
-    return std::count_if(blocks.begin(), blocks.end(), [](const Block& block) { return block.alpha.size() > 1; });
-  }
-
   // a dual point for another C: everything times `factor`, of which labellings other than the truth keep `share`
   void scale(double factor, double share) {
     for (Block& block : blocks) {
