@@ -318,7 +318,7 @@ def test_ragged_nested_lists(ragged, message):
         *(pytest.param(M3N(callback=bad), "callback must be None or a function of a Progress", id=f"callback={bad}")
           for bad in (1, "stop")),
         pytest.param(M3N(cost=[[0, 1]]), r"cost has shape \(1, 2\), but there are 2 labels", id="shape of cost"),
-        pytest.param(M3N(cost=[[0, -1], [1, 0]]), "cost must be finite and not negative", id="negative cost"),
+        pytest.param(M3N(cost=[[0, -1], [1, 0]]), "cost must be finite and non-negative", id="negative cost"),
         pytest.param(M3N(cost=[[1, 1], [1, 0]]), "zeros on its diagonal", id="cost of the truth"),
         pytest.param(M3N(cost="hamming"), "(?i)cost", id="cost as text"),
         pytest.param(MaxEnDNet(prior="laplace"), "prior must be a prior such as Laplace", id="prior as text"),

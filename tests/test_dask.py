@@ -440,7 +440,9 @@ def test_partitions_that_are_refused(threads, tmp_path):
     model = L2CRF(solver=LBFGS(), backend=Dask(threads))
     with pytest.raises(ValueError, match=r"In partition 1, .*bad: .*bad:3: 1 column, and line 1 has 2"):
         model.fit(ColumnFiles([tmp_path / "good", tmp_path / "bad"]))
-    with pytest.raises(ValueError, match=r"good is not a folder of examples; give maxendnet.text.ColumnFiles"):
+    with pytest.raises(
+        ValueError, match=r"good is not a folder of examples; for column files use maxendnet.text.ColumnFiles"
+    ):
         model.fit([tmp_path / "good"])
     with pytest.raises(ValueError, match=r"In partition 1: .*has 1 labels? but"):
         model.fit([dask.delayed([([[1.0]], ["a"])]), dask.delayed([([[1.0], [2.0]], ["a"])])])
@@ -450,13 +452,17 @@ def test_partitions_that_are_refused(threads, tmp_path):
         model.fit([dask.delayed([]), dask.delayed([])])
     with pytest.raises(ValueError, match="leave y and weights out"):
         model.fit(ColumnFiles([tmp_path / "good"]), [["N"], ["V"]])
-    with pytest.raises(AttributeError, match=r"they are in partitions on workers\. Take a solver that needs only sums"):
+    with pytest.raises(AttributeError, match=r"examples in partitions on workers\. Use a solver that needs only sums"):
         _ = model.pose(partitions_of(ColumnFiles([tmp_path / "good"]), Dask(threads)), np.array(["N", "V"])).batch
-    with pytest.raises(ValueError, match=r"Partition 1 has no labels, and others have; give it UNKNOWN"):
+    with pytest.raises(
+        ValueError, match=r"Partition 1 has no labels, but other partitions do; label all of its nodes as UNKNOWN"
+    ):
         model.fit([dask.delayed([([[1.0]], ["a"])]), dask.delayed([[[1.0]]])])
-    with pytest.raises(ValueError, match=r"Partition 1 does not fit those before it: n_edge_features of the weights"):
+    with pytest.raises(
+        ValueError, match=r"Partition 1 is incompatible with previous partitions: n_edge_features of the weights"
+    ):
         clone(model).set_params(structure=Tree()).fit([dask.delayed(_pair)(0), dask.delayed(_pair)(1)])
-    with pytest.raises(ValueError, match=r"UNKNOWN or sets, and nodes have types"):
+    with pytest.raises(ValueError, match=r"Partitions with node types do not support unknown labels"):
         model.fit(
             [dask.delayed(Examples.build)([[[1.0], [2.0], [3.0]]], [["a", "b", UNKNOWN]], node_types=[[0, 0, 1]])]
         )

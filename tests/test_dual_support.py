@@ -101,5 +101,5 @@ def test_the_scale_of_a_laplace_weight_is_that_of_enumeration():
         # the integral over w of N(w | 0, tau) exp(eta w) is exp(eta^2 tau / 2)
         density = np.exp(-0.5 * lam * tau + 0.5 * eta[k] ** 2 * tau)
         assert_allclose(found, (tau * density).sum() / density.sum(), rtol=1e-3)
-    with pytest.raises(AttributeError, match="no hierarchical prior"):
+    with pytest.raises(AttributeError, match="not a hierarchical prior"):
         Posterior(Gaussian(), eta).scale  # noqa: B018

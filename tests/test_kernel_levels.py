@@ -31,12 +31,12 @@ def test_the_environment_chooses(level):
 def test_an_unknown_level_in_the_environment_is_an_error():
     done = imported("sse9")
     assert done.returncode and not done.stdout
-    assert "MAXENDNET_LEVEL: level 'sse9' is unknown; levels that can be used are " in done.stderr
+    assert "MAXENDNET_LEVEL: level 'sse9' is unknown; available levels are " in done.stderr
 
 
 def test_a_level_that_the_processor_does_not_have_is_an_error(monkeypatch):
     monkeypatch.setattr(_kernels, "levels", lambda: ("baseline",))
-    with pytest.raises(ValueError, match="level 'avx2' is not there on this machine; levels that can be used are b"):
+    with pytest.raises(ValueError, match="level 'avx2' is not available on this machine; available levels are b"):
         _kernels.at_level("avx2").__enter__()
 
 

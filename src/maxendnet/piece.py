@@ -1,4 +1,4 @@
-"""What priors, losses and solvers have in common: hyper-parameters, and nothing else."""
+"""Base class of priors, losses, structures and solvers."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from sklearn.base import BaseEstimator
 
 
 class Piece(BaseEstimator):
-    """Base of every prior, loss and solver: a dataclass of hyper-parameters.
+    """Base class of priors, losses, structures and solvers: hyper-parameters only.
 
-    Being a scikit-learn ``BaseEstimator`` gives ``clone``, ``get_params`` and names such as ``prior__lam``
-    in a grid search. A piece holds no data and no state; what a fit learns lives in the estimator.
+    As scikit-learn ``BaseEstimator`` a piece supports ``clone``, ``get_params`` and parameter names such as
+    ``prior__lam`` in a grid search. It holds no data and no state; an estimator stores the results of a fit.
     """
 
     def check(self) -> None:
-        """Raise ``ValueError`` when a hyper-parameter makes no sense; called once, when a problem is posed."""
+        """Raise ``ValueError`` for an invalid hyper-parameter.
+
+        Called once for each problem.
+        """
 
 
 def options(piece: Any) -> dict[str, Any]:
-    """The hyper-parameters by name, without the time that ``get_params`` takes to read a signature.
+    """Return the hyper-parameters by name; faster than ``get_params``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a fit learned about the weights: mean, variance, samples, KL divergence to the prior, relevance."""
+"""Posterior distributions over the weights, as results of a fit."""
 
 from __future__ import annotations
 
@@ -13,33 +13,35 @@ from maxendnet.priors.base import ExactPrior, FloatArray
 
 
 class NoPosteriorError(ValueError, AttributeError):
-    """A point estimate was asked for something that only a distribution over weights has."""
+    """Error: a point estimate has no distribution over the weights."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Posterior:
-    """The exact posterior ``q(w) = p0(w) exp(eta . w - phi(eta))`` of a maximum entropy discrimination model.
+    """Exact posterior ``q(w) = p0(w) exp(eta . w - phi(eta))``.
+
+    It is the posterior of a maximum entropy discrimination model.
 
     Parameters
     ----------
-    prior : prior with a cumulant
-        ``p0``, and with it phi.
+    prior : ExactPrior
+        Prior ``p0`` with the cumulant phi.
     eta : ndarray of shape (n_weights,)
-        The dual point, ``sum alpha * df``.
+        Dual point, ``sum alpha * df``.
     kind : str, default="exact"
 
     Attributes
     ----------
     mean : ndarray of shape (n_weights,)
-        ``phi'(eta)``, the weights that predict.
+        ``phi'(eta)``, the weights used for prediction.
     variance : ndarray of shape (n_weights,)
         ``phi''(eta)``.
     kl : float
-        ``KL(q || p0) = eta . phi'(eta) - phi(eta)``, which is the prior's penalty of the mean.
+        ``KL(q || p0) = eta . phi'(eta) - phi(eta)``, the penalty of the mean.
     relevance : ndarray of shape (n_weights,)
-        ``|P(w_k > 0) - P(w_k < 0)|``: 1 when the sign of a weight is sure, 0 when it is a coin toss.
+        ``|P(w_k > 0) - P(w_k < 0)|``: 1 if the sign of a weight is certain, 0 if both signs are equally likely.
     scale : ndarray of shape (n_weights,)
-        Mean of ``q(tau_k)``, the posterior of the variance of a weight under a hierarchical prior.
+        Posterior mean of the variance tau_k of each weight, for hierarchical priors.
 
     Examples
     --------
@@ -69,9 +71,9 @@ class Posterior:
     @cached_property
     def kl(self) -> float:
         cumulant = self.prior.cumulant(self.eta)
-        if cumulant == np.inf:  # outside the domain, and inf - inf would be nan
+        if cumulant == np.inf:  # outside the domain; avoids inf - inf
             return cumulant
-        # At least 0; rounding may leave -1e-17 at eta = 0.
+        # non-negative; rounding may give -1e-17 at eta = 0
         return float(np.maximum(np.sum(self.eta * self.mean) - cumulant, 0.0))
 
     @cached_property
@@ -80,17 +82,27 @@ class Posterior:
 
     @property
     def scale(self) -> FloatArray:
-        """Mean of ``q(tau_k)``, where the prior of a weight is a Gaussian whose variance tau_k has a prior of its own.
+        """Posterior mean of the variance tau_k of each weight.
 
-        Under a Laplace prior tau_k is exponential with mean 2/lam a priori, and exponential with mean
-        ``2 / (lam - eta_k^2)`` a posteriori.
+        Only for hierarchical priors: Gaussians whose variance tau_k has a prior. For a Laplace prior, tau_k is
+        exponential with prior mean 2/lam and posterior mean ``2 / (lam - eta_k^2)``.
         """
         if not hasattr(self.prior, "scale"):
-            raise AttributeError(f"{type(self.prior).__name__} is no hierarchical prior: its weights have no scale")
+            raise AttributeError(f"{type(self.prior).__name__} is not a hierarchical prior; its weights have no scale")
         return self.prior.scale(self.eta)
 
     def sample(self, n: int = 1, random_state: Any = None) -> FloatArray:
-        """Draw ``n`` weight vectors, shape (n, n_weights); ``random_state`` is a seed, a Generator or None."""
+        """Draw ``n`` weight vectors.
+
+        Parameters
+        ----------
+        n : int, default=1
+        random_state : int, Generator or None, default=None
+
+        Returns
+        -------
+        ndarray of shape (n, n_weights)
+        """
         return self.prior.sample(self.eta, n, np.random.default_rng(random_state))
 
     def __repr__(self) -> str:
@@ -99,18 +111,20 @@ class Posterior:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class VariationalPosterior:
-    """The Gaussian posterior ``N(mean, diag(variance))`` of Algorithm 1, which bounds the exact one.
+    """Gaussian approximation ``N(mean, diag(variance))`` of the posterior.
+
+    It is the result of Algorithm 1 of the paper.
 
     Parameters
     ----------
     mean, variance : ndarray of shape (n_weights,)
     kl : float
-        The algorithm's value of the divergence to the prior, an upper bound of ``KL(q || p0)``.
+        Upper bound of ``KL(q || p0)``, as computed by the algorithm.
 
     Attributes
     ----------
     relevance : ndarray of shape (n_weights,)
-        ``|P(w_k > 0) - P(w_k < 0)|``, as for Posterior.
+        ``|P(w_k > 0) - P(w_k < 0)|``, as for `Posterior`.
     kind : str
         "variational".
 
@@ -132,7 +146,17 @@ class VariationalPosterior:
         return np.abs(erf(self.mean / np.sqrt(2.0 * self.variance)))
 
     def sample(self, n: int = 1, random_state: Any = None) -> FloatArray:
-        """Draw ``n`` weight vectors, shape (n, n_weights); ``random_state`` is a seed, a Generator or None."""
+        """Draw ``n`` weight vectors.
+
+        Parameters
+        ----------
+        n : int, default=1
+        random_state : int, Generator or None, default=None
+
+        Returns
+        -------
+        ndarray of shape (n, n_weights)
+        """
         rng = np.random.default_rng(random_state)
         return self.mean + np.sqrt(self.variance) * rng.standard_normal((n, len(self.mean)))
 
@@ -142,7 +166,7 @@ class VariationalPosterior:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PointEstimate:
-    """The weights of a model that has no distribution over them; only ``mean`` works.
+    """Weights without a distribution; only ``mean`` is available.
 
     Parameters
     ----------
@@ -160,7 +184,7 @@ class PointEstimate:
     kind = "point"
 
     def __post_init__(self) -> None:
-        mean = self.mean.view()  # predictions keep what they have computed from the weights, which must not change
+        mean = self.mean.view()  # predictions cache values computed from the weights
         mean.flags.writeable = False
         object.__setattr__(self, "mean", mean)
 
@@ -168,7 +192,7 @@ class PointEstimate:
         if name in ("variance", "sample", "kl", "relevance"):
             raise NoPosteriorError(
                 f"this model is a point estimate and has no {name}; M3N, LapMEDN and MaxEnDNet (with a prior that has "
-                "a cumulant) learn a posterior over the weights."
+                "a cumulant) have a posterior over the weights."
             )
         raise AttributeError(f"PointEstimate has no attribute {name!r}")
 

@@ -25,7 +25,13 @@ from maxendnet import (
     Uniform,
 )
 from maxendnet.certificates import generalisation, held_out_bound, pac_bayes
-from maxendnet.certificates.generalisation import Candidate, _in_the_labels_of, _Losses, _own_prior, _split_prior
+from maxendnet.certificates.generalisation import (
+    Candidate,
+    _aligned_weights,
+    _Losses,
+    _scaled_posteriors,
+    _split_posteriors,
+)
 from maxendnet.posterior import NoPosteriorError, Posterior
 
 NAMES = ["theorem 8", "PAC-Bayes-kl", "PAC-Bayes-kl, split prior", "held out"]
@@ -96,7 +102,7 @@ def test_gaussian_candidates_have_the_kl_of_two_gaussians():
     rng = np.random.default_rng(0)
     eta, v = rng.normal(size=30), rng.uniform(0.5, 2.0, size=30)
     posterior = Posterior(Gaussian(v), eta)
-    for candidate in _own_prior(posterior):
+    for candidate in _scaled_posteriors(posterior):
 
         def kl(r, ratio=candidate.scale):
             t = ratio * np.sqrt(r)
@@ -116,7 +122,7 @@ def test_gaussian_candidates_have_the_kl_of_two_gaussians():
 )  # fmt: skip
 def test_candidates_of_other_priors(model, data):
     posterior = roughly(model).fit(*data).posterior_
-    found = {c.scale: c for c in _own_prior(posterior)}
+    found = {c.scale: c for c in _scaled_posteriors(posterior)}
     assert found[1.0].kl == pytest.approx(posterior.kl)
     for candidate in found.values():
         if hasattr(posterior, "prior"):
@@ -126,10 +132,10 @@ def test_candidates_of_other_priors(model, data):
 
 def test_candidates_of_a_split_prior_pay_for_the_choice_of_a_prior():
     start, end = np.array([1.0, -1.0]), np.array([2.0, 1.0])
-    for candidate in _split_prior(start, end):
+    for candidate in _split_posteriors(start, end):
         v = candidate.posterior.variance
         assert candidate.kl == pytest.approx(0.5 * np.sum((candidate.scale * (end - start)) ** 2 / v))
-        assert candidate.n_priors == len({c.posterior.variance[0] for c in _split_prior(start, end)})
+        assert candidate.n_priors == len({c.posterior.variance[0] for c in _split_posteriors(start, end)})
     assert Candidate(1.0, 0.0, None).n_priors == 1
 
 
@@ -137,7 +143,7 @@ def test_weights_of_a_part_that_lacks_labels():
     X = [np.eye(3), np.eye(3)[:2]]
     full = M3N(structure=Chain(bias=True), tol=0.1).fit(X, [["a", "b", "c"], ["b", "c"]])
     part = M3N(structure=Chain(bias=True), tol=0.1).fit(X, [["a", "c", "c"], ["c", "a"]])
-    w = full.model_.layout.segments(_in_the_labels_of(full, part))
+    w = full.model_.layout.segments(_aligned_weights(full, part))
     np.testing.assert_array_equal(w.node[:, [0, 2]], part.model_.layout.segments(part.model_.weights).node)
     np.testing.assert_array_equal(w.transitions[0][np.ix_([0, 2], [0, 2])], part.transitions_)
     assert not w.node[:, 1].any() and not w.transitions[0, 1].any()

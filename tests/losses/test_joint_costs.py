@@ -170,13 +170,13 @@ def test_an_example_without_nodes():
 @pytest.mark.parametrize(
     ("cost", "structure", "message"),
     [
-        ({(("a", "b"), ("a", "z")): 1.0}, Chain(), "names the label 'z'"),
-        ({(("a", "b", "a"), ("a", "a", "a")): 1.0}, Chain(), r"choose structure=Chain\(order=2\)"),
+        ({(("a", "b"), ("a", "z")): 1.0}, Chain(), "has the label 'z'"),
+        ({(("a", "b", "a"), ("a", "a", "a")): 1.0}, Chain(), r"use structure=Chain\(order=2\)"),
         ({(("a", "b", "a"), ("a", "a")): 1.0}, Chain(order=2), "as many true as predicted"),
-        ({(("a", "b"), ("a", "b")): 1.0}, Chain(), "0 where the prediction is right"),
-        ({(("a", "b"), ("b", "b")): -1.0}, Chain(), "not negative"),
+        ({(("a", "b"), ("a", "b")): 1.0}, Chain(), "0 if the prediction is right"),
+        ({(("a", "b"), ("b", "b")): -1.0}, Chain(), "non-negative"),
         ({(("a", "b"), ("b", "b")): "x"}, Chain(), "real numbers"),
-        ({(("a", "b"), ("b", "b")): 1.0}, Independent(), "no two nodes are joined"),
+        ({(("a", "b"), ("b", "b")): 1.0}, Independent(), "there are no edges"),
         ({(("a", "b"), ("b", "b")): 1.0}, Chain(hidden=2), "hidden states"),
     ],
 )

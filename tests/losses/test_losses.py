@@ -429,7 +429,7 @@ def test_cost_matrix():
     [
         (np.zeros((2, 3)), r"cost has shape \(2, 3\), but there are 2 labels"),
         (np.zeros((3, 3)), r"cost has shape \(3, 3\), but there are 2 labels"),
-        ([[0, -1], [1, 0]], "not negative"),
+        ([[0, -1], [1, 0]], "non-negative"),
         ([[0, np.inf], [1, 0]], "finite"),
         ([[0, np.nan], [1, 0]], "finite"),
         ([[1, 1], [1, 0]], "zeros on its diagonal"),

@@ -1,4 +1,4 @@
-"""Bounds of the error on new examples."""
+"""Bounds on the error on new examples."""
 
 from maxendnet.certificates.generalisation import held_out_bound, pac_bayes
 from maxendnet.certificates.report import BoundReport, BoundRow

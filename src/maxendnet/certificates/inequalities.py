@@ -1,4 +1,4 @@
-"""Concentration inequalities: from a share seen in a sample to the share that is true, with a given confidence."""
+"""Concentration inequalities: upper confidence bounds of means and risks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from maxendnet.problem import FloatArray
 
 
 def binary_kl(q: float, p: float) -> float:
-    """``kl(q || p)`` of two coins, in nats.
+    """Return ``kl(q || p)`` of two Bernoulli distributions, in nats.
 
     Examples
     --------
@@ -21,7 +21,7 @@ def binary_kl(q: float, p: float) -> float:
 
 
 def kl_upper(q: float, c: float) -> float:
-    """The largest p with ``kl(q || p) <= c``, by bisection; what rounding leaves is on the safe side.
+    """Return the largest p with ``kl(q || p) <= c``, by bisection, rounded up.
 
     Examples
     --------
@@ -36,15 +36,19 @@ def kl_upper(q: float, c: float) -> float:
 
 
 def chernoff(mean: float, n: int, delta: float) -> float:
-    """Upper bound of the expectation of [0, 1]-valued variables from the mean of ``n`` independent ones.
+    """Bound the expectation of [0, 1]-valued variables by the mean of ``n`` of them.
 
-    Chernoff's bound in its kl form, ``kl(mean || expectation) <= log(1/delta) / n``: at least as good as Hoeffding's.
+    This is Chernoff's bound in kl form, ``kl(mean || expectation) <= log(1/delta) / n``, which is never worse than
+    Hoeffding's bound.
     """
     return kl_upper(mean, np.log(1 / delta) / n)
 
 
 def empirical_bernstein(values: FloatArray, delta: float) -> float:
-    """The same from the values themselves, better where they vary little (Maurer & Pontil 2009, Theorem 4)."""
+    """Bound the expectation of [0, 1]-valued variables by their mean and variance.
+
+    Theorem 4 of Maurer & Pontil (2009); better than `chernoff` for a small variance.
+    """
     n, log = len(values), np.log(2 / delta)
     if n < 2:
         return 1.0
@@ -52,7 +56,9 @@ def empirical_bernstein(values: FloatArray, delta: float) -> float:
 
 
 def mean_upper(values: FloatArray, delta: float) -> float:
-    """Upper bound of the expectation of independent [0, 1]-valued variables: the better of the two, half of delta each.
+    """Bound the expectation of independent [0, 1]-valued variables.
+
+    The bound is the smaller of `chernoff` and `empirical_bernstein`, each with half of delta.
 
     Examples
     --------
@@ -64,7 +70,7 @@ def mean_upper(values: FloatArray, delta: float) -> float:
 
 
 def clopper_pearson(n_wrong: int, n: int, delta: float) -> float:
-    """Upper bound of a probability from ``n_wrong`` of ``n`` independent events: the exact binomial one.
+    """Bound a probability by the exact binomial bound for ``n_wrong`` of ``n`` trials.
 
     Examples
     --------
@@ -75,41 +81,46 @@ def clopper_pearson(n_wrong: int, n: int, delta: float) -> float:
 
 
 def pac_bayes_kl(gibbs: float, kl: float, n: int, delta: float) -> float:
-    """``kl(gibbs || true) <= (KL + log(2 sqrt(n)/delta)) / n`` (Seeger 2002, Maurer 2004), solved for the true risk.
+    """Return the PAC-Bayes-kl bound on the true risk of a Gibbs predictor.
 
-    With probability ``1 - delta`` over the n examples, for all posteriors at once.
+    The bound solves ``kl(gibbs || true) <= (KL + log(2 sqrt(n)/delta)) / n`` (Seeger 2002, Maurer 2004). It holds with
+    probability ``1 - delta`` over the n examples, simultaneously for all posteriors.
     """
     return kl_upper(gibbs, (kl + np.log(2 * np.sqrt(n) / delta)) / n)
 
 
 def margin_bound(margins: FloatArray, kl: float, log_labellings: float, c: float, delta: float) -> tuple[float, float]:
-    """Theorem 8 of Zhu & Xing with the constants of its proof (Appendix B.5), at the best margin threshold and m.
+    """Return the margin bound of Theorem 8 of Zhu & Xing, minimised over gamma and m.
 
+    With the constants of the proof (Appendix B.5) it is
     ``Pr(margin <= gamma) + |Y| exp(-m gamma^2 / (32 c^2)) + sqrt((m KL + ln N + 3 ln((m + 1)/delta) + 2) / (2N - 1))``,
-    which the proof gives for all gamma > 0 and all whole m at once.
+    simultaneously for all gamma > 0 and all integers m.
 
     Parameters
     ----------
     margins : ndarray of shape (n_examples,)
-        Score of the truth minus that of the best other labelling; any number <= 0 for a wrong prediction.
+        Score of the truth minus the best score of another labelling; any number <= 0 for a wrong prediction.
     kl : float
     log_labellings : float
         ``log |Y|``.
     c : float
-        All scores are in [-c, c].
+        Bound of the scores, which are in [-c, c].
     delta : float
 
     Returns
     -------
-    bound, gamma : float
-        The bound may be above 1; gamma is the threshold it is taken at.
+    bound : float
+        May be above 1.
+    gamma : float
+        Margin threshold of the bound.
     """
     n = len(margins)
-    found = np.unique(margins[margins > 0])
-    if not found.size:
+    thresholds = np.unique(margins[margins > 0])
+    if not thresholds.size:
         return float("inf"), float("nan")
-    # just below a margin that occurs the share is smallest; 500 of them are plenty
-    gammas = np.nextafter(found[np.unique(np.linspace(0, len(found) - 1, 500).astype(int))], 0.0)
+    # the share is smallest just below a margin; at most 500 of them are tried
+    places = np.unique(np.linspace(0, len(thresholds) - 1, 500).astype(int))
+    gammas = np.nextafter(thresholds[places], 0.0)
     gammas = np.minimum(gammas, 2 * c)
     share = np.searchsorted(np.sort(margins), gammas, side="right") / n
     m = np.unique(np.round(np.geomspace(1, 1e12, 2000)))

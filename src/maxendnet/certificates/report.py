@@ -1,4 +1,4 @@
-"""What bounds of the error on new examples are reported in."""
+"""Reports of bounds on the error on new examples."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ import numpy as np
 
 @dataclass(frozen=True)
 class BoundRow:
-    """One bound.
+    """Bound on a risk.
 
     Parameters
     ----------
     name : str
     loss : {"share", "0/1"}
     bound : float
-        With probability at least ``1 - delta`` the risk is at most this; 1 and above say nothing.
+        The risk is at most this with probability at least ``1 - delta``; values of 1 and above are vacuous.
     empirical : float
-        The risk seen on the examples (of a Gibbs predictor: the mean over draws).
+        Empirical risk on the examples (for a Gibbs predictor, the mean over draws).
     n_examples : int
-        How many examples the bound was computed on.
+        Number of examples that the bound was computed on.
     kl : float
-        KL divergence from posterior to prior; nan where there is none.
+        KL divergence from the posterior to the prior; nan if there is none.
     scale : float
-        How far the posterior is from its prior, 1 for the fitted one; nan where nothing was chosen.
+        Distance of the posterior from its prior, 1 for the fitted posterior; nan if there is none.
     certified : bool
-        False for an illustration whose assumptions do not hold.
+        False for an illustration, whose assumptions do not hold.
     statement : str
-        Whose risk, under which assumptions.
+        Predictor whose risk is bounded, and assumptions.
     predictor : estimator, Posterior or VariationalPosterior
-        The one the bound is for: its ``predict``, or the Gibbs predictor that draws weights by its ``sample``.
+        Predictor whose risk is bounded: the ``predict`` of an estimator, or the Gibbs predictor that draws weights from
+        a posterior.
     """
 
     name: str
@@ -49,13 +50,13 @@ class BoundRow:
 
 @dataclass(frozen=True)
 class BoundReport:
-    """Bounds of the error on new examples; prints as a table.
+    """Bounds on the error on new examples; prints as a table.
 
     Parameters
     ----------
     rows : tuple of BoundRow
     delta : float
-        Of every row by itself. To rely on k rows at once, ask for ``delta / k``.
+        Probability that a single row fails. For k rows to hold simultaneously, use ``delta / k``.
     """
 
     rows: tuple[BoundRow, ...]
@@ -65,15 +66,15 @@ class BoundReport:
         return iter(self.rows)
 
     def row(self, name: str, loss: str) -> BoundRow:
-        """The row of a name and a loss."""
+        """Return the row with a name and a loss."""
         for row in self.rows:
             if (row.name, row.loss) == (name, loss):
                 return row
         known = ", ".join(f"({row.name!r}, {row.loss!r})" for row in self.rows)
-        raise KeyError(f"no row ({name!r}, {loss!r}); there are {known}")
+        raise KeyError(f"no row ({name!r}, {loss!r}); the rows are {known}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain numbers and texts, for JSON or a data frame."""
+        """Return all rows as plain numbers and strings, for JSON or a data frame."""
         names = [f.name for f in fields(BoundRow) if f.name != "predictor"]
         return {"delta": self.delta, "rows": [{name: getattr(row, name) for name in names} for row in self.rows]}
 
@@ -86,14 +87,14 @@ class BoundReport:
             for row in self.rows
         ]  # fmt: skip
         widths = [max(map(len, column)) for column in zip(head, *cells)]
-        left = [0, 1]  # names and losses to the left, numbers to the right
+        left = [0, 1]  # names and losses are left-aligned, numbers right-aligned
         lines = [
             "  ".join(c.ljust(w) if k in left else c.rjust(w) for k, (c, w) in enumerate(zip(line, widths))).rstrip()
             for line in (head, *cells)
         ]
-        lines.append(f"Each row by itself holds with probability at least {1 - self.delta:g} over the examples.")
+        lines.append(f"Each single row holds with probability at least {1 - self.delta:g} over the examples.")
         for name, statement in dict.fromkeys((row.name, row.statement) for row in self.rows):
             lines.append(f"- {name}: {statement}")
         if not all(row.certified for row in self.rows):
-            lines.append("* an illustration: what it assumes does not hold here.")
+            lines.append("* an illustration: its assumptions do not hold here.")
         return "\n".join(lines)

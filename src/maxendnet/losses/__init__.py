@@ -1,4 +1,4 @@
-"""How much a wrong labelling hurts."""
+"""Losses: hinge and log loss."""
 
 from maxendnet.losses.hinge import Hinge
 from maxendnet.losses.log import Log

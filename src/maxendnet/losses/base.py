@@ -1,7 +1,7 @@
-"""Protocol of losses, and the oracles that compute sums over a shard of examples.
+"""Loss protocol, and the oracles that compute sums over a shard of examples.
 
-An oracle is a pure function of a shard (a bound structure), a weight vector and further arguments. These can be
-pickled, so that a backend may send them anywhere.
+An oracle is a pure function of a shard (a bound structure), a weight vector and further arguments. All of these can be
+pickled, so that a backend can send them to workers.
 """
 
 from __future__ import annotations
@@ -19,40 +19,42 @@ FloatArray = NDArray[np.float64]
 
 @runtime_checkable
 class Loss(Protocol):
-    """A loss of examples, written in terms of the maximum or the log-partition of any structure."""
+    """Loss of examples, in terms of the maximum or the log-partition of any structure."""
 
     smooth: bool
 
     @property
     def depends_on_C(self) -> bool:
-        """Whether the loss itself, not only its weight, depends on C."""
+        """Whether the loss depends on C, apart from being multiplied by C."""
         ...
 
     @property
     def described(self) -> str:
-        """What tells it from other losses, without its costs."""
+        """Text that identifies the loss and its options, without its costs."""
         ...
 
     def check(self) -> None: ...
 
     @property
     def curvature(self) -> float:
-        """Of a smooth loss: its Hessian, in units of that of the log-partition."""
+        """Hessian of a smooth loss divided by the Hessian of the log-partition."""
         ...
 
     @property
     def convex(self) -> bool:
-        """Whether the loss is convex where some labels are not known."""
+        """Whether the loss is convex when some labels are unknown."""
         ...
 
     def cost_matrix(self, n_labels: int) -> FloatArray:
-        """Costs ``[true, predicted]`` of a node; zeros for a loss without costs."""
+        """Return the costs ``[true, predicted]`` of a node; zeros without costs."""
         ...
 
     def evaluate(
         self, structure: Any, w: FloatArray, C: float, cost: FloatArray, options: ExcessOptions = GRADIENT
     ) -> Partial:
-        """Sum of the losses of the examples of a bound structure, and its (sub)gradient as `excess` leaves it.
+        """Compute the sum of the losses of all examples and its (sub)gradient.
+
+        The gradient has the layout of `BoundStructure.excess`.
 
         Parameters
         ----------
@@ -60,7 +62,7 @@ class Loss(Protocol):
         w : ndarray of shape (n_weights,)
         C : float
         cost : ndarray of shape (n_sets, n_labels)
-            `cost_matrix` with a row for each label set; a `Problem` has it as its attribute ``cost``.
+            `cost_matrix` with one row per label set: the attribute ``cost`` of a `Problem`.
         options : ExcessOptions
         """
         ...
@@ -69,15 +71,18 @@ class Loss(Protocol):
 def loss_oracle(
     shard: Any, w: FloatArray, loss: Loss, C: float, cost: FloatArray, options: ExcessOptions = GRADIENT
 ) -> Partial:
-    """Loss of the examples of a shard. A function, so that backends find it by name and send the loss once."""
+    """Evaluate the loss on a shard.
+
+    A function, so that backends can send it by name and the loss once.
+    """
     return loss.evaluate(shard, w, C, cost, options)
 
 
 def table_oracle(shard: Any, w: FloatArray, added: FloatArray, expected: FloatArray) -> Partial:
-    """``logsum(w, added) - score(truth)``, its gradient, and the expected value of ``expected``; sums over a shard.
+    """Sum ``logsum(w, added) - score(truth)`` over a shard, with its gradient.
 
-    Both tables have a row for each label set. The entries of ``added`` for the true labels are part of the score of the
-    truth.
+    The cost is the expectation of ``expected``. Both tables have one row per label set. The score of the truth includes
+    the entries of ``added`` for the true labels.
     """
     row = shard.row
     options = ExcessOptions(expected_table=Table(expected, row))
@@ -85,12 +90,15 @@ def table_oracle(shard: Any, w: FloatArray, added: FloatArray, expected: FloatAr
 
 
 def completion_oracle(shard: Any, w: FloatArray, options: ExcessOptions) -> Partial:
-    """``logsum over labellings that agree with the truth - score(target)``, and its gradient; sums over a shard."""
+    """Sum the log-partition over completions minus the target score over a shard.
+
+    Completions are the labellings that agree with the known labels.
+    """
     return total(shard, shard.within_truth.excess("logsum", w, None, options))
 
 
 def total(structure: Any, excess: Excess, values: bool = False) -> Partial:
-    """Contribution of the examples of a structure to a sum; with ``values``, also the value of every example."""
+    """Sum values over examples; with ``values``, also return each value."""
     weight, gap = structure.sample_weight, excess.relaxation_gap
     return Partial(
         float(excess.values @ weight),

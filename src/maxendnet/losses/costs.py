@@ -1,4 +1,4 @@
-"""Costs of wrong labels as a table with a row for each label set."""
+"""Costs of wrong labels, as tables with one row per label set."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from maxendnet.structures.base import EdgeTable, NGramTable, Table
 
 
 def cost_rows(matrix: FloatArray, label_sets: LabelSets) -> FloatArray:
-    """Cost of each label at a node with each label set, shape (n_sets, n_labels).
+    """Return the cost of each label for each label set, shape (n_sets, n_labels).
 
-    Of a set of labels that may be the true one, the least cost counts; so no label of the set costs anything.
+    For a set of several possible true labels the cost is the smallest over the set, so labels in the set cost nothing.
 
     Parameters
     ----------
     matrix : ndarray of shape (n_labels, n_labels)
-        ``matrix[true, predicted]``
+        ``matrix[true, predicted]``.
     label_sets : LabelSets
 
     Examples
@@ -34,14 +34,13 @@ def cost_rows(matrix: FloatArray, label_sets: LabelSets) -> FloatArray:
     [[0.0, 1.0, 1.0], [2.0, 0.0, 0.0]]
     """
     rows = matrix[label_sets.label]
-    several = np.flatnonzero(label_sets.sets.sum(axis=1) > 1)
-    for k in several:
+    for k in np.flatnonzero(label_sets.sets.sum(axis=1) > 1):
         rows[k] = matrix[label_sets.sets[k].astype(bool)].min(axis=0)
     return rows * label_sets.weight[:, None]
 
 
 def named_costs(cost: dict[Any, Any], classes: NDArray) -> Any:
-    """A matrix of costs from a dict of pairs ``(true, predicted)``; pairs that it does not have cost 1.
+    """Return the cost matrix of a dict; missing pairs ``(true, predicted)`` cost 1.
 
     Examples
     --------
@@ -52,7 +51,7 @@ def named_costs(cost: dict[Any, Any], classes: NDArray) -> Any:
     matrix = (1.0 - np.eye(len(classes))).astype(object)
     for pair, value in cost.items():
         if not (isinstance(pair, tuple) and len(pair) == 2):
-            raise ValueError(f"cost has the key {pair!r}; give pairs (true label, predicted label).")
+            raise ValueError(f"cost has the key {pair!r}; use pairs (true label, predicted label).")
         for label in pair:
             _require_class(label, place, "cost")
         matrix[place[pair[0]], place[pair[1]]] = value
@@ -60,20 +59,23 @@ def named_costs(cost: dict[Any, Any], classes: NDArray) -> Any:
 
 
 class JointCosts(NamedTuple):
-    """Costs of several labels together: of two that are joined, or of more in a row."""
+    """Costs of several labels together.
+
+    These are the two labels of an edge, or consecutive labels of a chain.
+    """
 
     length: NDArray[np.int64]
-    """(n_costs,): of how many labels."""
+    """(n_costs,): number of labels."""
     true: NDArray[np.int32]
-    """(n_costs, longest): the true labels, behind them -1."""
+    """(n_costs, longest): the true labels, padded with -1."""
     predicted: NDArray[np.int32]
-    """(n_costs, longest): the predicted labels, behind them -1."""
+    """(n_costs, longest): the predicted labels, padded with -1."""
     cost: FloatArray
     """(n_costs,)"""
 
 
 def split_costs(cost: dict[Any, Any], classes: NDArray) -> tuple[dict[Any, Any], dict[Any, Any]]:
-    """The costs of labels, and those of several labels together.
+    """Split costs into those of single labels and those of several labels together.
 
     Examples
     --------
@@ -82,19 +84,21 @@ def split_costs(cost: dict[Any, Any], classes: NDArray) -> tuple[dict[Any, Any],
     """
     labels = set(classes.tolist())
 
-    def are_several(key: Any) -> bool:
+    def is_joint(key: Any) -> bool:
         return isinstance(key, tuple) and len(key) == 2 and all(isinstance(k, tuple) and k not in labels for k in key)
 
-    return {k: v for k, v in cost.items() if not are_several(k)}, {k: v for k, v in cost.items() if are_several(k)}
+    return {k: v for k, v in cost.items() if not is_joint(k)}, {k: v for k, v in cost.items() if is_joint(k)}
 
 
 def joint_costs(cost: dict[Any, Any], classes: NDArray) -> JointCosts | None:
-    """Costs of several labels from a dict of ``((true, true), (predicted, predicted))``; others cost nothing more.
+    """Return the joint costs of a dict.
+
+    Its keys are ``((true, true), (predicted, predicted))``.
 
     Examples
     --------
-    >>> found = joint_costs({(("a", "b"), ("a", "a")): 3}, np.array(["a", "b"]))
-    >>> found.true.tolist(), found.predicted.tolist(), found.cost.tolist()
+    >>> costs = joint_costs({(("a", "b"), ("a", "a")): 3}, np.array(["a", "b"]))
+    >>> costs.true.tolist(), costs.predicted.tolist(), costs.cost.tolist()
     ([[0, 1]], [[0, 0]], [3.0])
     """
     place = {label: k for k, label in enumerate(classes.tolist())}
@@ -102,57 +106,60 @@ def joint_costs(cost: dict[Any, Any], classes: NDArray) -> JointCosts | None:
     for (true, predicted), value in cost.items():
         if len(true) != len(predicted) or len(true) < 2:
             raise ValueError(
-                f"cost has the key {(true, predicted)!r}; costs are those of single labels, (true, predicted), or of "
-                "two and more labels, ((true, true), (predicted, predicted)), as many true as predicted ones."
+                f"cost has the key {(true, predicted)!r}; keys are pairs of single labels, (true, predicted), or of "
+                "two or more labels, ((true, true), (predicted, predicted)), as many true as predicted ones."
             )
         for label in (*true, *predicted):
             _require_class(label, place, "cost")
         number = float(_numbers(np.array([value], dtype=object), "cost")[0])
         if not (np.isfinite(number) and number >= 0) or (true == predicted and number):
             raise ValueError(
-                f"cost of {true!r} predicted as {predicted!r} is {value!r}; it must be finite and not negative, and 0 "
-                "where the prediction is right."
+                f"cost of {true!r} predicted as {predicted!r} is {value!r}; it must be finite and non-negative, and 0 "
+                "if the prediction is right."
             )
         entries.append(([place[label] for label in true], [place[label] for label in predicted], number))
     if not entries:
         return None
     length = np.array([len(true) for true, _, _ in entries])
     rows = np.full((2, len(entries), int(length.max())), -1, dtype=np.int32)
-    for k, both in enumerate(entries):
-        rows[0, k, : length[k]], rows[1, k, : length[k]] = both[:2]
+    for k, (true, predicted, _) in enumerate(entries):
+        rows[0, k, : length[k]], rows[1, k, : length[k]] = true, predicted
     return JointCosts(length, rows[0].copy(), rows[1].copy(), np.array([number for *_, number in entries]))
 
 
 def cost_table(structure: Any, rows: FloatArray, joint: JointCosts | None = None) -> Table:
-    """Costs of labels at the nodes of a bound structure, and of several labels together; ``rows`` by label set."""
+    """Return the costs at the nodes of a bound structure, joint costs included.
+
+    ``rows`` has one row per label set.
+    """
     return Table(rows, structure.row, None if joint is None else joint_table(joint, structure))
 
 
 def joint_table(costs: JointCosts, structure: Any) -> EdgeTable | NGramTable:
-    """The costs of several labels at the nodes of a bound structure; where a true label is not known they are 0."""
+    """Return the joint costs of a bound structure; 0 for unknown labels."""
     if structure.capabilities.ngram_costs:
         return ngram_table(costs, structure)
     if not structure.capabilities.edge_costs:
         raise ValueError(
-            f"cost names several labels together, and {structure.described} takes costs of single labels only."
+            f"cost has costs of several labels together, and {structure.described} supports only single labels."
         )
     if costs.length.max() > 2:
         raise ValueError(
-            f"cost names {costs.length.max()} labels in a row, and {structure.described} takes costs of one or two "
-            "labels; choose structure=Chain(order=2) or higher, or Chain(ngrams='seen')."
+            f"cost has costs of {costs.length.max()} consecutive labels, and {structure.described} supports costs of "
+            "one or two labels; use structure=Chain(order=2) or higher, or Chain(ngrams='seen')."
         )
     return edge_table(costs, structure)
 
 
 def edge_table(costs: JointCosts, structure: Any) -> EdgeTable:
-    """The costs of two labels at the edges of a forest."""
+    """Return the costs of pairs of labels at the edges of a forest."""
     joined, first, second = structure.edge_labels(structure.y)
     if not joined.any() and len(joined):
-        raise ValueError("cost names pairs of labels, and no two nodes are joined; take a chain or a tree.")
+        raise ValueError("cost has costs of pairs of labels, but there are no edges; use a chain or a tree.")
     _, first_known, second_known = structure.edge_labels(_is_known(structure))
-    pairs, which = np.unique(costs.true, axis=0, return_inverse=True)
+    pairs, pair_of = np.unique(costs.true, axis=0, return_inverse=True)
     rows = np.zeros((len(pairs) + 1, structure.n_labels, structure.n_labels))
-    rows[1 + which.ravel(), costs.predicted[:, 0], costs.predicted[:, 1]] = costs.cost
+    rows[1 + pair_of.ravel(), costs.predicted[:, 0], costs.predicted[:, 1]] = costs.cost
     row = np.zeros(len(first), dtype=np.int32)
     for number, (a, b) in enumerate(pairs.tolist(), start=1):
         row[(first == a) & (second == b) & first_known & second_known & joined] = number
@@ -160,12 +167,12 @@ def edge_table(costs: JointCosts, structure: Any) -> EdgeTable:
 
 
 def ngram_table(costs: JointCosts, structure: Any) -> NGramTable:
-    """The costs of labels in a row, where they end in a chain."""
+    """Return the costs of n-grams of labels at the nodes of a chain where they end."""
     labels = np.where(_is_known(structure), structure.y, -1)
     true, of_true = np.unique(costs.true, axis=0, return_inverse=True)
     predicted, of_predicted = np.unique(costs.predicted, axis=0, return_inverse=True)
-    here = [ends_of([a for a in gram if a >= 0], labels, structure.offsets) for gram in true.tolist()]
-    contexts, row = np.unique(np.array(here), axis=1, return_inverse=True)
+    ends = [ends_of([a for a in gram if a >= 0], labels, structure.offsets) for gram in true.tolist()]
+    contexts, row = np.unique(np.array(ends), axis=1, return_inverse=True)
     by_true = np.zeros((len(true), len(predicted)))
     by_true[of_true.ravel(), of_predicted.ravel()] = costs.cost
     symbols = predicted[predicted >= 0].astype(np.int32)
@@ -174,14 +181,18 @@ def ngram_table(costs: JointCosts, structure: Any) -> NGramTable:
 
 
 def _is_known(structure: Any) -> NDArray[np.bool_]:
-    """Whether the true label of a node is one."""
+    """Whether a node has a single possible true label."""
     return structure.label_sets.sets.sum(axis=1)[structure.row] == 1
 
 
 def class_weights(weight: Any, classes: NDArray, y: NDArray | dict[Any, int]) -> FloatArray:
-    """A factor for every class: as given in a dict, or "balanced"; 1 where nothing is given.
+    """Return a factor for every class, from a dict or "balanced"; 1 by default.
 
-    The labels ``y`` may have been counted already.
+    Parameters
+    ----------
+    weight : dict, "balanced" or None
+    classes : ndarray of shape (n_labels,)
+    y : ndarray of shape (n_nodes,), or dict of labels to counts
 
     Examples
     --------
@@ -196,24 +207,24 @@ def class_weights(weight: Any, classes: NDArray, y: NDArray | dict[Any, int]) ->
     if weight is None:
         return np.ones(len(classes))
     if isinstance(weight, str) and weight == "balanced":
-        counted = y if isinstance(y, dict) else Counter(y.tolist())
-        counts = np.array([counted.get(label, 0) for label in place])
+        count_of = y if isinstance(y, dict) else Counter(y.tolist())
+        counts = np.array([count_of.get(label, 0) for label in place])
         return counts.sum() / (len(classes) * np.maximum(counts, 1.0))
     if not isinstance(weight, dict):
-        raise ValueError(f"class_weight must be a dict of labels and numbers, 'balanced' or None, got {weight!r}.")
+        raise ValueError(f"class_weight must be a dict of labels to numbers, 'balanced' or None, got {weight!r}.")
     factors = np.ones(len(classes)).astype(object)
     for label, value in weight.items():
         _require_class(label, place, "class_weight")
         factors[place[label]] = value
-    found = _numbers(factors, "class_weight")
-    if not (np.all(np.isfinite(found)) and found.min(initial=0.0) >= 0):
-        raise ValueError(f"class_weight must have finite numbers that are not negative, got {weight!r}.")
-    return found
+    numbers = _numbers(factors, "class_weight")
+    if not (np.all(np.isfinite(numbers)) and numbers.min(initial=0.0) >= 0):
+        raise ValueError(f"class_weight must have finite non-negative numbers, got {weight!r}.")
+    return numbers
 
 
 def _require_class(label: Any, place: dict[Any, int], name: str) -> None:
     if label not in place:
-        raise ValueError(f"{name} names the label {label!r}, which is not one of the classes {shorten(list(place))}.")
+        raise ValueError(f"{name} has the label {label!r}, which is not one of the classes {shorten(list(place))}.")
 
 
 def _numbers(values: NDArray, name: str) -> FloatArray:

@@ -1,4 +1,4 @@
-"""The structured hinge loss of max-margin learning."""
+"""Structured hinge loss of max-margin learning."""
 
 from __future__ import annotations
 
@@ -26,39 +26,41 @@ from maxendnet.utils.checks import is_number
 
 @dataclass(eq=False, repr=False)
 class Hinge(Piece):
-    """``hinge_i(w) = max_y [cost(y_i, y) - w . (f(x_i, y_i) - f(x_i, y))]``, never below 0 since y may be y_i.
+    """Structured hinge loss.
 
-    What an example pays for its hinge h is ``U(h)``; the loss is ``U(h) / C``, so that ``C * sum_i loss_i`` is the sum
-    of the ``U(hinge_i)``.
+    ``hinge_i(w) = max_y [cost(y_i, y) - w . (f(x_i, y_i) - f(x_i, y))]``.
+
+    The hinge is non-negative, since the maximum includes ``y_i``. The loss of an example with hinge h is ``U(h) / C``
+    for a slack function U, so that ``C * sum_i loss_i`` is the sum of the ``U(hinge_i)``.
 
     Parameters
     ----------
     cost : ndarray of shape (n_labels, n_labels), dict or None, default=None
-        ``cost[true, predicted]`` of one node, in the order of the sorted labels; zero on the diagonal, not negative.
-        A dict has pairs of labels ``(true, predicted)`` and their costs; pairs that it does not have cost 1. It may
-        also have costs of two labels that are joined, ``((true, true), (predicted, predicted))``, and for chains of
-        more labels in a row. These come on top of those of the labels: ``{(("B", "I"), ("B", "O")): 2.0}``. Costs add
-        up over nodes, edges and n-grams. None is Hamming: every wrong node costs 1.
+        ``cost[true, predicted]`` of one node, in the order of the sorted labels; non-negative, with zeros on the
+        diagonal. A dict maps pairs of labels ``(true, predicted)`` to costs; missing pairs cost 1. Its keys may also
+        be pairs of tuples, ``((true, true), (predicted, predicted))``: costs of the two labels of an edge or, for
+        chains, of more consecutive labels, in addition to the costs of single labels. An example is
+        ``{(("B", "I"), ("B", "O")): 2.0}``. Costs are summed over nodes, edges and n-grams. None is the Hamming cost:
+        1 for every wrong node.
     slack : {"linear", "squared", "kl"}, default="linear"
-        ``U(h)`` is ``C h``, ``C/2 h^2``, or the KL slack of maximum entropy discrimination: the slack has an
-        exponential prior with rate C, and a mean slack of h costs the least divergence from it,
-        ``C h - 1 - log(C h)`` if ``h > 1/C`` and else 0.
-
+        Slack function: ``U(h)`` is ``C h``, ``C/2 h^2``, or the KL slack of maximum entropy discrimination. For the
+        KL slack, the slack has an exponential prior with rate C; ``U(h)`` is the smallest KL divergence from it with
+        mean slack h: ``C h - 1 - log(C h)`` if ``h > 1/C``, else 0.
     class_weight : dict, "balanced" or None, default=None
-        Factors of the costs by true label; labels that a dict does not have keep 1. "balanced" is
-        ``n_nodes / (n_labels * count)``, as in scikit-learn, of the nodes whose label is known.
+        Factors of the costs by true label; labels missing from a dict have factor 1. "balanced" is
+        ``n_nodes / (n_labels * count)``, as in scikit-learn, over the nodes with known labels.
     completion : {"best", "average"}, default="best"
-        Where labels are not known: which of the labellings that agree with what is known stands for the truth. "best"
-        is the one of the highest score. "average" is a soft maximum,
+        Target for examples with unknown labels. "best" is the labelling with the highest score among those that agree
+        with the known labels. "average" replaces its score by a soft maximum,
         ``temperature * (log sum over Y_i of exp(score / temperature) - log |Y_i|)``, as in the partially observed
         maximum entropy discrimination Markov network; it needs a linear slack.
     joint_costs : JointCosts or None, default=None
-        Costs of several labels together, as numbers; `for_labels` finds them in ``cost``.
+        Costs of several labels together, as numbers; set by `for_labels` from ``cost``.
     temperature : float, default=0.1
-        For "average"; as it falls to 0 the average becomes the best. Scores of a margin model are of the size of its
-        costs: at a temperature of 1 all completions are almost alike, and the model learns little from them. (OCR
-        letters, half of them unknown, M3N: 26 % errors at 0.02 to 0.2, 36 % from 0.4 on.) The KL divergence of Zhu,
-        Xing & Zhang (2008) is that of 1/C.
+        Temperature for ``completion="average"``; 0 would be "best". The scores of a margin model are of the same size
+        as its costs, so that at temperature 1 all completions have almost equal weight and the model learns little
+        from them. On OCR letters with half of the labels unknown, values from 0.02 to 0.2 are equally good. The KL
+        divergence of Zhu, Xing & Zhang (2008) corresponds to 1/C.
 
     Examples
     --------
@@ -95,12 +97,12 @@ class Hinge(Piece):
 
     @property
     def depends_on_C(self) -> bool:
-        """Whether ``U(h) / C`` does."""
+        """Whether ``U(h) / C`` depends on C."""
         return self.slack == "kl"
 
     @property
     def curvature(self) -> float:
-        """Piecewise linear: none."""
+        """Curvature of the loss; 0, since the hinge is piecewise linear."""
         return 0.0
 
     @property
@@ -115,19 +117,19 @@ class Hinge(Piece):
 
     @property
     def slack_function(self) -> Slack:
-        """``U``, its derivative and its conjugate."""
+        """Slack function ``U``, its derivative and its conjugate."""
         return SLACKS[self.slack]
 
     def for_labels(self, classes: Any, y: Any, n_states: int = 1) -> Hinge:
-        """The same loss with costs as a matrix, where they were given by names of labels.
+        """Return the loss with costs as a matrix instead of a dict of labels.
 
         Parameters
         ----------
         classes : ndarray of shape (n_labels,)
         y : ndarray of shape (n_nodes,), or dict of labels to counts
-            The labels, which "balanced" counts.
+            Labels, counted for ``class_weight="balanced"``.
         n_states : int, default=1
-            States of a label, which cost the same.
+            Number of hidden states of each label, which share its costs.
         """
         if self.class_weight is None and not isinstance(self.cost, dict) and (n_states == 1 or self.cost is None):
             return self
@@ -136,21 +138,23 @@ class Hinge(Piece):
             of_labels, of_several = split_costs(self.cost, classes)
             cost, joint = named_costs(of_labels, classes), joint_costs(of_several, classes)
         if joint is not None and n_states > 1:
-            raise ValueError("cost names several labels together, which hidden states do not take; name single labels.")
+            raise ValueError(
+                "cost has costs of several labels together, which hidden states do not support; use single labels."
+            )
         matrix = replace(self, cost=cost, class_weight=None).cost_matrix(len(classes))
         matrix = matrix * class_weights(self.class_weight, classes, y)[:, None]
         by_state = np.kron(matrix, np.ones((n_states, n_states)))
         return replace(self, cost=by_state, class_weight=None, joint_costs=joint)
 
     def cost_matrix(self, n_labels: int) -> FloatArray:
-        """The label costs; Hamming unless others were given."""
+        """Return the label costs; Hamming costs by default."""
         if self.cost is None:
             return 1.0 - np.eye(n_labels)
         try:
-            given = np.asarray(self.cost)
-            if given.dtype.kind not in "biufO" or np.ma.is_masked(self.cost):
-                raise TypeError("complex numbers, text, dates and masked values are no costs")
-            cost = np.asarray(given, dtype=np.float64)
+            matrix = np.asarray(self.cost)
+            if matrix.dtype.kind not in "biufO" or np.ma.is_masked(self.cost):
+                raise TypeError("costs cannot be complex numbers, text, dates or masked values")
+            cost = np.asarray(matrix, dtype=np.float64)
         except (TypeError, ValueError, OverflowError) as error:
             raise ValueError(
                 f"cost must be a matrix of real numbers, or None for Hamming, got {self.cost!r}."
@@ -162,19 +166,25 @@ class Hinge(Piece):
             )
         if not np.all(np.isfinite(cost)) or cost.min() < 0 or np.any(np.diag(cost) != 0):
             raise ValueError(
-                "cost must be finite and not negative, with zeros on its diagonal (the right label costs nothing); "
+                "cost must be finite and non-negative, with zeros on its diagonal (the right label costs nothing); "
                 f"got a smallest entry of {cost.min()} and the diagonal {np.diag(cost).tolist()}."
             )
         return cost
 
     def completion_objective(self, problem: Any, w: FloatArray) -> tuple[float, Any]:
-        """The objective at w where labels are not known, and the convex problem whose truth is their completion.
+        """Return the objective with unknown labels, and the problem of its completion.
 
         Parameters
         ----------
         problem : Problem
-            With labels that were completed by w.
+            Its unknown labels are completed with w.
         w : ndarray of shape (n_weights,)
+
+        Returns
+        -------
+        objective : float
+        problem : Problem
+            Its targets are the completions.
         """
         value = problem.primal(w)
         if self.completion == "best":
@@ -187,7 +197,7 @@ class Hinge(Piece):
     def evaluate(
         self, structure: Any, w: FloatArray, C: float, cost: FloatArray, options: ExcessOptions = GRADIENT
     ) -> Partial:
-        """``U(hinge) / C`` of every example and, if requested, a subgradient of their weighted sum."""
+        """Compute ``U(hinge) / C`` of every example, and a subgradient if requested."""
         derivative = None if self.linear_slack else SlackDerivative(self.slack, C)
         table = cost_table(structure, cost, self.joint_costs)
         excess = structure.excess("maximum", w, table, options._replace(slack_derivative=derivative))

@@ -1,4 +1,4 @@
-"""The log loss of conditional random fields."""
+"""Log loss of conditional random fields."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ from maxendnet.structures.base import GRADIENT, ExcessOptions, Table
 from maxendnet.utils.checks import is_number
 
 LARGEST_MARGIN = 100.0
-"""Wrong labels that are less likely by a factor of exp(100) are never seen."""
+"""Beyond it the loss is a hinge up to rounding: exp(-100) is below the precision of float64."""
 
 
 @dataclass(eq=False, repr=False)
 class Log(Piece):
-    """``log_i(w) = -log p(y_i | x_i; w)``, with ``p(y | x; w)`` proportional to ``exp(w . f(x, y))``.
+    """Log loss, ``log_i(w) = -log p(y_i | x_i; w)``.
 
-    With a margin, ``p(y | x_i; w)`` is proportional to ``exp(w . f(x_i, y) + margin * n_wrong)`` in learning, where
-    n_wrong is the number of labels in y that are wrong: the softmax-margin of Gimpel & Smith (2010). Right labels must
-    win by the margin, as for the hinge, and all labellings count, as for the likelihood.
+    ``p(y | x; w)`` is proportional to ``exp(w . f(x, y))``.
 
-    Where labels are not known, p is the probability of all labellings that agree with what is known: the marginal
-    likelihood. It is not convex.
+    With a margin, ``p(y | x_i; w)`` is proportional to ``exp(w . f(x_i, y) + margin * n_wrong)`` during learning, where
+    n_wrong is the number of wrong labels in y: the softmax-margin of Gimpel & Smith (2010). As for the hinge, the true
+    labels must win by a margin; as for the likelihood, all labellings contribute.
+
+    With unknown labels, p is the probability of all labellings that agree with the known ones: the marginal likelihood,
+    which is not convex.
 
     Parameters
     ----------
     margin : float, default=0.0
-        What a wrong label adds to the score of a labelling. 0 is the likelihood.
+        Added to the score of a labelling for every wrong label. 0 is the likelihood.
 
     Examples
     --------
@@ -47,7 +49,7 @@ class Log(Piece):
     convex = False
     depends_on_C = False
     curvature = 1.0
-    """The Hessian of the sum of losses, in units of that of the log-partition."""
+    """Hessian of the sum of losses divided by that of the log-partition."""
 
     @property
     def described(self) -> str:
@@ -58,16 +60,16 @@ class Log(Piece):
             raise ValueError(f"margin must be a number from 0 to {LARGEST_MARGIN:g}, got {self.margin!r}.")
 
     def cost_matrix(self, n_labels: int) -> FloatArray:
-        """The margin at every wrong label."""
+        """Return the margin for every wrong label."""
         return self.margin * (1.0 - np.eye(n_labels))
 
     def evaluate(
         self, structure: Any, w: FloatArray, C: float, cost: FloatArray, options: ExcessOptions = GRADIENT
     ) -> Partial:
-        """Log loss of every example and, if requested, the gradient of their weighted sum."""
+        """Compute the log loss of every example, and the gradient if requested."""
         excess = structure.excess("logsum", w, Table(cost, structure.row) if self.margin else None, options)
-        if not structure.label_sets.all_known:  # both are above the score of the same labelling, which cancels
-            inside = structure.within_truth.excess("logsum", w, None, options)
-            values = np.maximum(excess.values - inside.values, 0.0)
-            excess = excess._replace(values=values, slope=excess.slope - inside.slope)
+        if not structure.label_sets.all_known:  # the score of the target cancels
+            completion = structure.within_truth.excess("logsum", w, None, options)
+            values = np.maximum(excess.values - completion.values, 0.0)
+            excess = excess._replace(values=values, slope=excess.slope - completion.slope)
         return total(structure, excess, options.values)

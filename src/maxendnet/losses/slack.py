@@ -1,4 +1,4 @@
-"""What an example pays for its hinge h: the function U(h), as a table."""
+"""Slack functions U(h) of the hinge h of an example."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ Function = Callable[["FloatArray", float], "FloatArray"]
 
 
 class Slack(NamedTuple):
-    """``U(h)`` for a hinge ``h >= 0`` under a given C, its derivative, and its conjugate ``max_h [a h - U(h)]``."""
+    """Slack function ``U(h)``, its derivative and its conjugate.
+
+    ``h >= 0`` is a hinge. All three depend on C. The conjugate is ``max_h [a h - U(h)]``.
+    """
 
     value: Function
     slope: Function
     conjugate: Function
     code: int
-    """The name under which kernels know it."""
+    """Number of the slack function in the kernels."""
 
 
 class SlackDerivative(NamedTuple):
-    """``U'(h) / C``: the factor of the subgradient of an example with hinge h."""
+    """Factor ``U'(h) / C`` of the subgradient of an example with hinge h."""
 
     slack: str
     C: float
@@ -60,7 +63,7 @@ SLACKS = {
         conjugate=lambda a, C: a**2 / (2.0 * C),
         code=1,
     ),
-    # the margin has the prior c exp(-c (1 - margin)): a slack beyond the prior's mean 1/C costs its divergence
+    # exponential prior with rate C on the slack: a mean slack above 1/C costs its KL divergence from the prior
     "kl": Slack(
         value=_kl,
         slope=lambda h, C: C - 1.0 / np.maximum(h, 1.0 / C),

@@ -1,4 +1,4 @@
-"""The hinge loss with a soft maximum: what smooth solvers see of the hinge."""
+"""Hinge loss with a soft maximum, for smooth solvers."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from maxendnet.structures.base import GRADIENT, Excess, ExcessOptions
 
 @dataclass(eq=False, repr=False)
 class SoftHinge(Hinge):
-    """``temperature * log sum_y exp([cost(y_i, y) - w . (f(x_i, y_i) - f(x_i, y))] / temperature)``.
+    """Hinge loss with a soft maximum.
 
-    Above the hinge by at most the temperature times the entropy of ``p_i(y)``, which is proportional to the terms of
-    the sum; without costs and at temperature 1 it is the log loss. Its gradient is that of the hinge with all
-    labellings in the place of the worst one, in the shares p_i, so that they make up a dual point of the hinge.
+    The loss is ``temperature * log sum_y exp([cost(y_i, y) - w . (f(x_i, y_i) - f(x_i, y))] / temperature)``.
+
+    Let ``p_i(y)`` be proportional to the terms of the sum. The soft hinge exceeds the hinge by at most the temperature
+    times the entropy of p_i. Without costs and at temperature 1 it is the log loss. Its gradient averages over all
+    labellings with probabilities p_i, where the hinge has the most violating one; so p_i is a dual point of the hinge.
 
     Parameters
     ----------
     temperature : float, default=1.0
     exact : bool, default=False
-        Never in float32: a dual point that is to certify something must be computed in float64.
+        Always compute in float64. Needed when the dual point serves as a certificate.
 
     Examples
     --------
@@ -42,13 +44,13 @@ class SoftHinge(Hinge):
 
     @property
     def curvature(self) -> float:
-        """The Hessian of the sum of losses, in units of that of the log-partition."""
+        """Hessian of the sum of losses divided by that of the log-partition."""
         return 1.0 / self.temperature
 
     def evaluate(
         self, structure: Any, w: FloatArray, C: float, cost: FloatArray, options: ExcessOptions = GRADIENT
     ) -> Partial:
-        """Loss of every example and, if requested, the gradient of their weighted sum; its cost is the expected one."""
+        """Compute the loss of every example, the expected costs, and the gradient."""
         T = self.temperature
         table = cost_table(structure, cost / T, self.joint_costs)
         if table.joint is not None:
@@ -60,12 +62,12 @@ class SoftHinge(Hinge):
 
 
 def divided(structure: Any, w: FloatArray, T: float) -> FloatArray:
-    """``w / T``, which shards of a sum share if they share w."""
+    """Return ``w / T``, cached for all shards that have the same w."""
 
     def compute() -> FloatArray:
-        found = w / T
-        found.flags.writeable = w.flags.writeable
-        return found
+        quotient = w / T
+        quotient.flags.writeable = w.flags.writeable
+        return quotient
 
     cache = getattr(structure.layout, "cache", None)
     return compute() if cache is None else cache.of_weights(w, ("divided", T), compute)

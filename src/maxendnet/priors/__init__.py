@@ -1,6 +1,8 @@
-"""Priors over the weights: each is a cumulant phi, its derivatives, and its conjugate, the penalty.
+"""Priors over the weights.
 
-To add one, see docs/extend/prior.md; the law tests take every prior, and fail for one that is not in `__all__`.
+A prior has a cumulant phi, its derivatives, and its conjugate, the penalty.
+
+To add a prior, see docs/extend/prior.md. The law tests run on every prior and fail if one is missing from `__all__`.
 """
 
 from __future__ import annotations

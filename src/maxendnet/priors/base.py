@@ -1,4 +1,4 @@
-"""What a prior offers, and the few numerical tools that priors share."""
+"""Prior protocols, optional capabilities, and shared numerical tools."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def quiet(method: Method) -> Method:
-    """Decorator: border values (log 0, 1/0, overflow) are answers here, +inf, and not accidents worth a warning."""
+    """Decorator: silence NumPy warnings.
+
+    At the borders of a domain, infinite values (log 0, 1/0, overflow) are correct results.
+    """
 
     @wraps(method)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -29,10 +32,10 @@ def quiet(method: Method) -> Method:
 
 @runtime_checkable
 class Prior(Protocol):
-    """What every prior has: the price the primal pays for a weight vector.
+    """Protocol of all priors: the penalty of a weight vector in the primal objective.
 
-    Smooth priors add ``gradient(mu)``, its derivative, and non-smooth ones ``prox(v, step)``, the minimiser of
-    ``step * penalty(u) + |u - v|^2 / 2``. A method that makes no sense for a prior is absent from its class.
+    Smooth priors also have ``gradient(mu)``, the derivative of the penalty. Non-smooth priors have ``prox(v, step)``,
+    the minimiser of ``step * penalty(u) + |u - v|^2 / 2``. Methods that a prior does not support are absent.
     """
 
     def check(self) -> None: ...
@@ -42,17 +45,19 @@ class Prior(Protocol):
 
 @runtime_checkable
 class ExactPrior(Prior, Protocol):
-    """A prior ``p0`` with a finite cumulant ``phi(eta) = log E_p0[exp(eta . w)]``, so an exact posterior.
+    """Protocol of priors with a cumulant, hence an exact posterior.
 
-    The posterior is ``q(w) = p0(w) exp(eta . w - phi(eta))``, and ``eta`` has one entry per weight.
+    The cumulant of a prior ``p0`` is ``phi(eta) = log E_p0[exp(eta . w)]``.
+
+    The posterior is ``q(w) = p0(w) exp(eta . w - phi(eta))``, where ``eta`` has one entry per weight.
 
     - ``cumulant(eta)``: phi summed over the weights, ``+inf`` outside the domain
     - ``mean(eta)``, ``variance(eta)``: phi' and phi'', the posterior mean and variance of each weight
     - ``penalty(mu)``: the conjugate of phi, ``+inf`` where no posterior has the mean ``mu``
     - ``gradient(mu)``: the ``eta`` with ``mean(eta) == mu``
-    - ``sample(eta, n, rng)``: exact draws of the posterior, shape (n, n_weights)
+    - ``sample(eta, n, rng)``: exact samples from the posterior, shape (n, n_weights)
     - ``sign(eta)``: ``P(w_k > 0) - P(w_k < 0)`` under the posterior
-    - ``kernel_args()``: name and parameters under which the compiled solvers know this prior; optional
+    - ``kernel_args()``: name and parameters of this prior in the compiled solvers; optional
     """
 
     def cumulant(self, eta: FloatArray) -> float: ...
@@ -69,7 +74,7 @@ class ExactPrior(Prior, Protocol):
 
 
 class ConjugatePair(NamedTuple):
-    """Penalty without a density, as the dual uses it: its conjugate takes the place of a cumulant."""
+    """Penalty without a density, for the dual: its conjugate is used as the cumulant."""
 
     penalty: Callable[[FloatArray], float]
     cumulant: Callable[[FloatArray], float]
@@ -81,20 +86,20 @@ CAPABILITIES = {
     "conjugate": "conjugate",  # dual values without a posterior
     "smooth": "gradient",  # a derivative of the penalty
     "spread": "variance",  # variances of the posterior
-    "kernel": "kernel_args",  # the compiled solvers know it
+    "kernel": "kernel_args",  # supported by the compiled solvers
     "l1": "rho",  # the penalty rho |w|_1
     "elastic_net": "l2",  # the penalty l1 |w|_1 + l2/2 |w|^2
     "l1_ball": "radius",  # |w|_1 at most radius
-    "scale_mixture": "next_variance",  # Gaussians of random variance, for `Variational`
-    "variational_bound": "bound",  # a bound on the divergence of a variational posterior
+    "scale_mixture": "next_variance",  # scale mixture of Gaussians, for `Variational`
+    "variational_bound": "bound",  # bound on the KL divergence of a variational posterior
     "gram": "gram",  # inner products of directions, for quadratic programmes
-    "fenchel_gap": "fenchel_gap",  # small gaps without rounding
+    "fenchel_gap": "fenchel_gap",  # small gaps without cancellation
 }
-"""What a prior may offer, and the method or parameter by which it does."""
+"""Optional capabilities of priors, with the method or parameter that indicates each."""
 
 
 def offers(prior: object, *capabilities: str) -> bool:
-    """Whether a prior offers one of these capabilities.
+    """Whether a prior offers at least one of the capabilities.
 
     Examples
     --------
@@ -126,7 +131,7 @@ def capable(prior: Prior, capability: str) -> Any:
 
 
 def dual_form(prior: Prior) -> ExactPrior | ConjugatePair:
-    """The prior as the dual sees it.
+    """Return the penalty of a prior and its conjugate, for the dual.
 
     Examples
     --------
@@ -141,30 +146,36 @@ def dual_form(prior: Prior) -> ExactPrior | ConjugatePair:
 
 
 def total(terms: FloatArray, outside: NDArray[np.bool_]) -> float:
-    """Sum over the weights; ``+inf`` as soon as one of them is outside the domain."""
+    """Return the sum of terms, or ``+inf`` if any weight is outside the domain."""
     return float("inf") if np.any(outside) else float(np.sum(terms))
 
 
 def strictly_inside(values: FloatArray, border: float) -> FloatArray:
-    """Keep in (-border, border) what only rounding put on the border, so that conjugates there stay finite."""
+    """Clip values to the open interval (-border, border).
+
+    Otherwise rounding to the border would make conjugates infinite.
+    """
     last = np.nextafter(border, 0.0)
     return np.clip(values, -last, last)
 
 
 def require_positive(owner: object, hint: str, **parameters: Any) -> None:
-    """Raise ``ValueError`` unless every parameter is a positive finite number; ``hint`` says what to do next."""
+    """Raise ``ValueError`` unless all parameters are positive and finite.
+
+    ``hint`` is the end of the message.
+    """
     for name, value in parameters.items():
         if not (is_number(value) and 0.0 < value < np.inf):
             raise ValueError(f"{type(owner).__name__} needs {name} > 0 and finite, got {name}={value!r}; {hint}")
 
 
 def require_posterior(owner: object, inside: NDArray[np.bool_], eta: FloatArray, domain: str) -> None:
-    """Raise ``ValueError`` at the first ``eta`` that has no posterior to draw from."""
+    """Raise ``ValueError`` for the first ``eta`` that has no posterior to sample from."""
     if not np.all(inside):
         k = int(np.argmin(inside))
         raise ValueError(
             f"{type(owner).__name__} has a posterior only for {domain}, got eta[{k}]={eta.flat[k]}; "
-            "draw at a dual point whose cumulant is finite."
+            "sample at a dual point with a finite cumulant."
         )
 
 
@@ -174,13 +185,15 @@ def increasing_root(
     high: FloatArray,
     guess: FloatArray,
 ) -> FloatArray:
-    """Roots of many increasing functions of one positive variable at once, by Newton inside a bracket.
+    """Find the roots of many increasing functions by bracketed Newton steps.
+
+    Each is a function of one positive variable.
 
     Parameters
     ----------
     newton : callable
-        From points of shape (n,) to ``(residual, proposal)``: the sign of the residual moves the bracket, and the
-        proposal is taken when it falls inside.
+        Maps points of shape (n,) to ``(residual, proposal)``. The sign of the residual moves the bracket; the proposal
+        is the next point if it lies inside the bracket.
     low, high : ndarray of shape (n,)
         Brackets, ``0 < low <= root <= high``.
     guess : ndarray of shape (n,)
@@ -188,7 +201,7 @@ def increasing_root(
     Returns
     -------
     ndarray of shape (n,)
-        To a few units in the last place, where the residual has that precision.
+        Accurate to a few units in the last place if the residual is.
 
     Examples
     --------
@@ -203,11 +216,11 @@ def increasing_root(
     for sweep in range(200):
         residual, proposal = newton(z)
         low, high = np.where(residual < 0, z, low), np.where(residual > 0, z, high)
-        # Bisection of the logarithm, since brackets can span orders of magnitude; also every eighth time, in case
-        # Newton creeps: then 200 sweeps leave 25 halvings plus Newton, and in practice 4 to 8 sweeps are enough.
+        # Bisect the logarithm, since brackets can span orders of magnitude. Also bisect in every eighth sweep in case
+        # Newton converges slowly: 200 sweeps include 25 bisections. In practice 4 to 8 sweeps are enough.
         bisect = ~((proposal > low) & (proposal < high)) | (sweep % 8 == 7)
         new = np.where(bisect, np.sqrt(low) * np.sqrt(high), proposal)
-        # A proposal that does not move is a root, even when rounding put it outside the bracket.
+        # A proposal equal to the current point is a root, even if rounding puts it outside the bracket.
         settled = (residual == 0) | (np.abs(proposal - z) <= 4e-16 * z)
         done |= settled | (np.abs(new - z) <= 4e-16 * z)
         z = np.where(done, z, new)

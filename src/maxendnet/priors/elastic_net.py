@@ -1,4 +1,4 @@
-"""The elastic net: L1 and squared penalties together."""
+"""Elastic net: sum of an L1 and a squared penalty."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from maxendnet.priors.base import FloatArray, require_positive
 
 @dataclass(eq=False, repr=False)
 class ElasticNet(Piece):
-    """The penalty ``l1 |w|_1 + l2/2 |w|^2``: weights of little use are exactly zero, the others are kept small.
+    """Elastic net penalty ``l1 |w|_1 + l2/2 |w|^2``.
 
-    In the dual it charges ``sum_k max(|eta_k| - l1, 0)^2 / (2 l2)``, whose slope, a soft threshold, gives the weights.
-    A point estimate: there is no posterior.
+    It sets unimportant weights to zero and shrinks the others.
+
+    Its conjugate is ``sum_k max(|eta_k| - l1, 0)^2 / (2 l2)``. The derivative of the conjugate, a soft threshold, gives
+    the weights. The result is a point estimate, without a posterior.
 
     CRFsuite's ``c1`` and ``c2`` are ``l1=c1`` and ``l2=2 * c2``.
 
     Parameters
     ----------
     l1 : float, default=0.1
-        Price of a unit of ``|w_k|``.
+        Strength of the L1 penalty, the factor of ``|w_k|``.
     l2 : float, default=0.2
-        Price of a unit of ``w_k^2 / 2``.
+        Strength of the squared penalty, the factor of ``w_k^2 / 2``.
 
     Examples
     --------
@@ -42,7 +44,9 @@ class ElasticNet(Piece):
     l2: float = 0.2
 
     def check(self) -> None:
-        require_positive(self, "with l1=0 take Gaussian(1 / l2), with l2=0 take L1(l1).", l1=self.l1, l2=self.l2)
+        require_positive(
+            self, "use Gaussian(1 / l2) instead of l1=0, and L1(l1) instead of l2=0.", l1=self.l1, l2=self.l2
+        )
 
     def penalty(self, mu: FloatArray) -> float:
         mu = np.asarray(mu, dtype=float)
@@ -53,11 +57,11 @@ class ElasticNet(Piece):
         return (v - np.clip(v, -self.l1 * step, self.l1 * step)) / (1.0 + self.l2 * step)
 
     def conjugate(self, eta: FloatArray) -> float:
-        """The conjugate of the penalty; not a cumulant, since it belongs to no density."""
+        """Conjugate of the penalty; not a cumulant, since there is no density."""
         return float(np.sum(np.maximum(np.abs(eta) - self.l1, 0.0) ** 2) / (2 * self.l2))
 
     def conjugate_slope(self, eta: FloatArray) -> FloatArray:
-        """The weights that belong to a dual point."""
+        """Return the weights of a dual point."""
         eta = np.asarray(eta, dtype=float)
         return (eta - np.clip(eta, -self.l1, self.l1)) / self.l2
 

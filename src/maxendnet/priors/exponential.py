@@ -1,4 +1,4 @@
-"""The exponential prior, for weights that are never negative."""
+"""Exponential prior, for non-negative weights."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from maxendnet.priors.base import FloatArray, quiet, require_positive, require_p
 
 @dataclass(eq=False, repr=False)
 class Exponential(Piece):
-    """Independent exponential prior on ``w >= 0``, density ``lam * exp(-lam w)``, mean ``1 / lam``.
+    """Independent exponential prior on ``w >= 0``.
+
+    The density is ``lam * exp(-lam w)`` and the mean ``1 / lam``.
 
     ``phi(eta) = -log(1 - eta / lam)`` for ``eta < lam``, and the posterior is the exponential of rate ``lam - eta``.
-    A weight of mean ``mu > 0`` costs ``lam mu - 1 - log(lam mu)``; no posterior has ``mu <= 0``.
+    The penalty of a mean ``mu > 0`` is ``lam mu - 1 - log(lam mu)``; it is infinite for ``mu <= 0``.
 
     Parameters
     ----------
@@ -32,7 +34,7 @@ class Exponential(Piece):
     lam: float = 1.0
 
     def check(self) -> None:
-        require_positive(self, "lam is the rate of the exponential, 1 over its mean.", lam=self.lam)
+        require_positive(self, "lam is the rate of the exponential distribution, 1 / mean.", lam=self.lam)
 
     @quiet
     def cumulant(self, eta: FloatArray) -> float:
@@ -50,7 +52,7 @@ class Exponential(Piece):
     @quiet
     def penalty(self, mu: FloatArray) -> float:
         x = self.lam * np.asarray(mu, dtype=float)
-        # log1p keeps the zero at x = 1 exact; below 1/2 it would lose x against 1.
+        # log1p is exact at x = 1, where the penalty is 0; below 1/2, x - 1 would lose digits of x
         logarithm = np.where(x < 0.5, np.log(x), np.log1p(x - 1.0))
         return total(x - 1.0 - logarithm, outside=(x <= 0) | (x == np.inf))
 
@@ -71,5 +73,5 @@ class Exponential(Piece):
         return "exponential", (float(self.lam),)
 
     def _rate(self, eta: FloatArray) -> FloatArray:
-        """Rate of the posterior, 0 from the border on."""
+        """Rate of the posterior; 0 at and beyond the border."""
         return np.maximum(self.lam - np.asarray(eta, dtype=float), 0.0)

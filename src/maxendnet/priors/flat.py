@@ -1,4 +1,4 @@
-"""No prior at all."""
+"""Flat (improper) prior."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from maxendnet.priors.base import FloatArray
 
 @dataclass(eq=False, repr=False)
 class Flat(Piece):
-    """The improper constant density: every weight vector costs nothing (maximum likelihood).
+    """Improper constant density: no penalty (maximum likelihood).
 
-    It has no cumulant and no posterior, and with separable data the loss alone may have no minimiser.
+    It has no cumulant and no posterior. On separable data the loss alone may have no minimiser.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The Gaussian prior, whose MaxEnDNet is M3N; with a mean and a covariance, the prior of transfer."""
+"""Gaussian prior, the prior of M3N and of transfer learning."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from maxendnet.priors.base import FloatArray, quiet
 
 
 class Gaussian(Piece):
-    """Gaussian prior ``N(m, S)``, density proportional to ``exp(-(w - m)' S^-1 (w - m) / 2)``.
+    """Gaussian prior ``N(m, S)``.
 
-    ``phi(eta) = m . eta + eta' S eta / 2``, and the posterior is ``N(m + S eta, S)``. A mean ``mu`` costs
+    The density is proportional to ``exp(-(w - m)' S^-1 (w - m) / 2)``.
+
+    ``phi(eta) = m . eta + eta' S eta / 2``, and the posterior is ``N(m + S eta, S)``. The penalty of a mean ``mu`` is
     ``(mu - m)' S^-1 (mu - m) / 2``.
 
     Parameters
     ----------
     variance : float or ndarray of shape (n_weights,) or (n_weights, n_weights), default=1.0
-        One variance for all weights, one each, or the full covariance ``S``. Stored as ``prior_variance``, since the
-        name belongs to the method that gives the posterior's.
+        Variance of all weights, of each weight, or the full covariance ``S``. Stored as ``prior_variance``, because
+        the method ``variance`` returns that of the posterior.
     mean : float or ndarray of shape (n_weights,), default=0.0
         ``m``. Stored as ``prior_mean``.
 
@@ -36,7 +38,7 @@ class Gaussian(Piece):
     {'variance': 2.0, 'mean': 1.0}
     """
 
-    quadratic = True  # so is its cumulant
+    quadratic = True  # the cumulant is quadratic
     _factor: FloatArray
     _factor_of: object = None
 
@@ -44,13 +46,13 @@ class Gaussian(Piece):
         self.prior_variance = variance
         self.prior_mean = mean
 
-    # scikit-learn reads and writes parameters as attributes of the same name; here those names are methods.
+    # scikit-learn reads and writes parameters as attributes of the same name, which are methods here.
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The hyper-parameters by name."""
+        """Return the hyper-parameters by name."""
         return {"variance": self.prior_variance, "mean": self.prior_mean}
 
     def set_params(self, **params: Any) -> Gaussian:
-        """Change hyper-parameters by name."""
+        """Set hyper-parameters by name."""
         for name, value in params.items():
             if name not in ("variance", "mean"):
                 raise ValueError(f"Gaussian has the parameters variance and mean, got {name!r}; use one of the two.")
@@ -59,7 +61,10 @@ class Gaussian(Piece):
 
     @property
     def ridge(self) -> float | None:
-        """The price of ``w_k^2 / 2``, where the mean is 0 and all weights have the same variance; else None."""
+        """Factor of ``w_k^2 / 2`` in the penalty; None unless it is the whole penalty.
+
+        That is, if the mean is 0 and all weights have the same variance.
+        """
         if np.ndim(self.prior_variance) or np.any(self.prior_mean):
             return None
         return 1.0 / float(self.prior_variance)
@@ -73,19 +78,23 @@ class Gaussian(Piece):
                     f"{value.shape} and dtype {value.dtype}; give a number or an array with one entry per weight."
                 )
         if v.ndim and m.ndim and v.shape[0] != m.shape[0]:
-            raise ValueError(f"Gaussian got {v.shape[0]} variances and {m.shape[0]} means; give one each per weight.")
+            raise ValueError(
+                f"Gaussian got {v.shape[0]} variances and {m.shape[0]} means; give one of each per weight."
+            )
         if v.ndim < 2 and np.min(v) <= 0:
-            raise ValueError(f"Gaussian needs variance > 0, got {np.min(v)}; a weight known exactly is not a weight.")
+            raise ValueError(
+                f"Gaussian needs variance > 0, got {np.min(v)}; a weight with variance 0 cannot be learned."
+            )
         if v.ndim == 2:
             if v.shape[0] != v.shape[1] or not np.allclose(v, v.T, rtol=1e-8, atol=1e-12 * np.max(np.abs(v))):
                 raise ValueError(f"Gaussian needs a symmetric covariance, got shape {v.shape}; give (S + S.T) / 2.")
             try:
-                self._factor_of = None  # the array may have been changed in place
+                self._factor_of = None  # the array may have been modified in place
                 self._cholesky()
             except np.linalg.LinAlgError as error:
                 raise ValueError(
-                    f"Gaussian needs a positive definite covariance, got one without a Cholesky factor ({error}); "
-                    "add a small number to its diagonal."
+                    f"Gaussian needs a positive definite covariance, and its Cholesky factorisation failed ({error}); "
+                    "add a small number to the diagonal."
                 ) from error
 
     @quiet
@@ -110,7 +119,7 @@ class Gaussian(Piece):
 
     @quiet
     def fenchel_gap(self, mu: FloatArray, eta: FloatArray) -> float:
-        """``penalty(mu) + cumulant(eta) - mu . eta`` as one square: the three terms would cancel near the optimum."""
+        """Return ``penalty(mu) + cumulant(eta) - mu . eta`` without cancellation."""
         return self._half_square(self._vector(mu) - self.mean(eta))
 
     @quiet
@@ -131,14 +140,17 @@ class Gaussian(Piece):
 
     @available_if(lambda self: not self._full)
     def kernel_args(self) -> tuple[str, tuple[float | FloatArray, float | FloatArray]]:
-        """Variance and mean, a number or an array each; absent for a full covariance, which mixes the weights."""
+        """Return variance and mean, each a number or an array.
+
+        Absent for a full covariance, which couples the weights.
+        """
         v, m = (np.ascontiguousarray(x, float) if np.ndim(x) else float(x) for x in self.get_params().values())
         return "gaussian", (v, m)
 
-    def gram(self, rows: Any, others: Any) -> FloatArray:
-        """``rows S others'`` for sparse rows: the curvature of the cumulant between directions."""
+    def gram(self, rows: Any, columns: Any) -> FloatArray:
+        """Return ``rows S columns'`` for sparse rows and columns."""
         times = rows @ self.prior_variance if self._full else rows.multiply(self.prior_variance)
-        product = times @ others.T
+        product = times @ columns.T
         return product if isinstance(product, np.ndarray) else product.toarray()
 
     @property
@@ -157,7 +169,7 @@ class Gaussian(Piece):
         return 0.5 * float(np.sum(away * (away / self.prior_variance)))
 
     def _cholesky(self) -> FloatArray:
-        """Lower factor of the covariance, kept as long as ``prior_variance`` is the same array."""
+        """Return the lower Cholesky factor of the covariance, cached by array."""
         if self._factor_of is not self.prior_variance:
             factor, _ = cho_factor(np.asarray(self.prior_variance, dtype=float), lower=True)
             self._factor, self._factor_of = np.tril(factor), self.prior_variance

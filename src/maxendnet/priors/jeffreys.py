@@ -1,4 +1,4 @@
-"""The Jeffreys prior on the variances: sparse without a parameter to set."""
+"""Jeffreys prior on the variances: sparse, without a hyper-parameter to tune."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from maxendnet.priors.base import FloatArray, require_positive
 
 @dataclass(eq=False, repr=False)
 class Jeffreys(Piece):
-    """``w ~ N(0, v)`` with the improper density ``1/v`` of v (Figueiredo 2003): the penalty is ``sum_k log |w_k|``.
+    """Jeffreys prior (Figueiredo 2003): ``w ~ N(0, v)`` with density ``1/v`` of v.
 
-    That is -inf at 0, so it is taken as ``1/2 sum_k log(1 + w_k^2/floor)``, which is the same up to a constant for
-    weights well above ``sqrt(floor)``. EM, by `Variational`, alternates a Gaussian problem and ``v_k = w_k^2 + floor``:
-    a weight that has come to 0 stays there (at ``floor`` times its gradient, nothing in effect). Not convex: a fit ends
-    in a local minimum, without a certificate, and is a point estimate.
+    The penalty would be ``sum_k log |w_k|``, which is -inf at 0. The penalty used here is
+    ``1/2 sum_k log(1 + w_k^2/floor)``, which differs by a constant for weights well above ``sqrt(floor)``. The EM
+    algorithm of `Variational` alternates between a Gaussian problem and ``v_k = w_k^2 + floor``; a weight that reaches
+    0 stays there. The penalty is not convex: a fit ends in a local minimum, without a certificate, and is a point
+    estimate.
 
     Parameters
     ----------
@@ -33,7 +34,9 @@ class Jeffreys(Piece):
     floor: float = 1e-8
 
     def check(self) -> None:
-        require_positive(self, "it keeps variances off 0 and is best left alone.", floor=self.floor)
+        require_positive(
+            self, "it is a lower bound of the variances; the default is good in practice.", floor=self.floor
+        )
 
     def penalty(self, mu: FloatArray) -> float:
         return float(0.5 * np.sum(np.log1p(np.square(mu) / self.floor)))

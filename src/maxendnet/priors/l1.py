@@ -1,4 +1,4 @@
-"""The L1 norm: a limit of priors, with a penalty and no posterior."""
+"""L1 penalty, without a posterior."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from maxendnet.priors.base import FloatArray, require_positive
 
 @dataclass(eq=False, repr=False)
 class L1(Piece):
-    """The penalty ``rho |w|_1``; its maximum-a-posteriori density is ``rho/2 * exp(-rho |w|)``.
+    """L1 penalty ``rho |w|_1``.
 
-    The limit of ``Laplace(lam)`` penalties divided by ``sqrt(lam) / rho`` as ``lam`` grows: the posterior shrinks to
-    a point, so there is no cumulant, mean or sample, only a penalty and its proximal map. In the dual,
-    ``|eta_k| <= rho``.
+    This is maximum a posteriori estimation with the density ``rho/2 * exp(-rho |w|)``.
+
+    It is the limit of ``Laplace(lam)`` penalties divided by ``sqrt(lam) / rho`` as ``lam`` grows. The posterior shrinks
+    to a point, so there is no cumulant, mean or sample, only a penalty and its proximal operator. The dual constraint
+    is ``|eta_k| <= rho``.
 
     Parameters
     ----------
     rho : float, default=0.5
-        Price of a unit of ``|w_k|``.
+        Strength of the penalty, the factor of ``|w_k|``.
 
     Examples
     --------
@@ -32,7 +34,7 @@ class L1(Piece):
     rho: float = 0.5
 
     def check(self) -> None:
-        require_positive(self, "rho is the price of a unit of |w|, and Flat() charges nothing.", rho=self.rho)
+        require_positive(self, "rho is the factor of |w|_1; for no penalty use Flat().", rho=self.rho)
 
     def penalty(self, mu: FloatArray) -> float:
         return float(self.rho * np.sum(np.abs(mu)))

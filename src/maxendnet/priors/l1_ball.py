@@ -1,4 +1,4 @@
-"""The L1 ball: weights whose absolute values add up to at most a radius."""
+"""L1 ball: a bound on the sum of the absolute weights."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from maxendnet.priors.base import FloatArray, require_positive
 
 @dataclass(eq=False, repr=False)
 class L1Ball(Piece):
-    """No price inside the ball ``|w|_1 <= radius``, an infinite one outside: the second form of L1-M3N.
+    """Constraint ``|w|_1 <= radius``: the second form of L1-M3N.
 
-    Like `L1` it has no posterior. In the dual it charges ``radius * max_k |eta_k|``.
+    The penalty is zero inside the ball and infinite outside. Like `L1` it has no posterior. Its conjugate is
+    ``radius * max_k |eta_k|``.
 
     Parameters
     ----------
@@ -29,8 +30,8 @@ class L1Ball(Piece):
     radius: float = 1.0
 
     def check(self) -> None:
-        require_positive(self, "radius bounds the sum of the absolute weights.", radius=self.radius)
+        require_positive(self, "radius is the largest sum of the absolute weights.", radius=self.radius)
 
     def penalty(self, mu: FloatArray) -> float:
-        # 1e-12: a point scaled onto the border may be outside by rounding
+        # 1e-12: rounding may put a point that was scaled onto the border outside
         return 0.0 if np.sum(np.abs(mu)) <= self.radius * (1 + 1e-12) else float("inf")

@@ -1,4 +1,4 @@
-"""The Laplace prior, whose MaxEnDNet is LapMEDN."""
+"""Laplace prior, the prior of LapMEDN."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from maxendnet.priors.base import FloatArray, quiet, require_positive, require_p
 
 @dataclass(eq=False, repr=False)
 class Laplace(Piece):
-    """Independent Laplace prior, density ``sqrt(lam)/2 * exp(-sqrt(lam) |w|)``, variance ``2 / lam``.
+    """Independent Laplace prior.
 
-    ``phi(eta) = -log(1 - eta^2 / lam)`` for ``|eta| < sqrt(lam)``, so a weight of mean ``mu`` costs
-    ``s - 1 - log((s + 1) / 2)`` with ``s = sqrt(1 + lam mu^2)``: quadratic near 0, linear far away.
+    The density is ``sqrt(lam)/2 * exp(-sqrt(lam) |w|)`` and the variance ``2 / lam``.
+
+    ``phi(eta) = -log(1 - eta^2 / lam)`` for ``|eta| < sqrt(lam)``. The penalty of a mean ``mu`` is
+    ``s - 1 - log((s + 1) / 2)`` with ``s = sqrt(1 + lam mu^2)``: quadratic near 0, linear far from 0.
 
     Parameters
     ----------
     lam : float, default=1.0
-        Squared rate. Larger is sparser.
+        Squared rate. Larger values give sparser models.
 
     Examples
     --------
@@ -34,11 +36,11 @@ class Laplace(Piece):
     lam: float = 1.0
 
     def check(self) -> None:
-        require_positive(self, "a larger lam is a sparser prior, and Flat() is no prior at all.", lam=self.lam)
+        require_positive(self, "larger values give sparser models; for no prior use Flat().", lam=self.lam)
 
     @quiet
     def cumulant(self, eta: FloatArray) -> float:
-        # 1/(1 - u) = 1 + u/(1 - u), and log1p of the second part is accurate at 0 and at the border alike.
+        # 1/(1 - u) = 1 + u/(1 - u), and log1p of the second term is accurate both at 0 and at the border
         eta, below, above = self._rates(eta)
         return float(np.sum(np.log1p(eta / below * (eta / above))))
 
@@ -65,7 +67,10 @@ class Laplace(Piece):
         return strictly_inside(rate * (x / (1.0 + np.hypot(1.0, x))), rate)
 
     def sample(self, eta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
-        """Two exponentials: above 0 with rate ``sqrt(lam) - eta``, below with ``sqrt(lam) + eta``."""
+        """Sample from two exponentials, above and below 0.
+
+        Their rates are ``sqrt(lam) - eta`` and ``sqrt(lam) + eta``.
+        """
         eta, below, above = self._rates(eta)
         require_posterior(self, (below > 0) & (above > 0), eta, "|eta| < sqrt(lam)")
         positive = rng.random((n, *eta.shape)) * (below + above) < above
@@ -78,7 +83,10 @@ class Laplace(Piece):
 
     @quiet
     def scale(self, eta: FloatArray) -> FloatArray:
-        """Mean of the variance of each weight: an exponential with rate ``(lam - eta^2) / 2``."""
+        """Return the posterior mean of each weight's variance.
+
+        The posterior of the variance is exponential with rate ``(lam - eta^2) / 2``.
+        """
         _, below, above = self._rates(eta)
         return 2.0 / below / above
 
@@ -86,15 +94,18 @@ class Laplace(Piece):
         return "normal_gamma", (1.0, float(self.lam))
 
     def _rates(self, eta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Eta cut off at the border, and the posterior's rates above and below 0, one of them 0 at the border."""
+        """Return clipped eta, and the rates of the posterior above and below 0.
+
+        A rate is 0 at the border of the domain.
+        """
         rate = np.sqrt(self.lam)
         eta = np.clip(np.asarray(eta, dtype=float), -rate, rate)
         return eta, rate - eta, rate + eta
 
-    # A Gaussian whose variance is exponential. With the variances of the paper's Algorithm 1 halved, its Gaussian
-    # problem has this C and its update this lam; it starts from variances of 1.
+    # Scale mixture: a Gaussian with an exponential variance. These variances are half of those of the paper's
+    # Algorithm 1, which starts from 1; so its C and lam are the same as here.
     def first_variance(self, n_weights: int) -> FloatArray:
         return np.full(n_weights, 0.5)
 
     def next_variance(self, mu: FloatArray, variance: FloatArray) -> FloatArray:
-        return np.hypot(mu, np.sqrt(2 * variance)) / np.sqrt(self.lam)  # no square that could overflow
+        return np.hypot(mu, np.sqrt(2 * variance)) / np.sqrt(self.lam)  # avoids a square that could overflow

@@ -1,4 +1,4 @@
-"""The Normal-Gamma (variance-gamma) prior."""
+"""Normal-Gamma (variance-gamma) prior."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from maxendnet.priors.laplace import Laplace
 
 @dataclass(eq=False, repr=False)
 class NormalGamma(Piece):
-    """Independent Normal-Gamma prior: ``w ~ N(0, tau)`` with ``tau ~ Gamma(shape a, rate lam / 2)``.
+    """Independent Normal-Gamma prior.
+
+    ``w ~ N(0, tau)`` with ``tau ~ Gamma(shape a, rate lam / 2)``.
 
     Its density is ``sqrt(lam/pi) / Gamma(a) * (sqrt(lam) |w| / 2)^(a - 1/2) * K_{a - 1/2}(sqrt(lam) |w|)`` with ``K``
-    the Bessel function; its variance is ``2 a / lam``. ``a = 1`` is Laplace(lam); a smaller ``a`` piles more mass at 0.
-    ``phi(eta) = -a log(1 - eta^2 / lam)``, that is ``a`` times Laplace's, and everything follows from this: a weight
-    of mean ``mu`` costs ``a`` times what Laplace takes for ``mu / a``.
+    the Bessel function; its variance is ``2 a / lam``. ``a = 1`` is Laplace(lam); a smaller ``a`` has more mass near 0.
+    The cumulant ``phi(eta) = -a log(1 - eta^2 / lam)`` is ``a`` times that of Laplace, so the penalty of a mean ``mu``
+    is ``a`` times the Laplace penalty of ``mu / a``.
 
     Parameters
     ----------
     a : float, default=1.0
-        Shape of the mixing Gamma.
+        Shape of the Gamma distribution of the variances.
     lam : float, default=1.0
-        Twice its rate.
+        Twice the rate of the Gamma distribution.
 
     Examples
     --------
@@ -40,7 +42,7 @@ class NormalGamma(Piece):
     lam: float = 1.0
 
     def check(self) -> None:
-        hint = "a is the shape of the mixing Gamma (1 is Laplace), lam twice its rate."
+        hint = "a is the shape of the Gamma distribution of variances (1 is Laplace), lam twice its rate."
         require_positive(self, hint, a=self.a, lam=self.lam)
 
     def cumulant(self, eta: FloatArray) -> float:
@@ -61,15 +63,18 @@ class NormalGamma(Piece):
         return Laplace(self.lam).gradient(np.asarray(mu, dtype=float) / self.a)
 
     def sample(self, eta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
-        """The difference of two Gamma(a) variables, of rates ``sqrt(lam) - eta`` and ``sqrt(lam) + eta``."""
+        """Sample the difference of two Gamma(a) variables.
+
+        Their rates are ``sqrt(lam) - eta`` and ``sqrt(lam) + eta``.
+        """
         rate, eta = np.sqrt(self.lam), np.asarray(eta, dtype=float)
         require_posterior(self, np.abs(eta) < rate, eta, "|eta| < sqrt(lam)")
         above, below = rng.standard_gamma(self.a, (2, n, *eta.shape))
         return above / (rate - eta) - below / (rate + eta)
 
     def sign(self, eta: FloatArray) -> FloatArray:
-        # The two Gammas of `sample` compare like B = G1 / (G1 + G2) ~ Beta(a, a) with (1 - u) / 2, u = eta / rate,
-        # and (2B - 1)^2 ~ Beta(1/2, a): a closed form, whatever the singularity of the mixing density at 0.
+        # With the two Gammas of `sample`, B = G1 / (G1 + G2) ~ Beta(a, a) is compared with (1 - u) / 2, u = eta / rate.
+        # Since (2B - 1)^2 ~ Beta(1/2, a), there is a closed form even if the mixing density is singular at 0.
         u = Laplace(self.lam).sign(eta)
         return np.sign(u) * betainc(0.5, self.a, u * u)
 

@@ -1,4 +1,4 @@
-"""The Normal-inverse-Gaussian prior."""
+"""Normal-inverse-Gaussian prior."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from maxendnet.priors.base import FloatArray, quiet, require_positive, require_p
 
 @dataclass(eq=False, repr=False)
 class NormalInverseGaussian(Piece):
-    """Independent Normal-inverse-Gaussian prior: ``w ~ N(0, tau)``, ``tau ~ InverseGaussian(mean d/A, shape d^2)``.
+    """Independent Normal-inverse-Gaussian prior.
+
+    ``w ~ N(0, tau)`` with ``tau ~ InverseGaussian(mean d/A, shape d^2)``.
 
     Its density is ``A d / (pi r) * exp(A d) * K_1(A r)`` with ``r = sqrt(d^2 + w^2)`` and ``K_1`` the Bessel function;
     its variance is ``d / A``. ``phi(eta) = d (A - sqrt(A^2 - eta^2))`` for ``|eta| <= A`` (finite on the border, where
-    the mean is infinite), and a weight of mean ``mu`` costs ``A (sqrt(d^2 + mu^2) - d)``: a smoothed L1 norm.
+    the mean is infinite). The penalty of a mean ``mu`` is ``A (sqrt(d^2 + mu^2) - d)``: a smoothed L1 norm.
 
     Parameters
     ----------
     A : float, default=1.0
-        Slope of the penalty far from 0; the tails fall like ``exp(-A |w|)``.
+        Slope of the penalty far from 0; the tails of the density decay like ``exp(-A |w|)``.
     d : float, default=1.0
         Width of the region around 0 where the penalty is quadratic.
 
@@ -36,7 +38,9 @@ class NormalInverseGaussian(Piece):
     d: float = 1.0
 
     def check(self) -> None:
-        require_positive(self, "A is the slope of the penalty far from 0, d its width around 0.", A=self.A, d=self.d)
+        require_positive(
+            self, "A is the slope of the penalty far from 0, d the width of its quadratic part.", A=self.A, d=self.d
+        )
 
     @quiet
     def cumulant(self, eta: FloatArray) -> float:
@@ -65,7 +69,10 @@ class NormalInverseGaussian(Piece):
         return strictly_inside(self.A * (x / np.hypot(1.0, x)), self.A)
 
     def sample(self, eta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
-        """The mixture: ``tau`` inverse Gaussian of mean ``d / sqrt(A^2 - eta^2)``, then ``w ~ N(eta tau, tau)``."""
+        """Sample ``tau``, then ``w ~ N(eta tau, tau)``.
+
+        ``tau`` is inverse Gaussian with mean ``d / sqrt(A^2 - eta^2)``.
+        """
         eta = np.asarray(eta, dtype=float)
         require_posterior(self, np.abs(eta) < self.A, eta, "|eta| < A")
         _, gamma = self._gamma(eta)
@@ -77,16 +84,17 @@ class NormalInverseGaussian(Piece):
 
     @quiet
     def sign(self, eta: FloatArray) -> FloatArray:
-        # Moving the Laplace inversion of P(w < 0) to the imaginary axis gives, for eta > 0 and g = sqrt(A^2 - eta^2),
+        # Shifting the contour of the Laplace inversion of P(w < 0) to the imaginary axis gives, for eta > 0 and
+        # g = sqrt(A^2 - eta^2),
         #     sign = 2/pi * integral over theta in [0, pi/2] of 1 - exp(-d (sqrt(A^2 + eta^2 tan^2 theta) - g)).
-        # With tan theta = exp(u) the integrand is analytic and bounded for |Im u| < pi/4, and falls like exp(-|u|):
-        # the trapezoidal rule errs by exp(-pi^2 / (2 step)) and exp(-22), both below 1e-9.
+        # With tan theta = exp(u) the integrand is analytic and bounded for |Im u| < pi/4, and decays like exp(-|u|).
+        # The errors of the trapezoidal rule, exp(-pi^2 / (2 step)) and exp(-22), are both below 1e-9.
         eta, gamma = self._gamma(eta)
         step = 0.23
         result = np.zeros_like(eta)
         for u in np.arange(-22.0, 22.0 + step, step):
             far = np.hypot(self.A, eta * np.exp(u))
-            rise = eta * ((1.0 + np.exp(2.0 * u)) * eta / (far + gamma))  # far - gamma, times far + gamma over itself
+            rise = eta * ((1.0 + np.exp(2.0 * u)) * eta / (far + gamma))  # far - gamma, without cancellation
             result -= np.expm1(-self.d * rise) * (step / (np.pi * np.cosh(u)))
         return np.sign(eta) * np.clip(result, 0.0, 1.0)
 
@@ -94,6 +102,6 @@ class NormalInverseGaussian(Piece):
         return "normal_inverse_gaussian", (float(self.A), float(self.d))
 
     def _gamma(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Eta cut off at the border, and ``sqrt(A^2 - eta^2)``."""
+        """Return eta clipped to the domain, and ``sqrt(A^2 - eta^2)``."""
         eta = np.clip(np.asarray(eta, dtype=float), -self.A, self.A)
         return eta, np.sqrt((self.A - eta) * (self.A + eta))

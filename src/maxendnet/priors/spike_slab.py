@@ -1,4 +1,4 @@
-"""The spike-and-slab prior."""
+"""Spike-and-slab prior."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from maxendnet.utils.checks import is_number
 
 @dataclass(eq=False, repr=False)
 class SpikeSlab(Piece):
-    """Independent spike-and-slab prior: 0 with probability ``1 - p``, else normal; ``(1 - p) delta_0 + p N(0, v)``.
+    """Independent spike-and-slab prior: ``(1 - p) delta_0 + p N(0, v)``.
 
-    ``phi(eta) = log(1 - p + p exp(v eta^2 / 2))``, and the posterior is again a spike and a slab, ``N(v eta, v)``
-    with probability ``inclusion(eta) = sigmoid(logit(p) + v eta^2 / 2)``. The penalty has no closed form, and is
-    computed by inverting the mean.
+    A weight is 0 with probability ``1 - p``, and else normal. ``phi(eta) = log(1 - p + p exp(v eta^2 / 2))``. The
+    posterior is again a spike and a slab, ``N(v eta, v)`` with probability
+    ``inclusion(eta) = sigmoid(logit(p) + v eta^2 / 2)``. The penalty has no closed form; it is computed by inverting
+    the mean.
 
     Parameters
     ----------
     p : float, default=0.5
-        Prior probability that a weight is not 0; ``0 < p <= 1``, and 1 is Gaussian(v).
+        Prior probability that a weight is non-zero, ``0 < p <= 1``; 1 is Gaussian(v).
     v : float, default=1.0
         Variance of the slab.
 
@@ -41,17 +42,19 @@ class SpikeSlab(Piece):
 
     def check(self) -> None:
         if not (is_number(self.p) and 0.0 < self.p <= 1.0):
-            raise ValueError(f"SpikeSlab needs 0 < p <= 1, got p={self.p!r}; p is the share of weights that are not 0.")
-        require_positive(self, "v is the variance of the weights that are not 0.", v=self.v)
+            raise ValueError(
+                f"SpikeSlab needs 0 < p <= 1, got p={self.p!r}; p is the prior probability of a non-zero weight."
+            )
+        require_positive(self, "v is the variance of the non-zero weights.", v=self.v)
 
     def inclusion(self, eta: FloatArray) -> FloatArray:
-        """Posterior probability that each weight is not 0."""
+        """Return the posterior probability that each weight is non-zero."""
         return expit(self._log_odds(eta))
 
     @quiet
     def cumulant(self, eta: FloatArray) -> float:
         x = self._energy(eta)
-        # log1p is accurate at 0; 700: exp overflows at 709, and the spike is long invisible unless p < 1e-280.
+        # log1p is accurate at 0. 700: exp overflows at 709, and the spike is negligible unless p < 1e-280.
         far = np.logaddexp(np.log1p(-self.p), np.log(self.p) + x)
         return float(np.sum(np.where(x < 700.0, np.log1p(self.p * np.expm1(np.minimum(x, 700.0))), far)))
 
@@ -61,7 +64,7 @@ class SpikeSlab(Piece):
 
     @quiet
     def variance(self, eta: FloatArray) -> FloatArray:
-        # Beyond 1e150 the weight is surely in, and 1e150 avoids inf * 0.
+        # beyond 1e150 the inclusion is 1; clipping avoids inf * 0
         eta = np.clip(np.asarray(eta, dtype=float), -1e150, 1e150)
         included, excluded = self.inclusion(eta), expit(-self._log_odds(eta))
         return self.v * included + (self.v * eta * included) * (self.v * eta * excluded)
@@ -70,23 +73,23 @@ class SpikeSlab(Piece):
     def penalty(self, mu: FloatArray) -> float:
         eta = self.gradient(mu)
         cumulant = self.cumulant(eta)
-        # No cancellation: phi is convex in eta^2, so eta * mu >= 2 phi(eta); and no inf - inf beyond mu = 1e150.
+        # no cancellation: phi is convex in eta^2, so eta * mu >= 2 phi(eta); the test avoids inf - inf
         return cumulant if np.isinf(cumulant) else float(np.sum(eta * mu)) - cumulant
 
     @quiet
     def gradient(self, mu: FloatArray) -> FloatArray:
         mu = np.asarray(mu, dtype=float)
-        eta = np.array(np.abs(mu))  # right at 0 and at infinity
+        eta = np.array(np.abs(mu))  # correct at 0 and at infinity
         todo = (eta > 0) & (eta < np.inf)
         target = eta[todo]
 
         def newton(eta: FloatArray) -> tuple[FloatArray, FloatArray]:
-            # Newton on log(mean) against log(eta), whose slope stays between 1 and about 1 + 2 log(1/p).
+            # Newton on log(mean) as a function of log(eta), whose slope is between 1 and about 1 + 2 log(1/p)
             residual = np.log(self.mean(eta) / target)
             slope = 1.0 + 2.0 * np.minimum(self._energy(eta), 1e300) * expit(-self._log_odds(eta))
             return residual, eta * np.exp(-residual / slope)
 
-        # The inclusion lies in [p, 1], which gives the bracket; the guess is where spike and slab are equally likely.
+        # the inclusion lies in [p, 1], which gives the bracket; at the guess spike and slab are equally likely
         low, even = target / self.v, np.sqrt(2.0 * max(-logit(self.p), 0.0) / self.v)
         eta[todo] = increasing_root(newton, low, low / self.p, np.full_like(low, even))
         return np.copysign(eta, mu)

@@ -1,4 +1,4 @@
-"""The square of the L1 norm: what the EM algorithm of Zhu, Xing & Zhang minimises."""
+"""Squared L1 penalty, minimised by the EM algorithm of Zhu, Xing & Zhang."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from maxendnet.priors.base import FloatArray, require_positive
 
 @dataclass(eq=False, repr=False)
 class SquaredL1(Piece):
-    """The penalty ``lam/(2K) |w|_1^2`` for K weights (Zhu, Xing & Zhang 2009).
+    """Penalty ``lam/(2K) |w|_1^2`` for K weights (Zhu, Xing & Zhang 2009).
 
-    It is the least of ``sum_k w_k^2/(2 tau_k)`` over variances tau of sum ``K/lam``, found at
-    ``tau_k = K |w_k|/(lam |w|_1)``: the adaptive variances of their EM algorithm, which `Variational` runs. In the dual
-    it charges ``K/(2 lam) max_k eta_k^2``. A point estimate: it is no density, so there is no posterior.
+    It is the minimum of ``sum_k w_k^2/(2 tau_k)`` over variances tau with sum ``K/lam``, attained at
+    ``tau_k = K |w_k|/(lam |w|_1)``: the adaptive variances of their EM algorithm, which `Variational` implements. Its
+    conjugate is ``K/(2 lam) max_k eta_k^2``. The result is a point estimate, without a posterior.
 
     Parameters
     ----------
     lam : float, default=1.0
+        Strength of the penalty. Larger values give sparser models.
 
     Examples
     --------
@@ -32,17 +33,17 @@ class SquaredL1(Piece):
     lam: float = 1.0
 
     def check(self) -> None:
-        require_positive(self, "a larger lam is a sparser model.", lam=self.lam)
+        require_positive(self, "larger values give sparser models.", lam=self.lam)
 
     def penalty(self, mu: FloatArray) -> float:
         return float(self.lam / (2 * max(1, np.size(mu))) * np.abs(mu).sum() ** 2)
 
     def conjugate(self, eta: FloatArray) -> float:
-        """The conjugate of the penalty; not a cumulant, since it belongs to no density and has kinks."""
+        """Conjugate of the penalty; not a cumulant, since there is no density."""
         return float(np.size(eta) / (2 * self.lam) * np.abs(eta).max(initial=0.0) ** 2)
 
     def conjugate_slope(self, eta: FloatArray) -> FloatArray:
-        """A subgradient of `conjugate`: all weight on one of the largest ``|eta_k|``."""
+        """Return a subgradient of `conjugate`, non-zero at one largest ``|eta_k|``."""
         eta = np.asarray(eta, dtype=float)
         out = np.zeros_like(eta)
         if eta.size:

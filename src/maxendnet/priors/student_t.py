@@ -1,4 +1,4 @@
-"""The Student-t prior: a Gaussian whose precision has a Gamma distribution, as in the relevance vector machine."""
+"""Student-t prior, the prior of the relevance vector machine."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from maxendnet.priors.base import FloatArray, require_positive
 
 @dataclass(eq=False, repr=False)
 class StudentT(Piece):
-    """Independent Student-t prior: ``w ~ N(0, 1/alpha)`` with ``alpha ~ Gamma(a, b)``, b the rate.
+    """Independent Student-t prior.
 
-    Its tails are so heavy that there is no cumulant, hence no exact posterior; only `Variational` solves it. The
-    posterior is approximated by ``N(mu, v)`` times a Gamma distribution of alpha, whose divergence from the prior is,
-    for each weight, ``(a + 1/2) log(b + (mu^2 + v)/2) - 1/2 log v - a log b + log(Gamma(a)/Gamma(a + 1/2)) - 1/2``.
-    With the best v, which is ``(b + mu^2/2)/a``, a mean costs ``a log(1 + mu^2/(2b))`` plus a constant. This is not
-    convex: a fit ends in a local minimum, without a certificate.
+    ``w ~ N(0, 1/alpha)`` with ``alpha ~ Gamma(shape a, rate b)``.
+
+    Its heavy tails leave no cumulant and no exact posterior, so the only solver is `Variational`. The posterior is
+    approximated by ``N(mu, v)`` times a Gamma distribution of alpha. For each weight its KL divergence from the prior
+    is ``(a + 1/2) log(b + (mu^2 + v)/2) - 1/2 log v - a log b + log(Gamma(a)/Gamma(a + 1/2)) - 1/2``. The best v is
+    ``(b + mu^2/2)/a``, with the penalty ``a log(1 + mu^2/(2b))`` plus a constant. This is not convex: a fit ends in a
+    local minimum, without a certificate.
 
     Parameters
     ----------
     a, b : float, default=1.0
-        Shape and rate of the precision; 2a degrees of freedom, scale ``sqrt(b/a)``. Smaller is sparser.
+        Shape and rate of the precision: ``2a`` degrees of freedom and scale ``sqrt(b/a)``. Smaller values give sparser
+        models.
 
     Examples
     --------
@@ -37,14 +40,14 @@ class StudentT(Piece):
     b: float = 1.0
 
     def check(self) -> None:
-        require_positive(self, "a and b are shape and rate of a Gamma distribution.", a=self.a, b=self.b)
+        require_positive(self, "a and b are the shape and rate of a Gamma distribution.", a=self.a, b=self.b)
 
     def penalty(self, mu: FloatArray) -> float:
         mu = np.asarray(mu, dtype=float)
         return self.bound(mu, (self.b + 0.5 * mu**2) / self.a)
 
     def bound(self, mu: FloatArray, variance: FloatArray) -> float:
-        """Divergence of the approximation from the prior, at least ``KL(N(mu, variance) || Student-t)``."""
+        """Return an upper bound of ``KL(N(mu, variance) || Student-t)``."""
         a, b = self.a, self.b
         constant = gammaln(a) - gammaln(a + 0.5) - 0.5 - a * np.log(b)
         return float(np.sum((a + 0.5) * np.log(b + 0.5 * (mu**2 + variance)) - 0.5 * np.log(variance) + constant))

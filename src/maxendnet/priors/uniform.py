@@ -1,4 +1,4 @@
-"""The uniform prior, for weights that live in a box."""
+"""Uniform prior on a box."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from maxendnet.priors.base import FloatArray, increasing_root, quiet, require_po
 
 @dataclass(eq=False, repr=False)
 class Uniform(Piece):
-    """Independent uniform prior, density ``1 / (2 a)`` on ``[-a, a]``, variance ``a^2 / 3``.
+    """Independent uniform prior on ``[-a, a]``, with variance ``a^2 / 3``.
 
-    ``phi(eta) = log(sinh(a eta) / (a eta))``, and the posterior mean is ``a coth(a eta) - 1 / eta``. The penalty has
-    no closed form; it is finite for ``|mu| < a``, and computed by inverting the mean.
+    ``phi(eta) = log(sinh(a eta) / (a eta))``, and the posterior mean is ``a coth(a eta) - 1 / eta``. The penalty is
+    finite for ``|mu| < a``. It has no closed form, and is computed by inverting the mean.
 
     Parameters
     ----------
     a : float, default=1.0
-        Half the width of the box.
+        Half the width of the interval.
 
     Examples
     --------
@@ -34,7 +34,7 @@ class Uniform(Piece):
     a: float = 1.0
 
     def check(self) -> None:
-        require_positive(self, "a is half the width of the box that holds a weight.", a=self.a)
+        require_positive(self, "a is half the width of the interval of a weight.", a=self.a)
 
     @quiet
     def cumulant(self, eta: FloatArray) -> float:
@@ -55,7 +55,7 @@ class Uniform(Piece):
         mu = np.abs(np.asarray(mu, dtype=float))
         m, r = mu / self.a, (self.a - mu) / self.a
         z = self._tilt(mu)
-        # z m - log(sinh(z)/z), for large z through 1 - m: near the border z m and the logarithm are huge and cancel.
+        # z m - log(sinh(z)/z); for large z in terms of 1 - m, since near the border z m and the logarithm cancel
         far = np.log(2.0 * z) - z * r - np.log1p(-np.exp(-2.0 * z))
         return total(np.where(z < 1.0, z * m - _log_sinhc(np.minimum(z, 1.0)), far), outside=mu >= self.a)
 
@@ -67,8 +67,8 @@ class Uniform(Piece):
     @quiet
     def sample(self, eta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
         eta = np.asarray(eta, dtype=float)
-        z = np.maximum(np.abs(self.a * eta), 1e-100)  # below 1e-100 the tilt is invisible, and 0/0 is avoided
-        # Distance from the favoured end, by inversion of its truncated exponential distribution function.
+        z = np.maximum(np.abs(self.a * eta), 1e-100)  # a smaller tilt has no effect; avoids 0/0
+        # distance from the more likely end, by inversion of its truncated exponential distribution
         distance = -np.log1p(rng.random((n, *eta.shape)) * np.expm1(-2.0 * z)) / z
         return np.copysign(self.a, eta) * (1.0 - np.minimum(distance, 2.0))
 
@@ -80,23 +80,26 @@ class Uniform(Piece):
         return "uniform", (float(self.a),)
 
     def _tilt(self, mu: FloatArray) -> FloatArray:
-        """``z = a |eta|`` of the posterior with mean ``mu >= 0``; +inf from ``a`` on."""
+        """Return ``z = a |eta|`` for the mean ``mu >= 0``; +inf for ``mu >= a``."""
         z = np.where(mu < self.a, 0.0, np.inf)
         todo = (mu > 0) & (mu < self.a)
         m, r = mu[todo] / self.a, (self.a - mu[todo]) / self.a
 
         def newton(z: FloatArray) -> tuple[FloatArray, FloatArray]:
-            # 1 - Langevin(z) = 1/z - 2/(exp(2z) - 1), compared with r = 1 - m where m has lost the digits.
+            # for z >= 1 compare 1 - Langevin(z) = 1/z - 2/(exp(2z) - 1) with r = 1 - m, since m is rounded near 1
             residual = np.where(z < 1.0, _langevin(np.minimum(z, 1.0)) - m, r - 1.0 / z + 2.0 / np.expm1(2.0 * z))
             return residual, z - residual / _langevin_slope(z)
 
-        # z/(3 + z) <= Langevin(z) <= z/3 gives the bracket; the guess (Cohen 1991) is within 5 % everywhere.
+        # z/(3 + z) <= Langevin(z) <= z/3 gives the bracket; the guess (Cohen 1991) is within 5 %
         z[todo] = increasing_root(newton, 3.0 * m, 3.0 * m / r, m * (3.0 - m * m) / (r * (1.0 + m)))
         return z
 
 
 def _ratio(z: FloatArray) -> FloatArray:
-    """``Langevin(z) / z`` for 0 <= z <= 1, by its continued fraction 1/(3 + z^2/(5 + z^2/(7 + ...)))."""
+    """Return ``Langevin(z) / z`` for 0 <= z <= 1.
+
+    Its continued fraction is 1/(3 + z^2/(5 + z^2/(7 + ...))).
+    """
     square, tail = z * z, np.full_like(z, 17.0)
     for odd in (15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0):
         tail = odd + square / tail
@@ -104,19 +107,25 @@ def _ratio(z: FloatArray) -> FloatArray:
 
 
 def _langevin(z: FloatArray) -> FloatArray:
-    """``coth z - 1/z`` for z >= 0."""
+    """Return ``coth z - 1/z`` for z >= 0."""
     return np.where(z < 1.0, z * _ratio(np.minimum(z, 1.0)), 1.0 / np.tanh(z) - 1.0 / z)
 
 
 def _langevin_slope(z: FloatArray) -> FloatArray:
-    """``1/z^2 - 1/sinh(z)^2`` for z >= 0; below 1 as ``1 - L^2 - 2 L/z``, which has no poles to subtract."""
+    """Return ``1/z^2 - 1/sinh(z)^2`` for z >= 0.
+
+    For z < 1 it is computed as ``1 - L^2 - 2 L/z``, without cancellation.
+    """
     small = np.minimum(z, 1.0)
     ratio = _ratio(small)
     return np.where(z < 1.0, 1.0 - (small * ratio) ** 2 - 2.0 * ratio, z**-2.0 - np.sinh(z) ** -2.0)
 
 
 def _log_sinhc(z: FloatArray) -> FloatArray:
-    """``log(sinh(z) / z)`` for z >= 0; below 1 from the series of ``sinh(z)/z - 1``, whose terms are all positive."""
+    """Return ``log(sinh(z) / z)`` for z >= 0.
+
+    For z < 1 it is computed by the series of ``sinh(z)/z - 1``.
+    """
     square, series = np.minimum(z, 1.0) ** 2, np.zeros_like(z)
     for n in (8, 7, 6, 5, 4, 3, 2, 1):
         series = square / (2 * n * (2 * n + 1)) * (1.0 + series)

@@ -1,4 +1,4 @@
-"""A learning problem: examples on a backend, a loss, a prior and C."""
+"""Learning problem: examples on a backend, a loss, a prior and C."""
 
 from maxendnet.problem.problem import FloatArray, Problem
 

@@ -1,9 +1,8 @@
-"""Examples in partitions on the workers of a Dask cluster: read there, agreed on, and never brought here.
+"""Partitions of examples that are read and stay on the workers of a Dask cluster.
 
-Partitions are what the user has: those of a Dask bag, delayed `Examples`, or files. In a first pass every worker tells
-the labels, with their counts, and the names of features of its own; then all take the same columns, the same layout of
-weights, and the same label sets. A partition is a shard, and a part for solvers that work in
-parts; it stays where Dask has put it.
+Partitions are those of a Dask bag, delayed `Examples`, or files. In a first pass each worker reports the labels, with
+their counts, and the feature names of its partitions. Then all partitions get the same columns, layout of weights and
+label sets. A partition is a shard, and also a part for solvers that update parts in parallel.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import hashlib
 import os
 import pickle
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -28,45 +28,44 @@ from maxendnet.data.truth import LabelSets
 from maxendnet.problem.placed import PlacedData, fingerprint_of, refuse_unknown
 from maxendnet.structures.base import decode
 
-OF_ALL = (
+SHARED_ATTRIBUTES = (
     "layout", "n_labels", "label_sets", "row", "unpad", "blocks", "described", "work_per_node", "slope_size",
 )  # fmt: skip
-"""What a bound structure says that does not depend on which examples it has."""
+"""Attributes of a bound structure that do not depend on its examples."""
 
 
 def partitions_of(X: Any, backend: Any) -> Partitions | None:
-    """The partitions that a user has given for X; None: it is no such thing."""
+    """Return the partitions in X, or None if X is not partitioned data."""
     if not hasattr(backend, "client"):
         return None
     client = backend.client
     if hasattr(X, "to_delayed") and hasattr(X, "npartitions"):
-        found = client.compute(X.to_delayed(), sync=False)
-        return Partitions(backend, [(read_items, future, k, "") for k, future in enumerate(found)])
+        futures = client.compute(X.to_delayed(), sync=False)
+        return Partitions(backend, [(read_items, future, k, "") for k, future in enumerate(futures)])
     if hasattr(X, "read_file") and hasattr(X, "paths"):  # maxendnet.text.ColumnFiles
         return Partitions(backend, [(X.read_file, path, k, path) for k, path in enumerate(X.paths)])
     if not isinstance(X, (list, tuple)) or not X:
         return None
-    if all(isinstance(one, (str, os.PathLike)) for one in X):
-        paths = [os.path.abspath(one) for one in X]
+    if all(isinstance(item, (str, os.PathLike)) for item in X):
+        paths = [os.path.abspath(path) for path in X]
         return Partitions(backend, [(open_folder, path, k, path) for k, path in enumerate(paths)])
-    if all(hasattr(one, "__dask_graph__") for one in X):
+    if all(hasattr(item, "__dask_graph__") for item in X):
         X = client.compute(list(X), sync=False)
-    if all(hasattr(one, "key") and hasattr(one, "status") for one in X):
+    if all(hasattr(item, "key") and hasattr(item, "status") for item in X):
         return Partitions(backend, [(read_items, future, k, "") for k, future in enumerate(X)])
     return None
 
 
 class Summary(NamedTuple):
-    """What is to be known of a partition before all can agree."""
+    """Sizes, feature names and labels of a partition."""
 
     n_examples: int
     n_nodes: int
     n_features: int
     names: tuple[str, ...] | None
     labels: dict[Any, int] | None
-    """How often each occurs, where they have been given."""
-    typed: bool
-    """Whether nodes have types."""
+    """Count of each label; None without labels."""
+    has_node_types: bool
 
 
 class Partitions:
@@ -76,7 +75,7 @@ class Partitions:
     ----------
     backend : Dask
     sources : list of (function, argument, number, name)
-        What reads each.
+        A partition is ``function(argument)``; number and name are for error messages.
     """
 
     sample_weight = node_weight = offsets = None
@@ -90,147 +89,154 @@ class Partitions:
 
     @cached_property
     def summaries(self) -> list[Summary]:
-        return self.backend.each(summary, self.read)
+        return self.backend.each(summarise, self.read)
 
     @cached_property
-    def _some(self) -> list[int]:
-        """Partitions that have examples."""
-        return [k for k, one in enumerate(self.summaries) if one.n_nodes]
+    def _non_empty(self) -> list[int]:
+        """Numbers of the partitions that have nodes."""
+        return [k for k, summary in enumerate(self.summaries) if summary.n_nodes]
 
     @property
     def n_nodes(self) -> int:
-        return sum(one.n_nodes for one in self.summaries)
+        return sum(summary.n_nodes for summary in self.summaries)
 
     def __len__(self) -> int:
-        return sum(one.n_examples for one in self.summaries)
+        return sum(summary.n_examples for summary in self.summaries)
 
     @cached_property
     def feature_names(self) -> FeatureNames | None:
-        """The names of all partitions, sorted."""
-        some = [self.summaries[k] for k in self._some]
-        named = {one.names is not None for one in some}
-        sizes = {one.n_features for one in some}
-        if len(named) > 1:
-            raise ValueError("Some partitions have features with names, and some without; give all of one kind.")
-        if named == {True}:
-            return FeatureNames(sorted({name for one in some for name in one.names or ()}))
+        """Feature names of all partitions, sorted; None without names."""
+        summaries = [self.summaries[k] for k in self._non_empty]
+        has_names = {summary.names is not None for summary in summaries}
+        sizes = {summary.n_features for summary in summaries}
+        if len(has_names) > 1:
+            raise ValueError("Some partitions have feature names and some do not; give names for all or for none.")
+        if has_names == {True}:
+            return FeatureNames(sorted({name for summary in summaries for name in summary.names or ()}))
         if len(sizes) > 1:
-            numbers = {one.n_features: k for k, one in zip(self._some, some)}
-            told = ", ".join(f"partition {k} has {size}" for size, k in sorted(numbers.items()))
-            raise ValueError(f"Partitions have different numbers of features: {told}.")
+            numbers = {summary.n_features: k for k, summary in zip(self._non_empty, summaries)}
+            counts = ", ".join(f"partition {k} has {size}" for size, k in sorted(numbers.items()))
+            raise ValueError(f"Partitions have different numbers of features: {counts}.")
         return None
 
     @property
     def n_features(self) -> int:
         names = self.feature_names
-        return self.summaries[self._some[0]].n_features if names is None else len(names)
+        return self.summaries[self._non_empty[0]].n_features if names is None else len(names)
 
     @cached_property
     def label_counts(self) -> dict[Any, int]:
-        """How often each label occurs; also sets of labels, and `UNKNOWN`."""
+        """Count of each label, including sets of labels and `UNKNOWN`."""
         counts: Counter[Any] = Counter()
-        some = {k: self.summaries[k].labels for k in self._some}
-        without = [k for k, labels in some.items() if labels is None]
-        if without and len(without) < len(some):
+        by_partition = {k: self.summaries[k].labels for k in self._non_empty}
+        unlabelled = [k for k, labels in by_partition.items() if labels is None]
+        if unlabelled and len(unlabelled) < len(by_partition):
             raise ValueError(
-                f"Partition {without[0]} has no labels, and others have; give it UNKNOWN for every node, or leave it "
-                "out."
+                f"Partition {unlabelled[0]} has no labels, but other partitions do; label all of its nodes as UNKNOWN, "
+                "or leave it out."
             )
-        for labels in some.values():
+        for labels in by_partition.values():
             counts.update(labels or {})
         return dict(counts)
 
     @cached_property
     def y(self) -> NDArray:
-        """The labels that occur, each once."""
+        """Distinct labels."""
         return label_array(list(self.label_counts))
 
     def place(self, structure: Any, classes: NDArray) -> PlacedPartitions:
-        """All partitions with the same columns, layout and label sets, bound to a structure, where they are."""
+        """Bind all partitions to a structure, on their workers.
+
+        All get the same columns, layout and label sets.
+        """
         bound = self._bind((self.feature_names, structure, classes, None, None))
-        found = self.backend.each(layout_and_label_sets, bound)
-        layout, label_sets = self._layout(structure, [one for one, _, _ in found]), united([one for _, one, _ in found])
-        if not label_sets.all_known and any(one.typed for one in self.summaries):
+        layouts, label_sets_of, unknown_labels = zip(*self.backend.each(layout_and_label_sets, bound))
+        layout, label_sets = self._layout(structure, layouts), union(label_sets_of)
+        if not label_sets.all_known and any(summary.has_node_types for summary in self.summaries):
             raise ValueError(
-                "Some labels of the partitions are UNKNOWN or sets, and nodes have types, of which all examples must "
-                "be in one place; write them to a folder with Examples.write."
+                "Partitions with node types do not support unknown labels (UNKNOWN or sets of labels); write the "
+                "examples to a folder with Examples.write, and fit that."
             )
-        refuse_unknown(label_sets, found[0][2], repr(structure))
-        if any(not same_layout(one, layout) or not same_label_sets(other, label_sets) for one, other, _ in found):
+        refuse_unknown(label_sets, unknown_labels[0], repr(structure))
+        have_layout = all(same_layout(local, layout) for local in layouts)
+        have_label_sets = all(same_label_sets(local, label_sets) for local in label_sets_of)
+        if not (have_layout and have_label_sets):
             bound = self._bind((self.feature_names, structure, classes, layout, label_sets))
         placed = PlacedPartitions(self.backend, bound, len(self), self.n_nodes)
         return placed if label_sets.all_known else placed.completed(np.zeros(layout.n_weights))
 
-    def _bind(self, agreed: tuple[Any, ...]) -> Alone:
-        sent = self.backend.send_once(agreed)
+    def _bind(self, shared: tuple[Any, ...]) -> Alone:
+        message = self.backend.send_once(shared)
         return Alone(
             self.backend.client.submit(
-                bind_partition, self.read[k], sent, pure=False, key=self.backend.new_key("shard", k)
+                bind_partition, self.read[k], message, pure=False, key=self.backend.new_key("shard", k)
             )
-            for k in self._some
+            for k in self._non_empty
         )
 
-    def _layout(self, structure: Any, layouts: list[Any]) -> Any:
-        """The layout with the weights of all partitions."""
-        layout = layouts[0]
-        for k, other in zip(self._some[1:], layouts[1:]):
+    def _layout(self, structure: Any, layouts: Sequence[Any]) -> Any:
+        """Return the layout with the weights of all partitions."""
+        union = layouts[0]
+        for k, layout in zip(self._non_empty[1:], layouts[1:]):
             try:
-                layout = layout.united(other) if hasattr(layout, "united") else layout
+                union = union.united(layout) if hasattr(union, "united") else union
             except ValueError as error:
-                raise ValueError(f"Partition {k} does not fit those before it: {error}") from error
-            if not hasattr(layout, "united") and layout != other:
+                raise ValueError(f"Partition {k} is incompatible with previous partitions: {error}") from error
+            if not hasattr(union, "united") and union != layout:
                 raise ValueError(
-                    f"Partition {k} has another layout of weights than partition {self._some[0]}: with {structure!r} "
-                    "it depends on all examples at once. Write them to a folder with Examples.write."
+                    f"The layouts of weights of partitions {k} and {self._non_empty[0]} differ: with {structure!r} the "
+                    "layout depends on all examples. Write the examples to a folder with Examples.write, and fit that."
                 )
-        return layout
+        return union
 
     def predict(self, model: Any) -> Any:
-        """The predictions of a model that is sent to the workers."""
-        found = self.backend.each(predict_partition, self.read, model)
-        found = [labels for labels in found if labels is not None]
-        if found and isinstance(found[0], np.ndarray):
-            return np.concatenate(found)
-        return [labels for some in found for labels in some]
+        """Return the predictions of a model, which is sent to the workers."""
+        predictions = self.backend.each(predict_partition, self.read, model)
+        predictions = [labels for labels in predictions if labels is not None]
+        if predictions and isinstance(predictions[0], np.ndarray):
+            return np.concatenate(predictions)
+        return [labels for partition in predictions for labels in partition]
 
 
-class Known:
-    """What is known of a structure whose examples are elsewhere."""
+class RemoteStructure:
+    """Bound structure of examples on workers.
+
+    It has only the attributes that do not depend on the examples.
+    """
 
     inference_note = ""
 
-    def __init__(self, witness: Any) -> None:
-        self._witness = witness
-        # nothing that needs the features or labels of all nodes
-        self.capabilities = replace(witness.capabilities, linear_nodes=False, unknown_labels=False)
+    def __init__(self, sample: Any) -> None:
+        self._sample = sample
+        # capabilities that do not need the features or labels of all nodes
+        self.capabilities = replace(sample.capabilities, linear_nodes=False, unknown_labels=False)
 
     def __getattr__(self, name: str) -> Any:
-        if name in OF_ALL:
-            return getattr(self._witness, name)
+        if name in SHARED_ATTRIBUTES:
+            return getattr(self._sample, name)
         raise AttributeError(
-            f"{name} of all examples was asked for, and they are in partitions on workers. Take a solver that needs "
-            "only sums, such as LBFGS, OWLQN, Smoothing, or BlockFrankWolfe; or write the examples to a folder "
-            "with Examples.write."
+            f"{name} is not available for examples in partitions on workers. Use a solver that needs only sums, such "
+            "as LBFGS, OWLQN, Smoothing or BlockFrankWolfe; or write the examples to a folder with Examples.write."
         )
 
 
 class PlacedPartitions(PlacedData):
-    """Partitions in the place of shards."""
+    """Partitions as shards."""
 
     def __init__(
         self, backend: Any, bound: Alone, n_examples: int, n_nodes: int, before: Alone | None = None
     ) -> None:  # fmt: skip
-        super().__init__(Known(backend.each(first_example, Alone(bound[:1]))[0]), backend)
+        super().__init__(RemoteStructure(backend.each(first_example, Alone(bound[:1]))[0]), backend)
         self.bound, self._n_examples, self._n_nodes = bound, n_examples, n_nodes
         self.before = bound if before is None else before
-        """Before labels that are not known were completed."""
+        """The partitions before unknown labels were completed."""
 
     def completed(self, w: NDArray[np.float64]) -> PlacedPartitions:
         backend: Any = self.backend
-        sent = backend.send_once(w)
+        weights = backend.send_once(w)
         bound = Alone(
-            backend.client.submit(complete_partition, one, sent, pure=False, key=backend.new_key("completed", k))
-            for k, one in enumerate(self.before)
+            backend.client.submit(complete_partition, shard, weights, pure=False, key=backend.new_key("completed", k))
+            for k, shard in enumerate(self.before)
         )
         return PlacedPartitions(backend, bound, self._n_examples, self._n_nodes, self.before)
 
@@ -255,16 +261,16 @@ class PlacedPartitions(PlacedData):
     @cached_property
     def fingerprint(self) -> str:
         digest = hashlib.blake2b(digest_size=16)
-        for one in self.backend.each(fingerprint_of, self.bound):  # type: ignore[attr-defined]
-            digest.update(one.encode())
+        for fingerprint in self.backend.each(fingerprint_of, self.bound):  # type: ignore[attr-defined]
+            digest.update(fingerprint.encode())
         return digest.hexdigest()
 
 
-# ---- what runs on workers -------------------------------------------------------------------------------------------
+# ---- functions that run on workers ----------------------------------------------------------------------------------
 
 
 def read_partition(read: Any, source: Any, number: int, name: str) -> Examples | None:
-    """The examples of a partition; None where it has none."""
+    """Read the examples of a partition; None if it is empty."""
     try:
         return read(source)
     except (ValueError, TypeError, OSError) as error:
@@ -273,7 +279,7 @@ def read_partition(read: Any, source: Any, number: int, name: str) -> Examples |
 
 
 def read_items(items: Any) -> Examples | None:
-    """Of pairs (x, y), of single x, or `Examples`."""
+    """Read pairs (x, y), single x, or `Examples`."""
     if isinstance(items, Examples):
         return items if len(items) else None
     items = list(items)
@@ -285,26 +291,30 @@ def read_items(items: Any) -> Examples | None:
 
 
 def open_folder(path: str) -> Examples | None:
-    """Return the examples of a folder."""
+    """Open a folder of examples."""
     if not Path(path).is_dir():
         raise ValueError(
-            f"{path} is not a folder of examples; give maxendnet.text.ColumnFiles(paths) for column files, which says "
-            "what their columns mean."
+            f"{path} is not a folder of examples; for column files use maxendnet.text.ColumnFiles(paths), which "
+            "declares the columns."
         )
     return Examples.open(path)
 
 
-def summary(examples: Examples | None) -> Summary:
+def summarise(examples: Examples | None) -> Summary:
+    """Return the sizes, feature names and label counts of a partition."""
     if examples is None:
         return Summary(0, 0, 0, None, None, False)
     labels = None if examples.y is None else dict(Counter(examples.y.tolist()))
-    typed = examples.node_types is not None
-    return Summary(len(examples), examples.n_nodes, examples.n_features, examples.feature_names, labels, typed)
+    has_types = examples.node_types is not None
+    return Summary(len(examples), examples.n_nodes, examples.n_features, examples.feature_names, labels, has_types)
 
 
-def bind_partition(examples: Examples, agreed: bytes) -> Any:
-    """A partition with the columns of all, bound to a structure; with the layout and label sets of all, where given."""
-    names, structure, classes, layout, label_sets = pickle.loads(agreed)
+def bind_partition(examples: Examples, shared: bytes) -> Any:
+    """Bind a partition to a structure.
+
+    All partitions share the columns and, unless None, the layout and the label sets.
+    """
+    names, structure, classes, layout, label_sets = pickle.loads(shared)
     if names is not None and tuple(names) != tuple(examples.feature_names or ()):
         X = align_columns(examples.X, examples.feature_names or (), names)
         examples = replace(examples, X=X, feature_names=names)
@@ -314,30 +324,30 @@ def bind_partition(examples: Examples, agreed: bytes) -> Any:
     if same_label_sets(bound.label_sets, label_sets):
         return bound
     number = {key: k for k, key in enumerate(_keys(label_sets))}
-    numbers = np.array([number.get(key, -1) for key in _keys(bound.label_sets)], dtype=np.int32)  # -1: does not occur
+    numbers = np.array([number.get(key, -1) for key in _keys(bound.label_sets)], dtype=np.int32)  # -1: not in use
     return with_label_sets(bound, label_sets, numbers[bound.row])
 
 
 def complete_partition(shard: Any, packed: bytes) -> Any:
-    """A partition whose labels are completed by weights: the best labellings that agree with what is known.
+    """Complete unknown labels with the best labellings under the weights.
 
-    All partitions get the same label sets, each with every label that it may have as the target.
+    All partitions get the same label sets: one for each possible target of each original set.
     """
     label_sets, labels = shard.label_sets, decode(shard.within_truth, pickle.loads(packed))
     place, label = np.nonzero(label_sets.sets)
     number = np.zeros(label_sets.sets.shape, dtype=np.int32)
     number[place, label] = np.arange(len(place))
-    every = LabelSets(np.ascontiguousarray(label_sets.sets[place]), label.astype(np.int32), label_sets.weight[place])
-    return with_label_sets(shard.completed(labels), every, number[shard.row, labels])
+    expanded = LabelSets(np.ascontiguousarray(label_sets.sets[place]), label.astype(np.int32), label_sets.weight[place])
+    return with_label_sets(shard.completed(labels), expanded, number[shard.row, labels])
 
 
 def with_label_sets(bound: Any, label_sets: LabelSets, row: NDArray[np.int32]) -> Any:
-    """Bound structure whose nodes have these label sets."""
+    """Return a bound structure whose nodes have other label sets."""
     return replace(bound, batch=bound.batch._replace(label_sets=label_sets, row=np.ascontiguousarray(row)))
 
 
 def layout_and_label_sets(shard: Any) -> tuple[Any, LabelSets, bool]:
-    """Layout of a partition, its label sets (all labels, or the sets that occur), and whether labels may be unknown."""
+    """Return layout and label sets, and whether unknown labels are supported."""
     label_sets = shard.label_sets
     if not label_sets.are_labels:
         used = np.unique(shard.row)
@@ -345,8 +355,8 @@ def layout_and_label_sets(shard: Any) -> tuple[Any, LabelSets, bool]:
     return shard.layout, label_sets, shard.capabilities.unknown_labels
 
 
-def united(label_sets: list[LabelSets]) -> LabelSets:
-    """The distinct label sets of all partitions, in the order in which they appear."""
+def union(label_sets: Sequence[LabelSets]) -> LabelSets:
+    """Return the distinct label sets of all partitions, in order of first appearance."""
     numbered = reversed(list(enumerate(map(_keys, label_sets))))
     keys = {key: (k, number) for k, of_partition in numbered for number, key in enumerate(of_partition)}
     order = sorted(keys.values())
@@ -355,32 +365,37 @@ def united(label_sets: list[LabelSets]) -> LabelSets:
     return LabelSets(np.ascontiguousarray(sets, np.uint8), np.array(label, np.int32), np.array(weight, np.float64))
 
 
-def same_label_sets(one: LabelSets, other: LabelSets) -> bool:
-    return _keys(one) == _keys(other)
+def same_label_sets(a: LabelSets, b: LabelSets) -> bool:
+    """Whether two collections of label sets are equal."""
+    return _keys(a) == _keys(b)
 
 
-def same_layout(one: Any, other: Any) -> bool:
-    """Also in what nodes of a type are allowed."""
-    types: list[Any] = [getattr(layout, "type_allowed", None) for layout in (one, other)]
-    return bool(one == other) and (types[0] is types[1] or np.array_equal(types[0], types[1]))
+def same_layout(a: Any, b: Any) -> bool:
+    """Whether two layouts are equal, including the labels allowed for each node type."""
+    types: list[Any] = [getattr(layout, "type_allowed", None) for layout in (a, b)]
+    return bool(a == b) and (types[0] is types[1] or np.array_equal(types[0], types[1]))
 
 
 def _keys(label_sets: LabelSets) -> list[Any]:
+    """Return a hashable key for each label set."""
     return [
-        (some.tobytes(), label, weight)
-        for some, label, weight in zip(label_sets.sets, label_sets.label.tolist(), label_sets.weight.tolist())
+        (labels.tobytes(), label, weight)
+        for labels, label, weight in zip(label_sets.sets, label_sets.label.tolist(), label_sets.weight.tolist())
     ]
 
 
 def first_example(shard: Any) -> Any:
+    """Return the first example of a shard."""
     return shard.take(0, 1)
 
 
 def curvature_of(shard: Any) -> Partial:
+    """Return the curvature of a shard, as a contribution to a sum."""
     return Partial(0.0, np.array(shard.curvature()))
 
 
 def predict_partition(examples: Examples | None, model: Any) -> Any:
+    """Predict the labels of a partition; None if it is empty."""
     return None if examples is None else model.predict(replace(examples, y=None))
 
 

@@ -1,4 +1,4 @@
-"""Examples at the place where sums over them are computed: what belongs to the data and not to the question."""
+"""Examples placed on a backend, which computes sums over them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from maxendnet.structures.base import decode
 
 @dataclass(eq=False)
 class PlacedData:
-    """A bound structure and its shards on a backend.
+    """Bound structure and its shards on a backend.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class PlacedData:
 
     @cached_property
     def shards(self) -> Sequence[Any]:
-        """A handle for every shard."""
+        """Handles of the shards."""
         return self.backend.place(self.structure)
 
     @property
@@ -43,16 +43,18 @@ class PlacedData:
         return int(self.structure.offsets[-1])
 
     def curvature(self) -> Any:
-        """About the diagonal of the Hessian of the losses at 0."""
+        """Approximate the diagonal of the Hessian of the log-partitions at 0."""
         return self.structure.curvature()
 
     def parts(self, n: int) -> list[Any]:
-        """The examples in at most ``n`` parts, consecutive ones with about the same number of nodes, for the backend to
-        hold."""
+        """Split the examples into at most ``n`` parts.
+
+        Parts have consecutive examples, and about equal numbers of nodes.
+        """
         return [Cut(self.structure, part[0][0], part[-1][1]) for part in cut(self.structure.offsets, n, 1 << 60)]
 
     def completed(self, w: Any) -> PlacedData:
-        """The same examples, with the best labellings under w that agree with what is known taken for the true ones."""
+        """Complete unknown labels with the best labellings under w."""
         structure, backend = self.structure, self.backend
         refuse_unknown(structure.label_sets, structure.capabilities.unknown_labels, structure.described)
         labels = decode(structure.within_truth, w, backend)  # type: ignore[arg-type]
@@ -60,36 +62,39 @@ class PlacedData:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The same for the same examples, labels, sample weights and structure.
+        """Digest of the examples, labels, sample weights and structure.
 
-        Bounds on a sum of losses (cuts, dual points) hold for these examples alone: whatever starts from an earlier
-        state asks whether they are the same.
+        Bounds on a sum of losses (cuts, dual points) hold only for the examples that they were computed on. Warm
+        starts compare fingerprints.
         """
         return fingerprint_of(self.structure)
 
-    def same_as(self, other: PlacedData) -> bool:
-        """Whether these are the same examples."""
-        return self is other or self.fingerprint == other.fingerprint
+    def same_as(self, data: PlacedData) -> bool:
+        """Whether the examples are equal to others."""
+        return self is data or self.fingerprint == data.fingerprint
 
 
 def refuse_unknown(label_sets: Any, offered: bool, structure: str) -> None:
-    """Raise ``ValueError`` where labels are not known and a structure needs them."""
+    """Raise ``ValueError`` for unknown labels if a structure does not support them."""
     if not label_sets.all_known and not offered:
         raise ValueError(
-            f"{structure} takes known labels only, and some of y are UNKNOWN or sets; see docs/extend/structure.md for "
-            "what it would have to offer."
+            f"{structure} does not support unknown labels, and y has UNKNOWN labels or sets of labels; see "
+            "docs/extend/structure.md for the methods that support them."
         )
 
 
 def fingerprint_of(structure: Any) -> str:
-    """Digest of all that a bound structure holds."""
+    """Return a digest of the contents of a bound structure."""
     digest = hashlib.blake2b(type(structure).__qualname__.encode(), digest_size=16)
     add_to(digest, structure)
     return digest.hexdigest()
 
 
 def add_to(digest: Any, value: Any) -> None:
-    """Add all that a value holds: arrays by their bytes, tuples and dataclasses by their fields."""
+    """Add the contents of a value to a digest.
+
+    Arrays are added by their bytes, tuples and dataclasses by their fields.
+    """
     if isinstance(value, np.ndarray):
         digest.update(f"{value.dtype} {value.shape}".encode())
         digest.update(

@@ -25,13 +25,14 @@ from maxendnet.structures.bound.blocks import KernelPrior
 FloatArray = NDArray[np.float64]
 
 SMALL_TABLE = 10_000
-"""Nodes times labels, up to which float32 saves less than 0.01 s per fit (L2CRF and L1CRF on chains of 10 nodes, 4 to
-200 labels)."""
+"""Nodes times labels. Below it float32 saves less than 0.01 s per fit (measured on chains with 4 to 200 labels)."""
 
 
 @dataclass
 class Problem:
-    """``minimise over w: prior.penalty(w) + C * sum_i weight_i * loss_i(w)``.
+    """Learning problem.
+
+    ``minimise over w: prior.penalty(w) + C * sum_i weight_i * loss_i(w)``.
 
     Parameters
     ----------
@@ -57,20 +58,20 @@ class Problem:
         self.prior.check()
         self.loss.check()
         self.structure: Any = self.data.structure
-        """The bound structure of all examples."""
+        """Bound structure of all examples."""
         self.backend: Any = self.data.backend
         self.n_examples = self.data.n_examples
         self.label_sets = self.structure.label_sets
         self.cost = cost_rows(self.loss.cost_matrix(self.structure.n_labels), self.label_sets)
         self.n_oracle = 0
         self.objective_at_zero: float | None = None
-        """P(0) once it is known: computing it is a pass, which is counted once."""
+        """Cached value of `at_zero`, which takes a pass over the data."""
 
     @classmethod
     def pose(cls, structure: Any, loss: Loss, prior: Prior, C: float = 1.0, backend: Backend | None = None) -> Problem:
-        """A problem from a bound structure, on a backend (None is one thread).
+        """Build a problem from a bound structure, on a backend (None is one thread).
 
-        Where labels are not known, some labelling that agrees with what is known is taken for the true one at first.
+        Unknown labels are completed with zero weights.
         """
         backend = Threads() if backend is None else backend
         problem = cls(PlacedData(structure, backend), loss, prior, C)
@@ -78,7 +79,7 @@ class Problem:
 
     @property
     def batch(self) -> Batch:
-        """The arrays of all examples, for solvers with kernels of their own."""
+        """Arrays of all examples, for solvers that call kernels directly."""
         return self.structure.batch
 
     @property
@@ -87,57 +88,60 @@ class Problem:
 
     @property
     def is_small(self) -> bool:
-        """Whether passes are too cheap for float32 to pay.
+        """Whether passes are too cheap for float32 to be worthwhile.
 
-        In float32 kernels also add up the gradient of a group of nodes, and their order, or a weight instead of
-        repetitions, changes it by 1e-7 of its size; in float64 by 1e-16.
+        In float32 also the gradients of groups of nodes are summed. The order of examples, or a sample weight instead
+        of repeated examples, then changes them by a relative 1e-7, compared to 1e-16 in float64.
         """
         return self.data.n_nodes * self.structure.n_labels <= SMALL_TABLE
 
     @property
     def convex(self) -> bool:
-        """Whether the sum of losses is convex, so that there is a certificate."""
+        """Whether the sum of losses is convex, so that a duality gap exists."""
         return self.loss.convex or self.label_sets.all_known
 
     @property
     def has_linear_term(self) -> bool:
-        """Whether the target is a distribution over labellings, which solvers that visit labellings cannot use."""
+        """Whether the target is a distribution over labellings.
+
+        Solvers with active labellings do not support it.
+        """
         return self.linear_term is not None
 
     @cached_property
     def cost_table(self) -> Table:
-        """The costs of labels at all nodes, and of several labels together where these have costs."""
+        """Costs of labels at all nodes, joint costs included."""
         return cost_table(self.structure, self.cost, getattr(self.loss, "joint_costs", None))
 
     def completed(self, w: FloatArray) -> Problem:
-        """The same problem, with the best labellings under w that agree with what is known taken for the true ones."""
+        """Complete unknown labels with the best labellings under w."""
         return replace(self, data=self.data.completed(w), linear_term=None)
 
     @property
     def cost_is_small(self) -> bool:
-        """Whether label costs fit a search in float32."""
+        """Whether label costs are small enough for a search in float32."""
         return float(self.cost.max(initial=0.0)) < 1e5
 
     @property
     def hinge(self) -> Hinge:
-        """The loss, where it is a hinge."""
+        """The loss, if it is a hinge; else raise ``TypeError``."""
         if not isinstance(self.loss, Hinge):
             raise TypeError(f"the loss is {self.loss!r} and not a hinge")
         return self.loss
 
     @cached_property
     def exact_prior(self) -> ExactPrior:
-        """The prior, where it has a cumulant and an exact posterior."""
+        """The prior, if it has a cumulant; else raise ``TypeError``."""
         return capable(self.prior, "exact")
 
     @cached_property
     def dual_prior(self) -> ExactPrior | ConjugatePair:
-        """The prior as the dual sees it, where it has a cumulant or a conjugate."""
+        """Penalty and cumulant (or conjugate) of the prior, for the dual."""
         return dual_form(self.prior)
 
     @cached_property
     def kernel_prior(self) -> KernelPrior:
-        """The prior as arguments of the kernels."""
+        """Arguments of the kernels for the prior."""
         kind, params = capable(self.prior, "kernel").kernel_args()
         wide = lambda values: self.structure.blocks.pad(np.broadcast_to(np.asarray(values, float), self.n_weights))  # noqa: E731
         if kind == "gaussian" and any(np.ndim(p) > 0 for p in params):
@@ -148,24 +152,27 @@ class Problem:
         return kind, a, b, None, None
 
     def replace(self, **changes: Any) -> Problem:
-        """The same examples, where they are, with another ``loss``, ``prior``, ``C`` or ``linear_term``."""
+        """Return a problem on the same placed examples, with some fields replaced.
+
+        These may be ``loss``, ``prior``, ``C`` and ``linear_term``.
+        """
         return replace(self, **changes)
 
     @cached_property
     def fingerprint(self) -> str:
-        """The same for the same examples, structure and loss, whatever the prior and C."""
+        """Digest of examples, structure and loss; independent of the prior and C."""
         linear_term = b"" if self.linear_term is None else self.linear_term.tobytes()
         digest = hashlib.blake2b(self.loss.described.encode() + self.cost.tobytes() + linear_term, digest_size=16)
         return f"{self.data.fingerprint} {digest.hexdigest()}"
 
-    def same_sum(self, other: Problem) -> bool:
-        """Whether the sum of losses is that of another problem: the same examples, loss and costs."""
-        if self.data is other.data and self.linear_term is other.linear_term:
-            return self.loss.described == other.loss.described and np.array_equal(self.cost, other.cost)
-        return self.fingerprint == other.fingerprint
+    def same_sum(self, problem: Problem) -> bool:
+        """Whether another problem has the same examples, loss and costs."""
+        if self.data is problem.data and self.linear_term is problem.linear_term:
+            return self.loss.described == problem.loss.described and np.array_equal(self.cost, problem.cost)
+        return self.fingerprint == problem.fingerprint
 
     def loss_scales(self, C: float) -> bool:
-        """Whether a bound on the sum of losses that was found under another C holds here too."""
+        """Whether a bound on the sum of losses computed with ``C`` holds here."""
         return C == self.C or not self.loss.depends_on_C
 
     # ---- the sum over examples ----------------------------------------------------------------------------------
@@ -173,17 +180,19 @@ class Problem:
     def loss_and_gradient(
         self, w: FloatArray, gradient: bool = True, single: bool = False, values: bool = False
     ) -> Partial:
-        """Sum of the losses ``sum_i weight_i loss_i(w)``, a (sub)gradient of it, and expected costs: one pass.
+        """Compute ``sum_i weight_i loss_i(w)``, a (sub)gradient and expected costs.
+
+        This takes one pass over the examples.
 
         Parameters
         ----------
         w : ndarray of shape (n_weights,)
         gradient : bool, default=True
         single : bool, default=False
-            Search in float32 where the numbers allow it and it pays, see `is_small`; what is reported should be
+            Search in float32 if the values allow it and it is worthwhile (see `is_small`). Reported values should be
             computed with False.
         values : bool, default=False
-            Whether to report the loss of every example too.
+            Whether to return the loss of every example too.
         """
         if values and self.has_linear_term:
             raise ValueError("the loss of an example is not defined when the target is a distribution over labellings")
@@ -192,17 +201,17 @@ class Problem:
         return self._without_linear_term(total, w)
 
     def completion_logsum(self, w: FloatArray, gradient: bool = True) -> Partial:
-        """Log-partition over the labellings that agree with the truth, minus the score of the target, and its gradient.
+        """Sum the log-partition over completions minus the target score.
 
-        Summed over examples.
+        Completions are the labellings that agree with the known labels. The gradient is computed if requested.
         """
         return self._sum(completion_oracle, w, ExcessOptions(gradient))
 
     def _sum(self, oracle: Callable[..., Partial], w: FloatArray, *arguments: Any) -> Partial:
-        """``oracle(shard, w, *arguments)`` summed over all shards: one pass.
+        """Sum ``oracle(shard, w, *arguments)`` over all shards, in one pass.
 
-        Here weights change their layout. Shards of this process get them read-only, and share what kernels read of
-        them. Gradients are added up in the layout of the kernels, and the sum is in the order of the weights.
+        Shards in this process get the weights read-only and share the padded copies that kernels read. Gradients are
+        summed in the layout of the kernels; the total is returned in the order of the weights.
         """
         self.n_oracle += self.n_examples
         cache = getattr(self.structure.layout, "cache", None)
@@ -217,16 +226,16 @@ class Problem:
         return total._replace(loss=total.loss - float(self.linear_term @ w), gradient=slope)
 
     def gibbs(self, A: float, W: FloatArray, B: float = 0.0) -> tuple[float, FloatArray, float]:
-        """The dual point ``alpha_i(y) = C u_i p_i(y)``, p_i of the potentials ``A l_i(y) + W . f(x_i, y) + B r_i(y)``.
+        """Evaluate the dual point ``alpha_i(y) = C u_i p_i(y)`` of shared potentials.
 
-        That is, ``p_i(y)`` is proportional to their exponential; ``r_i(y)`` is the number of nodes that are right, so
-        that a large B is near the true labellings. All examples share A, B and W: the point needs no memory of its own,
-        and to look at it is one sum-product.
+        ``p_i(y)`` is proportional to ``exp(A l_i(y) + W . f(x_i, y) + B r_i(y))``, where ``r_i(y)`` is the number of
+        correct nodes: with a large B the point is near the true labellings. All examples share A, B and W, so that
+        the point needs no memory and takes one pass of sum-product.
 
         Returns
         -------
         value : float
-            ``-sum_i u_i log p_i(y_i)``: convex in (A, W, B), so that divergences between such points follow from it.
+            ``-sum_i u_i log p_i(y_i)``, convex in (A, W, B); divergences between such points follow from it.
         eta : ndarray of shape (n_weights,)
             ``sum alpha df``.
         cost : float
@@ -237,17 +246,18 @@ class Problem:
         return total.loss, -self.C * total.gradient, self.C * total.cost
 
     def curvature(self) -> FloatArray:
-        """About the diagonal of the Hessian of C times a smooth loss at ``w = 0``, as a scale of the weights.
+        """Approximate the diagonal of the Hessian of C times a smooth loss at ``w = 0``.
 
-        A structure that does not offer its own is taken to have the same curvature in all weights.
+        Structures without `curvature` are assumed to have the same curvature in all weights.
         """
         return self.C * self.loss.curvature * self.data.curvature()
 
     def first_weights(self, seed: Any = None) -> FloatArray:
-        """Where a solver of the primal begins: at the mean of the prior, or at zero if it has none.
+        """Return initial weights for primal solvers.
 
-        Where no label at all is known, only sets of them, labels may be alike there, and no step would tell them apart:
-        then at random.
+        They are the mean of the prior, or zero if it has none.
+
+        If all labels are unknown, small random numbers break the symmetry between labels.
         """
         zero = np.zeros(self.n_weights)
         mean = self.exact_prior.mean(zero) if offers(self.prior, "exact") else zero
@@ -256,39 +266,41 @@ class Problem:
         )
 
     def primal(self, w: FloatArray) -> float:
-        """The objective at w."""
+        """Return the objective at w."""
         return self.prior.penalty(w) + self.C * self.loss_and_gradient(w, gradient=False).loss
 
     def dual(self, eta: FloatArray, cost: float) -> tuple[float, float]:
-        """The best dual value along the ray from 0 to a dual point, and where on the ray it is.
+        """Return the best dual value on the ray from 0 to a dual point, and its factor.
 
-        ``cost = sum alpha l - slack_price`` and ``eta = sum alpha df`` scale alike, and any share in [0, 1] of a dual
-        point is one (the rest of the weight goes to the true labelling). So a point outside the domain of the cumulant
-        still gives a bound. (The price of a share is at most that share of the price, since it is convex.)
+        ``cost = sum alpha l - slack_price`` and ``eta = sum alpha df`` scale together. A dual point times any factor in
+        [0, 1] is a dual point: the rest of the weight goes to the true labelling. So a point outside the domain of the
+        cumulant still gives a bound. (Since the slack price is convex, its scaled value is an upper bound.)
         """
-        # a convex penalty that belongs to no density has a conjugate too, and a subgradient in the place of the mean
+        # a convex penalty without a density has a conjugate and a subgradient instead of a cumulant and a mean
         phi, slope = self.dual_prior.cumulant, self.dual_prior.mean
         rising = lambda s: np.isfinite(phi(s * eta)) and cost >= eta @ slope(s * eta)  # noqa: E731
         low, high = (1.0, 1.0) if rising(1.0) else (0.0, 1.0)
-        # the dual is concave along the ray; below `tiny` the middle rounds to 0 and the bisection would not end
+        # the dual is concave on the ray; below `tiny` the middle rounds to 0 and the bisection would not terminate
         while high - low > 1e-6 * high and high > np.finfo(float).tiny:
             middle = 0.5 * (low + high)
             low, high = (middle, high) if rising(middle) else (low, middle)
         return low * cost - phi(low * eta), low
 
     def slack_price(self, alpha: FloatArray) -> float:
-        """``sum_i u_i U*(alpha_i / u_i)`` for dual weights ``alpha_i = sum_y alpha_i(y)``: the dual's share of U.
+        """Return ``sum_i u_i U*(alpha_i / u_i)``, the slack term of the dual.
 
-        The dual of a hinge model is ``max sum alpha l - phi(eta) - slack_price``; where the slack is linear the price
-        is 0 up to ``C u_i`` and infinite beyond. An example of weight 0 has no dual weight.
+        The dual weight of an example is ``alpha_i = sum_y alpha_i(y)``.
+
+        The dual of a hinge model is ``max sum alpha l - phi(eta) - slack_price``. For a linear slack the price is 0 up
+        to ``C u_i`` and infinite beyond. Examples with sample weight 0 have no dual weight.
         """
-        some = self.structure.sample_weight > 0
-        u = self.structure.sample_weight[some]
-        return float(u @ self.hinge.slack_function.conjugate(alpha[some] / u, self.C))
+        is_positive = self.structure.sample_weight > 0
+        u = self.structure.sample_weight[is_positive]
+        return float(u @ self.hinge.slack_function.conjugate(alpha[is_positive] / u, self.C))
 
     @property
     def at_zero(self) -> float:
-        """The objective P(0) at zero weights; at the mean of a prior that excludes zero."""
+        """Objective P(0) at zero weights, or at the prior mean if the prior excludes zero."""
         if self.objective_at_zero is None:
             zero = np.zeros(self.n_weights)
             value = self.primal(zero)
@@ -296,9 +308,15 @@ class Problem:
         return self.objective_at_zero
 
     def gap_scale(self, objective: float) -> float:
-        """Denominator of the relative gap: ``max(|objective|, 1e-9 |P(0)|)``. The second term covers rounding only."""
+        """Return the denominator of the relative gap, ``max(|objective|, 1e-9 |P(0)|)``.
+
+        The second term only covers rounding.
+        """
         return max(abs(objective), 1e-9 * abs(self.at_zero), np.finfo(float).tiny)
 
     def relative(self, gap: float, objective: float) -> float:
-        """Return a duality gap relative to the objective: the definition of ``gap_`` and of every stopping rule."""
+        """Return a duality gap relative to the objective.
+
+        This defines ``gap_`` and all stopping rules.
+        """
         return max(gap, 0.0) / self.gap_scale(objective)

@@ -21,11 +21,12 @@ struct Search<ForestView<R>> {
   const R* cost;
   Layout layout;
   Workspace<R> work;
-  std::vector<R> plain;  // the scores, which the search changes
+  bool keep_scores;
+  std::vector<R> plain;  // the scores, which the search changes; for `score`
   int64_t begin = 0, end = 0;
 
-  Search(const BatchView& batch, const ForestView<R>& forest, const R* costs)
-      : b(batch), w(forest.weights, batch), cost(costs), layout(padded_layout(batch)) {}
+  Search(const BatchView& batch, const ForestView<R>& forest, const R* costs, bool calls_score = true)
+      : b(batch), w(forest.weights, batch), cost(costs), layout(padded_layout(batch)), keep_scores(calls_score) {}
   int64_t n_coordinates() const { return layout.label_features + b.n_label_features; }
 };
 
@@ -34,7 +35,7 @@ OUTLINE void visit(Search<ForestView<R>>& s, int64_t first, int64_t last) {
   s.begin = s.b.offsets[first];
   s.end = s.b.offsets[last];
   prepare(s.b, s.w, s.cost, s.begin, s.end, s.work);
-  s.plain.assign(s.work.scores.data(), s.work.scores.data() + (s.end - s.begin) * s.b.lanes);
+  if (s.keep_scores) s.plain.assign(s.work.scores.data(), s.work.scores.data() + (s.end - s.begin) * s.b.lanes);
 }
 
 template <class R, class Label>
@@ -83,7 +84,7 @@ struct Search<HierarchyView> {
   Example e{};
   std::vector<int32_t> best{};
 
-  Search(const BatchView& batch, const HierarchyView& hierarchy, const double* costs)
+  Search(const BatchView& batch, const HierarchyView& hierarchy, const double* costs, bool = true)
       : b(batch), m(hierarchy), cost(costs), layout(hierarchy.layout) {}
   int64_t n_coordinates() const { return layout.label_features + b.n_label_features; }
 };
@@ -124,7 +125,7 @@ struct Search<PathsView<R>> {
   Paths<R> p;
 
   // the weights of n-grams and the scores of arcs change by steps alone
-  Search(const BatchView& batch, const PathsView<R>& paths, const R* costs)
+  Search(const BatchView& batch, const PathsView<R>& paths, const R* costs, bool = true)
       : b(batch), m(*paths.automaton), w(paths.weights, batch), cost(costs),
         grams(const_cast<R*>(paths.weights) + first_gram(batch)), scores(grams + m.n_grams),
         layout(automaton_layout(batch)), first(first_gram(batch)) {}
