@@ -202,7 +202,7 @@ def test_point_estimates_are_refused_and_can_be_held_out(model, data):
         ({"delta": 0.0}, "delta must be between 0 and 1"),
         ({"delta": "low"}, "delta must be between 0 and 1"),
         ({"n_draws": 0}, "n_draws must be a whole number"),
-        ({"prior_share": 1.0}, "prior_share must be None or between"),
+        ({"prior_share": 1.0}, "prior_share must be between 0 and 1 or None"),
     ],
 )
 def test_bad_settings(options, message, data):
