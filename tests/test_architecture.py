@@ -54,7 +54,7 @@ IN_FUNCTIONS = {
 
 
 def modules():
-    return sorted(path for path in SOURCE.rglob("*.py") if "kernels" not in path.parts)
+    return sorted(path for path in SOURCE.rglob("*.py") if "kernels" not in path.relative_to(SOURCE).parts)
 
 
 def folder_of(path):
