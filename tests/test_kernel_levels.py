@@ -43,7 +43,7 @@ def test_a_level_that_the_processor_does_not_have_is_an_error(monkeypatch):
 def test_kernels_that_the_processor_cannot_run_are_an_error(monkeypatch):
     module = importlib.import_module(f"maxendnet._kernels_{_kernels.levels()[0]}")
     monkeypatch.setattr(module, "_processor_levels", lambda: ["none of these"])
-    with pytest.raises(ImportError, match=r"compiled for .*, which this processor lacks; install the package again"):
+    with pytest.raises(ImportError, match=r"compiled for .*, which this processor does not support; reinstall"):
         _kernels.levels()
 
 
