@@ -1,1 +1,1 @@
-"""The command line for web pages."""
+"""Commands, evaluation and toy pages."""

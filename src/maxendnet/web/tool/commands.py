@@ -1,4 +1,4 @@
-"""The commands ``maxendnet web ...``."""
+"""Commands ``maxendnet web ...``."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ SYSTEMS = ("l2crf", "lapmedn", "m3n", "l1m3n", "crf", "l1crf")
 FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 RECORDS = click.option("--records", type=click.Choice(["one", "many", "auto"]), default="auto", show_default=True,
-                       help="One record a page, listings, or what the labels look like.")  # fmt: skip
-NEW_SITES = click.option("--new-sites", is_flag=True, help="Features for sites that are not labelled.")
-SITE = click.option("--site", default="", help="The site of all these pages.")
+                       help="one: one record per page; many: labelled pages are listings; auto: detect "
+                       "listings from the labels.")  # fmt: skip
+NEW_SITES = click.option("--new-sites", is_flag=True, help="Train for unlabelled sites: use features that carry over.")
+SITE = click.option("--site", default="", help="Site of all pages.  [default: from each page or its folder]")
 PAGES = click.argument("pages", type=click.Path(path_type=Path), nargs=-1, required=True)
 
 
 @click.group()
 def web() -> None:
-    """Pages in, records out: learn fields from a few labelled pages.
+    """Extract records from web pages after labelling a few of them.
 
     \b
     Examples:
@@ -36,7 +37,7 @@ def web() -> None:
 
 
 class Errors(click.Command):
-    """A command whose expected errors are messages, not tracebacks."""
+    """Command that reports expected errors as messages instead of tracebacks."""
 
     def invoke(self, ctx: click.Context) -> Any:
         from maxendnet.web import RenderError
@@ -52,35 +53,36 @@ class Errors(click.Command):
 
 
 def progress(items: Iterable[Any], what: str) -> Iterable[Any]:
-    """Progress bar that vanishes at the end."""
+    """Show a progress bar that is removed at the end."""
     bar: Iterable[Any] = progress_bar(items, desc=what, leave=False)
     return bar
 
 
 def counted(n: int, word: str) -> str:
-    """A number with its word: "1 page", "2 pages"."""
+    """Return a count with its noun: "1 page", "2 pages"."""
     return f"{n} {word}" if n == 1 else f"{n} {word}s"
 
 
 def split_names(text: str) -> list[str]:
-    """Names with commas between them."""
+    """Split comma-separated names."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def note(problems: Sequence[str], most: int = 10) -> None:
-    """Name problems on the error stream, the first few in full."""
-    for problem in problems[:most]:
+def note(problems: Sequence[str], max_shown: int = 10) -> None:
+    """Print problems to the error stream, at most ``max_shown`` of them."""
+    for problem in problems[:max_shown]:
         click.echo(f"note: {problem}", err=True)
-    if len(problems) > most:
-        click.echo(f"note: and {len(problems) - most} more", err=True)
+    if len(problems) > max_shown:
+        click.echo(f"note: and {len(problems) - max_shown} more", err=True)
 
 
 @web.command(cls=Errors)
 @click.argument("project", type=FOLDER)
-@click.option("--fields", required=True, help="Names of the fields, with commas between.")
-@click.option("--alias", multiple=True, help="Other names of a field: price=cost,msrp")
+@click.option("--fields", required=True, help="Comma-separated names of the fields.")
+@click.option("--alias", multiple=True, metavar="FIELD=NAME,...",
+              help="Other names of a field, stored in project.json. Training does not use them.")  # fmt: skip
 def init(project: Path, fields: str, alias: tuple[str, ...]) -> None:
-    """Begin a project: a folder with pages/, labels.jsonl and project.json.
+    """Create a project folder with pages/, labels.jsonl and project.json.
 
     \b
     Examples:
@@ -90,49 +92,52 @@ def init(project: Path, fields: str, alias: tuple[str, ...]) -> None:
 
     names = [check_field(name, "--fields") for name in split_names(fields)]
     if not names or len(set(names)) < len(names):
-        raise click.BadParameter("give every field once, for instance name,price", param_hint="--fields")
+        raise click.BadParameter("give each field exactly once, for example name,price", param_hint="--fields")
     aliases = {}
     for item in alias:
         name, equals, others = item.partition("=")
         if not equals or name not in names:
-            raise click.BadParameter(f"{item!r} is not field=name,name with one of the fields", param_hint="--alias")
+            raise click.BadParameter(f"{item!r} is not FIELD=NAME,... with one of the fields", param_hint="--alias")
         aliases[name] = split_names(others)
     if (project / "project.json").exists():
-        raise click.ClickException(f"{project} is a project already; give another folder, or change its project.json.")
+        raise click.ClickException(f"{project} is already a project; choose another folder, or edit its project.json.")
     (project / "pages").mkdir(parents=True, exist_ok=True)
     text = json.dumps({"fields": names, "aliases": aliases}, indent=2) + "\n"
     write_whole(project / "project.json", lambda file: file.write(text.encode()))
     if not (project / "labels.jsonl").exists():
         write_whole(project / "labels.jsonl", lambda file: None)
-    click.echo(f"Put saved pages into {project / 'pages'}, a folder for each site, and a line a page into "
+    click.echo(f"Save pages in {project / 'pages'}, one folder per site. Then write one line per labelled page to "
                f"{project / 'labels.jsonl'}:")  # fmt: skip
     click.echo('  {"page": "x.com/a.html", "values": ' + json.dumps({name: ["..."] for name in names}) + "}")
     click.echo(f"or label them in the browser: maxendnet web label {project} {project / 'pages'}")
-    model = project / f"{project.resolve().name}.medn"  # where label writes it, too
-    click.echo(f"Then: maxendnet web train {project / 'pages'} {project / 'labels.jsonl'} -o {model}")
+    model = project / f"{project.resolve().name}.medn"  # the same path as in `label`
+    click.echo(f"Train with: maxendnet web train {project / 'pages'} {project / 'labels.jsonl'} -o {model}")
 
 
 @web.command(cls=Errors)
 @click.argument("name", type=click.Path(path_type=Path))
 @click.argument("pages", type=FOLDER)
-@click.option("--fields", default="", help="Names of the fields, with commas between; a project or a model has them.")
 @click.option(
-    "--labels", type=FILE, help="File of labels.  [default: labels.jsonl in the project, or beside the model]"
+    "--fields", default="", help="Comma-separated names of the fields.  [default: those of the project or model]"
 )
+@click.option("--labels", type=FILE, help="Label file.  [default: labels.jsonl in the project, or next to the model]")
 @RECORDS
 @NEW_SITES
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Of the local server.  [default: a free one]")
-@click.option("--most", type=click.IntRange(min=1), default=400, show_default=True, help="Pages to choose from.")
-@click.option("--open", "open_browser", is_flag=True, help="Open the page in the browser.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port of the local server.  [default: a free port]"
+)
+@click.option("--most", type=click.IntRange(min=1), default=400, show_default=True,
+              help="Maximum number of pages to read; the next page to label is chosen among them.")  # fmt: skip
+@click.option("--open", "open_browser", is_flag=True, help="Open the labelling page in the default browser.")
 def label(
     name: Path, pages: Path, fields: str, labels: Path | None, records: str, new_sites: bool, port: int, most: int,
     open_browser: bool,
 ) -> None:  # fmt: skip
-    """Label pages in the browser, while a model learns along.
+    """Label pages in the browser while a model is trained in the background.
 
-    NAME is a project (a folder made by maxendnet web init), a model file, or just a name: the model is written to
-    NAME.medn after every page, and the labels to labels.jsonl at every click. One page of each site is asked for first,
-    then the page that the model is least certain of. End with Ctrl-C, and go on later with the same command.
+    NAME is a project folder (see maxendnet web init), a model file, or a new name. The model is written to NAME.medn
+    after each page, and the labels are written to labels.jsonl after each click. First you label one page of each site,
+    then the page that the model is least certain of. Stop with Ctrl-C; the same command resumes.
 
     \b
     Examples:
@@ -155,39 +160,41 @@ def label(
 @click.option("-o", "--out", type=FILE, required=True, help="Model file to write.")
 @NEW_SITES
 @click.option("--system", type=click.Choice(SYSTEMS),
-              help="What to learn with; lapmedn with --model choice, else l2crf.")  # fmt: skip
+              help="Estimator.  [default: lapmedn with --model choice, otherwise l2crf]")  # fmt: skip
 @click.option("--model", type=click.Choice(["choice", "independent", "chain", "hierarchical"]), default="choice",
               show_default=True,
-              help="Texts of a page compete for a field, or stand alone, in a row, in a tree.")  # fmt: skip
+              help="choice: the texts of a page compete for each field; independent: each text alone; chain: texts in "
+              "document order; hierarchical: the vision tree.")  # fmt: skip
 @RECORDS
 @click.option("--type", "types", multiple=True, metavar="FIELD=TYPE",
-              help="text, price, date, number, mail, link or image: a cell of another kind is left out.")  # fmt: skip
-@click.option("--several", default="", help="Fields with several values in a record, with commas between.")
-@click.option("--siblings", is_flag=True, help="Hierarchical: neighbouring blocks are scored together.")
-@click.option("--constraints", is_flag=True, help="Hierarchical: impossible pairs of block and child are ruled out.")
+              help="Type of a field: text, price, date, number, mail, link or image. Values of another type are "
+              "discarded. May be given several times.")  # fmt: skip
+@click.option("--several", default="", help="Comma-separated fields that may have several values per record.")
+@click.option("--siblings", is_flag=True, help="Hierarchical model: score neighbouring blocks together.")
+@click.option("--constraints", is_flag=True, help="Hierarchical model: forbid impossible pairs of block and child.")
 @click.option("--layout", type=click.Choice(["off", "on"]), default="off", show_default=True,
-              help="Boxes and fonts by headless Chromium.")  # fmt: skip
+              help="Use positions and fonts, rendered by headless Chromium.")  # fmt: skip
 @click.option("--strength", type=click.FloatRange(min=0, min_open=True),
-              help="lam of l2crf and l1crf, C of the margin models.")  # fmt: skip
-@click.option("--no-confidence", is_flag=True, help="Do not learn confidences: quicker, and they mean little.")
+              help="Regularisation constant: lam of l2crf and l1crf, C of the margin models.")  # fmt: skip
+@click.option("--no-confidence", is_flag=True, help="Skip calibration: faster, but confidences are not meaningful.")
 @click.option("--skip-unmatched", is_flag=True,
-              help="Leave out labels that are nowhere on their page: the field is unknown there.")  # fmt: skip
-@click.option("--strict", is_flag=True, help="A labelled page that cannot be read, or any unused label, is an error.")
+              help="Ignore labels that do not occur on their page; the field is unknown there.")  # fmt: skip
+@click.option("--strict", is_flag=True, help="Fail if a labelled page cannot be read or a label cannot be used.")
 def train(
     pages: Path, labels: Path, out: Path, new_sites: bool, system: str | None, model: str, layout: str,
     strength: float | None, no_confidence: bool, skip_unmatched: bool, strict: bool, siblings: bool, constraints: bool,
     records: str, types: tuple[str, ...], several: str,
 ) -> None:  # fmt: skip
-    """Learn from a folder of pages and a file of labels.
+    """Train a model on a folder of pages and a file of labels.
 
-    Pages without labels help too: they tell what the pages of their site have in common. A label that is nowhere on its
-    page is an error, unless --skip-unmatched is given.
+    Unlabelled pages help too: they show what the pages of their site have in common. A label that does not occur on its
+    page is an error unless --skip-unmatched is given.
 
     \b
-    A line of the labels is one of
+    Each line of the label file has one of the forms
       {"page": "a.html", "site": "x.com", "labels": [[214, "price"], [30, "name"]]}
       {"page": "a.html", "site": "x.com", "values": {"price": ["$12"], "name": ["A cup"]}}
-    Of a listing one or two records are enough; lists have a place for each, null where it has no such value:
+    In a listing, one or two records are enough. Each list has one entry per record, null for a missing value:
       {"page": "list.html", "values": {"price": ["$12", null], "name": ["A cup", "A pot"]}}
 
     \b
@@ -204,62 +211,65 @@ def train(
     if (siblings or constraints) and model != "hierarchical":
         raise click.UsageError("--siblings and --constraints are for --model hierarchical.")
     given = read_labels(labels)
-    wanted = _types(types, {name for x in given for name in x.fields} | set(project_fields(labels.parent)))
-    found, of_pages, problems = labelled_folder(pages, given, progress=progress)
-    missing = {x.page for x in given} - {page.name for page in found}
-    if missing and strict:
-        raise click.ClickException(f"{sorted(missing)[0]} could not be read: {problems[0]}")
+    field_types = _types(types, {name for x in given for name in x.fields} | set(project_fields(labels.parent)))
+    page_list, page_labels, problems = labelled_folder(pages, given, progress=progress)
+    unread = {x.page for x in given} - {page.name for page in page_list}
+    if unread and strict:
+        raise click.ClickException(f"{sorted(unread)[0]} could not be read: {problems[0]}")
     if layout == "on":
-        found = _rendered(found, pages)
-    n_sites = len({page.site for page, x in zip(found, of_pages) if x is not None})
-    learner = None
+        page_list = _rendered(page_list, pages)
+    n_sites = len({page.site for page, x in zip(page_list, page_labels) if x is not None})
+    given_estimator = None
     if system is not None or strength is not None:
-        learner = estimator(system or default_system(model), strength, situation(new_sites, n_sites), model)
+        given_estimator = estimator(system or default_system(model), strength, situation(new_sites, n_sites), model)
     extractor = Extractor(
-        learner, model, "new" if new_sites else "known", calibrate=not no_confidence, siblings=siblings,
-        constraints=constraints, records=records, types=wanted, several=split_names(several),
+        given_estimator, model, "new" if new_sites else "known", calibrate=not no_confidence, siblings=siblings,
+        constraints=constraints, records=records, types=field_types, several=split_names(several),
     )  # fmt: skip
     extractor.fit(
-        found, of_pages, fields=project_fields(labels.parent), skip_unmatched=skip_unmatched, progress=progress
+        page_list, page_labels, fields=project_fields(labels.parent), skip_unmatched=skip_unmatched, progress=progress
     )
     note(problems + extractor.problems_)
     if strict and extractor.problems_:
         raise click.ClickException(f"{len(extractor.problems_)} labels could not be used; nothing was written.")
     extractor.save(out)
     fitted = extractor.estimator_
-    n = sum(x is not None for x in of_pages)
+    n = sum(x is not None for x in page_labels)
     click.echo(
-        f"{out}: {counted(len(extractor.fields_), 'field')} ({', '.join(extractor.fields_)}), learned from "
+        f"{out}: {counted(len(extractor.fields_), 'field')} ({', '.join(extractor.fields_)}), trained on "
         f"{counted(n, 'labelled page')} of {counted(len(extractor.sites_), 'site')} and "
-        f"{counted(len(found) - n, 'other')}; {type(fitted).__name__}, "
+        f"{counted(len(page_list) - n, 'unlabelled page')}; {type(fitted).__name__}, "
         f"{fitted.n_features_in_:,} features, gap {fitted.gap_:.1e}."
     )
     if extractor.listings_:
-        click.echo(f"Listings, a row for every record: {', '.join(sorted(extractor.listings_))}.")
+        click.echo(f"Sites with listings (one row per record): {', '.join(sorted(extractor.listings_))}.")
 
 
 @web.command(cls=Errors)
 @click.argument("model", type=FILE)
 @PAGES
-@click.option("-o", "--out", type=FILE, help="File to write, .jsonl or .csv; else lines of JSON are printed.")
+@click.option("-o", "--out", type=FILE, help="File to write, .jsonl or .csv.  [default: print JSON lines]")
 @SITE
 @click.option("--records", type=click.Choice(["one", "auto"]),
-              help="One for what is no labelled listing, or runs of like blocks.  [default: as learned]")  # fmt: skip
+              help="one: one record per page unless it is a known listing; auto: detect repeated items.  "
+              "[default: as trained]")  # fmt: skip
 @click.option("--min-confidence", type=click.FloatRange(0, 1), default=0.2, show_default=True,
-              help="A cell below is empty.")  # fmt: skip
+              help="Leave cells with a lower confidence empty.")  # fmt: skip
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True,
-              help="Processes; the output does not depend on it.")  # fmt: skip
-@click.option("--excel", is_flag=True, help="CSV with a byte order mark, by which Excel knows UTF-8.")
-@click.option("--strict", is_flag=True, help="A page that cannot be read is an error.")
+              help="Number of processes. It does not change the output.")  # fmt: skip
+@click.option(
+    "--excel", is_flag=True, help="Begin the CSV file with a byte order mark, so that Excel reads it as UTF-8."
+)
+@click.option("--strict", is_flag=True, help="Fail if a page cannot be read.")
 def extract(
     model: Path, pages: tuple[Path, ...], out: Path | None, site: str, records: str | None, min_confidence: float,
     jobs: int, excel: bool, strict: bool,
 ) -> None:  # fmt: skip
-    """Make records of pages (files, or folders of them).
+    """Extract records from pages (files or folders).
 
-    Pages of one site are best given together: they vote on where a field is. Rows are written as they are done, and
-    memory does not grow with the number of pages. A run that was stopped goes on with the same command. A page that
-    cannot be read has a row without values that says why, as "error".
+    Give the pages of a site together: they vote on the place of each field. Rows are written as soon as they are ready,
+    so memory does not grow with the number of pages. The same command resumes an interrupted run. A page that cannot be
+    read gets a row without values and with the reason in the column "error".
 
     \b
     Examples:
@@ -273,37 +283,39 @@ def extract(
         raise click.BadParameter(f"{out} ends in neither .jsonl nor .csv.", param_hint="--out")
     csv = out is not None and out.suffix == ".csv"
     if excel and not csv:
-        raise click.UsageError("--excel is for -o FILE.csv.")
+        raise click.UsageError("--excel requires -o FILE.csv.")
     files = _files(pages)
     if strict:
         _, _, problems = _load(model, pages, site)
         if problems:
-            raise click.ClickException(f"{len(problems)} pages could not be read well; nothing was written.")
+            raise click.ClickException(
+                f"{counted(len(problems), 'page')} could not be read cleanly; nothing was written."
+            )
     options = Options(site, records, min_confidence, csv, excel)
     total = extract_stream(model, files, sys.stdout if out is None else out, options, jobs, progress=progress)
     note(total.problems)
     if not total.n_pages:
         raise click.ClickException("none of the pages could be read.")
     if out is not None:
-        went_on = f"; {total.resumed} pages were done by an earlier run" if total.resumed else ""
-        unread = f'; {counted(total.n_unread, "page")} not read, see "error" there' if total.n_unread else ""
+        resumed = f"; {counted(total.resumed, 'page')} from an earlier run" if total.resumed else ""
+        unread = f'; {counted(total.n_unread, "page")} not read, see the column "error"' if total.n_unread else ""
         click.echo(
-            f"{out}: {counted(total.n_records, 'record')} of {counted(total.n_pages, 'page')}; {total.n_empty} of "
-            f"{counted(total.n_cells, 'cell')} not found{unread}{went_on}."
+            f"{out}: {counted(total.n_records, 'record')} from {counted(total.n_pages, 'page')}; {total.n_empty} of "
+            f"{counted(total.n_cells, 'cell')} empty{unread}{resumed}."
         )
 
 
 @web.command(cls=Errors)
 @click.argument("model", type=FILE)
 @PAGES
-@click.option("-o", "--out", type=FILE, help="File to write; else it is printed.")
+@click.option("-o", "--out", type=FILE, help="File to write.  [default: print]")
 @SITE
 @click.option("--min-confidence", type=click.FloatRange(0, 1), default=0.5, show_default=True,
-              help="Only cells at least so sure count.")  # fmt: skip
+              help="Ignore cells with a lower confidence.")  # fmt: skip
 def selectors(model: Path, pages: tuple[Path, ...], out: Path | None, site: str, min_confidence: float) -> None:
-    """The CSS path of every field, as JSON: for those who want rules.
+    """Write CSS selectors of the fields as JSON.
 
-    For every field of a site, the path that most of the answers share, and how many do.
+    For each site and field: the selector that most extracted values share, and their number.
 
     \b
     Examples:
@@ -311,15 +323,15 @@ def selectors(model: Path, pages: tuple[Path, ...], out: Path | None, site: str,
     """
     from maxendnet.web.views.selectors import find_selectors
 
-    extractor, found, _ = _load(model, pages, site)
-    records = extractor.extract(found, min_confidence=min_confidence, progress=progress)
-    rows = find_selectors(found, records, extractor.attributes_)
+    extractor, page_list, _ = _load(model, pages, site)
+    records = extractor.extract(page_list, min_confidence=min_confidence, progress=progress)
+    rows = find_selectors(page_list, records, extractor.attributes_)
     text = json.dumps([row._asdict() for row in rows], indent=2, ensure_ascii=False) + "\n"
     if out is None:
         click.echo(text, nl=False)
     else:
         write_whole(out, lambda file: file.write(text.encode()))
-        click.echo(f"{out}: {len(rows)} paths.")
+        click.echo(f"{out}: {counted(len(rows), 'selector')}.")
 
 
 @web.command(cls=Errors)
@@ -327,10 +339,10 @@ def selectors(model: Path, pages: tuple[Path, ...], out: Path | None, site: str,
 @click.argument("pages", type=FOLDER)
 @click.argument("labels", type=FILE)
 @click.option("--min-confidence", type=click.FloatRange(0, 1), default=0.2, show_default=True,
-              help="A cell below is empty.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object.")
+              help="Leave cells with a lower confidence empty.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def evaluate(model: Path, pages: Path, labels: Path, min_confidence: float, as_json: bool) -> None:
-    """Compare what a model extracts with labelled pages.
+    """Evaluate a model on labelled pages: precision, recall and F1 of each field.
 
     \b
     Examples:
@@ -342,23 +354,23 @@ def evaluate(model: Path, pages: Path, labels: Path, min_confidence: float, as_j
     from maxendnet.web.tool.evaluation import evaluate as compare
 
     extractor = Extractor.load(model)
-    found, of_pages, problems = labelled_folder(pages, read_labels(labels), progress=progress)
+    page_list, page_labels, problems = labelled_folder(pages, read_labels(labels), progress=progress)
     if extractor.layout_:
-        found = _rendered(found, pages)
+        page_list = _rendered(page_list, pages)
     note(problems)
-    records = extractor.extract(found, min_confidence=min_confidence, progress=progress)
-    labelled = [page for page, given in zip(found, of_pages) if given is not None]
-    given = [x for x in of_pages if x is not None]
+    records = extractor.extract(page_list, min_confidence=min_confidence, progress=progress)
+    labelled = [page for page, given in zip(page_list, page_labels) if given is not None]
+    given = [x for x in page_labels if x is not None]
     scores = compare(labelled, given, records, extractor.fields_, extractor.images_, extractor.data_)
     if as_json:
-        found_scores = {
+        field_scores = {
             f.name: {"precision": f.precision, "recall": f.recall, "f1": f.f1, "records": f.n_true}
             for f in scores.fields
         }
         click.echo(
             json.dumps(
                 {"pages": scores.n_pages, "records": scores.n_records, "average_f1": scores.average_f1,
-                 "all_right": scores.all_right, "not_on_page": scores.problems, "fields": found_scores}, indent=2,
+                 "all_right": scores.all_right, "not_on_page": scores.problems, "fields": field_scores}, indent=2,
             )
         )  # fmt: skip
         return
@@ -366,55 +378,55 @@ def evaluate(model: Path, pages: Path, labels: Path, min_confidence: float, as_j
     for f in scores.fields:
         click.echo(f"{f.name:<24}{f.n_true:>9}{f.precision:>11.3f}{f.recall:>9.3f}{f.f1:>8.3f}")
     click.echo(
-        f"average F1 {scores.average_f1:.3f}; all fields right in {scores.all_right:.1%} of {scores.n_records} records "
-        f"on {scores.n_pages} pages"
+        f"average F1 {scores.average_f1:.3f}; all fields correct in {scores.all_right:.1%} of "
+        f"{counted(scores.n_records, 'record')} on {counted(scores.n_pages, 'page')}"
     )
     if scores.problems:
-        click.echo(f"{len(scores.problems)} labelled values are not on their pages, and count as missed:")
+        click.echo(f"{counted(len(scores.problems), 'labelled value')} not on the page, counted as missed:")
     for problem in scores.problems[:10]:
         click.echo(f"  {problem}")
     for name, field, answer, truth in scores.wrong[:10]:
-        click.echo(f"  {name}: {field} is {truth[0][:50]!r}, found {answer[:50]!r}")
+        click.echo(f"  {name}: {field} is {truth[0][:50]!r}, extracted {answer[:50]!r}")
 
 
 @web.command(cls=Errors)
 @click.argument("model", type=FILE)
 @PAGES
 @SITE
-@click.option("--json", "as_json", is_flag=True, help="For programs: a JSON object a site.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per site.")
 @click.pass_context
 def check(ctx: click.Context, model: Path, pages: tuple[Path, ...], site: str, as_json: bool) -> None:
-    """Tell when a site has changed; the exit code is then 3.
+    """Report sites that have changed since training; exit code 3 if there are any.
 
     \b
     Examples:
       maxendnet web check shop.medn pages/
     """
-    from maxendnet.web.model.check import check as look
+    from maxendnet.web.model.check import check as check_sites
 
-    extractor, found, _ = _load(model, pages, site)
-    reports = look(extractor, found)
+    extractor, page_list, _ = _load(model, pages, site)
+    reports = check_sites(extractor, page_list)
     for report in reports:
         if as_json:
             click.echo(json.dumps({**report._asdict(), "changed": report.changed}))
             continue
         state = "CHANGED" if report.gone and report.known else "unsure" if report.unsure else "ok"
-        known = "" if report.known else ", never labelled"
-        click.echo(f"{report.site or '(no site)'}: {state} ({report.n_pages} pages{known})")
+        known = "" if report.known else ", not labelled"
+        click.echo(f"{report.site or '(no site)'}: {state} ({counted(report.n_pages, 'page')}{known})")
         for name, value in report.confidence.items():
             click.echo(f"    {name:<24}confidence {value:.2f}")
         for word in report.words:
             click.echo(f"    {word}")
         if report.changed or report.unsure:
-            click.echo(f"    look at {', '.join(report.look_at)}")
+            click.echo(f"    inspect {', '.join(report.look_at)}")
     ctx.exit(3 if any(report.changed for report in reports) else 0)
 
 
 @web.command(cls=Errors)
-@click.option("--out", type=FOLDER, default=Path("maxendnet-web-demo"), show_default=True, help="Folder for all files.")
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--out", type=FOLDER, default=Path("maxendnet-web-demo"), show_default=True, help="Output folder.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the page generator.")
 def demo(out: Path, seed: int) -> None:
-    """Make toy shops, learn from three pages of each, and extract the rest.
+    """Generate toy shops, train on three pages of each, and extract the rest.
 
     \b
     Examples:
@@ -425,53 +437,53 @@ def demo(out: Path, seed: int) -> None:
     run(out, seed, click.echo)
 
 
-# ---- what the commands share ----------------------------------------------------------------------------------------
+# ---- shared helpers ------------------------------------------------------------------------------------------------
 
 
 def _types(given: Sequence[str], fields: Collection[str]) -> dict[str, str] | None:
-    """Types of fields, as they are named on the command line."""
+    """Parse ``--type FIELD=TYPE`` options."""
     from maxendnet.web.fields.types import KINDS
 
-    found = {}
+    field_types = {}
     for item in given:
         name, _, kind = item.rpartition("=")
         if name not in fields or kind not in KINDS:
             raise click.BadParameter(
-                f"{item!r} is not field=type, with a field that is labelled ({', '.join(sorted(fields))}) and one of "
-                f"{', '.join(KINDS)}.", param_hint="--type",
+                f"{item!r} is not FIELD=TYPE with a labelled field ({', '.join(sorted(fields))}) and a type "
+                f"({', '.join(KINDS)}).", param_hint="--type",
             )  # fmt: skip
-        found[name] = kind
-    return found or None
+        field_types[name] = kind
+    return field_types or None
 
 
-def _rendered(found: list[Any], root: Path) -> list[Any]:
+def _rendered(pages: list[Any], root: Path) -> list[Any]:
     from maxendnet.web.rendering.render import render_pages
 
-    pages, unread = render_pages([(page, root / page.name) for page in found], progress=progress)
+    rendered, unread = render_pages([(page, root / page.name) for page in pages], progress=progress)
     note([page.error for page in unread])
-    return pages
+    return rendered
 
 
 def _files(pages: Sequence[Path]) -> list[Path]:
-    """Files named on the command line; a folder stands for all pages below it."""
+    """Return the page files named on the command line, with folders expanded."""
     from maxendnet.web.pages.folder import is_text_alone, others_named, page_files
 
-    found: list[Path] = []
+    files: list[Path] = []
     for path in pages:
         if path.is_dir():
-            found += page_files(path)
+            files += page_files(path)
             note(others_named(path))
         elif is_text_alone(path):
-            note([f"{path} has no element of HTML in it, and is left out"])
+            note([f"{path} contains no HTML element and is skipped"])
         else:
-            found.append(path)
-    if not found:
+            files.append(path)
+    if not files:
         raise click.ClickException("none of the files is a page.")
-    return found
+    return files
 
 
 def _load(model: Path, pages: Sequence[Path], site: str) -> tuple[Any, list[Any], list[str]]:
-    """A model, the pages named on the command line, and problems with these; a folder means all pages below it."""
+    """Load a model and pages; also return the problems of the pages."""
     from maxendnet.web.model.extractor import Extractor
     from maxendnet.web.tool.stream import read_files
 

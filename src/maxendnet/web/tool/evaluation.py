@@ -1,4 +1,4 @@
-"""How good records are, against labelled pages: a hit is a value of the field as it is written, and no more."""
+"""Evaluation of extracted records against labelled pages by exact match."""
 
 from __future__ import annotations
 
@@ -14,7 +14,18 @@ from maxendnet.web.views.view import View
 
 
 class FieldScore(NamedTuple):
-    """Counts of one field: records that have it, answers, and right answers."""
+    """Counts of one field.
+
+    Attributes
+    ----------
+    name : str
+    n_true : int
+        Records that have the field.
+    n_answers : int
+        Extracted cells.
+    n_hits : int
+        Correct cells.
+    """
 
     name: str
     n_true: int
@@ -43,111 +54,141 @@ class FieldScore(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """Scores of every field, and the share of records with all fields right."""
+    """Scores of an evaluation.
+
+    Attributes
+    ----------
+    fields : list of FieldScore
+    all_right : float
+        Share of records with all fields correct.
+    n_pages : int
+    wrong : list of (str, str, str, list of str)
+        Page, field, extracted value and true values of every error.
+    problems : list of str
+        Labelled values that do not occur on their page; they count as missed.
+    n_records : int
+        Labelled records.
+    """
 
     fields: list[FieldScore]
     all_right: float
     n_pages: int
-    wrong: list[tuple[str, str, str, list[str]]]  # page, field, answer, truth
-    problems: list[str]  # truth that is not on its page, and so counts as missed
+    wrong: list[tuple[str, str, str, list[str]]]
+    problems: list[str]
     n_records: int
 
     @property
     def average_f1(self) -> float:
-        """Mean over the fields that some record has."""
-        some = [field.f1 for field in self.fields if field.n_true]
-        return sum(some) / len(some) if some else 0.0
+        """Mean F1 of the fields that occur in the labelled records."""
+        scores = [field.f1 for field in self.fields if field.n_true]
+        return sum(scores) / len(scores) if scores else 0.0
 
 
 Truth = dict[str, set[str]]
-"""Values of every field that a record has."""
+"""True values of each field of a record."""
 
 
 def evaluate(
     pages: Sequence[Page], labels: Sequence[PageLabels], records: Sequence[Record], fields: Sequence[str],
     images: bool = False, data: bool = False,
 ) -> Scores:  # fmt: skip
-    """Compare records with the labels of their pages.
+    """Compare extracted records with the labels of their pages.
 
-    An answer is right if it is one of the values of the field, letter by letter but for case and white space: values
-    are compared as they are written in the labels, and labelled places by their text. A value that is not on the page
-    counts as missed, and is named. Of several values all must be there. A field that the record lacks is right when
-    there is no answer; an answer then lowers precision, and does not touch "all right".
+    A cell is correct if it equals one of the true values of the field, ignoring case and white space. Labels by value
+    are compared as written, labels by place by their text. A labelled value that does not occur on its page counts as
+    missed and is reported in ``problems``. A cell with several values must have all of them. An answer for a field that
+    the record lacks lowers precision but not ``all_right``.
 
-    On a listing every labelled record is compared with the row that has most of its values. Other rows count for
-    nothing, unless the labels are complete: then they lower precision.
+    In a listing, each labelled record is compared with the extracted record that has most of its values. Unmatched
+    extracted records are ignored unless the labels are complete; then they lower precision.
 
     Parameters
     ----------
-    pages, labels : sequences of the same length
+    pages : sequence of Page
+    labels : sequence of PageLabels
+        Labels of each page.
     records : sequence of Record
-        Of these pages, also of others: one for every page in their order, or any number, by the names of the pages.
+        Extracted records: one per page in the same order, or any number, matched by the names of the pages.
     fields : sequence of str
+        Fields to evaluate.
     images, data : bool
-        Whether images, and values that pages say to programs, can be answers.
+        Whether images and structured data can be values; see `Extractor`.
+
+    Returns
+    -------
+    Scores
+
+    Examples
+    --------
+    >>> from maxendnet.web import Cell
+    >>> page = Page.from_html("<p>Red Cup<p>$5", name="a.html")
+    >>> record = Record("a.html", "", 0, {"name": Cell("red cup", 0.9, 2), "price": Cell("$6", 0.8, 4)})
+    >>> labels = PageLabels("a.html", values={"name": ["Red Cup"], "price": ["$5"]})
+    >>> [(field.name, field.f1) for field in evaluate([page], [labels], [record], ["name", "price"]).fields]
+    [('name', 1.0), ('price', 0.0)]
     """
     counts = {name: [0, 0, 0] for name in fields}
-    n_right = n_records = 0
-    wrong, not_there = [], []
+    n_correct = n_records = 0
+    errors, problems = [], []
     for page, given, rows in zip(pages, labels, _rows_of(pages, records)):
         view = View(page, images, data=data)
-        listing = len(rows) > 1 or any(record.record for record in rows) or _several(given)
-        labelled, unmatched = labelled_records(view, given) if listing else _whole_page(view, given)
+        is_listing = len(rows) > 1 or any(record.record for record in rows) or _labels_several_records(given)
+        labelled, unmatched = labelled_records(view, given) if is_listing else _whole_page(view, given)
         truth = [_true_values(view, record) for record in labelled]
-        not_there += [f"{page.name}: {label}" for label in unmatched]
-        free = list(rows)
-        for own in truth:
-            folded = {name: {same_value(value) for value in values} for name, values in own.items()}
-            row = max(free, key=lambda row: _n_right(row, folded), default=None)
-            if row is not None and (_n_right(row, folded) or not listing):
-                free.remove(row)
+        problems += [f"{page.name}: {label}" for label in unmatched]
+        unmatched_rows = list(rows)
+        for values in truth:
+            folded = {name: set(map(same_value, of_field)) for name, of_field in values.items()}
+            row = max(unmatched_rows, key=lambda row: _n_correct(row, folded), default=None)
+            if row is not None and (_n_correct(row, folded) or not is_listing):
+                unmatched_rows.remove(row)
             else:
                 row = None
-            complete = True
+            all_correct = True
             for name in fields:
                 cell = None if row is None else row.fields.get(name)
-                hit = cell is not None and _is_right(cell, folded.get(name, set()))
-                counts[name][0] += bool(own.get(name))
+                is_hit = cell is not None and _is_correct(cell, folded.get(name, set()))
+                counts[name][0] += bool(values.get(name))
                 counts[name][1] += cell is not None
-                counts[name][2] += hit
-                if own.get(name) and not hit:
-                    complete = False
-                    wrong.append((page.name, name, "" if cell is None else cell.value, sorted(own[name])))
-            n_right += complete
+                counts[name][2] += is_hit
+                if values.get(name) and not is_hit:
+                    all_correct = False
+                    errors.append((page.name, name, "" if cell is None else cell.value, sorted(values[name])))
+            n_correct += all_correct
         n_records += len(truth)
         if given.complete:
-            for row in free:
+            for row in unmatched_rows:
                 for name in fields:
                     counts[name][1] += row.fields.get(name) is not None
     scores = [FieldScore(name, *counts[name]) for name in fields]
-    return Scores(scores, n_right / max(1, n_records), len(pages), wrong, not_there, n_records)
+    return Scores(scores, n_correct / max(1, n_records), len(pages), errors, problems, n_records)
 
 
 def _rows_of(pages: Sequence[Page], records: Sequence[Record]) -> list[list[Record]]:
-    """The records of every page."""
+    """Group records by page."""
     if len(records) == len(pages) and not any(record.record for record in records):
         return [[record] for record in records]
-    found: dict[str, list[Record]] = {}
+    of_page: dict[str, list[Record]] = {}
     for record in records:
-        found.setdefault(record.page, []).append(record)
-    return [found.get(page.name, []) for page in pages]
+        of_page.setdefault(record.page, []).append(record)
+    return [of_page.get(page.name, []) for page in pages]
 
 
-def _several(given: PageLabels) -> bool:
-    """Whether labels are those of several records: lists of the same length, for more than one field."""
+def _labels_several_records(given: PageLabels) -> bool:
+    """Whether the labels are a complete listing with several records."""
     lengths = [len(values) for values in given.values.values() if values]
-    return len(lengths) > 1 and set(lengths) not in ({0}, {1}) and len(set(lengths)) == 1 and given.complete
+    return given.complete and len(lengths) > 1 and len(set(lengths)) == 1 and lengths[0] > 1
 
 
 def _whole_page(view: View, given: PageLabels) -> tuple[list[LabelledRecord], list[Unmatched]]:
-    """The labels of a page about one thing as one record."""
+    """Return the labels of a page as one record, and the unmatched labels."""
     pairs, unmatched = labels_on_page(view, given)
     places = [(name, [span]) for span, name in pairs]
     return [LabelledRecord(places, {name: given.written(name) for name in given.values})], unmatched
 
 
 def _true_values(view: View, record: LabelledRecord) -> Truth:
-    """Values of a record as written; also the texts of labelled places, and the file names of images."""
+    """Return the true values of each field of a labelled record."""
     truth: Truth = {name: set(values) for name, values in record.values.items()}
     for name, spans in record.places:
         if name not in record.values or view.page.tags[spans[0].first] == "img":
@@ -155,13 +196,16 @@ def _true_values(view: View, record: LabelledRecord) -> Truth:
     return truth
 
 
-def _n_right(row: Record, folded: Truth) -> int:
+def _n_correct(row: Record, folded: Truth) -> int:
     cells = [(name, cell) for name, cell in row.fields.items() if cell is not None]
-    return sum(_is_right(cell, folded.get(name, set())) for name, cell in cells)
+    return sum(_is_correct(cell, folded.get(name, set())) for name, cell in cells)
 
 
-def _is_right(cell: Cell, folded: set[str]) -> bool:
-    """Whether a cell has one of the values, as it is written or as a whole address; of several values, all of them."""
+def _is_correct(cell: Cell, folded: set[str]) -> bool:
+    """Whether a cell equals one of the values, as text or absolute address.
+
+    A cell with several values must have all of them.
+    """
     if len(cell.values) > 1:
         return {same_value(value) for value in cell.values} == folded
     return same_value(cell.value) in folded or same_value((cell.normal or {}).get("url", "")) in folded - {""}

@@ -1,8 +1,8 @@
-"""Extraction from many pages: some at a time, in one process or several, each row written as soon as it is done.
+"""Extraction from many pages, in batches and optionally in several processes.
 
-Pages are taken in batches of one folder, so that pages of a site vote together and memory does not grow with their
-number. Beside the output lies a file that says how far it is; a run that was stopped goes on from there, if model,
-options and pages are the same, and ends with the same output.
+A batch holds pages of one folder, so that the pages of a site vote together and memory does not grow with their number.
+A progress file next to the output records the finished batches. An interrupted run resumes from it if model, options
+and pages are unchanged, and produces identical output.
 """
 
 from __future__ import annotations
@@ -27,26 +27,27 @@ from maxendnet.web.progress import Progress, quiet
 from maxendnet.web.rendering.render import render_pages
 
 BATCH = 50
-"""Pages at a time: enough to vote, and some 100 MB."""
+"""Pages per batch: enough for voting, and about 100 MB of memory."""
 BOM = "\ufeff"
 
 
 class Options(NamedTuple):
-    """What is asked of an extraction.
+    """Options of an extraction.
 
     Attributes
     ----------
     site : str
-        Of all pages; empty, if pages and folders say it.
+        Site of all pages; empty to infer it from each page or its folder.
     records : {"one", "auto"}, optional
-        As `Extractor.extract` has it.
+        See `Extractor.extract`.
     min_confidence : float
+        Cells with a lower confidence are empty.
     csv : bool
-        Else lines of JSON.
+        Write CSV instead of JSON lines.
     excel : bool
-        A byte order mark before the table, by which Excel knows UTF-8.
+        Begin the CSV file with a byte order mark, so that Excel reads it as UTF-8.
     batch : int
-        Pages at a time.
+        Pages per batch.
     """
 
     site: str = ""
@@ -58,16 +59,16 @@ class Options(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Counts of a batch, or of all pages.
+    """Counts of a batch or of a whole extraction.
 
     Attributes
     ----------
     n_records, n_pages, n_cells, n_empty, n_unread : int
-        Of the records written in this run and, if it resumed an earlier one, in that one too.
+        Totals, including those of an earlier run that was resumed.
     problems : list of str
-        Pages that could not be read well, in this run.
+        Problems with pages of this run.
     resumed : int
-        Files done by an earlier run.
+        Number of files finished by an earlier run.
     """
 
     n_records: int
@@ -83,11 +84,11 @@ NOTHING = Outcome(0, 0, 0, 0, 0, [])
 
 
 def batches(files: Sequence[Path], size: int = BATCH) -> list[list[Path]]:
-    """Files of the same folder together, as many as ``size`` at a time, in their order.
+    """Split files into batches of at most ``size`` files from the same folder.
 
     Examples
     --------
-    >>> [len(some) for some in batches([Path("a/1"), Path("a/2"), Path("a/3"), Path("b/1")], 2)]
+    >>> [len(batch) for batch in batches([Path("a/1"), Path("a/2"), Path("a/3"), Path("b/1")], 2)]
     [2, 1, 1]
     """
     folders = [list(of_folder) for _, of_folder in groupby(files, key=lambda path: path.parent)]
@@ -97,22 +98,22 @@ def batches(files: Sequence[Path], size: int = BATCH) -> list[list[Path]]:
 def read_files(
     files: Sequence[Path], site: str, extractor: Extractor, progress: Progress = quiet
 ) -> tuple[list[Page], list[UnreadPage], list[str]]:
-    """Pages as the model needs them, unreadable ones, and warnings."""
+    """Read pages, and render them if the model was trained on rendered pages."""
     named = [(path, str(path), site) for path in files]
     pages, unread, warnings = read_pages(named, extractor.sites_, progress=progress)
     if extractor.layout_:
-        pages, undrawn = render_pages([(page, Path(page.name)) for page in pages], progress=progress)
-        unread += undrawn
+        pages, not_rendered = render_pages([(page, Path(page.name)) for page in pages], progress=progress)
+        unread += not_rendered
     return pages, unread, warnings
 
 
 def extract_batch(extractor: Extractor, files: Sequence[Path], options: Options) -> tuple[str, Outcome]:
-    """Rows of a batch of pages, readable or not."""
+    """Extract a batch; return its rows as text, and their counts."""
     pages, unread, warnings = read_files(files, options.site, extractor)
-    of_file: dict[str, Source] = {page.name: page for page in pages}
-    of_file |= {page.name: page for page in unread}
+    sources: dict[str, Source] = {page.name: page for page in pages}
+    sources |= {page.name: page for page in unread}
     rows = extractor.extract(
-        [of_file[str(path)] for path in files], records=options.records, min_confidence=options.min_confidence
+        [sources[str(path)] for path in files], records=options.records, min_confidence=options.min_confidence
     )
     cells = [cell for row in rows if not row.error for cell in row.fields.values()]
     text = as_csv(rows, extractor.fields_, head=False, kinds=extractor.kinds_) if options.csv else as_lines(rows)
@@ -125,70 +126,78 @@ def extract_stream(
     model: Path, files: Sequence[Path], out: Path | IO[str], options: Options, jobs: int = 1,
     progress: Progress = quiet,
 ) -> Outcome:  # fmt: skip
-    """Extract from many pages to a file.
+    """Extract records from many pages and write them to a file.
 
     Parameters
     ----------
     model : Path
+        Model file.
     files : sequence of Path
-    out : Path, or an open file
-        A file that is there is replaced, unless an earlier run of the same was stopped: then it goes on.
+        Pages.
+    out : Path or open file
+        An existing file is replaced, or completed if an earlier run with the same arguments was interrupted.
     options : Options
     jobs : int
-        Processes; the output does not depend on it.
+        Number of processes. It does not change the output.
     progress : callable, optional
-        Wraps the batches as they are done.
+        Wraps the iterator over finished batches.
+
+    Returns
+    -------
+    Outcome
     """
-    parts = batches(files, options.batch)
+    file_batches = batches(files, options.batch)
     extractor = Extractor.load(model)
     head = (BOM if options.excel else "") + as_csv([], extractor.fields_, kinds=extractor.kinds_) if options.csv else ""
     if not isinstance(out, Path):
         out.write(head)
         total = NOTHING
-        for text, batch in progress(_results(model, extractor, parts, options, jobs), "batches"):
+        for text, batch in progress(_results(model, extractor, file_batches, options, jobs), "batches"):
             out.write(text)
             total = _add(total, batch)
         return total
-    note = out.with_name(out.name + ".progress")
-    mark = _fingerprint(model, files, options)
-    done, total = _earlier(note, mark, out)
-    if not done:
-        note.unlink(missing_ok=True)
+    progress_file = out.with_name(out.name + ".progress")
+    fingerprint = _fingerprint(model, files, options)
+    n_done, total = _resume(progress_file, fingerprint, out)
+    if not n_done:
+        progress_file.unlink(missing_ok=True)
         write_whole(out, lambda file: file.write(head.encode()))
     with open(out, "r+b") as file:
         file.seek(0, os.SEEK_END)
-        rest = _results(model, extractor, parts[done:], options, jobs)
-        for k, (text, batch) in enumerate(progress(rest, "batches"), done + 1):
+        rest = _results(model, extractor, file_batches[n_done:], options, jobs)
+        for k, (text, batch) in enumerate(progress(rest, "batches"), n_done + 1):
             file.write(text.encode())
             file.flush()
             total = _add(total, batch)
-            state = {"mark": mark, "batches": k, "bytes": file.tell(), "counts": list(total[:5])}
-            write_whole(note, lambda side, state=state: side.write(json.dumps(state).encode()))  # type: ignore[misc]
-    note.unlink(missing_ok=True)
-    return total._replace(resumed=sum(map(len, parts[:done])))
+            state = {"mark": fingerprint, "batches": k, "bytes": file.tell(), "counts": list(total[:5])}
+            data = json.dumps(state).encode()
+            write_whole(progress_file, lambda side, data=data: side.write(data))  # type: ignore[misc]
+    progress_file.unlink(missing_ok=True)
+    return total._replace(resumed=sum(map(len, file_batches[:n_done])))
 
 
 def _results(
-    model: Path, extractor: Extractor, parts: Sequence[Sequence[Path]], options: Options, jobs: int
+    model: Path, extractor: Extractor, file_batches: Sequence[Sequence[Path]], options: Options, jobs: int
 ) -> Iterator[tuple[str, Outcome]]:
-    """Batches in their order, by one process or several."""
-    if jobs <= 1 or len(parts) < 2:
-        yield from (extract_batch(extractor, files, options) for files in parts)
+    """Yield the results of batches in their order."""
+    if jobs <= 1 or len(file_batches) < 2:
+        yield from (extract_batch(extractor, files, options) for files in file_batches)
         return
     context = multiprocessing.get_context("spawn")
-    with context.Pool(min(jobs, len(parts)), _begin, (model, options)) as pool:
-        yield from pool.imap(_work, parts)
+    with context.Pool(min(jobs, len(file_batches)), _start_worker, (model, options)) as pool:
+        yield from pool.imap(_extract_in_worker, file_batches)
 
 
-_own: dict[str, Any] = {}
+_worker: dict[str, Any] = {}
+"""Extractor and options of a worker process."""
 
 
-def _begin(model: Path, options: Options) -> None:
-    _own["extractor"], _own["options"] = Extractor.load(model), options
+def _start_worker(model: Path, options: Options) -> None:
+    _worker["extractor"], _worker["options"] = Extractor.load(model), options
 
 
-def _work(files: Sequence[Path]) -> tuple[str, Outcome]:
-    return extract_batch(_own["extractor"], files, _own["options"])
+def _extract_in_worker(files: Sequence[Path]) -> tuple[str, Outcome]:
+    return extract_batch(_worker["extractor"], files, _worker["options"])
 
 
 def _add(total: Outcome, batch: Outcome) -> Outcome:
@@ -196,27 +205,28 @@ def _add(total: Outcome, batch: Outcome) -> Outcome:
 
 
 def _fingerprint(model: Path, files: Sequence[Path], options: Options) -> str:
-    """Of all that the output depends on."""
-    found = hashlib.sha256(model.read_bytes())
-    found.update(json.dumps(options).encode())
+    """Return a hash of model, options, and names, sizes and times of the files."""
+    fingerprint = hashlib.sha256(model.read_bytes())
+    fingerprint.update(json.dumps(options).encode())
     for path in files:
         try:
-            about = path.stat()
-            found.update(f"{path}\0{about.st_size}\0{about.st_mtime_ns}\n".encode("utf-8", "surrogateescape"))
+            status = path.stat()
+            line = f"{path}\0{status.st_size}\0{status.st_mtime_ns}\n"
         except OSError:
-            found.update(f"{path}\0\n".encode("utf-8", "surrogateescape"))
-    return found.hexdigest()
+            line = f"{path}\0\n"
+        fingerprint.update(line.encode("utf-8", "surrogateescape"))
+    return fingerprint.hexdigest()
 
 
-def _earlier(note: Path, mark: str, out: Path) -> tuple[int, Outcome]:
-    """How many batches an earlier run has done, and its counts; what it wrote beyond them is cut off."""
+def _resume(progress_file: Path, fingerprint: str, out: Path) -> tuple[int, Outcome]:
+    """Return the number of finished batches and the counts of an earlier run."""
     try:
-        state = json.loads(note.read_bytes())
-        done, size = int(state["batches"]), int(state["bytes"])
+        state = json.loads(progress_file.read_bytes())
+        n_done, size = int(state["batches"]), int(state["bytes"])
         n_records, n_pages, n_cells, n_empty, n_unread = (int(n) for n in state["counts"])
-        if state["mark"] != mark or out.stat().st_size < size:
+        if state["mark"] != fingerprint or out.stat().st_size < size:
             return 0, NOTHING
     except (OSError, ValueError, KeyError, TypeError):
         return 0, NOTHING
     os.truncate(out, size)
-    return done, Outcome(n_records, n_pages, n_cells, n_empty, n_unread, [])
+    return n_done, Outcome(n_records, n_pages, n_cells, n_empty, n_unread, [])

@@ -1,4 +1,4 @@
-"""Toy pages of small shops, generated from a seed: for ``maxendnet web demo``, examples and tests."""
+"""Toy pages of small shops for ``maxendnet web demo``, examples and tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from maxendnet.web.pages.page import Page
 
 FIELDS = ("name", "price", "brand", "image")
 THINGS = ("Cup", "Kettle", "Lamp", "Chair", "Teapot", "Blanket", "Clock", "Vase", "Basket", "Mirror", "Tray", "Stool")
-LOOKS = ("Red", "Blue", "Small", "Large", "Folding", "Oak", "Glass", "Woven", "Striped", "Plain", "Round", "Tall")
+ADJECTIVES = ("Red", "Blue", "Small", "Large", "Folding", "Oak", "Glass", "Woven", "Striped", "Plain", "Round", "Tall")
 BRANDS = ("Nordhus", "Acme", "Bellini", "Ferro & Co", "Hana", "Lindqvist", "Okapi", "Tarn")
 SENTENCES = (
     "Made by hand in small numbers.", "Easy to clean and hard to break.", "Looks well in any room.",
@@ -29,14 +29,23 @@ Item = dict[str, str]
 
 
 class ToyPages(NamedTuple):
-    """Pages, their labels by value, and their HTML."""
+    """Generated pages.
+
+    Attributes
+    ----------
+    pages : list of Page
+    labels : list of PageLabels
+        Labels by value, one for each page.
+    html : dict of str to str
+        HTML of each page by its path.
+    """
 
     pages: list[Page]
     labels: list[PageLabels]
-    html: dict[str, str]  # path to text
+    html: dict[str, str]
 
     def write(self, folder: str | Path) -> None:
-        """Write the pages, a folder for each site."""
+        """Write the pages to a folder, with one subfolder for each site."""
         for name, text in self.html.items():
             path = Path(folder) / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,17 +53,22 @@ class ToyPages(NamedTuple):
 
 
 def toy_pages(n_sites: int = 3, n_pages: int = 8, random_state: int = 0, missing: float = 0.1) -> ToyPages:
-    """Pages of products in several templates, with menus, prices of other things, and some fields missing.
+    """Generate product pages with menus, other prices and missing fields.
 
     Parameters
     ----------
     n_sites : int
-        Templates; five differ, and then they repeat with other names.
+        Number of sites. There are five templates; further sites reuse them under other names.
     n_pages : int
-        Of each site.
+        Pages of each site.
     random_state : int
+        Seed.
     missing : float
         Share of pages without a brand.
+
+    Returns
+    -------
+    ToyPages
 
     Examples
     --------
@@ -78,11 +92,11 @@ def toy_pages(n_sites: int = 3, n_pages: int = 8, random_state: int = 0, missing
 
 
 def toy_item(rng: np.random.Generator) -> Item:
-    """A product."""
-    look, thing = str(rng.choice(LOOKS)), str(rng.choice(THINGS))
+    """Draw a product."""
+    adjective, thing = str(rng.choice(ADJECTIVES)), str(rng.choice(THINGS))
     number = int(rng.integers(100, 999))
     return {
-        "name": f"{look} {thing} {number}",
+        "name": f"{adjective} {thing} {number}",
         "price": f"${int(rng.integers(5, 400))}.{int(rng.integers(0, 100)):02d}",
         "brand": str(rng.choice(BRANDS)),
         "image": f"/pictures/{thing.lower()}-{number}.jpg",
@@ -92,7 +106,7 @@ def toy_item(rng: np.random.Generator) -> Item:
 
 
 def framed(title: str, body: str, site: str) -> str:
-    """A page with a menu and a foot."""
+    """Return a page with a menu and a footer around its body."""
     menu = "".join(
         f'<li><a href="/{word.lower()}">{word}</a></li>' for word in ("Home", "New", "Sale", "Help", "Basket")
     )
@@ -106,16 +120,17 @@ def framed(title: str, body: str, site: str) -> str:
 
 
 class Template(NamedTuple):
-    """Formats of the pages of a shop.
+    """Format strings of the pages of a shop.
 
     Attributes
     ----------
     title, body : str
-        With the item, the site, ``similar`` items (all, or by number) and the parts of the price.
+        Use the properties of the item, the site, the ``similar`` items (``first``, ``second``) and the parts of the
+        price.
     brand : str
-        Empty for an item without.
+        Inserted if the item has a brand.
     similar : str
-        Of every similar item.
+        Format of each similar item.
     """
 
     title: str
@@ -124,12 +139,14 @@ class Template(NamedTuple):
     similar: str = ""
 
     def page(self, item: Item, similar: list[Item], site: str) -> str:
-        """HTML of an item."""
+        """Return the HTML page of an item."""
         whole, cents = item["price"][1:].split(".")
-        shown = {name: escape(value) for name, value in item.items()}
-        shown["brand"] = self.brand.format(**shown) if item["brand"] else ""
-        listed = "".join(self.similar.format(**x) for x in similar)
-        body = self.body.format(**shown, similar=listed, first=similar[0], second=similar[1], whole=whole, cents=cents)
+        escaped = {name: escape(value) for name, value in item.items()}
+        escaped["brand"] = self.brand.format(**escaped) if item["brand"] else ""
+        similar_html = "".join(self.similar.format(**x) for x in similar)
+        body = self.body.format(
+            **escaped, similar=similar_html, first=similar[0], second=similar[1], whole=whole, cents=cents
+        )
         return framed(self.title.format(**item, site=site), body, site)
 
 
