@@ -1,4 +1,4 @@
-"""Web data extraction: pages in, records out. Needs the extra ``web``; the core never imports it."""
+"""Extract records from web pages. Requires the extra ``web``; the core never imports it."""
 
 from typing import TYPE_CHECKING
 

@@ -1,1 +1,1 @@
-"""The extractor: from pages to records."""
+"""Extractor: training on labelled pages and extraction of records."""

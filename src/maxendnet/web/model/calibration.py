@@ -1,4 +1,4 @@
-"""Confidence of a cell: how often the value of such an answer was exactly right, on pages that were held out."""
+"""Calibration of confidences by exact matches on held-out pages."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from numpy.typing import NDArray
 
 from maxendnet.web.model.decode import BestLeaf
 
-FEWEST_ANSWERS = 10
-MOST_OF_A_GROUP = 2.0
-UNPROVED = 0.95
-"""The largest confidence where no answer was held out: nothing is known of how often such answers are right."""
-PRIOR = np.array([1.0, 0.3, 0.3])  # slopes for one standard deviation of score, lead and edge
+MIN_ANSWERS = 10
+MAX_GROUP_WEIGHT = 2.0
+MAX_UNCALIBRATED = 0.95
+"""Largest confidence without held-out answers."""
+PRIOR = np.array([1.0, 0.3, 0.3])  # slopes per standard deviation of score, lead and edge
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """A logistic curve over the score of an answer, its lead over the next, and the lead of the bounds of its value.
+    """Logistic curve from a `BestLeaf` to a confidence.
 
     Attributes
     ----------
     score, lead, edge, intercept : float
-        Weights; ``confidence = 1 / (1 + exp(-(score s + lead l + edge e + intercept)))``.
+        Weights: ``confidence = expit(score * s + lead * l + edge * e + intercept)``.
     n_answers : float
-        Held-out answers it was made from, each with its weight; 0: none, a fixed curve.
+        Total weight of the held-out answers; 0 for the fixed curve.
 
     Examples
     --------
@@ -44,26 +44,36 @@ class Calibration:
     def __call__(self, best: BestLeaf) -> float:
         z = self.score * squash(best.score) + self.lead * squash(best.lead) + self.edge * best.edge + self.intercept
         confidence = float(1.0 / (1.0 + np.exp(-np.clip(z, -50.0, 50.0))))
-        # n answers, all of them right, do not promise more than this (the rule of succession)
-        return min(confidence, 1.0 - 1.0 / (self.n_answers + 2.0) if self.n_answers else UNPROVED)
+        # rule of succession: n correct answers support no higher confidence
+        return min(confidence, 1.0 - 1.0 / (self.n_answers + 2.0) if self.n_answers else MAX_UNCALIBRATED)
 
 
 def squash(x: float | NDArray) -> NDArray:
-    """Scores without their extremes, which say no more than large scores."""
+    """Clip scores to [-20, 20]: larger ones carry no more evidence."""
     return np.clip(x, -20.0, 20.0)
 
 
 def fit_calibration(
     answers: Sequence[BestLeaf], right: Sequence[bool], groups: Sequence[object] | None = None
 ) -> Calibration:
-    """A curve from held-out answers; the fixed one, when they are few.
+    """Fit a calibration curve to held-out answers.
 
-    The slopes are not negative: a better score never lowers the confidence. Without evidence they stay near those of
-    ``PRIOR``. Two answers of each kind are added at the mean, so that few answers, all right, promise no certainty.
-    Answers of one group, such as a field of a new site, are right or wrong together: no group counts for more than
-    ``MOST_OF_A_GROUP`` answers.
+    With fewer than `MIN_ANSWERS` answers the result is the fixed curve.
+
+    Slopes are non-negative, so that a better score never lowers the confidence, and regularised towards `PRIOR`. Two
+    correct and two wrong answers are added at the mean, so that a small number of correct answers does not yield
+    certainty.
+
+    Parameters
+    ----------
+    answers : sequence of BestLeaf
+    right : sequence of bool
+        Whether each answer was correct.
+    groups : sequence, optional
+        Group of each answer. Answers of a group, such as a field of a new site, tend to be right or wrong together; a
+        group counts for at most `MAX_GROUP_WEIGHT` answers.
     """
-    if len(answers) < FEWEST_ANSWERS:
+    if len(answers) < MIN_ANSWERS:
         return Calibration()
     from scipy.optimize import minimize
 
@@ -75,8 +85,8 @@ def fit_calibration(
     target = np.concatenate([y, [1.0, 0.0]])
     answer_weight = np.ones(len(y))
     if groups is not None:
-        times = Counter(groups)
-        answer_weight = np.array([min(1.0, MOST_OF_A_GROUP / times[group]) for group in groups])
+        sizes = Counter(groups)
+        answer_weight = np.array([min(1.0, MAX_GROUP_WEIGHT / sizes[group]) for group in groups])
     weight = np.concatenate([answer_weight, [2.0, 2.0]])
 
     def objective(v: NDArray) -> tuple[float, NDArray]:

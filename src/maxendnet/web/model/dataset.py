@@ -1,4 +1,4 @@
-"""Pages as examples of the core: their features as columns, in the form that each model needs."""
+"""Examples for the estimators: sparse features of pages, for each page model."""
 
 from __future__ import annotations
 
@@ -22,23 +22,25 @@ from maxendnet.web.views.view import Names, View
 
 MODELS = ("choice", "independent", "chain", "hierarchical")
 LEAVES = ("choice", "independent")
-"""Models in which a leaf has a score of its own, whatever the others have."""
+"""Models that score each leaf independently of the labels of the others."""
 INNER_GROUP = "inner"
 
 
 @dataclass(frozen=True, eq=False)
 class Featurised:
-    """Nodes of a page for a model: features by number, and the tree of the hierarchical model.
+    """Features of the nodes of a page.
 
     Attributes
     ----------
     numbering : Numbering
-        Pages that are used together share one.
-    indices, indptr : ndarray
-        Numbers of the features of node t are ``indices[indptr[t]:indptr[t + 1]]``, sorted.
+        Shared by all pages that are used together.
+    indices : ndarray of shape (n_entries,)
+        Features of node ``t`` are ``indices[indptr[t]:indptr[t + 1]]``, sorted.
+    indptr : ndarray of shape (n_nodes + 1,)
     tree : VisionTree or None
-    leaf : ndarray
-        Which nodes are leaves, in the order of the view.
+        For the hierarchical model.
+    leaf : ndarray of shape (n_leaves,)
+        Nodes that are leaves, in the order of the view.
     """
 
     numbering: Numbering
@@ -53,10 +55,21 @@ class Featurised:
 
 
 FeaturesOf = Callable[[View], Featurised]
+"""Computes the features of a view."""
 
 
 def featurise(view: View, groups: Sequence[str], model: str, numbering: Numbering) -> Featurised:
-    """Features of the nodes that a model has for a page."""
+    """Compute the features of the nodes of a page.
+
+    Parameters
+    ----------
+    view : View
+    groups : sequence of str
+        Feature groups, see `maxendnet.web.features.groups.GROUPS`.
+    model : {"choice", "independent", "chain", "hierarchical"}
+    numbering : Numbering
+        New features are added to it.
+    """
     tree = vision_tree(view.page, leaves=view.leaves) if model == "hierarchical" else None
     leaf = np.flatnonzero(tree.leaf) if tree is not None else np.arange(len(view))
     parts = [_numbers(numbering, group, GROUPS[group](view), leaf) for group in groups]
@@ -64,63 +77,71 @@ def featurise(view: View, groups: Sequence[str], model: str, numbering: Numberin
         parts.append(_numbers(numbering, INNER_GROUP, block_features(view, tree, groups), np.arange(len(tree))))
     n_nodes = len(tree) if tree is not None else len(view)
     entries = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *parts]))
-    entries = entries[np.diff(entries, prepend=-1) != 0]  # a node has a feature once
+    entries = entries[np.diff(entries, prepend=-1) != 0]  # without duplicates
     indptr = np.searchsorted(entries, np.arange(n_nodes + 1) << 32)
     return Featurised(numbering, (entries & 0xFFFFFFFF).astype(np.int32), indptr, tree, leaf)
 
 
 def _numbers(numbering: Numbering, group: str, names: Names, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Features of a group: the node in the upper half of a number, the feature in the lower."""
-    of_features = np.array(numbering.of(group, chain.from_iterable(names)), dtype=np.int64)
-    return np.repeat(nodes << 32, [len(of_node) for of_node in names]) | of_features
+    """Return an entry for each node and feature of a group.
+
+    An entry has the node in its upper 32 bits and the feature in the lower.
+    """
+    features = np.array(numbering.of(group, chain.from_iterable(names)), dtype=np.int64)
+    return np.repeat(nodes << 32, [len(of_node) for of_node in names]) | features
 
 
 def vocabulary(pages: Sequence[Featurised], sites: Sequence[str], min_sites: int = 1) -> Vocabulary:
-    """Features worth a weight.
+    """Return the features that occur on enough sites.
 
     Parameters
     ----------
     pages : sequence of Featurised
+        With a shared numbering.
     sites : sequence of str
-        Of the pages.
+        Site of each page.
     min_sites : int
-        A feature must occur on that many sites (or on all, if there are fewer).
+        Minimum number of sites with the feature; all sites if there are fewer.
     """
     return Vocabulary(pages[0].numbering, frequent_features(pages, sites, min_sites))
 
 
 def frequent_features(pages: Sequence[Featurised], sites: Sequence[str], min_sites: int) -> NDArray[np.int64]:
-    """Numbers of the features on ``min_sites`` sites, or on all if there are fewer; pages share a numbering."""
-    of_site: dict[str, NDArray[np.bool_]] = {}
+    """Return the numbers of the features that `vocabulary` selects."""
+    present: dict[str, NDArray[np.bool_]] = {}
     for page, site in zip(pages, sites):
-        of_site.setdefault(site, np.zeros(len(page.numbering), dtype=bool))[page.indices] = True
-    support = sum(present.astype(np.int64) for present in of_site.values())
-    return np.flatnonzero(support >= min(min_sites, len(of_site)))
+        present.setdefault(site, np.zeros(len(page.numbering), dtype=bool))[page.indices] = True
+    n_sites_with = sum(on_site.astype(np.int64) for on_site in present.values())
+    return np.flatnonzero(n_sites_with >= min(min_sites, len(present)))
 
 
 def to_examples(
     pages: Sequence[Featurised], vocabulary: Vocabulary, model: str, labels: Sequence[Sequence[str]] | None = None,
     unknown: Sequence[Collection[str]] | None = None,
 ) -> Examples:  # fmt: skip
-    """Examples of the core.
+    """Convert pages to examples of the core library.
 
     Parameters
     ----------
     pages : sequence of Featurised
+        With a shared numbering.
     vocabulary : Vocabulary
-        The columns; other features are left out.
+        Columns; other features are ignored.
     model : {"choice", "independent", "chain", "hierarchical"}
     labels : sequence of sequence of str, optional
-        Of the leaves of every page.
+        Labels of the leaves of each page.
     unknown : sequence of collection of str, optional
-        Fields of every page of which nothing is known; for ``"choice"``.
+        Fields of each page with unknown labels; for ``"choice"``.
+
+    Returns
+    -------
+    Examples
 
     Notes
     -----
-    Where leaves are independent, every leaf is an example of its own: the loss of a page is the sum of the losses of
-    its leaves, and solvers are quicker with many small examples than with few large ones. Labelled leaves that are
-    alike (the menus of a site) are one example with a weight, which changes nothing but the time. Where leaves
-    compete, a labelled page is an example for every field, see `_choices`; without labels, leaves are examples too.
+    With ``"independent"`` every leaf is one example: the loss is the same, and solvers are faster on many small
+    examples. Identical labelled leaves, such as menus, are merged into one weighted example. With ``"choice"`` a
+    labelled page gives one example per field, see `_choices`; without labels, every leaf is one example.
     """
     column = vocabulary.columns(pages[0].numbering)
     X = [page_matrix(page, column, len(vocabulary.numbers)) for page in pages]
@@ -134,7 +155,7 @@ def examples_of(
     labels: Sequence[Sequence[str]] | None = None,
     unknown: Sequence[Collection[str]] | None = None,
 ) -> Examples:
-    """Examples of the core, given the features of every page as a matrix."""
+    """Convert pages with given feature matrices to examples; see `to_examples`."""
     if model == "hierarchical":
         return tree_examples([page.tree for page in pages if page.tree is not None], X, labels)
     if model == "chain":
@@ -144,64 +165,69 @@ def examples_of(
     matrix = sparse.csr_array(sparse.vstack(X, format="csr"))
     if labels is None:
         return Examples.build(matrix)
-    rows, of_rows, sample_weight = _different_leaves(matrix, list(chain.from_iterable(labels)))
-    return Examples.build(matrix[rows], of_rows, sample_weight=sample_weight)
+    rows, row_labels, sample_weight = _distinct_leaves(matrix, list(chain.from_iterable(labels)))
+    return Examples.build(matrix[rows], row_labels, sample_weight=sample_weight)
 
 
 def _choices(
     X: Sequence[sparse.csr_array], labels: Sequence[Sequence[str]], unknown: Sequence[Collection[str]]
 ) -> Examples:
-    """For every page and field, all leaves that do not have the field, and one that does; or none, if none does.
+    """Return the examples of ``model="choice"``, one for each page and field.
 
-    If several leaves of a page have the field, each is the right one in an example of its own, and these share the
-    weight of the page: a value that is written twice is no rival of itself. Leaves that are alike stand for one. A
-    field of which nothing is known on a page gives no example: its loss would be 0 whatever the weights are.
+    An example has the leaves without the field and one leaf with it, if any.
+
+    If several leaves have the field, each is the target of a separate example and these share the weight of the page,
+    so that a repeated value does not compete with itself. Identical leaves without the field are merged. A field with
+    unknown labels gives no example because its loss would be constant.
     """
     fields = sorted({name for of_page in labels for label in of_page for name in fields_of(label)})
     matrices, y, allowed, sample_weight = [], [], [], []
-    for matrix, of_page, not_known in zip(X, labels, unknown):
-        kinds: dict[bytes, int] = {}
-        kind = np.array([
-            kinds.setdefault(matrix.indices[a:b].tobytes(), len(kinds))
+    for matrix, of_page, unknown_fields in zip(X, labels, unknown):
+        numbers: dict[bytes, int] = {}
+        row_number = np.array([
+            numbers.setdefault(matrix.indices[a:b].tobytes(), len(numbers))
             for a, b in zip(matrix.indptr[:-1], matrix.indptr[1:])
         ])  # fmt: skip
-        of_leaf = [fields_of(label) for label in of_page]
-        nothing = sparse.csr_array((1, matrix.shape[1]))
+        leaf_fields = [fields_of(label) for label in of_page]
+        empty_row = sparse.csr_array((1, matrix.shape[1]))
         for f, name in enumerate(fields):
-            if name in not_known:
+            if name in unknown_fields:
                 continue
-            has = np.array([name in names for names in of_leaf], dtype=bool)
-            having, others = np.flatnonzero(has).tolist(), np.flatnonzero(~has)
-            others = np.sort(others[np.unique(kind[others], return_index=True)[1]]).tolist()
-            for right in [[t] for t in having] or [[]]:
-                matrices.append(matrix[others + right])
-                if not others:  # a record of one text: its rival is no text at all
-                    matrices[-1] = sparse.csr_array(sparse.vstack([nothing, matrices[-1]], format="csr"))
-                y.append([NONE] * max(1, len(others)) + [name] * len(right))
+            has_field = np.array([name in names for names in leaf_fields], dtype=bool)
+            positive, negative = np.flatnonzero(has_field).tolist(), np.flatnonzero(~has_field)
+            rivals = np.sort(negative[np.unique(row_number[negative], return_index=True)[1]]).tolist()
+            for target in [[t] for t in positive] or [[]]:
+                matrices.append(matrix[rivals + target])
+                if not rivals:  # a record with one text competes with an empty row
+                    matrices[-1] = sparse.csr_array(sparse.vstack([empty_row, matrices[-1]], format="csr"))
+                y.append([NONE] * max(1, len(rivals)) + [name] * len(target))
                 mask = np.zeros((len(y[-1]), 1 + len(fields)), dtype=bool)
                 mask[:, [0, 1 + f]] = True
                 allowed.append(mask)
-                sample_weight.append(1.0 / max(1, len(having)))
+                sample_weight.append(1.0 / max(1, len(positive)))
     return Examples.build(matrices, y, labels=[NONE, *fields], allowed=allowed, sample_weight=sample_weight)
 
 
-def _different_leaves(
+def _distinct_leaves(
     matrix: sparse.csr_array, labels: Sequence[str]
 ) -> tuple[list[int], list[str], NDArray[np.float64]]:
-    """Rows with features and labels that no row before has, their labels, and how often each occurs."""
-    times: dict[tuple[bytes, str], int] = {}
+    """Return the distinct labelled rows, their labels and their counts."""
+    counts: dict[tuple[bytes, str], int] = {}
     rows = []
     for t, label in enumerate(labels):
         key = (matrix.indices[matrix.indptr[t] : matrix.indptr[t + 1]].tobytes(), label)
-        if key not in times:
+        if key not in counts:
             rows.append(t)
-            times[key] = 0
-        times[key] += 1
-    return rows, [labels[t] for t in rows], np.fromiter(times.values(), dtype=float)
+            counts[key] = 0
+        counts[key] += 1
+    return rows, [labels[t] for t in rows], np.fromiter(counts.values(), dtype=float)
 
 
 def page_matrix(page: Featurised, column: NDArray[np.int64], n_columns: int) -> sparse.csr_array:
-    """Features of the nodes of a page; ``column`` has a column for every number, -1 for none."""
+    """Return the feature matrix of a page.
+
+    ``column`` maps feature numbers to columns, or to -1 for features to ignore.
+    """
     columns = column[page.indices]
     known = columns >= 0
     indptr = np.concatenate([[0], np.cumsum(known)])[page.indptr]
@@ -212,9 +238,19 @@ def page_matrix(page: Featurised, column: NDArray[np.int64], n_columns: int) -> 
 def max_marginals(
     estimator: Any, pages: Sequence[Featurised], model: str, words: Vocabulary | None = None
 ) -> list[NDArray[np.float64]]:
-    """Max-marginals of the leaves of every page, arrays of shape (n_leaves, n_labels).
+    """Return the max-marginals of the leaves of each page.
 
-    ``words`` are the columns of the estimator; without them its names of features are looked up.
+    Each page has an array of shape (n_leaves, n_labels).
+
+    Parameters
+    ----------
+    estimator : MarkovNetwork
+        Fitted.
+    pages : sequence of Featurised
+        With a shared numbering.
+    model : {"choice", "independent", "chain", "hierarchical"}
+    words : Vocabulary, optional
+        Columns of the estimator; derived from its feature names if not given.
     """
     if not any(page.n_nodes for page in pages):
         return [np.zeros((0, len(estimator.classes_))) for _ in pages]

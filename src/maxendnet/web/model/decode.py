@@ -1,4 +1,4 @@
-"""From a model's scores to the best leaf for every field: by margins over ``none``, one leaf for a field and record."""
+"""Best leaf of each field, from the margins of the fields over ``none``."""
 
 from __future__ import annotations
 
@@ -11,22 +11,24 @@ from numpy.typing import NDArray
 from maxendnet.web.fields.leaf_labels import NONE, fields_of
 
 FloatArray = NDArray[np.float64]
-LARGEST_LEAD = 10.0
-TYPICAL = 10.0
-"""By how much the best leaf of a field stands out from the mean leaf, after `scale_of`."""
+MAX_LEAD = 10.0
+TYPICAL_LEAD = 10.0
+"""Mean difference between the best and the average margin of a field on a page, after scaling by `scale_of`."""
 
 
 class BestLeaf(NamedTuple):
-    """The best leaf for a field.
+    """Best leaf of a field.
 
     Attributes
     ----------
     leaf : int
-        Its number in the view.
-    score, lead : float
-        Its score, and how far the best of another text is behind.
+        Index in the view.
+    score : float
+        Margin of the field at the leaf.
+    lead : float
+        Difference to the best leaf with another text.
     edge : float
-        How far the next best place of the value within the text is behind, see `maxendnet.web.fields.boundaries`.
+        Difference to the next best boundaries of the value, see `maxendnet.web.fields.boundaries`.
     """
 
     leaf: int
@@ -36,15 +38,20 @@ class BestLeaf(NamedTuple):
 
 
 def field_margins(values: FloatArray, classes: Sequence[str], fields: Sequence[str]) -> FloatArray:
-    """By how much each field beats ``none`` at every leaf, shape (n_leaves, n_fields).
+    """Return the margin of each field over ``none`` at each leaf.
 
     Parameters
     ----------
     values : ndarray of shape (n_leaves, n_labels)
-        Max-marginals, or logarithms of marginals.
+        Max-marginals or log-marginals.
     classes : sequence of str
+        Labels.
     fields : sequence of str
-        A field that no label has gets -inf.
+
+    Returns
+    -------
+    ndarray of shape (n_leaves, n_fields)
+        -inf for fields without a label.
 
     Examples
     --------
@@ -52,21 +59,22 @@ def field_margins(values: FloatArray, classes: Sequence[str], fields: Sequence[s
     array([[1., 1.]])
     """
     column = {label: k for k, label in enumerate(classes)}
-    out = np.full((len(values), len(fields)), -np.inf)
+    margins = np.full((len(values), len(fields)), -np.inf)
     for f, name in enumerate(fields):
-        having = [k for label, k in column.items() if name in fields_of(label)]
-        if having:
-            # a model that has never seen a leaf without a field compares with its other labels
-            rest = [column[NONE]] if NONE in column else sorted(set(column.values()) - set(having))
-            out[:, f] = values[:, having].max(axis=1) - (values[:, rest].max(axis=1) if rest else 0.0)
-    return out
+        with_field = [k for label, k in column.items() if name in fields_of(label)]
+        if with_field:
+            # without the label ``none`` in training, compare with the other labels
+            rest = [column[NONE]] if NONE in column else sorted(set(column.values()) - set(with_field))
+            margins[:, f] = values[:, with_field].max(axis=1) - (values[:, rest].max(axis=1) if rest else 0.0)
+    return margins
 
 
 def scale_of(margins: Sequence[FloatArray]) -> float:
-    """A factor for the margins of a model, found on the pages that it was learned from.
+    """Return the factor that brings margins on training pages to a common scale.
 
-    The best leaf of a field then stands out from the mean leaf of its page by `TYPICAL`, on average. Systems differ in
-    the size of their scores a hundredfold, and how much pages of a site listen to each other should not depend on it.
+    After scaling, the best margin of a field exceeds the mean margin on its page by `TYPICAL_LEAD` on average.
+    Estimators differ in the size of their scores by a factor of a hundred, and votes between pages must not depend on
+    it.
 
     Examples
     --------
@@ -75,41 +83,43 @@ def scale_of(margins: Sequence[FloatArray]) -> float:
     """
     leads = []
     for m in margins:
-        for column in m.T:  # a field without labels is -inf everywhere, one that is forbidden at a leaf is so there
-            known = column[np.isfinite(column)]
-            if len(known):
-                leads.append(known.max() - known.mean())
+        for column in m.T:  # -inf: the field has no label, or is forbidden at the leaf
+            finite = column[np.isfinite(column)]
+            if len(finite):
+                leads.append(finite.max() - finite.mean())
     mean = float(np.mean(leads)) if leads else 0.0
-    return TYPICAL / mean if mean > 0 else 1.0
+    return TYPICAL_LEAD / mean if mean > 0 else 1.0
 
 
 def levels_of(
     margins: Sequence[FloatArray], labels: Sequence[Sequence[str]], fields: Sequence[str]
 ) -> list[float]:  # fmt: skip
-    """For every field the margin halfway between the leaves that have it and the best of the others, over all pages.
+    """Return the margin of even odds of each field.
 
-    Where leaves compete, only differences between leaves are learned: 0 has no meaning, and this takes its place. A
-    field that is nowhere, or everywhere, has 0.
+    It is the mean over pages of the midpoint between the best leaf with the field and the best without it.
+
+    When leaves compete, only differences between leaves are learned, so a margin of 0 has no meaning. Fields that occur
+    on no leaf or on every leaf get 0.
 
     Examples
     --------
     >>> levels_of([np.array([[5.0], [1.0], [0.0]])], [["a", "none", "none"]], ["a"])
     [3.0]
     """
-    out = []
+    levels = []
     for f, name in enumerate(fields):
-        middles = []
+        midpoints = []
         for m, of_page in zip(margins, labels):
-            having = np.array([name in fields_of(label) for label in of_page], dtype=bool)
-            known = np.isfinite(m[:, f])
-            if (having & known).any() and (~having & known).any():
-                middles.append(0.5 * (m[having & known, f].max() + m[~having & known, f].max()))
-        out.append(float(np.mean(middles)) if middles else 0.0)
-    return out
+            has_field = np.array([name in fields_of(label) for label in of_page], dtype=bool)
+            is_finite = np.isfinite(m[:, f])
+            if (has_field & is_finite).any() and (~has_field & is_finite).any():
+                midpoints.append(0.5 * (m[has_field & is_finite, f].max() + m[~has_field & is_finite, f].max()))
+        levels.append(float(np.mean(midpoints)) if midpoints else 0.0)
+    return levels
 
 
 def fields_together(classes: Iterable[str], fields: Sequence[str]) -> set[tuple[int, int]]:
-    """Pairs of fields that one leaf may have, because a label has them.
+    """Return the pairs of fields that share a label, so that one leaf may have both.
 
     Examples
     --------
@@ -130,17 +140,24 @@ def best_leaves(
     margins: FloatArray, texts: Sequence[str], leaves: Sequence[int] | None = None,
     together: Collection[tuple[int, int]] = (),
 ) -> list[BestLeaf | None]:  # fmt: skip
-    """The leaf with the largest margin for every field; the surest field chooses first, and a leaf is taken once.
+    """Assign to each field its best leaf.
+
+    Fields are assigned in order of decreasing margins, and a leaf is used once.
 
     Parameters
     ----------
     margins : ndarray of shape (n_leaves, n_fields)
     texts : sequence of str
-        Of the leaves: the same value at two places is no rival of itself.
+        Texts of the leaves. Leaves with the same text do not compete.
     leaves : sequence of int, optional
-        Look only at these: a record.
+        Leaves of a record; all leaves if not given.
     together : collection of (int, int)
-        Fields that may share a leaf.
+        Pairs of fields that may share a leaf.
+
+    Returns
+    -------
+    list of BestLeaf or None
+        One for each field; None without an admissible leaf.
 
     Examples
     --------
@@ -149,21 +166,21 @@ def best_leaves(
     >>> [best.leaf for best in best_leaves(np.array([[2.0, 1.0], [0.0, 0.5]]), ["a", "b"])]
     [0, 1]
     """
-    among = np.arange(len(margins)) if leaves is None else np.asarray(leaves, dtype=np.int64)
-    out: list[BestLeaf | None] = [None] * margins.shape[1]
-    if not len(among):
-        return out
-    of_record = margins[among]
+    candidates = np.arange(len(margins)) if leaves is None else np.asarray(leaves, dtype=np.int64)
+    assignment: list[BestLeaf | None] = [None] * margins.shape[1]
+    if not len(candidates):
+        return assignment
+    record_margins = margins[candidates]
     owners: dict[int, list[int]] = {}
-    for f in np.argsort(-of_record.max(axis=0), kind="stable").tolist():
-        column = of_record[:, f]
+    for f in np.argsort(-record_margins.max(axis=0), kind="stable").tolist():
+        column = record_margins[:, f]
         order = np.argsort(-column, kind="stable")
         free = (k for k in order if all((f, g) in together for g in owners.get(int(k), ())))
         first = next(free, None)
         if first is None or not np.isfinite(column[first]):
             continue
         owners.setdefault(int(first), []).append(f)
-        best, score = int(among[first]), float(column[first])
-        rival = next((float(column[k]) for k in free if texts[among[k]] != texts[best]), -np.inf)
-        out[f] = BestLeaf(best, score, score - max(rival, score - LARGEST_LEAD))
-    return out
+        best, score = int(candidates[first]), float(column[first])
+        rival = next((float(column[k]) for k in free if texts[candidates[k]] != texts[best]), -np.inf)
+        assignment[f] = BestLeaf(best, score, score - max(rival, score - MAX_LEAD))
+    return assignment

@@ -1,4 +1,4 @@
-"""Records of views: the leaves of each record, and a cell for each of its fields."""
+"""Records of views: the leaves of each record and the cells of its fields."""
 
 from __future__ import annotations
 
@@ -21,16 +21,35 @@ if TYPE_CHECKING:
     from maxendnet.web.model.extractor import Extractor
 
 Records = str | Sequence[Sequence[Sequence[int]]] | None
-"""``"one"``, ``"auto"``, the nodes of the records of every page, or None; see `Extractor.extract`."""
-MIN_CELLS = 2  # of a record of a listing with three fields or more
-JOINED = "; "  # between several values
+"""``"one"``, ``"auto"``, first and last nodes of the records of each page, or None; see `Extractor.extract`."""
+MIN_CELLS = 2  # of a record of a listing with at least three fields
+SEPARATOR = "; "  # between several values
 
 
 def extract_records(
     extractor: Extractor, views: Sequence[View], margins: Sequence[NDArray[np.float64]], records: Records,
     min_confidence: float = 0.0, all_rows: bool = False,
 ) -> list[list[Record]]:  # fmt: skip
-    """Records of every view, numbered by page; those of a listing need `MIN_CELLS` cells unless ``all_rows``."""
+    """Extract the records of each view.
+
+    Parameters
+    ----------
+    extractor : Extractor
+        Fitted.
+    views : sequence of View
+        Pages, or records of listings.
+    margins : sequence of ndarray of shape (n_leaves, n_fields)
+    records : {"one", "auto"}, list or None
+        See `Extractor.extract`.
+    min_confidence : float
+    all_rows : bool
+        Keep records of listings with fewer than `MIN_CELLS` cells.
+
+    Returns
+    -------
+    list of list of Record
+        Records of each view, numbered by page.
+    """
     fields, fitted = extractor.fields_, FittedModel.of(extractor)
     rows: list[list[Record]] = []
     number, previous = 0, None
@@ -44,7 +63,7 @@ def extract_records(
             cells = [_cell(extractor, view, name, x, curve, min_confidence) for name, x in zip(fields, values)]
             if extractor.several:
                 _add_values(extractor, view, cells, m, leaves)
-            # the head of a table or an advertisement has hardly any cell
+            # table headers and advertisements have hardly any cell
             n_cells = sum(cell is not None for cell in cells)
             if page.source is None or all_rows or n_cells >= min(MIN_CELLS, (len(cells) + 1) // 2):
                 of_view.append(Record(page.name, page.site, number, dict(zip(fields, cells)), page.url))
@@ -56,7 +75,7 @@ def extract_records(
 def _record_leaves(
     extractor: Extractor, view: View, margins: NDArray[np.float64], records: Records, i: int
 ) -> Sequence[Sequence[int]]:
-    """The leaves of every record of view i."""
+    """Return the leaves of each record of view i."""
     single = extractor.records == "one" or view.page.site in extractor.sites_
     if view.page.source is not None or records == "one" or (records is None and single):
         return [range(len(view))]
@@ -86,7 +105,10 @@ def _cell(
 def _add_values(
     extractor: Extractor, view: View, cells: list[Cell | None], margins: NDArray[np.float64], leaves: Sequence[int]
 ) -> None:
-    """Add the further values of fields with several: likely leaves of the same kind as the best one."""
+    """Add further values to the cells of fields with several values.
+
+    These are likely leaves of the same kind as the best leaf.
+    """
     nodes = view.page.nodes
     leaf_at = {t if nodes is None else int(nodes[t]): k for k, t in enumerate(view.leaves)}
     taken = {leaf_at[cell.node] for cell in cells if cell is not None}
@@ -102,4 +124,4 @@ def _add_values(
                 attribute = extractor.attributes_.get(name)
                 values[k] = (attribute_of(view, k, attribute) or "") if attribute else span_text(view, span)
         ordered = tuple(dict.fromkeys(value for _, value in sorted(values.items()) if value))
-        cells[f] = cell._replace(value=JOINED.join(ordered), values=ordered)
+        cells[f] = cell._replace(value=SEPARATOR.join(ordered), values=ordered)

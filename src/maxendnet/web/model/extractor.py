@@ -1,4 +1,4 @@
-"""The extractor: learns fields from labelled pages, and extracts records from other pages."""
+"""Extractor: trained on labelled pages, it extracts records from other pages."""
 
 from __future__ import annotations
 
@@ -33,71 +33,80 @@ from maxendnet.web.pages.source import Source, has_layout, read_source
 from maxendnet.web.progress import Progress, quiet
 from maxendnet.web.views.view import View, make_views
 
-SETS = {"known": KNOWN_SITES, "new": NEW_SITES}
+FEATURE_SETS = {"known": KNOWN_SITES, "new": NEW_SITES}
 
 
 class Extractor(BaseEstimator):
-    """Learn fields from labelled pages, and extract records from other pages.
+    """Extract records from web pages, trained on labelled pages.
 
     Parameters
     ----------
-    estimator : an estimator of maxendnet, optional
-        None is a LapMEDN if leaves compete, and else an L2CRF, see `web.model.systems`. What depends on the labels
-        is set here: ``structure`` (but for its ``bias`` and ``ends``) and ``cost``.
-    model : {"choice", "independent", "chain", "hierarchical"}
-        Leaves compete for every field; each leaf by itself; leaves in a row; or leaves of the vision tree, whose inner
-        blocks are labelled too. With few labelled pages the first is best by far; the others are alike, since features
-        see what is around a leaf.
-    features : {"known", "new"} or sequence of str
-        The groups for pages of labelled sites, those for new sites, or names of groups.
-    min_sites : int or None
-        A feature counts only if it occurs on that many labelled sites; None is 1, or 2 with ``features="new"``.
-    miss : float or None
-        For margin models: what it costs to miss a field; any other error costs 1. None is 1 if leaves compete, else 5.
-    agreement : float
-        Weight of the votes of pages of the same site; 0 for one page at a time.
-    calibrate : bool
-        Learn confidences from held-out sites and pages; takes a few more fits.
-    siblings, constraints : bool
-        For the hierarchical model, see `set_model`. On pages about one thing both cost time and gain nothing.
+    estimator : MarkovNetwork, optional
+        Estimator. By default LapMEDN with ``model="choice"`` and L2CRF otherwise, with constants from
+        `maxendnet.web.model.systems`. Its ``structure`` (except ``bias`` and ``ends``) and its ``cost`` are set by
+        `fit`.
+    model : {"choice", "independent", "chain", "hierarchical"}, default="choice"
+        Model of a page. ``"choice"``: the leaves compete for each field; ``"independent"``: each leaf is labelled
+        alone; ``"chain"``: leaves in document order; ``"hierarchical"``: the vision tree, with labels of inner blocks.
+        With a small number of labelled pages ``"choice"`` is by far the best.
+    features : {"known", "new"} or sequence of str, default="known"
+        Feature groups: those for labelled sites, those for unlabelled sites, or names of groups in
+        `maxendnet.web.features.groups.GROUPS`.
+    min_sites : int, optional
+        Minimum number of labelled sites with a feature. By default 1, or 2 with ``features="new"``.
+    miss : float, optional
+        Cost of missing a field in margin models; other errors cost 1. By default 1 with ``model="choice"``, otherwise
+        5.
+    agreement : float, default=1.0
+        Weight of the votes between pages of a site; 0 treats each page separately.
+    calibrate : bool, default=True
+        Learn confidences from held-out sites and pages. This takes several more fits.
+    siblings, constraints : bool, default=False
+        Options of the hierarchical model, see `maxendnet.web.model.systems.set_model`.
+    records : {"one", "many", "auto"}, default="one"
+        ``"one"``: one record per page; ``"many"``: labelled pages are listings; ``"auto"``: labelled pages are
+        listings if similar items repeat around the labels. See `maxendnet.web.listings.split`.
     types : dict of str to str, optional
-        Kinds of fields, out of ``web.fields.types.KINDS``: a cell of another kind is left out. None learns kinds
-        from the labelled values; they then hold for listings.
-    several : sequence of str
+        Types of fields, from `maxendnet.web.fields.types.KINDS`. Values of another type are discarded. Without it,
+        types are learned from the labelled values and checked in listings only.
+    several : sequence of str, default=()
         Fields that may have several values in a record, such as authors.
-    records : {"one", "many", "auto"}
-        One record a page; labelled pages are listings; or those are around whose labels something repeats, see
-        `maxendnet.web.listings.split`.
 
     Attributes
     ----------
-    estimator_ : the fitted estimator
+    estimator_ : MarkovNetwork
+        The fitted estimator.
     fields_ : list of str
+        Fields, in the order of the output.
     sites_ : list of str
         Labelled sites.
     layout_ : bool
-        Whether the pages had boxes. Pages to extract from must be alike.
+        Whether the training pages were rendered. Pages to extract from must be rendered if and only if these were.
     images_ : bool
-        Whether a field is an image.
+        Whether the value of a field is an image.
     data_ : bool
-        Whether a field is a value that pages say to programs and do not show, see `web.pages.structured_data`.
-    calibrations_ : dict
-        ``"known"`` and ``"new"``: for pages of labelled sites, and of others.
+        Whether the value of a field is structured data that the page does not show, see
+        `maxendnet.web.pages.structured_data`.
+    calibrations_ : dict of str to Calibration
+        Confidence curves for labelled sites (``"known"``) and unlabelled ones (``"new"``).
     boundaries_ : Boundaries
-        Where values begin and end in the texts around them.
+        Model of the beginning and end of values within texts.
     together_ : set of (int, int)
-        Fields that a leaf may have together, as places in `fields_`.
-    scale_, levels_ : float, list of float
-        What scores of the estimator are multiplied by, and for every field which of them means even odds; see
-        `scale_of` and `levels_of` in `maxendnet.web.model.decode`.
+        Pairs of fields, as indices in `fields_`, that may share a leaf.
+    scale_ : float
+        Factor of the margins, see `maxendnet.web.model.decode.scale_of`.
+    levels_ : list of float
+        Margin of even odds of each field, see `maxendnet.web.model.decode.levels_of`.
     listings_ : dict of str to SiteRecords
-        For every site with labelled listings, how records are found.
+        Patterns of the records on sites with labelled listings.
     kinds_ : dict of str to str
-        The kind of value that every field has, see `maxendnet.web.fields.types`.
+        Type of each field, see `maxendnet.web.fields.types`.
     attributes_ : dict of str to str
-        Fields whose values are attributes, such as the address of a link, and which.
+        HTML attribute of each field whose values are attributes, such as ``href``.
     overlap_ : bool
         Whether values of two fields overlap in labelled records of listings.
+    memory_ : dict of str to dict of str to FieldHistory
+        Places of the fields on each labelled site, for `maxendnet.web.model.check`.
     problems_ : list of str
         Labels that could not be used, one sentence each.
 
@@ -142,32 +151,40 @@ class Extractor(BaseEstimator):
         self, pages: Sequence[Page], labels: Sequence[PageLabels | None], *, fields: Sequence[str] = (),
         skip_unmatched: bool = False, progress: Progress = quiet,
     ) -> Extractor:  # fmt: skip
-        """Learn from pages; those without labels (None) still tell what the pages of a site have in common.
+        """Train on pages.
 
         Parameters
         ----------
         pages : sequence of Page
+            Unlabelled pages help too: they show what the pages of a site have in common.
         labels : sequence of PageLabels or None
-            One for every page.
+            Labels of each page; None for unlabelled pages.
         fields : sequence of str
-            Wanted fields, in the order of the output; None: those that are labelled.
+            Fields that come first in the output; other labelled fields follow.
         skip_unmatched : bool
-            Leave out labels that are nowhere on their page, and name them in ``problems_``: the field is then unknown
-            on that page. Models other than ``"choice"`` leave out the page.
+            Ignore labels that do not occur on their page and list them in ``problems_``. The field is then unknown on
+            that page; models other than ``"choice"`` ignore the whole page.
         progress : callable, optional
-            Wraps the items of a loop, given a word for it.
+            Called with the items of a loop and a word for it; returns an iterator over the items.
+
+        Returns
+        -------
+        Extractor
+            The fitted extractor itself.
 
         Raises
         ------
         LabelError
-            No page has a label, or a label is nowhere on its page.
+            No page is labelled, or a label does not occur on its page.
         """
         if len(labels) != len(pages):
-            raise ValueError(f"{len(pages)} pages have {len(labels)} entries of labels; give one for each, or None.")
+            raise ValueError(
+                f"{len(pages)} pages but {len(labels)} labels; give one entry per page, None if unlabelled."
+            )
         features_of = self.features_of()
         self.fields_ = field_order([x for x in labels if x is not None], fields)
         if not self.fields_:
-            raise LabelError('no page has a label; give at least one, such as {"page": "a.html", "values": {...}}.')
+            raise LabelError('no page is labelled; label at least one, such as {"page": "a.html", "values": {...}}.')
         self.layout_ = has_layout(pages)
         self.images_, self.data_ = labels_images(pages, labels), labels_data(pages, labels)
         of_pages = self.make_views(list(progress(pages, "reading")))
@@ -177,17 +194,17 @@ class Extractor(BaseEstimator):
         return self.fit_views(views, of_views, features_of, progress)
 
     def features_of(self) -> FeaturesOf:
-        """Function that computes the features of a view; views given to one function share a numbering."""
+        """Return a function that computes features of views with one numbering."""
         return partial(featurise, groups=self.check_settings(), model=self.model, numbering=Numbering())
 
     def make_views(self, pages: Sequence[Page]) -> list[View]:
-        """Views of pages with the leaves that this model knows."""
+        """Return views of pages with the leaves that the model uses."""
         return make_views(pages, self.images_, data=self.data_)
 
     def split_labelled(
         self, views: Sequence[View], labels: Sequence[PageLabels | None]
     ) -> tuple[list[View], list[PageLabels | None]]:
-        """Learn how listings are split, and split them: views of pages and records, with the labels of each."""
+        """Learn and split listings; return views of pages and records, and labels."""
         self.problems_: list[str]
         self.listings_, self.problems_ = learn_records(views, labels, self.records, self.several)
         if not self.listings_:
@@ -206,7 +223,10 @@ class Extractor(BaseEstimator):
     def fit_views(
         self, views: Sequence[View], labels: Sequence[PageLabels | None], features_of: FeaturesOf, progress: Progress
     ) -> Extractor:
-        """The rest of `fit`, for callers that store views and features; fields, layout and images are set."""
+        """Train on views, for callers that cache features.
+
+        Fields, layout, images and data must be set.
+        """
         labelled = labelled_pages(views, labels, self.model, features_of, self.problems_, progress)
         self.sites_ = sorted({page.site for page in labelled})
         self.together_ = fields_together({label for page in labelled for label in page.labels}, self.fields_)
@@ -228,22 +248,22 @@ class Extractor(BaseEstimator):
         return self
 
     def check_settings(self) -> list[str]:
-        """The requested feature groups; an error if a parameter has no meaning."""
+        """Check the parameters and return the feature groups."""
         for name, choices in (("model", MODELS), ("records", RECORDS)):
             if getattr(self, name) not in choices:
                 raise ValueError(f"{name} is {getattr(self, name)!r}; choose one of {', '.join(map(repr, choices))}.")
-        if isinstance(self.features, str) and self.features not in SETS:
-            raise ValueError(f"features is {self.features!r}; choose one of {', '.join(map(repr, SETS))}.")
+        if isinstance(self.features, str) and self.features not in FEATURE_SETS:
+            raise ValueError(f"features is {self.features!r}; choose one of {', '.join(map(repr, FEATURE_SETS))}.")
         if isinstance(self.several, str) or not all(isinstance(name, str) for name in self.several):
-            raise ValueError(f"several is {self.several!r}; give the names of fields in a list.")
+            raise ValueError(f"several is {self.several!r}; give a list of field names.")
         if not (self.types is None or isinstance(self.types, dict)):
-            raise ValueError(f"types is {self.types!r}; give a dict of fields and their types.")
+            raise ValueError(f"types is {self.types!r}; give a dict from fields to types.")
         wrong = [kind for kind in (self.types or {}).values() if kind not in KINDS]
         if wrong:
             raise ValueError(f"there is no type {wrong[0]!r}; choose one of {', '.join(KINDS)}.")
         if (self.siblings or self.constraints) and self.model != "hierarchical":
-            raise ValueError(f"siblings and constraints are for model='hierarchical', and model is {self.model!r}.")
-        groups = list(SETS[self.features] if isinstance(self.features, str) else self.features)
+            raise ValueError(f"siblings and constraints require model='hierarchical'; model is {self.model!r}.")
+        groups = list(FEATURE_SETS[self.features] if isinstance(self.features, str) else self.features)
         unknown = [name for name in groups if name not in GROUPS]
         if unknown:
             raise ValueError(f"there is no feature group {unknown[0]!r}; choose among {', '.join(GROUPS)}.")
@@ -252,15 +272,26 @@ class Extractor(BaseEstimator):
     def margins(
         self, pages: Sequence[Page], progress: Progress = quiet
     ) -> tuple[list[View], list[NDArray[np.float64]]]:
-        """Views of pages, and by how much each field beats ``none`` at each of their leaves.
+        """Return views of pages, and the margins of the fields at their leaves.
 
-        A listing of a labelled site has a view for each of its records, see `maxendnet.web.listings.split`.
+        A listing of a labelled site is split into a view for each record, see `maxendnet.web.listings.split`.
+
+        Parameters
+        ----------
+        pages : sequence of Page
+        progress : callable, optional
+
+        Returns
+        -------
+        views : list of View
+        margins : list of ndarray of shape (n_leaves, n_fields)
+            See `maxendnet.web.model.decode.field_margins`.
         """
         if has_layout(pages) != self.layout_ and len(pages):
             raise ValueError(
-                "the model was trained with boxes of a browser, and these pages have none; render them (--layout on)."
+                "the model was trained on rendered pages, but these pages are not rendered; use render_pages."
                 if self.layout_
-                else "the model was trained without boxes of a browser, and these pages have them; leave them out."
+                else "the model was trained on pages that were not rendered, but these are; read them without layout."
             )
         views = self.split_views(self.make_views(pages))
         return views, self.margins_of(views, self.features_of(), progress)
@@ -268,7 +299,7 @@ class Extractor(BaseEstimator):
     def margins_of(
         self, views: Sequence[View], features_of: FeaturesOf, progress: Progress
     ) -> list[NDArray[np.float64]]:
-        """The margins of `margins`, for callers with views and features."""
+        """Return the margins at the leaves of views, for callers that cache features."""
         features = [features_of(view) for view in progress(views, "features")]
         return leaf_margins(self, FittedModel.of(self), views, features)
 
@@ -276,26 +307,31 @@ class Extractor(BaseEstimator):
         self, pages: Source | Sequence[Source], *, records: Records = None,
         min_confidence: float = 0.0, progress: Progress = quiet,
     ) -> list[Record]:  # fmt: skip
-        """Records of pages, best given all pages of a site at once.
+        """Extract records from pages.
+
+        Give all pages of a site at once: they vote on the places of the fields.
 
         Parameters
         ----------
-        pages : Page, UnreadPage, HTML (str), bytes or path, or a sequence of these
-            Text with a "<" is HTML, other text a path.
-        records : {"one", "auto"} or a list for every page, optional
-            None: as the model has learned it: listings of labelled sites are split into their records, other pages of
-            these sites are one, and on other sites records are found as runs of similar blocks if the model was learned
-            with "many" or "auto". Else one record for what is not a listing by its labels, runs of similar blocks also
-            on labelled sites, or the first and last nodes of the records.
+        pages : Page, UnreadPage, str, bytes or path, or a sequence of these
+            A str that contains "<" is HTML, any other str is a path; bytes are HTML.
+        records : {"one", "auto"} or a list for each page, optional
+            Records on a page. Listings of labelled sites are always split into their records. For other pages:
+
+            - ``"one"``: one record per page.
+            - ``"auto"``: detect repeated items.
+            - None: one record per page on labelled sites and for models trained with ``records="one"``; otherwise
+              detect repeated items.
+            - a list of (first node, last node) of the records of each page.
         min_confidence : float
-            A cell below is "not found".
+            Cells with a lower confidence are None.
         progress : callable, optional
 
         Returns
         -------
         list of Record
-            In the order of pages, then of records on a page. A page that cannot be read (too large, no HTML) has a row
-            without cells and with an ``error``.
+            In the order of the pages and of the records on each page. An unreadable page (too large, not HTML) gives a
+            record without cells whose ``error`` is the reason.
 
         Raises
         ------
@@ -303,7 +339,7 @@ class Extractor(BaseEstimator):
             A file cannot be opened.
         """
         if isinstance(records, str) and records not in ("one", "auto"):
-            raise ValueError(f"records is {records!r}; choose 'one' or 'auto', or give the records of every page.")
+            raise ValueError(f"records is {records!r}; choose 'one' or 'auto', or give the records of each page.")
         single = (Page, UnreadPage, str, bytes)
         items = pages if isinstance(pages, Iterable) and not isinstance(pages, single) else [pages]
         sources = [read_source(source, self.sites_) for source in items]
@@ -313,19 +349,41 @@ class Extractor(BaseEstimator):
         rows: dict[int, list[Record]] = {}
         for view, of_view in zip(views, extract_records(self, views, margins, records, min_confidence)):
             rows.setdefault(id(view.page.source or view.page), []).extend(of_view)
-        out: list[Record] = []
+        extracted: list[Record] = []
         for source in sources:
             if isinstance(source, UnreadPage):
-                out.append(Record(source.name, "", None, dict.fromkeys(self.fields_), error=source.error))
+                extracted.append(Record(source.name, "", None, dict.fromkeys(self.fields_), error=source.error))
             else:
-                out += rows.pop(id(source), [])  # a page that is given twice has all of its rows at its first place
-        return out
+                extracted += rows.pop(id(source), [])  # a page given twice has all its rows at its first position
+        return extracted
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file that `Extractor.load` reads, and ``maxendnet info`` too."""
+        """Write the model to a file for `Extractor.load` and ``maxendnet info``.
+
+        Parameters
+        ----------
+        path : str or path-like
+
+        Raises
+        ------
+        OSError
+            The file cannot be written.
+        """
         save_extractor(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Extractor:
-        """Read a model that `save` wrote; `maxendnet.ModelFileError` if it is none, or damaged."""
+        """Read a model written by `save`.
+
+        Parameters
+        ----------
+        path : str or path-like
+
+        Raises
+        ------
+        maxendnet.ModelFileError
+            The file is not a model of web pages, or it is damaged.
+        OSError
+            The file cannot be read.
+        """
         return load_extractor(cls, path)

@@ -1,4 +1,4 @@
-"""Save and load extractors: the model file of the estimator, extended by the state of the extractor."""
+"""Model files of extractors: an estimator and the state of the extractor."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ ATTRIBUTES: dict[str, Codec] = {
 
 
 def save_extractor(extractor: Extractor, path: str | os.PathLike[str]) -> None:
-    """Write a fitted extractor: the model of its estimator and the state that turns scores into records."""
+    """Write a fitted extractor to a model file."""
     settings = {name: value for name, value in extractor.get_params(deep=False).items() if name != "estimator"}
     if not isinstance(settings["features"], str):
         settings["features"] = list(settings["features"])

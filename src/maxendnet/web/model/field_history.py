@@ -1,4 +1,4 @@
-"""Places of fields on the labelled pages of a site, for comparison with later pages."""
+"""Places of fields on the labelled pages of a site, to detect changes later."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from maxendnet.web.views.selectors import whole_path
 
 
 class FieldHistory(NamedTuple):
-    """Where a field was on the labelled pages of a site.
+    """Places of a field on the labelled pages of a site.
 
     Attributes
     ----------
     kinds : list of int
-        Of its leaves, see `View`.
+        Kinds of its leaves, see `View`.
     path : str
-        The commonest, as CSS.
+        Most frequent CSS path.
     share : float
-        Of the pages that had it.
+        Share of the labelled pages with the field.
     confidence : float
-        Mean, on these pages.
+        Mean confidence on the labelled pages.
     """
 
     kinds: list[int]
@@ -36,13 +36,13 @@ class FieldHistory(NamedTuple):
 def field_histories(
     labelled: Sequence[LabelledPage], records: Sequence[Record], sites: Iterable[str], fields: Iterable[str]
 ) -> dict[str, dict[str, FieldHistory]]:
-    """History of every labelled field, by site and field.
+    """Return the history of each labelled field, by site and field.
 
     Parameters
     ----------
     labelled : sequence of LabelledPage
     records : sequence of Record
-        Extracted from these pages, one each.
+        Record extracted from each page.
     sites, fields : iterable of str
     """
     histories: dict[str, dict[str, FieldHistory]] = {}

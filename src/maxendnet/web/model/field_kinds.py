@@ -1,4 +1,4 @@
-"""Kinds of values, learned from labelled pages: attributes or texts, prices or dates, overlapping or not."""
+"""Properties of fields learned from labelled values: attribute, type, overlap."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ KIND_OF_ATTRIBUTE = {"href": "link", "src": "image", "data-src": "image", "datet
 
 
 def learn_attributes(labelled: Sequence[LabelledPage], fields: Sequence[str]) -> dict[str, str]:
-    """Fields whose labelled values are attributes rather than texts, and which attribute."""
+    """Return the HTML attribute of each field whose values are attributes."""
     counts: dict[str, Counter[str]] = {name: Counter() for name in fields}
     for page in labelled:
         for span, name in page.values:
             written = page.written(name)
             k = page.view.leaf_of[span.first]
-            shown = page.view.data[k] or same_value(span_text(page.view, span)) in map(same_value, written)
-            if written and not shown:
+            is_text = page.view.data[k] or same_value(span_text(page.view, span)) in map(same_value, written)
+            if written and not is_text:
                 counts[name].update(filter(None, (attribute_of_value(page.view, k, value) for value in written)))
             else:
                 counts[name][""] += 1
-    commonest = {name: times.most_common(1)[0][0] for name, times in counts.items() if times}
-    return {name: attribute for name, attribute in commonest.items() if attribute}
+    most_frequent = {name: counter.most_common(1)[0][0] for name, counter in counts.items() if counter}
+    return {name: attribute for name, attribute in most_frequent.items() if attribute}
 
 
 def learn_kinds(
     labelled: Sequence[LabelledPage], fields: Sequence[str], attributes: Mapping[str, str]
 ) -> dict[str, str]:
-    """The kind of value of every field, see `maxendnet.web.fields.types`."""
+    """Return the type of each field, see `maxendnet.web.fields.types`."""
     kinds = {}
     for name in fields:
         spans = [(page.view, span) for page in labelled for span, field in page.values if field == name]
@@ -50,7 +50,7 @@ def learn_kinds(
 
 
 def fields_overlap(labelled: Sequence[LabelledPage], attributes: Collection[str]) -> bool:
-    """Whether values of two fields, attributes aside, overlap in a labelled record of a listing."""
+    """Whether text values of two fields overlap in a labelled record of a listing."""
     return any(
         overlap(a, b)
         for page in labelled

@@ -1,4 +1,4 @@
-"""Fit the estimator of an extractor, and score leaves with it."""
+"""Training of the estimator of an extractor, and margins of leaves."""
 
 from __future__ import annotations
 
@@ -24,18 +24,20 @@ if TYPE_CHECKING:
 
 
 class FittedModel(NamedTuple):
-    """An estimator with the meaning of its scores.
+    """Fitted estimator with the calibration of its margins.
 
     Attributes
     ----------
-    estimator : a fitted estimator of maxendnet
+    estimator : MarkovNetwork
+        Fitted.
     scale : float
-        Factor of its margins, see `scale_of`.
+        Factor of the margins, see `scale_of`.
     levels : list of float
-        Margin of even odds for every field, see `levels_of`.
+        Margin of even odds of each field, see `levels_of`.
     boundaries : Boundaries
+        Model of the beginning and end of values.
     columns : Vocabulary or None
-        Columns of the estimator; None looks up its feature names.
+        Columns of the estimator; derived from its feature names if None.
     """
 
     estimator: Any
@@ -46,7 +48,7 @@ class FittedModel(NamedTuple):
 
     @classmethod
     def of(cls, extractor: Extractor) -> FittedModel:
-        """The model of a fitted extractor."""
+        """Return the model of a fitted extractor."""
         return cls(extractor.estimator_, extractor.scale_, extractor.levels_, extractor.boundaries_)
 
 
@@ -54,9 +56,20 @@ def fit_model(
     extractor: Extractor, labelled: Sequence[LabelledPage], similar: Sequence[tuple[LabelledPage, LabelledPage]],
     tol: float | None = None,
 ) -> FittedModel:  # fmt: skip
-    """Fit on labelled pages and on the records that are similar to one of them, see `similar_records`."""
-    given = {id(page) for page in labelled}
-    labelled = [*labelled, *(page for page, sample in similar if id(sample) in given)]
+    """Fit on labelled pages and on the records aligned with one of them.
+
+    Parameters
+    ----------
+    extractor : Extractor
+        Settings and fields.
+    labelled : sequence of LabelledPage
+    similar : sequence of (LabelledPage, LabelledPage)
+        Records and the labelled records they are aligned with, see `similar_records`.
+    tol : float, optional
+        Lower bound on the tolerance of the estimator.
+    """
+    samples = {id(page) for page in labelled}
+    labelled = [*labelled, *(page for page, sample in similar if id(sample) in samples)]
     features, of_leaves = [page.features for page in labelled], [page.labels for page in labelled]
     new_sites, model = extractor.features == "new", extractor.model
     min_sites = extractor.min_sites if extractor.min_sites is not None else 2 if new_sites else 1
@@ -82,7 +95,7 @@ def fit_model(
 def leaf_margins(
     extractor: Extractor, fitted: FittedModel, views: Sequence[View], features: Sequence[Featurised]
 ) -> list[NDArray[np.float64]]:
-    """By how much each field beats ``none`` at each leaf, with the votes of the pages of a site."""
+    """Return the margins of fields at leaves, including votes between pages."""
     margins = _margins(extractor, fitted.estimator, features, fitted.columns)
     return vote_by_site(views, [fitted.scale * m for m in margins], extractor.agreement)
 

@@ -1,4 +1,4 @@
-"""Confidences from held-out answers: whole sites for pages of new sites, pages for those of known sites."""
+"""Calibration of confidences on held-out sites and held-out pages."""
 
 from __future__ import annotations
 
@@ -21,15 +21,18 @@ from maxendnet.web.progress import Progress
 if TYPE_CHECKING:
     from maxendnet.web.model.extractor import Extractor
 
-FOLDS = 3
-HELD_OUT_TOL = 0.1  # these models only tell how often answers are right
+N_FOLDS = 3
+HELD_OUT_TOL = 0.1  # loose: these models are used for calibration only
 
 
 def calibrate(
     extractor: Extractor, labelled: Sequence[LabelledPage], similar: Sequence[tuple[LabelledPage, LabelledPage]],
     progress: Progress,
 ) -> dict[str, Calibration]:  # fmt: skip
-    """Calibrations for pages of ``"known"`` and ``"new"`` sites; either replaces the other if that has no answers."""
+    """Fit the confidence curves for ``"known"`` and ``"new"`` sites.
+
+    A curve without held-out answers is replaced by the other one.
+    """
     answers: dict[str, list[tuple[BestLeaf, bool, tuple[str, str]]]] = {"known": [], "new": []}
     for kind, rows in progress(held_out_parts([page.site for page in labelled]), "confidence"):
         train = [page for k, page in enumerate(labelled) if k not in rows]
@@ -38,14 +41,14 @@ def calibrate(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             fitted = fit_model(extractor, train, similar, HELD_OUT_TOL)
-        held = [labelled[k] for k in sorted(rows)]
-        margins = leaf_margins(extractor, fitted, [page.view for page in held], [page.features for page in held])
-        for page, m in zip(held, margins):
+        test = [labelled[k] for k in sorted(rows)]
+        margins = leaf_margins(extractor, fitted, [page.view for page in test], [page.features for page in test])
+        for page, m in zip(test, margins):
             for name, value in zip(extractor.fields_, find_values(extractor, fitted, page.view, m)):
                 if value is not None and name not in page.unknown:
                     right = same_value(span_text(page.view, value.span)) in page.folded_values(name)
                     answers[kind].append((value.best, right, (page.site, name)))
-    # pages of a new site fail together, those of a known one mostly do not
+    # errors on a new site are correlated, so its answers are grouped
     known, new = (
         fit_calibration(
             [best for best, *_ in of_kind],
@@ -58,28 +61,30 @@ def calibrate(
 
 
 def held_out_parts(sites: Sequence[str]) -> list[tuple[str, set[int]]]:
-    """Pages to hold out in turn: whole sites, to learn about new ones, and pages, to learn about known ones.
+    """Return the folds of pages to hold out.
+
+    Whole sites are held out to calibrate for ``"new"`` sites, single pages for ``"known"`` ones.
 
     Parameters
     ----------
     sites : sequence of str
-        Of the labelled pages.
+        Site of each labelled page.
 
     Examples
     --------
     >>> held_out_parts(["a", "a", "b"])
     [('new', {0, 1}), ('new', {2}), ('known', {0, 2}), ('known', {1})]
     """
-    different = sorted(set(sites))
-    of_site = {site: k % FOLDS for k, site in enumerate(different)}
-    seen: Counter[str] = Counter()
-    by_site, by_page = [of_site[site] for site in sites], []
+    distinct = sorted(set(sites))
+    fold_of_site = {site: k % N_FOLDS for k, site in enumerate(distinct)}
+    n_previous: Counter[str] = Counter()
+    by_site, by_page = [fold_of_site[site] for site in sites], []
     for site in sites:
-        by_page.append(seen[site] % FOLDS)
-        seen[site] += 1
-    kinds = [("new", by_site)] * (len(different) > 1) + [("known", by_page)] * (max(by_page, default=0) > 0)
+        by_page.append(n_previous[site] % N_FOLDS)
+        n_previous[site] += 1
+    kinds = [("new", by_site)] * (len(distinct) > 1) + [("known", by_page)] * (max(by_page, default=0) > 0)
     return [
-        (kind, {k for k, part in enumerate(parts) if part == fold})
-        for kind, parts in kinds
-        for fold in sorted(set(parts))
+        (kind, {k for k, fold_of_page in enumerate(folds) if fold_of_page == fold})
+        for kind, folds in kinds
+        for fold in sorted(set(folds))
     ]

@@ -1,4 +1,4 @@
-"""Labelled pages, and unlabelled records of listings that repeat a labelled one."""
+"""Labelled pages, and unlabelled records that are aligned with labelled ones."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ MAX_SIMILAR_RECORDS = 40  # of a site, aligned with its labelled records
 
 
 class LabelledPage(NamedTuple):
-    """A page or record with its labels.
+    """Page or record with its labels.
 
     Attributes
     ----------
     view : View
     features : Featurised
     labels : list of str
-        Of the leaves.
+        Labels of the leaves.
     values : list of (Span, str)
         Labelled places and their fields.
     given : PageLabels or None
-        The labels as written; None for a record labelled by alignment.
+        Labels as written; None for a record labelled by alignment.
     unknown : frozenset of str
-        Fields whose labels are unknown here.
+        Fields with unknown labels.
     """
 
     view: View
@@ -52,17 +52,17 @@ class LabelledPage(NamedTuple):
         return self.view.page.source is not None
 
     def written(self, name: str) -> list[str]:
-        """Values of a field, as the labels write them."""
+        """Return the values of a field as written in the labels."""
         return self.given.written(name) if self.given is not None else []
 
     def folded_values(self, name: str) -> set[str]:
-        """Values of a field as written and as shown, folded for comparison."""
-        shown = [span_text(self.view, span) for span, field in self.values if field == name]
-        return set(map(same_value, [*shown, *self.written(name)]))
+        """Return normalised values of a field, as written and as on the page."""
+        texts = [span_text(self.view, span) for span, field in self.values if field == name]
+        return set(map(same_value, [*texts, *self.written(name)]))
 
 
 def check_matched(views: Sequence[View], labels: Sequence[PageLabels | None]) -> None:
-    """Raise a `LabelError` that names the labels without a place on their page, if there are any."""
+    """Raise a `LabelError` if labels do not occur on their page."""
     unmatched = []
     for view, given in zip(views, labels):
         if given is not None:
@@ -76,18 +76,24 @@ def labelled_pages(
     views: Sequence[View], labels: Sequence[PageLabels | None], model: str, features_of: FeaturesOf,
     problems: list[str], progress: Progress,
 ) -> list[LabelledPage]:  # fmt: skip
-    """Match labels with leaves.
+    """Match labels with the leaves of their pages.
 
     Parameters
     ----------
-    views, labels : sequence
+    views : sequence of View
+    labels : sequence of PageLabels or None
     model : str
-        Models other than ``"choice"`` leave out pages with unmatched labels.
+        Models other than ``"choice"`` skip pages with unmatched labels.
     features_of : callable
-        Features of a view.
+        Computes the features of a view.
     problems : list of str
-        Sentences about unmatched labels are appended.
+        Sentences about unmatched labels are appended to it.
     progress : callable
+
+    Raises
+    ------
+    LabelError
+        No label occurs on its page.
     """
     matches = []
     for i, given in enumerate(labels):
@@ -95,7 +101,7 @@ def labelled_pages(
             continue
         pairs, unmatched = labels_on_page(views[i], given)
         problems += [problem for label in unmatched if (problem := f"{given.page}: {label}") not in problems]
-        # an unmatched label must not teach that the page lacks the field
+        # an unmatched label does not mean that the page lacks the field
         unknown = frozenset(label.field for label in unmatched)
         pairs = [(span, name) for span, name in pairs if name not in unknown]
         if not unknown or (pairs and model == "choice"):
@@ -103,7 +109,7 @@ def labelled_pages(
             matches.append((i, of_leaves, pairs, given, unknown))
     if all(label == NONE for _, of_leaves, *_ in matches for label in of_leaves):
         raise LabelError(
-            f"none of the labels is on its page ({'; '.join(problems[:3])}); do they belong to these pages?"
+            f"none of the labels occurs on its page ({'; '.join(problems[:3])}); check that labels and pages match."
         )
     return [
         LabelledPage(views[i], features_of(views[i]), of_leaves, pairs, given, unknown)
@@ -115,7 +121,13 @@ def similar_records(
     views: Sequence[View], labels: Sequence[PageLabels | None], labelled: Sequence[LabelledPage],
     features_of: FeaturesOf,
 ) -> list[tuple[LabelledPage, LabelledPage]]:  # fmt: skip
-    """Unlabelled records of listings aligned with a labelled one, each with that one; see `web.listings.align`."""
+    """Align unlabelled records of listings with labelled ones.
+
+    Returns
+    -------
+    list of (LabelledPage, LabelledPage)
+        Newly labelled record, and the labelled record that it is aligned with.
+    """
     samples: dict[str, list[tuple[LabelledPage, list[Token]]]] = {}
     for page in labelled:
         if page.is_record and page.values:

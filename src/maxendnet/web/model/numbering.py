@@ -1,4 +1,4 @@
-"""Feature names as numbers, and the features that are columns of a model."""
+"""Feature numbers, and the vocabulary of a model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 
 class Numbering:
-    """Numbers for features, in the order in which they are seen.
+    """Numbers of features, in the order of their first use.
 
     Examples
     --------
@@ -31,38 +31,45 @@ class Numbering:
         return sum(map(len, self._tables.values()))
 
     def of(self, group: str, names: Iterable[str]) -> list[int]:
-        """Numbers of names of a group; new ones for new names."""
+        """Return the numbers of feature names of a group; new names get new numbers."""
         table = self._tables.setdefault(group, defaultdict(self._next.__next__))
         return list(map(table.__getitem__, names))
 
     def names(self) -> list[str]:
-        """The name of every number, with its group before it."""
-        out = [""] * len(self)
+        """Return the name of each number, prefixed by its group."""
+        names = [""] * len(self)
         for group, table in self._tables.items():
             for name, number in table.items():
-                out[number] = f"{group}:{name}"
-        return out
+                names[number] = f"{group}:{name}"
+        return names
 
     def in_groups(self, groups: Collection[str]) -> NDArray[np.bool_]:
-        """Which numbers belong to these groups."""
-        out = np.zeros(len(self), dtype=bool)
+        """Return a mask of the numbers that belong to the groups."""
+        mask = np.zeros(len(self), dtype=bool)
         for group, table in self._tables.items():
             if group in groups:
-                out[list(table.values())] = True
-        return out
+                mask[list(table.values())] = True
+        return mask
 
     def columns(self, names: Sequence[str]) -> NDArray[np.int64]:
-        """For every number the place of its name among ``names``, or -1."""
-        out = np.full(len(self), -1)
+        """Return the column of each number: the index of its name in ``names``, or -1."""
+        columns = np.full(len(self), -1)
         for column, name in enumerate(names):
             group, _, feature = name.partition(":")
             if feature in self._tables.get(group, {}):
-                out[self._tables[group][feature]] = column
-        return out
+                columns[self._tables[group][feature]] = column
+        return columns
 
 
 class Vocabulary(NamedTuple):
-    """The columns of a model: features by their numbers."""
+    """Features of a model.
+
+    Attributes
+    ----------
+    numbering : Numbering
+    numbers : ndarray of shape (n_columns,)
+        Number of the feature of each column.
+    """
 
     numbering: Numbering
     numbers: NDArray[np.int64]
@@ -73,16 +80,16 @@ class Vocabulary(NamedTuple):
         return [names[number] for number in self.numbers.tolist()]
 
     def columns(self, numbering: Numbering) -> NDArray[np.int64]:
-        """For every number of a numbering its column, or -1."""
+        """Return the column of each number of a numbering, or -1."""
         if numbering is not self.numbering:
             return numbering.columns(self.names)
-        out = np.full(len(numbering), -1)
-        out[self.numbers] = np.arange(len(self.numbers))
-        return out
+        columns = np.full(len(numbering), -1)
+        columns[self.numbers] = np.arange(len(self.numbers))
+        return columns
 
     @classmethod
     def of(cls, names: Iterable[str]) -> Vocabulary:
-        """Of names, such as a model keeps."""
+        """Return the vocabulary of feature names, such as those stored in a model."""
         numbering = Numbering()
         numbers = [numbering.of(group, [name])[0] for group, _, name in (full.partition(":") for full in names)]
         return cls(numbering, np.array(numbers, dtype=np.int64))

@@ -1,4 +1,4 @@
-"""What is extracted: records of cells."""
+"""Extracted records, with conversion to JSON lines, CSV and data frames."""
 
 from __future__ import annotations
 
@@ -11,28 +11,40 @@ from typing import Any, NamedTuple
 
 from maxendnet.web.fields.types import NORMAL
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # the last are wide forms
+FORMULA = (
+    "=",
+    "+",
+    "-",
+    "@",
+    "\t",
+    "\r",
+    "\n",
+    "\uff1d",
+    "\uff0b",
+    "\uff0d",
+    "\uff20",
+)  # the last four are full-width forms
 NUMBER = re.compile(r"[+-]?\d[\d.,]*%?")
 
 
 class Cell(NamedTuple):
-    """A value found on a page.
+    """Extracted value of a field.
 
     Attributes
     ----------
     value : str
-        As it is written on the page, white space as a reader sees it.
+        Text as on the page, with white space as displayed.
     confidence : float
-        That the value is right, letter by letter.
+        Estimated probability that the value is exactly correct.
     node : int
-        Where it begins.
-    span : tuple of int, or None
-        First node, letter, last node, letter after it; None if it is the whole text of the node, an image or another
-        attribute.
-    normal : dict, or None
-        What the value means to a program, by the kind of the field: see `maxendnet.web.fields.types`.
+        Page node at which the value begins.
+    span : tuple of int or None
+        First node, first character, last node, character after the last; None if the value is the whole text of the
+        node, an image or another attribute.
+    normal : dict or None
+        Normalised value by the type of the field, see `maxendnet.web.fields.types`.
     values : tuple of str
-        Of a field with several values: each of them; ``value`` has all.
+        Each value of a field with several values; ``value`` joins them.
     """
 
     value: str
@@ -44,9 +56,18 @@ class Cell(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One row of the table: every field has a cell, or None when it was not found.
+    """Extracted record.
 
-    A page that could not be read has a row without a record, with the reason as ``error``.
+    Attributes
+    ----------
+    page, site, url : str
+        Page of the record.
+    record : int or None
+        Index of the record on its page; None if the page could not be read.
+    fields : dict of str to Cell or None
+        Cell of each field; None for an empty cell.
+    error : str
+        Reason why the page could not be read, or empty.
     """
 
     page: str
@@ -57,7 +78,7 @@ class Record(NamedTuple):
     error: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """As a line of output."""
+        """Return a dictionary of JSON values."""
         cells: dict[str, Any] = {}
         for name, cell in self.fields.items():
             cells[name] = None
@@ -73,17 +94,28 @@ class Record(NamedTuple):
 
 
 def as_lines(records: Iterable[Record]) -> str:
-    """A line of JSON for each record."""
+    """Return the records as JSON lines."""
     return "".join(json.dumps(record.to_json(), ensure_ascii=False) + "\n" for record in records)
 
 
 def as_csv(
     records: Iterable[Record], fields: Sequence[str], head: bool = True, kinds: Mapping[str, str] | None = None
 ) -> str:
-    """A table: page, url, site and record, then value, confidence and node of every field, empty where not found.
+    """Return the records as CSV.
 
-    A field of a known kind, such as ``price``, has columns for what its values mean to a program. The last column says
-    why a page could not be read. Cells that a spreadsheet would take for a formula begin with an apostrophe.
+    Columns are page, url, site, record; value, confidence and node of each field; error.
+
+    Fields with a type, such as ``price``, have further columns for the normalised value. Values that a spreadsheet
+    would interpret as formulas begin with an apostrophe.
+
+    Parameters
+    ----------
+    records : iterable of Record
+    fields : sequence of str
+    head : bool
+        Begin with the names of the columns.
+    kinds : mapping of str to str, optional
+        Types of the fields.
 
     Examples
     --------
@@ -107,7 +139,7 @@ def as_csv(
 
 
 def csv_head(fields: Sequence[str], kinds: Mapping[str, str] | None = None) -> list[str]:
-    """Names of the columns.
+    """Return the names of the columns of `as_csv`.
 
     Examples
     --------
@@ -116,13 +148,13 @@ def csv_head(fields: Sequence[str], kinds: Mapping[str, str] | None = None) -> l
     """
     columns = ["page", "url", "site", "record"]
     for name in fields:
-        more = NORMAL.get((kinds or {}).get(name, ""), ())
-        columns += [safe_cell(column) for column in (name, *(f"{name}_{x}" for x in ("confidence", "node", *more)))]
+        suffixes = ("confidence", "node", *NORMAL.get((kinds or {}).get(name, ""), ()))
+        columns += [safe_cell(column) for column in (name, *(f"{name}_{suffix}" for suffix in suffixes))]
     return [*columns, "error"]
 
 
 def safe_cell(text: str) -> str:
-    """A text that no spreadsheet takes for a formula; numbers stay as they are.
+    """Escape texts that a spreadsheet would interpret as formulas.
 
     Examples
     --------
@@ -133,9 +165,17 @@ def safe_cell(text: str) -> str:
 
 
 def as_rows(records: Iterable[Record]) -> list[dict[str, Any]]:
-    """A dictionary for each record, with value and confidence of every field: what ``pandas.DataFrame`` takes.
+    """Return a flat dictionary for each record, ready for ``pandas.DataFrame``.
 
-    A field with several values has them as a list, too, in ``<field>_values``.
+    Parameters
+    ----------
+    records : iterable of Record
+
+    Returns
+    -------
+    list of dict
+        ``page``, ``url``, ``site``, ``record``, ``error`` and for each field ``<field>``, ``<field>_confidence`` and
+        the normalised values; a field with several values also has the list ``<field>_values``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The six systems of the paper with settings for web pages."""
+"""The six estimators of the paper with constants for web pages."""
 
 from __future__ import annotations
 
@@ -30,32 +30,30 @@ CONSTANTS: dict[str, dict[str, dict[str, dict[str, float]]]] = {
                 "l1crf": {"lam": 0.3}},
     },
 }  # fmt: skip
-"""By model, by what the systems are for, and by system.
+"""Constants by page model, situation (see `situation`) and estimator.
 
-``known`` is for pages of labelled sites, ``new`` for those of others. Both were chosen on dev pages of SWDE (camera,
-book, auto), with 1 to 5 labelled sites; ``many``, for new sites where many are labelled, on other shops of the product
-pages. Few sites say little about others, and what they have in common by chance must not count; many say more. Where
-leaves compete, a margin model is best and quick; where they do not, L2CRF is.
+``known`` and ``new`` were chosen on dev pages of SWDE (camera, book, auto) with 1 to 5 labelled sites, ``many`` on
+product pages of other shops; see benchmarks/WEB.md.
 """
 BOUNDARY_C = 1.0
 WHERE = tuple(CONSTANTS["choice"])
 MANY_SITES = 6
-"""Labelled sites from which on they are many.
-
-With 5 sites of SWDE ``new`` is better by a point of F1, with 6 shops of the product pages ``many`` by five.
-"""
+"""Number of labelled sites from which on ``many`` is better than ``new``; see benchmarks/WEB.md."""
 SYSTEMS: dict[str, type[MarkovNetwork]] = {
     "lapmedn": LapMEDN, "m3n": M3N, "l1m3n": L1M3N, "l2crf": L2CRF, "l1crf": L1CRF, "crf": CRF,
 }  # fmt: skip
 
 
 def default_system(model: str) -> str:
-    """What to learn with, if nothing is said."""
+    """Return the name of the default estimator of a page model."""
     return "lapmedn" if model == "choice" else "l2crf"
 
 
 def situation(new_sites: bool, n_sites: int = 0) -> str:
-    """What a model is for, as `CONSTANTS` names it.
+    """Return the situation of a model, a key of `CONSTANTS`.
+
+    It is ``"known"`` for pages of labelled sites, ``"new"`` for unlabelled sites, and ``"many"`` for unlabelled sites
+    given at least `MANY_SITES` labelled ones.
 
     Examples
     --------
@@ -66,15 +64,15 @@ def situation(new_sites: bool, n_sites: int = 0) -> str:
 
 
 def estimator(system: str, strength: float | None = None, where: str = "known", model: str = "choice") -> Any:
-    """An estimator by its name in lower case.
+    """Return an estimator by its name in lower case.
 
     Parameters
     ----------
     system : {"lapmedn", "m3n", "l1m3n", "l2crf", "l1crf", "crf"}
     strength : float, optional
-        ``lam`` of l2crf and l1crf, ``C`` of the margin models.
+        Regularisation constant: ``lam`` of l2crf and l1crf, ``C`` of the margin models.
     where : {"known", "new", "many"}
-        What it is for, see `situation`.
+        See `situation`.
     model : {"choice", "independent", "chain", "hierarchical"}
 
     Examples
@@ -87,7 +85,7 @@ def estimator(system: str, strength: float | None = None, where: str = "known", 
             raise ValueError(f"there is no {what} {given!r}; choose one of {', '.join(known)}.")
     if system == "crf":
         if strength is not None:
-            raise ValueError(f"a CRF has no strength to set, got {strength!r}; l2crf and l1crf have one.")
+            raise ValueError(f"strength is {strength!r}, but crf has no regularisation; use l2crf or l1crf.")
         return CRF(tol=0.01)
     competing = model == "choice"
     by_use = CONSTANTS["choice" if competing else "other models"]
@@ -96,14 +94,14 @@ def estimator(system: str, strength: float | None = None, where: str = "known", 
         constants["lam" if system in ("l2crf", "l1crf") else "C"] = strength
     if system in ("l2crf", "l1crf"):
         return SYSTEMS[system](**constants, tol=0.01)
-    tol, passes = 0.05, 1000 if competing else 200  # a tighter gap is no better on dev pages
-    if competing and system != "l1m3n":  # the last iterate is best here, and to look at the average takes time
+    tol, passes = 0.05, 1000 if competing else 200  # a smaller gap does not improve F1 on dev pages
+    if competing and system != "l1m3n":  # the last iterate is best here, and evaluating the average takes time
         constants["solver"] = BlockFrankWolfe(average=False)
     return SYSTEMS[system](**constants, tol=tol, max_passes=passes, random_state=0)
 
 
 def boundary_estimator() -> Any:
-    """What learns where values begin and end; see `maxendnet.web.fields.boundaries`."""
+    """Return the estimator for `maxendnet.web.fields.boundaries`."""
     return M3N(
         C=BOUNDARY_C, structure=Choice(rest=NONE), tol=0.02, max_passes=1000, random_state=0,
         solver=BlockFrankWolfe(average=False),
@@ -114,19 +112,20 @@ def set_model(
     estimator: MarkovNetwork, model: str, classes: Iterable[str], miss: float = 1.0, siblings: bool = False,
     constraints: bool = False,
 ) -> None:  # fmt: skip
-    """Set the structure and the costs of a model of pages.
+    """Set the structure and cost of an estimator for a page model.
 
     Parameters
     ----------
-    estimator : an estimator of maxendnet
+    estimator : MarkovNetwork
     model : {"choice", "independent", "chain", "hierarchical"}
     classes : iterable of str
-        All labels of the pages to learn from.
+        Labels of the training pages.
     miss : float
-        For margin models: what it costs to miss a field.
-    siblings, constraints : bool
-        For the hierarchical model: weights for neighbouring blocks given their parent, and no labelling with a pair of
-        `forbidden_pairs`.
+        Cost of missing a field; for margin models.
+    siblings : bool
+        Hierarchical model: weights for neighbouring blocks given their parent.
+    constraints : bool
+        Hierarchical model: forbid the pairs of labels in `forbidden_pairs`.
     """
     labels = sorted(set(classes))
     options: dict[str, Any] = {}

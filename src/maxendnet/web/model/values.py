@@ -1,4 +1,4 @@
-"""Values of a record: where the value of each field begins and ends, around the best leaf for the field."""
+"""Values of a record: the span of each field around its best leaf."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Value(NamedTuple):
-    """The place of a value, with the leaf it was found by."""
+    """Span of a value, and the best leaf of its field."""
 
     best: BestLeaf
     span: Span
@@ -30,10 +30,24 @@ def find_values(
     extractor: Extractor, fitted: FittedModel, view: View, margins: NDArray[np.float64],
     leaves: Sequence[int] | None = None,
 ) -> list[Value | None]:  # fmt: skip
-    """The value of every field among the leaves of a record, or of the whole page.
+    """Find the value of each field among the leaves of a record or page.
 
-    A value does not reach the leaf of a field that is more likely there than not. On a site with listings, and for
-    fields with a given type, a value must be of the kind of the labelled ones.
+    A value does not extend into a leaf where another field is more likely than not. On sites with listings, and for
+    fields with a given type, values of another type are discarded.
+
+    Parameters
+    ----------
+    extractor : Extractor
+    fitted : FittedModel
+    view : View
+    margins : ndarray of shape (n_leaves, n_fields)
+    leaves : sequence of int, optional
+        Leaves of the record; all leaves of the page if not given.
+
+    Returns
+    -------
+    list of Value or None
+        One for each field.
     """
     chosen = best_leaves(margins, view.texts, leaves, extractor.together_)
     scored = [x if x is None else x._replace(score=x.score - level) for x, level in zip(chosen, fitted.levels)]
@@ -56,7 +70,7 @@ def find_values(
 
 
 def _drop_overlaps(values: list[Value | None], is_attribute: Sequence[bool]) -> None:
-    """Remove values that overlap a surer one: a text with several fields may lack one of them."""
+    """Remove values that overlap a more certain one."""
     texts = [(f, value) for f, value in enumerate(values) if value is not None and not is_attribute[f]]
     spans: list[Span] = []
     for f, value in sorted(texts, key=lambda item: -item[1].best.edge):
