@@ -1,4 +1,4 @@
-"""The page to work on in a real browser: clicks and keys, what is then on the disk, and a hostile page."""
+"""The labelling page in a real browser: clicks and keys, what is then on the disk, and a hostile page."""
 
 import errno
 import json
@@ -30,20 +30,20 @@ SURE = "page && !busy && unsaved === 0"
 
 @contextmanager
 def working(folder, width=1280, height=800, **settings):
-    work, _ = prepare(folder / "shop", folder / "pages", **{"fields": FIELDS, **settings})
-    with LabelServer(work) as server, Browser(server.origin, width, height) as browser:
+    session, _ = prepare(folder / "shop", folder / "pages", **{"fields": FIELDS, **settings})
+    with LabelServer(session) as server, Browser(server.origin, width, height) as browser:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
-        work.start()
+        session.start()
         try:
             browser.begin(server.address)
             browser.wait(SURE)
-            yield browser, work
+            yield browser, session
         finally:
             browser.close()
             server.shutdown()
             thread.join()
-            work.stop()
+            session.stop()
 
 
 def saved(folder):
@@ -67,26 +67,26 @@ def reports(browser):
     return wrong + [e for e in entries if e["level"] == "error" and e["source"] != "security"]
 
 
-def settle(work, browser):
+def settle(session, browser):
     """Wait until the model has learned, and the page knows it."""
     stop = time.monotonic() + 300
-    while work._changed or work.doing:
-        assert time.monotonic() < stop, work.problem
+    while session._changed or session.doing:
+        assert time.monotonic() < stop, session.problem
         time.sleep(0.02)
-    browser.run("look()")
+    browser.run("poll()")
 
 
 def test_clicks_and_keys_give_the_right_labels(tmp_path):
     toy = toy_pages(n_sites=2, n_pages=3, missing=0.0)
     toy.write(tmp_path / "pages")
     truth = {x.page: {name: x.values[name][0] for name in FIELDS} for x in toy.labels}
-    with working(tmp_path) as (browser, work):
+    with working(tmp_path) as (browser, session):
         first = browser.run("page.name")
         # in the order of the fields: the next empty one is chosen without a key
         for name in FIELDS[:2]:
             browser.click_text(truth[first][name] if name == "price" or "shop" in first else "")
         browser.wait(SURE)
-        done, labels = saved(tmp_path)[first]  # on the disk before Enter, as a page in work
+        done, labels = saved(tmp_path)[first]  # on the disk before Enter, as a page in progress
         assert not done and len(labels) == 2
         # a wrong click, and the right one in its place
         browser.press("3")
@@ -102,22 +102,22 @@ def test_clicks_and_keys_give_the_right_labels(tmp_path):
         assert second.split("/")[0] != first.split("/")[0]  # one page of each site to begin with
         for k, name in enumerate(FIELDS):
             browser.press(str(k + 1))
-            settle(work, browser)
+            settle(session, browser)
             if not browser.run(f"valuesOf({k}, null).some((v) => v.text === {json.dumps(truth[second][name])})"):
                 browser.click_text(truth[second][name])
         browser.press("Enter")
         browser.wait(f"{SURE} && page.name !== {json.dumps(second)}")
-        settle(work, browser)
+        settle(session, browser)
         # the model now knows both sites: its suggestions are right, and Enter confirms them
         third = browser.run("page.name")
         shown = browser.run("[...document.querySelectorAll('.row .value')].map((v) => v.textContent)")
         assert shown == [truth[third][name] for name in FIELDS]
-        assert browser.run("document.querySelectorAll('.mark:not(.own)').length") == 3
+        assert browser.run("document.querySelectorAll('.mark:not(.confirmed)').length") == 3
         assert browser.run("[...document.querySelectorAll('.sure')].every((s) => s.textContent.endsWith('%'))")
         browser.press("Enter")
         browser.wait(f"{SURE} && page.name !== {json.dumps(third)}")
         assert saved(tmp_path)[third][0]
-        browser.run("look()")
+        browser.run("poll()")
         assert browser.run("document.getElementById('counts').textContent").startswith("3 of 6 pages done")
         assert not browser.refused and not reports(browser)
     assert (tmp_path / "shop.medn").exists()
@@ -185,7 +185,7 @@ def test_parts_of_texts_and_values_over_several(tmp_path, size):
                          "address": "12 Main St Springfield"}  # fmt: skip
         shown = browser.run("[...document.querySelectorAll('.row .value')].map((v) => v.textContent)")
         assert shown == list(now().values())
-        assert browser.run("document.querySelectorAll('.mark.own').length") == 4
+        assert browser.run("document.querySelectorAll('.mark.confirmed').length") == 4
         browser.press("2")
         browser.double_click("incl")
         assert now()["price"] == "incl"
@@ -230,13 +230,13 @@ def test_nothing_is_lost_with_the_tab_or_the_server(tmp_path):
 def test_a_change_that_is_not_saved_is_told_and_tried_again(tmp_path, monkeypatch):
     toy = toy_pages(n_sites=1, n_pages=2)
     toy.write(tmp_path / "pages")
-    with working(tmp_path) as (browser, work):
-        put = work.file.put
+    with working(tmp_path) as (browser, session):
+        put = session.file.put
 
         def full(row):
             raise OSError(errno.ENOSPC, "No space left on device", "labels.jsonl")
 
-        monkeypatch.setattr(work.file, "put", full)
+        monkeypatch.setattr(session.file, "put", full)
         name = browser.run("page.name")
         browser.press("1")
         browser.click_text("Help")
@@ -245,7 +245,7 @@ def test_a_change_that_is_not_saved_is_told_and_tried_again(tmp_path, monkeypatc
         browser.press("ArrowRight")
         browser.wait("failed && !busy")
         assert browser.run("page.name") == name  # it stays until it is saved
-        monkeypatch.setattr(work.file, "put", put)
+        monkeypatch.setattr(session.file, "put", put)
         browser.wait(f"!failed && {SURE}")
         assert saved(tmp_path)[name] == (False, [("name", "Help")])
 
@@ -257,8 +257,8 @@ def test_a_small_window_and_several_records(tmp_path):
     items = toy_list(4, random_state=0)[1]
     line = {"page": "0.html", "values": {name: [x[name] for x in items] for name in ("name", "price")}}
     (tmp_path / "labels.jsonl").write_text(json.dumps(line) + "\n")
-    with working(tmp_path, 420, 700, fields=["name", "price"], records="auto") as (browser, work):
-        settle(work, browser)
+    with working(tmp_path, 420, 700, fields=["name", "price"], records="auto") as (browser, session):
+        settle(session, browser)
         browser.wait("page.n === 1 && page.records.length === 4")
         assert browser.run("document.querySelectorAll('.table tr').length") == 5
         # nothing is wider than the window, and both halves are to be seen
@@ -285,8 +285,8 @@ def test_the_table_of_a_listing_mixes_no_records(tmp_path):
     full = next(item for item in listed.items[0] if all(item.get(name) for name in EVENT))
     line = {"page": "0.html", "values": {name: [full[name]] for name in EVENT}}
     (tmp_path / "labels.jsonl").write_text(json.dumps(line) + "\n")
-    with working(tmp_path, fields=list(EVENT), records="auto") as (browser, work):
-        settle(work, browser)
+    with working(tmp_path, fields=list(EVENT), records="auto") as (browser, session):
+        settle(session, browser)
         browser.wait("page.n === 1 && page.records.length > 1")
         rows = browser.run("page.records.map((_, r) => fields.map((_, f) => valuesOf(f, r).map((v) => v.text)))")
         assert rows == [[[item[name]] if item.get(name) else [] for name in EVENT] for item in listed.items[1]]
@@ -295,7 +295,7 @@ def test_the_table_of_a_listing_mixes_no_records(tmp_path):
         browser.wait(f"{SURE} && page.source === 'done'")
         written = json.loads((tmp_path / "labels.jsonl").read_text().splitlines()[1])
         assert len(written["records"]) == len(rows) and not reports(browser)
-        work.show(1)
+        session.show(1)
 
 
 def test_a_hostile_page_runs_nothing_and_fetches_nothing(tmp_path):
@@ -344,9 +344,9 @@ def test_five_pages_by_keyboard_alone(tmp_path):
     toy = toy_pages(n_sites=1, n_pages=5, missing=0.0)
     toy.write(tmp_path / "pages")
     truth = {x.page: {name: x.values[name][0] for name in FIELDS} for x in toy.labels}
-    with working(tmp_path) as (browser, work):
+    with working(tmp_path) as (browser, session):
         for _ in range(5):
-            settle(work, browser)
+            settle(session, browser)
             name = browser.run("page.name")
             for f, field in enumerate(FIELDS):
                 if browser.run(f"valuesOf({f}, null).some((v) => v.text === {json.dumps(truth[name][field])})"):
@@ -396,17 +396,17 @@ def test_keys_go_a_window_further_at_once(tmp_path):
 def test_a_stale_tab_is_told_and_overwrites_nothing(tmp_path):
     toy = toy_pages(n_sites=1, n_pages=2, missing=0.0)
     toy.write(tmp_path / "pages")
-    with working(tmp_path) as (browser, work):
+    with working(tmp_path) as (browser, session):
         n, sha = browser.run("[page.n, page.sha]")
-        price = toy.labels[work.pages.index(work.pages[n])].values["price"][0]
-        node = next(t for t in work.view(n).leaves if work.pages[n].text(t) == price)
-        browser.run("look = async () => {}")  # this tab sleeps, while another one works
-        work.save(n, sha, [(node, "price")], done=True, stamp="")
+        price = toy.labels[session.pages.index(session.pages[n])].values["price"][0]
+        node = next(t for t in session.view(n).leaves if session.pages[n].text(t) == price)
+        browser.run("poll = async () => {}")  # this tab sleeps, while another one works
+        session.save(n, sha, [(node, "price")], done=True, stamp="")
         browser.click_text("Help")
         browser.wait("get('status').className === 'bad'")
         assert "changed elsewhere" in browser.run("get('status').textContent")
         browser.wait(f"{SURE} && page.source === 'done'")
-        done, labels = saved(tmp_path)[work.pages[n].name]
+        done, labels = saved(tmp_path)[session.pages[n].name]
         assert done and labels == [("price", price)]
         assert browser.run("valuesOf(1, null).map((v) => v.text)") == [price]
 
@@ -432,8 +432,8 @@ def one_cup(folder, **suggestions):
     """A page, with suggestions as if a model had made them: the text of every field, which may be a part of a leaf."""
     (folder / "pages").mkdir()
     (folder / "pages" / "a.html").write_text(ONE_CUP)
-    with working(folder) as (browser, work):
-        browser.run("look = async () => {}; 0")  # no model renews them
+    with working(folder) as (browser, session):
+        browser.run("poll = async () => {}; 0")  # no model renews them
         browser.run(
             f"""for (const [name, text] of Object.entries({json.dumps(suggestions)})) {{
                 const [node, all] = page.leaves.find(([, all]) => all.includes(text));
@@ -443,7 +443,7 @@ def one_cup(folder, **suggestions):
             }}
             page.source = labels.length ? "model" : "nothing"; active = firstEmpty(); show(); 0"""
         )
-        yield browser, work
+        yield browser, session
 
 
 def fields_of(browser):
@@ -452,7 +452,7 @@ def fields_of(browser):
 
 
 def own_fields(browser):
-    return browser.run("labels.filter((label) => own.has(key(label))).map(([, name]) => name)")
+    return browser.run("labels.filter((label) => confirmed.has(key(label))).map(([, name]) => name)")
 
 
 def test_after_undo_the_same_field_is_asked_for_again(tmp_path):
@@ -460,7 +460,7 @@ def test_after_undo_the_same_field_is_asked_for_again(tmp_path):
         browser.click_text("Help")
         assert browser.run("active") == 1
         browser.press("z", CTRL)
-        assert browser.run("active") == 0 and "Click name on" in browser.run("get('ask').textContent")
+        assert browser.run("active") == 0 and "Click the name on" in browser.run("get('ask').textContent")
         browser.click_text("Red Cup")
         assert fields_of(browser) == {"name": ["Red Cup"], "price": [], "brand": []}
         browser.press("3")
@@ -522,14 +522,14 @@ def test_a_page_without_labels_is_done_only_after_a_question(tmp_path, key):
     (tmp_path / "pages").mkdir()
     for name in "ab":
         (tmp_path / "pages" / f"{name}.html").write_text(ONE_CUP)
-    with working(tmp_path) as (browser, work):
+    with working(tmp_path) as (browser, session):
         first = browser.run("page.name")
         browser.press(key)
         browser.wait(f"{SURE} && get('ask').textContent.includes('again if the page has none')")
-        assert browser.run("page.name") == first and not (tmp_path / "labels.jsonl").exists() and not work.done
+        assert browser.run("page.name") == first and not (tmp_path / "labels.jsonl").exists() and not session.done
         browser.call("Input.dispatchKeyEvent", type="keyDown", key=key, autoRepeat=True)  # a key that is held
         browser.wait(SURE)
-        assert browser.run("page.name") == first and not work.done
+        assert browser.run("page.name") == first and not session.done
         browser.press("ArrowRight")  # left for later: nothing is known of it
         browser.wait(f"{SURE} && page.name !== {json.dumps(first)}")
         assert not (tmp_path / "labels.jsonl").exists()

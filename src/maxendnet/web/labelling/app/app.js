@@ -1,30 +1,30 @@
 "use strict";
-// The page to work on: what is known and changed, talking with the server, clicks and keys. Drawing is in page.js and
-// panel.js.
+// Labelling page: state, communication with the server, mouse and keyboard. page.js draws the saved page, panel.js the
+// panel on the right.
 
 const BASE = location.pathname; // "/secret/"
 const TOKEN = BASE.split("/")[1];
 let fields = [];
 let state = { version: -1, pages: [], done: 0, total: 0 };
-let page = null; // what the server says of the page that is shown
+let page = null; // current page, as sent by the server
 let labels = []; // [spot, field]; see page.js
-let own = new Set(); // labels that a person has given
-let touched = false; // whether the person has changed something on this page
+let confirmed = new Set(); // keys of the labels that the user has given or confirmed
+let touched = false; // whether the user has changed this page
 let undo = [];
-let active = 0; // field
-let picked = false; // whether the person has chosen the active field
-let emptyAsked = null; // the page that is about to be done without any label
+let active = 0; // selected field
+let picked = false; // whether the user has selected it explicitly
+let emptyAsked = null; // page for which "d" was pressed once without labels
 let activeRecord = 0;
 let anchor = -1; // leaf of the last click
-let cursor = -1; // leaf that the arrow keys have reached; none: -1
+let cursor = -1; // leaf selected with the arrow keys, or -1
 let visited = [];
 let busy = false;
 let plain = false;
-let mode = ""; // what a click does beside picking a text: "also", "range" or "part", by a button
-let unsaved = 0;
-let failed = false; // whether the last change is not on the disk
+let mode = ""; // effect of the next click, set by a button: "also", "range", "part" or none
+let unsaved = 0; // changes that are being saved
+let failed = false; // whether the last change could not be saved
 
-// ---- talking with the server ------------------------------------------------------------------------------------
+// ---- communication with the server ------------------------------------------------------------------------------
 
 async function ask(path) {
   const answer = await fetch(BASE + "api/" + path, { credentials: "omit" });
@@ -33,7 +33,7 @@ async function ask(path) {
   return value;
 }
 
-// "forget": the page as if nobody had labelled it
+// "forget": remove all labels of the page
 let saving = Promise.resolve();
 function save(done, forget = false) {
   const about = page;
@@ -58,7 +58,7 @@ function save(done, forget = false) {
       return value;
     } catch (error) {
       failed = !error.stale;
-      say("Not saved: " + (error instanceof TypeError ? "the server does not answer; is it still running?" : error.message), "bad");
+      say("Not saved: " + (error instanceof TypeError ? "the server does not respond; is it still running?" : error.message), "bad");
       throw error;
     } finally {
       unsaved -= 1;
@@ -67,34 +67,35 @@ function save(done, forget = false) {
   return saving;
 }
 
-const GONE = "The server does not answer. What was saved is safe: start maxendnet web label again, and open the address it prints.";
-let said = 0;
+const GONE = "The server does not respond. Saved labels are safe: restart maxendnet web label and open the address it prints.";
+let messageUntil = 0; // time until which a message is displayed
 function say(text, kind = "") {
   const status = get("status");
   status.textContent = text;
   status.className = kind;
-  said = kind === "bad" ? Date.now() + 8000 : Date.now() + 1500;
+  messageUntil = kind === "bad" ? Date.now() + 8000 : Date.now() + 1500;
 }
 
-async function look() {
+// get the progress and the activity of the server
+async function poll() {
   try {
-    const found = await ask("state?version=" + state.version);
-    if (failed && !unsaved) save(page.source === "done").catch(() => {}); // the server is there again
-    const renewed = found.version !== state.version;
-    state = { ...state, ...found };
+    const update = await ask("state?version=" + state.version);
+    if (failed && !unsaved) save(page.source === "done").catch(() => {}); // the server responds again
+    const renewed = update.version !== state.version;
+    state = { ...state, ...update };
     if (renewed) {
       fields = state.fields;
       showProgress();
     }
-    // a page may have been asked for just before a model was ready, and answered just after the state
+    // the model may have changed between the request of the page and this one
     if (page && !busy && page.version !== state.version) await renew();
-    if (Date.now() > said) {
+    if (Date.now() > messageUntil) {
       const text = state.problem || (state.doing ? state.doing[0].toUpperCase() + state.doing.slice(1) + "…" : "");
       get("status").textContent = text;
       get("status").className = state.problem ? "bad" : state.doing ? "busy" : "";
     }
   } catch (error) {
-    if (Date.now() > said) say(error instanceof TypeError ? GONE : error.message, "bad");
+    if (Date.now() > messageUntil) say(error instanceof TypeError ? GONE : error.message, "bad");
   }
 }
 
@@ -104,9 +105,9 @@ async function open(n, back = false) {
   busy = true;
   try {
     await saving.catch(() => {});
-    const found = await ask("page?n=" + n);
+    const answer = await ask("page?n=" + n);
     if (page && !back) visited.push(page.n);
-    page = found;
+    page = answer;
     labels = page.labels;
     touched = false;
     undo = [];
@@ -114,7 +115,7 @@ async function open(n, back = false) {
     activeRecord = 0;
     picked = false;
     setMode("");
-    takeOwn();
+    initConfirmed();
     await draw();
     active = firstEmpty();
     show();
@@ -127,29 +128,29 @@ async function open(n, back = false) {
   }
 }
 
-// suggestions and confidences of a newer model, for a page that the person has not touched
+// update suggestions and confidences from a new model, unless the user has changed the page
 async function renew() {
   const { n, stamp } = page;
-  const found = await ask("page?drawn=0&n=" + n);
+  const update = await ask("page?drawn=0&n=" + n);
   if (!page || page.n !== n) return;
-  page.version = found.version;
-  page.confidence = found.confidence;
-  if (found.stamp !== stamp && page.stamp === stamp && !unsaved) {
-    say("This page was changed elsewhere, in another tab perhaps; it is shown as it is now.", "bad");
+  page.version = update.version;
+  page.confidence = update.confidence;
+  if (update.stamp !== stamp && page.stamp === stamp && !unsaved) {
+    say("This page was changed elsewhere, perhaps in another tab. The current labels are shown.", "bad");
     return open(n, true);
   }
   if (!touched && page.source !== "done" && page.source !== "begun") {
-    page.source = found.source;
-    page.records = found.records;
-    labels = found.labels;
-    takeOwn();
+    page.source = update.source;
+    page.records = update.records;
+    labels = update.labels;
+    initConfirmed();
   }
   show();
 }
 
-function takeOwn() {
+function initConfirmed() {
   const given = page.source === "done" || page.source === "begun";
-  own = new Set(given ? labels.map(key).filter((k) => page.source === "done" || !(k in page.confidence)) : []);
+  confirmed = new Set(given ? labels.map(key).filter((k) => page.source === "done" || !(k in page.confidence)) : []);
 }
 
 async function right() {
@@ -157,7 +158,7 @@ async function right() {
   if (!labels.length && page.source !== "done" && emptyAsked !== page) {
     emptyAsked = page;
     showRecords();
-    say("Nothing is labelled on this page.", "bad");
+    say("This page has no labels.", "bad");
     return;
   }
   busy = true;
@@ -165,35 +166,35 @@ async function right() {
     const answer = await save(true);
     page.source = "done";
     if (answer.next === null) {
-      own = new Set(labels.map(key));
+      confirmed = new Set(labels.map(key));
       show();
-      await look();
+      await poll();
       say("All pages are done.");
     } else {
       await open(answer.next);
     }
-  } catch (error) { /* said by save */ } finally {
+  } catch (error) { /* reported by save */ } finally {
     busy = false;
   }
 }
 
-function held() {
-  if (failed) say("This page is not saved yet; press Enter to try again.", "bad");
+function isBlocked() {
+  if (failed) say("This page is not saved yet. Press Enter to try again.", "bad");
   return failed;
 }
 
 async function skip() {
-  if (busy || !page || held()) return;
-  const seen = page.n;
-  const found = await ask("next?but=" + seen);
-  // what was skipped is not asked for again at once: take the next waiting page after it
-  const waiting = state.pages.map((p, i) => i).filter((i) => state.pages[i].state !== "done" && i !== seen && !visited.includes(i));
-  const next = found.next !== null && !visited.includes(found.next) ? found.next : waiting.length ? waiting[0] : found.next;
-  if (next !== null && next !== seen) await open(next);
+  if (busy || !page || isBlocked()) return;
+  const skipped = page.n;
+  const answer = await ask("next?but=" + skipped);
+  // prefer a page that has not been visited
+  const waiting = state.pages.map((p, i) => i).filter((i) => state.pages[i].state !== "done" && i !== skipped && !visited.includes(i));
+  const next = answer.next !== null && !visited.includes(answer.next) ? answer.next : waiting.length ? waiting[0] : answer.next;
+  if (next !== null && next !== skipped) await open(next);
 }
 
 async function back() {
-  if (busy || !visited.length || held()) return;
+  if (busy || !visited.length || isBlocked()) return;
   await open(visited.pop(), true);
 }
 
@@ -205,21 +206,21 @@ const sameSpot = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 function recordOf(spot) {
   const node = firstOf(spot);
   if (!page.records.length) return 0;
-  // a record may have several parts, each with its first and last node
+  // a record is one or more ranges, each with its first and last node
   return page.records.findIndex((ends) => ends.some((first, k) => k % 2 === 0 && first <= node && node <= ends[k + 1]));
 }
 
-const snapshot = () => ({ labels, own, active, activeRecord, anchor, picked, source: page.source });
+const snapshot = () => ({ labels, confirmed, active, activeRecord, anchor, picked, source: page.source });
 
 function restore(before) {
-  ({ labels, own, active, activeRecord, anchor, picked } = before);
+  ({ labels, confirmed, active, activeRecord, anchor, picked } = before);
   page.source = before.source;
 }
 
-// "before": what undo goes back to; "given": labels that the person answers for
+// "before": state that undo restores; "given": labels that the user has given or confirmed
 function change(next, before = snapshot(), given = next.filter((label) => !labels.some((old) => key(old) === key(label)))) {
   undo.push(before);
-  own = new Set([...own, ...given.map(key)]);
+  confirmed = new Set([...confirmed, ...given.map(key)]);
   labels = next;
   touched = true;
   if (page.source !== "done" || !labels.length) page.source = "begun";
@@ -227,16 +228,16 @@ function change(next, before = snapshot(), given = next.filter((label) => !label
   save(page.source === "done").catch(() => {});
 }
 
-const isSuggested = (label) => !own.has(key(label));
-const isAsked = () => picked || !hasField(active);
+const isSuggested = (label) => !confirmed.has(key(label));
+const fieldIsOpen = () => picked || !hasField(active);
 
-// the suggestion that a click at a spot confirms: of the active field, or of any where no field is asked for
-function suggestionAmong(some) {
-  const suggested = some.filter(isSuggested);
-  return suggested.find(([, name]) => name === fields[active]) || (isAsked() ? undefined : suggested[0]);
+// the suggestion that a click confirms: that of the selected field, or any if no field waits for a value
+function suggestionAmong(candidates) {
+  const suggested = candidates.filter(isSuggested);
+  return suggested.find(([, name]) => name === fields[active]) || (fieldIsOpen() ? undefined : suggested[0]);
 }
 
-// a field is at a spot; "extend": there too, "range": at all texts from the last click to here
+// assign a spot to the selected field; "extend": add it; "range": all texts from the last click to here
 function assign(spot, extend, range) {
   const before = snapshot();
   const suggestion = range ? undefined : suggestionAmong(labels.filter((label) => sameSpot(label[0], spot)));
@@ -250,17 +251,17 @@ function assign(spot, extend, range) {
     spots = [];
     for (let k = Math.min(anchor, leaf); k <= Math.max(anchor, leaf); k++) spots.push(page.leaves[k][0]);
   }
-  const has = (some, wanted) => some.some((label) => sameSpot(label[0], wanted) && label[1] === name);
+  const has = (list, at) => list.some((label) => sameSpot(label[0], at) && label[1] === name);
   if (!range) anchor = leaf;
   if (!range && !suggestion && has(labels, spot)) {
     change(labels.filter((label) => !(sameSpot(label[0], spot) && label[1] === name)), before);
     return;
   }
-  const kept = extend || range ? labels : labels.filter(([other, own]) => own !== name || recordOf(other) !== here);
-  const added = spots.filter((wanted) => !has(kept, wanted));
+  const rest = extend || range ? labels : labels.filter(([at, field]) => field !== name || recordOf(at) !== here);
+  const added = spots.filter((at) => !has(rest, at));
   if (suggestion) change(labels, before, [suggestion]);
-  else change([...kept, ...added.map((wanted) => [wanted, name])], before);
-  // go on to the next field that has nothing yet
+  else change([...rest, ...added.map((at) => [at, name])], before);
+  // continue with the next field without a value
   if (!extend && !range && mode !== "part" && page.records.length < 2) {
     const empty = firstEmpty(active + 1);
     if (!hasField(empty)) {
@@ -271,16 +272,16 @@ function assign(spot, extend, range) {
   }
 }
 
-// the labels of the active field, in one record, as one value; null if they are not neighbours
+// labels with those of the selected field merged into one value; null if they are not adjacent
 function merged() {
   if (!page || shown !== page) return null;
-  const some = labels.filter(([spot, name]) => name === fields[active] && recordOf(spot) === Math.max(0, activeRecord));
-  if (some.length < 2) return null;
-  const ends = some.map(([spot]) => (Array.isArray(spot) ? spot : [spot, 0, spot, [...page.leaves[leafOf.get(spot)][1]].length]));
+  const ofField = labels.filter(([spot, name]) => name === fields[active] && recordOf(spot) === Math.max(0, activeRecord));
+  if (ofField.length < 2) return null;
+  const ends = ofField.map(([spot]) => (Array.isArray(spot) ? spot : [spot, 0, spot, [...page.leaves[leafOf.get(spot)][1]].length]));
   ends.sort((a, b) => leafOf.get(a[0]) - leafOf.get(b[0]) || a[1] - b[1]);
   for (let k = 1; k < ends.length; k++) if (leafOf.get(ends[k][0]) - leafOf.get(ends[k - 1][2]) > 1) return null;
   const spot = [ends[0][0], ends[0][1], ends[ends.length - 1][2], ends[ends.length - 1][3]];
-  return [...labels.filter((label) => !some.includes(label)), [spot, fields[active]]];
+  return [...labels.filter((label) => !ofField.includes(label)), [spot, fields[active]]];
 }
 
 function merge() {
@@ -304,14 +305,14 @@ function takeBack() {
   save(page.source === "done", untouched).catch(() => {});
 }
 
-// ---- the cursor: texts and pictures by keyboard ------------------------------------------------------------------
+// ---- selection of texts and pictures with the arrow keys ---------------------------------------------------------
 
-// "far": to the next text that is about a window further
+// "far": move by about one screen
 function moveCursor(step, far = false) {
   const here = cursor >= 0 ? boxOf(page.leaves[cursor][0]) : null;
   const from = here ? here.top : stage.scrollTop / scale;
   const least = far ? (0.8 * stage.clientHeight) / scale : 0;
-  let last = -1; // of the page, where it ends within a window
+  let last = -1; // the last candidate, if the page ends before
   for (let k = cursor + step; k >= 0 && k < page.leaves.length; k += step) {
     const box = boxOf(page.leaves[k][0]);
     if (!box) continue;
@@ -344,13 +345,13 @@ function firstEmpty(from = 0) {
   return from < fields.length ? Math.min(from ? from - 1 : 0, fields.length - 1) : fields.length - 1;
 }
 
-// ---- clicks and keys --------------------------------------------------------------------------------------------
+// ---- mouse and keyboard -----------------------------------------------------------------------------------------
 
-let before = null; // what there was before a click, if it turns out to be the first of two
-let down = null; // where the pointer went down: [page node, letter]
-let chosen = null; // the spot that is being dragged over
+let before = null; // state before a click, in case it is the first click of a double click
+let down = null; // where the pointer was pressed: [page node, letter]
+let chosen = null; // spot of the current drag
 let dragged = false;
-let firstWord = null; // of a double click; Shift and a double click give the last one
+let firstWord = null; // word of a double click; Shift double click gives the last word
 
 function showChosen(spot) {
   for (const old of [...overlay.querySelectorAll(".chosen")]) old.remove();
@@ -367,7 +368,7 @@ function showChosen(spot) {
 
 overlay.addEventListener("pointerdown", (event) => {
   dragged = false;
-  if (busy || !page || event.button || (event.pointerType === "touch" && mode !== "part")) return; // a finger scrolls
+  if (busy || !page || event.button || (event.pointerType === "touch" && mode !== "part")) return; // touch scrolls
   down = { letter: letterAt(event), x: event.clientX, y: event.clientY };
 });
 overlay.addEventListener("pointerup", () => {
@@ -406,7 +407,7 @@ overlay.addEventListener("click", (event) => {
   if (mode === "range") setMode("");
 });
 
-// a double click takes a word: what its first click did is taken back
+// a double click assigns a word; undo the effect of its first click
 overlay.addEventListener("dblclick", (event) => {
   const letter = busy || !page || !fields.length || mode === "part" ? null : letterAt(event);
   if (!letter || !before) return;
@@ -416,7 +417,7 @@ overlay.addEventListener("dblclick", (event) => {
   takeWord(letter, event.ctrlKey || event.metaKey, event.shiftKey && firstWord !== null);
 });
 
-// the field is this word, or all from the first word to this one
+// assign a word, or all words from the first one to this one
 function takeWord(letter, extend, toHere) {
   const spot = spotBetween(toHere ? firstWord : letter, letter);
   if (spot === null) return show();
@@ -426,14 +427,14 @@ function takeWord(letter, extend, toHere) {
   if (toHere) firstWord = null;
 }
 
-// a button that changes what the next clicks do; for fingers, which have neither Ctrl nor Shift
-function setMode(wanted) {
-  mode = mode === wanted ? "" : wanted;
+// toggle the effect of the next click; for touch screens, which have neither Ctrl nor Shift
+function setMode(next) {
+  mode = mode === next ? "" : next;
   firstWord = null;
   for (const name of ["also", "range", "part"]) get(name).setAttribute("aria-pressed", String(mode === name));
-  overlay.classList.toggle("part", mode === "part"); // a finger then selects, and does not scroll
+  overlay.classList.toggle("part", mode === "part"); // touch then selects instead of scrolling
 }
-overlay.addEventListener("mousedown", (event) => event.preventDefault()); // selects no text
+overlay.addEventListener("mousedown", (event) => event.preventDefault()); // do not select text
 
 let moved = null;
 overlay.addEventListener("pointermove", (event) => {
@@ -459,7 +460,7 @@ overlay.addEventListener("pointerleave", () => { hover.hidden = true; });
 
 document.addEventListener("keydown", (event) => {
   if (!page || busy || event.altKey) return;
-  if (event.repeat && (event.key === "d" || event.key === "Enter")) return event.preventDefault(); // a key that is held answers once
+  if (event.repeat && (event.key === "d" || event.key === "Enter")) return event.preventDefault(); // ignore repetitions of a held key
   if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "z") takeBack();
   else if (event.ctrlKey || event.metaKey) return;
   else if (event.key >= "1" && event.key <= "9" && Number(event.key) <= fields.length) choose(Number(event.key) - 1, activeRecord);
@@ -498,9 +499,9 @@ window.addEventListener("resize", later);
 window.addEventListener("beforeunload", (event) => { if (unsaved || failed) event.preventDefault(); });
 
 async function begin() {
-  await look();
+  await poll();
   const { next } = await ask("next");
   await open(next === null ? 0 : next);
-  setInterval(() => { if (!document.hidden) look(); }, 1000);
+  setInterval(() => { if (!document.hidden) poll(); }, 1000);
 }
 begin().catch((error) => say(error.message, "bad"));

@@ -1,12 +1,12 @@
 "use strict";
-// Drawing a saved page: element by element, in a frame where nothing runs. A layer above the frame takes the clicks and
-// shows the outlines, so that the saved page is neither changed nor asked.
+// Draws a saved page element by element in a sandboxed frame without scripts. A layer above the frame receives the clicks
+// and shows the outlines, so that the saved page itself is not changed.
 
-const NARROWEST = 640; // a saved page is drawn at least that wide, and made smaller to fit
-const TALLEST = 4000000; // browsers end at some ten millions
-const AT_ONCE = 5000; // nodes that are drawn at once; those of a large page beyond it follow, so many at a time
+const NARROWEST = 640; // minimum width in pixels; a narrower window scales the page down
+const TALLEST = 4000000; // pixels; browsers are limited to about ten million
+const AT_ONCE = 5000; // nodes drawn in one step; the rest of a large page follows in further steps
 const TAG_HEIGHT = 16;
-const DOT = 10; // a tag for which there is no room is a dot
+const DOT = 10; // a tag without room is a dot
 const PICTURE = "data:image/svg+xml," + encodeURIComponent(
   '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 120 90"><rect width="120" height="90" fill="#eceff3"/>' +
   '<path d="M20 72l26-32 18 20 12-13 24 25z" fill="#c3cad3"/><circle cx="84" cy="28" r="9" fill="#c3cad3"/></svg>');
@@ -16,12 +16,12 @@ const [stage, room, paper, frame, overlay, marks, hover] =
   ["stage", "room", "paper", "frame", "overlay", "marks", "hover"].map(get);
 
 let scale = 1;
-let shown = null; // the page that is drawn; another one may be on its way
-let complete = null; // the page that is drawn to its end
+let shown = null; // the page that is drawn; another one may be loading
+let complete = null; // the page that is completely drawn
 let drawn = new Map(); // page node -> nodes of the frame's document
 let leafOf = new Map(); // page node -> leaf
-let tagPlaces = new Map(); // label -> where its tag hides no text
-let letters = new Map(); // page node -> for every letter of its text, where it is drawn: [node, offset, length]
+let tagPlaces = new Map(); // label -> positions at which its tag hides no text
+let letters = new Map(); // page node -> position of each character of its text: [node, offset, length]
 const leafOfDrawn = new WeakMap(); // node of the frame's document -> leaf
 
 function load(address) {
@@ -48,10 +48,10 @@ async function draw() {
   drawRest(made);
 }
 
-// the next nodes of the page
+// draw the next nodes of the page
 function drawSome(made) {
   const doc = frame.contentDocument;
-  const all = doc.createDocumentFragment(); // put into the document at once
+  const all = doc.createDocumentFragment(); // inserted in one step
   for (const [tag, parent, content, number] of page.frame.nodes.slice(made.length, made.length + AT_ONCE)) {
     let node;
     if (tag === "#") {
@@ -75,12 +75,12 @@ function drawSome(made) {
   letters = new Map();
 }
 
-// what is left of a large page, while the person already looks at its beginning and works there
+// draw the rest of a large page while the user already works at its beginning
 async function drawRest(made) {
   const about = page;
   while (made.length < about.frame.nodes.length) {
     await new Promise((resolve) => { requestAnimationFrame(() => setTimeout(resolve, 0)); setTimeout(resolve, 200); });
-    if (shown !== about) return; // another page is drawn
+    if (shown !== about) return; // another page has been opened
     drawSome(made);
     grow();
   }
@@ -111,17 +111,17 @@ function fit() {
   outline();
 }
 
-// the frame as large as its page
+// resize the frame to its page
 function measure() {
   tagPlaces = new Map();
   const width = Math.max(stage.clientWidth, NARROWEST);
   scale = stage.clientWidth / width;
   frame.style.width = width + "px";
-  frame.style.height = stage.clientHeight / scale + "px"; // first as high as a window, for pages that measure by it
+  frame.style.height = stage.clientHeight / scale + "px"; // first the height of the window, for pages with viewport units
   grow();
 }
 
-// the frame larger, if its page has become so
+// enlarge the frame if its page has grown
 function grow() {
   const doc = frame.contentDocument;
   const height = Math.min(TALLEST, Math.max(doc.documentElement.scrollHeight, doc.body.scrollHeight, stage.clientHeight / scale));
@@ -139,14 +139,14 @@ function later() {
   waiting = setTimeout(fit, 120);
 }
 
-// ---- places: a spot is a page node, or [first node, letter, last node, letter after the last] ------------------------
+// ---- spots: a page node, or [first node, first letter, last node, letter after the last] ------------------------------
 
 const firstOf = (spot) => (Array.isArray(spot) ? spot[0] : spot);
 
-// white space is folded as on the server, so that letters have the same numbers
+// collapse white space as the server does, so that letters have the same numbers
 function lettersOf(number) {
   if (letters.has(number)) return letters.get(number);
-  const found = [];
+  const positions = [];
   let blank = true;
   for (const node of drawn.get(number) || []) {
     if (node.nodeType !== 3) continue;
@@ -154,38 +154,39 @@ function lettersOf(number) {
     for (const letter of node.data) {
       const space = /[\s\u200b\ufeff]/u.test(letter);
       // eslint-disable-next-line no-control-regex
-      if (!(space && blank) && !/[\x00-\x08\x0e-\x1f\ufffe\uffff]/u.test(letter)) found.push([node, at, letter.length]);
+      if (!(space && blank) && !/[\x00-\x08\x0e-\x1f\ufffe\uffff]/u.test(letter)) positions.push([node, at, letter.length]);
       blank = space;
       at += letter.length;
     }
   }
-  letters.set(number, found);
-  return found;
+  letters.set(number, positions);
+  return positions;
 }
 
-// the drawn texts of a spot as ranges; a whole node as itself
+// DOM ranges of a spot; the DOM nodes of a whole page node
 function piecesOf(spot) {
   if (!Array.isArray(spot)) return drawn.get(spot) || [];
   const [first, begin, last, end] = spot;
   const out = [];
   for (let k = leafOf.get(first); k <= leafOf.get(last); k++) {
     const number = page.leaves[k][0];
-    const some = lettersOf(number);
+    const positions = lettersOf(number);
     const from = number === first ? begin : 0;
-    const to = Math.min(number === last ? end : some.length, some.length);
+    const to = Math.min(number === last ? end : positions.length, positions.length);
     if (from >= to) continue;
-    for (const node of new Set(some.slice(from, to).map(([n]) => n))) {
-      const own = some.slice(from, to).filter(([n]) => n === node);
+    for (const node of new Set(positions.slice(from, to).map(([n]) => n))) {
+      const inNode = positions.slice(from, to).filter(([n]) => n === node);
+      const [, lastOffset, lastLength] = inNode[inNode.length - 1];
       const range = frame.contentDocument.createRange();
-      range.setStart(node, own[0][1]);
-      range.setEnd(node, Math.min(node.length, own[own.length - 1][1] + own[own.length - 1][2]));
+      range.setStart(node, inNode[0][1]);
+      range.setEnd(node, Math.min(node.length, lastOffset + lastLength));
       out.push(range);
     }
   }
   return out;
 }
 
-// what a reader sees at a spot
+// text of a spot as displayed
 function textOf(spot) {
   if (!Array.isArray(spot)) return page.leaves[leafOf.get(spot)][1];
   const [first, begin, last, end] = spot;
@@ -198,7 +199,7 @@ function textOf(spot) {
   return text.replace(/\s+/g, " ").trim();
 }
 
-// the spot from one letter to another, with all of the words that they are in
+// the spot from one letter to another, extended to whole words
 function spotBetween(a, b) {
   const [[n1, from], [n2, to]] = leafOf.get(a[0]) < leafOf.get(b[0]) || (a[0] === b[0] && a[1] <= b[1]) ? [a, b] : [b, a];
   const start = wordsOf(n1).find(([, e]) => e > from);
@@ -208,23 +209,23 @@ function spotBetween(a, b) {
   return n1 === n2 && spot[1] === 0 && spot[3] === [...page.leaves[leafOf.get(n1)][1]].length ? n1 : spot;
 }
 
-// begin and end of the words, numbers and signs of a text; the same on the server
+// begin and end of each word, number and sign of a text, as on the server
 function wordsOf(number) {
   const text = page.leaves[leafOf.get(number)][1];
   const out = [];
   let letter = 0;
   let at = 0;
-  for (const found of text.matchAll(/\p{L}+|\p{Nd}+|[^\s]/gu)) {
-    letter += [...text.slice(at, found.index)].length;
-    const long = [...found[0]].length;
-    out.push([letter, letter + long]);
-    letter += long;
-    at = found.index + found[0].length;
+  for (const word of text.matchAll(/\p{L}+|\p{Nd}+|[^\s]/gu)) {
+    letter += [...text.slice(at, word.index)].length;
+    const length = [...word[0]].length;
+    out.push([letter, letter + length]);
+    letter += length;
+    at = word.index + word[0].length;
   }
   return out;
 }
 
-// the letter of a text at a point of the window: [page node, letter]; null where there is none
+// the letter at a point of the window: [page node, letter], or null
 function letterAt(event) {
   if (!shown || shown !== page) return null;
   const corner = frame.getBoundingClientRect();
@@ -237,22 +238,22 @@ function letterAt(event) {
   const leaf = node && node.nodeType === 3 ? leafOfDrawn.get(node) : undefined;
   if (leaf === undefined) return null;
   const offset = range.startContainer ? range.startOffset : range.offset;
-  const some = lettersOf(page.leaves[leaf][0]);
-  let letter = some.findIndex(([n, at, long]) => n === node && at + long > offset);
-  if (letter < 0) letter = some.length - 1;
-  // a caret stands before or after the letter that is pointed at
-  if (letter > 0 && some[letter - 1][0] === node && !inside(rectOf(some[letter]), x, y, 1) && inside(rectOf(some[letter - 1]), x, y, 1)) letter -= 1;
+  const positions = lettersOf(page.leaves[leaf][0]);
+  let letter = positions.findIndex(([n, at, length]) => n === node && at + length > offset);
+  if (letter < 0) letter = positions.length - 1;
+  // the caret is before or after the letter under the pointer
+  if (letter > 0 && positions[letter - 1][0] === node && !inside(rectOf(positions[letter]), x, y, 1) && inside(rectOf(positions[letter - 1]), x, y, 1)) letter -= 1;
   return letter < 0 ? null : [page.leaves[leaf][0], letter];
 }
 
-function rectOf([node, at, long]) {
+function rectOf([node, at, length]) {
   const range = frame.contentDocument.createRange();
   range.setStart(node, at);
-  range.setEnd(node, Math.min(node.length, at + long));
+  range.setEnd(node, Math.min(node.length, at + length));
   return range.getBoundingClientRect();
 }
 
-// where a spot is in the frame, as a box; null when it is not drawn
+// bounding box of a spot in the frame, or null
 function boxOf(spot) {
   let box = null;
   for (const piece of piecesOf(spot)) {
@@ -281,7 +282,7 @@ function outline() {
   labels.forEach((label, k) => {
     const box = boxes[k];
     if (!box) return;
-    const mark = make("div", "mark" + (own.has(key(label)) ? " own" : ""));
+    const mark = make("div", "mark" + (confirmed.has(key(label)) ? " confirmed" : ""));
     place(mark, box, 3);
     colour(mark, fields.indexOf(label[1]));
     const spot = tagPlace(label, box, taken);
@@ -289,7 +290,7 @@ function outline() {
       taken.push(spot);
       const tag = make("span", spot.dot ? "dot" : "", spot.dot ? "" : label[1]);
       tag.title = label[1];
-      tag.style.left = spot.left - box.left + 1 + "px"; // seen from within the border
+      tag.style.left = spot.left - box.left + 1 + "px"; // relative to the inner side of the border
       tag.style.top = spot.top - box.top + 1 + "px";
       tag.style.width = spot.right - spot.left + "px";
       mark.appendChild(tag);
@@ -301,8 +302,8 @@ function outline() {
 const grown = (box, pad) => ({ left: box.left - pad, top: box.top - pad, right: box.right + pad, bottom: box.bottom + pad });
 const pen = document.createElement("canvas").getContext("2d");
 
-// where the name of a field hides neither a text nor another box: above its box, beside it or below; as a dot, if there
-// is no room for more; null, if there is none at all
+// position of the tag of a label that hides neither text nor another box: above, beside or below its box; as a dot if
+// there is no room for the name; null if there is no room at all
 function tagPlace(label, box, taken) {
   const id = key(label);
   if (!tagPlaces.has(id)) tagPlaces.set(id, freePlaces(label[1], box));
@@ -345,7 +346,7 @@ function colour(element, f) {
   element.style.setProperty("--colour", "var(--f" + (f % 9) + ")");
 }
 
-// the leaf at a point of the frame, exactly there, or -1
+// the leaf exactly at a point of the frame, or -1
 function leafUnder(x, y, pad) {
   for (const element of frame.contentDocument.elementsFromPoint(x, y)) {
     for (const node of [element, ...element.childNodes]) {
@@ -356,7 +357,7 @@ function leafUnder(x, y, pad) {
   return -1;
 }
 
-// the labels whose texts or pictures are at a point of the window
+// labels at a point of the window
 function labelsAt(event) {
   const corner = frame.getBoundingClientRect();
   const x = (event.clientX - corner.left) / scale;
@@ -364,7 +365,7 @@ function labelsAt(event) {
   return labels.filter(([spot]) => piecesOf(spot).some((piece) => [...rects(piece)].some((r) => inside(r, x, y, 2))));
 }
 
-// the leaf at a point of the window, or near it, or -1
+// the leaf at or near a point of the window, or -1
 function leafAt(event) {
   if (!shown || shown !== page) return -1;
   const corner = frame.getBoundingClientRect();
@@ -372,7 +373,7 @@ function leafAt(event) {
   const y = (event.clientY - corner.top) / scale;
   const exact = leafUnder(x, y, 2);
   if (exact >= 0) return exact;
-  // beside a text, in its box: the nearest of the few that are there
+  // next to a text, within its element: the nearest leaf
   const doc = frame.contentDocument;
   const top = doc.elementsFromPoint(x, y).find((element) => element !== doc.body && element !== doc.documentElement);
   if (!top) return -1;
@@ -394,14 +395,14 @@ function inside(r, x, y, pad) {
   return x >= r.left - pad && x <= r.right + pad && y >= r.top - pad && y <= r.bottom + pad;
 }
 
-// bring the first label of a field into view, if it is not
+// scroll to the first label of a field
 function reveal(f = -1) {
-  const found = labels.find(([, name]) => f < 0 || name === fields[f]);
-  const box = found && boxOf(found[0]);
+  const label = labels.find(([, name]) => f < 0 || name === fields[f]);
+  const box = label && boxOf(label[0]);
   if (box) bring(box);
 }
 
-// scroll as little as shows a box, up or down, left or right
+// scroll as little as possible to show a box
 function bring(box) {
   const [top, bottom, left, right] = [box.top, box.bottom, box.left, box.right].map((x) => x * scale);
   if (top < stage.scrollTop + 20 || bottom > stage.scrollTop + stage.clientHeight - 20) {

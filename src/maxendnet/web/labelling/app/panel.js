@@ -1,5 +1,5 @@
 "use strict";
-// The panel on the right: the record, or the table of records, of the page that is shown; progress; all pages.
+// Panel on the right: the record or table of records of the current page, progress, and the list of pages.
 
 function make(tag, name = "", text = "") {
   const element = document.createElement(tag);
@@ -35,11 +35,11 @@ function showRecords() {
   ask.replaceChildren();
   const word = make("b", "", fields[active] || "");
   colour(word, active);
-  if (emptyAsked === page && !labels.length) ask.append("Nothing is labelled. Press d again if the page has none of the fields; → leaves it for later.");
-  else if (page.source === "done") ask.append("Done. Change it if it is wrong.");
-  else if (!hasField(active)) ask.append("Click ", word, page.source === "nothing" ? " on the page." : " on the page, if it is there.");
-  else if (page.source === "model") ask.append("Is this right? If not, choose a field and click.");
-  else ask.append("All fields are there. Press d.");
+  if (emptyAsked === page && !labels.length) ask.append("This page has no labels. Press d again if the page has none of the fields, or → to skip it.");
+  else if (page.source === "done") ask.append("Done. You can still correct it.");
+  else if (!hasField(active)) ask.append("Click the ", word, page.source === "nothing" ? " on the page." : " on the page, if there is one.");
+  else if (page.source === "model") ask.append("Are the suggestions correct? If not, select a field and click its value.");
+  else ask.append("All fields have a value. Press d for the next page.");
   get("records").replaceChildren(page.records.length > 1 ? recordTable() : recordRows());
 }
 
@@ -52,28 +52,28 @@ function choose(f, record = 0) {
 }
 
 function valuesOf(f, record) {
-  const found = labels.filter(([spot, name]) => name === fields[f] && (record === null || recordOf(spot) === record));
-  return found.map((label) => ({ label, text: textOf(label[0]) }));
+  const ofField = labels.filter(([spot, name]) => name === fields[f] && (record === null || recordOf(spot) === record));
+  return ofField.map((label) => ({ label, text: textOf(label[0]) }));
 }
 
 function sureness(values) {
   const sure = make("span", "sure");
-  const known = values.filter(({ label }) => !own.has(key(label)) && key(label) in page.confidence);
+  const known = values.filter(({ label }) => !confirmed.has(key(label)) && key(label) in page.confidence);
   if (!values.length) return sure;
   if (known.length) {
     const least = Math.min(...known.map(({ label }) => page.confidence[key(label)]));
     sure.textContent = Math.round(100 * least) + " %";
     sure.classList.add(least >= 0.8 ? "good" : least >= 0.5 ? "fair" : "poor");
-    sure.title = "How sure the model is";
+    sure.title = "Confidence of the model";
   } else {
     sure.textContent = "yours";
-    sure.classList.add("own-word");
+    sure.classList.add("confirmed");
   }
   return sure;
 }
 
 function valueText(values) {
-  if (!values.length) return make("span", "value none", "not found");
+  if (!values.length) return make("span", "value none", "no value");
   const texts = values.map(({ text }) => text);
   return make("span", "value", texts.length > 1 ? texts.length + " × " + texts.join(" · ") : texts[0]);
 }
@@ -147,7 +147,7 @@ function showProgress() {
     const button = make("button", p.state);
     const sure = p.state === "done" ? "done" : state.has_model ? Math.round(100 * p.confidence) + " %" : "";
     button.append(make("i"), make("span", "", p.name), make("small", "", sure));
-    button.addEventListener("click", () => { if (!busy && !held()) open(n); });
+    button.addEventListener("click", () => { if (!busy && !isBlocked()) open(n); });
     const item = make("li");
     item.append(button);
     return item;
