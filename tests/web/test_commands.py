@@ -34,7 +34,7 @@ def shop(tmp_path_factory):
     write_lines(folder / "labels.jsonl", [line for i, line in enumerate(lines) if i % 5 < 3])
     write_lines(folder / "test.jsonl", [line for i, line in enumerate(lines) if i % 5 >= 3])
     said = run("train", folder / "pages", folder / "labels.jsonl", "-o", folder / "m.medn")
-    assert "learned from 9 labelled pages of 3 sites and 6 others" in said
+    assert "trained on 9 labelled pages of 3 sites and 6 unlabelled pages" in said
     return folder, toy
 
 
@@ -222,7 +222,7 @@ def test_label_in_a_process_of_its_own_ends_with_ctrl_c(shop, tmp_path):
 
 def test_label_says_what_is_missing(shop, tmp_path):
     folder, _ = shop
-    assert "which fields?" in run("label", tmp_path / "mine", folder / "pages", code=1)
+    assert "no fields are given" in run("label", tmp_path / "mine", folder / "pages", code=1)
     assert "has no page" in run("label", tmp_path / "mine", tmp_path, "--fields", "a", code=1)
     assert "cannot be the name of a field" in run("label", tmp_path / "a", folder / "pages", "--fields", "none", code=1)
     (tmp_path / "bad.medn").write_text("hello")

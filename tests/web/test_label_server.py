@@ -1,4 +1,4 @@
-"""The server of the page to work on, and attacks on it."""
+"""The server of the labelling page, and attacks on it."""
 
 import errno
 import http.client
@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from maxendnet.web.labelling.command import prepare
-from maxendnet.web.labelling.server import MOST_BODY, TOKEN, LabelServer
+from maxendnet.web.labelling.server import MAX_BODY, TOKEN, LabelServer
 from maxendnet.web.tool.toy import toy_pages
 
 PNG = b"\x89PNG\r\n\x1a\nnot really"
@@ -26,8 +26,8 @@ def site(tmp_path_factory):
     (folder / "secret.png").write_bytes(b"secret")
     (folder / "pages" / "link.png").symlink_to(folder / "secret.png")
     (folder / "pages" / "way").symlink_to(folder)
-    work, _ = prepare(folder / "shop", folder / "pages", fields=["name", "price"])
-    with LabelServer(work) as server:
+    session, _ = prepare(folder / "shop", folder / "pages", fields=["name", "price"])
+    with LabelServer(session) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         yield server, folder
@@ -54,7 +54,7 @@ def get(server, path, **more):
 
 
 def row(server, n=0, labels=(), done=True):
-    return {"n": n, "sha": server.work.pages[n].sha, "labels": list(labels), "done": done, "none": not labels}
+    return {"n": n, "sha": server.session.pages[n].sha, "labels": list(labels), "done": done, "none": not labels}
 
 
 def post(server, body, path="api/save", without=(), **changes):
@@ -64,7 +64,7 @@ def post(server, body, path="api/save", without=(), **changes):
 
 
 def untouched(server):
-    return not server.work.file.path.exists()
+    return not server.session.file.path.exists()
 
 
 def test_the_page_its_parts_and_their_headers(site):
@@ -109,20 +109,20 @@ def test_a_change_is_saved_and_answers_with_the_next_page(site):
         assert json.loads(path.read_text())["labels"] == [[leaf, "price"]]
     finally:
         path.unlink(missing_ok=True)
-        server.work._take(server.work.file.read())
+        server.session._set_labels(server.session.file.read())
 
 
 @pytest.mark.parametrize("none", [False, None, 1, "true"])
 def test_a_page_without_labels_is_done_only_if_it_is_said_to_have_none(site, none):
     server, folder = site
     answer, data = post(server, {**row(server), "none": none})
-    assert answer.status == 409 and "Nothing is labelled" in json.loads(data)["error"] and untouched(server)
+    assert answer.status == 409 and "has no labels" in json.loads(data)["error"] and untouched(server)
     try:
-        assert post(server, row(server, done=False))[0].status == 200 and not server.work.done
-        assert post(server, row(server))[0].status == 200 and server.work.done == {0}
+        assert post(server, row(server, done=False))[0].status == 200 and not server.session.done
+        assert post(server, row(server))[0].status == 200 and server.session.done == {0}
     finally:
         (folder / "labels.jsonl").unlink(missing_ok=True)
-        server.work._take(server.work.file.read())
+        server.session._set_labels(server.session.file.read())
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_no_file_but_pages_and_pictures_of_the_folder(site, path):
 
 def test_sizes_are_limited(site):
     server, _ = site
-    for length in (MOST_BODY + 1, 10**12, 10**30):
+    for length in (MAX_BODY + 1, 10**12, 10**30):
         headers = {"Origin": server.origin, TOKEN: server.key, "Content-Type": "application/json",
                    "Content-Length": str(length)}  # fmt: skip
         answer, _ = ask(server, "POST", f"/{server.key}/api/save", headers=headers)
@@ -288,4 +288,4 @@ def test_a_full_disk_is_told_and_nothing_is_half_written(site, monkeypatch):
     monkeypatch.setattr("maxendnet.web.labelling.label_file.write_whole", full)
     answer, data = post(server, row(server))
     assert answer.status == 500 and json.loads(data)["error"] == "labels.jsonl: No space left on device"
-    assert untouched(server) and not server.work.done
+    assert untouched(server) and not server.session.done

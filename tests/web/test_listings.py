@@ -265,7 +265,7 @@ def test_the_command_line_needs_no_flag_to_extract(tmp_path):
     run = CliRunner().invoke
     model, out = str(tmp_path / "m.medn"), tmp_path / "out.jsonl"
     done = run(web, ["train", str(tmp_path / "pages"), str(tmp_path / "labels.jsonl"), "-o", model])
-    assert done.exit_code == 0 and "Listings, a row for every record: definitions.example." in done.output
+    assert done.exit_code == 0 and "Sites with listings (one row per record): definitions.example." in done.output
     done = run(web, ["extract", model, str(tmp_path / "pages"), "-o", str(out)])
     rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
     assert done.exit_code == 0 and len(rows) == sum(map(len, listed.items))

@@ -86,5 +86,5 @@ def test_a_model_with_layout(tmp_path):
     extractor = Extractor(calibrate=False).fit(pages[:3] + pages[4:7], toy.labels[:3] + toy.labels[4:7])
     assert extractor.layout_ and any(name.startswith("layout:") for name in extractor.estimator_.feature_names_)
     assert extractor.extract(pages[3:4])[0].fields["price"].value == toy.labels[3].values["price"][0]
-    with pytest.raises(ValueError, match="trained with boxes"):
+    with pytest.raises(ValueError, match="trained on rendered pages"):
         extractor.extract(toy.pages[:1])

@@ -107,7 +107,7 @@ def test_files_of_a_folder_that_are_no_pages_are_named(shop, tmp_path):
         "files are no HTML and left out: doc.pdf, notes0.txt, notes1.txt, notes2.txt, notes3.txt and 2 others" in said
     )
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 3
-    assert "no element of HTML" in run("extract", shop / "m.medn", tmp_path / "notes0.txt", code=1)
+    assert "contains no HTML element" in run("extract", shop / "m.medn", tmp_path / "notes0.txt", code=1)
     assert "is a PDF" in run("extract", shop / "m.medn", tmp_path / "doc.pdf", code=1)
 
 
@@ -185,7 +185,7 @@ def test_a_killed_command_goes_on(shop, tmp_path):
         "-o",
     ]
     expected = run("extract", shop / "m.medn", pages, "-o", tmp_path / "whole.jsonl")
-    assert "96 records of 96 pages" in expected
+    assert "96 records from 96 pages" in expected
     out = tmp_path / "out.jsonl"
     process = subprocess.Popen([*command, str(out)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     stop = time.monotonic() + 60
@@ -195,8 +195,8 @@ def test_a_killed_command_goes_on(shop, tmp_path):
     assert process.wait() == -signal.SIGKILL and out.with_name("out.jsonl.progress").exists()
     said = run("extract", shop / "m.medn", pages, "-o", out)
     assert (
-        "96 records of 96 pages" in said
-        and "were done by an earlier run" in said
+        "96 records from 96 pages" in said
+        and "from an earlier run" in said
         and out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     )
 
@@ -208,9 +208,9 @@ def test_excel_and_pages_that_cannot_be_read(shop, tmp_path):
     (pages / "b.html").write_bytes(b"%PDF-1.7")
     (pages / "c.html").write_bytes(b"<meta charset=idna><p>caf\xe9")
     said = run("extract", shop / "m.medn", pages, "-o", tmp_path / "out.csv", "--excel")
-    assert "2 records of 2 pages" in said and "b.html is a PDF and no HTML" in said and "1 page not read" in said
+    assert "2 records from 2 pages" in said and "b.html is a PDF and no HTML" in said and "1 page not read" in said
     assert (tmp_path / "out.csv").read_bytes().startswith(b"\xef\xbb\xbfpage,url,site,record,")
-    assert "--excel is for" in run("extract", shop / "m.medn", pages, "-o", tmp_path / "o.jsonl", "--excel", code=2)
+    assert "--excel requires" in run("extract", shop / "m.medn", pages, "-o", tmp_path / "o.jsonl", "--excel", code=2)
     run("extract", shop / "m.medn", pages, "-o", tmp_path / "o.csv", "--strict", code=1)
     assert not (tmp_path / "o.csv").exists()
 
@@ -240,7 +240,7 @@ def test_a_page_over_the_limit_is_named_in_the_output(shop, folder_with_a_large_
     assert REASON in rows[1]["error"] and set(rows[1]["fields"].values()) == {None}
     assert (total.n_records, total.n_pages, total.n_cells, total.n_unread) == (2, 2, 2 * len(rows[0]["fields"]), 1)
     said = run("extract", shop / "m.medn", pages, "-o", table)
-    assert '1 page not read, see "error" there' in said
+    assert '1 page not read, see the column "error"' in said
     with open(table, newline="", encoding="utf-8") as file:
         cells = list(csv.DictReader(file))
     assert [row["error"] == "" for row in cells] == [True, False, True] and REASON in cells[1]["error"]

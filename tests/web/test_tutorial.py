@@ -15,18 +15,20 @@ from maxendnet.web.tool.toy import toy_pages
 TUTORIAL = Path(__file__).parents[2] / "docs" / "web_tutorial.md"
 
 
-def label_like_a_person(work, *_):
+def label_like_a_person(session, *_):
     """In the place of the server: three pages are labelled, as they are asked for."""
     truth = {x.page: x for x in toy_pages(n_sites=2, n_pages=5).labels}
-    work.start()
+    session.start()
     for _ in range(3):
-        i = work.next()
-        work.save(i, work.pages[i].sha, labels_on_page(work.view(i), truth[work.pages[i].name])[0], done=True)
+        i = session.next()
+        session.save(
+            i, session.pages[i].sha, labels_on_page(session.view(i), truth[session.pages[i].name])[0], done=True
+        )
         stop = time.monotonic() + 300
-        while work._changed or work.doing:
-            assert time.monotonic() < stop, work.problem
+        while session._changed or session.doing:
+            assert time.monotonic() < stop, session.problem
             time.sleep(0.02)
-    work.stop()
+    session.stop()
 
 
 def test_the_commands_of_the_tutorial(tmp_path, monkeypatch):

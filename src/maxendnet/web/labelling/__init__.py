@@ -1,1 +1,1 @@
-"""A page to work on: a local server where a person labels saved pages, and a model learns along."""
+"""Labelling tool: a local web application with training in the background."""

@@ -1,4 +1,4 @@
-"""``maxendnet web label``: from what is on the command line to a running server."""
+"""``maxendnet web label``: read pages, labels and model, and run the server."""
 
 from __future__ import annotations
 
@@ -12,25 +12,44 @@ from pathlib import Path
 from maxendnet.web.fields.labels import LabelError, check_field
 from maxendnet.web.labelling.label_file import LabelFile
 from maxendnet.web.labelling.server import LabelServer
-from maxendnet.web.labelling.work import Work
+from maxendnet.web.labelling.session import LabellingSession
 from maxendnet.web.model.extractor import Extractor
 from maxendnet.web.pages.folder import labelled_folder, project_fields
 from maxendnet.web.pages.page import PageError
 from maxendnet.web.progress import Progress, quiet
 
 MODEL = ".medn"
-PORTS = 20  # that are tried, beginning with the one that was asked for
+MAX_PORTS = 20  # ports to try, beginning with the requested one
 
 
 def prepare(
     name: Path, folder: Path, *, fields: Sequence[str] = (), labels: Path | None = None, records: str = "one",
     new_sites: bool = False, most: int | None = None, progress: Progress = quiet,
-) -> tuple[Work, list[str]]:  # fmt: skip
-    """Read pages, labels and model; the rest as for the command.
+) -> tuple[LabellingSession, list[str]]:  # fmt: skip
+    """Read pages, labels and model.
+
+    Parameters
+    ----------
+    name : Path
+        Project folder, model file, or name of a new model.
+    folder : Path
+        Folder of pages.
+    fields : sequence of str
+        Fields; by default those of the project or model.
+    labels : Path, optional
+        Label file; by default ``labels.jsonl`` in the project or next to the model.
+    records : {"one", "many", "auto"}
+    new_sites : bool
+        Use the features for unlabelled sites.
+    most : int, optional
+        Maximum number of pages to read.
+    progress : callable, optional
 
     Returns
     -------
-    work, notes : Work, list of str
+    session : LabellingSession
+    notes : list of str
+        Messages for the user.
 
     Raises
     ------
@@ -44,33 +63,35 @@ def prepare(
     settings = Extractor.load(model) if model.exists() else None
     file = LabelFile(labels or (project or model.parent) / "labels.jsonl")
     if not file.path.parent.is_dir():
-        raise LabelError(f"there is no folder {file.path.parent} for the labels; make it first, or give another name.")
+        raise LabelError(
+            f"the folder {file.path.parent} of the labels does not exist; create it, or choose another name."
+        )
     given = file.read()
-    wanted = list(dict.fromkeys(check_field(field, "--fields") for field in fields))
-    wanted = wanted or project_fields(file.path.parent) or (settings.fields_ if settings is not None else [])
-    if not wanted and not any(x.fields for x in given):
-        raise LabelError("which fields? Give them, for instance with --fields name,price.")
+    field_names = list(dict.fromkeys(check_field(field, "--fields") for field in fields))
+    field_names = field_names or project_fields(file.path.parent) or (settings.fields_ if settings is not None else [])
+    if not field_names and not any(x.fields for x in given):
+        raise LabelError("no fields are given; name them, for example with --fields name,price.")
     notes = []
     if settings is not None and (settings.layout_ or not any(x.done for x in given)):
-        # what is learned here is learned from these labels alone, and must not take the place of a model that knew more
-        old = model.with_name(model.name + ".old")
-        shutil.copy2(model, old)
-        notes.append(f"{file.path} has not made {model}, which is kept as {old.name}")
+        # training here uses these labels only, and must not overwrite a model that was trained on others
+        backup = model.with_name(model.name + ".old")
+        shutil.copy2(model, backup)
+        notes.append(f"{model} was not trained on {file.path}; it is saved as {backup.name}")
     if settings is not None and settings.layout_:
-        settings = None  # it saw pages drawn by a browser, and here they are not
+        settings = None  # trained on rendered pages; pages are not rendered here
     if new_sites:
         settings = Extractor(features="new")
     root = folder.resolve()
-    there = [x for x in given if _is_inside(root, x.page)]
-    pages, _, problems = labelled_folder(folder, there, most=most, progress=progress)
+    present = [x for x in given if _is_inside(root, x.page)]
+    pages, _, problems = labelled_folder(folder, present, most=most, progress=progress)
     notes += problems
-    notes += [f"{file.path}: {x.page} is not in {folder}; its line is kept" for x in given if x not in there]
+    notes += [f"{file.path}: {x.page} is not in {folder}; its labels are preserved" for x in given if x not in present]
     inside = [page for page in pages if _is_inside(root, page.name)]
     if len(inside) < len(pages):
-        notes.append(f"{len(pages) - len(inside)} pages are links that lead out of {folder}, and are left out")
+        notes.append(f"{len(pages) - len(inside)} pages are links to files outside of {folder} and are skipped")
     if not inside:
         raise PageError(f"none of the pages in {folder} could be read: {'; '.join(notes[:3])}")
-    return Work(root, inside, wanted, file, model, settings, records), notes
+    return LabellingSession(root, inside, field_names, file, model, settings, records), notes
 
 
 def _is_inside(root: Path, name: str) -> bool:
@@ -78,14 +99,26 @@ def _is_inside(root: Path, name: str) -> bool:
 
 
 def serve(
-    work: Work, port: int = 0, open_browser: bool = False, echo: Callable[[str], object] = print,
+    session: LabellingSession, port: int = 0, open_browser: bool = False, echo: Callable[[str], object] = print,
     ready: Callable[[LabelServer], object] = lambda server: None,
 ) -> None:  # fmt: skip
-    """Serve until Ctrl-C."""
-    with _server(work, port, echo) as server:
-        echo(f"{len(work.pages)} pages, {len(work.done)} of them done. Labels go to {work.file.path}.")
-        echo(f"Open {server.address} (Ctrl-C ends; nothing is lost).")
-        work.start()
+    """Serve the labelling page until Ctrl-C.
+
+    Parameters
+    ----------
+    session : LabellingSession
+    port : int
+        0 for a free port.
+    open_browser : bool
+    echo : callable
+        Prints a line.
+    ready : callable
+        Called with the server before it begins to serve.
+    """
+    with _server(session, port, echo) as server:
+        echo(f"{len(session.pages)} pages, {len(session.done)} of them done. Labels are saved in {session.file.path}.")
+        echo(f"Open {server.address} in a browser. Stop with Ctrl-C; all labels are already saved.")
+        session.start()
         if open_browser:
             threading.Thread(target=webbrowser.open, args=(server.address,), daemon=True).start()
         ready(server)
@@ -94,22 +127,22 @@ def serve(
         except KeyboardInterrupt:
             echo("")
         finally:
-            work.stop()
-    n = len(work.done)
-    if work.model is not None and work.model.exists() and n:
-        echo(f"{n} pages are done. Now: maxendnet web extract {work.model} {work.root} -o records.csv")
+            session.stop()
+    n = len(session.done)
+    if session.model is not None and session.model.exists() and n:
+        echo(f"{n} pages are done. Next: maxendnet web extract {session.model} {session.root} -o records.csv")
 
 
-def _server(work: Work, port: int, echo: Callable[[str], object]) -> LabelServer:
-    """A server at a port, or, if somebody else has it, at the next free one."""
-    for other in range(port, min(port + PORTS, 65536)) if port else (0,):
+def _server(session: LabellingSession, port: int, echo: Callable[[str], object]) -> LabelServer:
+    """Return a server at a port, or at the next free port."""
+    for candidate in range(port, min(port + MAX_PORTS, 65536)) if port else (0,):
         try:
-            server = LabelServer(work, other)
+            server = LabelServer(session, candidate)
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
             continue
-        if other != port:
-            echo(f"Port {port} is in use; port {other} is taken instead.")
+        if candidate != port:
+            echo(f"Port {port} is in use; using port {candidate} instead.")
         return server
-    raise OSError(errno.EADDRINUSE, f"ports {port} to {port + PORTS - 1} are in use; give another with --port")
+    raise OSError(errno.EADDRINUSE, f"ports {port} to {port + MAX_PORTS - 1} are in use; choose another with --port")

@@ -1,8 +1,8 @@
-"""A saved page made harmless: the nodes that a browser is to draw, with their numbers, and nothing that acts.
+"""Sanitised copy of a saved page for display in the labelling page.
 
-What comes out is data, not HTML: the page's own script makes elements of it, one by one, in an empty document. So no
-parser can read it in another way than it was written. Only elements and attributes that are listed here pass; the
-frame's sandbox and its content security policy hold without this, and this holds without them.
+The copy is data, not HTML: the script of the labelling page creates the elements one by one in an empty document, so no
+parser can interpret it differently. Only the elements and attributes listed here are passed on. This is one of two
+independent protections; the other is the sandbox of the frame with its content security policy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TAGS = words(
     "main figure figcaption address details summary fieldset legend label button input select optgroup option "
     "textarea output meter progress ruby rt rp search"
 )
-BLOCKS = words("form noscript dialog marquee dir listing xmp plaintext")  # these are drawn as blocks, and do nothing
+BLOCKS = words("form noscript dialog marquee dir listing xmp plaintext")  # drawn as inert div elements
 CUSTOM = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+\Z")
 ATTRIBUTES = words(
     "class id style dir lang align valign width height border bgcolor color size face colspan rowspan cellpadding "
@@ -38,30 +38,32 @@ PICTURES = {
     ".avif": "image/avif", ".svg": "image/svg+xml", ".bmp": "image/bmp", ".ico": "image/x-icon",
 }  # fmt: skip
 DATA_PICTURE = re.compile(r"data:image/(?:png|jpe?g|gif|webp|avif|svg\+xml)[;,]")
-LONGEST_DATA, LONGEST_STYLE, LONGEST_STYLES = 500_000, 500_000, 2_000_000
-MOST_NODES = 100_000
-# by themselves below the page, whatever its style sheets say
+MAX_DATA_PICTURE, MAX_STYLE, MAX_STYLES = 500_000, 500_000, 2_000_000  # characters
+MAX_NODES = 100_000
+# list of structured data below the page, independent of its style sheets
 DATA_BOX = (
     "all:initial;display:block;clear:both;margin:24px 8px 8px;padding:12px;border:1px dashed #8a94a3;background:#fff;"
     "color:#1c2430;font:14px/1.9 system-ui,sans-serif"
 )
 DATA_ROW = "display:block;overflow-wrap:anywhere"
 DATA_NAME = "color:#5b6675;margin-right:12px"
-DEEPEST = 400  # levels; browsers themselves stop at some 500, and are slow before
+MAX_DEPTH = 400  # browsers stop at about 500 levels and are slow before that
 
 
 class Frame(NamedTuple):
-    """What is drawn.
+    """Content of the frame.
 
     Attributes
     ----------
     nodes : list
-        ``[tag, parent, attributes, number]`` or ``["#", parent, text, number]``, parents first; ``parent`` is a
-        position in this list, ``number`` a page node or -1.
+        ``[tag, parent, attributes, number]`` or ``["#", parent, text, number]``, parents first. ``parent`` is an index
+        in this list, ``number`` a page node or -1.
     styles : list of str
+        Style sheets.
     quirks : bool
-        Whether a browser draws the page as before there were standards.
+        Whether browsers display the page in quirks mode.
     notes : list of str
+        Messages for the user.
     """
 
     nodes: list[list[Any]]
@@ -71,16 +73,16 @@ class Frame(NamedTuple):
 
 
 def make_frame(page: Page, path: Path, root: Path) -> Frame:
-    """Read a page again, for drawing.
+    """Read the file of a page again and return what to display.
 
     Parameters
     ----------
     page : Page
-        As it was read for labelling.
+        The page as read for labelling.
     path : Path
-        Its file.
+        File of the page.
     root : Path
-        Nothing outside of this folder is read or named.
+        Folder of pages; no file outside of it is read or named.
 
     Raises
     ------
@@ -91,41 +93,41 @@ def make_frame(page: Page, path: Path, root: Path) -> Frame:
     text, _, _ = decode(saved.data, saved.charset)
     if text.lstrip().startswith("<body") and _is_canonical(page, text):
         tree = RawTree(page.tags, page.parents.tolist(), page.texts, page.attributes)
-        kept, again = list(range(len(page))), page
+        raw_nodes, current = list(range(len(page))), page
     else:
         tree = parser_process.shared.parse(text)
-        kept, again = canonical_nodes(tree)
+        raw_nodes, current = canonical_nodes(tree)
     notes = []
-    if again is not page and (again.tags != page.tags or again.texts != page.texts):
-        notes.append("The file has changed since the server was started: start it again.")
+    if current is not page and (current.tags != page.tags or current.texts != page.texts):
+        notes.append("The file has changed since the server was started; restart the server.")
     quirks = not re.search(r"<!doctype\s+html", text[:2_000], re.IGNORECASE)
-    nodes = _nodes(tree, kept, path.parent, root)
-    if len(nodes) > MOST_NODES:
-        notes.append(f"Only the first {MOST_NODES:,} of {len(nodes):,} nodes are drawn.")
-        nodes = nodes[:MOST_NODES]
-    return Frame(nodes + _data(page, len(nodes)), _styles(tree, path.parent, root), quirks, notes)
+    nodes = _nodes(tree, raw_nodes, path.parent, root)
+    if len(nodes) > MAX_NODES:
+        notes.append(f"Only the first {MAX_NODES:,} of {len(nodes):,} nodes are displayed.")
+        nodes = nodes[:MAX_NODES]
+    return Frame(nodes + _structured_data(page, len(nodes)), _styles(tree, path.parent, root), quirks, notes)
 
 
-def _data(page: Page, start: int) -> list[list[Any]]:
-    """What the page says to programs, as a list below it, so that it can be picked, too."""
+def _structured_data(page: Page, start: int) -> list[list[Any]]:
+    """List the structured data of a page below it, ready for labelling."""
     values = page.structured_values
     if not values or not start:
         return []
-    out: list[list[Any]] = [
+    nodes: list[list[Any]] = [
         ["details", 0, {"style": DATA_BOX, "open": ""}, -1],
         ["summary", start, {"style": "font-weight:600;margin-bottom:8px"}, -1],
-        ["#", start + 1, "Not shown on the page, but said to programs", -1],
+        ["#", start + 1, "Structured data, not displayed on the page", -1],
     ]
     for value in values:
-        row = start + len(out)
-        out += [
+        row = start + len(nodes)
+        nodes += [
             ["div", start, {"style": DATA_ROW}, -1],
             ["span", row, {"style": DATA_NAME}, -1],
             ["#", row + 1, value.path, -1],
             ["span", row, {}, value.node],
             ["#", row + 3, value.text, -1],
         ]
-    return out
+    return nodes
 
 
 def _is_canonical(page: Page, text: str) -> bool:
@@ -135,18 +137,18 @@ def _is_canonical(page: Page, text: str) -> bool:
         return False
 
 
-def _nodes(tree: RawTree, kept: list[int], folder: Path, root: Path) -> list[list[Any]]:
-    number = dict(zip(kept, range(len(kept))))
-    position: dict[int, int] = {}  # of the elements that are drawn
+def _nodes(tree: RawTree, raw_nodes: list[int], folder: Path, root: Path) -> list[list[Any]]:
+    number = dict(zip(raw_nodes, range(len(raw_nodes))))
+    position: dict[int, int] = {}  # index in `nodes` of each displayed element
     last_text: dict[int, int] = {}  # page node of the last text below an element
     depth: list[int] = []
-    out: list[list[Any]] = []
+    nodes: list[list[Any]] = []
 
-    def below(above: int) -> int:
-        """Where a child of a node is put: what lies too deep is put beside it."""
+    def add_child(above: int) -> int:
+        """Return the parent of a new node; an ancestor if it is too deep."""
         parent = position.get(above, -1)
-        if parent >= 0 and depth[parent] >= DEEPEST:
-            parent = out[parent][1]
+        if parent >= 0 and depth[parent] >= MAX_DEPTH:
+            parent = nodes[parent][1]
         depth.append(depth[parent] + 1 if parent >= 0 else 0)
         return parent
 
@@ -157,32 +159,45 @@ def _nodes(tree: RawTree, kept: list[int], folder: Path, root: Path) -> list[lis
                 continue
             if k in number:
                 last_text[above] = number[k]
-            # a text after a comment belongs to the text before it
-            blank = not tree.texts[k].strip()
-            out.append(["#", below(above), tree.texts[k], -1 if blank else number.get(k, last_text.get(above, -1))])
+            # a text after a comment belongs to the previous text
+            is_blank = not tree.texts[k].strip()
+            page_node = -1 if is_blank else number.get(k, last_text.get(above, -1))
+            nodes.append(["#", add_child(above), tree.texts[k], page_node])
         elif k in number and tag not in (*VALUES, OBJECT):
-            position[k] = len(out)
-            drawn = tag if tag in TAGS or CUSTOM.match(tag) else "div" if tag in BLOCKS else "span"
-            out.append([drawn, below(above), _attributes(tag, tree.attributes[k], folder, root), number[k]])
-    return out
+            position[k] = len(nodes)
+            safe_tag = tag if tag in TAGS or CUSTOM.match(tag) else "div" if tag in BLOCKS else "span"
+            nodes.append([safe_tag, add_child(above), _attributes(tag, tree.attributes[k], folder, root), number[k]])
+    return nodes
 
 
-def _attributes(tag: str, given: dict[str, str], folder: Path, root: Path) -> dict[str, str]:
-    out = {name: value for name, value in given.items() if name in ATTRIBUTES}
-    if tag == "a" and "href" in given:
-        out["href"] = "#"  # looks like a link, leads nowhere
+def _attributes(tag: str, original: dict[str, str], folder: Path, root: Path) -> dict[str, str]:
+    attributes = {name: value for name, value in original.items() if name in ATTRIBUTES}
+    if tag == "a" and "href" in original:
+        attributes["href"] = "#"  # displayed as a link that leads nowhere
     if tag == "img":
-        out["src"] = picture_address(given, folder, root)
+        attributes["src"] = picture_address(original, folder, root)
     if tag == "input":
-        kind = given.get("type", "").lower()
-        out["type"] = kind if kind in INPUTS else "text"
+        kind = original.get("type", "").lower()
+        attributes["type"] = kind if kind in INPUTS else "text"
     if tag == "details":
-        out["open"] = ""
-    return out
+        attributes["open"] = ""
+    return attributes
 
 
-def picture_address(given: dict[str, str], folder: Path, root: Path) -> str:
-    """Where a picture lies in the folder of pages, seen from the page; a small picture in the address itself; or empty.
+def picture_address(attributes: dict[str, str], folder: Path, root: Path) -> str:
+    """Return a safe address of a picture.
+
+    Parameters
+    ----------
+    attributes : dict of str to str
+        Attributes of the ``img`` element.
+    folder, root : Path
+        Folder of the page, and folder of all pages.
+
+    Returns
+    -------
+    str
+        Path of a picture within ``root``, relative to the page; or a small ``data:`` address; or empty.
 
     Examples
     --------
@@ -192,28 +207,27 @@ def picture_address(given: dict[str, str], folder: Path, root: Path) -> str:
     'data:image/gif;base64,R0lGODlhAQABAAAAACw='
     """
     for name in ("src", "data-src"):
-        address = given.get(name, "").strip()
-        if DATA_PICTURE.match(address) and len(address) <= LONGEST_DATA:
+        address = attributes.get(name, "").strip()
+        if DATA_PICTURE.match(address) and len(address) <= MAX_DATA_PICTURE:
             return address
-        found = _beside(address, folder, root)
-        if found is not None and found.suffix.lower() in PICTURES:
-            return "/".join([".."] * len(folder.relative_to(root).parts) + [quote(found.relative_to(root).as_posix())])
+        file = _local_file(address, folder, root)
+        if file is not None and file.suffix.lower() in PICTURES:
+            return "/".join([".."] * len(folder.relative_to(root).parts) + [quote(file.relative_to(root).as_posix())])
     return ""
 
 
-def _beside(address: str, folder: Path, root: Path) -> Path | None:
-    """The file that an address without a host names, if it lies in the folder of pages.
+def _local_file(address: str, folder: Path, root: Path) -> Path | None:
+    """Return the file of a relative address within the folder of pages, or None.
 
-    One that begins with "/" is looked for from the folder of the page upwards: the pages of a site may have been saved
-    with its folders.
+    An address that begins with "/" is searched for from the folder of the page upwards, because a site may have been
+    saved with its folders.
     """
     try:
         parts = urlsplit(address)
         name = unquote(parts.path)
         if parts.scheme or parts.netloc or not name.strip("/"):
             return None
-        above = [folder, *folder.parents] if name.startswith("/") else [folder]
-        for start in above:
+        for start in [folder, *folder.parents] if name.startswith("/") else [folder]:
             path = (start / name.lstrip("/")).resolve()
             if start.is_relative_to(root) and path.is_relative_to(root) and path.is_file():
                 return path
@@ -223,7 +237,7 @@ def _beside(address: str, folder: Path, root: Path) -> Path | None:
 
 
 def file_inside(root: Path, name: str) -> Path | None:
-    """A file by its path in a folder, or None: never one outside, whatever dots, slashes and links say.
+    """Return an existing file by its path within a folder; None if it is outside.
 
     Examples
     --------
@@ -241,20 +255,20 @@ def file_inside(root: Path, name: str) -> Path | None:
 
 
 def _styles(tree: RawTree, folder: Path, root: Path) -> list[str]:
-    """Style sheets in the page, and those beside it that it names, in their order."""
-    out: list[str] = []
+    """Return the style sheets of a page, embedded or in local files, in their order."""
+    styles: list[str] = []
     for k, tag in enumerate(tree.tags):
-        given = tree.attributes[k]
-        media = given.get("media", "").lower()
+        attributes = tree.attributes[k]
+        media = attributes.get("media", "").lower()
         if "print" in media and "screen" not in media:
             continue
         css = ""
         if tag == "#text" and tree.parents[k] >= 0 and tree.tags[tree.parents[k]] == "style":
             css = tree.texts[k]
-        elif tag == "link" and "stylesheet" in given.get("rel", "").lower().split():
-            path = _beside(given.get("href", ""), folder, root)
-            if path is not None and path.suffix.lower() == ".css" and path.stat().st_size <= LONGEST_STYLE:
+        elif tag == "link" and "stylesheet" in attributes.get("rel", "").lower().split():
+            path = _local_file(attributes.get("href", ""), folder, root)
+            if path is not None and path.suffix.lower() == ".css" and path.stat().st_size <= MAX_STYLE:
                 css = path.read_text(encoding="utf-8", errors="replace")
-        if css and sum(map(len, out)) + len(css) <= LONGEST_STYLES:
-            out.append(css)
-    return out
+        if css and sum(map(len, styles)) + len(css) <= MAX_STYLES:
+            styles.append(css)
+    return styles

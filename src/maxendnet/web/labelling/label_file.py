@@ -1,4 +1,4 @@
-"""``labels.jsonl`` while it is worked on: one line is replaced at a time, and the file is always whole."""
+"""Updates of ``labels.jsonl``, one line at a time and atomic."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from maxendnet.web.fields.labels import PageLabels, parse_line, read_lines
 
 
 class LabelFile:
-    """The file is the truth: it is read before every change, so that lines written by others stay as they are.
+    """Label file that several programs may edit.
+
+    The file is read again before each change, so that lines written by others are preserved.
 
     Parameters
     ----------
     path : Path
-        Need not exist yet; its folder does.
+        The file need not exist yet, but its folder must.
 
     Examples
     --------
@@ -36,35 +38,39 @@ class LabelFile:
         self._lock = threading.Lock()
 
     def read(self) -> list[PageLabels]:
-        """All lines, also of pages in work.
+        """Return the labels of all lines, including those of pages in progress.
 
         Raises
         ------
         LabelError
-            A line cannot be used; it says which, and why.
+            A line cannot be used.
         """
         return [labels for labels, _ in self._lines()]
 
     def put(self, row: dict[str, Any]) -> None:
-        """Replace the line of a page, or add one. On return it is on the disk, whatever happens then.
+        """Replace the line of a page, or add it. On return it is on the disk.
+
+        Parameters
+        ----------
+        row : dict
+            JSON values of the line.
 
         Raises
         ------
         LabelError
-            The file was damaged in the meantime; it is left as it is.
+            The file has been damaged; it is not changed.
         OSError
         """
         parse_line(row, "the new line")
         with self._lock:
             lines = {labels.page: text for labels, text in self._lines()}
-            old = json.loads(lines[row["page"]]) if row["page"] in lines else {}
-            # what others have noted about the page is kept; nodes take the place of values
-            kept = {name: value for name, value in old.items() if name != "values"}
-            lines[row["page"]] = json.dumps({**kept, **row}, ensure_ascii=False)
+            previous = json.loads(lines[row["page"]]) if row["page"] in lines else {}
+            previous.pop("values", None)  # replaced by nodes; other entries are preserved
+            lines[row["page"]] = json.dumps({**previous, **row}, ensure_ascii=False)
             self._write(lines.values())
 
     def remove(self, page: str) -> None:
-        """Take out the line of a page, if there is one.
+        """Remove the line of a page, if there is one.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Learning along: fits and answers on the same pages again and again; views and features are made once."""
+"""Repeated training on the same pages, with cached views and features."""
 
 from __future__ import annotations
 
@@ -25,68 +25,93 @@ from maxendnet.web.views.view import View, make_views
 
 
 class Kinds(NamedTuple):
-    """Which leaves there are beside texts: images, and values that pages say to programs."""
+    """Kinds of leaves in addition to texts: images and structured data."""
 
     images: bool = False
     data: bool = False
 
 
 class Answers(NamedTuple):
-    """What a model says about all pages."""
+    """Predictions of a model for all pages.
+
+    Attributes
+    ----------
+    extractor : Extractor
+    records : list of list of Record
+        Records of each page.
+    ranges : list of list of tuple of int
+        First and last nodes of the records of each page; empty for one record per page.
+    certainty : list of float
+        Certainty of each page, see `page_certainty`.
+    """
 
     extractor: Extractor
-    records: list[list[Record]]  # of every page
-    ranges: list[list[tuple[int, ...]]]  # first and last nodes of every record; empty for one record a page
-    certainty: list[float]  # of every page, for the order
+    records: list[list[Record]]
+    ranges: list[list[tuple[int, ...]]]
+    certainty: list[float]
 
 
 class Learner:
-    """Pages with their views and features, made when first needed.
+    """Trains extractors on the same pages, with cached views and features.
 
     Parameters
     ----------
     pages : sequence of Page
     settings : Extractor
-        Not fitted, or fitted: its settings are used.
+        Its parameters are used; it need not be fitted.
     records : {"one", "many", "auto"}
+
+    Attributes
+    ----------
+    pictures : bool
+        Whether images can be values even if no label is on an image yet.
     """
 
     def __init__(self, pages: Sequence[Page], settings: Extractor, records: str = "one") -> None:
         self.pages = list(pages)
         self.settings = settings
         self.records = records
-        self.pictures = False  # whether images can be values, even if no label is on one yet
+        self.pictures = False
         self._kinds: Kinds | None = None
         self._views: list[View] = []
         self._features: WeakKeyDictionary[View, Featurised] = WeakKeyDictionary()
         self._compute_features = settings.features_of()
 
     def views(self, kinds: Kinds) -> list[View]:
-        """Views of all pages."""
+        """Return the views of all pages."""
         if kinds != self._kinds:
             self._kinds, self._views = kinds, make_views(self.pages, kinds.images, data=kinds.data)
         return self._views
 
     def features_of(self, view: View) -> Featurised:
-        """Features of a view, computed once."""
+        """Return the features of a view, computed once."""
         if view not in self._features:
             self._features[view] = self._compute_features(view)
         return self._features[view]
 
     def prepare(self, kinds: Kinds, progress: Progress) -> None:
-        """Make all features."""
+        """Compute the features of all pages."""
         for view in progress(self.views(kinds), "features"):
             self.features_of(view)
 
     def fit(
         self, labels: Sequence[PageLabels | None], fields: Sequence[str], calibrate: bool, progress: Progress
     ) -> Extractor:
-        """A model of the labelled pages.
+        """Train an extractor on the labelled pages.
+
+        Parameters
+        ----------
+        labels : sequence of PageLabels or None
+            Labels of each page.
+        fields : sequence of str
+        calibrate : bool
+            Whether to learn confidences.
+        progress : callable
 
         Raises
         ------
         LabelError
-            No label is on its page.
+            No label occurs on its page.
         """
         extractor: Any = clone(self.settings)
         extractor.calibrate = calibrate
@@ -101,34 +126,42 @@ class Learner:
         return fitted
 
     def answer(self, extractor: Extractor, min_confidence: float, progress: Progress) -> Answers:
-        """Records of all pages."""
+        """Extract the records of all pages.
+
+        Parameters
+        ----------
+        extractor : Extractor
+            Fitted.
+        min_confidence : float
+        progress : callable
+        """
         views = extractor.split_views(self.views(Kinds(extractor.images_, extractor.data_)))
         margins = extractor.margins_of(views, self.features_of, progress)
-        single = self.records == "one" or bool(extractor.listings_)
-        parts = [[] if single else _record_ranges(view, m) for view, m in zip(views, margins)]
-        extracted = extract_records(extractor, views, margins, parts, min_confidence)
-        at = {id(page): i for i, page in enumerate(self.pages)}
+        one_record = self.records == "one" or bool(extractor.listings_)
+        view_ranges = [[] if one_record else _record_ranges(view, m) for view, m in zip(views, margins)]
+        extracted = extract_records(extractor, views, margins, view_ranges, min_confidence)
+        number = {id(page): i for i, page in enumerate(self.pages)}
         records: list[list[Record]] = [[] for _ in self.pages]
         ranges: list[list[tuple[int, ...]]] = [[] for _ in self.pages]
         certainty: list[list[float]] = [[] for _ in self.pages]
-        for view, m, of_view, own in zip(views, margins, extracted, parts):
+        for view, m, of_view, detected in zip(views, margins, extracted, view_ranges):
             nodes = view.page.nodes
-            i = at[id(view.page.source or view.page)]
+            i = number[id(view.page.source or view.page)]
             records[i] += of_view
-            ranges[i] += own if nodes is None else [_pairs(nodes[1:].tolist())] if of_view else []
-            for leaves in given_records(view, own):
+            ranges[i] += detected if nodes is None else [_pairs(nodes[1:].tolist())] if of_view else []
+            for leaves in given_records(view, detected):
                 certainty[i].append(page_certainty(best_leaves(m, view.texts, leaves, extractor.together_)))
         return Answers(extractor, records, ranges, [min(of_page) for of_page in certainty])
 
 
 def _record_ranges(view: View, margins: NDArray[np.float64]) -> list[tuple[int, ...]]:
-    """First and last nodes of the records of a page; empty for one record."""
+    """Return the first and last nodes of the records of a page; empty for one record."""
     parts = choose_records(view, margins)
     return [(view.leaves[part[0]], view.leaves[part[-1]]) for part in parts] if len(parts) > 1 else []
 
 
 def _pairs(nodes: Sequence[int]) -> tuple[int, ...]:
-    """First and last node of every stretch without a gap.
+    """Return the first and last node of each run of consecutive nodes.
 
     Examples
     --------

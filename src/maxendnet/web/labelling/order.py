@@ -1,4 +1,4 @@
-"""Which page to label next: one of each site first, then the one that the model is least certain of."""
+"""Order of labelling: one page of each site first, then the least certain page."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from maxendnet.web.model.decode import BestLeaf
 def next_page(
     sites: Sequence[str], done: Collection[int], certainty: Sequence[float], shuffled: Sequence[int]
 ) -> int | None:
-    """The page to ask for, or None when all are done: one page of each site by chance, then the least certain page.
+    """Return the next page to label, or None when all are done.
 
-    This order needs the fewest pages in ``benchmarks/WEB.md``.
+    One random page of each site comes first, then the least certain page. Of the orders compared in benchmarks/WEB.md,
+    this one needs the fewest pages.
 
     Parameters
     ----------
     sites : sequence of str
-        Of all pages.
+        Site of each page.
     done : collection of int
-        Pages that need not be asked for.
+        Pages to skip.
     certainty : sequence of float
-        Of all pages, see `page_certainty`; alike before there is a model.
+        Certainty of each page, see `page_certainty`; equal before there is a model.
     shuffled : sequence of int
-        All pages in an order of chance, which decides what nothing else decides.
+        All pages in random order, to break ties.
 
     Examples
     --------
@@ -33,16 +34,16 @@ def next_page(
     1
     """
     waiting = [i for i in shuffled if i not in done]
-    begun = {sites[i] for i in done}
-    of_new_sites = (i for i in waiting if sites[i] not in begun)
+    visited_sites = {sites[i] for i in done}
+    of_new_sites = (i for i in waiting if sites[i] not in visited_sites)
     return next(of_new_sites, min(waiting, key=lambda i: certainty[i], default=None))
 
 
 def page_certainty(answers: Sequence[BestLeaf | None]) -> float:
-    """How certain a model is of a page: the least lead of an answer over the next best, over all fields.
+    """Return the certainty of a model about a page: the smallest lead of its fields.
 
-    A lead tells more than a confidence: where two places have nearly the same high score, both seem sure, and one page
-    more decides between them.
+    The lead is more informative than the confidence: two places with nearly the same high score both have a high
+    confidence, and a label decides between them.
 
     Examples
     --------
@@ -53,12 +54,14 @@ def page_certainty(answers: Sequence[BestLeaf | None]) -> float:
 
 
 def is_certain(confidences: Sequence[float], enough: float = 0.8, least: float = 0.2) -> bool:
-    """Whether a page need not be looked at: every cell is sure or not found, and at least half are found.
+    """Whether a page needs no review.
+
+    Each cell must be certain or empty, and at least half must not be empty.
 
     Examples
     --------
     >>> is_certain([0.9, 0.95, 0.0]), is_certain([0.9, 0.5]), is_certain([0.0, 0.0])
     (True, False, False)
     """
-    found = [c for c in confidences if c >= least]
-    return 2 * len(found) >= len(confidences) > 0 and all(c >= enough for c in found)
+    extracted = [c for c in confidences if c >= least]
+    return 2 * len(extracted) >= len(confidences) > 0 and all(c >= enough for c in extracted)

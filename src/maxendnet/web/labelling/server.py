@@ -1,17 +1,17 @@
-"""The local server: the page to work on, the saved pages made harmless, and one way to change something.
+"""Local HTTP server of the labelling page.
 
-Who may do what. It listens on 127.0.0.1 alone, and answers only requests whose Host is exactly its own address, so that
-no foreign name that points here is served. Every address begins with a secret made at the start, so that other users of
-the machine, and other web pages, read nothing. A change needs the secret a second time, in a header that a form cannot
-send, the server's own Origin, and JSON of limited size. There is no CORS. Files come from the folder of pages alone,
-and of these only pictures; what is sent tells the browser (Content-Security-Policy) to run nothing but our scripts,
-and in the frame nothing at all.
+Security. The server listens on 127.0.0.1 only and answers only requests whose Host is its own address, which prevents
+DNS rebinding. Every path begins with a random secret, so that other users of the machine and other web pages cannot
+read anything. A change also requires the secret in a header, which forms cannot send, the server's own Origin, and JSON
+of limited size. There is no CORS. Only pictures within the folder of pages are served as files. The content security
+policy allows only the scripts of the labelling page, and no scripts at all in the frame of the saved page.
 """
 
 from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Callable
 from hmac import compare_digest
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,16 +21,16 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from maxendnet.web.fields.labels import LabelError, parse_place
 from maxendnet.web.labelling.frame import PICTURES, file_inside
-from maxendnet.web.labelling.work import MOST_LABELS, Refused, Stale, Work
+from maxendnet.web.labelling.session import MAX_LABELS, LabellingSession, Refused, Stale
 from maxendnet.web.pages.page import PageError
 
-MOST_BODY = 1_000_000
-LARGEST_PICTURE = 20_000_000
+MAX_BODY = 1_000_000  # bytes
+MAX_PICTURE = 20_000_000  # bytes
 TOKEN = "X-Maxendnet-Token"
 SCRIPTS = ("page.js", "panel.js", "app.js")
 APP = {"": ("app.html", "text/html"), "app.css": ("app.css", "text/css")}
 APP |= {name: (name, "text/javascript") for name in SCRIPTS}
-ALWAYS = {
+COMMON_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -38,11 +38,11 @@ ALWAYS = {
     "Cache-Control": "no-store",
     "X-DNS-Prefetch-Control": "off",
 }
-NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox"
+DENY_ALL = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox"
 
 
-class Answer(Exception):  # an answer of few words, from anywhere
-    """End a request with a status and a message."""
+class RequestError(Exception):
+    """Error that ends a request with a status and a message."""
 
     def __init__(self, status: HTTPStatus, message: str) -> None:
         super().__init__(message)
@@ -50,24 +50,24 @@ class Answer(Exception):  # an answer of few words, from anywhere
 
 
 class LabelServer(ThreadingHTTPServer):
-    """Serves one piece of `Work` on 127.0.0.1.
+    """HTTP server of a labelling session on 127.0.0.1.
 
     Parameters
     ----------
-    work : Work
+    session : LabellingSession
     port : int
-        0 takes a free one.
+        0 for a free port.
 
     Attributes
     ----------
     address : str
-        What to open in a browser; it has the secret, so it is not for others.
+        Address to open in a browser. It contains the secret and must not be shared.
     """
 
     daemon_threads = True
 
-    def __init__(self, work: Work, port: int = 0) -> None:
-        self.work = work
+    def __init__(self, session: LabellingSession, port: int = 0) -> None:
+        self.session = session
         self.key = secrets.token_urlsafe(24)
         super().__init__(("127.0.0.1", port), Handler)
         self.host = f"127.0.0.1:{self.server_port}"
@@ -85,54 +85,54 @@ class LabelServer(ThreadingHTTPServer):
         )
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that goes away in the middle of an answer is nothing to report."""
+        """Ignore connections that the browser closed."""
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One request, one answer, one connection."""
+    """Handles one request per connection."""
 
     server: LabelServer
     server_version, sys_version = "maxendnet", ""
-    timeout = 20  # seconds of silence
+    timeout = 20  # seconds without data
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Nothing: the terminal belongs to the person who labels."""
+        """Log nothing: the terminal shows messages for the user."""
 
     def do_GET(self) -> None:
-        self._answer(self._get)
+        self._respond(self._get)
 
     def do_POST(self) -> None:
-        self._answer(self._post)
+        self._respond(self._post)
 
-    def _answer(self, method: Any) -> None:
+    def _respond(self, method: Callable[[], None]) -> None:
         try:
             if self.headers.get_all("Host") != [self.server.host]:
-                raise Answer(HTTPStatus.MISDIRECTED_REQUEST, f"this server is {self.server.host} and nothing else")
+                raise RequestError(HTTPStatus.MISDIRECTED_REQUEST, f"this server only answers as {self.server.host}")
             method()
-        except Answer as answer:
-            self._json({"error": str(answer)}, answer.status)
+        except RequestError as error:
+            self._json({"error": str(error)}, error.status)
         except (Refused, LabelError, PageError) as error:
             self._json({"error": str(error), "stale": isinstance(error, Stale)}, HTTPStatus.CONFLICT)
         except OSError as error:
             if isinstance(error, (BrokenPipeError, ConnectionError, TimeoutError)):
                 return
-            said = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-            self._json({"error": said}, HTTPStatus.INTERNAL_SERVER_ERROR)
-        except Exception as error:  # say it to the person who waits for an answer
+            message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            self._json({"error": message}, HTTPStatus.INTERNAL_SERVER_ERROR)
+        except Exception as error:  # report it to the user
             self._json({"error": f"{type(error).__name__}: {error}"}, HTTPStatus.INTERNAL_SERVER_ERROR)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Requests that are none, and methods that are not offered."""
+        """Report malformed requests and unsupported methods as JSON."""
         self._json({"error": message or "bad request"}, HTTPStatus(code))
 
-    # ---- reading ------------------------------------------------------------------------------------------------
+    # ---- GET ----------------------------------------------------------------------------------------------------
 
     def _path(self) -> str:
-        """What follows the secret."""
+        """Return the path after the secret."""
         parts = urlsplit(self.path)
         key, slash, rest = parts.path.removeprefix("/").partition("/")
         if not parts.path.startswith("/") or not slash or not self._is_key(key):
-            raise Answer(HTTPStatus.NOT_FOUND, "open the address that maxendnet web label has printed")
+            raise RequestError(HTTPStatus.NOT_FOUND, "open the address that maxendnet web label printed")
         return rest
 
     def _is_key(self, given: str) -> bool:
@@ -146,17 +146,17 @@ class Handler(BaseHTTPRequestHandler):
                 (Path(__file__).parent / "app" / name).read_bytes(), f"{kind}; charset=utf-8", self.server.app_policy
             )
         elif path == "api/state":
-            same = self._argument("version") == str(self.server.work.version)
-            self._json(self.server.work.brief() if same else self.server.work.state())
+            is_current = self._argument("version") == str(self.server.session.version)
+            self._json(self.server.session.brief() if is_current else self.server.session.state())
         elif path == "api/page":
-            self._json(self.server.work.show(self._page_number(), drawn=self._argument("drawn") != "0"))
+            self._json(self.server.session.show(self._page_number(), drawn=self._argument("drawn") != "0"))
         elif path == "api/next":
             but = self._argument("but")
-            self._json({"next": self.server.work.next(self._page_number("but") if but else None)})
+            self._json({"next": self.server.session.next(self._page_number("but") if but else None)})
         elif path.startswith("pages/"):
             self._file(unquote(path.removeprefix("pages/")))
         else:
-            raise Answer(HTTPStatus.NOT_FOUND, "there is nothing here")
+            raise RequestError(HTTPStatus.NOT_FOUND, "there is no such address")
 
     def _argument(self, name: str) -> str:
         try:
@@ -166,84 +166,86 @@ class Handler(BaseHTTPRequestHandler):
 
     def _page_number(self, name: str = "n") -> int:
         given = self._argument(name)
-        if not (given.isascii() and given.isdecimal() and len(given) < 10 and int(given) < len(self.server.work.pages)):
-            raise Answer(HTTPStatus.NOT_FOUND, f"there is no page {given[:20]!r}")
+        if not (
+            given.isascii() and given.isdecimal() and len(given) < 10 and int(given) < len(self.server.session.pages)
+        ):
+            raise RequestError(HTTPStatus.NOT_FOUND, f"there is no page {given[:20]!r}")
         return int(given)
 
     def _file(self, name: str) -> None:
-        """The empty document that a page is drawn in, or a picture of the folder; nothing else."""
-        if name in self.server.work.number:
+        """Send the empty document of the frame, or a picture from the folder of pages."""
+        if name in self.server.session.number:
             mode = "" if self._argument("quirks") == "1" else "<!doctype html>"
             text = f'{mode}<html><head><meta charset="utf-8"><title>page</title></head><body></body></html>'
             self._send(text.encode(), "text/html; charset=utf-8", self.server.frame_policy)
             return
-        path = file_inside(self.server.work.root, name)
-        if path is None or path.suffix.lower() not in PICTURES or path.stat().st_size > LARGEST_PICTURE:
-            raise Answer(HTTPStatus.NOT_FOUND, "there is no such picture in the folder of pages")
+        path = file_inside(self.server.session.root, name)
+        if path is None or path.suffix.lower() not in PICTURES or path.stat().st_size > MAX_PICTURE:
+            raise RequestError(HTTPStatus.NOT_FOUND, "there is no such picture in the folder of pages")
         self._send(path.read_bytes(), PICTURES[path.suffix.lower()])
 
-    # ---- changing -----------------------------------------------------------------------------------------------
+    # ---- POST ---------------------------------------------------------------------------------------------------
 
     def _post(self) -> None:
         body = self._checked_body()
         if self._path() != "api/save":
-            raise Answer(HTTPStatus.NOT_FOUND, "there is nothing to change here")
+            raise RequestError(HTTPStatus.NOT_FOUND, "changes are sent to api/save")
         self._save(body)
 
     def _checked_body(self) -> Any:
         same_origin = self.headers.get("Sec-Fetch-Site", "same-origin") == "same-origin"
         if self.headers.get_all("Origin") != [self.server.origin] or not same_origin:
-            raise Answer(HTTPStatus.FORBIDDEN, "a change must come from the page of this server")
+            raise RequestError(HTTPStatus.FORBIDDEN, "changes must come from the labelling page")
         if not self._is_key(self.headers.get(TOKEN, "")):
-            raise Answer(HTTPStatus.FORBIDDEN, f"a change needs the header {TOKEN}")
+            raise RequestError(HTTPStatus.FORBIDDEN, f"changes require the header {TOKEN}")
         if self.headers.get("Content-Type", "") != "application/json":
-            raise Answer(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a change is sent as application/json")
+            raise RequestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "changes must be sent as application/json")
         length = self.headers.get_all("Content-Length") or []
         if (
             "Transfer-Encoding" in self.headers
             or len(length) != 1
             or not (length[0].isascii() and length[0].isdecimal())
         ):
-            raise Answer(HTTPStatus.LENGTH_REQUIRED, "a change says its length")
-        if len(length[0]) > 9 or int(length[0]) > MOST_BODY:
-            raise Answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a change has up to {MOST_BODY:,} bytes")
+            raise RequestError(HTTPStatus.LENGTH_REQUIRED, "changes require a Content-Length")
+        if len(length[0]) > 9 or int(length[0]) > MAX_BODY:
+            raise RequestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"changes are limited to {MAX_BODY:,} bytes")
         try:
             return json.loads(self.rfile.read(int(length[0])))
         except (ValueError, RecursionError) as error:
-            raise Answer(HTTPStatus.BAD_REQUEST, "a change is a JSON object") from error
+            raise RequestError(HTTPStatus.BAD_REQUEST, "changes must be a JSON object") from error
 
     def _save(self, body: Any) -> None:
-        work = self.server.work
+        session = self.server.session
         n, sha, labels, done, stamp, forget, none = (
             (body.get(k) for k in ("n", "sha", "labels", "done", "stamp", "forget", "none"))
             if isinstance(body, dict)
             else [None] * 7
         )
-        if type(n) is not int or not 0 <= n < len(work.pages):
-            raise Answer(HTTPStatus.BAD_REQUEST, '"n" must be the number of a page')
+        if type(n) is not int or not 0 <= n < len(session.pages):
+            raise RequestError(HTTPStatus.BAD_REQUEST, '"n" must be the number of a page')
         if not isinstance(sha, str) or type(done) is not bool:
-            raise Answer(HTTPStatus.BAD_REQUEST, '"sha" must be text, and "done" true or false')
-        if not isinstance(labels, list) or len(labels) > MOST_LABELS or not all(map(_is_label, labels)):
-            raise Answer(HTTPStatus.BAD_REQUEST, f'"labels" must be up to {MOST_LABELS:,} pairs [node, "field"]')
+            raise RequestError(HTTPStatus.BAD_REQUEST, '"sha" must be text, and "done" true or false')
+        if not isinstance(labels, list) or len(labels) > MAX_LABELS or not all(map(_is_label, labels)):
+            raise RequestError(HTTPStatus.BAD_REQUEST, f'"labels" must be at most {MAX_LABELS:,} pairs [node, "field"]')
         if stamp is not None and not isinstance(stamp, str):
-            raise Answer(HTTPStatus.BAD_REQUEST, '"stamp" must be text')
+            raise RequestError(HTTPStatus.BAD_REQUEST, '"stamp" must be text')
         if forget is True:
-            work.forget(n, stamp)
+            session.forget(n, stamp)
         else:
             places = [(parse_place(place), name) for place, name in labels]
             labelled = [(place, name) for place, name in places if place is not None]
-            work.save(n, sha, labelled, done, stamp, none is True)
-        following = work.next(n) if done else None
-        self._json({"saved": True, "version": work.version, "stamp": work.stamp(n), "next": following})
+            session.save(n, sha, labelled, done, stamp, none is True)
+        following = session.next(n) if done else None
+        self._json({"saved": True, "version": session.version, "stamp": session.stamp(n), "next": following})
 
-    # ---- answering ----------------------------------------------------------------------------------------------
+    # ---- responses ----------------------------------------------------------------------------------------------
 
     def _json(self, value: Any, status: HTTPStatus = HTTPStatus.OK) -> None:
         self._send(json.dumps(value).encode(), "application/json", status=status)
 
-    def _send(self, data: bytes, kind: str, policy: str = NOTHING, status: HTTPStatus = HTTPStatus.OK) -> None:
+    def _send(self, data: bytes, kind: str, policy: str = DENY_ALL, status: HTTPStatus = HTTPStatus.OK) -> None:
         self.send_response(status)
-        for name, value in {**ALWAYS, "Content-Type": kind, "Content-Security-Policy": policy}.items():
+        for name, value in {**COMMON_HEADERS, "Content-Type": kind, "Content-Security-Policy": policy}.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()

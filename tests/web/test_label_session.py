@@ -13,7 +13,7 @@ from maxendnet.web.labelling.label_file import LabelFile
 from maxendnet.web.labelling.learner import Learner
 from maxendnet.web.labelling.order import next_page
 from maxendnet.web.labelling.server import LabelServer
-from maxendnet.web.labelling.work import Refused, Stale, Work
+from maxendnet.web.labelling.session import LabellingSession, Refused, Stale
 from maxendnet.web.model.extractor import Extractor
 from maxendnet.web.model.systems import estimator
 from maxendnet.web.pages.page import PageError
@@ -27,8 +27,8 @@ def truth(toy, i, fields=FIELDS):
     return [(span if is_part(view, span) else span.first, name) for span, name in pairs if name in fields]
 
 
-def shown_labels(work, i):
-    return {(Span(*place) if isinstance(place, list) else place, name) for place, name in work.show(i)["labels"]}
+def shown_labels(session, i):
+    return {(Span(*place) if isinstance(place, list) else place, name) for place, name in session.show(i)["labels"]}
 
 
 @pytest.fixture
@@ -38,10 +38,10 @@ def shop(tmp_path):
     return tmp_path, toy
 
 
-def wait(work, condition, seconds=300.0):
+def wait(session, condition, seconds=300.0):
     stop = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < stop, (work.doing, work.problem)
+        assert time.monotonic() < stop, (session.doing, session.problem)
         time.sleep(0.02)
 
 
@@ -56,54 +56,54 @@ def test_the_order_has_every_page_once_and_every_site_first():
 def test_learning_waits_for_a_page_that_is_opened(shop, monkeypatch):
     """Nothing is learned before the first page is sent, nor while another one is made."""
     folder, toy = shop
-    work = Work(folder / "pages", toy.pages, FIELDS, LabelFile(folder / "labels.jsonl"))
+    session = LabellingSession(folder / "pages", toy.pages, FIELDS, LabelFile(folder / "labels.jsonl"))
     seen = []
-    work.learner.prepare = lambda kinds, progress: seen.extend(bool(work._opened) for _ in progress(range(3), ""))
-    waiting, wait_for = threading.Event(), work._lock.wait_for
+    session.learner.prepare = lambda kinds, progress: seen.extend(bool(session._opened) for _ in progress(range(3), ""))
+    waiting, wait_for = threading.Event(), session._lock.wait_for
 
     def watched(condition, **options):
         if not condition():
             waiting.set()
         return wait_for(condition, **options)
 
-    monkeypatch.setattr(work._lock, "wait_for", watched)
-    work._opening = 1  # as if somebody waited for a page
-    work.show(0)
-    work.start()
-    assert waiting.wait(60) and work.doing == "reading pages"
+    monkeypatch.setattr(session._lock, "wait_for", watched)
+    session._opening = 1  # as if somebody waited for a page
+    session.show(0)
+    session.start()
+    assert waiting.wait(60) and session.doing == "reading pages"
     assert seen == []
-    work._opening = 0
-    work.show(1)
-    wait(work, lambda: work.doing == "")
-    work.stop()
+    session._opening = 0
+    session.show(1)
+    wait(session, lambda: session.doing == "")
+    session.stop()
     assert seen == [True, True, True]
 
 
 def test_label_all_pages_as_a_person_would(shop):
     folder, toy = shop
-    work, notes = prepare(folder / "shop", folder / "pages", fields=FIELDS)
-    assert not notes and work.next() is not None
-    work.start()
+    session, notes = prepare(folder / "shop", folder / "pages", fields=FIELDS)
+    assert not notes and session.next() is not None
+    session.start()
     try:
         asked = []
         for _ in range(5):
-            i = work.next()
+            i = session.next()
             asked.append(i)
-            work.save(i, toy.pages[i].sha, truth(toy, i), done=True)
-            wait(work, lambda: not work._changed and not work.doing)
+            session.save(i, toy.pages[i].sha, truth(toy, i), done=True)
+            wait(session, lambda: not session._changed and not session.doing)
         assert len({toy.pages[i].site for i in asked[:3]}) == 3 and len(set(asked)) == 5
-        state = work.state()
+        state = session.state()
         assert state["done"] == 5 and state["total"] == 12 and state["certain"] > 0.5 and state["has_model"]
         # the suggestions of a page that was never labelled are right
         rest = [i for i in range(12) if i not in asked]
         for i in rest:
-            shown = work.show(i)
+            shown = session.show(i)
             assert shown["source"] == "model"
-            wrong = shown_labels(work, i) ^ set(truth(toy, i))
+            wrong = shown_labels(session, i) ^ set(truth(toy, i))
             assert not wrong or all(shown["confidence"].get(f"{n} {f}", 0) < 0.9 for n, f in wrong)
         assert Extractor.load(folder / "shop.medn").fields_ == list(FIELDS)
     finally:
-        work.stop()
+        session.stop()
     # another day: everything is still there
     again, _ = prepare(folder / "shop", folder / "pages")
     assert again.done == set(asked) and again.fields == list(FIELDS)
@@ -126,42 +126,42 @@ def test_learning_with_kept_features_is_the_same_as_without(shop):
 
 def test_a_page_in_work_is_kept_and_not_learned_from(shop):
     folder, toy = shop
-    work, _ = prepare(folder / "shop", folder / "pages", fields=FIELDS)
-    work.save(0, toy.pages[0].sha, truth(toy, 0)[:1], done=False)
-    assert not work.done and work.state()["pages"][0]["state"] == "begun"
-    assert work.show(0)["source"] == "begun" and len(work.show(0)["labels"]) == 1
+    session, _ = prepare(folder / "shop", folder / "pages", fields=FIELDS)
+    session.save(0, toy.pages[0].sha, truth(toy, 0)[:1], done=False)
+    assert not session.done and session.state()["pages"][0]["state"] == "begun"
+    assert session.show(0)["source"] == "begun" and len(session.show(0)["labels"]) == 1
     assert json.loads((folder / "labels.jsonl").read_text())["done"] is False
 
 
 def test_parts_of_texts_are_saved_and_shown(shop):
     folder, toy = shop
-    work, _ = prepare(folder / "shop", folder / "pages", fields=FIELDS)
+    session, _ = prepare(folder / "shop", folder / "pages", fields=FIELDS)
     view, sha = View(toy.pages[0]), toy.pages[0].sha
     (k,) = [k for k, text in enumerate(view.texts) if text.startswith("Free delivery")]
     node = view.leaves[k]
     part, all_of_it = Span(node, 5, node, 13), Span(node, 0, node, len(view.texts[k]))
-    work.save(0, sha, [(part, "name"), (all_of_it, "brand")], done=True)
-    assert work.show(0)["labels"] == [[node, "brand"], [list(part), "name"]]
+    session.save(0, sha, [(part, "name"), (all_of_it, "brand")], done=True)
+    assert session.show(0)["labels"] == [[node, "brand"], [list(part), "name"]]
     row = json.loads((folder / "labels.jsonl").read_text())
     assert row["labels"] == [[node, "brand"], [list(part), "name"]]
-    with pytest.raises(Refused, match="no visible text"):
-        work.save(0, sha, [(Span(node, 90, node, 99), "name")], done=True)
+    with pytest.raises(Refused, match="not a visible text"):
+        session.save(0, sha, [(Span(node, 90, node, 99), "name")], done=True)
 
 
 def test_changes_that_make_no_sense_are_refused(shop):
     folder, toy = shop
-    work, _ = prepare(folder / "shop", folder / "pages", fields=FIELDS)
+    session, _ = prepare(folder / "shop", folder / "pages", fields=FIELDS)
     sha = toy.pages[0].sha
     for given, message in [
-        ((0, "0" * 16, [], True), "not the page"),
+        ((0, "0" * 16, [], True), "differs from the one"),
         ((0, sha, [(99999, "price")], True), "Node 99999"),
         ((0, sha, [(-1, "price")], True), "Node -1"),
         ((0, sha, [(0, "price")], True), "Node 0"),  # an element is no value
         ((0, sha, [(truth(toy, 0)[0][0], "colour")], True), "no field 'colour'"),
-        ((0, sha, [], True), "Nothing is labelled on shop0.example/0.html"),
+        ((0, sha, [], True), "shop0.example/0.html has no labels"),
     ]:
         with pytest.raises(Refused, match=message):
-            work.save(*given)
+            session.save(*given)
     assert not (folder / "labels.jsonl").exists()
 
 
@@ -170,11 +170,11 @@ def test_values_of_a_spreadsheet_are_shown_and_replaced_by_nodes(shop):
     lines = [{"page": x.page, "values": {**x.values, "brand": ["Nobody"]}} for x in toy.labels[:1]]
     lines.append({"page": "gone.html", "values": {"price": "5"}})
     (folder / "labels.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    work, notes = prepare(folder / "shop", folder / "pages")
+    session, notes = prepare(folder / "shop", folder / "pages")
     assert any("gone.html is not in" in note for note in notes)
-    assert work.fields == ["name", "price", "brand", "image"] and work.done == {0}
-    assert "brand 'Nobody' is not on the page" in work.show(0)["problems"]
-    work.save(0, toy.pages[0].sha, truth(toy, 0), done=True)
+    assert session.fields == ["name", "price", "brand", "image"] and session.done == {0}
+    assert "brand 'Nobody' is not on the page" in session.show(0)["problems"]
+    session.save(0, toy.pages[0].sha, truth(toy, 0), done=True)
     rows = [json.loads(line) for line in (folder / "labels.jsonl").read_text().splitlines()]
     assert "values" not in rows[0] and rows[1] == lines[1]
 
@@ -183,14 +183,14 @@ def test_an_unmatched_label_is_told_and_teaches_nothing(shop):
     folder, toy = shop
     lines = [{"page": x.page, "values": {**x.values, "brand": [f"Nobody {i}"]}} for i, x in enumerate(toy.labels[:3])]
     (folder / "labels.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    work, _ = prepare(folder / "shop", folder / "pages")
-    work.start()
+    session, _ = prepare(folder / "shop", folder / "pages")
+    session.start()
     try:
-        wait(work, lambda: not work._changed and not work.doing and work.answers is not None)
+        wait(session, lambda: not session._changed and not session.doing and session.answers is not None)
     finally:
-        work.stop()
-    assert work.state()["problem"] == f"{toy.labels[0].page}: brand 'Nobody 0' is not on the page"
-    fields = [record.fields for record in work.answers.records[3]]
+        session.stop()
+    assert session.state()["problem"] == f"{toy.labels[0].page}: brand 'Nobody 0' is not on the page"
+    fields = [record.fields for record in session.answers.records[3]]
     assert [cells["brand"] for cells in fields] == [None] and fields[0]["price"] is not None
 
 
@@ -204,13 +204,13 @@ def test_several_records(tmp_path):
             {"page": "0.html", "values": {k: [x[k] for x in toy_list(5, random_state=0)[1]] for k in ("name", "price")}}
         )
     )
-    work, _ = prepare(tmp_path / "shop", folder, records="auto")
-    work.start()
+    session, _ = prepare(tmp_path / "shop", folder, records="auto")
+    session.start()
     try:
-        wait(work, lambda: work.answers is not None and not work.doing)
+        wait(session, lambda: session.answers is not None and not session.doing)
     finally:
-        work.stop()
-    shown = work.show(1)
+        session.stop()
+    shown = session.show(1)
     assert len(shown["records"]) == 5
     names = [value for node, value, _ in shown["leaves"] if [node, "name"] in shown["labels"]]
     assert names == [x["name"] for x in toy_list(5, random_state=1)[1]]
@@ -219,38 +219,38 @@ def test_several_records(tmp_path):
 def test_what_prepare_needs(tmp_path):
     pages = tmp_path / "pages"
     pages.mkdir()
-    with pytest.raises(LabelError, match="which fields"):
+    with pytest.raises(LabelError, match="no fields are given"):
         prepare(tmp_path / "shop", pages)
     with pytest.raises(PageError, match="has no page"):
         prepare(tmp_path / "shop", pages, fields=["a"])
-    with pytest.raises(LabelError, match="there is no folder"):
+    with pytest.raises(LabelError, match="does not exist; create it"):
         prepare(tmp_path / "no" / "shop", pages, fields=["a"])
     (tmp_path / "secret.html").write_text("<p>secret")
     (pages / "out.html").symlink_to(tmp_path / "secret.html")
-    with pytest.raises(PageError, match="lead out of"):
+    with pytest.raises(PageError, match="links to files outside of"):
         prepare(tmp_path / "shop", pages, fields=["a"])
     (pages / "a.html").write_text("<p>x")
-    work, notes = prepare(tmp_path / "shop", pages, fields=["a"])
-    assert [page.name for page in work.pages] == ["a.html"] and "links that lead out" in notes[0]
+    session, notes = prepare(tmp_path / "shop", pages, fields=["a"])
+    assert [page.name for page in session.pages] == ["a.html"] and "links to files outside" in notes[0]
 
 
 def test_no_more_pages_than_wanted(shop):
     folder, toy = shop
     (folder / "labels.jsonl").write_text(json.dumps({"page": toy.pages[3].name, "values": {"price": "1"}}))
-    work, _ = prepare(folder / "shop", folder / "pages", fields=FIELDS, most=5)
-    names = [page.name for page in work.pages]
-    assert len(names) == 5 and toy.pages[3].name in names and len({page.site for page in work.pages}) == 3
+    session, _ = prepare(folder / "shop", folder / "pages", fields=FIELDS, most=5)
+    names = [page.name for page in session.pages]
+    assert len(names) == 5 and toy.pages[3].name in names and len({page.site for page in session.pages}) == 3
 
 
 def test_a_damaged_file_stops_saving_and_nothing_else(shop):
     folder, toy = shop
-    work = Work(folder / "pages", toy.pages, FIELDS, LabelFile(folder / "labels.jsonl"))
-    work.save(0, toy.pages[0].sha, truth(toy, 0), done=True)
+    session = LabellingSession(folder / "pages", toy.pages, FIELDS, LabelFile(folder / "labels.jsonl"))
+    session.save(0, toy.pages[0].sha, truth(toy, 0), done=True)
     with open(folder / "labels.jsonl", "a") as file:
         file.write("{broken")
     with pytest.raises(LabelError, match="line 2 is not JSON"):
-        work.save(1, toy.pages[1].sha, truth(toy, 1), done=True)
-    assert work.done == {0}
+        session.save(1, toy.pages[1].sha, truth(toy, 1), done=True)
+    assert session.done == {0}
 
 
 def test_a_model_from_elsewhere_is_asked_first_and_kept(shop):
@@ -258,17 +258,17 @@ def test_a_model_from_elsewhere_is_asked_first_and_kept(shop):
     labels = [x if i % 4 < 2 else None for i, x in enumerate(toy.labels)]
     Extractor(estimator("m3n"), calibrate=False).fit(toy.pages, labels, fields=FIELDS).save(folder / "shop.medn")
     before = (folder / "shop.medn").read_bytes()
-    work, notes = prepare(folder / "shop.medn", folder / "pages")
-    assert work.fields == list(FIELDS) and "kept as shop.medn.old" in notes[0]
-    work.start()
+    session, notes = prepare(folder / "shop.medn", folder / "pages")
+    assert session.fields == list(FIELDS) and "saved as shop.medn.old" in notes[0]
+    session.start()
     try:
-        wait(work, lambda: work.answers is not None and not work._changed and not work.doing)
-        assert shown_labels(work, 3) == set(truth(toy, 3)) and work.show(3)["source"] == "model"
-        work.save(0, toy.pages[0].sha, truth(toy, 0), done=True)
-        wait(work, lambda: not work._changed and not work.doing)
-        assert not work.problem
+        wait(session, lambda: session.answers is not None and not session._changed and not session.doing)
+        assert shown_labels(session, 3) == set(truth(toy, 3)) and session.show(3)["source"] == "model"
+        session.save(0, toy.pages[0].sha, truth(toy, 0), done=True)
+        wait(session, lambda: not session._changed and not session.doing)
+        assert not session.problem
     finally:
-        work.stop()
+        session.stop()
     assert (folder / "shop.medn.old").read_bytes() == before != (folder / "shop.medn").read_bytes()
     assert type(Extractor.load(folder / "shop.medn").estimator_).__name__ == "M3N"
     _, notes = prepare(folder / "shop", folder / "pages")  # now it is made from these labels
@@ -278,12 +278,12 @@ def test_a_model_from_elsewhere_is_asked_first_and_kept(shop):
 def test_a_port_in_use_is_named_and_the_next_one_taken(tmp_path):
     toy = toy_pages(n_sites=1, n_pages=1)
     toy.write(tmp_path / "pages")
-    work, _ = prepare(tmp_path / "shop", tmp_path / "pages", fields=["name"])
+    session, _ = prepare(tmp_path / "shop", tmp_path / "pages", fields=["name"])
     said = []
-    with LabelServer(work) as first:
+    with LabelServer(session) as first:
         port = first.server_port
-        serve(work, port, echo=said.append, ready=lambda server: _end(server, said))
-    assert f"Port {port} is in use; port" in said[0] and said[-1] != port
+        serve(session, port, echo=said.append, ready=lambda server: _end(server, said))
+    assert f"Port {port} is in use; using port" in said[0] and said[-1] != port
 
 
 def _end(server, said):
@@ -294,12 +294,12 @@ def _end(server, said):
 def test_labels_are_forgotten_only_by_who_has_seen_them(tmp_path):
     toy = toy_pages(n_sites=1, n_pages=1)
     toy.write(tmp_path / "pages")
-    work, _ = prepare(tmp_path / "shop", tmp_path / "pages", fields=["name"])
-    node = work.view(0).leaves[0]
-    work.save(0, toy.pages[0].sha, [(node, "name")], done=False, stamp="")
+    session, _ = prepare(tmp_path / "shop", tmp_path / "pages", fields=["name"])
+    node = session.view(0).leaves[0]
+    session.save(0, toy.pages[0].sha, [(node, "name")], done=False, stamp="")
     with pytest.raises(Stale, match="changed elsewhere"):
-        work.save(0, toy.pages[0].sha, [], done=False, stamp="")
+        session.save(0, toy.pages[0].sha, [], done=False, stamp="")
     with pytest.raises(Stale):
-        work.forget(0, "")
-    work.forget(0, work.stamp(0))
-    assert work.stamp(0) == "" and (tmp_path / "labels.jsonl").read_text() == ""
+        session.forget(0, "")
+    session.forget(0, session.stamp(0))
+    assert session.stamp(0) == "" and (tmp_path / "labels.jsonl").read_text() == ""

@@ -1,4 +1,4 @@
-"""The work of labelling: pages, their labels on the disk, what the model says, and which page is next."""
+"""Labelling session: pages, labels on the disk, and predictions of the model."""
 
 from __future__ import annotations
 
@@ -22,44 +22,62 @@ from maxendnet.web.labelling.order import is_certain, next_page
 from maxendnet.web.model.extractor import Extractor
 from maxendnet.web.model.record import Record
 from maxendnet.web.pages.page import Page
+from maxendnet.web.progress import Progress
 from maxendnet.web.views.view import View, value_of
 
-LEAST = 0.2  # confidence below which nothing is suggested; the default of `maxendnet web extract`
-MOST_LABELS = 5_000
-LONGEST_SHOWN = 20_000  # letters of a text
-PATIENCE = 3.0  # seconds until learning begins before a page was opened
+MIN_CONFIDENCE = 0.2  # of suggestions; the default of `maxendnet web extract`
+MAX_LABELS = 5_000  # of a page
+MAX_TEXT = 20_000  # characters of a text sent to the browser
+MAX_VIEWS = 50  # cached
+START_DELAY = 3.0  # seconds until training begins if no page was opened
 PICTURE_WORDS = ("image", "picture", "photo")
 
 
 class Refused(ValueError):
-    """A change that cannot be made; the message is for the person who labels."""
+    """A change that cannot be made; the message is shown to the user."""
 
 
 class Stale(Refused):
-    """The labels of a page are others than those that were seen."""
+    """The labels of a page have changed since the user opened it."""
 
 
-class Newer(Exception):
-    """There are newer labels than those that a model is being made of."""
+class Interrupted(Exception):
+    """Training is stopped because the labels have changed or the session ends."""
 
 
-class Work:
-    """Everything behind the page to work on; safe to use from several threads.
+class LabellingSession:
+    """Labelling session with training in a background thread.
+
+    All methods are thread-safe.
 
     Parameters
     ----------
     root : Path
-        Folder of the pages; their names are paths in it.
+        Folder of pages; the names of the pages are paths within it.
     pages : sequence of Page
     fields : sequence of str
     labels : LabelFile
     model : Path, optional
-        Where every new model is written.
+        File to which each new model is written.
     settings : Extractor, optional
-        How to learn; a fitted one is asked until there is a newer.
+        Parameters of the model. If it is fitted, it gives the first suggestions.
     records : {"one", "many", "auto"}
     random_state : int
-        Of the order of pages.
+        Seed of the order of pages.
+
+    Attributes
+    ----------
+    labels : dict of int to PageLabels
+        Labels of pages, done or in progress.
+    fields : list of str
+    answers : Answers or None
+        Predictions of the current model.
+    version : int
+        Changes with the labels and the model.
+    doing : str
+        Current activity of the background thread; empty when idle.
+    problem : str
+        Message of the last training, or empty.
 
     Examples
     --------
@@ -68,10 +86,11 @@ class Work:
     >>> toy = toy_pages(n_sites=2, n_pages=3)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     toy.write(folder)
-    ...     work = Work(Path(folder), toy.pages, ["name", "price"], LabelFile(Path(folder, "labels.jsonl")))
-    ...     first = work.next()
-    ...     work.save(first, toy.pages[first].sha, [], done=True, none=True)
-    ...     second = work.next()
+    ...     labels = LabelFile(Path(folder, "labels.jsonl"))
+    ...     session = LabellingSession(Path(folder), toy.pages, ["name", "price"], labels)
+    ...     first = session.next()
+    ...     session.save(first, toy.pages[first].sha, [], done=True, none=True)
+    ...     second = session.next()
     ...     toy.pages[first].site != toy.pages[second].site
     True
     """
@@ -90,43 +109,51 @@ class Work:
         self._sha = [page.sha for page in self.pages]
         self._leaves: dict[int, View] = {}
         self._lock = threading.Condition()
-        self._wanted_fields = list(fields)
+        self._first_fields = list(fields)
         self.answers: Answers | None = None
-        self.version = 0  # of the labels and the model: another number, another state
-        self.doing = ""  # what is done in the background, in a word
+        self.version = 0
+        self.doing = ""
         self.problem = ""
-        self._changed = True  # labels that no model knows
-        self._opening = 0  # pages that somebody waits for
-        self._opened = False  # whether one has been sent
+        self._changed = True  # whether labels have changed since the last training
+        self._opening = 0  # number of pages that are being opened
+        self._opened = False  # whether a page has been opened
         self._stop = False
         self._thread: threading.Thread | None = None
-        self._take(self.file.read())
+        self._set_labels(self.file.read())
 
     # ---- labels -------------------------------------------------------------------------------------------------
 
-    def _take(self, read: Sequence[PageLabels]) -> None:
-        self.labels = {self.number[x.page]: x for x in read if x.page in self.number}
-        self.fields = field_order(read, self._wanted_fields)
+    def _set_labels(self, lines: Sequence[PageLabels]) -> None:
+        self.labels = {self.number[x.page]: x for x in lines if x.page in self.number}
+        self.fields = field_order(lines, self._first_fields)
 
     @property
     def done(self) -> set[int]:
+        """Pages that are completely labelled."""
         return {i for i, labels in self.labels.items() if labels.done}
 
     def stamp(self, i: int) -> str:
-        """Tells whether the labels of a page are still those that somebody has seen."""
+        """Return a hash of the labels of a page, to detect changes by others."""
         given = self.labels.get(i)
         if given is None:
             return ""
-        seen = repr((sorted(map(str, given.labels)), sorted(given.values.items()), given.done))
-        return hashlib.sha256(seen.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        content = repr((sorted(map(str, given.labels)), sorted(given.values.items()), given.done))
+        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
     def forget(self, i: int, stamp: str | None = None) -> None:
-        """Take back all labels of a page: its line is removed.
+        """Remove all labels of a page.
+
+        Parameters
+        ----------
+        i : int
+            Page.
+        stamp : str, optional
+            Expected hash of the labels, see `stamp`.
 
         Raises
         ------
         Stale
-            They are not those of the stamp.
+            The labels have another hash.
         LabelError, OSError
         """
         self._change(i, stamp, lambda: self.file.remove(self.pages[i].name))
@@ -135,22 +162,34 @@ class Work:
         self, i: int, sha: str, labels: Sequence[tuple[int | Span, str]], done: bool, stamp: str | None = None,
         none: bool = False,
     ) -> None:  # fmt: skip
-        """Write the labels of a page, nodes or stretches of text; when it is done, the model learns from it.
+        """Save the labels of a page. Pages that are done are used for training.
 
-        With ``stamp``, only if the labels on the disk are those that it was made of. A page without labels can only be
-        done with ``none``: the person has said that it has none of the fields.
+        Parameters
+        ----------
+        i : int
+            Page.
+        sha : str
+            Checksum of the page.
+        labels : sequence of (int or Span, str)
+            Labelled nodes or spans, and their fields.
+        done : bool
+            Whether the page is completely labelled.
+        stamp : str, optional
+            Expected hash of the labels on the disk, see `stamp`.
+        none : bool
+            Confirms that the page has none of the fields; required for a page that is done without labels.
 
         Raises
         ------
         Stale
-            The labels were changed in the meantime.
+            The labels on the disk have another hash.
         Refused
-            Another page, no such text, no such field, or no label and not ``none``.
+            Another page, no such text, no such field, or no labels without ``none``.
         LabelError, OSError
-            The file cannot be read or written; nothing was changed.
+            The file cannot be read or written; nothing is changed.
         """
         if sha != self._sha[i]:
-            raise Refused("This is not the page that the server has read; load it again.")
+            raise Refused("This page differs from the one that the server has read; reload it.")
         view = self.view(i)
         page = self.pages[i]
         pairs: dict[tuple[Span, str], None] = {}
@@ -158,55 +197,55 @@ class Work:
             span = place if isinstance(place, Span) else _whole(view, place)
             if span is None or not span_text(view, span):
                 node = place if isinstance(place, int) else list(place)
-                raise Refused(f"Node {node} of {page.name} is no visible text or image.")
+                raise Refused(f"Node {node} of {page.name} is not a visible text or image.")
             if name not in self.fields:
-                raise Refused(f"There is no field {name!r}; there are {', '.join(self.fields)}.")
+                raise Refused(f"There is no field {name!r}; the fields are {', '.join(self.fields)}.")
             pairs[span, name] = None
         if done and not pairs and not none:
-            raise Refused(f"Nothing is labelled on {page.name}: label a field, or say that it has none of them.")
-        written = [[_spot(view, span), name] for span, name in sorted(pairs)]
+            raise Refused(f"{page.name} has no labels; label a field, or confirm that the page has none of the fields.")
+        written = [[_place(view, span), name] for span, name in sorted(pairs)]
         row: dict[str, Any] = {"page": page.name, "site": page.site, "labels": written, "sha": sha}
         ranges = self._ranges(i, self.labels.get(i), self.answers)
         if len(ranges) > 1:
-            row["records"] = [list(one) for one in ranges]
+            row["records"] = [list(nodes) for nodes in ranges]
         self._change(i, stamp, lambda: self.file.put({**row, "done": done}))
 
     def _change(self, i: int, stamp: str | None, write: Callable[[], None]) -> None:
-        """Change the labels of a page on the disk, and learn again if the page was or is done."""
+        """Change the label file, and train again if the page was or is done."""
         with self._lock:
-            self._take(self.file.read())
+            self._set_labels(self.file.read())
             if stamp is not None and stamp != self.stamp(i):
-                raise Stale("This page was changed elsewhere, in another tab perhaps. Nothing was overwritten.")
+                raise Stale("This page was changed elsewhere, perhaps in another tab. Nothing was overwritten.")
             was_done = i in self.done
             write()
-            self._take(self.file.read())
+            self._set_labels(self.file.read())
             self.version += 1
             if was_done or i in self.done:
                 self._changed = True
                 self._lock.notify_all()
 
     def view(self, i: int) -> View:
-        """Leaves of a page, images and values for programs too."""
+        """Return the view of a page with texts, images and structured data."""
         with self._lock:
             if i not in self._leaves:
-                if len(self._leaves) > 50:
+                if len(self._leaves) > MAX_VIEWS:
                     self._leaves.clear()
                 self._leaves[i] = View(self.pages[i], images=True, data=True)
             return self._leaves[i]
 
-    # ---- what is shown ------------------------------------------------------------------------------------------
+    # ---- pages --------------------------------------------------------------------------------------------------
 
     def next(self, but: int | None = None) -> int | None:
-        """The page to ask for, another than ``but`` if there is one."""
+        """Return the next page to label, preferably not ``but``; None if all are done."""
         with self._lock:
             sites = [page.site for page in self.pages]
             certainty = self.answers.certainty if self.answers is not None else [0.0] * len(sites)
             done = self.done
-            found = None if but is None else next_page(sites, done | {but}, certainty, self.shuffled)
-            return next_page(sites, done, certainty, self.shuffled) if found is None else found
+            other_page = None if but is None else next_page(sites, done | {but}, certainty, self.shuffled)
+            return next_page(sites, done, certainty, self.shuffled) if other_page is None else other_page
 
     def state(self) -> dict[str, Any]:
-        """Progress and the list of pages."""
+        """Return the progress and the list of pages as JSON values."""
         with self._lock:
             done = self.done
             waiting = [i for i in range(len(self.pages)) if i not in done]
@@ -231,28 +270,28 @@ class Work:
             }  # fmt: skip
 
     def brief(self) -> dict[str, Any]:
-        """The part of the state that changes while a model is made."""
+        """Return the part of `state` that changes during training."""
         with self._lock:
             return {"version": self.version, "doing": self.doing, "problem": self.problem}
 
     def show(self, i: int, drawn: bool = True) -> dict[str, Any]:
-        """A page: its labels or what the model suggests, its leaves, and (if wanted) what is to be drawn."""
-        with self._learning_waits(), ThreadPoolExecutor(1) as beside:
-            # the page is parsed in a process of its own: leaves are made in the meantime
+        """Return a page as JSON; with ``drawn``, include its frame and leaves."""
+        with self._training_paused(), ThreadPoolExecutor(1) as executor:
+            # the page is parsed in another process while its leaves are computed here
             path = (self.root / self.pages[i].name).resolve()
-            frame = beside.submit(make_frame, self.pages[i], path, self.root) if drawn else None
-            shown = self._show(i)
+            frame = executor.submit(make_frame, self.pages[i], path, self.root) if drawn else None
+            content = self._show(i)
             if frame is not None:
                 view = self.view(i)
-                shown["frame"] = frame.result()._asdict()
-                shown["leaves"] = [
-                    [t, value_of(view, k)[:LONGEST_SHOWN], view.runs.before[k]] for k, t in enumerate(view.leaves)
+                content["frame"] = frame.result()._asdict()
+                content["leaves"] = [
+                    [t, value_of(view, k)[:MAX_TEXT], view.runs.before[k]] for k, t in enumerate(view.leaves)
                 ]
-            return shown
+            return content
 
     @contextmanager
-    def _learning_waits(self) -> Iterator[None]:
-        """Both would take twice as long at the same time, and only this one is waited for."""
+    def _training_paused(self) -> Iterator[None]:
+        """Pause training while the user waits for a page."""
         with self._lock:
             self._opening += 1
         try:
@@ -264,7 +303,7 @@ class Work:
                 self._lock.notify_all()
 
     def _show(self, i: int) -> dict[str, Any]:
-        """All but what is drawn."""
+        """Return the content of a page without frame and leaves."""
         view = self.view(i)
         with self._lock:
             given, answers, version, stamp = self.labels.get(i), self.answers, self.version, self.stamp(i)
@@ -277,8 +316,8 @@ class Work:
                 span = None if cell is None else Span(*cell.span) if cell.span is not None else _whole(view, cell.node)
                 if cell is not None and span is not None:
                     pairs.append((span, name))
-                    spot = json.dumps(_spot(view, span), separators=(",", ":"))
-                    confidence[f"{spot} {name}"] = round(cell.confidence, 3)
+                    place = json.dumps(_place(view, span), separators=(",", ":"))
+                    confidence[f"{place} {name}"] = round(cell.confidence, 3)
             source = "model" if pairs else "nothing"
         if given is not None:
             try:
@@ -296,7 +335,7 @@ class Work:
             "version": version,
             "stamp": stamp,
             "source": source,
-            "labels": [[_spot(view, span), name] for span, name in pairs],
+            "labels": [[_place(view, span), name] for span, name in pairs],
             "confidence": confidence,
             "records": self._ranges(i, given, answers),
             "problems": [*self.pages[i].warnings, *problems],
@@ -307,15 +346,15 @@ class Work:
             return given.records
         return answers.ranges[i] if answers is not None else []
 
-    # ---- learning -----------------------------------------------------------------------------------------------
+    # ---- training -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to learn in the background."""
-        self._thread = threading.Thread(target=self._run, name="learning", daemon=True)
+        """Start training in the background."""
+        self._thread = threading.Thread(target=self._run, name="training", daemon=True)
         self._thread.start()
 
     def stop(self, seconds: float = 5.0) -> None:
-        """Stop learning; what is on the disk stays."""
+        """Stop training, and wait at most ``seconds`` for the thread to end."""
         with self._lock:
             self._stop = True
             self._lock.notify_all()
@@ -324,18 +363,19 @@ class Work:
 
     def _run(self) -> None:
         settings = self.learner.settings
-        with self._lock:  # the first page is sent before anything is learned, if somebody opens it
-            self._lock.wait_for(lambda: self._opened or self._stop, timeout=PATIENCE)
+        with self._lock:  # send the first page before training begins
+            self._lock.wait_for(lambda: self._opened or self._stop, timeout=START_DELAY)
         try:
-            self._say("reading pages")
-            fitted = hasattr(settings, "estimator_")
-            # by a guess, so that nobody waits when the first picture is labelled
+            self._report("reading pages")
+            is_fitted = hasattr(settings, "estimator_")
+            # guess from the names of the fields, so that the first label on a picture needs no new features
             self.learner.pictures = any(word in name.lower() for name in self.fields for word in PICTURE_WORDS)
-            kinds = Kinds(settings.images_, settings.data_) if fitted else Kinds(self.learner.pictures)
-            self.learner.prepare(kinds, self._watch(stop_only=True))
-            if fitted:
-                self._publish(self.learner.answer(settings, LEAST, self._watch(stop_only=True)), save=False)
-        except Newer:
+            kinds = Kinds(settings.images_, settings.data_) if is_fitted else Kinds(self.learner.pictures)
+            progress = self._interruptible(stop_only=True)
+            self.learner.prepare(kinds, progress)
+            if is_fitted:
+                self._publish(self.learner.answer(settings, MIN_CONFIDENCE, progress), save=False)
+        except Interrupted:
             return
         while True:
             with self._lock:
@@ -344,27 +384,28 @@ class Work:
                     self._lock.wait()
                 if self._stop:
                     return
-                self._changed, self.doing = False, "learning"
+                self._changed, self.doing = False, "training"
                 labels = [x if x is not None and x.done else None for x in map(self.labels.get, range(len(self.pages)))]
                 fields = list(self.fields)
             try:
                 if any(labels):
-                    # first a model without confidences, at once; then one with them, while the person looks
+                    # a quick model without confidences first, then one with confidences
                     for calibrate in (False, True):
-                        self._learn(labels, fields, calibrate)
-            except Newer:
+                        self._train(labels, fields, calibrate)
+            except Interrupted:
                 continue
-            except Exception as error:  # a thread that ends unheard would be worse
-                self._say("", f"{type(error).__name__}: {error}" if not isinstance(error, LabelError) else str(error))
+            except Exception as error:  # the thread must survive, and the user must see the message
+                message = str(error) if isinstance(error, LabelError) else f"{type(error).__name__}: {error}"
+                self._report("", message)
 
-    def _learn(self, labels: Sequence[PageLabels | None], fields: Sequence[str], calibrate: bool) -> None:
-        self._say("learning" if not calibrate else "learning how sure to be")
-        watch = self._watch(stop_only=not calibrate)  # the first is quick, and somebody waits for it
-        extractor = self.learner.fit(labels, fields, calibrate, watch)
-        self._say(self.doing, "".join(extractor.problems_[:1]))
+    def _train(self, labels: Sequence[PageLabels | None], fields: Sequence[str], calibrate: bool) -> None:
+        self._report("training" if not calibrate else "calibrating confidences")
+        progress = self._interruptible(stop_only=not calibrate)  # the first model is quick, and the user waits for it
+        extractor = self.learner.fit(labels, fields, calibrate, progress)
+        self._report(self.doing, "".join(extractor.problems_[:1]))
         if calibrate and not any(curve.n_answers for curve in extractor.calibrations_.values()):
-            return  # too few pages to learn confidences from
-        self._publish(self.learner.answer(extractor, LEAST, watch), save=True)
+            return  # too few pages for calibration
+        self._publish(self.learner.answer(extractor, MIN_CONFIDENCE, progress), save=True)
 
     def _publish(self, answers: Answers, save: bool) -> None:
         with self._lock:
@@ -373,40 +414,43 @@ class Work:
         if save and self.model is not None:
             answers.extractor.save(self.model)
 
-    def _say(self, doing: str, problem: str = "") -> None:
+    def _report(self, doing: str, problem: str = "") -> None:
         with self._lock:
             self.doing, self.problem = doing, problem
 
-    def _watch(self, stop_only: bool = False) -> Any:
-        """A progress function that gives up when there is something newer to learn, or nothing more to do."""
+    def _interruptible(self, stop_only: bool) -> Progress:
+        """Return a progress function that raises `Interrupted`.
 
-        def watched(items: Iterable[Any], _: str) -> Iterator[Any]:
+        With ``stop_only``, changed labels do not interrupt.
+        """
+
+        def progress(items: Iterable[Any], _: str) -> Iterator[Any]:
             for item in items:
                 with self._lock:
                     self._lock.wait_for(lambda: self._stop or not self._opening)
                 if self._stop or (self._changed and not stop_only):
-                    raise Newer
+                    raise Interrupted
                 yield item
 
-        return watched
+        return progress
 
 
 def _whole(view: View, node: int) -> Span | None:
-    """All of a node; None if it is no leaf."""
+    """Return the span of a whole node; None if it is not a leaf."""
     return whole(view, view.leaf_of[node]) if node in view.leaf_of else None
 
 
-def _spot(view: View, span: Span) -> int | list[int]:
-    """A place as the page to work on has it: a node, or where a text begins and ends."""
+def _place(view: View, span: Span) -> int | list[int]:
+    """Return a span as JSON: a node number if it is whole, else four numbers."""
     return list(span) if is_part(view, span) else span.first
 
 
 def _confidences(records: Sequence[Record]) -> list[float]:
-    """Of every cell; 0 where nothing was found."""
+    """Return the confidence of each cell; 0 for empty cells."""
     return [0.0 if cell is None else cell.confidence for record in records for cell in record.fields.values()]
 
 
 def _mean(answers: Answers | None, i: int) -> float:
-    """Mean confidence of what was found on a page."""
-    found = [c for c in _confidences(answers.records[i]) if c] if answers is not None else []
-    return round(sum(found) / len(found), 3) if found else 0.0
+    """Return the mean confidence of the non-empty cells of a page."""
+    confidences = [c for c in _confidences(answers.records[i]) if c] if answers is not None else []
+    return round(sum(confidences) / len(confidences), 3) if confidences else 0.0
