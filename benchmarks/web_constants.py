@@ -1,15 +1,15 @@
-"""Constants of the six systems on web pages, chosen on dev pages: every candidate, its F1 and its number of weights.
+"""Constants of the six estimators on web pages: F1 on dev pages and number of weights of every candidate.
 
     python benchmarks/web_constants.py --data FOLDER                        # few pages of labelled sites
     python benchmarks/web_constants.py --data FOLDER --part new --systems LapMEDN,M3N
     python benchmarks/web_constants.py --data FOLDER --part many            # product pages
     python benchmarks/web_constants.py --data FOLDER --quick
 
-FOLDER has the files ``swde/<vertical>.jsonl.gz`` and for ``many`` ``products/train.jsonl.gz``, see
-`experiments.engine.web_data`. Models learn from train pages and are tested on dev pages; test pages are not looked
-at. ``few``: 2, 4 and 7 of the 35 training pages, in draws of their own. ``new``: 1, 3 and 5 sites, in rotation, tested
-on the others. ``many``: a page of each of 40 sites of products, tested on the train pages of the other sites, 3 draws.
-A row is the mean over verticals and draws; the best of a system is marked. What the library uses is in
+FOLDER contains the files ``swde/<vertical>.jsonl.gz`` and for ``many`` ``products/train.jsonl.gz``, see
+`experiments.engine.web_data`. Models are trained on train pages and evaluated on dev pages; test pages are not used.
+``few``: 2, 4 and 7 of the 35 training pages, with separate draws. ``new``: 1, 3 and 5 sites, in rotation, evaluated on
+the other sites. ``many``: one page of each of 40 product sites, evaluated on the train pages of the other sites, 3
+draws. A row is the mean over verticals and draws; the best row of each estimator is bold. The library uses
 `maxendnet.web.model.systems.CONSTANTS`.
 """
 
@@ -30,16 +30,16 @@ from maxendnet.experiments.engine.web_systems import GRIDS, KNOWN, MANY, NEW, fi
 from maxendnet.web.model.dataset import MODELS
 
 VERTICALS = "camera,book,auto"
-OWN_DRAWS = 1000
-"""Draws of the experiment start from other numbers."""
+FIRST_SEED = 1000
+"""Differs from the seeds of the experiment."""
 N_SITES = 40
 Draw = tuple[int, NDArray[np.int64], NDArray[np.int64]]
-"""How many pages or sites are labelled; pages to learn from, and pages to test."""
+"""Number of labelled pages or sites, training pages, and test pages."""
 
 
 def few_pages(pages: WebPages, draws: int) -> Iterator[Draw]:
     for draw in range(draws):
-        order = np.random.default_rng([OWN_DRAWS, draw]).permutation(pages.rows("train"))
+        order = np.random.default_rng([FIRST_SEED, draw]).permutation(pages.rows("train"))
         for n in (2, 4, 7):
             yield n, np.sort(order[:n]), pages.rows("dev")
 
@@ -55,7 +55,7 @@ def new_sites(pages: WebPages, draws: int) -> Iterator[Draw]:
 
 def many_sites(pages: WebPages, draws: int) -> Iterator[Draw]:
     for draw in range(min(draws, 3)):
-        order = np.random.default_rng([OWN_DRAWS, draw]).permutation(pages.rows("train"))
+        order = np.random.default_rng([FIRST_SEED, draw]).permutation(pages.rows("train"))
         first_of_site = {str(pages.site[i]): int(i) for i in order}
         sites = list(first_of_site)
         n = min(N_SITES, len(sites) - 1)
@@ -72,8 +72,8 @@ def main() -> None:
     options.add_argument(
         "--data", type=Path, required=True, help="folder with swde/<vertical>.jsonl.gz, products/train.jsonl.gz"
     )
-    options.add_argument("--part", choices=PROTOCOLS, default="few", help="what the constants are for")
-    options.add_argument("--verticals", default=VERTICALS, help="for --part many always: products")
+    options.add_argument("--part", choices=PROTOCOLS, default="few", help="situation of the constants")
+    options.add_argument("--verticals", default=VERTICALS, help="ignored for --part many, which uses products")
     options.add_argument("--systems", default=",".join(GRIDS["choice"]))
     options.add_argument("--draws", type=int, default=7)
     options.add_argument("--model", choices=MODELS, default="choice")
@@ -81,8 +81,8 @@ def main() -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)
     grids = GRIDS["choice" if given.model == "choice" else "other models"]
     protocol, unit = PROTOCOLS[given.part], UNITS[given.part]
-    # system and constants -> pages or sites -> vertical -> F1 and number of weights in every draw
-    found: dict[str, dict[str, dict[int, dict[str, list[tuple[float, int]]]]]] = {}
+    # estimator and constants -> pages or sites -> vertical -> F1 and number of weights of each draw
+    results: dict[str, dict[str, dict[int, dict[str, list[tuple[float, int]]]]]] = {}
     for name in ["products"] if given.part == "many" else given.verticals.split(","):
         say(f"reading {name}")
         where = ("products", ("train",)) if given.part == "many" else ("swde", (name,))
@@ -93,23 +93,23 @@ def main() -> None:
                     fitted = fit(pages, train, system, constants, given.model, protocol)
                     f1 = score(pages, test, margins(pages, test, fitted, given.model), given.part == "new")["f1"]
                     large = int((np.abs(fitted.weights[fitted.columns]) > 1e-3).sum())
-                    words = ", ".join(f"{k}={v:g}" for k, v in constants.items())
-                    by_size = found.setdefault(system, {}).setdefault(words, {})
+                    text = ", ".join(f"{k}={v:g}" for k, v in constants.items())
+                    by_size = results.setdefault(system, {}).setdefault(text, {})
                     by_size.setdefault(n, {}).setdefault(name, []).append((f1, large))
             say(f"{name}, {n} {unit}: done")
     rows = []
-    for system, candidates in found.items():
+    for system, candidates in results.items():
         means = {
-            words: [np.mean([np.mean(some, axis=0) for some in by.values()], axis=0) for by in by_size.values()]
-            for words, by_size in candidates.items()
+            text: [np.mean([np.mean(draws, axis=0) for draws in by.values()], axis=0) for by in by_size.values()]
+            for text, by_size in candidates.items()
         }
-        overall = {words: np.mean(some, axis=0) for words, some in means.items()}
-        best = max(overall, key=lambda words: float(overall[words][0]))
-        for words, (f1, large) in overall.items():
-            mark = "**" if words == best else ""
-            sizes = [f"{m[0]:.3f}" for m in means[words]]
-            rows.append([f"{system}({words})", *sizes, f"{mark}{f1:.4f}{mark}", f"{large:.0f}"])
-    sizes = [f"{n} {unit}" for n in next(iter(next(iter(found.values())).values()))]
+        overall = {text: np.mean(of_sizes, axis=0) for text, of_sizes in means.items()}
+        best = max(overall, key=lambda text: float(overall[text][0]))
+        for text, (f1, large) in overall.items():
+            mark = "**" if text == best else ""
+            sizes = [f"{m[0]:.3f}" for m in means[text]]
+            rows.append([f"{system}({text})", *sizes, f"{mark}{f1:.4f}{mark}", f"{large:.0f}"])
+    sizes = [f"{n} {unit}" for n in next(iter(next(iter(results.values())).values()))]
     sys.stdout.write(table(["F1", *sizes, "mean", "weights above 1e-3"], rows))
 
 

@@ -1,12 +1,12 @@
-"""In which order to label pages: simulated labelling on the SWDE sample.
+"""Order of labelling: simulations on the SWDE sample.
 
     python benchmarks/web_order.py --data FOLDER
     python benchmarks/web_order.py --data FOLDER --quick
 
-The data are as for ``web_swde.py``. The 35 training pages of a vertical (five of each of seven sites) wait to be
-labelled. A page is asked for, its labels are told, a model is trained on all that was told, and asked about the 70 test
-pages, until 98 % of them are right, or MOST are told. How many pages until the test pages are right (all attributes of
-a page, on 90, 95 and 98 % of the pages)?
+The data are those of ``web_swde.py``. The pool is the 35 training pages of a vertical (five of each of seven sites).
+Pages are labelled one at a time; after each, a model is trained on all labelled pages and evaluated on the 70 test
+pages, until all fields are correct on 98 % of them or `MAX_LABELLED` pages are labelled. The result is the number of
+labelled pages until 90, 95 and 98 % of the test pages are correct.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from maxendnet.web.model.site_votes import vote_by_site
 
 VERTICALS = ("camera", "book", "auto")
 SYSTEM, MODEL = "LapMEDN", "choice"
-MOST = 16
+MAX_LABELLED = 16
 SHARES = (0.9, 0.95, 0.98)
 CURVE = Calibration()
 
 
 class Simulation:
-    """One vertical; models are kept by the pages they were trained on, since orders begin alike."""
+    """Simulation on one vertical; models are cached by their training pages."""
 
     def __init__(self, data: WebPages) -> None:
         self.data = data
@@ -45,20 +45,20 @@ class Simulation:
         self.shares: dict[frozenset[int], float] = {}
         self.rules: dict[frozenset[int], dict[str, list[float]]] = {}
 
-    def learn(self, told: list[int]) -> float:
-        """Share of test pages that are all right."""
-        key = frozenset(told)
+    def train(self, labelled: list[int]) -> float:
+        """Return the share of test pages with all fields correct."""
+        key = frozenset(labelled)
         if key not in self.models:
-            rows = np.sort(self.pool[told])
+            rows = np.sort(self.pool[labelled])
             fitted = fit(self.data, rows, SYSTEM, chosen(SYSTEM, MODEL, KNOWN), MODEL, KNOWN)
             self.models[key] = fitted, scale_of(margins(self.data, rows, fitted, MODEL))
-            self.shares[key] = float(np.mean(self.right(self.answers(self.test, *self.models[key]))))
+            self.shares[key] = float(np.mean(self.correct(self.answers(self.test, *self.models[key]))))
         return self.shares[key]
 
-    def certainty(self, told: list[int], rule: str) -> list[float]:
-        """Of the pages that wait."""
-        key = frozenset(told)
-        if not told:
+    def certainty(self, labelled: list[int], rule: str) -> list[float]:
+        """Return the certainty of each page of the pool."""
+        key = frozenset(labelled)
+        if not labelled:
             return [0.0] * len(self.pool)
         if key not in self.rules:
             self.rules[key] = rules(self.answers(self.pool, *self.models[key]))
@@ -66,33 +66,34 @@ class Simulation:
 
     def answers(self, rows: Any, fitted: Fit, scale: float) -> list[Any]:
         data = self.data
-        plain = [scale * m for m in margins(data, rows, fitted, MODEL)]
-        found = vote_by_site([data.views[i] for i in rows], plain)
-        return [best_leaves(m, data.views[i].texts, together=data.together) for i, m in zip(rows, found)]
+        scaled = [scale * m for m in margins(data, rows, fitted, MODEL)]
+        voted = vote_by_site([data.views[i] for i in rows], scaled)
+        return [best_leaves(m, data.views[i].texts, together=data.together) for i, m in zip(rows, voted)]
 
-    def right(self, answers: list[Any]) -> list[bool]:
-        data, out = self.data, []
-        for i, found in zip(self.test, answers):
-            hits = [c is not None and name in fields_of(data.labels[i][c.leaf]) for name, c in zip(data.fields, found)]
-            out.append(all(hit or name not in data.has[i] for name, hit in zip(data.fields, hits)))
-        return out
+    def correct(self, answers: list[Any]) -> list[bool]:
+        data, all_correct = self.data, []
+        for i, best in zip(self.test, answers):
+            hits = [c is not None and name in fields_of(data.labels[i][c.leaf]) for name, c in zip(data.fields, best)]
+            all_correct.append(all(hit or name not in data.has[i] for name, hit in zip(data.fields, hits)))
+        return all_correct
 
     def label(self, order: str, rule: str, seed: int) -> list[float]:
-        """Share of test pages that are right after 1, 2, ... pages, until nearly all are."""
+        """Return the share of correct test pages after 1, 2, ... labelled pages."""
         shuffled = np.random.default_rng(seed).permutation(len(self.pool)).tolist()
         sites = self.data.site[self.pool].tolist()
-        told: list[int] = []
+        labelled: list[int] = []
         curve: list[float] = []
-        while len(told) < min(MOST, len(self.pool)) and (not curve or curve[-1] < SHARES[-1]):
-            asks = order == "least" or (order == "sites-least" and len({sites[i] for i in told}) == len(set(sites)))
-            certainty = self.certainty(told, rule) if asks else [0.0] * len(self.pool)
-            told.append(next_in_order(order, sites, told, certainty, shuffled))
-            curve.append(self.learn(told))
+        while len(labelled) < min(MAX_LABELLED, len(self.pool)) and (not curve or curve[-1] < SHARES[-1]):
+            all_sites = len({sites[i] for i in labelled}) == len(set(sites))
+            uses_model = order == "least" or (order == "sites-least" and all_sites)
+            certainty = self.certainty(labelled, rule) if uses_model else [0.0] * len(self.pool)
+            labelled.append(next_in_order(order, sites, labelled, certainty, shuffled))
+            curve.append(self.train(labelled))
         return curve
 
 
 def next_in_order(order: str, sites: list[str], done: list[int], certainty: list[float], shuffled: list[int]) -> int:
-    """Next page: by chance; from the site with the fewest pages; the least certain; or as the library orders them."""
+    """Return a random page, one of the site with fewest pages, the least certain, or the choice of the library."""
     waiting = [i for i in shuffled if i not in done]
     if order == "random":
         return waiting[0]
@@ -107,10 +108,10 @@ def next_in_order(order: str, sites: list[str], done: list[int], certainty: list
 
 
 def rules(answers: list[Any]) -> dict[str, list[float]]:
-    """How certain a model is of each page, by several rules."""
+    """Return the certainty of each page by two rules."""
     return {
-        "mean": [float(np.mean([0.0 if c is None else CURVE(c) for c in found])) for found in answers],
-        "lead": [page_certainty(found) for found in answers],
+        "mean": [float(np.mean([0.0 if c is None else CURVE(c) for c in best])) for best in answers],
+        "lead": [page_certainty(best) for best in answers],
     }
 
 
@@ -118,20 +119,20 @@ def rules(answers: list[Any]) -> dict[str, list[float]]:
 WAYS = (
     ("random", "random", "lead"),
     ("site by site", "sites", "lead"),
-    ("least mean confidence first", "least", "mean"),
-    ("least lead first", "least", "lead"),
-    ("one of each site, then least mean confidence", "sites-least", "mean"),
-    ("one of each site, then least lead", "sites-least", "lead"),
+    ("lowest mean confidence first", "least", "mean"),
+    ("smallest lead first", "least", "lead"),
+    ("one page per site, then lowest mean confidence", "sites-least", "mean"),
+    ("one page per site, then smallest lead", "sites-least", "lead"),
 )
 
 
 def needed(curve: list[float], share: float) -> int:
-    """Pages until a share of the test pages is right; one more than MOST if it is not reached."""
-    return next((n for n, right in enumerate(curve, 1) if right >= share), MOST + 1)
+    """Return the number of labelled pages until a share of test pages is correct; MAX_LABELLED + 1 if never."""
+    return next((n for n, correct in enumerate(curve, 1) if correct >= share), MAX_LABELLED + 1)
 
 
 def pages(curves: list[list[float]], share: float) -> str:
-    """Mean number of pages needed."""
+    """Return the mean number of labelled pages."""
     return f"{np.mean([needed(curve, share) for curve in curves]):.1f}"
 
 
@@ -150,15 +151,15 @@ def main() -> None:
             for way, order, rule in WAYS:
                 curve = simulation.label(order, rule, seed)
                 curves[way][name].append(curve)
-                found = [needed(curve, share) for share in SHARES]
-                say(f"{name}, run {seed}, {way}: {found} ({len(simulation.models)} models)")
-            for known in (simulation.models, simulation.shares, simulation.rules):
-                known.clear()
+                n_pages = [needed(curve, share) for share in SHARES]
+                say(f"{name}, run {seed}, {way}: {n_pages} ({len(simulation.models)} models)")
+            for cache in (simulation.models, simulation.shares, simulation.rules):
+                cache.clear()
     rows = []
     for way, of_verticals in curves.items():
-        cells = [" / ".join(pages(some, share) for share in SHARES) for some in of_verticals.values()]
-        every = [curve for some in of_verticals.values() for curve in some]
-        rows.append([way, *cells, *[f"**{pages(every, share)}**" for share in SHARES]])
+        cells = [" / ".join(pages(of_vertical, share) for share in SHARES) for of_vertical in of_verticals.values()]
+        all_curves = [curve for of_vertical in of_verticals.values() for curve in of_vertical]
+        rows.append([way, *cells, *[f"**{pages(all_curves, share)}**" for share in SHARES]])
     head = ["order", *names, *[f"all, {share:.0%}" for share in SHARES]]
     sys.stdout.write(table(head, rows))
 

@@ -1,7 +1,7 @@
-"""Web pages: seconds a page, seconds to train, a page of 50,000 nodes, and pages made to be bad.
+"""Web pages: time of training and extraction, of a page with 50,000 nodes, and of hostile pages.
 
 python benchmarks/web_speed.py --data FOLDER       # with swde/<vertical>.jsonl.gz
-python benchmarks/web_speed.py --part label        # a page of 9 MB in the labelling page, in Chromium; needs no data
+python benchmarks/web_speed.py --part label        # open a page of 9 MB in the labelling page, in Chromium; no data
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from maxendnet.web.labelling.learner import Learner
 
 @contextmanager
 def clock(rows: list[list[str]], what: str, limit: float | None, n: int = 1) -> Iterator[None]:
-    """Times a block, and adds a row: seconds of wall clock and of the processor for each of n, and the limit."""
+    """Time a block, and add a row with the wall-clock and processor seconds per item and the limit."""
     wall, cpu = time.perf_counter(), time.process_time()
     yield
     wall, cpu = (time.perf_counter() - wall) / n, (time.process_time() - cpu) / n
@@ -39,7 +39,7 @@ def clock(rows: list[list[str]], what: str, limit: float | None, n: int = 1) -> 
 
 
 def large_page(n_things: int) -> str:
-    """A shop with all its things on one page: some 870 letters and ten elements and texts for each."""
+    """Return a page with many products, each with about 870 characters and ten elements and texts."""
     about = " ".join(["wooden", "with", "a", "glass", "top", "for", "kitchen", "and", "garden"] * 14)
     things = (
         f'<div class="card" id="item-{i}"><a href="/things/{i}.html"><h3 class="name">Thing {i}</h3></a>'
@@ -51,7 +51,7 @@ def large_page(n_things: int) -> str:
 
 
 def open_large_page(quick: bool) -> list[list[str]]:
-    """Seconds from the address to nodes that can be picked, with a server that was just started."""
+    """Measure the time from opening the address of a new server until nodes can be labelled."""
     with tempfile.TemporaryDirectory() as name:
         pages = Path(name, "pages")
         pages.mkdir()
@@ -74,7 +74,7 @@ def open_large_page(quick: bool) -> list[list[str]]:
         )
         assert server.stdout is not None
         try:
-            address = next(found.group() for line in server.stdout if (found := re.search(r"http://\S+", line)))
+            address = next(match.group() for line in server.stdout if (match := re.search(r"http://\S+", line)))
             with Browser(address.rsplit("/", 2)[0], seconds=60) as browser:
                 browser.begin("about:blank")
                 began, of_server, of_browser = time.perf_counter(), _cpu_seconds(server.pid), _cpu_seconds(browser._pid)
@@ -83,12 +83,14 @@ def open_large_page(quick: bool) -> list[list[str]]:
                 of_server = _cpu_seconds(server.pid) - of_server
                 browser.wait("page && shown === page && !busy", 60)
                 seconds, of_browser = time.perf_counter() - began, _cpu_seconds(browser._pid) - of_browser
-                what = f"{size}, {browser.run('page.leaves.length'):,} texts, until they can be picked, s"
+                what = f"{size}, {browser.run('page.leaves.length'):,} texts, until they can be labelled, s"
                 cpu = f"{of_server:.2f} + {of_browser:.2f} (server and browser)"
                 rows = [[what, f"{seconds:.2f}", cpu, verdict(seconds, 3)]]
                 began = time.perf_counter()
                 browser.wait("complete === page", 60)
-                rows.append(["until it is drawn to its end, s more", f"{time.perf_counter() - began:.2f}", "", ""])
+                rows.append(
+                    ["until it is completely displayed, further s", f"{time.perf_counter() - began:.2f}", "", ""]
+                )
                 return rows
         finally:
             server.terminate()
@@ -96,12 +98,12 @@ def open_large_page(quick: bool) -> list[list[str]]:
 
 
 def _cpu_seconds(group: int) -> float:
-    """Processor time of a process group; 0 where there is no /proc."""
+    """Return the processor time of a process group; 0 without /proc."""
     total = 0
     for file in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it has ended
-            told = file.read_text().rsplit(")", 1)[1].split()
-            total += sum(map(int, told[11:13])) if int(told[2]) == group else 0
+        with suppress(OSError):  # the process has ended
+            values = file.read_text().rsplit(")", 1)[1].split()
+            total += sum(map(int, values[11:13])) if int(values[2]) == group else 0
     return total / os.sysconf("SC_CLK_TCK")
 
 
@@ -116,7 +118,7 @@ def main() -> None:
         sys.stdout.write(f"{machine()}\n\n" + table(["what", "wall clock", "processor", "limit"], rows))
         return
     if given.data is None:
-        options.error("--data is needed, or --part label")
+        options.error("give --data, or --part label")
     rows = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -133,8 +135,8 @@ def main() -> None:
         train = [i for i, s in enumerate(split) if s == "train"][: 5 if given.quick else None]
         test = [i for i, s in enumerate(split) if s == "test"][: 5 if given.quick else None]
 
-        def read(some: list[int]) -> list:
-            return [read_page(files[i][0], site=files[i][1]) for i in some]
+        def read(rows: list[int]) -> list:
+            return [read_page(files[i][0], site=files[i][1]) for i in rows]
 
         say("training")
         pages, given_labels = read(train), [labels[i] for i in train]
@@ -142,17 +144,17 @@ def main() -> None:
             with clock(rows, f"{what}: {len(train)} pages, s", None if calibrate else 2):
                 extractor = Extractor(calibrate=calibrate).fit(pages, given_labels, skip_unmatched=True)
         learner, fields = Learner(pages, Extractor()), extractor.fields_
-        learner.fit(given_labels, fields, False, lambda items, _: items)  # as while labelling: features are made once
-        with clock(rows, f"learn again while labelling: {len(train)} pages, s", 2):
+        learner.fit(given_labels, fields, False, lambda items, _: items)  # compute the features, which are cached
+        with clock(rows, f"retrain while labelling: {len(train)} pages, s", 2):
             learner.fit(given_labels, fields, False, lambda items, _: items)
         say("extracting")
-        with clock(rows, "read, featurise, extract: s a page", 0.1, len(test)):
+        with clock(rows, "read, featurise, extract: s per page", 0.1, len(test)):
             extractor.extract(read(test))
-        some = test[:20]
+        rendered_rows = test[:20]
         try:
-            with clock(rows, "the same with the browser (outside this process): s a page", 0.5, len(some)):
-                drawn, _ = render_pages([(page, files[i][0]) for i, page in zip(some, read(some))])
-                extractor.extract([page.with_layout(None) for page in drawn])
+            with clock(rows, "the same with the browser (outside this process): s per page", 0.5, len(rendered_rows)):
+                rendered, _ = render_pages([(page, files[i][0]) for i, page in zip(rendered_rows, read(rendered_rows))])
+                extractor.extract([page.with_layout(None) for page in rendered])
         except RenderError as error:
             rows.append(["the same with the browser", str(error), "", ""])
         say("a page of 50,000 nodes")
@@ -165,7 +167,7 @@ def main() -> None:
         rows.append(
             ["largest memory of the process, with 140 other pages, MB", f"{memory:.0f}", "", verdict(memory, 500)]
         )
-        say("bad pages")
+        say("hostile pages")
         slowest, errors, n_pages = (0.0, ""), 0, 0
         for size in (10, 1000) if given.quick else (10, 300, 3_000, 10_000):
             for name_, data in hostile_pages(size, seed=size):
@@ -177,9 +179,9 @@ def main() -> None:
                 slowest = max(slowest, (time.perf_counter() - began, f"{name_}, {size}"))
                 n_pages += 1
         rows.append(
-            [f"{n_pages} bad pages, the slowest ({slowest[1]}), s", f"{slowest[0]:.2f}", "", verdict(slowest[0], 5)]
+            [f"{n_pages} hostile pages, the slowest ({slowest[1]}), s", f"{slowest[0]:.2f}", "", verdict(slowest[0], 5)]
         )
-        rows.append(["of these refused with an error", str(errors), "", ""])
+        rows.append(["rejected with an error", str(errors), "", ""])
     rows += open_large_page(given.quick)
     sys.stdout.write(f"{machine()}\n\n" + table(["what", "wall clock", "processor", "limit"], rows))
 
