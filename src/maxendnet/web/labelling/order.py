@@ -6,6 +6,9 @@ from collections.abc import Collection, Sequence
 
 from maxendnet.web.model.decode import BestLeaf
 
+MIN_CERTAIN = 0.8  # confidence of a certain cell
+MIN_EXTRACTED = 0.2  # confidence of a cell that is not empty
+
 
 def next_page(
     sites: Sequence[str], done: Collection[int], certainty: Sequence[float], shuffled: Sequence[int]
@@ -53,7 +56,7 @@ def page_certainty(answers: Sequence[BestLeaf | None]) -> float:
     return min((0.0 if best is None else best.lead for best in answers), default=0.0)
 
 
-def is_certain(confidences: Sequence[float], enough: float = 0.8, least: float = 0.2) -> bool:
+def is_certain(confidences: Sequence[float]) -> bool:
     """Whether a page needs no review.
 
     Each cell must be certain or empty, and at least half must not be empty.
@@ -63,5 +66,5 @@ def is_certain(confidences: Sequence[float], enough: float = 0.8, least: float =
     >>> is_certain([0.9, 0.95, 0.0]), is_certain([0.9, 0.5]), is_certain([0.0, 0.0])
     (True, False, False)
     """
-    extracted = [c for c in confidences if c >= least]
-    return 2 * len(extracted) >= len(confidences) > 0 and all(c >= enough for c in extracted)
+    extracted = [c for c in confidences if c >= MIN_EXTRACTED]
+    return 2 * len(extracted) >= len(confidences) > 0 and all(c >= MIN_CERTAIN for c in extracted)

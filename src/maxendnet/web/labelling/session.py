@@ -30,6 +30,7 @@ MAX_LABELS = 5_000  # of a page
 MAX_TEXT = 20_000  # characters of a text sent to the browser
 MAX_VIEWS = 50  # cached
 START_DELAY = 3.0  # seconds until training begins if no page was opened
+STOP_TIMEOUT = 5.0  # seconds
 PICTURE_WORDS = ("image", "picture", "photo")
 
 
@@ -62,8 +63,6 @@ class LabellingSession:
     settings : Extractor, optional
         Parameters of the model. If it is fitted, it gives the first suggestions.
     records : {"one", "many", "auto"}
-    random_state : int
-        Seed of the order of pages.
 
     Attributes
     ----------
@@ -97,14 +96,14 @@ class LabellingSession:
 
     def __init__(
         self, root: Path, pages: Sequence[Page], fields: Sequence[str], labels: LabelFile, model: Path | None = None,
-        settings: Extractor | None = None, records: str = "one", random_state: int = 0,
+        settings: Extractor | None = None, records: str = "one",
     ) -> None:  # fmt: skip
         self.root = root.resolve()
         self.pages = list(pages)
         self.file = labels
         self.model = model
         self.number = {page.name: i for i, page in enumerate(self.pages)}
-        self.shuffled: list[int] = np.random.default_rng(random_state).permutation(len(self.pages)).tolist()
+        self.shuffled: list[int] = np.random.default_rng(0).permutation(len(self.pages)).tolist()
         self.learner = Learner(self.pages, settings or Extractor(), records)
         self._sha = [page.sha for page in self.pages]
         self._leaves: dict[int, View] = {}
@@ -353,13 +352,13 @@ class LabellingSession:
         self._thread = threading.Thread(target=self._run, name="training", daemon=True)
         self._thread.start()
 
-    def stop(self, seconds: float = 5.0) -> None:
-        """Stop training, and wait at most ``seconds`` for the thread to end."""
+    def stop(self) -> None:
+        """Stop training, and wait at most `STOP_TIMEOUT` seconds for the thread to end."""
         with self._lock:
             self._stop = True
             self._lock.notify_all()
         if self._thread is not None:
-            self._thread.join(seconds)
+            self._thread.join(STOP_TIMEOUT)
 
     def _run(self) -> None:
         settings = self.learner.settings
