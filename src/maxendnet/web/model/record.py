@@ -68,6 +68,12 @@ class Record(NamedTuple):
         Cell of each field; None for an empty cell.
     error : str
         Reason why the page could not be read, or empty.
+
+    Examples
+    --------
+    >>> record = Record("a.html", "x.com", 0, {"price": Cell("$12", 0.93, 214), "brand": None})
+    >>> record.fields["price"].value
+    '$12'
     """
 
     page: str

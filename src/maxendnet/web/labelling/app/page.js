@@ -40,32 +40,32 @@ async function draw() {
   drawn = new Map();
   leafOf = new Map();
   page.leaves.forEach(([n], k) => leafOf.set(n, k));
-  const made = []; // nodes of the frame's document
-  drawSome(made);
+  const domNodes = []; // nodes of the frame's document
+  drawNext(domNodes);
   shown = page;
   styles();
   fit();
-  drawRest(made);
+  drawRest(domNodes);
 }
 
 // draw the next nodes of the page
-function drawSome(made) {
+function drawNext(domNodes) {
   const doc = frame.contentDocument;
   const all = doc.createDocumentFragment(); // inserted in one step
-  for (const [tag, parent, content, number] of page.frame.nodes.slice(made.length, made.length + AT_ONCE)) {
+  for (const [tag, parent, content, number] of page.frame.nodes.slice(domNodes.length, domNodes.length + AT_ONCE)) {
     let node;
     if (tag === "#") {
       node = doc.createTextNode(content);
     } else {
-      node = made.length ? doc.createElement(tag) : doc.body;
+      node = domNodes.length ? doc.createElement(tag) : doc.body;
       for (const [name, value] of Object.entries(content)) {
         if (name === "src" && !value) lacking(node, content);
         else node.setAttribute(name, value);
       }
       if (tag === "img") node.addEventListener("load", later);
     }
-    if (made.length) (parent ? made[parent] : all).appendChild(node);
-    made.push(node);
+    if (domNodes.length) (parent ? domNodes[parent] : all).appendChild(node);
+    domNodes.push(node);
     if (leafOf.has(number)) {
       drawn.set(number, [...(drawn.get(number) || []), node]);
       leafOfDrawn.set(node, leafOf.get(number));
@@ -76,16 +76,16 @@ function drawSome(made) {
 }
 
 // draw the rest of a large page while the user already works at its beginning
-async function drawRest(made) {
+async function drawRest(domNodes) {
   const about = page;
-  while (made.length < about.frame.nodes.length) {
+  while (domNodes.length < about.frame.nodes.length) {
     await new Promise((resolve) => { requestAnimationFrame(() => setTimeout(resolve, 0)); setTimeout(resolve, 200); });
     if (shown !== about) return; // another page has been opened
-    drawSome(made);
+    drawNext(domNodes);
     grow();
   }
   complete = about;
-  if (made.length <= AT_ONCE) return;
+  if (domNodes.length <= AT_ONCE) return;
   fit();
   if (!touched && !stage.scrollTop) reveal();
 }

@@ -85,9 +85,9 @@ function recordRows() {
     const row = make("button", "row");
     row.setAttribute("aria-pressed", String(f === active));
     colour(row, f);
-    const what = make("span");
-    what.append(make("div", "field", name), valueText(values));
-    row.append(make("span", "chip", f < 9 ? String(f + 1) : "·"), what, sureness(values));
+    const cell = make("span");
+    cell.append(make("div", "field", name), valueText(values));
+    row.append(make("span", "chip", f < 9 ? String(f + 1) : "·"), cell, sureness(values));
     row.addEventListener("click", () => choose(f));
     const item = make("li");
     item.append(row);
