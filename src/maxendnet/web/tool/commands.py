@@ -28,9 +28,13 @@ PAGES = click.argument("pages", type=click.Path(path_type=Path), nargs=-1, requi
 def web() -> None:
     """Extract records from web pages after labelling a few of them.
 
+    Label pages in the browser (label) or by hand in a file, train a model (train), then extract a table from other
+    pages (extract).
+
     \b
     Examples:
       maxendnet web demo
+      maxendnet web label shop pages/ --fields name,price
       maxendnet web train pages/ labels.jsonl -o shop.medn
       maxendnet web extract shop.medn pages/new/*.html -o out.csv
     """
@@ -82,11 +86,13 @@ def note(problems: Sequence[str], max_shown: int = 10) -> None:
 @click.option("--alias", multiple=True, metavar="FIELD=NAME,...",
               help="Other names of a field, stored in project.json. Training does not use them.")  # fmt: skip
 def init(project: Path, fields: str, alias: tuple[str, ...]) -> None:
-    """Create a project folder with pages/, labels.jsonl and project.json.
+    """Create a project folder.
+
+    It contains pages/, labels.jsonl and project.json.
 
     \b
     Examples:
-      maxendnet web init shop --fields name,price,image --alias price=cost,msrp
+      maxendnet web init shop --fields name,price,image
     """
     from maxendnet.web.fields.labels import check_field
 
@@ -133,7 +139,9 @@ def label(
     name: Path, pages: Path, fields: str, labels: Path | None, records: str, new_sites: bool, port: int, most: int,
     open_browser: bool,
 ) -> None:  # fmt: skip
-    """Label pages in the browser while a model is trained in the background.
+    """Label pages in the browser.
+
+    A model is trained in the background and suggests values.
 
     NAME is a project folder (see maxendnet web init), a model file, or a new name. The model is written to NAME.medn
     after each page, and the labels are written to labels.jsonl after each click. First you label one page of each site,
@@ -342,7 +350,9 @@ def selectors(model: Path, pages: tuple[Path, ...], out: Path | None, site: str,
               help="Leave cells with a lower confidence empty.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def evaluate(model: Path, pages: Path, labels: Path, min_confidence: float, as_json: bool) -> None:
-    """Evaluate a model on labelled pages: precision, recall and F1 of each field.
+    """Evaluate a model on labelled pages.
+
+    Prints precision, recall and F1 of each field, and the first errors.
 
     \b
     Examples:
@@ -396,7 +406,9 @@ def evaluate(model: Path, pages: Path, labels: Path, min_confidence: float, as_j
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per site.")
 @click.pass_context
 def check(ctx: click.Context, model: Path, pages: tuple[Path, ...], site: str, as_json: bool) -> None:
-    """Report sites that have changed since training; exit code 3 if there are any.
+    """Report sites that have changed since training.
+
+    The exit code is 3 if there are any.
 
     \b
     Examples:
@@ -426,7 +438,9 @@ def check(ctx: click.Context, model: Path, pages: tuple[Path, ...], site: str, a
 @click.option("--out", type=FOLDER, default=Path("maxendnet-web-demo"), show_default=True, help="Output folder.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the page generator.")
 def demo(out: Path, seed: int) -> None:
-    """Generate toy shops, train on three pages of each, and extract the rest.
+    """Run a demonstration on toy shops.
+
+    It generates pages, trains on three pages of each shop and extracts the rest.
 
     \b
     Examples:
