@@ -1,4 +1,4 @@
-"""A real browser for the tests of the page to work on: scripts run, only one server is reached, all else is noted."""
+"""Chromium for tests of the labelling page, restricted to one server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHIFT, CTRL = 8, 2
 
 
 class Browser(Chromium):
-    """Chromium with scripts; requests to other addresses than `origin` fail, and are kept in `refused`."""
+    """Chromium with scripts; requests to other addresses than `origin` fail and are recorded in `refused`."""
 
     options = (*OPTIONS, "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
 
@@ -38,34 +38,34 @@ class Browser(Chromium):
     def _note(self, answer, stop):
         if answer.get("method") != "Fetch.requestPaused":
             return super()._note(answer, stop)
-        asked = answer["params"]
-        address = asked["request"]["url"]
+        request = answer["params"]
+        address = request["request"]["url"]
         fine = address.startswith((self.origin + "/", "data:"))
         (self.reached if fine else self.refused).append(address)
         self._number += 1
         method = "Fetch.continueRequest" if fine else "Fetch.failRequest"
-        parameters = {"requestId": asked["requestId"]} | ({} if fine else {"errorReason": "Aborted"})
+        parameters = {"requestId": request["requestId"]} | ({} if fine else {"errorReason": "Aborted"})
         message = {"id": self._number, "method": method, "params": parameters, "sessionId": self._session}
         self._send(json.dumps(message).encode() + b"\0", stop)
 
     def run(self, script: str):
-        """The value of a script in the page."""
-        found = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
-        if "exceptionDetails" in found:
-            raise AssertionError(found["exceptionDetails"])
-        return found["result"].get("value")
+        """Return the value of a script in the page."""
+        result = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        if "exceptionDetails" in result:
+            raise AssertionError(result["exceptionDetails"])
+        return result["result"].get("value")
 
     def wait(self, script: str, seconds: float = 300.0):
-        """Until a script gives something true."""
+        """Wait until a script returns a true value."""
         stop = time.monotonic() + seconds
-        while not (found := self.run(script)):
+        while not (value := self.run(script)):
             if time.monotonic() > stop:
                 raise AssertionError(f"{script} did not come true in {seconds:g} s")
             time.sleep(0.05)
-        return found
+        return value
 
     def wait_until_idle(self) -> None:
-        """Until the pictures of the saved page are loaded or refused, and the browser has nothing left to do."""
+        """Wait until the pictures of the saved page are loaded or refused and the browser is idle."""
         self.wait("!frame.contentDocument || [...frame.contentDocument.images].every((image) => image.complete)")
         self.run("new Promise((resolve) => requestIdleCallback(resolve, {timeout: 5000})).then(() => true)")
 
@@ -81,8 +81,8 @@ class Browser(Chromium):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, modifiers=modifiers, **more)
 
     def click_text(self, text: str, modifiers: int = 0) -> None:
-        """Click on a text of the saved page, where a person would see it."""
-        found = self.run(
+        """Click on the middle of a text of the saved page."""
+        point = self.run(
             f"""(() => {{
                 const k = page.leaves.findIndex(([, text]) => text === {json.dumps(text)});
                 if (k < 0) return null;
@@ -93,12 +93,12 @@ class Browser(Chromium):
                 return [corner.left + middle[0] * scale, corner.top + middle[1] * scale];
             }})()"""
         )
-        assert found, f"{text!r} is not on the page"
-        self.click(*found, modifiers=modifiers)
+        assert point, f"{text!r} is not on the page"
+        self.click(*point, modifiers=modifiers)
 
     def where(self, text: str, last: bool = False) -> tuple[float, float]:
-        """The middle of the first or last letter of a text that is part of a leaf, in the window."""
-        found = self.run(
+        """Return the window position of the first or last letter of a text within a leaf."""
+        point = self.run(
             f"""(() => {{
                 const k = page.leaves.findIndex(([, text]) => text.includes({json.dumps(text)}));
                 const at = page.leaves[k][1].indexOf({json.dumps(text)}) + {len(text) - 1 if last else 0};
@@ -108,7 +108,7 @@ class Browser(Chromium):
                 return [corner.left + middle[0] * scale, corner.top + middle[1] * scale];
             }})()"""
         )
-        return found[0], found[1]
+        return point[0], point[1]
 
     def drag(self, first: str, last: str) -> None:
         """Drag from the first letter of a text to the last letter of another."""

@@ -33,8 +33,8 @@ def shop(tmp_path_factory):
     lines = [{"page": x.page, "values": x.values} for x in toy.labels]
     write_lines(folder / "labels.jsonl", [line for i, line in enumerate(lines) if i % 5 < 3])
     write_lines(folder / "test.jsonl", [line for i, line in enumerate(lines) if i % 5 >= 3])
-    said = run("train", folder / "pages", folder / "labels.jsonl", "-o", folder / "m.medn")
-    assert "trained on 9 labelled pages of 3 sites and 6 unlabelled pages" in said
+    output = run("train", folder / "pages", folder / "labels.jsonl", "-o", folder / "m.medn")
+    assert "trained on 9 labelled pages of 3 sites and 6 unlabelled pages" in output
     return folder, toy
 
 
@@ -45,7 +45,7 @@ def test_every_help_has_examples(command):
     assert "Examples:\n    maxendnet web" in run(*command, "--help")
 
 
-def test_extract_to_lines(shop):
+def test_extract_to_json_lines(shop):
     folder, toy = shop
     pages = [folder / "pages" / "shop0.example" / f"{i}.html" for i in (3, 4)]
     run("extract", folder / "m.medn", *pages, "-o", folder / "out.jsonl")
@@ -77,8 +77,8 @@ def test_extract_to_csv_with_empty_cells(shop):
 
 def test_evaluate(shop):
     folder, _ = shop
-    found = json.loads(run("evaluate", folder / "m.medn", folder / "pages", folder / "test.jsonl", "--json"))
-    assert found["pages"] == 6 and found["average_f1"] > 0.95
+    scores = json.loads(run("evaluate", folder / "m.medn", folder / "pages", folder / "test.jsonl", "--json"))
+    assert scores["pages"] == 6 and scores["average_f1"] > 0.95
     assert "average F1" in run("evaluate", folder / "m.medn", folder / "pages", folder / "test.jsonl")
 
 
@@ -105,8 +105,8 @@ def test_check(shop, tmp_path):
     for i in range(3):
         text = (folder / "pages" / "shop2.example" / f"{i}.html").read_text(encoding="utf-8")
         (changed / f"{i}.html").write_text(text, encoding="utf-8")
-    said = run("check", folder / "m.medn", tmp_path, code=3)
-    assert "shop0.example: CHANGED" in said and "price: it was at body > " in said and "0 of 3 pages have" in said
+    output = run("check", folder / "m.medn", tmp_path, code=3)
+    assert "shop0.example: CHANGED" in output and "price: it was at body > " in output and "0 of 3 pages have" in output
     report = json.loads(run("check", folder / "m.medn", tmp_path, "--json", code=3))
     assert report["changed"] and report["known"] and "price" in report["gone"]
 
@@ -114,13 +114,13 @@ def test_check(shop, tmp_path):
 def test_init_then_train(shop, tmp_path):
     _, toy = shop
     project = tmp_path / "mine"
-    said = run("init", project, "--fields", "price,name,weight", "--alias", "price=cost,msrp")
-    assert f"maxendnet web train {project / 'pages'}" in said
+    output = run("init", project, "--fields", "price,name,weight", "--alias", "price=cost,msrp")
+    assert f"maxendnet web train {project / 'pages'}" in output
     assert json.loads((project / "project.json").read_text())["aliases"] == {"price": ["cost", "msrp"]}
     toy.write(project / "pages")
     write_lines(project / "labels.jsonl", [{"page": x.page, "values": x.values} for x in toy.labels[:3]])
-    said = run("train", project / "pages", project / "labels.jsonl", "-o", tmp_path / "m.medn", "--no-confidence")
-    assert "5 fields (price, name, weight, brand, image)" in said
+    output = run("train", project / "pages", project / "labels.jsonl", "-o", tmp_path / "m.medn", "--no-confidence")
+    assert "5 fields (price, name, weight, brand, image)" in output
     row = json.loads(run("extract", tmp_path / "m.medn", project / "pages" / "shop0.example" / "4.html"))
     assert row["fields"]["weight"] is None
     run("init", project, "--fields", "price", code=1)
@@ -137,7 +137,7 @@ def test_init_then_train(shop, tmp_path):
         ({"page": "shop0.example/0.html", "values": {"price": "not there"}}, "price 'not there' is not on the page"),
     ],
 )
-def test_labels_that_cannot_be_used(shop, tmp_path, line, message):
+def test_unusable_labels_are_errors(shop, tmp_path, line, message):
     folder, _ = shop
     labels = write_lines(tmp_path / "labels.jsonl", [line])
     assert message in run("train", folder / "pages", labels, "-o", tmp_path / "m.medn", code=1)
@@ -149,18 +149,18 @@ def test_unmatched_values_are_an_error_unless_they_are_skipped(shop, tmp_path):
     lines = [{"page": x.page, "values": {**x.values, "brand": ["No Such Brand"]}} for x in toy.labels[:3]]
     labels = write_lines(tmp_path / "labels.jsonl", lines)
     train = ["train", folder / "pages", labels, "-o", tmp_path / "m.medn", "--no-confidence"]
-    said = run(*train, code=1)
-    assert "shop0.example/1.html (line 2): brand 'No Such Brand' is not on the page; nearest texts: 'Brand:'" in said
-    assert "--skip-unmatched" in said and not (tmp_path / "m.medn").exists()
+    output = run(*train, code=1)
+    assert "shop0.example/1.html (line 2): brand 'No Such Brand' is not on the page; nearest texts: 'Brand:'" in output
+    assert "--skip-unmatched" in output and not (tmp_path / "m.medn").exists()
     run(*train, "--skip-unmatched", "--strict", code=1)
     assert not (tmp_path / "m.medn").exists()
-    said = run(*train, "--skip-unmatched")
-    assert "note: shop0.example/0.html: brand 'No Such Brand' is not on the page" in said
+    output = run(*train, "--skip-unmatched")
+    assert "note: shop0.example/0.html: brand 'No Such Brand' is not on the page" in output
     row = json.loads(run("extract", tmp_path / "m.medn", folder / "pages" / "shop0.example" / "4.html"))
     assert row["fields"]["brand"] is None and row["fields"]["price"] is not None
     lines = [{"page": x.page, "values": {**x.values, "brand": None}} for x in toy.labels[:3]]
     write_lines(labels, lines)
-    run(*train)  # null says that the page does not have it
+    run(*train)  # null: the page lacks the field
 
 
 def test_errors_are_messages(shop, tmp_path):
@@ -173,21 +173,21 @@ def test_errors_are_messages(shop, tmp_path):
     assert "not a maxendnet model file" in run("extract", tmp_path / "text.medn", "a.html", code=1)
 
 
-def test_one_bad_page_does_not_stop_the_others(shop, tmp_path):
+def test_an_unreadable_page_does_not_stop_the_others(shop, tmp_path):
     folder, _ = shop
     good = folder / "pages" / "shop0.example" / "3.html"
-    said = run("extract", folder / "m.medn", tmp_path / "gone.html", good)
-    assert "note:" in said and '"record": 0' in said
-    assert f'"error": "{tmp_path / "gone.html"}: No such file or directory"' in said
+    output = run("extract", folder / "m.medn", tmp_path / "gone.html", good)
+    assert "note:" in output and '"record": 0' in output
+    assert f'"error": "{tmp_path / "gone.html"}: No such file or directory"' in output
     run("extract", folder / "m.medn", tmp_path / "gone.html", good, "--strict", code=1)
 
 
 def test_demo(tmp_path):
-    said = run("demo", "--out", tmp_path / "demo")
-    assert "Average F1" in said and (tmp_path / "demo" / "records.jsonl").exists()
+    output = run("demo", "--out", tmp_path / "demo")
+    assert "Average F1" in output and (tmp_path / "demo" / "records.jsonl").exists()
 
 
-def test_without_the_parser_it_is_said_what_to_install(tmp_path, monkeypatch):
+def test_without_the_parser_the_error_names_the_package(tmp_path, monkeypatch):
     from maxendnet.web.pages import parser_process
 
     parser_process.shared.close()
@@ -195,7 +195,7 @@ def test_without_the_parser_it_is_said_what_to_install(tmp_path, monkeypatch):
     assert "pip install 'maxendnet[web]'" in run("demo", "--out", tmp_path / "demo", code=1)
 
 
-def test_label_in_a_process_of_its_own_ends_with_ctrl_c(shop, tmp_path):
+def test_label_stops_on_ctrl_c(shop, tmp_path):
     folder, _ = shop
     command = [
         sys.executable,
@@ -220,7 +220,7 @@ def test_label_in_a_process_of_its_own_ends_with_ctrl_c(shop, tmp_path):
         assert process.returncode == 0 and "Traceback" not in errors
 
 
-def test_label_says_what_is_missing(shop, tmp_path):
+def test_label_reports_missing_input(shop, tmp_path):
     folder, _ = shop
     assert "no fields are given" in run("label", tmp_path / "mine", folder / "pages", code=1)
     assert "has no page" in run("label", tmp_path / "mine", tmp_path, "--fields", "a", code=1)

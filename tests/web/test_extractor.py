@@ -35,14 +35,14 @@ def rest(toy):
     return [toy.pages[i] for i in rows], [toy.labels[i] for i in rows]
 
 
-def test_known_sites_are_learned_from_three_pages(toy, fitted):
+def test_three_labelled_pages_per_site_are_enough(toy, fitted):
     pages, labels = rest(toy)
     scores = evaluate(pages, labels, fitted.extract(pages), fitted.fields_, fitted.images_)
     assert fitted.fields_ == list(FIELDS) and fitted.images_ and not fitted.problems_
     assert scores.average_f1 > 0.97 and scores.all_right == 1.0
 
 
-def test_a_new_site_is_read_with_features_for_new_sites(toy):
+def test_features_for_new_sites_work_on_an_unlabelled_site(toy):
     known = [x if i < 18 else None for i, x in enumerate(toy.labels)]
     extractor = Extractor(features="new").fit(toy.pages[:18], known[:18])
     scores = evaluate(toy.pages[18:], toy.labels[18:], extractor.extract(toy.pages[18:]), ["name", "price"], True)
@@ -52,7 +52,7 @@ def test_a_new_site_is_read_with_features_for_new_sites(toy):
     )
 
 
-def test_a_missing_field_is_not_found_when_confidence_is_asked_for(toy, fitted):
+def test_a_missing_field_is_empty_with_a_minimum_confidence(toy, fitted):
     pages, _ = rest(toy)
     least = 0.5
     for record, every in zip(fitted.extract(pages, min_confidence=least), fitted.extract(pages)):
@@ -67,39 +67,39 @@ def test_a_saved_model_extracts_the_same(toy, fitted, tmp_path):
     fitted.save(tmp_path / "m.medn")
     again = Extractor.load(tmp_path / "m.medn")
     assert again.extract(toy.pages[:4]) == fitted.extract(toy.pages[:4])
-    assert type(load(tmp_path / "m.medn")) is LapMEDN  # an ordinary model file as well
+    assert type(load(tmp_path / "m.medn")) is LapMEDN  # also an ordinary model file
     load(tmp_path / "m.medn").save(tmp_path / "plain.medn")
     with pytest.raises(ModelFileError, match="not a model of web pages"):
         Extractor.load(tmp_path / "plain.medn")
 
 
 def forged(application):
-    """Every part of it left out, or something else in its place."""
+    """Yield variants of the saved state with an entry removed or replaced."""
     for name in application:
         if name not in ("kind", "version"):
             yield name, {key: value for key, value in application.items() if key != name}
-            for other in (None, 7, "text", [], [None], {"a": 1}, [[0, 99]], 10**400):
-                yield name, application | {name: other}
+            for value in (None, 7, "text", [], [None], {"a": 1}, [[0, 99]], 10**400):
+                yield name, application | {name: value}
     for part in ("settings", "calibrations"):
         for key in application[part]:
-            for other in ({"odd": "value"}, None, "hierarchical", 3):
-                yield f"{part} {key}", application | {part: application[part] | {key: other}}
+            for value in ({"odd": "value"}, None, "hierarchical", 3):
+                yield f"{part} {key}", application | {part: application[part] | {key: value}}
 
 
-def test_a_forged_file_is_refused_or_does_no_harm(toy, fitted, tmp_path):
+def test_a_forged_file_is_rejected_or_harmless(toy, fitted, tmp_path):
     fitted.save(tmp_path / "m.medn")
     header, refused = read(tmp_path / "m.medn").header, 0
     for what, application in forged(header["application"]):
         save(fitted.estimator_, tmp_path / "f.medn", application)
         try:
-            found = Extractor.load(tmp_path / "f.medn").extract(toy.pages[:2])
+            records = Extractor.load(tmp_path / "f.medn").extract(toy.pages[:2])
         except ModelFileError as error:
             assert "f.medn" in str(error) and "maxendnet web train" in str(error), what
             refused += 1
-        except ValueError as error:  # a setting that is possible, and not so for these pages
+        except ValueError as error:  # a valid setting that does not fit these pages
             assert "rendered" in str(error), what
         else:
-            assert len(found) == 2, what
+            assert len(records) == 2, what
     assert refused > 50
 
 
@@ -108,7 +108,7 @@ def test_the_chosen_leaf_has_the_largest_margin_in_its_record(toy, fitted):
     for view, m, record in zip(views, margins, fitted.extract(toy.pages[:3])):
         for f, cell in enumerate(record.fields.values()):
             leaf = view.leaf_of[cell.node]
-            taken = [other.node for other in record.fields.values() if other is not cell]
+            taken = [x.node for x in record.fields.values() if x is not cell]
             free = [k for k, t in enumerate(view.leaves) if t not in taken]
             assert m[leaf, f] == m[free, f].max()
 
@@ -131,7 +131,7 @@ def test_a_node_with_two_fields():
 def test_errors_say_what_to_do(toy):
     with pytest.raises(ValueError, match="2 pages but 1 labels"):
         Extractor().fit(toy.pages[:2], toy.labels[:1])
-    with pytest.raises(LabelError, match="no page has a label"):
+    with pytest.raises(LabelError, match="no page is labelled"):
         Extractor().fit(toy.pages[:2], [None, None])
     with pytest.raises(LabelError, match="none of the labels occurs on its page"):
         Extractor().fit(toy.pages[:1], [PageLabels("a", values={"price": ["not there"]})], skip_unmatched=True)
@@ -144,11 +144,11 @@ def test_errors_say_what_to_do(toy):
         Extractor().fit([toy.pages[0].with_layout(layout), toy.pages[1]], toy.labels[:2])
 
 
-# ---- labels that are nowhere on their page --------------------------------------------------------------------------
+# ---- unmatched labels ------------------------------------------------------------------------------------------------
 
 
 def misspelt(toy, n_right=1):
-    """Labels of the first three pages of every site; the brand is right on the first ``n_right`` alone."""
+    """Labels of the first three pages of every site; the brand is right only on the first ``n_right``."""
     labels = [
         PageLabels(x.page, x.site, values=dict(x.values)) if i % 6 < 3 else None for i, x in enumerate(toy.labels)
     ]
@@ -178,7 +178,7 @@ def test_an_unmatched_label_by_node_is_an_error():
 
 
 @pytest.mark.parametrize("model", ["choice", "chain"])
-def test_a_skipped_label_teaches_nothing(toy, model):
+def test_a_skipped_label_is_unknown_and_not_negative(toy, model):
     """Two of three labelled brands of every site are misspelt; the model must not learn that pages have no brand."""
     extractor = Extractor(model=model).fit(toy.pages, misspelt(toy), skip_unmatched=True)
     pages, labels = rest(toy)
@@ -186,14 +186,14 @@ def test_a_skipped_label_teaches_nothing(toy, model):
     assert {field.name: field.recall for field in scores.fields}["brand"] == 1.0
     assert all("brand" in problem and "is not on the page" in problem for problem in extractor.problems_)
     assert len(extractor.problems_) == len(set(extractor.problems_)) > 0
-    # the share of pages with a brand is that of the pages where it is known
+    # share of the pages with a known brand
     known = [x for i, x in enumerate(toy.labels) if i % 6 == 0]
     assert [past["brand"].share for past in extractor.memory_.values() if "brand" in past] == [
         1.0 for x in known if x.values.get("brand")
     ]
 
 
-def test_a_field_whose_labels_are_all_skipped_is_never_found(toy):
+def test_a_field_without_usable_labels_is_always_empty(toy):
     extractor = Extractor(calibrate=False).fit(toy.pages, misspelt(toy, n_right=0), skip_unmatched=True)
     records = extractor.extract(toy.pages[3:6])
     assert all(record.fields["brand"] is None and record.fields["price"] is not None for record in records)
@@ -208,7 +208,7 @@ def test_a_model_remembers_whether_it_had_layout(toy, fitted):
 
 
 @pytest.mark.parametrize("model", ["chain", "hierarchical"])
-def test_other_models_and_margins(toy, model):
+def test_other_page_models_and_margin_estimators(toy, model):
     system = M3N(C=0.1, tol=0.1, max_passes=200, random_state=0)
     known = [0, 1, 2, 6, 7, 8]
     extractor = Extractor(system, model, calibrate=False).fit(
@@ -219,7 +219,7 @@ def test_other_models_and_margins(toy, model):
     assert evaluate(pages, labels, extractor.extract(pages), extractor.fields_, True).average_f1 > 0.8
 
 
-def test_siblings_and_constraints_are_the_models_own_and_are_kept(toy, tmp_path):
+def test_siblings_and_constraints_belong_to_the_hierarchical_model_and_are_saved(toy, tmp_path):
     known = [0, 1, 2, 6, 7, 8]
     extractor = Extractor(model="hierarchical", calibrate=False, siblings=True, constraints=True)
     extractor.fit([toy.pages[i] for i in known], [toy.labels[i] for i in known])
@@ -243,24 +243,24 @@ def test_a_better_score_never_lowers_the_confidence():
     right = rng.random(200) < 1 / (1 + np.exp(-score - lead + 1))
     curve = fit_calibration([BestLeaf(0, s, l) for s, l in zip(score, lead)], right)
     assert curve.score >= 0 and curve.lead >= 0 and curve.n_answers == 200
-    found = np.array([curve(BestLeaf(0, s, l)) for s, l in zip(score, lead)])
-    assert abs(found.mean() - right.mean()) < 0.03
-    assert np.mean((found - right) ** 2) < np.mean((right.mean() - right) ** 2)
+    confidence = np.array([curve(BestLeaf(0, s, l)) for s, l in zip(score, lead)])
+    assert abs(confidence.mean() - right.mean()) < 0.03
+    assert np.mean((confidence - right) ** 2) < np.mean((right.mean() - right) ** 2)
 
 
-def test_few_answers_that_are_all_right_promise_no_certainty():
+def test_few_correct_answers_do_not_give_certainty():
     curve = fit_calibration([BestLeaf(0, 5.0, 1.0)] * 20, [True] * 20)
     assert 0.85 < curve(BestLeaf(0, 5.0, 1.0)) < 0.99
     assert fit_calibration([BestLeaf(0, 1.0, 0.0)], [True]) == Calibration()
 
 
-def test_answers_that_are_right_or_wrong_together_count_for_less():
+def test_correlated_answers_count_less():
     answers, right = [BestLeaf(0, 5.0, 1.0)] * 200, [True] * 200
     alone = fit_calibration(answers, right)
     of_four_sites = fit_calibration(answers, right, [k % 4 for k in range(200)])
     assert alone.n_answers == 200 and of_four_sites.n_answers == pytest.approx(8)
     assert alone(answers[0]) > 0.98 > 0.91 > of_four_sites(answers[0])
-    assert of_four_sites(BestLeaf(0, 20.0, 10.0)) <= 0.9  # 8 of 8: nothing is surer than 9 in 10
+    assert of_four_sites(BestLeaf(0, 20.0, 10.0)) <= 0.9  # 8 of 8 correct support a confidence of at most 0.9
 
 
 def test_pages_of_a_site_vote():
@@ -270,7 +270,7 @@ def test_pages_of_a_site_vote():
     voted = vote_by_site(views, margins)
     assert voted[2][:, 0].argmax() == 0
     assert vote_by_site(views, margins, weight=0.0)[2].tolist() == margins[2].tolist()
-    assert vote_by_site(views[2:], margins[2:])[0].tolist() == margins[2].tolist()  # nobody to agree with
+    assert vote_by_site(views[2:], margins[2:])[0].tolist() == margins[2].tolist()  # a single page has no votes
 
 
 # ---- records --------------------------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ def test_records_of_two_rows():
     assert [len(region) for region in regions] == [4]
 
 
-def test_found_records_keep_cells_in_their_row():
+def test_detected_records_do_not_mix_cells():
     pages, labels = [], []
     for seed in range(3):
         html, items = toy_list(6, seed)
@@ -307,7 +307,7 @@ def test_found_records_keep_cells_in_their_row():
     for k, (record, item) in enumerate(zip(records, items)):
         for name in ("name", "brand", "price"):
             if (k, name) == (3, "price"):
-                assert record.fields[name] is None  # a missing cell stays empty and shifts nothing
+                assert record.fields[name] is None  # a missing cell stays empty
             else:
                 assert record.fields[name].value == item[name]
     first = records[0].fields["name"].node
@@ -326,23 +326,23 @@ def test_a_page_without_runs_is_one_record(toy, fitted):
 # ---- check ----------------------------------------------------------------------------------------------------------
 
 
-def test_check_sees_that_a_site_has_changed(toy, fitted):
+def test_check_detects_a_changed_site(toy, fitted):
     assert [report.changed for report in check(fitted, toy.pages)] == [False] * 4
-    other = toy_pages(n_sites=5, n_pages=3, random_state=9).pages[12:]
-    for page in other:
+    changed_pages = toy_pages(n_sites=5, n_pages=3, random_state=9).pages[12:]
+    for page in changed_pages:
         page.site = "shop0.example"
-    (report,) = check(fitted, other)
+    (report,) = check(fitted, changed_pages)
     assert report.changed and report.known and "price" in report.gone and report.n_pages == 3
     assert any(word.startswith("price: it was at body > ") for word in report.words)
-    for page in other:
+    for page in changed_pages:
         page.site = "never.labelled"
-    (report,) = check(fitted, other)
+    (report,) = check(fitted, changed_pages)
     assert not report.changed and not report.known  # an unlabelled site cannot have changed
 
 
 @pytest.mark.parametrize("missing", [0.1, 0.5])
 @pytest.mark.parametrize("calibrate", [False, True])
-def test_check_is_quiet_about_the_pages_a_model_was_learned_from(missing, calibrate):
+def test_check_reports_no_change_of_the_training_pages(missing, calibrate):
     toy = toy_pages(n_sites=5, n_pages=6, random_state=5, missing=missing)
     for n in (1, 3, 6):
         labels = [x if i % 6 < n else None for i, x in enumerate(toy.labels)]
@@ -351,7 +351,7 @@ def test_check_is_quiet_about_the_pages_a_model_was_learned_from(missing, calibr
             assert [r.words for r in check(extractor, pages) if r.changed] == []
 
 
-def test_constants_for_new_sites_depend_on_how_many_are_labelled():
+def test_constants_for_new_sites_depend_on_the_number_of_labelled_sites():
     toy = toy_pages(n_sites=6, n_pages=1, random_state=0)
     for n, where in ((2, "new"), (6, "many")):
         model = Extractor(features="new", calibrate=False).fit(toy.pages[:n], toy.labels[:n]).estimator_
@@ -362,8 +362,8 @@ def test_constants_for_new_sites_depend_on_how_many_are_labelled():
     assert estimator("l2crf", None, "many", "chain").lam == CONSTANTS["other models"]["new"]["l2crf"]["lam"]
 
 
-def test_pages_of_one_or_two_texts_are_learned_from():
-    """What a text is that is not chosen is known, however seldom it occurs."""
+def test_pages_with_one_or_two_texts_can_be_labelled():
+    """The label ``none`` is known even if it is rare."""
     small = [Page.from_html(f"<p>${n}</p>", name=f"{n}", site="s") for n in range(1, 5)]
     page = Page.from_html("<h1>Shop</h1><p>$9</p><p>Help</p><i>x</i>", name="9", site="s")
     labels = [PageLabels(p.name, values={"price": [f"${p.name}"]}) for p in [*small, page]]
@@ -375,8 +375,8 @@ def test_pages_of_one_or_two_texts_are_learned_from():
     assert [r.fields["name"].value for r in extractor.extract(pairs)] == [f"Cup {n}" for n in range(1, 5)]
 
 
-def test_constraints_that_rule_a_field_out_at_a_leaf():
-    """No page has a block with parts: what is forbidden then has no score, and no part in scales and levels."""
+def test_constraints_that_forbid_a_field_at_a_leaf():
+    """Forbidden labels have a score of -inf and are ignored by scales and levels."""
     html = "<p class=name>Cup {0}</p><p class=price>${0}.99</p><div><p>Home</p><p>Help {0}</p></div>"
     pages = [Page.from_html(html.format(n), name=str(n), site="s") for n in range(1, 7)]
     labels = [PageLabels(p.name, values={"name": [f"Cup {p.name}"], "price": [f"${p.name}.99"]}) for p in pages]
@@ -386,7 +386,7 @@ def test_constraints_that_rule_a_field_out_at_a_leaf():
         assert all(cell is None or 0 <= cell.confidence <= 1 for cell in record.fields.values())
 
 
-def test_a_saved_model_goes_on_with_the_constants_for_its_sites(tmp_path):
+def test_a_loaded_model_uses_the_constants_for_its_number_of_sites(tmp_path):
     toy = toy_pages(n_sites=6, n_pages=1, random_state=0)
     Extractor(features="new", calibrate=False).fit(toy.pages[:2], toy.labels[:2]).save(tmp_path / "m.medn")
     again = Extractor.load(tmp_path / "m.medn")
@@ -396,7 +396,7 @@ def test_a_saved_model_goes_on_with_the_constants_for_its_sites(tmp_path):
     assert type(again) is M3N and again.C == 0.3
 
 
-def test_names_that_are_none_are_refused():
+def test_unknown_names_are_rejected():
     for given, message in (
         ({"where": "knwon"}, "no situation 'knwon'; choose one of known, new, many"),
         ({"model": "choise"}, "no model 'choise'"),

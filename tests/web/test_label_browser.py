@@ -1,4 +1,4 @@
-"""The labelling page in a real browser: clicks and keys, what is then on the disk, and a hostile page."""
+"""The labelling page in Chromium: mouse, keyboard, saved labels, and a hostile page."""
 
 import errno
 import json
@@ -47,8 +47,8 @@ def working(folder, width=1280, height=800, **settings):
 
 
 def saved(folder):
-    """For every page: whether it is done, and the texts of each field."""
-    found = {}
+    """Return for each page whether it is done, and the labelled texts."""
+    labels_of = {}
     for line in (folder / "labels.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         page = read_page(folder / "pages" / row["page"])
@@ -56,19 +56,19 @@ def saved(folder):
         view = View(page, images=True)
         spans = [place if type(place) is int else Span(*place) for place, _ in row["labels"]]
         texts = [page.text(place) if type(place) is int else span_text(view, place) for place in spans]
-        found[row["page"]] = row["done"], [(name, text) for text, (_, name) in zip(texts, row["labels"])]
-    return found
+        labels_of[row["page"]] = row["done"], [(name, text) for text, (_, name) in zip(texts, row["labels"])]
+    return labels_of
 
 
 def reports(browser):
-    """What the browser complains about, refusals by the policy left out."""
+    """Return the errors of the browser console except those of the security policy."""
     wrong = [e["params"] for e in browser._events if e["method"] == "Runtime.exceptionThrown"]
     entries = [e["params"]["entry"] for e in browser._events if e["method"] == "Log.entryAdded"]
     return wrong + [e for e in entries if e["level"] == "error" and e["source"] != "security"]
 
 
 def settle(session, browser):
-    """Wait until the model has learned, and the page knows it."""
+    """Wait until the model is trained and the page is updated."""
     stop = time.monotonic() + 300
     while session._changed or session.doing:
         assert time.monotonic() < stop, session.problem
@@ -82,13 +82,13 @@ def test_clicks_and_keys_give_the_right_labels(tmp_path):
     truth = {x.page: {name: x.values[name][0] for name in FIELDS} for x in toy.labels}
     with working(tmp_path) as (browser, session):
         first = browser.run("page.name")
-        # in the order of the fields: the next empty one is chosen without a key
+        # the next empty field is selected automatically
         for name in FIELDS[:2]:
             browser.click_text(truth[first][name] if name == "price" or "shop" in first else "")
         browser.wait(SURE)
         done, labels = saved(tmp_path)[first]  # on the disk before Enter, as a page in progress
         assert not done and len(labels) == 2
-        # a wrong click, and the right one in its place
+        # a wrong click, then its correction
         browser.press("3")
         browser.click_text("Help")
         browser.press("3")
@@ -99,7 +99,7 @@ def test_clicks_and_keys_give_the_right_labels(tmp_path):
         assert done and {name for name, _ in labels} == set(FIELDS) and len(labels) == 3
         assert dict(labels)["name"] == truth[first]["name"] and dict(labels)["brand"] == truth[first]["brand"]
         second = browser.run("page.name")
-        assert second.split("/")[0] != first.split("/")[0]  # one page of each site to begin with
+        assert second.split("/")[0] != first.split("/")[0]  # one page of each site comes first
         for k, name in enumerate(FIELDS):
             browser.press(str(k + 1))
             settle(session, browser)
@@ -108,7 +108,7 @@ def test_clicks_and_keys_give_the_right_labels(tmp_path):
         browser.press("Enter")
         browser.wait(f"{SURE} && page.name !== {json.dumps(second)}")
         settle(session, browser)
-        # the model now knows both sites: its suggestions are right, and Enter confirms them
+        # both sites are labelled: the suggestions are correct, and Enter confirms them
         third = browser.run("page.name")
         shown = browser.run("[...document.querySelectorAll('.row .value')].map((v) => v.textContent)")
         assert shown == [truth[third][name] for name in FIELDS]
@@ -123,7 +123,7 @@ def test_clicks_and_keys_give_the_right_labels(tmp_path):
     assert (tmp_path / "shop.medn").exists()
 
 
-def test_ranges_more_values_removal_and_undo(tmp_path):
+def test_ranges_further_values_removal_and_undo(tmp_path):
     (tmp_path / "pages").mkdir()
     (tmp_path / "pages" / "a.html").write_text(
         "<h1>Cup</h1>" + "".join(f"<p>part {i}</p>" for i in range(5)) + "<p>$5</p>"
@@ -140,7 +140,7 @@ def test_ranges_more_values_removal_and_undo(tmp_path):
         assert now() == [("about", f"part {i}") for i in (1, 2, 3)]
         browser.click_text("Cup", CTRL)
         assert now() == [("about", x) for x in ("Cup", "part 1", "part 2", "part 3")]
-        browser.click_text("part 2")  # again: it is not
+        browser.click_text("part 2")  # a second click removes the label
         assert now() == [("about", x) for x in ("Cup", "part 1", "part 3")]
         browser.press("2")
         browser.click_text("$5")
@@ -151,7 +151,7 @@ def test_ranges_more_values_removal_and_undo(tmp_path):
         browser.press("z", CTRL)
         assert ("price", "$5") in now()
         browser.press("1")
-        browser.click_text("part 4")  # a plain click replaces
+        browser.click_text("part 4")  # a click without modifier replaces
         assert now() == [("about", "part 4"), ("price", "$5")]
         browser.press("Enter")
         browser.wait("page.source === 'done'")
@@ -165,7 +165,7 @@ PARTS = (
 
 
 @pytest.mark.parametrize("size", [(1280, 800), (390, 844)])
-def test_parts_of_texts_and_values_over_several(tmp_path, size):
+def test_parts_of_texts_and_values_across_texts(tmp_path, size):
     (tmp_path / "pages").mkdir()
     (tmp_path / "pages" / "a.html").write_text(PARTS, encoding="utf-8")
     with working(tmp_path, *size, fields=["name", "price", "author", "address"]) as (browser, _):
@@ -176,7 +176,7 @@ def test_parts_of_texts_and_values_over_several(tmp_path, size):
 
         browser.drag("Teapot", "for")
         assert now() == {"name": "Teapot for"}
-        browser.drag("12.50", "12.50")  # the field that has nothing yet
+        browser.drag("12.50", "12.50")  # assigned to the next empty field
         assert now()["price"] == "12.50"
         browser.drag("Ann", "Bo Ray")
         assert now()["author"] == "Ann Lee and Bo Ray"
@@ -190,13 +190,13 @@ def test_parts_of_texts_and_values_over_several(tmp_path, size):
         browser.double_click("incl")
         assert now()["price"] == "incl"
         browser.press("2")
-        browser.double_click("12.50")  # a number without its decimals is a word, too
+        browser.double_click("12.50")  # a word may be a number without its decimals
         browser.double_click("VAT", SHIFT)
         assert now()["price"] == "12.50 incl. VAT"
         browser.press("z", CTRL)
         browser.press("z", CTRL)
         assert now()["price"] == "incl"
-        # texts in a row, then one value of them
+        # consecutive texts, then merged into one value
         browser.press("4")
         browser.click_text("12 Main St")
         browser.press("4")
@@ -221,13 +221,13 @@ def test_nothing_is_lost_with_the_tab_or_the_server(tmp_path):
         browser.press("2")
         browser.click_text(price)
         browser.wait(SURE)
-    with working(tmp_path) as (browser, _):  # another server, another browser
+    with working(tmp_path) as (browser, _):  # new server, new browser
         browser.run("open(0)")
         assert browser.run("valuesOf(1, null).map((v) => v.text)") == [price]
         assert browser.run("page.source") == "begun"
 
 
-def test_a_change_that_is_not_saved_is_told_and_tried_again(tmp_path, monkeypatch):
+def test_a_failed_save_is_reported_and_repeated(tmp_path, monkeypatch):
     toy = toy_pages(n_sites=1, n_pages=2)
     toy.write(tmp_path / "pages")
     with working(tmp_path) as (browser, session):
@@ -244,7 +244,7 @@ def test_a_change_that_is_not_saved_is_told_and_tried_again(tmp_path, monkeypatc
         browser.press("Enter")
         browser.press("ArrowRight")
         browser.wait("failed && !busy")
-        assert browser.run("page.name") == name  # it stays until it is saved
+        assert browser.run("page.name") == name  # the page stays open until it is saved
         monkeypatch.setattr(session.file, "put", put)
         browser.wait(f"!failed && {SURE}")
         assert saved(tmp_path)[name] == (False, [("name", "Help")])
@@ -261,23 +261,23 @@ def test_a_small_window_and_several_records(tmp_path):
         settle(session, browser)
         browser.wait("page.n === 1 && page.records.length === 4")
         assert browser.run("document.querySelectorAll('.table tr').length") == 5
-        # nothing is wider than the window, and both halves are to be seen
+        # nothing is wider than the window, and both halves are visible
         assert browser.run("document.documentElement.scrollWidth") == 420
         assert browser.run("stage.clientHeight") > 200 and browser.run("scale") < 1
-        # a click on another price changes this record alone
-        other = toy_list(4, random_state=1)[1]
+        # a click on another price changes only this record
+        items = toy_list(4, random_state=1)[1]
         before = browser.run("page.records.map((_, r) => valuesOf(1, r).map((v) => v.text))")
-        assert before == [[x["price"]] for x in other]
+        assert before == [[x["price"]] for x in items]
         browser.press("2")
-        browser.click_text(other[2]["name"])
+        browser.click_text(items[2]["name"])
         browser.wait(SURE)
         after = browser.run("page.records.map((_, r) => valuesOf(1, r).map((v) => v.text))")
-        assert after == [[x["price"]] if r != 2 else [x["name"]] for r, x in enumerate(other)]
+        assert after == [[x["price"]] if r != 2 else [x["name"]] for r, x in enumerate(items)]
         assert not reports(browser)
 
 
-def test_the_table_of_a_listing_mixes_no_records(tmp_path):
-    """Names stand in a row of the table above a row of prices: nodes of a record have others between them."""
+def test_the_table_of_a_listing_does_not_mix_records(tmp_path):
+    """Each row of names is above a row of prices, so the nodes of a record are not contiguous."""
     listed = make_listings(["name-row"], n_pages=2, random_state=1, fewest=8, most=12)
     (tmp_path / "pages").mkdir()
     for i, html in enumerate(listed.html.values()):
@@ -319,8 +319,8 @@ def test_a_hostile_page_runs_nothing_and_fetches_nothing(tmp_path):
         assert saved(tmp_path)["bad.html"][1] == [("name", "Hostile Cup"), *saved(tmp_path)["bad.html"][1][1:]]
 
 
-def test_the_frame_holds_without_what_makes_pages_harmless(tmp_path):
-    """Sandbox and policy alone: the page's own HTML, with its handlers and addresses, put into the frame as it is."""
+def test_the_sandbox_alone_blocks_a_hostile_page(tmp_path):
+    """Insert the original HTML with its handlers and addresses into the frame."""
     (tmp_path / "pages").mkdir()
     text = HOSTILE.replace("evil()", "top.evil=1")
     (tmp_path / "pages" / "bad.html").write_text(text)
@@ -339,8 +339,8 @@ def test_the_frame_holds_without_what_makes_pages_harmless(tmp_path):
         assert browser.run("location.href").startswith(browser.origin)
 
 
-def test_five_pages_by_keyboard_alone(tmp_path):
-    """Arrows go from text to text in both directions, Enter picks, d is done: no pointer at all."""
+def test_five_pages_with_the_keyboard_only(tmp_path):
+    """Arrow keys move between texts, Enter assigns, d ends the page."""
     toy = toy_pages(n_sites=1, n_pages=5, missing=0.0)
     toy.write(tmp_path / "pages")
     truth = {x.page: {name: x.values[name][0] for name in FIELDS} for x in toy.labels}
@@ -351,28 +351,28 @@ def test_five_pages_by_keyboard_alone(tmp_path):
             for f, field in enumerate(FIELDS):
                 if browser.run(f"valuesOf({f}, null).some((v) => v.text === {json.dumps(truth[name][field])})"):
                     continue
-                wanted = browser.run(f"page.leaves.findIndex(([, text]) => text === {json.dumps(truth[name][field])})")
+                target = browser.run(f"page.leaves.findIndex(([, text]) => text === {json.dumps(truth[name][field])})")
                 browser.press(str(f + 1))
                 for _ in range(100):
                     at = browser.run("cursor")
-                    if at == wanted:
+                    if at == target:
                         break
-                    browser.press("ArrowDown" if at < wanted else "ArrowUp")
+                    browser.press("ArrowDown" if at < target else "ArrowUp")
                 assert browser.run(
                     "(() => { const b = boxOf(page.leaves[cursor][0]); return b.top * scale >= stage.scrollTop &&"
                     " b.bottom * scale <= stage.scrollTop + stage.clientHeight; })()"
                 )
                 browser.press("Enter")
             browser.wait(SURE)
-            assert browser.run("page.name") == name  # Enter has picked, and not ended the page
+            assert browser.run("page.name") == name  # Enter assigned the text and did not end the page
             browser.press("d")
             browser.wait(f"{SURE} && (page.name !== {json.dumps(name)} || state.done === 5)")
-        found = saved(tmp_path)
-        assert {name: dict(labels) for name, (_, labels) in found.items()} == truth
-        assert all(done for done, _ in found.values()) and not reports(browser)
+        labels_of = saved(tmp_path)
+        assert {name: dict(labels) for name, (_, labels) in labels_of.items()} == truth
+        assert all(done for done, _ in labels_of.values()) and not reports(browser)
 
 
-def test_keys_go_a_window_further_at_once(tmp_path):
+def test_page_keys_move_by_a_screen(tmp_path):
     (tmp_path / "pages").mkdir()
     (tmp_path / "pages" / "a.html").write_text("".join(f"<p>Thing {i}</p>" for i in range(100)))
     top = "boxOf(page.leaves[cursor][0]).top"
@@ -393,14 +393,14 @@ def test_keys_go_a_window_further_at_once(tmp_path):
         assert not reports(browser)
 
 
-def test_a_stale_tab_is_told_and_overwrites_nothing(tmp_path):
+def test_a_stale_tab_is_notified_and_overwrites_nothing(tmp_path):
     toy = toy_pages(n_sites=1, n_pages=2, missing=0.0)
     toy.write(tmp_path / "pages")
     with working(tmp_path) as (browser, session):
         n, sha = browser.run("[page.n, page.sha]")
         price = toy.labels[session.pages.index(session.pages[n])].values["price"][0]
         node = next(t for t in session.view(n).leaves if session.pages[n].text(t) == price)
-        browser.run("poll = async () => {}")  # this tab sleeps, while another one works
+        browser.run("poll = async () => {}")  # this tab does not notice changes by another one
         session.save(n, sha, [(node, "price")], done=True, stamp="")
         browser.click_text("Help")
         browser.wait("get('status').className === 'bad'")
@@ -429,11 +429,11 @@ ONE_CUP = "<h1>Red Cup</h1><p>Only $12.50 today</p><p>by Acme</p><p>Help</p>"
 
 @contextmanager
 def one_cup(folder, **suggestions):
-    """A page, with suggestions as if a model had made them: the text of every field, which may be a part of a leaf."""
+    """Open a page with given suggestions: the text of each field, which may be part of a leaf."""
     (folder / "pages").mkdir()
     (folder / "pages" / "a.html").write_text(ONE_CUP)
     with working(folder) as (browser, session):
-        browser.run("poll = async () => {}; 0")  # no model renews them
+        browser.run("poll = async () => {}; 0")  # so that no model replaces them
         browser.run(
             f"""for (const [name, text] of Object.entries({json.dumps(suggestions)})) {{
                 const [node, all] = page.leaves.find(([, all]) => all.includes(text));
@@ -451,11 +451,11 @@ def fields_of(browser):
     return {name: browser.run(f"valuesOf({f}, null).map((v) => v.text)") for f, name in enumerate(FIELDS)}
 
 
-def own_fields(browser):
+def confirmed_fields(browser):
     return browser.run("labels.filter((label) => confirmed.has(key(label))).map(([, name]) => name)")
 
 
-def test_after_undo_the_same_field_is_asked_for_again(tmp_path):
+def test_after_undo_the_same_field_is_selected(tmp_path):
     with one_cup(tmp_path) as (browser, _):
         browser.click_text("Help")
         assert browser.run("active") == 1
@@ -466,10 +466,10 @@ def test_after_undo_the_same_field_is_asked_for_again(tmp_path):
         browser.press("3")
         browser.click_text("Help")
         browser.press("2")
-        browser.press("z", CTRL)  # takes back the brand, and not what was chosen since
+        browser.press("z", CTRL)  # undoes the brand, and not the later selection
         browser.click_text("by Acme")
         assert fields_of(browser) == {"name": ["Red Cup"], "price": [], "brand": ["by Acme"]}
-        # the first word of a part is taken back: the next tap is a first word again
+        # undo of the first word of a part: the next tap is a first word again
         browser.press("2")
         browser.tap_button("part")
         browser.tap("Only")
@@ -484,23 +484,23 @@ def test_a_click_on_a_suggestion_confirms_it(tmp_path):
     with one_cup(tmp_path, **suggested) as (browser, _):
         everything = {name: [text] for name, text in suggested.items()}
         browser.click_text("Red Cup")
-        assert fields_of(browser) == everything and own_fields(browser) == ["name"]
-        browser.click(*browser.where("12.50"))  # a part of a text, of a field that was not chosen
-        assert fields_of(browser) == everything and own_fields(browser) == ["name", "price"]
+        assert fields_of(browser) == everything and confirmed_fields(browser) == ["name"]
+        browser.click(*browser.where("12.50"))  # part of a text, for a field that is not selected
+        assert fields_of(browser) == everything and confirmed_fields(browser) == ["name", "price"]
         assert saved(tmp_path)["a.html"] == (False, list(suggested.items()))
         browser.press("z", CTRL)
-        assert fields_of(browser) == everything and own_fields(browser) == ["name"]
+        assert fields_of(browser) == everything and confirmed_fields(browser) == ["name"]
         browser.press("z", CTRL)
         browser.wait(f"{SURE} && page.stamp === ''")
-        assert own_fields(browser) == [] and browser.run("page.source") == "model" and saved(tmp_path) == {}
-        # by keyboard; then by the key of a field, which is corrected with the text of another suggestion
+        assert confirmed_fields(browser) == [] and browser.run("page.source") == "model" and saved(tmp_path) == {}
+        # by keyboard; then select a field and assign the text of another suggestion
         browser.press("ArrowDown")
         browser.press("Enter")
-        assert fields_of(browser) == everything and own_fields(browser) == ["name"]
+        assert fields_of(browser) == everything and confirmed_fields(browser) == ["name"]
         browser.press("1")
         browser.click_text("by Acme")
         assert fields_of(browser) == everything | {"name": ["by Acme"]}
-        # what is explicitly taken away is away: Delete, or a click on what the person has given
+        # explicit removal: Delete, or a click on a confirmed label
         browser.press("2")
         browser.press("Delete")
         browser.press("1")
@@ -509,16 +509,16 @@ def test_a_click_on_a_suggestion_confirms_it(tmp_path):
         assert not reports(browser)
 
 
-def test_an_empty_field_can_have_the_text_of_a_suggestion(tmp_path):
+def test_an_empty_field_can_use_the_text_of_a_suggestion(tmp_path):
     with one_cup(tmp_path, name="Red Cup", price="$12.50") as (browser, _):
         assert browser.run("active") == 2
         browser.click_text("Red Cup")
         assert fields_of(browser) == {"name": ["Red Cup"], "price": ["$12.50"], "brand": ["Red Cup"]}
-        assert own_fields(browser) == ["brand"]
+        assert confirmed_fields(browser) == ["brand"]
 
 
 @pytest.mark.parametrize("key", ["d", "Enter"])
-def test_a_page_without_labels_is_done_only_after_a_question(tmp_path, key):
+def test_a_page_without_labels_is_done_only_after_confirmation(tmp_path, key):
     (tmp_path / "pages").mkdir()
     for name in "ab":
         (tmp_path / "pages" / f"{name}.html").write_text(ONE_CUP)
@@ -530,7 +530,7 @@ def test_a_page_without_labels_is_done_only_after_a_question(tmp_path, key):
         browser.call("Input.dispatchKeyEvent", type="keyDown", key=key, autoRepeat=True)  # a key that is held
         browser.wait(SURE)
         assert browser.run("page.name") == first and not session.done
-        browser.press("ArrowRight")  # left for later: nothing is known of it
+        browser.press("ArrowRight")  # skipped: its labels are unknown
         browser.wait(f"{SURE} && page.name !== {json.dumps(first)}")
         assert not (tmp_path / "labels.jsonl").exists()
         second = browser.run("page.name")
@@ -538,7 +538,7 @@ def test_a_page_without_labels_is_done_only_after_a_question(tmp_path, key):
         browser.press(key)
         browser.wait(f"{SURE} && page.name === {json.dumps(first)}")
         assert saved(tmp_path) == {second: (True, [])}
-        # the last label of a page that was done is taken away: it is not done until this is said
+        # removing the last label of a page that was done requires confirmation
         browser.click_text("Red Cup")
         browser.press("d")
         browser.wait(f"{SURE} && page.source === 'done'")
@@ -552,7 +552,7 @@ def test_a_page_without_labels_is_done_only_after_a_question(tmp_path, key):
         assert not reports(browser)
 
 
-def test_a_finger_has_all_actions(tmp_path):
+def test_touch_supports_all_actions(tmp_path):
     (tmp_path / "pages").mkdir()
     html = "<h1>Red Cup of Clay</h1><p>by Ann Lee</p><p>Bo Holm</p><p>Cy Diaz</p><p>Only $12.50 today</p>"
     (tmp_path / "pages" / "a.html").write_text(html)
@@ -562,7 +562,7 @@ def test_a_finger_has_all_actions(tmp_path):
             browser.wait(SURE)
             return browser.run(f"valuesOf({f}, null).map((v) => v.text)")
 
-        browser.tap("Red Cup")  # a tap picks the text, and the next field is asked for
+        browser.tap("Red Cup")  # a tap assigns the text and selects the next field
         assert texts(0) == ["Red Cup of Clay"] and browser.run("active") == 1
         browser.tap_button("part")  # first and last word
         browser.tap("$12.50")
@@ -571,7 +571,7 @@ def test_a_finger_has_all_actions(tmp_path):
         browser.tap_button("undo")
         browser.tap_button("undo")
         assert texts(1) == [] and texts(0) == ["Red Cup of Clay"]
-        browser.slide("Only", "50")  # a finger over a part; then it scrolls again
+        browser.slide("Only", "50")  # drag over a part; afterwards dragging scrolls again
         assert texts(1) == ["Only $12.50"] and browser.run("mode") == ""
         browser.press("3")
         browser.tap("by Ann")
@@ -606,8 +606,8 @@ COVERED = """(() => {
 
 
 @pytest.mark.parametrize("size", [(1280, 800), (390, 844)])
-def test_tags_cover_no_text(tmp_path, size):
-    """Texts stand close on all sides: some tags find a place, the others are dots or are left out."""
+def test_tags_do_not_cover_text(tmp_path, size):
+    """Texts are close on all sides: tags without room are dots or omitted."""
     (tmp_path / "pages").mkdir()
     cells = "".join(f"<tr><td>Name {i}<td>$ {i}<td>Maker {i}<td>of clay" for i in range(30))
     style = "<style>body{margin:0;line-height:1}td{padding:0}</style>"
@@ -623,7 +623,7 @@ def test_tags_cover_no_text(tmp_path, size):
         assert browser.run(COVERED) == 0
 
 
-def test_suggestions_are_brought_into_view_from_all_sides(tmp_path):
+def test_suggestions_are_scrolled_into_view_from_all_sides(tmp_path):
     (tmp_path / "pages").mkdir()
     html = "<div style='width:3000px;height:4000px;position:relative'>" + "".join(
         f"<p style='position:absolute;left:{x}px;top:{y}px'>{text}</p>"
@@ -634,14 +634,14 @@ def test_suggestions_are_brought_into_view_from_all_sides(tmp_path):
         browser.run("labels = page.leaves.map(([n, t]) => [n, t]); show(); 0")
         for f in (2, 3, 1, 0, 2, 0):
             browser.run(f"choose({f}); 0")
-            seen = f"""(() => {{ const b = boxOf(labels.find(([, name]) => name === fields[{f}])[0]);
+            in_view = f"""(() => {{ const b = boxOf(labels.find(([, name]) => name === fields[{f}])[0]);
               return b.left * scale >= stage.scrollLeft && b.right * scale <= stage.scrollLeft + stage.clientWidth &&
                 b.top * scale >= stage.scrollTop && b.bottom * scale <= stage.scrollTop + stage.clientHeight; }})()"""
-            assert browser.run(seen), f
+            assert browser.run(in_view), f
 
 
-def test_a_large_page_is_drawn_whole(tmp_path):
-    """The first five thousand nodes can be picked before the rest is there; nothing is lost between."""
+def test_a_large_page_is_drawn_completely(tmp_path):
+    """The first 5,000 nodes can be labelled before the rest is drawn."""
     (tmp_path / "pages").mkdir()
     (tmp_path / "pages" / "a.html").write_text("<ul>" + "".join(f"<li>Thing {i}<b>${i}</b>" for i in range(6_000)))
     (tmp_path / "pages" / "b.html").write_text("<h1>Cup</h1><p>$5")
@@ -653,8 +653,8 @@ def test_a_large_page_is_drawn_whole(tmp_path):
         last = "page.leaves.findIndex(([, t]) => t === 'Thing 5999')"
         assert browser.run(f"boxOf(page.leaves[{last}][0]).bottom <= frame.clientHeight")
         assert browser.run("frame.contentDocument.querySelectorAll('li').length") == 6_000
-        # another page, while the rest of this one is still to be drawn
-        browser.run("window.drawing = []; const rest = drawRest; drawRest = (made) => drawing.push(rest(made)); 1")
+        # open another page while this one is still being drawn
+        browser.run("window.drawing = []; const rest = drawRest; drawRest = (nodes) => drawing.push(rest(nodes)); 1")
         assert browser.run("open(0).then(() => { const part = complete !== page; return open(1).then(() => part); })")
         browser.wait("complete === page")
         assert browser.run("Promise.all(drawing).then((all) => all.length)") == 2

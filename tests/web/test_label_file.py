@@ -15,7 +15,7 @@ def rows(path):
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def test_other_lines_stay_as_they_are_and_so_do_other_keys(tmp_path):
+def test_other_lines_and_other_keys_are_preserved(tmp_path):
     path = tmp_path / "labels.jsonl"
     first = '{"page":"b.html",   "values":{"price":"5 €"}}'
     path.write_text(
@@ -27,18 +27,18 @@ def test_other_lines_stay_as_they_are_and_so_do_other_keys(tmp_path):
     assert json.loads(lines[1]) == {"page": "a.html", "by": "Ann", "labels": [[3, "price"]], "done": True}
 
 
-def test_lines_that_others_have_written_in_the_meantime_are_kept(tmp_path):
+def test_lines_written_by_other_programs_are_preserved(tmp_path):
     path = tmp_path / "labels.jsonl"
     file = LabelFile(path)
     file.put({"page": "a.html", "labels": []})
-    with open(path, "a") as other:
-        other.write('{"page": "c.html", "values": {"price": "7"}}\n')
+    with open(path, "a") as text:
+        text.write('{"page": "c.html", "values": {"price": "7"}}\n')
     file.put({"page": "a.html", "labels": [[2, "price"]]})
     assert [x.page for x in file.read()] == ["a.html", "c.html"]
 
 
 @pytest.mark.parametrize("text", ['{"page": "a.html"', '{"page": "a.html"}\n{"page": "a.html"}\n', "[]\n", "\udcff"])
-def test_a_damaged_file_is_named_and_left_alone(tmp_path, text):
+def test_a_damaged_file_is_reported_and_unchanged(tmp_path, text):
     path = tmp_path / "labels.jsonl"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(LabelError, match=r"labels\.jsonl"):
@@ -46,14 +46,14 @@ def test_a_damaged_file_is_named_and_left_alone(tmp_path, text):
     assert path.read_bytes() == text.encode("utf-8", "surrogateescape")
 
 
-def test_training_passes_over_pages_in_work(tmp_path):
+def test_training_skips_pages_in_progress(tmp_path):
     file = LabelFile(tmp_path / "labels.jsonl")
     file.put({"page": "a.html", "labels": [[1, "price"]], "done": False})
     file.put({"page": "b.html", "labels": [[1, "price"]], "done": True})
     assert [x.page for x in read_labels(file.path)] == ["b.html"]
 
 
-def test_many_at_once(tmp_path):
+def test_concurrent_changes(tmp_path):
     file = LabelFile(tmp_path / "labels.jsonl")
     threads = [
         threading.Thread(target=lambda i=i: file.put({"page": f"{i}.html", "labels": [[i, "x"]]})) for i in range(12)
@@ -65,7 +65,7 @@ def test_many_at_once(tmp_path):
     assert sorted(row["labels"][0][0] for row in rows(file.path)) == list(range(12))
 
 
-def test_killed_in_the_middle_of_writing_the_file_is_whole(tmp_path):
+def test_the_file_is_complete_after_a_kill(tmp_path):
     path = tmp_path / "labels.jsonl"
     script = (
         "import sys; from pathlib import Path; from maxendnet.web.labelling.label_file import LabelFile\n"
@@ -74,10 +74,10 @@ def test_killed_in_the_middle_of_writing_the_file_is_whole(tmp_path):
         "    n += 1; file.put({'page': f'{n % 50}.html', 'labels': [[n, 'x']] * 200}); print(n, flush=True)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True)
-    said = [int(process.stdout.readline()) for _ in range(60)]
+    reported = [int(process.stdout.readline()) for _ in range(60)]
     os.kill(process.pid, signal.SIGKILL)
-    said += [int(line) for line in process.stdout.read().split()]
+    reported += [int(line) for line in process.stdout.read().split()]
     process.wait()
     process.stdout.close()
-    found = {row["page"]: row["labels"][0][0] for row in rows(path)}
-    assert len(found) == 50 and max(found.values()) >= said[-1]  # what was said to be saved is there
+    nodes = {row["page"]: row["labels"][0][0] for row in rows(path)}
+    assert len(nodes) == 50 and max(nodes.values()) >= reported[-1]  # every reported save is in the file

@@ -42,10 +42,10 @@ def frame_of(tmp_path, text, name="a.html"):
     return page, make_frame(page, path.resolve(), tmp_path.resolve())
 
 
-def test_nothing_of_a_hostile_page_acts(tmp_path):
+def test_a_hostile_page_is_inert(tmp_path):
     _, frame = frame_of(tmp_path, HOSTILE)
-    said = json.dumps(frame.nodes)
-    assert "evil()" not in said and "javascript" not in said and "data:text" not in said
+    as_text = json.dumps(frame.nodes)
+    assert "evil()" not in as_text and "javascript" not in as_text and "data:text" not in as_text
     for tag, _, content, _ in frame.nodes:
         if tag == "#":
             continue
@@ -54,12 +54,12 @@ def test_nothing_of_a_hostile_page_acts(tmp_path):
             assert name in ATTRIBUTES | {"src", "href", "type", "open"} and not name.startswith("on")
             assert name != "src" or value == ""
             assert name != "href" or value == "#"
-    # addresses stay in styles alone, where the policy of the frame refuses them
+    # addresses remain only in styles, where the policy of the frame blocks them
     elsewhere = [node for node in frame.nodes if node[0] != "#" and "evil" in json.dumps({**node[2], "style": ""})]
-    assert not elsewhere and "Hostile Cup" in said and "$12.00" in said
+    assert not elsewhere and "Hostile Cup" in as_text and "$12.00" in as_text
 
 
-def test_numbers_are_those_of_the_page(tmp_path):
+def test_node_numbers_are_those_of_the_page(tmp_path):
     toy = toy_pages(n_sites=5, n_pages=1)
     for page in toy.pages:
         again, frame = frame_of(tmp_path, toy.html[page.name], page.name)
@@ -87,7 +87,7 @@ def test_a_canonical_page(tmp_path):
     assert [node[3] for node in frame.nodes] == list(range(len(page))) and frame.quirks
 
 
-def test_pictures_and_styles_of_the_folder_only(tmp_path):
+def test_only_pictures_and_styles_of_the_folder(tmp_path):
     folder = tmp_path / "pages"
     (folder / "shop" / "a_files").mkdir(parents=True)
     (folder / "shop" / "a_files" / "b c.png").write_bytes(b"x")
@@ -101,8 +101,8 @@ def test_pictures_and_styles_of_the_folder_only(tmp_path):
     ]  # fmt: skip
     links = "".join(f"<link rel=stylesheet href='{x}'>" for x in ("own.css", "../../secret.css", "file:///etc/passwd"))
     _, frame = frame_of(folder, links + "".join(f"<img src='{x}'>" for x in addresses), "shop/a.html")
-    found = [content["src"] for tag, _, content, _ in frame.nodes if tag == "img"]
-    assert found == ["../shop/a_files/b%20c.png", "", "", "", "", "", "../shop/a_files/b%20c.png", "", ""]
+    sources = [content["src"] for tag, _, content, _ in frame.nodes if tag == "img"]
+    assert sources == ["../shop/a_files/b%20c.png", "", "", "", "", "", "../shop/a_files/b%20c.png", "", ""]
     assert frame.styles == ["p { color: red }"]
 
 
@@ -121,13 +121,13 @@ def test_no_file_outside(tmp_path, name):
     assert file_inside(folder.resolve(), "good") is not None
 
 
-def test_a_changed_file_is_noticed(tmp_path):
+def test_a_changed_file_is_detected(tmp_path):
     page, _ = frame_of(tmp_path, "<p>old")
     (tmp_path / "a.html").write_text("<p>new")
     assert "has changed" in make_frame(page, tmp_path / "a.html", tmp_path).notes[0]
 
 
-def test_what_lies_too_deep_is_put_beside(tmp_path):
+def test_too_deep_nodes_become_siblings(tmp_path):
     _, frame = frame_of(tmp_path, "<div>" * 3000 + "inside")
     depth = []
     for _, parent, _, _ in frame.nodes:

@@ -1,4 +1,4 @@
-"""The server of the labelling page, and attacks on it."""
+"""Server of the labelling page, and attacks on it."""
 
 import errno
 import http.client
@@ -67,7 +67,7 @@ def untouched(server):
     return not server.session.file.path.exists()
 
 
-def test_the_page_its_parts_and_their_headers(site):
+def test_files_of_the_labelling_page_and_their_headers(site):
     server, _ = site
     for path, kind in [("", "text/html"), ("app.js", "text/javascript"), ("app.css", "text/css"),
                        ("api/state", "application/json"), ("pages/shop0.example/0.html", "text/html"),
@@ -90,7 +90,7 @@ def test_the_page_its_parts_and_their_headers(site):
     assert get(server, "pages/shop0.example/a%20b.png")[1] == PNG
 
 
-def test_a_page_is_shown_without_its_html(site):
+def test_a_page_is_sent_without_its_html(site):
     server, _ = site
     _, data = get(server, "pages/shop0.example/0.html")
     assert b"Cup" not in data and len(data) < 200
@@ -104,8 +104,8 @@ def test_a_change_is_saved_and_answers_with_the_next_page(site):
     try:
         leaf = next(node for node, text, _ in json.loads(get(server, "api/page?n=0")[1])["leaves"] if "$" in text)
         answer, data = post(server, row(server, 0, [[leaf, "price"]]))
-        found = json.loads(data)
-        assert answer.status == 200 and found["saved"] and found["next"] in (2, 3)  # of the other site
+        answer_data = json.loads(data)
+        assert answer.status == 200 and answer_data["saved"] and answer_data["next"] in (2, 3)  # of the other site
         assert json.loads(path.read_text())["labels"] == [[leaf, "price"]]
     finally:
         path.unlink(missing_ok=True)
@@ -113,7 +113,7 @@ def test_a_change_is_saved_and_answers_with_the_next_page(site):
 
 
 @pytest.mark.parametrize("none", [False, None, 1, "true"])
-def test_a_page_without_labels_is_done_only_if_it_is_said_to_have_none(site, none):
+def test_a_page_without_labels_is_done_only_with_confirmation(site, none):
     server, folder = site
     answer, data = post(server, {**row(server), "none": none})
     assert answer.status == 409 and "has no labels" in json.loads(data)["error"] and untouched(server)
@@ -148,7 +148,7 @@ def test_two_hosts_or_none_are_refused(site):
 @pytest.mark.parametrize(
     "path", ["/", "/app.js", "/api/state", "/wrong/api/state", "//", "/%2e%2e/", "/pages/notes.txt"]
 )
-def test_without_the_secret_there_is_nothing(site, path):
+def test_nothing_is_served_without_the_secret(site, path):
     server, _ = site
     answer, data = ask(server, "GET", path)
     assert answer.status == 404 and b"open the address" in data
@@ -160,7 +160,7 @@ def test_without_the_secret_there_is_nothing(site, path):
               {"Origin": "http://127.0.0.1"}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}],
     ids=str,
 )  # fmt: skip
-def test_a_change_without_token_or_from_elsewhere_is_refused(site, given):
+def test_a_change_without_token_or_from_another_origin_is_refused(site, given):
     server, _ = site
     given = {key: value.encode("latin-1").decode("latin-1") if key == TOKEN else value for key, value in given.items()}
     answer, _ = post(server, row(server), **given)
@@ -182,7 +182,7 @@ def test_a_form_of_another_site_is_refused(site, kind):
     # as a browser sends it
     headers = {"Origin": "http://evil.example", "Content-Type": kind, "Sec-Fetch-Site": "cross-site"}
     assert ask(server, "POST", f"/{server.key}/api/save", body, headers)[0].status == 403
-    # and even with everything else right
+    # also refused with all other headers correct
     assert post(server, body, **{"Content-Type": kind})[0].status == 415 and untouched(server)
 
 
@@ -201,7 +201,7 @@ def test_other_methods_are_not_offered(site, method):
      "notes.txt", "script.js", "shop0.example", "shop0.example/", "", ".", "a%00.png", "%ff%fe.png",
      "file:///etc/passwd", "shop0.example/0.html/..", "~/secret.png"],
 )  # fmt: skip
-def test_no_file_but_pages_and_pictures_of_the_folder(site, path):
+def test_only_pages_and_pictures_of_the_folder_are_served(site, path):
     server, _ = site
     answer, data = get(server, f"pages/{path}")
     assert answer.status == 404 and b"secret" not in data and b"root:" not in data and b"private" not in data
@@ -218,8 +218,8 @@ def test_sizes_are_limited(site):
                  {"Transfer-Encoding": "chunked"}):  # fmt: skip
         encoded = {k: v.encode().decode("latin-1") for k, v in more.items()}
         assert post(server, b"{}", **encoded)[0].status == 411
-    many = [[3, "price"]] * 5_001
-    assert post(server, row(server, 0, many))[0].status == 400
+    labels = [[3, "price"]] * 5_001
+    assert post(server, row(server, 0, labels))[0].status == 400
     assert get(server, "x" * 70_000)[0].status == 414 and untouched(server)
 
 
@@ -257,7 +257,7 @@ def test_unknown_pages_are_not_shown(site, query):
     assert get(server, f"api/page?{query}")[0].status == 404
 
 
-def test_rubbish_instead_of_requests(site):
+def test_malformed_requests(site):
     server, _ = site
     for data in (
         b"\0" * 100 + b"\r\n\r\n",
@@ -274,12 +274,12 @@ def test_rubbish_instead_of_requests(site):
     assert get(server, "api/state")[0].status == 200
 
 
-def test_it_listens_here_and_nowhere_else(site):
+def test_the_server_listens_on_localhost_only(site):
     server, _ = site
     assert server.server_address[0] == "127.0.0.1" and len(server.key) >= 32
 
 
-def test_a_full_disk_is_told_and_nothing_is_half_written(site, monkeypatch):
+def test_a_full_disk_is_reported_and_the_file_stays_complete(site, monkeypatch):
     server, _ = site
 
     def full(*_):

@@ -45,7 +45,7 @@ def wait(session, condition, seconds=300.0):
         time.sleep(0.02)
 
 
-def test_the_order_has_every_page_once_and_every_site_first():
+def test_the_order_visits_each_site_first_and_each_page_once():
     sites, rng = list("aaabbc"), np.random.default_rng(0)
     done = []
     while (i := next_page(sites, done, rng.random(6).tolist(), [3, 1, 0, 5, 4, 2])) is not None:
@@ -53,12 +53,14 @@ def test_the_order_has_every_page_once_and_every_site_first():
     assert sorted(done) == list(range(6)) and done[:3] == [3, 1, 5]
 
 
-def test_learning_waits_for_a_page_that_is_opened(shop, monkeypatch):
-    """Nothing is learned before the first page is sent, nor while another one is made."""
+def test_training_waits_while_a_page_is_opened(shop, monkeypatch):
+    """Training begins after the first page is sent, and pauses while another page is prepared."""
     folder, toy = shop
     session = LabellingSession(folder / "pages", toy.pages, FIELDS, LabelFile(folder / "labels.jsonl"))
-    seen = []
-    session.learner.prepare = lambda kinds, progress: seen.extend(bool(session._opened) for _ in progress(range(3), ""))
+    opened = []
+    session.learner.prepare = lambda kinds, progress: opened.extend(
+        bool(session._opened) for _ in progress(range(3), "")
+    )
     waiting, wait_for = threading.Event(), session._lock.wait_for
 
     def watched(condition, **options):
@@ -67,35 +69,35 @@ def test_learning_waits_for_a_page_that_is_opened(shop, monkeypatch):
         return wait_for(condition, **options)
 
     monkeypatch.setattr(session._lock, "wait_for", watched)
-    session._opening = 1  # as if somebody waited for a page
+    session._opening = 1  # simulate a page that is being opened
     session.show(0)
     session.start()
     assert waiting.wait(60) and session.doing == "reading pages"
-    assert seen == []
+    assert opened == []
     session._opening = 0
     session.show(1)
     wait(session, lambda: session.doing == "")
     session.stop()
-    assert seen == [True, True, True]
+    assert opened == [True, True, True]
 
 
-def test_label_all_pages_as_a_person_would(shop):
+def test_a_complete_labelling_session(shop):
     folder, toy = shop
     session, notes = prepare(folder / "shop", folder / "pages", fields=FIELDS)
     assert not notes and session.next() is not None
     session.start()
     try:
-        asked = []
+        order = []
         for _ in range(5):
             i = session.next()
-            asked.append(i)
+            order.append(i)
             session.save(i, toy.pages[i].sha, truth(toy, i), done=True)
             wait(session, lambda: not session._changed and not session.doing)
-        assert len({toy.pages[i].site for i in asked[:3]}) == 3 and len(set(asked)) == 5
+        assert len({toy.pages[i].site for i in order[:3]}) == 3 and len(set(order)) == 5
         state = session.state()
         assert state["done"] == 5 and state["total"] == 12 and state["certain"] > 0.5 and state["has_model"]
-        # the suggestions of a page that was never labelled are right
-        rest = [i for i in range(12) if i not in asked]
+        # suggestions on unlabelled pages are correct
+        rest = [i for i in range(12) if i not in order]
         for i in rest:
             shown = session.show(i)
             assert shown["source"] == "model"
@@ -104,14 +106,14 @@ def test_label_all_pages_as_a_person_would(shop):
         assert Extractor.load(folder / "shop.medn").fields_ == list(FIELDS)
     finally:
         session.stop()
-    # another day: everything is still there
+    # a new session has all labels
     again, _ = prepare(folder / "shop", folder / "pages")
-    assert again.done == set(asked) and again.fields == list(FIELDS)
-    assert again.show(asked[0])["source"] == "done"
-    assert shown_labels(again, asked[0]) == set(truth(toy, asked[0]))
+    assert again.done == set(order) and again.fields == list(FIELDS)
+    assert again.show(order[0])["source"] == "done"
+    assert shown_labels(again, order[0]) == set(truth(toy, order[0]))
 
 
-def test_learning_with_kept_features_is_the_same_as_without(shop):
+def test_cached_features_give_the_same_model(shop):
     _, toy = shop
     labels = [x if i % 4 < 2 else None for i, x in enumerate(toy.labels)]
     learner = Learner(toy.pages, Extractor())
@@ -121,10 +123,10 @@ def test_learning_with_kept_features_is_the_same_as_without(shop):
         answers = learner.answer(ours, 0.2, quiet)
     theirs = Extractor().fit(toy.pages, labels, fields=FIELDS)
     np.testing.assert_array_equal(ours.estimator_.coef_, theirs.estimator_.coef_)
-    assert [r for some in answers.records for r in some] == theirs.extract(toy.pages, min_confidence=0.2)
+    assert [r for of_page in answers.records for r in of_page] == theirs.extract(toy.pages, min_confidence=0.2)
 
 
-def test_a_page_in_work_is_kept_and_not_learned_from(shop):
+def test_a_page_in_progress_is_saved_and_not_used_for_training(shop):
     folder, toy = shop
     session, _ = prepare(folder / "shop", folder / "pages", fields=FIELDS)
     session.save(0, toy.pages[0].sha, truth(toy, 0)[:1], done=False)
@@ -148,7 +150,7 @@ def test_parts_of_texts_are_saved_and_shown(shop):
         session.save(0, sha, [(Span(node, 90, node, 99), "name")], done=True)
 
 
-def test_changes_that_make_no_sense_are_refused(shop):
+def test_invalid_changes_are_refused(shop):
     folder, toy = shop
     session, _ = prepare(folder / "shop", folder / "pages", fields=FIELDS)
     sha = toy.pages[0].sha
@@ -156,7 +158,7 @@ def test_changes_that_make_no_sense_are_refused(shop):
         ((0, "0" * 16, [], True), "differs from the one"),
         ((0, sha, [(99999, "price")], True), "Node 99999"),
         ((0, sha, [(-1, "price")], True), "Node -1"),
-        ((0, sha, [(0, "price")], True), "Node 0"),  # an element is no value
+        ((0, sha, [(0, "price")], True), "Node 0"),  # an element is not a value
         ((0, sha, [(truth(toy, 0)[0][0], "colour")], True), "no field 'colour'"),
         ((0, sha, [], True), "shop0.example/0.html has no labels"),
     ]:
@@ -165,7 +167,7 @@ def test_changes_that_make_no_sense_are_refused(shop):
     assert not (folder / "labels.jsonl").exists()
 
 
-def test_values_of_a_spreadsheet_are_shown_and_replaced_by_nodes(shop):
+def test_labels_by_value_are_shown_and_replaced_by_nodes(shop):
     folder, toy = shop
     lines = [{"page": x.page, "values": {**x.values, "brand": ["Nobody"]}} for x in toy.labels[:1]]
     lines.append({"page": "gone.html", "values": {"price": "5"}})
@@ -179,7 +181,7 @@ def test_values_of_a_spreadsheet_are_shown_and_replaced_by_nodes(shop):
     assert "values" not in rows[0] and rows[1] == lines[1]
 
 
-def test_an_unmatched_label_is_told_and_teaches_nothing(shop):
+def test_an_unmatched_label_is_reported_and_unknown(shop):
     folder, toy = shop
     lines = [{"page": x.page, "values": {**x.values, "brand": [f"Nobody {i}"]}} for i, x in enumerate(toy.labels[:3])]
     (folder / "labels.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -216,7 +218,7 @@ def test_several_records(tmp_path):
     assert names == [x["name"] for x in toy_list(5, random_state=1)[1]]
 
 
-def test_what_prepare_needs(tmp_path):
+def test_prepare_reports_missing_input(tmp_path):
     pages = tmp_path / "pages"
     pages.mkdir()
     with pytest.raises(LabelError, match="no fields are given"):
@@ -234,7 +236,7 @@ def test_what_prepare_needs(tmp_path):
     assert [page.name for page in session.pages] == ["a.html"] and "links to files outside" in notes[0]
 
 
-def test_no_more_pages_than_wanted(shop):
+def test_the_number_of_pages_is_limited(shop):
     folder, toy = shop
     (folder / "labels.jsonl").write_text(json.dumps({"page": toy.pages[3].name, "values": {"price": "1"}}))
     session, _ = prepare(folder / "shop", folder / "pages", fields=FIELDS, most=5)
@@ -242,7 +244,7 @@ def test_no_more_pages_than_wanted(shop):
     assert len(names) == 5 and toy.pages[3].name in names and len({page.site for page in session.pages}) == 3
 
 
-def test_a_damaged_file_stops_saving_and_nothing_else(shop):
+def test_a_damaged_file_only_prevents_saving(shop):
     folder, toy = shop
     session = LabellingSession(folder / "pages", toy.pages, FIELDS, LabelFile(folder / "labels.jsonl"))
     session.save(0, toy.pages[0].sha, truth(toy, 0), done=True)
@@ -253,7 +255,7 @@ def test_a_damaged_file_stops_saving_and_nothing_else(shop):
     assert session.done == {0}
 
 
-def test_a_model_from_elsewhere_is_asked_first_and_kept(shop):
+def test_an_existing_model_gives_the_first_suggestions_and_is_saved(shop):
     folder, toy = shop
     labels = [x if i % 4 < 2 else None for i, x in enumerate(toy.labels)]
     Extractor(estimator("m3n"), calibrate=False).fit(toy.pages, labels, fields=FIELDS).save(folder / "shop.medn")
@@ -271,27 +273,27 @@ def test_a_model_from_elsewhere_is_asked_first_and_kept(shop):
         session.stop()
     assert (folder / "shop.medn.old").read_bytes() == before != (folder / "shop.medn").read_bytes()
     assert type(Extractor.load(folder / "shop.medn").estimator_).__name__ == "M3N"
-    _, notes = prepare(folder / "shop", folder / "pages")  # now it is made from these labels
+    _, notes = prepare(folder / "shop", folder / "pages")  # the model was trained on these labels
     assert not notes
 
 
-def test_a_port_in_use_is_named_and_the_next_one_taken(tmp_path):
+def test_a_port_in_use_is_reported_and_the_next_one_used(tmp_path):
     toy = toy_pages(n_sites=1, n_pages=1)
     toy.write(tmp_path / "pages")
     session, _ = prepare(tmp_path / "shop", tmp_path / "pages", fields=["name"])
-    said = []
+    messages = []
     with LabelServer(session) as first:
         port = first.server_port
-        serve(session, port, echo=said.append, ready=lambda server: _end(server, said))
-    assert f"Port {port} is in use; using port" in said[0] and said[-1] != port
+        serve(session, port, echo=messages.append, ready=lambda server: _end(server, messages))
+    assert f"Port {port} is in use; using port" in messages[0] and messages[-1] != port
 
 
-def _end(server, said):
-    said.append(server.server_port)
+def _end(server, messages):
+    messages.append(server.server_port)
     threading.Thread(target=server.shutdown).start()
 
 
-def test_labels_are_forgotten_only_by_who_has_seen_them(tmp_path):
+def test_labels_are_removed_only_with_the_current_stamp(tmp_path):
     toy = toy_pages(n_sites=1, n_pages=1)
     toy.write(tmp_path / "pages")
     session, _ = prepare(tmp_path / "shop", tmp_path / "pages", fields=["name"])

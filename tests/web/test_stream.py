@@ -1,4 +1,4 @@
-"""Folders as people have them: what browsers save, what is no page, and many pages at constant memory."""
+"""Folders of saved pages: files of browsers, files that are not pages, and streamed extraction."""
 
 import csv
 import gzip
@@ -65,7 +65,7 @@ def test_mhtml_and_gzip_are_read_with_their_address():
     [(b"%PDF-1.7\n", "a PDF"), (b"PK\x03\x04\x14\0", "a ZIP archive"), (b"\x89PNG\r\n\x1a\n", "a PNG image"),
      (b"BM\x36\0\0\0", "a bitmap"), (gzip.compress(b"%PDF-1.7", mtime=0), "a PDF")],
 )  # fmt: skip
-def test_what_is_no_page_is_refused_by_name(data, what):
+def test_files_that_are_not_pages_are_rejected_with_a_reason(data, what):
     with pytest.raises(PageError, match=f"thing.html is {what} and no HTML"):
         read_page(data, name="thing.html")
     assert read_page(b"BMW 320i").texts[-1] == "BMW 320i"  # a text may begin like a bitmap
@@ -85,16 +85,16 @@ def test_the_address_of_a_page(html, url):
     assert read_page((html + "<p>x").encode()).url == url
 
 
-def test_what_a_browser_saved_beside_a_page_is_no_page(tmp_path):
+def test_files_saved_next_to_a_page_are_not_pages(tmp_path):
     for name in ("cup.html", "cup_files/ad.html", "tasse.htm", "tasse-Dateien/x/frame.htm", "other_files/page.html",
                  "a.mhtml", "b.html.gz", "c.txt", "d.HTM"):  # fmt: skip
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("<p>x")
-    found = [path.relative_to(tmp_path).as_posix() for path in page_files(tmp_path)]
-    assert found == ["a.mhtml", "b.html.gz", "cup.html", "d.HTM", "other_files/page.html", "tasse.htm"]
+    names = [path.relative_to(tmp_path).as_posix() for path in page_files(tmp_path)]
+    assert names == ["a.mhtml", "b.html.gz", "cup.html", "d.HTM", "other_files/page.html", "tasse.htm"]
 
 
-def test_files_of_a_folder_that_are_no_pages_are_named(shop, tmp_path):
+def test_files_that_are_not_pages_are_listed(shop, tmp_path):
     html = (shop / "pages" / "shop0.example" / "5.html").read_text(encoding="utf-8")
     for name in ("item.php", "index", "a.html"):
         (tmp_path / name).write_text(f"\n<!DOCTYPE HTML>{html}", encoding="utf-8")
@@ -102,16 +102,16 @@ def test_files_of_a_folder_that_are_no_pages_are_named(shop, tmp_path):
     for k in range(6):
         (tmp_path / f"notes{k}.txt").write_text("a note")
     assert [path.name for path in page_files(tmp_path)] == ["a.html", "index", "item.php"]
-    said = run("extract", shop / "m.medn", tmp_path, "-o", tmp_path / "out.jsonl")
+    output = run("extract", shop / "m.medn", tmp_path, "-o", tmp_path / "out.jsonl")
     assert (
-        "files are no HTML and left out: doc.pdf, notes0.txt, notes1.txt, notes2.txt, notes3.txt and 2 others" in said
+        "files are no HTML and left out: doc.pdf, notes0.txt, notes1.txt, notes2.txt, notes3.txt and 2 others" in output
     )
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 3
     assert "contains no HTML element" in run("extract", shop / "m.medn", tmp_path / "notes0.txt", code=1)
     assert "is a PDF" in run("extract", shop / "m.medn", tmp_path / "doc.pdf", code=1)
 
 
-def test_extract_takes_pages_html_bytes_and_paths(shop):
+def test_extract_accepts_pages_html_bytes_and_paths(shop):
     extractor = Extractor.load(shop / "m.medn")
     path = shop / "pages" / "shop0.example" / "5.html"
     html = path.read_text(encoding="utf-8")
@@ -130,7 +130,7 @@ def test_no_cell_is_a_formula():
         assert safe_cell(text) == text
 
 
-def test_rows_are_the_same_with_two_jobs_and_after_a_stop(shop, tmp_path):
+def test_rows_are_identical_with_two_jobs_and_after_an_interruption(shop, tmp_path):
     files = page_files(shop / "pages")
     options = Options(csv=True, batch=3)
     extract_stream(shop / "m.medn", files, tmp_path / "whole.csv", options)
@@ -161,14 +161,14 @@ def test_rows_are_the_same_with_two_jobs_and_after_a_stop(shop, tmp_path):
     total = extract_stream(shop / "m.medn", files, out, options)
     assert out.read_bytes() == whole and total.resumed > 0 and total.n_records == len(files)
     assert not (tmp_path / "stopped.csv.progress").exists()
-    # other options are another extraction, which begins anew
+    # other options start a new extraction
     with pytest.raises(Stopped):
         extract_stream(shop / "m.medn", files, out, options, progress=stop_after(4))
-    other = extract_stream(shop / "m.medn", files, out, options._replace(min_confidence=0.9))
-    assert other.resumed == 0 and other.n_records == len(files)
+    outcome = extract_stream(shop / "m.medn", files, out, options._replace(min_confidence=0.9))
+    assert outcome.resumed == 0 and outcome.n_records == len(files)
 
 
-def test_a_killed_command_goes_on(shop, tmp_path):
+def test_a_killed_command_is_resumed(shop, tmp_path):
     pages = tmp_path / "pages"
     for k in range(12):
         (pages / str(k)).mkdir(parents=True)
@@ -193,22 +193,24 @@ def test_a_killed_command_goes_on(shop, tmp_path):
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL and out.with_name("out.jsonl.progress").exists()
-    said = run("extract", shop / "m.medn", pages, "-o", out)
+    output = run("extract", shop / "m.medn", pages, "-o", out)
     assert (
-        "96 records from 96 pages" in said
-        and "from an earlier run" in said
+        "96 records from 96 pages" in output
+        and "from an earlier run" in output
         and out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     )
 
 
-def test_excel_and_pages_that_cannot_be_read(shop, tmp_path):
+def test_excel_and_unreadable_pages(shop, tmp_path):
     pages = tmp_path / "pages"
     pages.mkdir()
     (pages / "a.html").write_bytes((shop / "pages" / "shop0.example" / "1.html").read_bytes())
     (pages / "b.html").write_bytes(b"%PDF-1.7")
     (pages / "c.html").write_bytes(b"<meta charset=idna><p>caf\xe9")
-    said = run("extract", shop / "m.medn", pages, "-o", tmp_path / "out.csv", "--excel")
-    assert "2 records from 2 pages" in said and "b.html is a PDF and no HTML" in said and "1 page not read" in said
+    output = run("extract", shop / "m.medn", pages, "-o", tmp_path / "out.csv", "--excel")
+    assert (
+        "2 records from 2 pages" in output and "b.html is a PDF and no HTML" in output and "1 page not read" in output
+    )
     assert (tmp_path / "out.csv").read_bytes().startswith(b"\xef\xbb\xbfpage,url,site,record,")
     assert "--excel requires" in run("extract", shop / "m.medn", pages, "-o", tmp_path / "o.jsonl", "--excel", code=2)
     run("extract", shop / "m.medn", pages, "-o", tmp_path / "o.csv", "--strict", code=1)
@@ -217,7 +219,7 @@ def test_excel_and_pages_that_cannot_be_read(shop, tmp_path):
 
 @pytest.fixture
 def folder_with_a_large_page(shop, tmp_path):
-    """A page of 200,000 nodes between two others."""
+    """Folder with a page of more than 200,000 nodes between two others."""
     pages = tmp_path / "pages"
     pages.mkdir()
     for name in ("a.html", "c.html"):
@@ -230,7 +232,7 @@ REASON = "the page has more than 200,000 elements and texts"
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_a_page_over_the_limit_is_named_in_the_output(shop, folder_with_a_large_page, tmp_path, jobs):
+def test_a_page_over_the_limit_is_a_row_with_an_error(shop, folder_with_a_large_page, tmp_path, jobs):
     pages = folder_with_a_large_page
     lines, table = io.StringIO(), tmp_path / "out.csv"
     total = extract_stream(shop / "m.medn", page_files(pages), lines, Options(batch=2), jobs)
@@ -239,19 +241,19 @@ def test_a_page_over_the_limit_is_named_in_the_output(shop, folder_with_a_large_
     assert [row["record"] for row in rows] == [0, None, 0] and rows[0]["error"] is None and rows[2]["error"] is None
     assert REASON in rows[1]["error"] and set(rows[1]["fields"].values()) == {None}
     assert (total.n_records, total.n_pages, total.n_cells, total.n_unread) == (2, 2, 2 * len(rows[0]["fields"]), 1)
-    said = run("extract", shop / "m.medn", pages, "-o", table)
-    assert '1 page not read, see the column "error"' in said
+    output = run("extract", shop / "m.medn", pages, "-o", table)
+    assert '1 page not read, see the column "error"' in output
     with open(table, newline="", encoding="utf-8") as file:
         cells = list(csv.DictReader(file))
     assert [row["error"] == "" for row in cells] == [True, False, True] and REASON in cells[1]["error"]
     assert cells[1]["record"] == cells[1]["price"] == "" and cells[2]["price"].startswith("$")
 
 
-def test_pages_that_cannot_be_read_are_rows_in_python_too(shop, folder_with_a_large_page):
+def test_unreadable_pages_are_records_in_python_too(shop, folder_with_a_large_page):
     pages, extractor = folder_with_a_large_page, Extractor.load(shop / "m.medn")
     good = extractor.extract([pages / "a.html", pages / "c.html"])
     records = extractor.extract([pages / "b.html", pages / "a.html", b"%PDF-1.7", "<br>" * 200_001, pages / "c.html"])
-    assert [records[1], records[4]] == good  # other pages are read as without them
+    assert [records[1], records[4]] == good  # other pages are not affected
     assert [record.page for record in records] == ["b.html", "a.html", "", "", "c.html"]
     assert REASON in records[0].error and "is a PDF" in records[2].error and REASON in records[3].error
     assert records[0].fields == dict.fromkeys(extractor.fields_) and records[0].record is None
@@ -261,7 +263,7 @@ def test_pages_that_cannot_be_read_are_rows_in_python_too(shop, folder_with_a_la
         extractor.extract(pages / "gone.html")
 
 
-def test_a_page_that_cannot_be_drawn_is_named_in_the_output(tmp_path, monkeypatch):
+def test_a_page_that_cannot_be_rendered_is_a_row_with_an_error(tmp_path, monkeypatch):
     toy = toy_pages(n_sites=1, n_pages=3)
     toy.write(tmp_path / "pages")
 
@@ -277,18 +279,18 @@ def test_a_page_that_cannot_be_drawn_is_named_in_the_output(tmp_path, monkeypatc
     assert [json.loads(line)["error"] for line in out.getvalue().splitlines()] == ["the browser has gone", None, None]
 
 
-def test_a_page_that_is_given_twice_has_two_rows(shop):
+def test_a_page_given_twice_has_two_rows(shop):
     page = read_page(shop / "pages" / "shop0.example" / "1.html")
     assert len(Extractor.load(shop / "m.medn").extract([page, page])) == 2
 
 
-def test_selectors_find_the_values_again(shop, tmp_path):
+def test_selectors_match_the_extracted_values(shop, tmp_path):
     run("selectors", shop / "m.medn", shop / "pages", "-o", tmp_path / "s.json", "--min-confidence", "0")
     rows = json.loads((tmp_path / "s.json").read_text())
     from selectolax.lexbor import LexborHTMLParser
 
-    found = {(row["site"], row["field"]): row for row in rows}
-    row = found["shop0.example", "price"]
+    by_field = {(row["site"], row["field"]): row for row in rows}
+    row = by_field["shop0.example", "price"]
     assert row["alone"] and row["share"] == 1.0 and not row["part"]
     extractor = Extractor.load(shop / "m.medn")
     for path in sorted((shop / "pages" / "shop0.example").iterdir()):

@@ -1,4 +1,4 @@
-"""The tutorial can be followed: its commands run in order, and give the rows that it shows."""
+"""The commands of the tutorial run in order and produce the rows that it shows."""
 
 import csv
 import re
@@ -15,8 +15,8 @@ from maxendnet.web.tool.toy import toy_pages
 TUTORIAL = Path(__file__).parents[2] / "docs" / "web_tutorial.md"
 
 
-def label_like_a_person(session, *_):
-    """In the place of the server: three pages are labelled, as they are asked for."""
+def label_three_pages(session, *_):
+    """Replaces the server: label three pages in the suggested order."""
     truth = {x.page: x for x in toy_pages(n_sites=2, n_pages=5).labels}
     session.start()
     for _ in range(3):
@@ -33,7 +33,7 @@ def label_like_a_person(session, *_):
 
 def test_the_commands_of_the_tutorial(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("maxendnet.web.labelling.command.serve", label_like_a_person)
+    monkeypatch.setattr("maxendnet.web.labelling.command.serve", label_three_pages)
     text = TUTORIAL.read_text()
     commands = re.findall(r"^    (maxendnet|python) (.*)$", text, re.MULTILINE)
     assert len(commands) == 6
@@ -53,6 +53,6 @@ def test_the_commands_of_the_tutorial(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", re.findall(r"\]\((figures/\S+)\)", TUTORIAL.read_text()))
-def test_pictures_are_there_and_small(name):
+def test_pictures_exist_and_are_small(name):
     path = TUTORIAL.parent / name
     assert path.read_bytes()[:4] == b"\x89PNG" and path.stat().st_size < 80_000

@@ -1,4 +1,4 @@
-"""Labels that are nowhere on their page."""
+"""Labels that do not occur on their page."""
 
 import time
 
@@ -17,15 +17,15 @@ PAGE = Page.from_html(
     [("Red Cup", "Red Tea Cup"), ("1299.00", "$1,299.00"), ("Artur Lubin", "Arthur Lubin"),
      ("/cup/17.html", "/cups/17.html"), ("ARTHUR LUBINN", "Arthur Lubin")],
 )  # fmt: skip
-def test_the_nearest_text_is_what_was_meant(value, near):
+def test_the_nearest_text_is_the_intended_one(value, near):
     assert nearest_texts(PAGE, value)[0] == near
 
 
-def test_nothing_is_near_to_what_is_quite_different():
+def test_a_very_different_value_has_no_nearest_text():
     assert nearest_texts(PAGE, "zzz 2026 zzz") == []
 
 
-def test_the_error_names_ten_labels_and_counts_the_others():
+def test_the_error_lists_ten_labels_and_counts_the_rest():
     labels = [(PAGE, f"{k}.html", missing_value("price", f"1299.0{k}")) for k in range(12)]
     labels[1] = (PAGE, "1.html", Unmatched("price", "at node 7 is not shown"))
     lines = unmatched_error(labels).splitlines()
@@ -39,12 +39,12 @@ def test_the_error_names_ten_labels_and_counts_the_others():
 @pytest.mark.parametrize(
     "html", ["<p hidden>$12</p>", "<p style='display:none'>$12</p>", "<i hidden content='$12'></i>"]
 )
-def test_a_value_that_is_hidden_is_told_to_be(html):
-    said = unmatched_error([(Page.from_html(html), "a.html", missing_value("price", "$12"))])
-    assert "price '$12' is not on the page; it is hidden there: label a visible text or image" in said
+def test_a_hidden_value_is_reported_as_hidden(html):
+    message = unmatched_error([(Page.from_html(html), "a.html", missing_value("price", "$12"))])
+    assert "price '$12' is not on the page; it is hidden there: label a visible text or image" in message
 
 
-def test_nearest_texts_of_a_large_page_are_ready_soon():
+def test_nearest_texts_of_a_large_page_are_fast():
     page = Page.from_html(
         "".join(f"<p>Some words about thing {i} of many" for i in range(20_000)) + "<p>" + "x " * 9_000
     )
