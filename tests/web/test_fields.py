@@ -194,4 +194,4 @@ def test_types_and_several_on_the_command_line(books, tmp_path):
     loaded = Extractor.load(tmp_path / "m.medn")
     assert loaded.types == {"cost": "price"} and list(loaded.several) == ["author"]
     done = CliRunner().invoke(web, ["train", *where, "--type", "cost=prize"])
-    assert done.exit_code == 2 and "is not field=type" in done.output
+    assert done.exit_code == 2 and "is not FIELD=TYPE" in done.output

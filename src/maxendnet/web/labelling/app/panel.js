@@ -38,7 +38,7 @@ function showRecords() {
   if (emptyAsked === page && !labels.length) ask.append("This page has no labels. Press d again if the page has none of the fields, or → to skip it.");
   else if (page.source === "done") ask.append("Done. You can still correct it.");
   else if (!hasField(active)) ask.append("Click the ", word, page.source === "nothing" ? " on the page." : " on the page, if there is one.");
-  else if (page.source === "model") ask.append("Are the suggestions correct? If not, select a field and click its value.");
+  else if (page.source === "model") ask.append("Correct? If not, select a field and click its value.");
   else ask.append("All fields have a value. Press d for the next page.");
   get("records").replaceChildren(page.records.length > 1 ? recordTable() : recordRows());
 }
