@@ -113,9 +113,9 @@ class Handler(BaseHTTPRequestHandler):
             self._json({"error": str(error)}, error.status)
         except (Refused, LabelError, PageError) as error:
             self._json({"error": str(error), "stale": isinstance(error, Stale)}, HTTPStatus.CONFLICT)
+        except (ConnectionError, TimeoutError):
+            pass  # the browser has closed the connection
         except OSError as error:
-            if isinstance(error, (BrokenPipeError, ConnectionError, TimeoutError)):
-                return
             message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
             self._json({"error": message}, HTTPStatus.INTERNAL_SERVER_ERROR)
         except Exception as error:  # report it to the user
@@ -201,11 +201,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.headers.get("Content-Type", "") != "application/json":
             raise RequestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "changes must be sent as application/json")
         length = self.headers.get_all("Content-Length") or []
-        if (
-            "Transfer-Encoding" in self.headers
-            or len(length) != 1
-            or not (length[0].isascii() and length[0].isdecimal())
-        ):
+        if "Transfer-Encoding" in self.headers or len(length) != 1 or not length[0].isdecimal():
             raise RequestError(HTTPStatus.LENGTH_REQUIRED, "changes require a Content-Length")
         if len(length[0]) > 9 or int(length[0]) > MAX_BODY:
             raise RequestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"changes are limited to {MAX_BODY:,} bytes")
@@ -216,11 +212,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def _save(self, body: Any) -> None:
         session = self.server.session
-        n, sha, labels, done, stamp, forget, none = (
-            (body.get(k) for k in ("n", "sha", "labels", "done", "stamp", "forget", "none"))
-            if isinstance(body, dict)
-            else [None] * 7
-        )
+        change = body if isinstance(body, dict) else {}
+        n, sha, labels, done, stamp = map(change.get, ("n", "sha", "labels", "done", "stamp"))
         if type(n) is not int or not 0 <= n < len(session.pages):
             raise RequestError(HTTPStatus.BAD_REQUEST, '"n" must be the number of a page')
         if not isinstance(sha, str) or type(done) is not bool:
@@ -229,12 +222,12 @@ class Handler(BaseHTTPRequestHandler):
             raise RequestError(HTTPStatus.BAD_REQUEST, f'"labels" must be at most {MAX_LABELS:,} pairs [node, "field"]')
         if stamp is not None and not isinstance(stamp, str):
             raise RequestError(HTTPStatus.BAD_REQUEST, '"stamp" must be text')
-        if forget is True:
+        if change.get("forget") is True:
             session.forget(n, stamp)
         else:
             places = [(parse_place(place), name) for place, name in labels]
             labelled = [(place, name) for place, name in places if place is not None]
-            session.save(n, sha, labelled, done, stamp, none is True)
+            session.save(n, sha, labelled, done, stamp, change.get("none") is True)
         following = session.next(n) if done else None
         self._json({"saved": True, "version": session.version, "stamp": session.stamp(n), "next": following})
 
