@@ -438,7 +438,7 @@ def test_partitions_that_are_refused(threads, tmp_path):
     (tmp_path / "good").write_text("dog N\n\nsings V\n")
     (tmp_path / "bad").write_text("dog N\n\nsings\n")
     model = L2CRF(solver=LBFGS(), backend=Dask(threads))
-    with pytest.raises(ValueError, match=r"In partition 1, .*bad: .*bad:3: 1 column, and line 1 has 2"):
+    with pytest.raises(ValueError, match=r"In partition 1, .*bad: .*bad:3: 1 column, but line 1 has 2"):
         model.fit(ColumnFiles([tmp_path / "good", tmp_path / "bad"]))
     with pytest.raises(
         ValueError, match=r"good is not a folder of examples; for column files use maxendnet.text.ColumnFiles"

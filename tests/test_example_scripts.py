@@ -45,4 +45,4 @@ def test_images_are_labelled_and_drawn(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["label_images", str(tmp_path / "grids.npz"), "--show", "0", "1", "-o", str(path)])
     script("label_images").main()
     assert path.read_bytes().startswith(b"\x89PNG")
-    assert capsys.readouterr().out.count("of the cells right") == 3
+    assert capsys.readouterr().out.count("accuracy") == 3

@@ -1,4 +1,4 @@
-"""conlleval, the script of the CoNLL shared tasks, line by line in Python: the reference for counts of spans."""
+"""Literal translation of conlleval, the script of the CoNLL shared tasks: the reference for counts of spans."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 
 
 def parts(tag):
-    found = re.match(r"^([^-]*)-(.*)$", tag)
-    return found.groups() if found else (tag, "")
+    match = re.match(r"^([^-]*)-(.*)$", tag)
+    return match.groups() if match else (tag, "")
 
 
 def end_of_chunk(prev_tag, tag, prev_type, kind):
@@ -41,11 +41,11 @@ def start_of_chunk(prev_tag, tag, prev_type, kind):
 
 
 def counts(y_true, y_pred):
-    """(correct, true, found) of all types together, and (tokens, right tokens)."""
+    """Return (correct, true, predicted) spans of all types, and (tokens, correct tokens)."""
     correct_chunks = found_correct = found_guessed = tokens = right = 0
     in_correct = False
     last_correct, last_correct_type, last_guessed, last_guessed_type = "O", "", "O", ""
-    # the boundary of a sentence is a line with the tag O in both columns
+    # sentence boundaries are lines with the tag O in both columns
     for correct_tags, guessed_tags in zip(y_true, y_pred):
         for correct, guessed, is_token in [
             *((c, g, True) for c, g in zip(correct_tags, guessed_tags)),

@@ -1,4 +1,4 @@
-"""Write seqeval_cases.json: taggings drawn at random, and what seqeval 1.2.2 makes of them.
+"""Write seqeval_cases.json: random taggings, with their scores by seqeval 1.2.2.
 
 seqeval is published as sources only and is not installed for the tests. To write the file again:
 

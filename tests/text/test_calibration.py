@@ -1,4 +1,4 @@
-"""The temperature of margin models, and tables of confidence against accuracy."""
+"""Temperature of margin models, and reliability tables."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def noisy(n_sentences, seed, scale=1.0):
 
 
 def log_loss(model, X, y, temperature):
-    found = predict_confidence(model, X, temperature)
+    predictions = predict_confidence(model, X, temperature)
     total = 0.0
-    for confidence, truth in zip(found, y):
+    for confidence, truth in zip(predictions, y):
         right = np.array(confidence.labels) == np.array(truth)
-        total -= np.log(np.where(right, confidence.tokens, 1 - confidence.tokens)).sum()  # of two labels
+        total -= np.log(np.where(right, confidence.tokens, 1 - confidence.tokens)).sum()  # two labels
     return total
 
 
@@ -36,20 +36,21 @@ def test_the_temperature_is_the_best_on_new_examples(C):
     new_X, new_y = noisy(400, 1)
     loss = {factor: log_loss(model, new_X, new_y, temperature * factor) for factor in (0.4, 1.0, 2.5)}
     assert loss[1.0] < loss[0.4] and loss[1.0] < loss[2.5]
-    found = predict_confidence(model, new_X, temperature)
-    right = [a == b for one, truth in zip(found, new_y) for a, b in zip(one.labels, truth)]
-    table = reliability(np.concatenate([one.tokens for one in found]), right)
-    assert table.error < 0.05 < reliability(np.concatenate(
-        [one.tokens for one in predict_confidence(model, new_X, temperature / 10)]), right).error  # fmt: skip
+    predictions = predict_confidence(model, new_X, temperature)
+    right = [a == b for prediction, truth in zip(predictions, new_y) for a, b in zip(prediction.labels, truth)]
+    table = reliability(np.concatenate([prediction.tokens for prediction in predictions]), right)
+    sharp = predict_confidence(model, new_X, temperature / 10)
+    sharp_table = reliability(np.concatenate([prediction.tokens for prediction in sharp]), right)
+    assert table.error < 0.05 < sharp_table.error
 
 
-def test_a_likelihood_model_needs_none():
+def test_a_likelihood_model_has_a_temperature_near_1():
     X, y = noisy(400, 0)
     assert 0.8 < fit_temperature(L2CRF(lam=0.1), X, y) < 1.25
 
 
 @pytest.mark.parametrize(("enough", "n_fits"), [(1, 1), (200, 2), (10_000, 3)])
-def test_folds_are_held_out_until_tokens_are_enough(monkeypatch, enough, n_fits):
+def test_folds_are_held_out_until_there_are_enough_tokens(monkeypatch, enough, n_fits):
     X, y = noisy(100, 0)  # about 130 tokens a fold
     fits, fit = [], M3N.fit
     monkeypatch.setattr(calibration, "ENOUGH_TOKENS", enough)
@@ -58,23 +59,23 @@ def test_folds_are_held_out_until_tokens_are_enough(monkeypatch, enough, n_fits)
     assert len(fits) == n_fits
 
 
-def test_a_few_examples_that_are_all_right_do_not_make_it_sure():
+def test_a_few_correct_examples_do_not_make_a_model_certain():
     X, y = [[["the"], ["dog"]], [["dog"], ["the"]]] * 3, [["D", "N"], ["N", "D"]] * 3
     model = L2CRF(lam=0.1, margin=3.0)
     temperature = fit_temperature(model, X, y)
     assert temperature > 0.2
-    (found,) = predict_confidence(model.fit(X, y), [[["the"], ["cat"]]], temperature)
-    assert found.tokens[1] < 0.999
+    (prediction,) = predict_confidence(model.fit(X, y), [[["the"], ["cat"]]], temperature)
+    assert prediction.tokens[1] < 0.999
 
 
-def test_labels_that_a_fold_does_not_know_are_passed_over():
+def test_labels_unknown_to_a_fold_are_ignored():
     X, y = noisy(30, 0)
     y[0] = ["rare"] * len(y[0])
     y[1:] = [[str(label) for label in row] for row in y[1:]]
     assert np.isfinite(fit_temperature(M3N(random_state=0), X, y))
 
 
-def test_it_needs_an_example_for_every_fold():
+def test_it_needs_at_least_one_example_per_fold():
     with pytest.raises(TextError, match="at least 3 examples for 3 folds, got 2"):
         fit_temperature(M3N(), *noisy(2, 0))
 

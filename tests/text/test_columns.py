@@ -1,4 +1,4 @@
-"""Column files: there and back, what is read, and that every malformed file gives our error with file and line."""
+"""Column files: round trips, valid formats, and errors with file and line for malformed files."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from sklearn.model_selection import KFold
 
 from maxendnet.text import Columns, TextError, read_columns, write_columns
 from maxendnet.text.reading import columns as columns_module
-from maxendnet.text.reading.columns import _parse_quickly, _parse_slowly, columns_text
+from maxendnet.text.reading.columns import _parse_by_kernel, _parse_slowly, columns_text
 
-# any text that a cell may hold: no control characters that end lines, and no white space at its ends
+# valid cells: no line ends, and no white space at the ends
 cell = st.text(
     st.characters(blacklist_characters="\t\n\r\0", blacklist_categories=["Cs"]), min_size=1, max_size=6
 ).filter(lambda text: text == text.strip(" ") and text[0] != "\ufeff" and text != "-DOCSTART-")
@@ -32,7 +32,7 @@ def tables(draw):
 
 
 @given(tables(), st.sampled_from(["\n", "\r\n"]), st.booleans())
-def test_there_and_back(table, line_end, mark):
+def test_round_trip(table, line_end, mark):
     text = columns_text(table).replace("\n", line_end)
     columns = read_columns(io.BytesIO((("\ufeff" if mark else "") + text).encode()), "\t")
     assert list(columns) == table
@@ -67,7 +67,7 @@ def test_files(tmp_path):
         ("one\n\ntwo", {}, [[("one",)], [("two",)]]),
     ],
 )
-def test_what_is_read(text, options, expected):
+def test_valid_formats(text, options, expected):
     assert list(read_columns(io.StringIO(text, newline=""), **options)) == expected
     assert list(read_columns(io.BytesIO(text.encode()), **options)) == expected
 
@@ -75,21 +75,21 @@ def test_what_is_read(text, options, expected):
 @pytest.mark.parametrize(
     ("content", "options", "message"),
     [
-        (b"a b\nc", {}, r"^f:2: 1 column, and line 1 has 2: 'c'; give every token the same columns"),
-        (b"a b\n\nc d e", {}, r"^f:3: 3 columns, and line 1 has 2: 'c d e'"),
-        (b"a\tb\nc\t\td\n", {}, r"^f:2: 3 columns, and line 1 has 2"),
+        (b"a b\nc", {}, r"^f:2: 1 column, but line 1 has 2: 'c'; give all tokens the same columns"),
+        (b"a b\n\nc d e", {}, r"^f:3: 3 columns, but line 1 has 2: 'c d e'"),
+        (b"a\tb\nc\t\td\n", {}, r"^f:2: 3 columns, but line 1 has 2"),
         (b"a\tb\n\tc\n", {}, r"^f:2: column 0 is empty: '\\tc'"),
         (b"a,b\nc,,\n", {"separator": ","}, r"^f:2: 3 columns"),
         (b"a b\nc \xff\n", {}, r"^f:2: byte 3 of the line, 0xff, is not UTF-8"),
         (b"a b\n\xe2\x82", {}, r"^f:2: byte 1 of the line, 0xe2, is not UTF-8 \(unexpected end of data\)"),
-        (b"a b\nc\0 d\n", {}, r"^f:2: a NUL character"),
+        (b"a b\nc\0 d\n", {}, r"^f:2: NUL character"),
         ("a b\n".encode("utf-16"), {}, r"^f:1: byte 1 of the line, 0xff, is not UTF-8"),
-        (b"a b\rc d\n", {}, r"^f:1: a lone carriage return"),
-        (b"", {}, r"^f:1: no token at all"),
-        (b"\n \n\t\n", {}, r"^f:1: no token at all"),
-        (b"# a\n", {"comment": "#"}, r"^f:1: no token at all"),
-        (b"a b", {"separator": ""}, r"separator must be None or text within a line, got ''"),
-        (b"a b", {"comment": "\n"}, r"comment must be None or text within a line"),
+        (b"a b\rc d\n", {}, r"^f:1: lone carriage return"),
+        (b"", {}, r"^f:1: no tokens"),
+        (b"\n \n\t\n", {}, r"^f:1: no tokens"),
+        (b"# a\n", {"comment": "#"}, r"^f:1: no tokens"),
+        (b"a b", {"separator": ""}, r"separator must be a non-empty string without line breaks, got ''"),
+        (b"a b", {"comment": "\n"}, r"comment must be a non-empty string without line breaks"),
     ],
 )
 def test_messages(content, options, message):
@@ -97,16 +97,16 @@ def test_messages(content, options, message):
         read_columns(io.BytesIO(content), name="f", **options)
 
 
-def test_a_damaged_gzip_file_is_named(tmp_path):
+def test_damaged_gzip_files_are_an_error(tmp_path):
     for content in (b"no gzip", gzip.compress(b"a b\n" * 100)[:-9], gzip.compress(b"a b\n" * 100)[:30] + b"x" * 40):
         (tmp_path / "x.gz").write_bytes(content)
-        with pytest.raises(TextError, match=r"x\.gz:1: the file ends in \.gz and is no whole gzip file"):
+        with pytest.raises(TextError, match=r"x\.gz:1: the name ends in \.gz, but the file is not a complete"):
             read_columns(tmp_path / "x.gz")
     with pytest.raises(FileNotFoundError):
         read_columns(tmp_path / "none")
 
 
-def test_a_gzip_file_that_does_not_fit_into_memory_is_refused(tmp_path, monkeypatch):
+def test_a_gzip_file_that_does_not_fit_in_memory_is_an_error(tmp_path, monkeypatch):
     (tmp_path / "x.gz").write_bytes(gzip.compress(b"a b\n" * 2**24))
     monkeypatch.setattr(columns_module, "READ_BYTES", 2**16)
     monkeypatch.setattr(columns_module, "available_memory", lambda: 2**21)
@@ -121,21 +121,21 @@ def test_a_gzip_file_that_does_not_fit_into_memory_is_refused(tmp_path, monkeypa
 
 
 def test_other_sources():
-    with pytest.raises(TextError, match=r"lines>:1: expected a path, an open file or lines, got a int"):
+    with pytest.raises(TextError, match=r"lines>:1: give a path, an open file or lines, got a int"):
         read_columns(3)
     with pytest.raises(TextError, match=r"lines>:2: expected a line of text, got 3"):
         read_columns(["a", 3])
     assert len(read_columns([], empty=True)) == 0
 
 
-def test_lines_are_known():
+def test_places_are_lines_of_the_file():
     columns = read_columns(io.StringIO("a b\n\n\nc d\ne f"), name="x")
     assert columns.lines.tolist() == [1, 4, 5]
     assert columns.place(1, 1) == "x:5" and columns[[1]].place(0, 0) == "x:4"
     assert Columns.of([["a"]]).place(0, 0) == "sentence 0 token 0"
 
 
-def test_parts():
+def test_column_select_and_split():
     columns = read_columns(["a b c", "d e f", "", "g h i"])
     X, y = columns.split()
     assert list(X) == [[("a", "b"), ("d", "e")], [("g", "h")]] and y == [["c", "f"], ["i"]]
@@ -149,7 +149,7 @@ def test_parts():
             call()
     with pytest.raises(IndexError):
         columns[2]
-    with pytest.raises(TextError, match="no room for labels"):
+    with pytest.raises(TextError, match="there is only one column"):
         read_columns(["a"]).split()
 
 
@@ -164,12 +164,12 @@ def test_scikit_learn_splits_sentences():
 @pytest.mark.parametrize(
     ("sentences", "message"),
     [
-        ("a b", "sentences are a str"),
+        ("a b", "sentences must be a list .* got a str"),
         (["a b"], r"sentence 0 is 'a b'; give a list of tokens, for instance \['a', 'b'\]"),
         ([["a"], [3]], "sentence 1 token 0 is 3; give a string"),
-        ([[("a", "b")], [("a",)]], "sentence 1 token 0 has 1 columns, and the first token has 2"),
+        ([[("a", "b")], [("a",)]], "sentence 1 token 0 has 1 columns, but the first token has 2"),
         ([[()]], r"sentence 0 token 0 is \(\)"),
-        (3, "sentences are a int"),
+        (3, "sentences must be a list .* got a int"),
     ],
 )
 def test_messages_of_lists(sentences, message):
@@ -178,21 +178,21 @@ def test_messages_of_lists(sentences, message):
 
 
 @pytest.mark.parametrize("bad", ["", "a\tb", "a\nb", "a\rb", " a", "-DOCSTART-", "\ufeffa", "a\0"])
-def test_what_could_not_be_read_again_is_not_written(bad, tmp_path):
-    with pytest.raises(TextError, match="would not be read again"):
+def test_cells_that_could_not_be_read_back_are_an_error(bad, tmp_path):
+    with pytest.raises(TextError, match="could not be read back"):
         write_columns(tmp_path / "x", [["fine"], [bad]], [["O"], ["O"]])
     assert not (tmp_path / "x").exists()
 
 
-def test_columns_of_unequal_length_are_not_written(tmp_path):
-    with pytest.raises(TextError, match="differ in length"):
+def test_columns_of_unequal_length_are_an_error(tmp_path):
+    with pytest.raises(TextError, match="give all columns the same sentences"):
         write_columns(tmp_path / "x", [["a", "b"]], [["O"]])
     with pytest.raises(TextError, match="no column"):
         write_columns(tmp_path / "x")
 
 
 def malformed(rng: random.Random) -> bytes:
-    """A column file with some bytes deleted, doubled, changed or inserted."""
+    """Return a column file with random bytes deleted, doubled, changed or inserted."""
     separator = rng.choice([b" ", b"\t", b"  ", b","])
     lines = []
     for _ in range(rng.randrange(12)):
@@ -234,39 +234,39 @@ def test_malformed_files_give_our_error_with_file_and_line():
     assert 500 < fuzz(range(2_000)) < 1_900
 
 
-def test_the_kernel_reads_what_python_reads():
-    """And leaves alone what Python refuses."""
+def test_the_kernel_agrees_with_python():
+    """It reads the same columns, and returns None where Python raises."""
     n_read = 0
     for seed in range(3_000):
         rng = random.Random(seed)
         text = malformed(rng).decode("utf-8", "ignore").replace("\r", "").replace("\0", "")
-        if rng.random() < 0.3:  # as comments are, when a file is read
+        if rng.random() < 0.3:  # as comments during parsing
             text = "\n".join("\0" if line.startswith("#") else line for line in text.split("\n"))
         separator, docstart = rng.choice(["\t", " ", ",", "-"]), rng.random() < 0.5
-        found = _parse_quickly(text, "f", separator, docstart)
-        if found is None:
+        parsed = _parse_by_kernel(text, "f", separator, docstart)
+        if parsed is None:
             with pytest.raises(TextError):
                 _parse_slowly(text, "f", separator, docstart, False)
             continue
         n_read += 1
         expected = _parse_slowly(text, "f", separator, docstart, False)
-        assert found.cells == expected.cells, seed
-        assert found.offsets.tolist() == expected.offsets.tolist() and found.lines.tolist() == expected.lines.tolist()
+        assert parsed.cells == expected.cells, seed
+        assert parsed.offsets.tolist() == expected.offsets.tolist() and parsed.lines.tolist() == expected.lines.tolist()
         for k, cells in enumerate(expected.cells):
-            codes, values = found.numbered(k)
+            codes, values = parsed.numbered(k)
             assert values == list(dict.fromkeys(cells)) and [values[code] for code in codes.tolist()] == cells
     assert n_read > 500
 
 
-def test_many_distinct_cells_have_their_own_numbers():
+def test_many_distinct_cells_have_distinct_codes():
     """The table of cells grows."""
     words = [f"w{k * 7919 % 5000}" for k in range(12_000)]
-    found = read_columns([f"{word} {word[::-1]}" for word in words])
-    assert found.cells == (words, [word[::-1] for word in words])
-    assert found.numbered(0).values == list(dict.fromkeys(words))
+    columns = read_columns([f"{word} {word[::-1]}" for word in words])
+    assert columns.cells == (words, [word[::-1] for word in words])
+    assert columns.numbered(0).values == list(dict.fromkeys(words))
 
 
-def test_lines_with_half_a_surrogate_pair_are_read():
+def test_lines_with_a_lone_surrogate_are_read():
     assert read_columns(["a\ud800 b"]).cells == (["a\ud800"], ["b"])
 
 

@@ -25,7 +25,7 @@ LABELS = {
 
 
 def fitted(scheme, structure="chain", seed=0, scale=2.0, estimator=L2CRF):
-    """A model with random weights for these labels."""
+    """Return a model with random weights for the labels of a scheme."""
     rng = np.random.default_rng(seed)
     labels = LABELS[scheme]
     X = [rng.normal(size=(len(labels), 3)) for _ in range(3)]
@@ -37,7 +37,7 @@ def fitted(scheme, structure="chain", seed=0, scale=2.0, estimator=L2CRF):
 
 
 def enumerated(model, x, temperature=1.0):
-    """Every labelling that is possible, and its probability."""
+    """Return all possible labellings, and their probabilities."""
     bound = model.model_.bind(Examples.build([x]))
     classes = model.classes_.tolist()
     structure = model.model_.structure
@@ -86,7 +86,7 @@ LONGER = {
 @pytest.mark.parametrize("kind", LONGER)
 @settings(max_examples=15)
 @given(seed=st.integers(0, 50), n=st.integers(1, 4), temperature=st.sampled_from([1.0, 2.0]))
-def test_beyond_pairs_the_labels_of_the_span_are_fixed(kind, seed, n, temperature):
+def test_spans_of_other_structures_have_the_probability_of_their_labels(kind, seed, n, temperature):
     model = fitted("IOB2", LONGER[kind], seed)
     x = np.random.default_rng(seed + 1000).normal(size=(n, 3))
     labellings, p = enumerated(model, x, temperature)
@@ -102,8 +102,8 @@ def test_beyond_pairs_the_labels_of_the_span_are_fixed(kind, seed, n, temperatur
             for labels in labellings
         ]  # fmt: skip
         assert_allclose(probability, p[having].sum(), rtol=1e-9)
-    (found,) = predict_confidence(model, [x], temperature)
-    assert_allclose(found.sequence, p.max(), rtol=1e-9)
+    (prediction,) = predict_confidence(model, [x], temperature)
+    assert_allclose(prediction.sequence, p.max(), rtol=1e-9)
 
 
 def test_hidden_states_are_summed_over():
@@ -112,12 +112,12 @@ def test_hidden_states_are_summed_over():
     every = list(product(model.classes_.tolist(), repeat=3))
     log_p = [model.model_.bind(Examples.build([x]), [labels]).logsum(model.model_.weights)[0][0] for labels in every]
     p = np.exp(np.array(log_p) - np.logaddexp.reduce(log_p))
-    (found,) = predict_confidence(model, [x])
-    assert_allclose(found.sequence, p[every.index(tuple(found.labels))])
+    (prediction,) = predict_confidence(model, [x])
+    assert_allclose(prediction.sequence, p[every.index(tuple(prediction.labels))])
     ((span, *_),) = predict_spans(model, [x])
     joined = {(f"B-{kind}", f"I-{kind}") for kind in "XY"} | {(f"I-{kind}", f"I-{kind}") for kind in "XY"}
     having = [
-        list(labels[span.start : span.end]) == found.labels[span.start : span.end]
+        list(labels[span.start : span.end]) == prediction.labels[span.start : span.end]
         and not (span.start and (labels[span.start - 1], labels[span.start]) in joined)
         and not (span.end < 3 and (labels[span.end - 1], labels[span.end]) in joined)
         for labels in every
@@ -131,14 +131,14 @@ def test_one_label_for_all_tokens_has_no_spans():
         predict_spans(model, [np.eye(3)])
 
 
-def test_many_sentences_in_parts(monkeypatch):
+def test_many_sentences_are_processed_in_batches(monkeypatch):
     model = fitted("IOB2")
     rng = np.random.default_rng(5)
     X = [rng.normal(size=(n, 3)) for n in (3, 0, 1, 7, 2, 0, 12, 1)]
     expected = predict_spans(model, X)
     assert expected == [predict_spans(model, [x])[0] if len(x) else [] for x in X]
     for most in (1, 26, 100, 200):
-        monkeypatch.setattr(confidence, "MOST_NUMBERS", most)
+        monkeypatch.setattr(confidence, "MAX_PAIR_MARGINALS", most)
         assert predict_spans(model, X) == expected
 
 
@@ -148,26 +148,26 @@ def test_tokens_sequences_and_the_k_best(seed, n, temperature):
     model = fitted("IOB2", "chain", seed)
     x = np.random.default_rng(seed + 1000).normal(size=(n, 3))
     labellings, p = enumerated(model, x, temperature)
-    (found,) = predict_confidence(model, [x], temperature)
-    assert found.labels == model.predict([x])[0]
-    assert_allclose(found.sequence, p.max(), rtol=1e-9)
-    expected = [sum(q for labels, q in zip(labellings, p) if labels[t] == found.labels[t]) for t in range(n)]
-    assert_allclose(found.tokens, expected, rtol=1e-9)
+    (prediction,) = predict_confidence(model, [x], temperature)
+    assert prediction.labels == model.predict([x])[0]
+    assert_allclose(prediction.sequence, p.max(), rtol=1e-9)
+    expected = [sum(q for labels, q in zip(labellings, p) if labels[t] == prediction.labels[t]) for t in range(n)]
+    assert_allclose(prediction.tokens, expected, rtol=1e-9)
     (ranked,) = predict_ranked(model, [x], 7, temperature)
     order = np.argsort(-p)[:7]
-    assert_allclose([one.probability for one in ranked], p[order], rtol=1e-9)
-    assert [one.labels for one in ranked] == [labellings[k] for k in order]
+    assert_allclose([labelling.probability for labelling in ranked], p[order], rtol=1e-9)
+    assert [labelling.labels for labelling in ranked] == [labellings[k] for k in order]
 
 
-def test_a_temperature_changes_no_prediction_and_is_laid_out_once():
+def test_a_temperature_does_not_change_predictions_and_scales_weights_once():
     model = fitted("IOB2")
     x = np.random.default_rng(3).normal(size=(4, 3))
     cold, hot = (predict_confidence(model, [x], temperature)[0] for temperature in (0.1, 10.0))
     assert cold.labels == hot.labels == model.predict([x])[0] and cold.sequence > hot.sequence
     assert confidence.scaled_weights(model, 0.1) is confidence.scaled_weights(model, 0.1)
-    other = fitted("IOB2", seed=1)
-    model.set_model(other.model_)
-    assert_allclose(predict_confidence(model, [x], 0.1)[0].tokens, predict_confidence(other, [x], 0.1)[0].tokens)
+    second = fitted("IOB2", seed=1)
+    model.set_model(second.model_)
+    assert_allclose(predict_confidence(model, [x], 0.1)[0].tokens, predict_confidence(second, [x], 0.1)[0].tokens)
 
 
 def test_examples_with_allowed_labels():
@@ -182,10 +182,10 @@ def test_examples_with_allowed_labels():
     assert spans[0].start == 0 and spans[0].type == "X"
 
 
-def test_labels_of_the_model_are_tags_or_not():
+def test_the_scheme_is_detected_from_the_labels_of_the_model():
     X = [np.eye(3)] * 3
     model = L2CRF().fit(X, [["B-X", "I-X", "0"], ["O", "B-Y", "I-Y"], ["B-X", "O", "O"]])
-    with pytest.raises(ValueError, match=r"^the labels of the model: '0' is no tag of IOB2"):
+    with pytest.raises(ValueError, match=r"^the labels of the model: '0' is not a tag of IOB2"):
         predict_spans(model, X)
     assert predict_spans(model, X, "IOB2") != predict_spans(model, X, "LABELS")
 

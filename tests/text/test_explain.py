@@ -1,4 +1,4 @@
-"""Explanations: the numbers of the model, sums that add up, and every form."""
+"""Explanations: weights of the model, contributions that add up, and output formats."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ def tagger(request):
 
 
 def test_a_model_is_explained_by_its_largest_weights(tagger):
-    found, model = tagger.explain(top=4), tagger.estimator_
+    explanation, model = tagger.explain(top=4), tagger.estimator_
     coef = model.coef_.toarray() if hasattr(model.coef_, "toarray") else model.coef_
     rows = dict(zip(model.feature_names_, coef))
     rows |= {"(bias)": model.intercept_, "(first token)": model.start_, "(last token)": model.end_}
-    assert found.labels == ["B-PER", "I-PER", "O"] and found.n_weights == len(model.model_.weights)
-    for a, label in enumerate(found.labels):
-        weights = found.top[label]
+    assert explanation.labels == ["B-PER", "I-PER", "O"] and explanation.n_weights == len(model.model_.weights)
+    for a, label in enumerate(explanation.labels):
+        weights = explanation.top[label]
         assert len(weights) == 4
         assert_allclose([weight.weight for weight in weights], [rows[weight.feature][a] for weight in weights])
         assert abs(weights[-1].weight) >= np.sort(np.abs([row[a] for row in rows.values()]))[-5] - 1e-12
         assert all((weight.spread is None) == (model.posterior_.kind == "point") for weight in weights)
     if tagger.estimator_.transitions_.shape == (3, 3):
-        assert_allclose(found.transitions, model.transitions_)
+        assert_allclose(explanation.transitions, model.transitions_)
     else:
-        assert found.transitions == []
+        assert explanation.transitions == []
 
 
 def test_spread_and_relevance_are_those_of_the_posterior():
@@ -64,19 +64,19 @@ def test_contributions_add_up_to_the_lead(tagger):
         w, classes = tagger.estimator_.model_.weights, tagger.classes_.tolist()
         (labels,) = tagger.predict([sentence])
         codes = np.array([classes.index(label) for label in labels], dtype=np.int32)
-        assert [one.label for one in why.tokens] == labels and [one.token for one in why.tokens] == sentence
+        assert [token.label for token in why.tokens] == labels and [token.token for token in why.tokens] == sentence
         (marginals,) = tagger.estimator_.predict_marginals(examples)
-        for t, one in enumerate(why.tokens):
-            other = codes.copy()
-            other[t] = classes.index(one.runner_up)
-            assert_allclose(one.lead, (bound.score(w, codes) - bound.score(w, other))[0], atol=1e-9)
-            assert_allclose(sum(reason.contribution for reason in one.reasons), one.lead, atol=1e-9)
-            assert sum(reason.kind == "feature" for reason in one.reasons) <= 3
+        for t, token in enumerate(why.tokens):
+            changed = codes.copy()
+            changed[t] = classes.index(token.runner_up)
+            assert_allclose(token.lead, (bound.score(w, codes) - bound.score(w, changed))[0], atol=1e-9)
+            assert_allclose(sum(reason.contribution for reason in token.reasons), token.lead, atol=1e-9)
+            assert sum(reason.kind == "feature" for reason in token.reasons) <= 3
             order = np.argsort(-marginals[t])
-            assert_allclose(sorted([one.probability, one.runner_up_probability]), np.sort(marginals[t][order[:2]]))
+            assert_allclose(sorted([token.probability, token.runner_up_probability]), np.sort(marginals[t][order[:2]]))
 
 
-def test_all_reasons_are_the_weights_themselves():
+def test_contributions_are_differences_of_weights():
     tagger = Tagger("words", L2CRF()).fit(SENTENCES, TAGS)
     why = tagger.explain(SENTENCES[0], top=1000).tokens[1]
     coef, names, classes = tagger.estimator_.coef_, tagger.estimator_.feature_names_, tagger.classes_.tolist()
@@ -84,12 +84,12 @@ def test_all_reasons_are_the_weights_themselves():
     expected = {name: coef[names.index(name), a] - coef[names.index(name), b] for name in ("Uexact=Lovelace", "Ubias")}
     T = tagger.estimator_.transitions_
     expected |= {"after B-PER": T[0, a] - T[0, b], "before O": T[a, 2] - T[b, 2]}
-    found = {reason.name: reason.contribution for reason in why.reasons}
-    assert_allclose([found[name] for name in expected], list(expected.values()))
+    contributions = {reason.name: reason.contribution for reason in why.reasons}
+    assert_allclose([contributions[name] for name in expected], list(expected.values()))
     assert not any(reason.kind == "rest" for reason in why.reasons)
 
 
-def test_forms(tagger, tmp_path):
+def test_output_formats(tagger, tmp_path):
     for explanation in (tagger.explain(), tagger.explain(SENTENCES[2])):
         plain = json.loads(explanation.to_json())
         assert plain == json.loads(json.dumps(explanation.as_dict()))
@@ -119,19 +119,21 @@ def test_frames(tagger):
 
 def test_a_single_label_has_no_runner_up():
     model = L2CRF().fit([[["a"]]], [["X"]])
-    (one,) = explain_sentence(model, [[["a"]]]).tokens
-    assert one.runner_up is None and one.token == "token 0" and "token 0: X" in str(explain_sentence(model, [[["a"]]]))
+    (token,) = explain_sentence(model, [[["a"]]]).tokens
+    assert (
+        token.runner_up is None and token.token == "token 0" and "token 0: X" in str(explain_sentence(model, [[["a"]]]))
+    )
     assert "<details" in explain_sentence(model, [[["a"]]]).to_html()
 
 
-def test_orders_and_rules_are_part_of_the_rest():
+def test_weights_of_n_grams_are_part_of_the_rest():
     model = L2CRF(structure=Chain(order=2)).fit(*[[[["Ada"], ["met"], ["Ada"]]], [["B-PER", "O", "B-PER"]]])
-    for one in explain_sentence(model, [[["Ada"], ["met"], ["Ada"]]]).tokens:
-        assert_allclose(sum(reason.contribution for reason in one.reasons), one.lead, atol=1e-9)
+    for token in explain_sentence(model, [[["Ada"], ["met"], ["Ada"]]]).tokens:
+        assert_allclose(sum(reason.contribution for reason in token.reasons), token.lead, atol=1e-9)
     assert explain_model(model).top["O"]
 
 
-def test_hidden_states_are_refused():
+def test_hidden_states_are_an_error():
     model = L2CRF(structure=Chain(hidden=2), random_state=0).fit([[["a"], ["b"]]], [["X", "Y"]])
     for call in (lambda: explain_model(model), lambda: explain_sentence(model, [[["a"]]])):
         with pytest.raises(TextError, match="has weights for hidden states"):
@@ -140,7 +142,7 @@ def test_hidden_states_are_refused():
 
 def test_messages():
     model = L2CRF().fit([[["a"]]], [["X"]])
-    with pytest.raises(TextError, match="an explanation is of one sentence, got 2"):
+    with pytest.raises(TextError, match="give one sentence, got 2"):
         explain_sentence(model, [[["a"]], [["b"]]])
     with pytest.raises(TextError, match="has 1 tokens, and 2 words"):
         explain_sentence(model, [[["a"]]], ["x", "y"])

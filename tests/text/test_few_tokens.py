@@ -1,4 +1,4 @@
-"""A sentence at a time has the labels of many at once."""
+"""Single sentences have the same labels as in a batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WORDS, TAGS = ["a", "b", "c", "d"], ["B-X", "I-X", "O", "B-Y", "I-Y"]
 
 
 def noise(n, seed, words=WORDS):
-    """Sentences with labels that follow no rule but that of the scheme, so that models are not sure of anything."""
+    """Return sentences with random labels that follow the scheme, so that models are uncertain."""
     rng = np.random.default_rng(seed)
     X, y = [], []
     for _ in range(n):
@@ -45,7 +45,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("outside", [0.0, -0.7])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_sentence_alone_has_the_labels_that_it_has_among_many(case, outside):
+def test_a_single_sentence_has_the_same_labels_as_in_a_batch(case, outside):
     model, template, hashed = CASES[case]
     tagger = Tagger(TokenFeatures(template, n_hashed=hashed), model, calibrate=False, outside=outside)
     tagger.fit(*noise(60, 0))
@@ -59,14 +59,14 @@ def test_a_sentence_alone_has_the_labels_that_it_has_among_many(case, outside):
         assert together == tagger.estimator_.predict(tagger.examples(X))
 
 
-def test_nothing_has_no_labels():
+def test_empty_input_has_no_labels():
     tagger = Tagger(TEMPLATE, calibrate=False).fit(*noise(10, 0))
     assert tagger.predict([]) == [] and tagger.predict([[]]) == [[]]
 
 
 @pytest.mark.parametrize("n_sentences", [1, 80])
-def test_a_sentence_without_a_valid_labelling_is_refused(n_sentences):
-    X, y = [["a", "b"]] * 10, [["B-X", "I-X"]] * 10  # no single tokens: BIOES has the labels B and E alone
+def test_a_sentence_without_a_valid_labelling_is_an_error(n_sentences):
+    X, y = [["a", "b"]] * 10, [["B-X", "I-X"]] * 10  # no single tokens: BIOES has only the labels B and E
     tagger = Tagger(TEMPLATE + "\nB", mx.L2CRF(), inner="BIOES", calibrate=False).fit(X, y)
     assert tagger.predict([["b", "a"]]) == [["B-X", "I-X"]]
     with pytest.raises(ValueError, match=r"X\[0\] node 0 has no possible label"):
@@ -74,7 +74,7 @@ def test_a_sentence_without_a_valid_labelling_is_refused(n_sentences):
 
 
 @pytest.mark.parametrize("n_sentences", [1, 80])
-def test_a_changed_structure_is_refused(n_sentences):
+def test_a_changed_structure_is_an_error(n_sentences):
     tagger = Tagger(TEMPLATE + "\nB", mx.L2CRF(structure=mx.Chain()), calibrate=False).fit(*noise(60, 0))
     tagger.estimator_.structure = mx.Chain(bias=True)
     with pytest.raises(ValueError, match="structure was changed after the fit"):

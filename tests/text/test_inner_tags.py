@@ -1,4 +1,4 @@
-"""BIO tags that are learned as BIOES: labels, probabilities and spans by enumeration, the choice, files."""
+"""BIOES inside the model for BIO tags: predictions and probabilities by enumeration, the choice, files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MODEL = mx.L2CRF(lam=0.3, tol=1e-3)
 
 
 def threes(n, seed):
-    """Spans of three tokens that look like each other, one after the other: BIO tags cannot count them."""
+    """Return sentences with adjacent spans of three equal tokens, which BIO tags cannot count."""
     rng = np.random.default_rng(seed)
     counts = rng.integers(1, 4, size=n)
     X = [["out", *["a"] * 3 * k, "out"] for k in counts.tolist()]
@@ -40,25 +40,27 @@ def test_labels_are_those_of_a_model_of_bioes_tags(tagger):
     expected = by_hand.estimator_.model_
     assert expected.classes.tolist() == tagger.classes_.tolist()
     assert_allclose(tagger.estimator_.model_.weights, expected.weights)
-    found = tagger.predict(new)
-    assert not list(tag_problems(found, "IOB2"))
-    assert [tagger.predict([x])[0] for x in new] == found
+    predicted = tagger.predict(new)
+    assert not list(tag_problems(predicted, "IOB2"))
+    assert [tagger.predict([x])[0] for x in new] == predicted
     plain = Tagger(TEMPLATE, MODEL, inner="BIOES", outside=0.0).fit(X, y)
-    kept = by_hand.estimator_.predict(by_hand.examples(new), rules=bioes())
-    assert plain.predict(new) == convert_tags(kept, "IOB2", "BIOES") != found
+    valid = by_hand.estimator_.predict(by_hand.examples(new), rules=bioes())
+    assert plain.predict(new) == convert_tags(valid, "IOB2", "BIOES") != predicted
 
 
 def enumerated(tagger, x):
-    """All labellings in BIOES that keep the rules: labels in BIO, probability, and score with what is added to O."""
+    """Return all valid BIOES labellings: BIO tags, probabilities, and scores with the bias of O."""
     _, bound = tagger.estimator_._prepare(tagger.examples([x]))
-    classes, found = tagger.classes_.tolist(), []
+    classes, labellings = tagger.classes_.tolist(), []
     for codes in product(range(len(classes)), repeat=len(x)):
         tags = [classes[k] for k in codes]
         if not list(tag_problems([tags], "BIOES")):
             score = float(bound.score(tagger.estimator_.model_.weights, np.array(codes, dtype=np.int32))[0])
-            found.append((convert_tags([tags], "IOB2", "BIOES")[0], score, score + tagger.outside_ * tags.count("O")))
-    p = np.exp(np.array([score for _, score, _ in found]) / tagger.temperature_)
-    return [labels for labels, _, _ in found], p / p.sum(), [total for _, _, total in found]
+            labellings.append(
+                (convert_tags([tags], "IOB2", "BIOES")[0], score, score + tagger.outside_ * tags.count("O"))
+            )
+    p = np.exp(np.array([score for _, score, _ in labellings]) / tagger.temperature_)
+    return [labels for labels, _, _ in labellings], p / p.sum(), [total for _, _, total in labellings]
 
 
 def test_probabilities_by_enumeration(tagger):
@@ -82,12 +84,12 @@ def test_probabilities_by_enumeration(tagger):
         assert [token.label[2:] for token in tagger.explain(x).tokens] == [tag[2:] for tag in sure.labels]
 
 
-def test_the_better_tags_are_chosen_on_sentences_held_out():
+def test_the_better_scheme_is_chosen_on_held_out_sentences():
     X, y = threes(60, 0)
     new, truth = threes(20, 1)
-    found = Tagger("U0=%x[0,0]\nB").fit(X, y)
-    assert found.inner_ is not None and found.predict(new) == truth and found.score(new, truth) == 1.0
-    assert set(found.classes_) == {"O", "B-X", "I-X", "E-X"}
+    chosen = Tagger("U0=%x[0,0]\nB").fit(X, y)
+    assert chosen.inner_ is not None and chosen.predict(new) == truth and chosen.score(new, truth) == 1.0
+    assert set(chosen.classes_) == {"O", "B-X", "I-X", "E-X"}
     plain = Tagger("U0=%x[0,0]\nB", inner=None).fit(X, y)
     assert plain.inner_ is None and plain.score(new, truth) < 0.5
 
@@ -99,7 +101,7 @@ def test_the_better_tags_are_chosen_on_sentences_held_out():
         ({}, "four types"), ({}, "without types"),
     ],
 )  # fmt: skip
-def test_where_it_is_not_tried(options, tags, monkeypatch):
+def test_cases_without_a_trial_of_bioes(options, tags, monkeypatch):
     X, y = threes(30, 0)
     if tags == "BIOES":
         y = convert_tags(y, "BIOES", "IOB2")
@@ -107,11 +109,11 @@ def test_where_it_is_not_tried(options, tags, monkeypatch):
         y = [[tag.replace("X", "XYZW"[i % 4]) for tag in row] for i, row in enumerate(y)]
     elif tags is not None:
         y = [[tag[0] for tag in row] for row in y]
-    monkeypatch.setattr("maxendnet.text.tagger.as_inner", None)
+    monkeypatch.setattr("maxendnet.text.tagger.as_bioes", None)
     assert Tagger(**{"features": "U0=%x[0,0]\nB", **options}).fit(X, y).inner_ is None
 
 
-def test_files_and_more_sentences(tmp_path):
+def test_files_and_partial_fit(tmp_path):
     X, y = threes(40, 0)
     tagger = Tagger("U0=%x[0,0]\nB", inner="BIOES").fit(X, y)
     tagger.save(tmp_path / "m")
@@ -122,6 +124,6 @@ def test_files_and_more_sentences(tmp_path):
     assert again.partial_fit(new, y).predict(new) == y
 
 
-def test_what_it_may_be():
+def test_invalid_inner_is_an_error():
     with pytest.raises(TextError, match="inner must be 'auto', 'BIOES' or None"):
         Tagger(inner="IOB1").fit(*threes(5, 0))

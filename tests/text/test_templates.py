@@ -1,4 +1,4 @@
-"""Templates of CRF++: what they say, and what is wrong with them."""
+"""CRF++ templates: parsing and errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_without_b_labels_are_independent():
 
 
 @pytest.mark.parametrize("name", READY)
-def test_ready_templates_are_templates(name):
+def test_built_in_templates_are_valid(name):
     template = Template.parse(READY[name])
     assert template.bigram and len({pattern.texts[0] for pattern in template.patterns}) == len(template.patterns)
 
@@ -34,14 +34,14 @@ def test_the_chunking_template_is_that_of_crfpp():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("U00:%x[0,0]\nV01:x", "^t:2: 'V01:x' begins with neither U, B nor #"),
-        ("U00:%x[0]", r"^t:1: 'U00:%x\[0\]' has a macro that is not %x\[row,column\]"),
+        ("U00:%x[0,0]\nV01:x", "^t:2: 'V01:x' does not begin with U, B or #"),
+        ("U00:%x[0]", r"^t:1: 'U00:%x\[0\]' has an invalid macro; write %x\[row,column\]"),
         ("U00:%x[a,0]", "^t:1: .* has a macro that is not"),
         ("U00:%x[0,0", "^t:1: .* has a macro that is not"),
-        ("U00:%x[999,0]", "^t:1: .* looks farther than 100 tokens"),
-        ("U00:%x[9999999999999999999999,0]", "^t:1: .* looks farther than 100 tokens"),
-        ("U00:%x[0,0]\nB01:%x[0,0]", "^t:2: 'B01.*asks for weights of a pair of labels together with a cell"),
-        ("# nothing", "^t:1: no line U"),
+        ("U00:%x[999,0]", "^t:1: .* is more than 100 tokens away"),
+        ("U00:%x[9999999999999999999999,0]", "^t:1: .* is more than 100 tokens away"),
+        ("U00:%x[0,0]\nB01:%x[0,0]", "^t:2: 'B01.*combines a pair of labels with a cell"),
+        ("# nothing", "^t:1: no line begins with U"),
         (3, "^t:1: a template is text, got a int"),
     ],
 )
@@ -54,5 +54,5 @@ def test_files(tmp_path):
     (tmp_path / "t").write_text("U00:%x[0,0]\r\nB\r\n")
     assert Template.parse(read_template(tmp_path / "t")).bigram
     (tmp_path / "t").write_text("U00:%x[0,0]\nX")
-    with pytest.raises(TextError, match=r"t:2: 'X' begins with neither"):
+    with pytest.raises(TextError, match=r"t:2: 'X' does not begin with"):
         read_template(tmp_path / "t")

@@ -1,4 +1,4 @@
-"""The command line: train, tag, evaluate, explain, through files and pipes."""
+"""The commands train, tag, evaluate and explain, with files and pipes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from maxendnet.text.reading.columns import columns_text
 
 
 def runner() -> CliRunner:
-    """Standard output and errors apart: click before 8.2 has to be asked for it."""
+    """Return a runner with separate stdout and stderr, which click before 8.2 has as an option."""
     mixes = "mix_stderr" in inspect.signature(CliRunner).parameters
     return CliRunner(**{"mix_stderr": False} if mixes else {})
 
@@ -79,13 +79,13 @@ def test_options_of_train(folder, tmp_path, options):
 
 
 def tagged(n, seed):
-    """Sentences of (word, part of speech) tuples in which the second column alone says what is a name."""
+    """Return sentences of (word, part of speech) tuples where only the second column determines names."""
     _, y = corpus(n, seed)
     return [[("x" + "y" * (k % 3), tag[0]) for k, tag in enumerate(row)] for row in y], y
 
 
 def characters(n, seed):
-    """Sentences whose tokens are single characters."""
+    """Return sentences whose tokens are single characters."""
     _, y = corpus(n, seed)
     return [[tag[0] for tag in row] for row in y], y
 
@@ -93,20 +93,20 @@ def characters(n, seed):
 @pytest.mark.parametrize(
     ("sentences", "template"), [(corpus, "words"), (tagged, "tagged_words"), (characters, "characters")]
 )
-def test_without_a_search_it_is_the_tagger_without_settings(sentences, template, tmp_path):
+def test_training_without_search_is_the_default_tagger(sentences, template, tmp_path):
     X, y = sentences(40, 0)
     (tmp_path / "t").write_text(columns_text(X, y))
     shown = run("train", tmp_path / "t", "-o", tmp_path / "m", "-q", "--no-search").stdout
-    found, expected = Tagger.load(tmp_path / "m"), Tagger().fit(X, y)
+    trained, expected = Tagger.load(tmp_path / "m"), Tagger().fit(X, y)
     assert shown.startswith("L2CRF(lam=0.1, margin=3)\n")
-    assert found.features_.template_name_ == expected.features_.template_name_ == template
-    assert found.features_.feature_names_ == expected.features_.feature_names_
-    assert found.outside_ == expected.outside_ and found.temperature_ == expected.temperature_
-    assert_array_equal(found.estimator_.model_.weights, expected.estimator_.model_.weights)
-    assert found.predict(X) == expected.predict(X) == y
+    assert trained.features_.template_name_ == expected.features_.template_name_ == template
+    assert trained.features_.feature_names_ == expected.features_.feature_names_
+    assert trained.outside_ == expected.outside_ and trained.temperature_ == expected.temperature_
+    assert_array_equal(trained.estimator_.model_.weights, expected.estimator_.model_.weights)
+    assert trained.predict(X) == expected.predict(X) == y
 
 
-def test_tags_are_tried_as_the_tagger_does(tmp_path):
+def test_bioes_is_tried_as_in_the_default_tagger(tmp_path):
     X, y = threes(60, 0)
     (tmp_path / "t").write_text(columns_text(X, y))
     (tmp_path / "template").write_text("U0=%x[0,0]\nB\n")
@@ -124,14 +124,14 @@ def test_constants_are_searched_with_the_margin(folder, tmp_path, options, margi
     assert Tagger.load(tmp_path / "m").estimator_.margin == margin
 
 
-def test_a_file_to_look_at_during_the_fit(folder, tmp_path):
+def test_a_validation_file(folder, tmp_path):
     result = run(
         "train", folder / "train.txt", "-o", tmp_path / "m", "--lam", 1, "--dev", folder / "test.txt", "--patience", 3
     )
     assert "validation F1 100.00" in result.stderr and "validation" not in result.stdout
 
 
-def test_files_of_templates_lists_and_clusters(folder, tmp_path):
+def test_files_of_templates_gazetteers_and_clusters(folder, tmp_path):
     (tmp_path / "t").write_text("U0=%x[0,0]\nU1=%x[0,people]/%x[0,brown]\nB\n")
     (tmp_path / "people").write_text("Ada\nDan Brown\n")
     (tmp_path / "brown").write_text("Ada 01\nBob 01\n")
@@ -149,17 +149,17 @@ def test_features_follow_the_columns(tmp_path):
     run("train", tmp_path / "pos", "-o", tmp_path / "m", "-q", "--lam", 1)
     assert Tagger.load(tmp_path / "m").features_.template == "tagged_words"
     assert "NN" in run("explain", tmp_path / "m", "the/DT dog/NN", "--top", 100).stdout
-    assert "has not 2 columns" in run("explain", tmp_path / "m", "dog", code=1).stderr
+    assert "does not have 2 columns" in run("explain", tmp_path / "m", "dog", code=1).stderr
 
 
-def test_tags_that_break_their_scheme_are_named(tmp_path):
+def test_misplaced_tags_are_a_note(tmp_path):
     (tmp_path / "t").write_text("a B-X\nb O\nc I-X\n")
     result = run("train", tmp_path / "t", "-o", tmp_path / "m", "-q", "--lam", 1, "--scheme", "IOB2")
-    assert f"note: {tmp_path / 't'}:3: I-X begins a span, and IOB2 begins spans with B-X; such tags: 1" in result.stderr
+    assert f"note: {tmp_path / 't'}:3: I-X starts a span, where IOB2 has B-X; such tags: 1" in result.stderr
 
 
 def misspelt(tmp_path):
-    """Two files, the second with a misspelt tag in line 2 and a misplaced one in line 4; and the same without."""
+    """Write two files, the second with a misspelt tag in line 2 and a misplaced one in line 4; and a correct copy."""
     lines = columns_text(*corpus(40, 0)).splitlines()
     (tmp_path / "a").write_text("\n".join(lines) + "\n")
     (tmp_path / "b").write_text("Ada B-PER\nmet 0\n\nBob I-PER\nslept O\n".replace(" ", "\t"))
@@ -167,50 +167,50 @@ def misspelt(tmp_path):
     return [tmp_path / "a", tmp_path / "b"]
 
 
-def test_misspelt_tags_are_refused_or_repaired(tmp_path):
+def test_misspelt_tags_are_an_error_or_repaired(tmp_path):
     files, out = misspelt(tmp_path), ["-o", tmp_path / "m", "-q", "--lam", 1]
     for options in ([*files], [files[0], "--test", files[1]], [files[0], "--dev", files[1]]):
         message = run("train", *options, *out, code=1).stderr
-        assert f"{files[1]}:2: '0' is no tag of IOB2" in message and "(--repair) reads '0' as 'O'" in message
+        assert f"{files[1]}:2: '0' is not a tag of IOB2" in message and "(--repair) to read '0' as 'O'" in message
         run("train", *options, *out, "--repair")
     run("train", *files, *out, "--repair")
     run("train", files[0], tmp_path / "fine", "-o", tmp_path / "n", "-q", "--lam", 1)
-    found, expected = (Tagger.load(tmp_path / name) for name in "mn")
-    assert found.scheme_ == "IOB2"
-    assert_array_equal(found.estimator_.model_.weights, expected.estimator_.model_.weights)
-    assert f"{files[1]}:2: '0' is no tag" in run("evaluate", tmp_path / "m", files[1], code=1).stderr
+    trained, expected = (Tagger.load(tmp_path / name) for name in "mn")
+    assert trained.scheme_ == "IOB2"
+    assert_array_equal(trained.estimator_.model_.weights, expected.estimator_.model_.weights)
+    assert f"{files[1]}:2: '0' is not a tag" in run("evaluate", tmp_path / "m", files[1], code=1).stderr
     shown = run("evaluate", tmp_path / "m", files[1], "--repair").stdout
     assert shown == run("evaluate", tmp_path / "m", tmp_path / "fine").stdout and "FB1: 100.00" in shown
     run("train", *files, *out, "--scheme", "LABELS")
     assert "0" in Tagger.load(tmp_path / "m").classes_
 
 
-def test_misplaced_tags_of_all_files_are_named(tmp_path):
+def test_misplaced_tags_of_all_files_are_listed(tmp_path):
     files = misspelt(tmp_path)
     files[1].write_text(files[1].read_text().replace("0", "O"))
     result = run("train", *files, "-o", tmp_path / "m", "-q", "--lam", 1)
-    expected = f"{files[1]}:4: I-PER begins a span, and IOB2 begins spans with B-PER; such tags: 1, at {files[1]}:4"
+    expected = f"{files[1]}:4: I-PER starts a span, where IOB2 has B-PER; such tags: 1, at {files[1]}:4"
     assert f"note: {expected}; repair=True (--repair) rewrites them.\n" in result.stderr
     assert "(IOB2)" in result.stdout
     refused = run("train", *files, "-o", tmp_path / "m", "-q", "--lam", 1, "--rules", code=1).stderr
     assert expected in refused and "which breaks the rule bio()" in refused
-    assert "begins a span" not in run("train", *files, "-o", tmp_path / "m", "-q", "--lam", 1, "--repair").stderr
+    assert "starts a span" not in run("train", *files, "-o", tmp_path / "m", "-q", "--lam", 1, "--repair").stderr
 
 
 def test_evaluate_repairs_both_columns(tmp_path):
     (tmp_path / "e").write_text("a B_X B_X\nb I_X O\n\nc B_Y B_Y\n")
-    assert f"{tmp_path / 'e'}:1: 'B_X' is no tag of IOB2" in run("evaluate", tmp_path / "e", code=1).stderr
+    assert f"{tmp_path / 'e'}:1: 'B_X' is not a tag of IOB2" in run("evaluate", tmp_path / "e", code=1).stderr
     assert run("evaluate", tmp_path / "e", "--repair").stdout.splitlines()[1].endswith("FB1:  50.00")
 
 
-def test_files_with_other_columns_are_refused(tmp_path):
+def test_files_with_different_columns_are_an_error(tmp_path):
     (tmp_path / "a").write_text("a O\n")
     (tmp_path / "b").write_text("a NN O\n")
     message = f"{tmp_path / 'b'} has 2 columns, and {tmp_path / 'a'} has 1; give files with the same columns."
     assert message in run("train", tmp_path / "a", tmp_path / "b", "-o", tmp_path / "m", code=1).stderr
 
 
-def test_columns_out(folder):
+def test_tag_writes_columns(folder):
     result = run("tag", folder / "names.medn", folder / "test.txt")
     rows = [line.split("\t") for line in result.stdout.splitlines() if line]
     assert all(len(row) == 3 and row[1] == row[2] for row in rows)
@@ -232,25 +232,25 @@ def test_many_sentences_keep_their_blank_lines(folder):
 
 def test_plain_text_json_and_spans(folder, tmp_path):
     model = folder / "names.medn"
-    one = json.loads(run("tag", model, "--text", "--format", "json", "--top", 2, text="Dan Brown met Ada\n").stdout)
-    assert one["tokens"] == ["Dan", "Brown", "met", "Ada"] and one["labels"] == ["B-PER", "I-PER", "O", "B-PER"]
-    assert [span["text"] for span in one["spans"]] == ["Dan Brown", "Ada"] and len(one["top"]) == 2
-    assert one["probability"] <= min(span["probability"] for span in one["spans"]) + 1e-6
+    record = json.loads(run("tag", model, "--text", "--format", "json", "--top", 2, text="Dan Brown met Ada\n").stdout)
+    assert record["tokens"] == ["Dan", "Brown", "met", "Ada"] and record["labels"] == ["B-PER", "I-PER", "O", "B-PER"]
+    assert [span["text"] for span in record["spans"]] == ["Dan Brown", "Ada"] and len(record["top"]) == 2
+    assert record["probability"] <= min(span["probability"] for span in record["spans"]) + 1e-6
     run("tag", model, "--text", "--format", "spans", "-o", tmp_path / "out", text="met\n\nDan Brown met\n")
     (line,) = (tmp_path / "out").read_text().splitlines()
     assert line.split("\t")[:4] == ["1", "0", "2", "PER"] and line.endswith("Dan Brown")
 
 
-def test_all_forms_have_the_labels_of_the_prediction(folder, tmp_path):
+def test_all_formats_have_the_same_labels(folder, tmp_path):
     tagger = Tagger.load(folder / "names.medn")
     tagger.outside_ = -20.0
     tagger.save(tmp_path / "m")
     words = "Dan Brown met Ada"
     (labels,) = tagger.predict([words.split()])
-    one = json.loads(run("tag", tmp_path / "m", "--text", "--format", "json", "--top", 2, text=words).stdout)
-    assert one["labels"] == one["top"][0]["labels"] == labels and "O" not in labels
-    assert one["probability"] == one["top"][0]["probability"]
-    assert len(one["spans"]) == len(
+    record = json.loads(run("tag", tmp_path / "m", "--text", "--format", "json", "--top", 2, text=words).stdout)
+    assert record["labels"] == record["top"][0]["labels"] == labels and "O" not in labels
+    assert record["probability"] == record["top"][0]["probability"]
+    assert len(record["spans"]) == len(
         run("tag", tmp_path / "m", "--text", "--format", "spans", text=words).stdout.splitlines()
     )
     for options in ([], ["--confidence"]):
@@ -260,7 +260,7 @@ def test_all_forms_have_the_labels_of_the_prediction(folder, tmp_path):
     assert [token["label"] for token in why["tokens"]] == labels
 
 
-def test_nothing_in_is_nothing_out(folder):
+def test_empty_input_gives_empty_output(folder):
     for options in ([], ["--text"], ["--format", "json"]):
         assert run("tag", folder / "names.medn", *options, text="").stdout == ""
 
@@ -268,8 +268,8 @@ def test_nothing_in_is_nothing_out(folder):
 def test_evaluate(folder, tmp_path):
     (tmp_path / "e").write_text("a B-X B-X\nb I-X O\n\nc B-Y B-Y\n")
     assert run("evaluate", tmp_path / "e").stdout.splitlines()[1].endswith("FB1:  50.00")
-    found = json.loads(run("evaluate", tmp_path / "e", "--json").stdout)
-    assert found["f1"] == 0.5 and found["by_type"]["Y"]["f1"] == 1.0
+    scores = json.loads(run("evaluate", tmp_path / "e", "--json").stdout)
+    assert scores["f1"] == 0.5 and scores["by_type"]["Y"]["f1"] == 1.0
     assert run("evaluate", tmp_path / "e", "--at-least", 0.5).exit_code == 0
     assert "F1 0.5000 is below 0.51" in run("evaluate", tmp_path / "e", "--at-least", 0.51, code=3).stderr
     assert "2 columns; a token, its true label" in run("evaluate", folder / "test.txt", code=1).stderr
@@ -279,13 +279,13 @@ def test_evaluate(folder, tmp_path):
 def test_explain(folder, tmp_path):
     model = folder / "names.medn"
     assert "Pairs of labels" in run("explain", model).stdout
-    found = json.loads(run("explain", model, "Ada", "met", "Bob", "--json").stdout)
-    assert [token["label"] for token in found["tokens"]] == ["B-PER", "O", "B-PER"]
+    explanation = json.loads(run("explain", model, "Ada", "met", "Bob", "--json").stdout)
+    assert [token["label"] for token in explanation["tokens"]] == ["B-PER", "O", "B-PER"]
     run("explain", model, "Ada met", "--html", tmp_path / "x.html")
     assert "Why these labels" in (tmp_path / "x.html").read_text()
 
 
-def test_info_says_that_it_is_a_tagger(folder):
+def test_info_describes_a_tagger(folder):
     tagger = Tagger.load(folder / "names.medn")
     what = f"scheme IOB2, temperature {tagger.temperature_}, outside {tagger.outside_}"
     assert f"maxendnet.text (template words, {what})" in run("info", folder / "names.medn").stdout
@@ -299,17 +299,21 @@ def test_info_says_that_it_is_a_tagger(folder):
     ("arguments", "code", "message"),
     [
         (["train", "none.txt", "-o", "m"], 1, "none.txt: No such file or directory"),
-        (["train", "{bad}", "-o", "m"], 1, "bad.txt:2: 1 column, and line 1 has 2: 'b'"),
-        (["train", "{train}", "-o", "m", "--C", "1"], 2, "--C is given, and l2crf has --lam"),
+        (["train", "{bad}", "-o", "m"], 1, "bad.txt:2: 1 column, but line 1 has 2: 'b'"),
+        (["train", "{train}", "-o", "m", "--C", "1"], 2, "--C is not an option of l2crf, which has --lam"),
         (["train", "{train}", "-o", "m", "--model", "lapmedn", "--C", "1"], 2, "lapmedn has two constants; give --lam"),
-        (["train", "{train}", "-o", "m", "--model", "crf", "--C", "1"], 2, "--C is given, and crf has no constants"),
+        (
+            ["train", "{train}", "-o", "m", "--model", "crf", "--C", "1"],
+            2,
+            "--C is not an option of crf, which has no constants",
+        ),
         (["train", "{train}", "-o", "m", "--lam", "-1", "-q"], 1, "lam must be"),
         (["train", "{train}", "-o", "m", "--lam", "1", "--margin", "-1", "-q"], 1, "margin must be a number from 0"),
         (["train", "{train}", "-o", "m", "--model", "m3n", "--margin", "1"], 2, "an option of l2crf, not of m3n"),
         (["train", "{train}", "-o", "m", "--jobs", "0"], 2, "give the number of threads"),
         (["train", "{train}", "-o", "m", "--features", "none"], 1, "none: No such file"),
-        (["train", "{train}", "-o", "m", "--features", "{bad}"], 1, "bad.txt:1: 'a O' begins with neither U, B nor #"),
-        (["train", "{train}", "-o", "m", "--columns", "a"], 2, "'a' is not numbers with commas between"),
+        (["train", "{train}", "-o", "m", "--features", "{bad}"], 1, "bad.txt:1: 'a O' does not begin with U, B or #"),
+        (["train", "{train}", "-o", "m", "--columns", "a"], 2, "'a' is not a list of numbers separated by commas"),
         (["train", "{train}", "-o", "m", "--columns", "7"], 1, "there is no column 7"),
         (["train", "{train}", "-o", "m", "--gazetteer", "x"], 2, "'x' is not NAME=FILE"),
         (["train", "{train}", "-o", "m", "--scheme", "x"], 1, "scheme must be one of"),

@@ -1,4 +1,4 @@
-"""The tutorial can be followed: its commands run in order, and leave what it says."""
+"""The commands of docs/text.md run in order, with the documented results."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def test_the_commands_of_the_tutorial(tmp_path, monkeypatch):
     assert len(lines) == 8
     output = {}
     for text, rest in lines:
-        done = CliRunner().invoke(main, shlex.split(rest), input=f"{text}\n" if text else None)
-        assert done.exit_code == 0, (rest, done.output)
-        output[rest] = done.stdout
+        result = CliRunner().invoke(main, shlex.split(rest), input=f"{text}\n" if text else None)
+        assert result.exit_code == 0, (rest, result.output)
+        output[rest] = result.stdout
     assert "FB1: 100.00" in output["evaluate names.medn test.txt"]
     assert output["tag names.medn --text"] == "Ada\tB-PER\nmet\tO\nBob\tB-PER\n"
     assert Path("labelled.txt").read_text().count("\n\n") == 9 and "<html" in Path("weights.html").read_text()

@@ -1,4 +1,4 @@
-"""Features of templates: against plain Python that writes every string, token by token."""
+"""Features of templates, compared with a plain Python implementation."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from maxendnet.text.features.word_forms import Gazetteer, case, form_of, read_cl
 
 
 def plain(template, sentences):
-    """The names of every token's features, as CRF++ writes them; with forms of words."""
-    found = []
+    """Return the feature names of each token, as in CRF++, with word forms."""
+    features = []
     for sentence in sentences:
         for t in range(len(sentence)):
             names = []
@@ -43,8 +43,8 @@ def plain(template, sentences):
 
                 name = re.sub(r"%x\[([+-]?\d+),(\w+)\]", cell, line)
                 names += [] if missing else [name]
-            found.append(Counter(names))
-    return found
+            features.append(Counter(names))
+    return features
 
 
 def rows(examples, names):
@@ -66,30 +66,30 @@ lines = st.lists(
 
 
 @given(lines, sentences.filter(any), sentences, st.sampled_from([0, 60]), st.integers(1, 3))
-def test_features_are_those_of_plain_python(template, train, test, few, min_count):
+def test_features_are_those_of_plain_python(template, train, test, few_tokens, min_count):
     text = "\n".join(template)
     features = TokenFeatures(text, min_count=min_count)
     examples = features.fit_transform(train)
     expected = plain(text, train)
     total = sum(expected, Counter())
-    kept = {name for name, n in total.items() if n >= min_count}
-    assert set(features.feature_names_) == kept and len(features.feature_names_) == len(kept)
-    only = lambda names: Counter({name: n for name, n in names.items() if name in kept})  # noqa: E731
+    frequent = {name for name, n in total.items() if n >= min_count}
+    assert set(features.feature_names_) == frequent and len(features.feature_names_) == len(frequent)
+    only = lambda names: Counter({name: n for name, n in names.items() if name in frequent})  # noqa: E731
     assert rows(examples, features.feature_names_) == [only(names) for names in expected]
     before = token_features.FEW_TOKENS
     try:
-        token_features.FEW_TOKENS = few  # both ways to look up names
-        found = features.transform(test)
+        token_features.FEW_TOKENS = few_tokens  # both lookups of names
+        transformed = features.transform(test)
     finally:
         token_features.FEW_TOKENS = before
-    assert rows(found, features.feature_names_) == [only(names) for names in plain(text, test)]
-    for X in (examples.X, found.X):
+    assert rows(transformed, features.feature_names_) == [only(names) for names in plain(text, test)]
+    for X in (examples.X, transformed.X):
         assert X.has_canonical_format and X.data.all() and X.indices.dtype == np.int32
-    assert len(examples) == len(train) and len(found) == len(test)
+    assert len(examples) == len(train) and len(transformed) == len(test)
 
 
 @pytest.mark.parametrize("name", READY)
-def test_ready_sets_are_those_of_plain_python(name):
+def test_built_in_templates_are_those_of_plain_python(name):
     train = [[("Ada", "NNP"), ("wrote", "VBD"), ("42", "CD"), ("e-mails", "NNS")], [("No", "UH")]]
     features = TokenFeatures(name)
     examples = features.fit_transform(train)
@@ -103,13 +103,13 @@ def test_hashed_features_are_sums_of_the_others(template, train):
     names = TokenFeatures(text)
     examples = names.fit_transform(train)
     hashed = TokenFeatures(text, n_hashed=7)
-    found = hashed.fit_transform(train)
-    assert found.X.shape[1] == 7 and found.feature_names is None and hashed.feature_names_ is None
+    transformed = hashed.fit_transform(train)
+    assert transformed.X.shape[1] == 7 and transformed.feature_names is None and hashed.feature_names_ is None
     place = [hashed._hash(name) for name in names.feature_names_]
     expected = np.zeros((examples.n_nodes, 7))
     for k, column in enumerate(place):
         expected[:, column] += examples.X.toarray()[:, k]
-    assert (found.X.toarray() == expected).all() and (hashed.transform(train).X.toarray() == expected).all()
+    assert (transformed.X.toarray() == expected).all() and (hashed.transform(train).X.toarray() == expected).all()
 
 
 def test_gazetteers_and_clusters(tmp_path):
@@ -130,10 +130,10 @@ def test_gazetteers_and_clusters(tmp_path):
     ):
         assert [set(row) for row in rows(examples, features.feature_names_)][:4] == expected
     (tmp_path / "cities.txt").unlink()
-    assert rows(features.transform([sentence]), features.feature_names_)[1] == {"U0=B": 1}  # what the file held is kept
+    assert rows(features.transform([sentence]), features.feature_names_)[1] == {"U0=B": 1}  # the file is read once
 
 
-def test_ready_sets_use_gazetteers_and_clusters():
+def test_built_in_templates_use_gazetteers_and_clusters():
     features = TokenFeatures("words", gazetteers={"city": ["Rome"]}, clusters={"brown": {"Rome": "0110"}}).fit(
         [["Rome"]]
     )
@@ -165,20 +165,20 @@ def test_empty_sentences():
 @pytest.mark.parametrize(
     ("options", "sentences", "message"),
     [
-        ({"template": "chunks"}, [["a"]], r"the template asks for %x\[...,1\], and the sentences have 1 columns"),
-        ({"template": "U%x[0,nothing]"}, [["a"]], "there is no form 'nothing'; there are lower, shape"),
-        ({"template": "U%x[0,prefix0]"}, [["a"]], "there is no form 'prefix0'"),
-        ({"template": "U%x[0,0.city]"}, [["a"]], "there is no form 'city'"),
+        ({"template": "chunks"}, [["a"]], r"the template uses %x\[...,1\], but the sentences have 1 columns"),
+        ({"template": "U%x[0,nothing]"}, [["a"]], "'nothing' is not a form; the forms are lower, shape"),
+        ({"template": "U%x[0,prefix0]"}, [["a"]], "'prefix0' is not a form"),
+        ({"template": "U%x[0,0.city]"}, [["a"]], "'city' is not a form"),
         ({"template": "file.txt"}, [["a"]], "template is 'file.txt'; give words, tagged_words"),
         ({"template": None}, [["a"]], "template must be a name or the text of a template, got None"),
         ({"min_count": 0}, [["a"]], "min_count must be a whole number of at least 1, got 0"),
         ({"n_hashed": 2.5}, [["a"]], "n_hashed must be a whole number of at least 1, got 2.5"),
-        ({"gazetteers": {"lower": []}}, [["a"]], "'lower' is no name for a gazetteer"),
+        ({"gazetteers": {"lower": []}}, [["a"]], "'lower' cannot name a gazetteer"),
         ({"gazetteers": {"x": [3]}}, [["a"]], "gazetteer 'x' has the phrase 3"),
-        ({"gazetteers": {"x": []}, "clusters": {"x": {}}}, [["a"]], "'x' names a gazetteer and clusters"),
+        ({"gazetteers": {"x": []}, "clusters": {"x": {}}}, [["a"]], "'x' names both a gazetteer and clusters"),
         ({"clusters": {"x": {"a": 1}}}, [["a"]], "clusters 'x' map 'a' to 1"),
         ({"clusters": {"x": 3}}, [["a"]], "clusters 'x' are a int"),
-        ({}, "a b", "sentences are a str"),
+        ({}, "a b", "sentences must be a list .* got a str"),
     ],
 )
 def test_messages(options, sentences, message):
@@ -186,13 +186,13 @@ def test_messages(options, sentences, message):
         TokenFeatures(**options).fit(sentences)
 
 
-def test_other_columns_than_at_the_fit():
+def test_different_columns_than_in_the_fit_are_an_error():
     features = TokenFeatures("U%x[0,0]").fit([[("a", "b")]])
-    with pytest.raises(TextError, match="have 1 columns, and those of the fit had 2"):
+    with pytest.raises(TextError, match="have 1 columns, but those of the fit had 2"):
         features.transform([["a"]])
 
 
-def test_cluster_files_say_where_they_are_wrong(tmp_path):
+def test_errors_of_cluster_files_have_the_line(tmp_path):
     (tmp_path / "c").write_text("dog A\na b c d\n")
     with pytest.raises(TextError, match=r"c:2: expected a word and its cluster"):
         read_clusters(tmp_path / "c", "x")
@@ -204,14 +204,14 @@ def test_cluster_files_say_where_they_are_wrong(tmp_path):
     st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=3), max_size=4),
     st.lists(st.sampled_from("ABCd"), max_size=8),
 )
-def test_gazetteers_take_the_longest_phrase_from_the_left(phrases, words):
-    found = Gazetteer(map(" ".join, phrases)).tags(words)
+def test_gazetteers_match_the_longest_phrase_from_the_left(phrases, words):
+    tags = Gazetteer(map(" ".join, phrases)).tags(words)
     lower, expected, t = [word.lower() for word in words], [], 0
     while t < len(words):
         n = max((len(phrase) for phrase in phrases if lower[t : t + len(phrase)] == phrase), default=0)
         expected += ["B", *["I"] * (n - 1)] if n else [""]
         t += max(n, 1)
-    assert found == expected
+    assert tags == expected
     assert read_gazetteer(iter(["x"]), "g").phrases == ["x"]
 
 
@@ -221,7 +221,7 @@ def test_case():
     ]  # fmt: skip
 
 
-def test_dicts_with_a_minimum_count():
+def test_feature_dicts_with_a_minimum_count():
     X = [[{"w": "a", "n": 1}, {"w": "b", "n": 0}], [{"w": "a", "n": 2}]]
     features = DictFeatures(min_count=2)
     examples = features.fit_transform(X, [["N", "V"], ["N"]])
@@ -230,7 +230,7 @@ def test_dicts_with_a_minimum_count():
     assert features.transform([[{"w": "b", "n": 5, "m": 1}]]).X.toarray().tolist() == [[5.0, 0.0]]
 
 
-def test_hashed_dicts():
+def test_hashed_feature_dicts():
     X = [[{"w": "a", "n": 1.5}, {}], [["w=a", "w=a"]]]
     examples = DictFeatures(n_hashed=1).fit_transform(X)
     assert examples.X.toarray().tolist() == [[2.5], [0.0], [2.0]]
@@ -239,8 +239,8 @@ def test_hashed_dicts():
     assert wide.transform(X).X.has_canonical_format
 
 
-def test_features_of_many_tokens_are_found_by_their_names():
-    """Pairs and triples of words, of which there could be many more than tokens, and those of a small column."""
+def test_the_kernel_finds_features_by_their_names():
+    """Pairs and triples of words, with more combinations than tokens, and of a small column."""
     rng = np.random.default_rng(0)
     words = [f"w{k}" for k in range(40)] + ["a/b", "a", "b/a", "é", "\ud800", "/"]
     template = "U0=%x[0,0]/%x[1,0]/%x[2,0]\nU0=%x[-2,0]/%x[0,0]\nU1=%x[0,1]%x[1,1]\nU2=%x[0,0]\nU3=%x[0,digits]/%x[1,0]"
@@ -251,27 +251,27 @@ def test_features_of_many_tokens_are_found_by_their_names():
     features.fit(draw())
     X = Columns.of(draw())
     names = features.feature_names_
-    expected = token_features._looked_up(*features._entries(X), names.places.__getitem__)
+    expected = token_features._codes_by_name(*features._named_codes(X), names.places.__getitem__)
     expected[expected == len(names)] = -1
-    found = features._found(X, names)
-    assert (found == expected).all() and 0.1 < (found >= 0).mean() < 0.9
+    codes = features._codes_by_kernel(X, names)
+    assert (codes == expected).all() and 0.1 < (codes >= 0).mean() < 0.9
 
 
-def test_texts_with_the_same_hash_are_told_apart():
+def test_texts_with_equal_hashes_are_distinguished():
     """Thue-Morse words and their complements have the same hash, whatever the base of a polynomial modulo 2**64."""
     word = "a"
     for _ in range(11):
         word += word.translate(str.maketrans("ab", "ba"))
-    other = word.translate(str.maketrans("ab", "ba"))
-    X = read_columns([word, other] * 50)
-    assert X.numbered(0).values == [word, other]
+    complement = word.translate(str.maketrans("ab", "ba"))
+    X = read_columns([word, complement] * 50)
+    assert X.numbered(0).values == [word, complement]
     features = TokenFeatures("U0=%x[0,0]").fit([[word]])
     assert features.transform(X).X.toarray().ravel().tolist() == [1, 0] * 50
-    both = TokenFeatures("U0=%x[0,0]").fit([[word, other]])
+    both = TokenFeatures("U0=%x[0,0]").fit([[word, complement]])
     assert both.transform(X).X.indices.tolist() == [0, 1] * 50
 
 
-def test_a_name_that_is_there_twice_is_refused():
+def test_duplicate_names_are_an_error():
     features = TokenFeatures("U0=%x[0,0]").fit([["a"]])
     features.feature_names_ = FeatureNames(["U0=a", "U0=a"])
     with pytest.raises(ValueError, match="holds a name twice"):

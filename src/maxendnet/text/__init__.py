@@ -1,4 +1,4 @@
-"""Sequence labelling for people with text: column files, templates, taggers, spans and their probabilities.
+"""Sequence labelling of text: column files, feature templates, taggers, spans and their probabilities.
 
 >>> from maxendnet.text import Tagger
 >>> sentences = [["Ada", "met", "Bob"], ["Bob", "slept"]]
@@ -12,49 +12,35 @@ from typing import TYPE_CHECKING
 from maxendnet.utils.lazy import lazily
 
 if TYPE_CHECKING:
-    from maxendnet.text.features.templates import read_template
-    from maxendnet.text.features.token_features import DictFeatures, TokenFeatures
-    from maxendnet.text.fitting.calibration import Reliability, fit_temperature, reliability
-    from maxendnet.text.reading.column_files import ColumnFiles
-    from maxendnet.text.reading.columns import Columns, read_columns, write_columns
-    from maxendnet.text.reading.errors import TextError
-    from maxendnet.text.reading.records import read_frame, read_records
-    from maxendnet.text.reading.spans import Span, find_spans, write_tags
-    from maxendnet.text.reading.tag_schemes import check_tags, convert_tags
-    from maxendnet.text.results.confidence import predict_confidence, predict_ranked, predict_spans
-    from maxendnet.text.results.explain import explain_model, explain_sentence
-    from maxendnet.text.results.scores import SpanScores, span_f1, span_scorer, span_scores
-    from maxendnet.text.tagger import Tagger
+    from maxendnet.text.features.templates import read_template as read_template
+    from maxendnet.text.features.token_features import DictFeatures as DictFeatures
+    from maxendnet.text.features.token_features import TokenFeatures as TokenFeatures
+    from maxendnet.text.fitting.calibration import Reliability as Reliability
+    from maxendnet.text.fitting.calibration import fit_temperature as fit_temperature
+    from maxendnet.text.fitting.calibration import reliability as reliability
+    from maxendnet.text.reading.column_files import ColumnFiles as ColumnFiles
+    from maxendnet.text.reading.columns import Columns as Columns
+    from maxendnet.text.reading.columns import read_columns as read_columns
+    from maxendnet.text.reading.columns import write_columns as write_columns
+    from maxendnet.text.reading.errors import TextError as TextError
+    from maxendnet.text.reading.records import read_frame as read_frame
+    from maxendnet.text.reading.records import read_records as read_records
+    from maxendnet.text.reading.spans import Span as Span
+    from maxendnet.text.reading.spans import find_spans as find_spans
+    from maxendnet.text.reading.spans import write_tags as write_tags
+    from maxendnet.text.reading.tag_schemes import check_tags as check_tags
+    from maxendnet.text.reading.tag_schemes import convert_tags as convert_tags
+    from maxendnet.text.results.confidence import predict_confidence as predict_confidence
+    from maxendnet.text.results.confidence import predict_ranked as predict_ranked
+    from maxendnet.text.results.confidence import predict_spans as predict_spans
+    from maxendnet.text.results.explain import explain_model as explain_model
+    from maxendnet.text.results.explain import explain_sentence as explain_sentence
+    from maxendnet.text.results.scores import SpanScores as SpanScores
+    from maxendnet.text.results.scores import span_f1 as span_f1
+    from maxendnet.text.results.scores import span_scorer as span_scorer
+    from maxendnet.text.results.scores import span_scores as span_scores
+    from maxendnet.text.tagger import Tagger as Tagger
 
-_, __getattr__, __dir__ = lazily(__name__, __file__)
+_homes, __getattr__, __dir__ = lazily(__name__, __file__)
 
-__all__ = [
-    "ColumnFiles",
-    "Columns",
-    "DictFeatures",
-    "Reliability",
-    "Span",
-    "SpanScores",
-    "Tagger",
-    "TextError",
-    "TokenFeatures",
-    "check_tags",
-    "convert_tags",
-    "explain_model",
-    "explain_sentence",
-    "find_spans",
-    "fit_temperature",
-    "predict_confidence",
-    "predict_ranked",
-    "predict_spans",
-    "read_columns",
-    "read_frame",
-    "read_records",
-    "read_template",
-    "reliability",
-    "span_f1",
-    "span_scorer",
-    "span_scores",
-    "write_columns",
-    "write_tags",
-]
+__all__ = [*_homes]

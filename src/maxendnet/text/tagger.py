@@ -1,18 +1,19 @@
-"""A tagger: from sentences of words to labels, spans and explanations, and to a file that does the same elsewhere."""
+"""The tagger: labels, spans and explanations for sentences, and model files."""
 
 from __future__ import annotations
 
 import copy
 import os
 import warnings
-from functools import partial
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from maxendnet.data.examples import Examples, distinct_labels
+from maxendnet.data.feature_dicts import FeatureNames
 from maxendnet.estimators import L2CRF
 from maxendnet.estimators.file import ModelFileError, load, read, save
 from maxendnet.estimators.fitted import Labellings
@@ -20,15 +21,16 @@ from maxendnet.estimators.markov_network import MarkovNetwork
 from maxendnet.estimators.pruned import pruned
 from maxendnet.losses import Log
 from maxendnet.rules import bioes
-from maxendnet.selection.search import PathSearchCV
 from maxendnet.structures import Chain, Independent, as_structure
+from maxendnet.structures.base import decode
 from maxendnet.text.features.token_features import TokenFeatures
-from maxendnet.text.fitting.calibration import held_out, temperature_of
-from maxendnet.text.fitting.internal_scheme import InnerTags, as_inner
-from maxendnet.text.fitting.outside_bias import Outside, added_scores, decode_with, fit_outside
+from maxendnet.text.fitting.candidates import Calibration, Candidate, calibrate
+from maxendnet.text.fitting.internal_scheme import InternalTags, as_bioes
+from maxendnet.text.fitting.outside_bias import added_scores
+from maxendnet.text.fitting.search import search_constants
 from maxendnet.text.fitting.validation import Validation
 from maxendnet.text.reading.columns import Columns
-from maxendnet.text.reading.errors import TextError
+from maxendnet.text.reading.errors import TextError, check_count
 from maxendnet.text.reading.spans import OUTSIDE, scheme_of
 from maxendnet.text.reading.tag_schemes import problems_note, read_tags
 from maxendnet.text.results import confidence
@@ -37,20 +39,24 @@ from maxendnet.text.results.scores import span_scorer
 from maxendnet.utils.checks import is_number
 
 VERSION = 1
-MOST_PAIRS, MOST_LABELS = 5_000_000, 16
-"""Up to so many pairs of a feature and a label, and labels, the default model has weights for all pairs: it is better,
-but more pairs would take several times the memory of seen ones, and with more labels passes take twice as long. Up to
-as many labels BIO tags are also tried as BIOES (benchmarks/TEXT.md)."""
+MAX_ALL_PAIRS = 5_000_000
+"""Maximum number of (feature, label) pairs for ``pairs="all"`` by default; more would need several times the memory of
+``pairs="seen"`` (measured in benchmarks/TEXT.md)."""
+MAX_LABELS = 16
+"""Maximum number of labels for ``pairs="all"`` and for a trial of BIOES by default; with more, passes take twice as
+long (measured in benchmarks/TEXT.md)."""
+CHOICES = {
+    "calibrate": (True, False, "auto"),
+    "inner": ("auto", "BIOES", None),
+    "pairs": ("all", "seen", "auto", None),
+}
 
 
 def default_model(joined: bool = True, n_jobs: int | None = None, random_state: Any = 0) -> L2CRF:
-    """The model that a tagger has if none is given: a conditional random field with a Gaussian prior and a margin.
+    """Return the default model: a conditional random field with a Gaussian prior and a margin.
 
-    `Tagger` gives weights to all pairs of a feature and a label where these are few enough, and else to those that
-    occur. ``lam=0.1`` and ``margin=3`` were chosen on folds of
-    the training parts of four sets (names in Portuguese and in tweets, addresses, Chinese segmentation): the margin
-    brings 0.3 to 1.3 points of F1 (benchmarks/TEXT.md). `Tagger(search=True)` chooses lam by
-    cross-validation.
+    The constants were chosen on training folds of four data sets (benchmarks/TEXT.md). `Tagger(search=True)` chooses
+    ``lam`` by cross-validation.
     """
     structure = Chain(pairs="seen") if joined else Independent(pairs="seen")
     return L2CRF(
@@ -58,70 +64,58 @@ def default_model(joined: bool = True, n_jobs: int | None = None, random_state: 
     )
 
 
-class Tried(NamedTuple):
-    """One way to learn the tags."""
-
-    examples: Examples
-    model: Any
-    rules: Any
-    """That predictions keep; None where labels are those of the sentences."""
-
-
-class Calibrated(NamedTuple):
-    """What was found on sentences held out."""
-
-    temperature: float
-    outside: Outside
-
-
+@dataclass(repr=False, eq=False)
 class Tagger(BaseEstimator):
-    """Labels for the tokens of sentences: features by a template, and any estimator of maxendnet.
+    """Sequence tagger for sentences: template features and an estimator of maxendnet.
 
     Parameters
     ----------
     features : TokenFeatures or str, default="auto"
-        How features are made of tokens; a string is short for ``TokenFeatures(string)``. "auto" chooses a template by
-        the columns, so that parts of speech in a second column are used.
+        Features of tokens. A string is short for ``TokenFeatures(string)``. "auto" chooses a template by the columns,
+        so that parts of speech in a second column are used.
     model : an estimator, dict or None, default=None
-        Such as ``M3N(C=0.1)``. None is an L2-CRF with a margin, whose constants suit most text; a dict has other
-        settings for it, such as ``{"lam": 0.3}``.
+        Model, such as ``M3N(C=0.1)``. None is an L2-CRF with a margin, whose constants suit most text. A dict changes
+        settings of this default, such as ``{"lam": 0.3}``.
     scheme : str, default="auto"
-        Of the tags, for spans; see `maxendnet.text.reading.spans`. "auto" is that of most labels of the fit.
+        Tag scheme; see `maxendnet.text.reading.spans`. "auto" detects it from the labels of the fit.
     search : bool, default=False
-        Choose the constants of the model by cross-validation: those with the best F1 of spans (or share of tokens,
-        where labels have no letters B, I, ...).
+        Choose the constants of the model by cross-validation, for the best F1 of spans (accuracy if labels are not tags
+        of spans).
     calibrate : bool or "auto", default="auto"
-        Fit a temperature, so that confidences of a model with a margin are probabilities. It takes a fit without a part
-        of the sentences, or some where these are few; see `fit_temperature`. "auto" does so for models with a margin,
-        such as the default.
+        Fit a temperature on held-out sentences, so that confidences are calibrated probabilities; see
+        `fit_temperature`. It needs at least one additional fit. "auto" calibrates models with a margin, such as the
+        default.
     outside : float or "auto", default="auto"
-        Added to the score of the label O where labels are predicted, and not in probabilities. "auto" finds what has
-        the best F1 of spans on the sentences that are held out for the temperature (0 without them), so that fewer
-        spans are missed; see `maxendnet.text.fitting.outside_bias`.
+        Number added to the score of the label O in predictions, but not in probabilities. "auto" maximises the F1 of
+        spans on the held-out sentences of the calibration (0 without calibration), so that fewer spans are missed; see
+        `maxendnet.text.fitting.outside_bias`.
     inner : {"auto", "BIOES"} or None, default="auto"
-        For BIO tags: learn them as BIOES, so that last and single tokens of spans have labels of their own inside the
-        model; predictions are BIO tags. "auto" compares the two on the sentences that are held out for the temperature,
-        for the default model where there are at most 16 labels in BIOES. See `maxendnet.text.fitting.internal_scheme`.
+        For BIO tags: "BIOES" learns them as BIOES tags, with separate labels for the last token and for single tokens
+        of spans; predictions are BIO tags. None learns BIO tags. "auto" compares both on the held-out sentences of the
+        calibration, for the default model with at most 16 BIOES labels.
     cv : int, default=3
-        Folds of the search and of the calibration.
+        Number of folds of the search and the calibration.
     patience : int or None, default=None
-        End the fit after so many looks in a row without a better score on the validation sentences.
+        Stop the fit after this number of consecutive evaluations without a better score on the validation sentences.
     pairs : {"all", "seen", "auto"} or None, default=None
-        Which pairs of a feature and a label have weights, see `maxendnet.Chain`. "auto" is all where these are at most
-        five million of at most 16 labels, and else those that occur. None is "auto" for the default model, and leaves
-        others as they are.
+        Which pairs of a feature and a label have weights; see `maxendnet.Chain`. "auto" is "all" for at most five
+        million pairs and 16 labels, and "seen" otherwise. None is "auto" for the default model, and does not change
+        other models.
     max_weights : int or None, default=None
-        For a small model: after the fit, keep so many weights of features, those that count most on the training
-        sentences (`maxendnet.estimators.pruned` has the rule), and drop features without any. It needs weights for seen
-        pairs, which "auto" then is. The certificate is that of the fit before: ``gap_`` is NaN.
+        Size of a small model: after the fit, keep only this number of feature weights, those with the largest effect on
+        the training sentences (see `maxendnet.estimators.pruned`), and drop features without weights. It requires
+        weights for seen pairs, which "auto" then chooses. The certificate of the fit no longer applies: ``gap_`` is
+        NaN.
     n_jobs : int or None, default=None
-        Threads of the default model, and folds of the search at a time.
+        Number of threads of the default model, and of folds of the search in parallel.
     random_state : int, default=0
+        Seed of the default model.
     verbose : int, default=0
-        1 shows a progress line.
+        1 shows progress.
     repair : bool, default=False
-        Correct misspelt tags, such as ``0`` for ``O``, ``b-PER`` or ``B_PER`` for ``B-PER``, and write misplaced ones
-        as the scheme asks for, with the same spans. Otherwise misspelt tags are an error, and misplaced ones a warning.
+        Correct misspelt tags, such as ``0`` for ``O``, and ``b-PER`` or ``B_PER`` for ``B-PER``, and rewrite misplaced
+        tags by the rules of the scheme, with the same spans. By default misspelt tags are an error, and misplaced ones
+        a warning.
 
     Attributes
     ----------
@@ -129,10 +123,11 @@ class Tagger(BaseEstimator):
     estimator_ : the fitted estimator
     scheme_ : str
     temperature_, outside_ : float
-    inner_ : InnerTags or None
+    inner_ : InternalTags or None
+        How BIOES labels of the model are shown as BIO tags, if it has BIOES labels.
     search_ : PathSearchCV or None
-    validation_ : list of Look
-        Pass, seconds, objective, gap and score of every look; empty without validation sentences.
+    validation_ : list of Evaluation
+        Pass, seconds, objective, gap and score at every evaluation; empty without validation sentences.
     classes_ : ndarray of shape (n_labels,)
         Labels of the model.
 
@@ -146,44 +141,26 @@ class Tagger(BaseEstimator):
     [(0, 1, 'PER')]
     """
 
-    def __init__(
-        self,
-        features: TokenFeatures | str = "auto",
-        model: MarkovNetwork | dict[str, Any] | None = None,
-        scheme: str = "auto",
-        search: bool = False,
-        calibrate: bool | str = "auto",
-        outside: float | str = "auto",
-        inner: str | None = "auto",
-        cv: int = 3,
-        patience: int | None = None,
-        pairs: str | None = None,
-        max_weights: int | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = 0,
-        verbose: int = 0,
-        repair: bool = False,
-    ) -> None:
-        self.features = features
-        self.model = model
-        self.scheme = scheme
-        self.search = search
-        self.calibrate = calibrate
-        self.outside = outside
-        self.inner = inner
-        self.cv = cv
-        self.patience = patience
-        self.pairs = pairs
-        self.max_weights = max_weights
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.repair = repair
+    features: TokenFeatures | str = "auto"
+    model: MarkovNetwork | dict[str, Any] | None = None
+    scheme: str = "auto"
+    search: bool = False
+    calibrate: bool | str = "auto"
+    outside: float | str = "auto"
+    inner: str | None = "auto"
+    cv: int = 3
+    patience: int | None = None
+    pairs: str | None = None
+    max_weights: int | None = None
+    n_jobs: int | None = None
+    random_state: Any = 0
+    verbose: int = 0
+    repair: bool = False
 
     # ---- learning ----------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any, validation: Any = None) -> Tagger:
-        """Learn from labelled sentences.
+        """Fit the tagger to labelled sentences.
 
         Parameters
         ----------
@@ -191,83 +168,55 @@ class Tagger(BaseEstimator):
             A sentence is a list of tokens, or of tuples with a token and its other columns.
         y : list of lists of labels
         validation : pair (X, y), optional
-            Sentences that are not learned from. They are predicted at every look at the gap: ``validation_`` has the
-            scores, with ``verbose`` a line shows them, and with ``patience`` the fit ends when they no longer rise.
+            Held-out sentences. They are scored at every evaluation of the duality gap: ``validation_`` holds the
+            scores, ``verbose`` prints them, and ``patience`` stops the fit when they no longer rise.
         """
-        if self.calibrate not in (True, False, "auto"):
-            raise TextError(f"calibrate must be True, False or 'auto', got {self.calibrate!r}.")
-        if not (self.outside == "auto" or (is_number(self.outside) and np.isfinite(self.outside))):
-            raise TextError(f"outside must be a number or 'auto', got {self.outside!r}.")
-        if not (self._is_default or isinstance(self.model, MarkovNetwork)):
-            raise TextError(
-                f"model must be None, a dict of settings or one of maxendnet's estimators, such as M3N(), got "
-                f"{self.model!r}."
-            )
-        if self.inner not in ("auto", "BIOES", None):
-            raise TextError(f"inner must be 'auto', 'BIOES' or None, got {self.inner!r}.")
-        if self.pairs not in ("all", "seen", "auto", None):
-            raise TextError(f"pairs must be 'all', 'seen', 'auto' or None, got {self.pairs!r}.")
-        whole = isinstance(self.max_weights, (int, np.integer)) and not isinstance(self.max_weights, bool)
-        if self.max_weights is not None and not (whole and self.max_weights >= 1):
-            raise TextError(f"max_weights must be a whole number of at least 1, or None, got {self.max_weights!r}.")
-        features = TokenFeatures(self.features) if isinstance(self.features, str) else clone(self.features)
+        self._check_options()
         columns = Columns.of(X)
         labels, scheme = read_tags(y, self.scheme, self.repair, columns.place)
+        features = TokenFeatures(self.features) if isinstance(self.features, str) else clone(self.features)
         examples = features.fit_transform(columns, labels)
         note = problems_note(labels, scheme, columns.place)
         if note:
             warnings.warn(f"{note}; repair=True (--repair) rewrites them.", stacklevel=2)
-        model = self._model(features, examples)
-        search = None
-        if self.search:
-            from sklearn.model_selection import KFold
 
-            # files are often sorted by their sources, so that folds in order would be of other kinds of text
-            folds = KFold(self.cv, shuffle=True, random_state=0)
-            search = PathSearchCV(
-                model,
-                scoring=partial(span_scorer, scheme=scheme),
-                cv=folds,
-                refit=False,
-                n_jobs=self.n_jobs,
-                verbose=self.verbose,
-            ).fit(examples)
-            model.set_params(**search.best_params_)
-        loss = model.compose()[1]
-        margin = not isinstance(loss, Log) or loss.margin > 0
-        wanted = (margin and len(examples) >= self.cv) if self.calibrate == "auto" else self.calibrate
-        tried = [Tried(examples, model, None)]
-        if self._tries_inner(scheme, labels, features, bool(wanted)):
-            inner = as_inner(examples, labels)
-            other = self._model(features, inner).set_params(**(search.best_params_ if search is not None else {}))
-            tried.append(Tried(inner, other, bioes()))
+        model = self._new_model(features, examples)
+        search = search_constants(model, examples, scheme, self.cv, self.n_jobs, self.verbose) if self.search else None
+        constants = {} if search is None else search.best_params_
+        model.set_params(**constants)
+
+        calibrated = self._calibrates(model, examples)
+        candidates = [Candidate(examples, model)]
+        if self._considers_bioes(scheme, labels, features, calibrated):
+            recoded = as_bioes(examples, labels)
+            candidates.append(Candidate(recoded, self._new_model(features, recoded).set_params(**constants), bioes()))
         if self.inner == "BIOES":
-            del tried[:-1]
-        found = [self._calibrated(one, scheme) if wanted else Calibrated(1.0, Outside(0.0, np.nan)) for one in tried]
-        best = max(range(len(tried)), key=lambda k: found[k].outside.f1) if len(tried) > 1 else 0
-        (examples, model, rules), (temperature, (outside, _)) = tried[best], found[best]
-        if self.outside != "auto":
-            outside = float(self.outside)
-        watch = self._watch(tried[best], features, validation, scheme, outside)
-        quiet = 0 if watch is not None else self.verbose
-        estimator = clone(model).set_params(verbose=quiet, callback=watch or model.callback).fit(examples)
-        estimator.set_params(callback=model.callback)
+            candidates = candidates[-1:]
+        calibrations = [
+            calibrate(candidate, scheme, self.cv) if calibrated else Calibration() for candidate in candidates
+        ]
+        chosen, calibration = max(zip(candidates, calibrations), key=lambda pair: pair[1].f1)
+        outside = calibration.outside if self.outside == "auto" else float(self.outside)
+
+        callback = self._validation(chosen, features, validation, scheme, outside)
+        estimator = self._fit_estimator(chosen, callback)
         if self.max_weights is not None:
-            estimator.set_model(pruned(estimator.model_, examples, self.max_weights))
+            estimator.set_model(pruned(estimator.model_, chosen.examples, self.max_weights))
             features = TokenFeatures.from_plain(features.to_plain(), estimator.model_.feature_names)
-        # nothing is stored before this line: a fit that fails or is interrupted leaves the last one whole
+
+        # attributes are set last: a fit that fails or is interrupted keeps those of the previous fit
         self.features_, self.estimator_, self.scheme_, self.search_ = features, estimator, scheme, search
-        self.temperature_, self.outside_ = temperature, outside
-        self.inner_ = None if rules is None else InnerTags.of(estimator.classes_)
-        self.validation_ = watch.looks if watch is not None else []
+        self.temperature_, self.outside_ = calibration.temperature, outside
+        self.inner_ = None if chosen.rules is None else InternalTags.of(estimator.classes_)
+        self.validation_ = [] if callback is None else callback.evaluations
         self.classes_ = estimator.classes_
         return self
 
     def partial_fit(self, X: Any, y: Any) -> Tagger:
-        """Learn from more sentences, without those of before; see `maxendnet.L2CRF.partial_fit`.
+        """Continue the fit with new sentences only; see `maxendnet.L2CRF.partial_fit`.
 
-        New features get weights. Labels are those of the first fit; so are the scheme, the temperature and what is
-        added to the label O. The first call is `fit`.
+        New features get weights. The labels, the tag scheme, the temperature and the bias of O are those of the first
+        fit. The first call is `fit`.
 
         Examples
         --------
@@ -278,42 +227,78 @@ class Tagger(BaseEstimator):
         if "estimator_" not in vars(self):
             return self.fit(X, y)
         plain, estimator = self.features_.to_plain(), copy.copy(self.estimator_)
-        features = TokenFeatures.from_plain(plain, None if self.features_.feature_names_ is None else ())
+        features = TokenFeatures.from_plain(plain, None if self.features_.feature_names_ is None else FeatureNames())
         columns = Columns.of(X)
         labels, _ = read_tags(y, self.scheme_, self.repair, columns.place)
         examples = features.fit_transform(columns, labels)
-        estimator.partial_fit(examples if self.inner_ is None else as_inner(examples, labels))
-        grown = features.to_plain() | {"merged": plain["merged"] or features.to_plain()["merged"]}
-        self.features_ = TokenFeatures.from_plain(grown, estimator.model_.feature_names)
+        estimator.partial_fit(examples if self.inner_ is None else as_bioes(examples, labels))
+        merged = {"merged": plain["merged"] or features.to_plain()["merged"]}
+        self.features_ = TokenFeatures.from_plain(features.to_plain() | merged, estimator.model_.feature_names)
         self.estimator_ = estimator
         return self
 
+    def _check_options(self) -> None:
+        for name, choices in CHOICES.items():
+            value = getattr(self, name)
+            if value not in choices:
+                expected = f"{', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"
+                raise TextError(f"{name} must be {expected}, got {value!r}.")
+        if not (self.outside == "auto" or (is_number(self.outside) and np.isfinite(self.outside))):
+            raise TextError(f"outside must be a number or 'auto', got {self.outside!r}.")
+        if not (self._has_default_model or isinstance(self.model, MarkovNetwork)):
+            raise TextError(
+                f"model must be None, a dict of settings or an estimator of maxendnet, such as M3N(), got "
+                f"{self.model!r}."
+            )
+        for name in ("max_weights", "patience"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name))
+
     @property
-    def _is_default(self) -> bool:
+    def _has_default_model(self) -> bool:
         return self.model is None or isinstance(self.model, dict)
 
-    def _tries_inner(self, scheme: str, labels: list[list[Any]], features: TokenFeatures, held_out: bool) -> bool:
-        """Whether BIO tags are learned as BIOES, or compared with that."""
+    def _new_model(self, features: TokenFeatures, examples: Examples) -> Any:
+        """Return an unfitted model for these examples."""
+        if self._has_default_model:
+            model: Any = default_model(features.template_.bigram, self.n_jobs, self.random_state)
+            model.set_params(**(self.model or {}))
+        else:
+            model = clone(self.model)
+        pairs = "auto" if self.pairs is None and self._has_default_model else self.pairs
+        if pairs == "auto":
+            n_labels = len(distinct_labels(np.asarray(examples.y)))
+            is_small = n_labels <= MAX_LABELS and examples.n_features * n_labels <= MAX_ALL_PAIRS
+            pairs = "all" if is_small and self.max_weights is None else "seen"
+        if pairs is not None:
+            model.set_params(structure=clone(as_structure(model.structure)).set_params(pairs=pairs))
+        return model
+
+    def _calibrates(self, model: Any, examples: Examples) -> bool:
+        """Whether a temperature is fitted."""
+        if self.calibrate != "auto":
+            return bool(self.calibrate)
+        loss = model.compose()[1]
+        has_margin = not isinstance(loss, Log) or loss.margin > 0
+        return has_margin and len(examples) >= self.cv
+
+    def _considers_bioes(self, scheme: str, labels: list[list[Any]], features: TokenFeatures, calibrated: bool) -> bool:
+        """Whether BIOES is a candidate for BIO tags."""
         if self.inner is None or scheme != "IOB2" or not features.template_.bigram:
             return False
         tags = {tag for row in labels for tag in row}
         if not all(isinstance(tag, str) and (tag == OUTSIDE or tag[:2] in ("B-", "I-")) for tag in tags):
             return False
         n_labels = 4 * len({tag[2:] for tag in tags - {OUTSIDE}}) + 1
-        return self.inner == "BIOES" or (self._is_default and held_out and n_labels <= MOST_LABELS)
+        return self.inner == "BIOES" or (self._has_default_model and calibrated and n_labels <= MAX_LABELS)
 
-    def _calibrated(self, one: Tried, scheme: str) -> Calibrated:
-        """Temperature and addition to O, with the F1 of spans that goes with them, on sentences held out."""
-        folds = held_out(one.model, one.examples, self.cv, rules=one.rules)
-        temperature = temperature_of(folds)
-        return Calibrated(temperature, fit_outside(folds, temperature, scheme))
-
-    def _watch(
-        self, chosen: Tried, features: TokenFeatures, validation: Any, scheme: str, outside: float
+    def _validation(
+        self, chosen: Candidate, features: TokenFeatures, validation: Any, scheme: str, outside: float
     ) -> Validation | None:
+        """Return the callback of the final fit, if there are validation sentences."""
         if validation is None:
             if self.patience is not None:
-                raise TextError("patience needs sentences to look at: fit(X, y, validation=(X, y)).")
+                raise TextError("patience needs validation sentences: fit(X, y, validation=(X, y)).")
             return None
         columns = Columns.of(validation[0])
         y, _ = read_tags(validation[1], scheme, self.repair, columns.place)
@@ -323,110 +308,92 @@ class Tagger(BaseEstimator):
             self.verbose, outside, chosen.rules,
         )  # fmt: skip
 
-    def _model(self, features: TokenFeatures, examples: Examples) -> Any:
-        if self._is_default:
-            model: Any = default_model(features.template_.bigram, self.n_jobs, self.random_state)
-            model.set_params(**(self.model or {}))
-        else:
-            model = clone(self.model)
-        pairs = "auto" if self.pairs is None and self._is_default else self.pairs
-        if pairs == "auto":
-            n_labels = len(distinct_labels(np.asarray(examples.y)))
-            few = n_labels <= MOST_LABELS and examples.n_features * n_labels <= MOST_PAIRS
-            pairs = "all" if few and self.max_weights is None else "seen"
-        if pairs is not None:
-            model.set_params(structure=clone(as_structure(model.structure)).set_params(pairs=pairs))
-        return model
+    def _fit_estimator(self, chosen: Candidate, callback: Validation | None) -> Any:
+        """Fit the model of the chosen candidate to all sentences."""
+        user_callback = chosen.model.callback
+        verbose = self.verbose if callback is None else 0  # the callback prints its own lines
+        estimator = clone(chosen.model).set_params(verbose=verbose, callback=callback or user_callback)
+        return estimator.fit(chosen.examples).set_params(callback=user_callback)
 
     # ---- prediction --------------------------------------------------------------------------------------------------
 
     def examples(self, X: Any, y: Any = None) -> Examples:
-        """Sentences as the estimator sees them."""
-        if "estimator_" not in vars(self):
-            check_is_fitted(self, "estimator_")
+        """Return sentences as the estimator sees them."""
+        self._fitted()
         return self.features_.transform(X, y)
 
     def predict(self, X: Any) -> Any:
-        """The labels of every sentence."""
-        if "estimator_" not in vars(self):
-            check_is_fitted(self, "estimator_")
-        columns, model = Columns.of(X), self.estimator_.fitted_model()
+        """Return the labels of each sentence."""
+        model, columns = self._fitted().fitted_model(), Columns.of(X)
         names, rules = self.inner_ or (self.classes_, None)
         bound = model.bind_entries(*self.features_.entries(columns), columns.offsets, rules)
         added = added_scores(self.classes_, self.outside_)
-        labels = decode_with(bound, model.weights, added, self.estimator_._backend())
+        labels = decode(bound, model.weights, self.estimator_._backend(), added)
         return Labellings.split(names[labels], columns.offsets)
 
     def predict_spans(self, X: Any, strict: bool = False) -> list[list[ScoredSpan]]:
-        """The spans of every sentence, each with its probability; see `maxendnet.text.predict_spans`."""
-        model = self._fitted()
+        """Return the spans of each sentence with their probabilities; see `maxendnet.text.predict_spans`."""
+        model, examples = self._fitted(), self.examples(X)
         scheme = self.scheme_ if self.inner_ is None else "BIOES"
-        return confidence.predict_spans(
-            model, self.examples(X), scheme, self.temperature_, strict, self.outside_, self.inner_
-        )
+        return confidence.predict_spans(model, examples, scheme, self.temperature_, strict, self.outside_, self.inner_)
 
     def predict_top(self, X: Any, k: int = 5) -> list[list[Ranked]]:
-        """The k best labellings of every sentence with their probabilities; the first is that of `predict`.
+        """Return the k best labellings of each sentence with their probabilities; the first is that of `predict`.
 
-        The order has `outside_` in it, and probabilities do not: they need not descend.
+        The ranking includes the bias ``outside_``, and the probabilities do not: they need not decrease.
         """
         return confidence.predict_ranked(
             self._fitted(), self.examples(X), k, self.temperature_, self.outside_, self.inner_
         )
 
     def predict_confidence(self, X: Any) -> list[Confidence]:
-        """The labels of every sentence, with probabilities of each and of all together."""
+        """Return the labels of each sentence, with the probability of each label and of all labels together."""
         return confidence.predict_confidence(
             self._fitted(), self.examples(X), self.temperature_, self.outside_, self.inner_
         )
 
     def score(self, X: Any, y: Any) -> float:
-        """F1 of spans; the share of right labels where they have no letters B, I, ..."""
+        """Return the F1 of spans, or the accuracy if labels are not tags of spans."""
         self._fitted()
         columns = Columns.of(X)
         truth, _ = read_tags(y, self.scheme_, self.repair, columns.place)
         return span_scorer(self, columns, truth, self.scheme_)
 
     def explain(self, sentence: Any = None, top: int = 10) -> Any:
-        """Why: the weights of the model, or those that decided the labels of one sentence.
+        """Explain the model by its largest weights, or the labels of one sentence.
 
         Parameters
         ----------
         sentence : list of tokens or rows, optional
-            None explains the model.
+            Sentence to explain. None explains the model.
         top : int, default=10
-            Features shown for each label or token.
+            Number of features for each label or token.
 
         Returns
         -------
         ModelExplanation or SentenceExplanation
-            With ``print``, ``as_dict``, ``to_json``, ``to_frame``, ``to_html``; it displays itself in a notebook.
+            For ``print``, ``as_dict``, ``to_json``, ``to_frame``, ``to_html``, or display in a notebook.
         """
         from maxendnet.text.results.explain import explain_model, explain_sentence
 
         if sentence is None:
             return explain_model(self._fitted(), top)
-        columns = Columns.of([sentence])
-        words = columns.column(0)[0]
+        model, columns = self._fitted(), Columns.of([sentence])
+        rules = None if self.inner_ is None else self.inner_.rules
         return explain_sentence(
-            self._fitted(),
-            self.examples(columns),
-            words,
-            top,
-            self.temperature_,
-            self.outside_,
-            None if self.inner_ is None else self.inner_.rules,
+            model, self.examples(columns), columns.cells[0], top, self.temperature_, self.outside_, rules
         )
 
     def _fitted(self) -> Any:
-        check_is_fitted(self, "estimator_")
+        if "estimator_" not in vars(self):  # check_is_fitted alone takes a tenth of the time for a short sentence
+            check_is_fitted(self, "estimator_")
         return self.estimator_
 
     # ---- files -------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the tagger to a file, whole or not at all; `Tagger.load` reads it, ``maxendnet tag`` uses it."""
-        check_is_fitted(self, "estimator_")
+        """Write the tagger to a file, atomically; for `Tagger.load` and ``maxendnet tag``."""
+        estimator = self._fitted()
         application = {
             "kind": "text",
             "version": VERSION,
@@ -436,49 +403,55 @@ class Tagger(BaseEstimator):
             "outside": self.outside_,
             "inner": None if self.inner_ is None else "BIOES",
         }
-        save(self.estimator_, path, application)
+        save(estimator, path, application)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Tagger:
-        """Read a tagger that `save` wrote.
+        """Read a tagger from a file that `save` wrote.
 
         Raises
         ------
         ModelFileError
-            It is no tagger, or damaged.
+            The file is not a tagger, or is damaged.
         """
         content = read(path)
-        found = content.header.get("application")
-        if not isinstance(found, dict) or found.get("kind") != "text" or found.get("version") != VERSION:
+        application = content.header.get("application")
+        if not isinstance(application, dict) or (application.get("kind"), application.get("version")) != (
+            "text",
+            VERSION,
+        ):
             raise ModelFileError(
-                f"{os.fspath(path)} is a model, but no tagger that this version reads; Tagger.save and maxendnet train "
-                f"write one."
+                f"{os.fspath(path)} is a model, but not a tagger that this version can read; Tagger.save and maxendnet "
+                f"train write taggers."
             )
         estimator = load(path, content)
         try:
-            names = estimator.model_.feature_names
-            features = TokenFeatures.from_plain(found["features"], names)
-            if features.n_hashed is not None and features.n_hashed != estimator.n_features_in_:
-                raise TextError(f"{features.n_hashed} hashed features, and weights for {estimator.n_features_in_}")
-            if names is not None:
-                features.feature_names_ = names
-            temperature = float(found["temperature"])
-            if not (np.isfinite(temperature) and temperature > 0):
-                raise TextError(f"the temperature {temperature}")
-            outside = float(found.get("outside", 0.0))  # files of before do not have it
-            if not np.isfinite(outside):
-                raise TextError(f"{outside} for the label O")
-            tagger = cls(clone(features), clone(estimator))
-            tagger.features_, tagger.estimator_, tagger.temperature_ = features, estimator, temperature
-            inner = found.get("inner")
-            if inner not in (None, "BIOES"):
-                raise TextError(f"tags learned as {inner!r}")
-            tagger.outside_, tagger.inner_ = outside, None if inner is None else InnerTags.of(estimator.classes_)
-            tagger.scheme_, tagger.search_, tagger.classes_ = scheme_of(found["scheme"]), None, estimator.classes_
-            tagger.validation_ = []
+            return cls._from_application(application, estimator)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            problem = f"{error} is missing" if isinstance(error, KeyError) else str(error)
             raise ModelFileError(
-                f"{os.fspath(path)}: what it says about text is damaged ({what}); make it again with maxendnet train."
+                f"{os.fspath(path)}: the description of the tagger is damaged ({problem}); train it again with "
+                f"maxendnet train."
             ) from error
+
+    @classmethod
+    def _from_application(cls, application: dict[str, Any], estimator: Any) -> Tagger:
+        """Return the tagger that `save` described; raise if the description is invalid."""
+        features = TokenFeatures.from_plain(application["features"], estimator.model_.feature_names)
+        if features.n_hashed is not None and features.n_hashed != estimator.n_features_in_:
+            raise TextError(f"{features.n_hashed} hashed features, but weights for {estimator.n_features_in_}")
+        temperature = float(application["temperature"])
+        if not (np.isfinite(temperature) and temperature > 0):
+            raise TextError(f"the temperature is {temperature}")
+        outside = float(application.get("outside", 0.0))  # old files do not have it
+        if not np.isfinite(outside):
+            raise TextError(f"the bias of O is {outside}")
+        inner = application.get("inner")
+        if inner not in (None, "BIOES"):
+            raise TextError(f"the internal tag scheme is {inner!r}")
+        tagger = cls(clone(features), clone(estimator))
+        tagger.features_, tagger.estimator_, tagger.classes_ = features, estimator, estimator.classes_
+        tagger.scheme_, tagger.temperature_, tagger.outside_ = scheme_of(application["scheme"]), temperature, outside
+        tagger.inner_ = None if inner is None else InternalTags.of(estimator.classes_)
+        tagger.search_, tagger.validation_ = None, []
         return tagger

@@ -1,18 +1,18 @@
-"""Templates of features, in the language of CRF++.
+"""Feature templates, in the language of CRF++.
 
 ::
 
-    U00:%x[-1,0]              the first column (word) of the token before
-    U01:%x[0,0]/%x[1,0]       two words in a row
-    U02:%x[0,1]               the second column (part of speech)
-    U03:%x[0,lower]           the word in small letters; see `maxendnet.text.features.word_forms` for all such forms
-    B                         pairs of neighbouring labels have weights
+    U00:%x[-1,0]              first column (word) of the previous token
+    U01:%x[0,0]/%x[1,0]       this word and the next
+    U02:%x[0,1]               second column (part of speech)
+    U03:%x[0,lower]           word in lower case; `maxendnet.text.features.word_forms` lists all word forms
+    B                         weights for pairs of neighbouring labels
     # a comment
 
-A line ``U...`` makes a feature of every token: its text, with every ``%x[row,column]`` replaced by a cell, counted from
-the token. Beyond the ends of a sentence the cell is ``_B-1``, ``_B-2``, ... before and ``_B+1``, ... behind. Two lines
-that give the same text give the same feature. Where a form has no value (a word that is in no cluster), the line gives
-no feature.
+Each line ``U...`` gives one feature of every token. Its name is the line, with each macro ``%x[row,column]`` replaced
+by a cell; rows are relative to the token. Outside of the sentence, cells are ``_B-1``, ``_B-2``, ... before it, and
+``_B+1``, ``_B+2``, ... after it. Lines with the same resulting name give the same feature. A line gives no feature if a
+word form has no value, such as a word without a cluster.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ from maxendnet.text.reading.columns import text_of
 from maxendnet.text.reading.errors import TextError
 
 MACRO = re.compile(r"%x\[\s*([+-]?\d+)\s*,\s*([^\]\s]+)\s*\]")
-FARTHEST = 100
-"""Tokens that a macro may look ahead or back; CRF++ has 4."""
+MAX_REACH = 100
+"""Maximum distance of a macro from the token; 4 in CRF++."""
 
 
 class Macro(NamedTuple):
     """A cell near a token."""
 
     row: int
-    """Counted from the token."""
+    """Relative to the token."""
     column: str
-    """A number, or the name of a form."""
+    """A column number, or the name of a word form."""
 
 
 class Pattern(NamedTuple):
-    """A line of a template: texts, and macros between them."""
+    """A template line: texts, with macros between them."""
 
     texts: tuple[str, ...]
-    """One more than macros."""
+    """One more than the macros."""
     macros: tuple[Macro, ...]
 
 
 @dataclass(frozen=True)
 class Template:
-    """A template that was read.
+    """A parsed template.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Template:
     bigram : bool
         Whether pairs of neighbouring labels have weights.
     text : str
-        As it was written.
+        Source text.
 
     Examples
     --------
@@ -73,25 +73,25 @@ class Template:
 
     @cached_property
     def reach(self) -> int:
-        """The largest number of tokens that a macro looks ahead or back."""
+        """Maximum distance of a macro from the token."""
         return max((abs(macro.row) for pattern in self.patterns for macro in pattern.macros), default=0)
 
     @property
     def columns(self) -> list[str]:
-        """Every column that is used, once."""
+        """Distinct columns of the macros, in order of first use."""
         return list(dict.fromkeys(macro.column for pattern in self.patterns for macro in pattern.macros))
 
     @classmethod
     def parse(cls, text: str, name: str = "template") -> Template:
-        """Read a template.
+        """Parse a template.
 
         Raises
         ------
         TextError
-            With the name and the line.
+            Invalid template. The message begins with ``name:line:``.
         """
         if not isinstance(text, str):
-            raise TextError(f"{name}:1: a template is text, got a {type(text).__name__}.")
+            raise TextError(f"{name}:1: a template must be a string, got a {type(text).__name__}.")
         patterns: list[Pattern] = []
         bigram = False
         for number, raw in enumerate(text.split("\n"), 1):
@@ -100,19 +100,17 @@ class Template:
                 continue
             if line[0] == "U":
                 patterns.append(_pattern(line, f"{name}:{number}"))
-            elif line == "B":
-                bigram = True
             elif line[0] == "B" and "%x" not in line:
                 bigram = True  # B with an identifier is the same for every token
             elif line[0] == "B":
                 raise TextError(
-                    f"{name}:{number}: {line!r} asks for weights of a pair of labels together with a cell, which "
-                    f"templates here do not have; write B, and the cell in a line U."
+                    f"{name}:{number}: {line!r} combines a pair of labels with a cell, which is not supported; write "
+                    f"B, and the cell in a line U."
                 )
             else:
-                raise TextError(f"{name}:{number}: {line!r} begins with neither U, B nor #.")
+                raise TextError(f"{name}:{number}: {line!r} does not begin with U, B or #.")
         if not patterns:
-            raise TextError(f"{name}:1: no line U...; a template has at least one feature, such as U00:%x[0,0].")
+            raise TextError(f"{name}:1: no line begins with U; give at least one feature, such as U00:%x[0,0].")
         return cls(tuple(patterns), bigram, text)
 
 
@@ -120,26 +118,26 @@ def _pattern(line: str, place: str) -> Pattern:
     texts: list[str] = []
     macros: list[Macro] = []
     end = 0
-    for found in MACRO.finditer(line):
-        texts.append(line[end : found.start()])
-        row = int(found[1]) if len(found[1]) < 6 else FARTHEST + 1
-        if abs(row) > FARTHEST:
-            raise TextError(f"{place}: {found[0]} looks farther than {FARTHEST} tokens.")
-        macros.append(Macro(row, found[2]))
-        end = found.end()
+    for match in MACRO.finditer(line):
+        texts.append(line[end : match.start()])
+        row = int(match[1]) if len(match[1]) < 6 else MAX_REACH + 1
+        if abs(row) > MAX_REACH:
+            raise TextError(f"{place}: {match[0]} is more than {MAX_REACH} tokens away.")
+        macros.append(Macro(row, match[2]))
+        end = match.end()
     texts.append(line[end:])
     if any("%x" in part for part in texts):
-        raise TextError(f"{place}: {line!r} has a macro that is not %x[row,column], such as %x[-1,0].")
+        raise TextError(f"{place}: {line!r} has an invalid macro; write %x[row,column], such as %x[-1,0].")
     return Pattern(tuple(texts), tuple(macros))
 
 
 def read_template(path: str | os.PathLike[str]) -> str:
-    """The text of a template file, after it was found to be one.
+    """Read a template file, and return its text.
 
     Raises
     ------
     TextError
-        With file and line.
+        Invalid template. The message begins with ``file:line:``.
     """
     text, name = text_of(path)
     Template.parse(text, name)
@@ -172,7 +170,7 @@ U21:%x[-1,1]/%x[0,1]/%x[1,1]
 U22:%x[0,1]/%x[1,1]/%x[2,1]
 B
 """
-"""The template that CRF++ ships for CoNLL-2000: words and parts of speech in a window of five."""
+"""Template of CRF++ for CoNLL-2000: words and parts of speech in a window of five."""
 
 WORDS = "\n".join(
     [
@@ -194,14 +192,14 @@ WORDS = "\n".join(
         "",
     ]
 )
-"""Words alone: exact and in small letters, shape, case, affixes, and a window of five."""
+"""Words: exact and in lower case, shape, case, affixes, and a window of five."""
 
 TAGGED_WORDS = WORDS.replace(
     "\nB\n",
     "\n" + "\n".join([*_window("pos", "1", range(-2, 3)), "Upos_pair[-1]=%x[-1,1]/%x[0,1]",
                       "Upos_pair[+1]=%x[0,1]/%x[1,1]", "Upos_triple=%x[-1,1]/%x[0,1]/%x[1,1]"]) + "\nB\n",
 )  # fmt: skip
-"""The same, and parts of speech in the second column."""
+"""`WORDS`, and parts of speech in the second column."""
 
 CHARACTERS = "\n".join(
     [
@@ -216,7 +214,7 @@ CHARACTERS = "\n".join(
         "",
     ]
 )
-"""Characters: the window that word segmentation uses."""
+"""Window of characters, for word segmentation."""
 
 READY = {"words": WORDS, "tagged_words": TAGGED_WORDS, "chunks": CHUNKS, "characters": CHARACTERS}
-"""Templates for common tasks by name."""
+"""Built-in templates by name."""

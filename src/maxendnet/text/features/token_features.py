@@ -1,17 +1,16 @@
-"""From sentences to `Examples`: the features of a template, made column by column.
+"""Features of sentences by a template, as `Examples`.
 
-Every column is numbered once, a form of a word is computed once for every distinct word, and a feature of a window is a
-shifted array of numbers. Names are written for distinct features only. So the time goes with the number of distinct
-features and the number of entries, not with the number of strings that a program for single tokens would make.
+Features are computed column by column on integer codes. Each word form is computed once per distinct word, a window is
+a shifted array of codes, and feature names are built only once per distinct feature.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from itertools import chain, pairwise
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import chain, compress, pairwise
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,87 +20,86 @@ from sklearn.utils.validation import check_is_fitted
 from maxendnet import _kernels
 from maxendnet.data.examples import Examples
 from maxendnet.data.feature_dicts import FeatureNames, Texts, encode_feature_dicts
+from maxendnet.data.folder import hashed
 from maxendnet.data.labels import read_labels
 from maxendnet.data.ragged import csr, offsets_of, owners
 from maxendnet.text.features.templates import READY, Pattern, Template
-from maxendnet.text.features.word_forms import Gazetteer, form_of, read_clusters, read_gazetteer
+from maxendnet.text.features.word_forms import FORMS, Gazetteer, form_of, read_clusters, read_gazetteer
 from maxendnet.text.reading.columns import Coded, Columns
-from maxendnet.text.reading.errors import TextError
+from maxendnet.text.reading.errors import TextError, check_count
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[Any]
 
 FEW_TOKENS = 60
-"""Up to so many tokens at a time are looked up one by one: arrays are slower to begin."""
-MOST_REMEMBERED = 100_000
-"""Forms of so many words are remembered for the next sentence."""
+"""Maximum number of tokens that are looked up one by one; for so few, array operations are slower."""
+CACHE_SIZE = 100_000
+"""Maximum number of entries of each cache for short inputs."""
 BROWN_PREFIXES = (4, 6, 10)
-UNSAVED = ("_forms", "_remembered", "_lines")
+UNSAVED = ("_forms", "_form_caches", "_line_caches")
 
 
-class _Remembered(dict[str, str]):
-    """A form of words, computed once for each word."""
+class _Cache(dict[Any, Any]):
+    """Values of a function, computed once for each key."""
 
-    def __init__(self, form: Callable[[str], str]) -> None:
+    def __init__(self, function: Callable[[Any], Any]) -> None:
         super().__init__()
-        self.form = form
+        self.function = function
 
-    def __missing__(self, word: str) -> str:
-        value = self.form(word)
-        if len(self) < MOST_REMEMBERED:
-            self[word] = value
+    def __missing__(self, key: Any) -> Any:
+        value = self.function(key)
+        if len(self) < CACHE_SIZE:
+            self[key] = value
         return value
 
 
-class _Line(dict[Any, int]):
-    """The columns of one line of a template by the cells that it was made from: a cell, or a tuple of several."""
+def _line_cache(texts: tuple[str, ...], code_of: Callable[[str], int]) -> _Cache:
+    """Feature numbers of one template line by its cells: one cell, or a tuple of several."""
+    name = "%s".join(text.replace("%", "%%") for text in texts)
 
-    def __init__(self, texts: tuple[str, ...], place_of: Callable[[str], int]) -> None:
-        super().__init__()
-        self.form, self.place_of = "%s".join(text.replace("%", "%%") for text in texts), place_of
-
-    def __missing__(self, cells: Any) -> int:
+    def code(cells: Any) -> int:
         missing = "" in cells if type(cells) is tuple else not cells
-        place = -1 if missing else self.place_of(self.form % cells)
-        if len(self) < MOST_REMEMBERED:
-            self[cells] = place
-        return place
+        return -1 if missing else code_of(name % cells)
+
+    return _Cache(code)
 
 
+@dataclass(repr=False, eq=False)
 class TokenFeatures(BaseEstimator):
-    """Features of tokens by a template, as `Examples`.
+    """Transformer from sentences to `Examples`, with the features of a template.
 
     Parameters
     ----------
     template : str, default="auto"
-        The name of a ready one, or the text of a template (see `maxendnet.text.features.templates`):
+        Name of a built-in template, or the text of a template (see `maxendnet.text.features.templates`):
 
-        - ``auto``: chosen by the columns of the fit. ``tagged_words`` if there are several, ``characters`` if every
-          token is a single character, and ``words`` otherwise; `maxendnet train` has the same default;
-        - ``words``: words in a window of five, exact word, shape, case, affixes; for names, addresses, parts of speech;
+        - ``auto``: chosen by the columns of the fit. ``tagged_words`` for several columns, ``characters`` if every
+          token is a single character, and ``words`` otherwise;
+        - ``words``: window of five words, exact word, shape, case, affixes; for names, addresses, parts of speech;
         - ``tagged_words``: the same, and parts of speech in the second column;
-        - ``chunks``: the template of CRF++ for CoNLL-2000: words and parts of speech in a window of five;
-        - ``characters``: single characters in a window of five; for segmentation.
+        - ``chunks``: the template of CRF++ for CoNLL-2000, words and parts of speech in a window of five;
+        - ``characters``: window of five characters; for word segmentation.
     min_count : int, default=1
-        Features that fewer tokens have are left out.
+        Minimum number of tokens with a feature; rarer features are dropped.
     n_hashed : int or None, default=None
-        Put features into so many columns by a hash of their names instead of numbering them: no names are kept, and
-        the model has a fixed size.
+        Number of columns for hashed features. No names are stored, and the model has a fixed size. None: one column for
+        each feature.
     gazetteers : dict of str to path or list of str, or None, default=None
-        Lists of phrases by name, one a line. A ready template has features of them; in one of your own they are
-        written ``%x[0,name]``.
+        Lists of phrases by name, one phrase a line. Built-in templates include them as features; other templates refer
+        to them as ``%x[0,name]``.
     clusters : dict of str to path or dict, or None, default=None
-        Clusters of words by name, such as Brown clusters; ``%x[0,name]``, or ``%x[0,name:4]`` for the first four
-        characters.
+        Word clusters by name, such as Brown clusters: ``%x[0,name]``, or ``%x[0,name:4]`` for the first four characters
+        of the cluster.
 
     Attributes
     ----------
     template_ : Template
     template_name_ : str
-        Its name or text: ``template``, or the name that "auto" stands for.
+        Name or text of the template: ``template``, or the name that "auto" chose.
     feature_names_ : FeatureNames or None
-        None where they are hashed.
+        Names of the columns; None for hashed features.
     n_columns_in_ : int
+        Number of columns of the sentences.
 
     Examples
     --------
@@ -115,30 +113,22 @@ class TokenFeatures(BaseEstimator):
     [[1, 0, 0, 1, 0], [0, 0, 0, 0, 0]]
     """
 
-    def __init__(
-        self,
-        template: str = "auto",
-        min_count: int = 1,
-        n_hashed: int | None = None,
-        gazetteers: Mapping[str, Any] | None = None,
-        clusters: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.template = template
-        self.min_count = min_count
-        self.n_hashed = n_hashed
-        self.gazetteers = gazetteers
-        self.clusters = clusters
+    template: str = "auto"
+    min_count: int = 1
+    n_hashed: int | None = None
+    gazetteers: Mapping[str, Any] | None = None
+    clusters: Mapping[str, Any] | None = None
 
     # ---- learning the names ------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None) -> TokenFeatures:
-        """Learn the names of the features of these sentences."""
+        """Learn the feature names of these sentences."""
         self.fit_transform(X, y)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Examples:
-        """Learn the names, and the same sentences as `Examples`; with ``y``, with these labels."""
-        check_counts(self.min_count, self.n_hashed)
+        """Learn the feature names, and return the sentences as `Examples`, with labels if ``y`` is given."""
+        _check_counts(self.min_count, self.n_hashed)
         columns = Columns.of(X)
         self._set_up(
             default_template(columns) if self.template == "auto" else self.template,
@@ -146,46 +136,38 @@ class TokenFeatures(BaseEstimator):
             {name: read_clusters(source, name) for name, source in (self.clusters or {}).items()},
             columns.n_columns,
         )
-        places, names = self._entries(columns)
-        if self.n_hashed is None:
-            kept = list(dict.fromkeys(chain.from_iterable(names)))
-            column = _with_offsets(places, names)
-            merged = len(kept) != sum(map(len, names))
-            if merged:  # lines that give the same text give the same feature
-                place_of = {name: k for k, name in enumerate(kept)}
-                target = np.array([place_of[name] for name in chain.from_iterable(names)], dtype=np.int32)
-                column = np.where(column < 0, np.int32(-1), target[column])
-            column, kept = self._frequent(column, kept)
-            self.feature_names_: FeatureNames | None = FeatureNames(kept)
-            self._merged = merged
-            n_features = len(kept)
+        line_codes, names = self._named_codes(columns)
+        self.feature_names_: FeatureNames | None = None
+        self._merged = True  # whether several lines may give the same feature
+        if self.n_hashed is not None:
+            return self._examples(_codes_by_name(line_codes, names, self._hash), columns.offsets, y)
+        distinct = list(dict.fromkeys(chain.from_iterable(names)))
+        self._merged = len(distinct) != sum(map(len, names))
+        if self._merged:
+            codes = _codes_by_name(line_codes, names, dict(zip(distinct, range(len(distinct)))).__getitem__)
         else:
-            column = _looked_up(places, names, self._hash)
-            self.feature_names_, self._merged, n_features = None, True, int(self.n_hashed)
-        return self._examples(column, columns.offsets, n_features, y)
-
-    def _frequent(self, column: IntArray, names: list[str]) -> tuple[IntArray, list[str]]:
-        """Without the features that fewer than ``min_count`` tokens have."""
-        if self.min_count <= 1:
-            return column, names
-        # a feature that a token has twice, from two lines of the template, counts twice, as in CRF++
-        enough = np.bincount(column[column >= 0], minlength=len(names)) >= self.min_count
-        rank = np.where(enough, np.cumsum(enough) - 1, -1).astype(np.int32)
-        return np.where(column < 0, np.int32(-1), rank[column]), [
-            name for name, keep in zip(names, enough.tolist()) if keep
-        ]
+            codes = _with_columns(line_codes, names, np.arange(len(distinct), dtype=np.int32))
+        if self.min_count > 1:
+            # a feature that a token has from two lines of the template counts twice, as in CRF++
+            is_frequent = np.bincount(codes[codes >= 0], minlength=len(distinct)) >= self.min_count
+            codes, distinct = _renumbered(codes, is_frequent), list(compress(distinct, is_frequent))
+        self.feature_names_ = FeatureNames(distinct)
+        return self._examples(codes, columns.offsets, y)
 
     def _set_up(
         self, template: str, gazetteers: dict[str, Gazetteer], clusters: dict[str, dict[str, str]], n_columns: int
     ) -> None:
-        """All that does not depend on the names: the template, its columns, and how they are computed."""
+        """Set everything but the feature names: the template, and the functions of its columns."""
         for name in (*gazetteers, *clusters):
             if not re.fullmatch(r"[A-Za-z_]\w*", name) or form_of(name) is not None:
                 raise TextError(
-                    f"{name!r} is no name for a gazetteer or clusters; give a word that is no form already."
+                    f"{name!r} cannot name a gazetteer or clusters; use letters, digits and _, and not the name of a "
+                    f"form such as lower."
                 )
         if set(gazetteers) & set(clusters):
-            raise TextError(f"{min(set(gazetteers) & set(clusters))!r} names a gazetteer and clusters; give two names.")
+            raise TextError(
+                f"{min(set(gazetteers) & set(clusters))!r} names both a gazetteer and clusters; use different names."
+            )
         self.gazetteers_, self.clusters_, self.n_columns_in_ = gazetteers, clusters, n_columns
         if not isinstance(template, str):
             raise TextError(f"template must be a name or the text of a template, got {template!r}.")
@@ -196,20 +178,20 @@ class TokenFeatures(BaseEstimator):
         else:
             known = ", ".join([*READY, "auto"])
             raise TextError(
-                f"template is {template!r}; give {known}, or the text of a template (read_template reads a file)."
+                f"template is {template!r}; give {known}, or the text of a template (read it with read_template)."
             )
         self.template_, self.template_name_ = Template.parse(text), template
         self._forms = {name: self._source(name) for name in self.template_.columns}
-        self._remembered = {name: _Remembered(form) for name, (_, form) in self._forms.items() if callable(form)}
-        self._lines: list[_Line] | None = None  # what was looked up, made when it is first needed
+        self._form_caches = {name: _Cache(form) for name, (_, form) in self._forms.items() if callable(form)}
+        self._line_caches: list[_Cache] | None = None  # built on first use
 
     def _source(self, column: str) -> tuple[int, Callable[[str], str] | Gazetteer | None]:
-        """Which column of the input a column of the template is made from, and how."""
+        """Return the input column of a template column, and the function of its words (None: the word itself)."""
         number, dot, form = column.partition(".") if column[0].isdigit() else ("0", ".", column)
         if not number.isdecimal() or int(number) >= self.n_columns_in_:
             raise TextError(
-                f"the template asks for %x[...,{column}], and the sentences have {self.n_columns_in_} columns, "
-                f"numbered from 0."
+                f"the template uses %x[...,{column}], but the sentences have {self.n_columns_in_} columns, numbered "
+                f"from 0."
             )
         if not dot:
             return int(number), None
@@ -218,92 +200,90 @@ class TokenFeatures(BaseEstimator):
         name, colon, length = form.partition(":")
         if name in self.clusters_ and (not colon or re.fullmatch("[1-9][0-9]?", length)):
             clusters, n = self.clusters_[name], int(length) if colon else None
-            # a word that was not met in capital letters may be known in small ones
+            # fall back to the lower-case word
             return int(number), lambda word: clusters.get(word, clusters.get(word.lower(), ""))[:n]
         function = form_of(form)
         if function is None:
-            known = ", ".join(["lower, shape, short_shape, case, digits, kind, length, prefix1, suffix1",
-                               *self.gazetteers_, *self.clusters_])  # fmt: skip
-            raise TextError(
-                f"the template asks for %x[...,{column}], and there is no form {form!r}; there are {known}."
+            known = ", ".join(
+                [*FORMS, "prefix1 ... prefix9", "suffix1 ... suffix9", *self.gazetteers_, *self.clusters_]
             )
+            raise TextError(f"the template uses %x[...,{column}], but {form!r} is not a form; the forms are {known}.")
         return int(number), function
 
     # ---- sentences to features ---------------------------------------------------------------------------------------
 
     def transform(self, X: Any, y: Any = None) -> Examples:
-        """Sentences as `Examples` with the features that `fit` has seen; others are left out."""
-        if "template_" not in vars(self):
+        """Return sentences as `Examples` with the features of the fit; unknown features are ignored."""
+        if "template_" not in vars(self):  # check_is_fitted alone takes a tenth of the time for a short sentence
             check_is_fitted(self, "template_")
         columns = Columns.of(X)
-        return self._examples(self._places(columns), columns.offsets, self._n_features, y)
+        return self._examples(self._codes(columns), columns.offsets, y)
+
+    def entries(self, columns: Columns) -> tuple[FloatArray, IntArray, IntArray]:
+        """Return the CSR arrays (data, indices, indptr) of `transform`, without building a matrix."""
+        return self._nonzero(self._codes(columns))
 
     @property
     def _n_features(self) -> int:
         return int(self.n_hashed) if self.feature_names_ is None else len(self.feature_names_)  # type: ignore[arg-type]
 
-    def _places(self, columns: Columns) -> IntArray:
-        """The number of each token's feature for every line of the template, shape (n_tokens, n_lines).
+    def _hash(self, name: str) -> int:
+        return hashed(name, int(self.n_hashed))  # type: ignore[arg-type]
 
-        -1 stands for no feature, or for one that `fit` has not seen.
+    def _examples(self, codes: IntArray, offsets: IntArray, y: Any) -> Examples:
+        labels = None if y is None else read_labels(y, offsets, flat=False)
+        return Examples(
+            csr(*self._nonzero(codes), self._n_features), offsets, labels, feature_names=self.feature_names_
+        )
+
+    def _nonzero(self, codes: IntArray) -> tuple[FloatArray, IntArray, IntArray]:
+        """Return the CSR arrays of features with the value 1, from codes of shape (n_tokens, n_lines)."""
+        keep = codes >= 0
+        if keep.all():
+            indices, indptr = codes.ravel(), np.arange(len(codes) + 1) * codes.shape[1]
+        else:
+            indices, indptr = codes[keep], offsets_of(keep.sum(axis=1))
+        if not self._merged:  # codes ascend with the lines of the template
+            return np.ones(len(indices)), indices, indptr
+        X = csr(np.ones(len(indices)), indices, indptr, self._n_features)
+        X.sum_duplicates()
+        return X.data, X.indices, X.indptr.astype(np.int64)
+
+    def _codes(self, columns: Columns) -> IntArray:
+        """Return the column of each token's feature for each line of the template.
+
+        Returns
+        -------
+        ndarray of shape (n_tokens, n_lines), int32
+            -1 for no feature, or a feature that is not in the fit.
         """
         if columns.n_columns != self.n_columns_in_ and columns.n_tokens:
             raise TextError(
-                f"the sentences have {columns.n_columns} columns, and those of the fit had {self.n_columns_in_}; give "
-                f"the same."
+                f"the sentences have {columns.n_columns} columns, but those of the fit had {self.n_columns_in_}; give "
+                f"the same columns."
             )
         if not columns.n_tokens:
             return np.zeros((0, len(self.template_.patterns)), dtype=np.int32)
         if columns.n_tokens <= FEW_TOKENS:
-            column = self._few(columns)
+            codes = self._codes_of_few_tokens(columns)
         elif self.feature_names_ is None:
-            column = _looked_up(*self._entries(columns), self._hash)
+            codes = _codes_by_name(*self._named_codes(columns), self._hash)
         else:
-            column = self._found(columns, self.feature_names_)
-        column[column >= self._n_features] = -1
-        return column
+            codes = self._codes_by_kernel(columns, self.feature_names_)
+        codes[codes >= self._n_features] = -1
+        return codes
 
-    def _hash(self, name: str) -> int:
-        return crc32(name.encode("utf-8", "surrogatepass")) % int(self.n_hashed)  # type: ignore[arg-type]
+    def _named_codes(self, columns: Columns) -> tuple[list[IntArray], list[list[str]]]:
+        """Return, for each line of the template, the code of each token's feature, and the names of the codes.
 
-    def _examples(self, column: IntArray, offsets: IntArray, n_features: int, y: Any) -> Examples:
-        """Examples with the value 1 in these columns; -1 is nothing. ``column`` has shape (n_tokens, n_patterns)."""
-        labels = None if y is None else read_labels(y, offsets, flat=False)
-        X = csr(*self._nonzero(column, n_features), n_features)
-        return Examples(X, offsets, labels, feature_names=self.feature_names_)
-
-    def _nonzero(self, column: IntArray, n_features: int) -> tuple[FloatArray, IntArray, IntArray]:
-        """Values, columns and offsets of the entries of these tokens."""
-        n_tokens, n_patterns = column.shape
-        keep = column >= 0
-        if keep.all():
-            indices = column.ravel()
-            counts = np.arange(0, n_tokens * n_patterns + 1, n_patterns or 1, dtype=np.int64)[: n_tokens + 1]
-        else:
-            indices = column[keep]
-            counts = offsets_of(keep.sum(axis=1))
-        indices = indices.astype(np.int32, copy=False)
-        if not self._merged:  # columns ascend with the lines of the template
-            return np.ones(len(indices)), indices, counts
-        X = csr(np.ones(len(indices)), indices, counts, n_features)
-        X.sum_duplicates()
-        return X.data, X.indices, X.indptr.astype(np.int64)
-
-    def entries(self, columns: Columns) -> tuple[FloatArray, IntArray, IntArray]:
-        """What `transform` has of these sentences, without the checks of a matrix: values, columns and offsets."""
-        return self._nonzero(self._places(columns), self._n_features)
-
-    def _entries(self, columns: Columns) -> tuple[list[IntArray], list[list[str]]]:
-        """For every line of the template the number of each token's feature, and the names that the numbers stand for.
-
-        Numbers begin at 0 for every line; -1 stands for no feature.
+        Codes start at 0 for each line; -1 means no feature.
         """
         at, padded = self._padded(columns)
-        found = [_entries_of(pattern, padded, at) for pattern in self.template_.patterns]
-        return [places for places, _ in found], [names for _, names in found]
+        lines = [_line_codes(pattern, padded, at) for pattern in self.template_.patterns]
+        return [codes for codes, _ in lines], [names for _, names in lines]
 
-    def _found(self, columns: Columns, names: FeatureNames) -> IntArray:
-        """As `_entries` with the names looked up, but for known names no string is made. Others are -1."""
+    def _codes_by_kernel(self, columns: Columns, names: FeatureNames) -> IntArray:
+        """Look up features by a kernel, which builds no strings."""
         at, padded = self._padded(columns)
         patterns = self.template_.patterns
         number_of = {name: k for k, name in enumerate(padded)}
@@ -319,51 +299,54 @@ class TokenFeatures(BaseEstimator):
         return out
 
     def _padded(self, columns: Columns) -> tuple[IntArray, dict[str, Coded]]:
-        """The columns that the template uses as numbers, with cells beyond the ends of sentences; where tokens are."""
+        """Return the columns of the template with border cells around each sentence.
+
+        Returns
+        -------
+        at : ndarray of shape (n_tokens,)
+            Position of each token in the padded columns.
+        padded : dict of str to Coded
+        """
         reach, n = self.template_.reach, columns.n_tokens
-        sentence = owners(columns.offsets)
-        at = np.arange(n) + reach * (2 * sentence + 1)
+        at = np.arange(n) + reach * (2 * owners(columns.offsets) + 1)
         width = n + 2 * reach * len(columns)
         border = np.tile(np.arange(2 * reach), len(columns))
         is_border = np.ones(width, dtype=bool)
         is_border[at] = False
-        outside = [f"_B-{k}" for k in range(reach, 0, -1)] + [f"_B+{k}" for k in range(1, reach + 1)]
+        before, after = _border_cells(reach)
         padded = {}
         for name, coded in self._coded(columns).items():
             codes = np.empty(width, dtype=np.int32)
             codes[at] = coded.codes
             codes[is_border] = len(coded.values) + border
-            padded[name] = Coded(codes, coded.values + outside)
+            padded[name] = Coded(codes, coded.values + before + after)
         return at, padded
 
     def _coded(self, columns: Columns) -> dict[str, Coded]:
-        """The columns that the template uses, as numbers."""
-        raw: dict[int, Coded] = {}
-        for number, _ in self._forms.values():
-            if number not in raw:
-                raw[number] = columns.numbered(number)
-        found = {}
+        """Return the columns of the template as codes."""
+        words = {number: columns.numbered(number) for number in {number for number, _ in self._forms.values()}}
+        coded = {}
         for name, (number, form) in self._forms.items():
-            base = raw[number]
             if form is None:
-                found[name] = base
+                coded[name] = words[number]
             elif isinstance(form, Gazetteer):
                 cells = columns.cells[number]
-                parts = (form.tags(cells[a:b]) for a, b in pairwise(columns.offsets.tolist()))
-                found[name] = Coded.of(list(chain.from_iterable(parts)))
+                tags = (form.tags(cells[a:b]) for a, b in pairwise(columns.offsets.tolist()))
+                coded[name] = Coded.of(list(chain.from_iterable(tags)))
             else:
-                of_values = Coded.of(list(map(form, base.values)))
-                found[name] = Coded(of_values.codes[base.codes], of_values.values)
-        return found
+                codes, values = words[number]
+                form_codes, form_values = Coded.of(list(map(form, values)))
+                coded[name] = Coded(form_codes[codes], form_values)
+        return coded
 
-    def _few(self, columns: Columns) -> IntArray:
-        """As `_entries` with the names looked up, for few tokens: by what was looked up before."""
-        if self._lines is None:
-            place_of = self._hash if self.feature_names_ is None else self.feature_names_.places.__getitem__
-            self._lines = [_Line(pattern.texts, place_of) for pattern in self.template_.patterns]
+    def _codes_of_few_tokens(self, columns: Columns) -> IntArray:
+        """Look up features token by token, with caches of word forms and of template lines."""
+        if self._line_caches is None:
+            code_of = self._hash if self.feature_names_ is None else self.feature_names_.places.__getitem__
+            self._line_caches = [_line_cache(pattern.texts, code_of) for pattern in self.template_.patterns]
         reach, patterns = self.template_.reach, self.template_.patterns
-        before, behind = [f"_B-{k}" for k in range(reach, 0, -1)], [f"_B+{k}" for k in range(1, reach + 1)]
-        rows = np.empty((columns.n_tokens, len(patterns)), dtype=np.int32)
+        before, after = _border_cells(reach)
+        codes = np.empty((columns.n_tokens, len(patterns)), dtype=np.int32)
         for first, last in pairwise(columns.offsets.tolist()):
             cells = {}
             for name, (number, form) in self._forms.items():
@@ -371,11 +354,11 @@ class TokenFeatures(BaseEstimator):
                 if isinstance(form, Gazetteer):
                     words = form.tags(words)
                 elif form is not None:
-                    words = list(map(self._remembered[name].__getitem__, words))
-                cells[name] = before + words + behind
+                    words = list(map(self._form_caches[name].__getitem__, words))
+                cells[name] = before + words + after
             start, end = reach, reach + last - first
-            places: list[int] = []
-            for line, (_, macros) in zip(self._lines, patterns):
+            line_codes: list[int] = []
+            for cache, (_, macros) in zip(self._line_caches, patterns):
                 if len(macros) == 1:
                     row, name = macros[0]
                     keys: Any = cells[name][start + row : end + row]
@@ -383,14 +366,14 @@ class TokenFeatures(BaseEstimator):
                     keys = zip(*[cells[name][start + row : end + row] for row, name in macros])
                 else:
                     keys = [()] * (last - first)
-                places.extend(map(line.__getitem__, keys))
-            rows[first:last] = np.array(places, dtype=np.int32).reshape(len(patterns), last - first).T
-        return rows
+                line_codes.extend(map(cache.__getitem__, keys))
+            codes[first:last] = np.array(line_codes, dtype=np.int32).reshape(len(patterns), last - first).T
+        return codes
 
     # ---- files -------------------------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        # functions of forms cannot be pickled, and are made anew
+        # functions of forms cannot be pickled; __setstate__ creates them again
         return {key: value for key, value in super().__getstate__().items() if key not in UNSAVED}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -399,7 +382,7 @@ class TokenFeatures(BaseEstimator):
             self._set_up(self.template_name_, self.gazetteers_, self.clusters_, self.n_columns_in_)
 
     def to_plain(self) -> dict[str, Any]:
-        """All but the names of features as plain values, ready for JSON."""
+        """Return everything but the feature names as plain values for JSON."""
         check_is_fitted(self, "template_")
         return {
             "template": self.template_name_,
@@ -412,29 +395,28 @@ class TokenFeatures(BaseEstimator):
         }
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any], feature_names: Sequence[str] | None) -> TokenFeatures:
-        """What `to_plain` described, with the names of a model."""
+    def from_plain(cls, plain: Mapping[str, Any], feature_names: FeatureNames | None) -> TokenFeatures:
+        """Return the features that `to_plain` described, with the feature names of a model."""
         gazetteers, clusters = dict(plain["gazetteers"]), dict(plain["clusters"])
-        check_counts(plain["min_count"], plain["n_hashed"])
+        _check_counts(plain["min_count"], plain["n_hashed"])
         if (plain["n_hashed"] is None) != (feature_names is not None):
-            raise TextError("features are hashed, or have names in the model; here both or neither")
+            raise TextError("features must be either hashed or named in the model")
         n_columns, merged = plain["n_columns_in"], plain["merged"]
         if type(n_columns) is not int or n_columns < 1 or type(merged) is not bool:
             raise TextError(f"n_columns_in is {n_columns!r} and merged is {merged!r}")
-        found = cls(plain["template"], plain["min_count"], plain["n_hashed"], gazetteers or None, clusters or None)
-        found._set_up(
+        features = cls(plain["template"], plain["min_count"], plain["n_hashed"], gazetteers or None, clusters or None)
+        features._set_up(
             plain["template"],
             {name: read_gazetteer(list(phrases), name) for name, phrases in gazetteers.items()},
             {name: read_clusters(dict(words), name) for name, words in clusters.items()},
             n_columns,
         )
-        found._merged = merged
-        found.feature_names_ = None if feature_names is None else FeatureNames(feature_names)
-        return found
+        features._merged, features.feature_names_ = merged, feature_names
+        return features
 
 
 def default_template(columns: Columns) -> str:
-    """Name of the ready template for sentences with these columns.
+    """Return the name of the default template for sentences with these columns.
 
     Examples
     --------
@@ -447,38 +429,40 @@ def default_template(columns: Columns) -> str:
     return "characters" if lengths == {1} else "words"
 
 
-def check_counts(min_count: Any, n_hashed: Any) -> None:
-    """Raise unless both are whole numbers of at least 1, or the second is None."""
-    for name, value in (("min_count", min_count), ("n_hashed", 1 if n_hashed is None else n_hashed)):
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value < 2**31:
-            raise TextError(f"{name} must be a whole number of at least 1, got {value!r}.")
+def _check_counts(min_count: Any, n_hashed: Any) -> None:
+    check_count("min_count", min_count)
+    if n_hashed is not None:
+        check_count("n_hashed", n_hashed)
 
 
 def _with_lists(text: str, gazetteers: Mapping[str, Any], clusters: Mapping[str, Mapping[str, str]]) -> str:
-    """A ready template with features of lists and clusters, each of a token and its neighbours."""
-    lines = []
-    for name in gazetteers:
-        lines += [f"U{name}[{row:+d}]=%x[{row},{name}]" for row in (-1, 0, 1)]
+    """Add features of gazetteers and clusters to a built-in template, for a token and its neighbours."""
+    forms = list(gazetteers)
     for name, words in clusters.items():
         brown = set("".join(set(words.values()))) <= {"0", "1"}
-        for form in [f"{name}:{n}" for n in BROWN_PREFIXES if brown] + [name]:
-            lines += [f"U{form}[{row:+d}]=%x[{row},{form}]" for row in (-1, 0, 1)]
+        forms += [f"{name}:{n}" for n in BROWN_PREFIXES if brown] + [name]
+    lines = [f"U{form}[{row:+d}]=%x[{row},{form}]" for form in forms for row in (-1, 0, 1)]
     return text.replace("\nB\n", "\n" + "\n".join([*lines, "B", ""])) if lines else text
 
 
-def _entries_of(pattern: Pattern, padded: Mapping[str, Coded], at: IntArray) -> tuple[IntArray, list[str]]:
-    """The number of every token's feature and the names, for one line of a template."""
+def _border_cells(reach: int) -> tuple[list[str], list[str]]:
+    """Return the cells before and after a sentence."""
+    return [f"_B-{k}" for k in range(reach, 0, -1)], [f"_B+{k}" for k in range(1, reach + 1)]
+
+
+def _line_codes(pattern: Pattern, padded: Mapping[str, Coded], at: IntArray) -> tuple[IntArray, list[str]]:
+    """Return the code of each token's feature, and the names of the codes, for one line of a template."""
     texts, macros = pattern
     if not macros:
         return np.zeros(len(at), dtype=np.int64), [texts[0]]
-    missing = np.zeros(len(at), dtype=bool)
+    is_missing = np.zeros(len(at), dtype=bool)
     key = np.zeros(len(at), dtype=np.int64)
-    names = [texts[0]]  # what the keys stand for, up to the next macro
-    for (row, name), text in zip(macros, texts[1:]):
-        codes, values = padded[name]
+    names = [texts[0]]  # names of the keys, up to the next macro
+    for (row, column), text in zip(macros, texts[1:]):
+        codes, values = padded[column]
         shifted = codes[at + row]
         if "" in values:
-            missing |= shifted == values.index("")
+            is_missing |= shifted == values.index("")
         if len(names) == 1:
             present = np.flatnonzero(np.bincount(shifted, minlength=len(values)))
             rank = np.empty(len(values), dtype=np.int64)
@@ -491,55 +475,52 @@ def _entries_of(pattern: Pattern, padded: Mapping[str, Coded], at: IntArray) -> 
             left, right = np.divmod(distinct, len(values))
             ends = [value + text for value in values] if text else values
             names = [names[a] + ends[b] for a, b in zip(left.tolist(), right.tolist())]
-    if missing.any():
-        key = np.where(missing, -1, key)
-        used = np.zeros(len(names), dtype=bool)
-        used[key[~missing]] = True
-        rank = np.where(used, np.cumsum(used) - 1, -1)
-        key = np.where(missing, -1, rank[key])
-        names = [name for name, keep in zip(names, used.tolist()) if keep]
+    if is_missing.any():
+        key = np.where(is_missing, -1, key)
+        is_used = np.bincount(key[~is_missing], minlength=len(names)) > 0
+        return _renumbered(key, is_used), list(compress(names, is_used))
     return key, names
 
 
-def _with_offsets(places: list[IntArray], names: list[list[str]]) -> IntArray:
-    """Numbers that count on from line to line, shape (n_tokens, n_patterns)."""
-    out = np.empty((len(places[0]), len(places)), dtype=np.int32)
-    start = 0
-    for k, (place, some) in enumerate(zip(places, names)):
-        out[:, k] = place
-        out[:, k] += start
-        if len(place) and place.min() < 0:
-            out[place < 0, k] = -1
-        start += len(some)
+def _renumbered(codes: IntArray, keep: NDArray[np.bool_]) -> IntArray:
+    """Return the codes after features are dropped; -1 for no feature."""
+    rank = np.append(np.where(keep, np.cumsum(keep) - 1, -1), -1)  # the last entry is for the code -1
+    return rank.astype(codes.dtype)[codes]
+
+
+def _codes_by_name(line_codes: list[IntArray], names: list[list[str]], code_of: Callable[[str], int]) -> IntArray:
+    """Return the columns of features by their names; shape (n_tokens, n_lines)."""
+    flat = list(chain.from_iterable(names))
+    return _with_columns(line_codes, names, np.fromiter(map(code_of, flat), dtype=np.int32, count=len(flat)))
+
+
+def _with_columns(line_codes: list[IntArray], names: list[list[str]], columns: IntArray) -> IntArray:
+    """Replace the codes of each template line by columns of the concatenated names; shape (n_tokens, n_lines)."""
+    starts = offsets_of(map(len, names))
+    out = np.empty((len(line_codes[0]), len(line_codes)), dtype=np.int32)
+    for k, codes in enumerate(line_codes):
+        # the last entry is for the code -1
+        out[:, k] = np.append(columns[starts[k] : starts[k + 1]], np.int32(-1))[codes]
     return out
 
 
-def _looked_up(places: list[IntArray], names: list[list[str]], place_of: Callable[[str], int]) -> IntArray:
-    """The columns of all features by their names, shape (n_tokens, n_patterns)."""
-    out = np.empty((len(places[0]), len(places)), dtype=np.int32)
-    for k, (place, some) in enumerate(zip(places, names)):
-        # one more for the number -1, which is the last
-        columns = np.fromiter(map(place_of, some), dtype=np.int32, count=len(some))
-        out[:, k] = np.append(columns, np.int32(-1))[place]
-    return out
-
-
+@dataclass(repr=False, eq=False)
 class DictFeatures(BaseEstimator):
-    """Feature dicts as `Examples`, without rare features, or hashed.
+    """Transformer from feature dicts to `Examples`, which drops rare features or hashes them.
 
-    The estimators take feature dicts as they are; this is for a minimum count or a fixed number of columns.
+    Estimators accept feature dicts directly; use this for a minimum count or a fixed number of columns.
 
     Parameters
     ----------
     min_count : int, default=1
-        Features that fewer nodes have are left out.
+        Minimum number of nodes with a feature; rarer features are dropped.
     n_hashed : int or None, default=None
-        Put features into so many columns by a hash of their names.
+        Number of columns for hashed features. None: one column for each feature.
 
     Attributes
     ----------
     feature_names_ : FeatureNames or None
-        None where they are hashed.
+        Names of the columns; None for hashed features.
 
     Examples
     --------
@@ -549,37 +530,34 @@ class DictFeatures(BaseEstimator):
     ([[1.0], [0.0], [1.0]], ('word=the',))
     """
 
-    def __init__(self, min_count: int = 1, n_hashed: int | None = None) -> None:
-        self.min_count = min_count
-        self.n_hashed = n_hashed
+    min_count: int = 1
+    n_hashed: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> DictFeatures:
-        """Learn the names of features that are frequent enough."""
+        """Learn the names of frequent features."""
         self.fit_transform(X, y)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Examples:
-        """Learn the names, and the same nodes as `Examples`."""
-        check_counts(self.min_count, self.n_hashed)
+        """Learn the names of frequent features, and return the nodes as `Examples`."""
+        _check_counts(self.min_count, self.n_hashed)
         self.feature_names_: FeatureNames | None = None
         if self.n_hashed is None:
             matrix, names = encode_feature_dicts(X)
-            enough = np.bincount(matrix.indices, minlength=len(names)) >= self.min_count
-            self.feature_names_ = FeatureNames(name for name, keep in zip(names, enough.tolist()) if keep)
+            is_frequent = np.bincount(matrix.indices, minlength=len(names)) >= self.min_count
+            self.feature_names_ = FeatureNames(compress(names, is_frequent))
         return self.transform(X, y)
 
     def transform(self, X: Any, y: Any = None) -> Examples:
-        """Nodes as `Examples` with the features that `fit` has kept."""
+        """Return nodes as `Examples` with the features of the fit."""
         check_is_fitted(self, "feature_names_")
         X = [list(nodes) for nodes in X]
         if self.feature_names_ is not None:
             return Examples.build(X, y, feature_names=self.feature_names_)
-        found = Examples.build(X, y)
+        named = Examples.build(X, y)
         n = int(self.n_hashed)  # type: ignore[arg-type]
-        names = found.feature_names or ()
-        target = np.fromiter((crc32(name.encode("utf-8", "surrogatepass")) % n for name in names), dtype=np.int32,
-                             count=len(names))  # fmt: skip
-        matrix = csr(found.X.data, target[found.X.indices], found.X.indptr, n)
+        columns = np.array([hashed(name, n) for name in named.feature_names or ()], dtype=np.int32)
+        matrix = csr(named.X.data, columns[named.X.indices], named.X.indptr, n)
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
-        return Examples(matrix, found.offsets, found.y)
+        return Examples(matrix, named.offsets, named.y)

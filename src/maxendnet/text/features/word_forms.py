@@ -1,21 +1,21 @@
-"""Forms of a word that features are made of: small letters, shape, affixes, membership in lists and clusters.
+"""Word forms for features: lower case, shape, affixes, membership in gazetteers and clusters.
 
-=================  =========================================================================  ==================
-form               what it is                                                                 of ``iPhone-12``
-=================  =========================================================================  ==================
-``lower``          in small letters                                                           ``iphone-12``
-``shape``          letters and digits by their kind                                           ``xXxxxx-dd``
-``short_shape``    the same, with repetitions left out                                        ``xXx-d``
-``case``           ``lower``, ``title``, ``upper``, ``mixed``, ``number``, ``sign``           ``mixed``
-``digits``         with every digit as 0; no value without digits                             ``iPhone-00``
-``kind``           Unicode category of its first character                                    ``Ll``
-``length``         number of characters                                                       ``9``
-``prefix3``        its first 3 characters (any number 1 to 9); no value if it is no longer    ``iPh``
-``suffix3``        its last 3 characters                                                      ``-12``
-=================  =========================================================================  ==================
+=================  =======================================================================  ==================
+form               value                                                                    for ``iPhone-12``
+=================  =======================================================================  ==================
+``lower``          word in lower case                                                       ``iphone-12``
+``shape``          classes of letters and digits                                            ``xXxxxx-dd``
+``short_shape``    shape without repetitions                                                ``xXx-d``
+``case``           ``lower``, ``title``, ``upper``, ``mixed``, ``number`` or ``sign``       ``mixed``
+``digits``         word with 0 for each digit; no value without digits                      ``iPhone-00``
+``kind``           Unicode category of the first character                                  ``Ll``
+``length``         number of characters                                                     ``9``
+``prefix3``        first 3 characters (any number 1 to 9); no value for shorter words       ``iPh``
+``suffix3``        last 3 characters                                                        ``-12``
+=================  =======================================================================  ==================
 
-A form is of the first column; ``1.lower`` is that of the second. Names of gazetteers and clusters are forms too, and
-``brown:4`` are the first four characters of the cluster in ``brown``.
+Forms apply to the first column; ``1.lower`` applies to the second. Names of gazetteers and clusters are also forms, and
+``brown:4`` is the first four characters of the cluster in ``brown``.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from maxendnet.text.reading.errors import TextError
 
 
 def shape(word: str) -> str:
-    """The word with X for capital letters, x for other letters, d for digits; signs stay.
+    """Return the word with X for upper-case letters, x for other letters and d for digits.
 
     Examples
     --------
     >>> shape("Rolls-Royce"), shape("42nd")
     ('Xxxxx-Xxxxx', 'ddxx')
     """
-    return "".join(map(_kind_of_letter, word))
+    return "".join(map(_letter_class, word))
 
 
 def short_shape(word: str) -> str:
-    """`shape`, with every run of one sign written once.
+    """Return the `shape` without repetitions.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def short_shape(word: str) -> str:
     return re.sub(r"(.)\1+", r"\1", shape(word), flags=re.DOTALL)
 
 
-def _kind_of_letter(letter: str) -> str:
+def _letter_class(letter: str) -> str:
     if letter.isupper():
         return "X"
     if letter.isalpha():
@@ -61,7 +61,7 @@ def _kind_of_letter(letter: str) -> str:
 
 
 def case(word: str) -> str:
-    """How a word is written: lower, title, upper, mixed, number or sign.
+    """Return the case of a word: lower, title, upper, mixed, number or sign.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def case(word: str) -> str:
 
 
 def digits(word: str) -> str:
-    """The word with every digit as 0; empty if it has none."""
+    """Return the word with 0 for each digit; empty without digits."""
     return "".join("0" if letter.isdigit() else letter for letter in word) if any(map(str.isdigit, word)) else ""
 
 
@@ -94,7 +94,7 @@ FORMS: dict[str, Callable[[str], str]] = {
 
 
 def affix(side: str, n: int) -> Callable[[str], str]:
-    """The first or last n characters; empty if the word is no longer than that.
+    """Return the function for the first or last n characters; its value is empty for words of at most n characters.
 
     Examples
     --------
@@ -107,21 +107,21 @@ def affix(side: str, n: int) -> Callable[[str], str]:
 
 
 def form_of(name: str) -> Callable[[str], str] | None:
-    """The function of a form, None if there is none of that name."""
-    found = re.fullmatch(r"(prefix|suffix)([1-9])", name)
-    return affix(found[1], int(found[2])) if found else FORMS.get(name)
+    """Return the function of a form; None if there is no such form."""
+    match = re.fullmatch(r"(prefix|suffix)([1-9])", name)
+    return affix(match[1], int(match[2])) if match else FORMS.get(name)
 
 
-# ---- lists of names, and clusters of words ---------------------------------------------------------------------------
+# ---- gazetteers and clusters of words --------------------------------------------------------------------------------
 
 
 class Gazetteer:
-    """Phrases, found in sentences: the longest that begins at a word, from left to right, in any case of letters.
+    """A list of phrases to find in sentences: the longest match, from left to right, ignoring case.
 
     Parameters
     ----------
     phrases : iterable of str
-        The words of a phrase have spaces between.
+        Phrases, as words separated by spaces.
 
     Examples
     --------
@@ -136,11 +136,11 @@ class Gazetteer:
         for phrase in self.phrases:
             words = tuple(phrase.split())
             self._by_first.setdefault(words[0], []).append(words)
-        for some in self._by_first.values():
-            some.sort(key=len, reverse=True)
+        for candidates in self._by_first.values():
+            candidates.sort(key=len, reverse=True)
 
     def tags(self, words: Sequence[str]) -> list[str]:
-        """B at the first word of a phrase, I at the others, empty elsewhere."""
+        """Return B for the first word of a phrase, I for its other words, and an empty string elsewhere."""
         lower = [word.lower() for word in words]
         tags = [""] * len(words)
         t = 0
@@ -156,7 +156,7 @@ class Gazetteer:
 
 
 def read_gazetteer(source: Any, name: str) -> Gazetteer:
-    """Phrases from a file with one a line, or from a collection.
+    """Read phrases from a file with one phrase a line, or from a collection.
 
     Examples
     --------
@@ -170,15 +170,15 @@ def read_gazetteer(source: Any, name: str) -> Gazetteer:
     phrases: list[Any] = list(source) if isinstance(source, Iterable) else [None]
     wrong = next((phrase for phrase in phrases if not isinstance(phrase, str)), "")
     if wrong != "":
-        raise TextError(f"gazetteer {name!r} has the phrase {wrong!r}; give a path, or a list of strings.")
+        raise TextError(f"gazetteer {name!r} has the phrase {wrong!r}; give a path or a list of strings.")
     return Gazetteer(phrases)
 
 
 def read_clusters(source: Any, name: str) -> dict[str, str]:
-    """Clusters of words from a file, or from a mapping of words to clusters.
+    """Read word clusters from a file, or from a mapping of words to clusters.
 
-    A line of a file has a word and its cluster with a tab or space between, or as Brown clusters are written: the
-    cluster as 0s and 1s, the word, and a count that is not used.
+    Lines of a file have a word and its cluster, separated by a tab or spaces. The format of Brown clusters is also
+    accepted: the cluster in 0s and 1s, the word, and optionally a count, which is ignored.
 
     Examples
     --------
@@ -186,9 +186,9 @@ def read_clusters(source: Any, name: str) -> dict[str, str]:
     {'dog': '0110'}
     """
     if isinstance(source, Mapping):
-        found = dict(source)
+        cluster_of = dict(source)
     elif isinstance(source, (str, os.PathLike)):
-        found = {}
+        cluster_of = {}
         for place, line in _lines(source):
             cells = line.split("\t") if "\t" in line else line.split()
             if len(cells) not in (2, 3):
@@ -197,18 +197,18 @@ def read_clusters(source: Any, name: str) -> dict[str, str]:
                 )
             brown = len(cells) == 3 or (set(cells[0]) <= {"0", "1"} and not set(cells[1]) <= {"0", "1"})
             word, cluster = (cells[1], cells[0]) if brown else (cells[0], cells[1])
-            found[word] = cluster
+            cluster_of[word] = cluster
     else:
         raise TextError(
-            f"clusters {name!r} are a {type(source).__name__}; give a path, or a dict of words to clusters."
+            f"clusters {name!r} are a {type(source).__name__}; give a path or a dict from words to clusters."
         )
-    wrong = next((item for item in found.items() if not all(isinstance(part, str) for part in item)), None)
+    wrong = next((item for item in cluster_of.items() if not all(isinstance(part, str) for part in item)), None)
     if wrong is not None:
         raise TextError(f"clusters {name!r} map {wrong[0]!r} to {wrong[1]!r}; both must be strings.")
-    return found
+    return cluster_of
 
 
 def _lines(path: Any) -> list[tuple[str, str]]:
-    """The lines of a text file that are not blank, each with its place."""
+    """Return the places and texts of the non-blank lines of a file."""
     text, name = text_of(path)
     return [(f"{name}:{k}", line.strip()) for k, line in enumerate(text.split("\n"), 1) if line.strip()]

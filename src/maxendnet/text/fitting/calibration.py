@@ -1,7 +1,7 @@
-"""Probabilities that can be believed: a temperature fitted to held-out folds, and a diagram to look at.
+"""Calibration of probabilities: a temperature fitted to held-out folds, and the reliability diagram.
 
-A margin model has scores in units of its own margin. Dividing them by one number, the temperature, makes probabilities
-of them; it is the one for which labels that were held out are most probable. Predictions do not change.
+Scores of a margin model are in units of its margin. Divided by a temperature they become log-probabilities. The
+temperature maximises the likelihood of held-out labels. It does not change predictions.
 """
 
 from __future__ import annotations
@@ -18,27 +18,29 @@ from maxendnet.text.reading.errors import TextError
 
 FloatArray = NDArray[np.float64]
 
-LEAST = 1e-12
-"""Probability below which a label that came true counts as this."""
+MIN_PROBABILITY = 1e-12
+"""Lower limit of the probability of a true label."""
 ENOUGH_TOKENS = 3000
-"""Held-out tokens from which one number is known well enough (benchmarks/TEXT.md)."""
+"""Held-out tokens that determine the temperature well enough (measured in benchmarks/TEXT.md)."""
 
 
 class HeldOut(NamedTuple):
-    """A model and examples that it has not seen, with the number of each label among its classes (-1: not there)."""
+    """A fold: its sentences, and a model fitted to the other folds."""
 
     model: Any
     examples: Examples
     bound: Any
+    """The structure of the model, bound to the sentences."""
     labels: NDArray[np.int64]
+    """(n_tokens,): indices of the true labels among the classes of the model; -1 for labels it does not have."""
 
 
 def fit_temperature(model: Any, X: Any, y: Any = None, cv: int = 3, random_state: int = 0) -> float:
-    """The temperature of a model, by cross-validation.
+    """Fit the temperature of a model by cross-validation.
 
-    A fold is held out, and a copy of the model is fitted to the others; then the next, until `ENOUGH_TOKENS` were held
-    out or all folds had their turn. So one more fit is needed on most texts. The temperature is the one with the lowest
-    log loss of the marginals of the tokens that were held out; where these are few it is drawn towards 1.
+    The temperature minimises the log loss of the marginals of held-out tokens, with a weak prior around 1. Folds are
+    held out one after the other, each with a fit to the others, until `ENOUGH_TOKENS` tokens were held out. For most
+    data that is one additional fit.
 
     Parameters
     ----------
@@ -47,7 +49,7 @@ def fit_temperature(model: Any, X: Any, y: Any = None, cv: int = 3, random_state
     cv : int, default=3
         Number of folds.
     random_state : int, default=0
-        For the shuffling of examples into folds.
+        Seed of the split into folds.
 
     Returns
     -------
@@ -58,27 +60,32 @@ def fit_temperature(model: Any, X: Any, y: Any = None, cv: int = 3, random_state
     >>> from maxendnet import M3N
     >>> X = [[["the"], ["dog"]], [["dog"], ["the"]], [["cat"]]] * 4
     >>> y = [["D", "N"], ["N", "D"], ["N"]] * 4
-    >>> bool(fit_temperature(M3N(), X, y) < 1)  # the margin is clear, and scores of 1 say more than their size
+    >>> bool(fit_temperature(M3N(), X, y) < 1)  # held-out labels are more certain than the scores suggest
     True
     """
     return temperature_of(held_out(model, as_examples(X, y, needs_y=True), cv, random_state))
 
 
-def held_out(model: Any, examples: Examples, cv: int = 3, random_state: int = 0, rules: Any = None) -> list[HeldOut]:
-    """Folds and models that were fitted to the others, until `ENOUGH_TOKENS` were held out or all had their turn.
-
-    Predictions for the folds keep the rules, where there are some.
-    """
+def shuffled_folds(cv: int, random_state: int = 0) -> Any:
+    """Return the splitter of the search and the calibration: shuffled, because files are often sorted by source."""
     from sklearn.model_selection import KFold
 
+    return KFold(cv, shuffle=True, random_state=random_state)
+
+
+def held_out(model: Any, examples: Examples, cv: int = 3, random_state: int = 0, rules: Any = None) -> list[HeldOut]:
+    """Hold out folds and fit the model to the others, until `ENOUGH_TOKENS` tokens were held out.
+
+    Predictions for the held-out folds follow the rules, if given.
+    """
     if len(examples) < cv:
         raise TextError(f"a temperature needs at least {cv} examples for {cv} folds, got {len(examples)}.")
     folds = []
-    for train, test in KFold(cv, shuffle=True, random_state=random_state).split(np.zeros(len(examples))):
+    for train, test in shuffled_folds(cv, random_state).split(np.zeros(len(examples))):
         fitted = clone(model).fit(examples[train])
-        code = {label: k for k, label in enumerate(fitted.classes_.tolist())}
+        code_of = {label: k for k, label in enumerate(fitted.classes_.tolist())}
         truth = np.asarray(examples[test].y).tolist()
-        labels = np.array([code.get(label, -1) for label in truth], dtype=np.int64)
+        labels = np.array([code_of.get(label, -1) for label in truth], dtype=np.int64)
         prepared, bound = fitted._prepare(examples[test], rules=rules)
         folds.append(HeldOut(fitted, prepared, bound, labels))
         if sum(len(fold.labels) for fold in folds) >= ENOUGH_TOKENS:
@@ -87,14 +94,14 @@ def held_out(model: Any, examples: Examples, cv: int = 3, random_state: int = 0,
 
 
 def temperature_of(folds: list[HeldOut]) -> float:
-    """The temperature with the lowest log loss on these folds; see `fit_temperature`."""
+    """Return the temperature with the lowest log loss on held-out folds; see `fit_temperature`."""
     from scipy.optimize import minimize_scalar
 
     def loss(log_temperature: float) -> float:
-        # a prior of e^-1 to e^1 around 1: without it the temperature of a few sentences that are all right would be 0
+        # log-normal prior with standard deviation 1: a few sentences without any error would give the temperature 0
         return 0.5 * log_temperature**2 + sum(_log_loss(fold, float(np.exp(log_temperature))) for fold in folds)
 
-    # a bracket first: the loss need not be convex, and flat ends would lead astray
+    # search on a grid first: the loss need not be convex, and is flat at the ends
     grid = np.log(np.geomspace(0.01, 100.0, 17))
     best = int(np.argmin([loss(value) for value in grid]))
     around = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
@@ -104,17 +111,17 @@ def temperature_of(folds: list[HeldOut]) -> float:
 def _log_loss(fold: HeldOut, temperature: float) -> float:
     known = fold.labels >= 0
     node = fold.bound.logsum(fold.model.model_.weights / temperature)[1].node
-    return -float(np.log(np.maximum(node[known, fold.labels[known]], LEAST)).sum())
+    return -float(np.log(np.maximum(node[known, fold.labels[known]], MIN_PROBABILITY)).sum())
 
 
 @dataclass(frozen=True)
 class Reliability:
-    """How often predictions of some confidence were right.
+    """Accuracy of predictions by confidence.
 
     Parameters
     ----------
     confidence, accuracy : ndarray of shape (n_bins,)
-        Mean confidence and share of right predictions in every bin; nan in an empty one.
+        Mean confidence and accuracy of the predictions in each bin; NaN for empty bins.
     count : ndarray of shape (n_bins,)
         Number of predictions.
 
@@ -134,10 +141,10 @@ class Reliability:
 
     @property
     def error(self) -> float:
-        """Expected calibration error: the mean distance between confidence and accuracy."""
-        some = self.count > 0
-        distance = np.abs(self.confidence[some] - self.accuracy[some])
-        return float(np.average(distance, weights=self.count[some])) if some.any() else 0.0
+        """Expected calibration error: mean distance between confidence and accuracy."""
+        filled = self.count > 0
+        distance = np.abs(self.confidence[filled] - self.accuracy[filled])
+        return float(np.average(distance, weights=self.count[filled])) if filled.any() else 0.0
 
     def __str__(self) -> str:
         rows = zip(self.confidence, self.accuracy, self.count)
@@ -145,29 +152,30 @@ class Reliability:
         return "\n".join(["confidence   right   number", *lines])
 
     def plot(self, ax: Any = None) -> Any:
-        """The reliability diagram; ``ax`` is one of matplotlib's, None makes one."""
+        """Draw the reliability diagram on a matplotlib axis; None creates one. Returns the axis."""
         if ax is None:
             from matplotlib.figure import Figure
 
             ax = Figure(figsize=(4.5, 4.5)).add_subplot()
-        some = self.count > 0
+        filled = self.count > 0
         ax.plot([0, 1], [0, 1], color="0.7", linewidth=1)
-        sizes = 200 * np.sqrt(self.count[some] / max(1, int(self.count.max(initial=1)))) + 5
-        ax.plot(self.confidence[some], self.accuracy[some], color="C0", linewidth=1)
-        ax.scatter(self.confidence[some], self.accuracy[some], s=sizes, color="C0")
-        ax.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="confidence", ylabel="share that was right", aspect="equal")
+        sizes = 200 * np.sqrt(self.count[filled] / max(1, int(self.count.max(initial=1)))) + 5
+        ax.plot(self.confidence[filled], self.accuracy[filled], color="C0", linewidth=1)
+        ax.scatter(self.confidence[filled], self.accuracy[filled], s=sizes, color="C0")
+        ax.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="confidence", ylabel="accuracy", aspect="equal")
         ax.set_title(f"expected calibration error {self.error:.3f}", fontsize=10)
         return ax
 
 
 def reliability(probabilities: Any, right: Any, n_bins: int = 10) -> Reliability:
-    """Confidence against accuracy, in bins of equal width.
+    """Compare confidence with accuracy, in bins of equal width.
 
     Parameters
     ----------
     probabilities : array-like of shape (n,)
-        Of predictions: tokens, spans or sequences.
+        Probabilities of predicted tokens, spans or sequences.
     right : array-like of bool, shape (n,)
+        Whether each prediction is correct.
     n_bins : int, default=10
 
     Returns
@@ -176,7 +184,9 @@ def reliability(probabilities: Any, right: Any, n_bins: int = 10) -> Reliability
     """
     p, truth = np.asarray(probabilities, dtype=np.float64).ravel(), np.asarray(right, dtype=bool).ravel()
     if p.shape != truth.shape:
-        raise TextError(f"there are {len(p)} probabilities and {len(truth)} truth values; give one for each.")
+        raise TextError(
+            f"there are {len(p)} probabilities and {len(truth)} truth values; give one truth value per probability."
+        )
     if len(p) and not (p.min() >= 0 and p.max() <= 1 + 1e-9):
         raise TextError(f"probabilities must be between 0 and 1, got {p.min():g} to {p.max():g}.")
     bins = np.minimum((p * n_bins).astype(np.int64), n_bins - 1)

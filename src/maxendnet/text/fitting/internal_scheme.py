@@ -1,7 +1,7 @@
-"""BIO tags that are learned as BIOES: last and single tokens of spans have labels of their own inside the model.
+"""BIOES tags inside a model whose user has BIO tags.
 
-A model then tells how spans end, which pairs of BIO tags cannot say. Only BIOES tags that keep their rules are
-predicted, so that every labelling has one in BIO: S becomes B, and E becomes I.
+BIOES has separate labels for the last token and for single tokens of spans, so that a model also learns how spans end.
+Predictions follow the rules of BIOES. Every such labelling has one BIO equivalent: S becomes B, and E becomes I.
 """
 
 from __future__ import annotations
@@ -17,51 +17,62 @@ from maxendnet.data.labels import read_labels
 from maxendnet.rules import bioes
 from maxendnet.text.reading.tag_schemes import convert_tags
 
-OUTER = {"B": "B", "S": "B", "I": "I", "E": "I", "O": "O"}
+BIO_LETTERS = {"B": "B", "S": "B", "I": "I", "E": "I", "O": "O"}
+"""The BIO letter for each BIOES letter."""
 
 
-class InnerTags(NamedTuple):
-    """How labels of a model are shown.
+class InternalTags(NamedTuple):
+    """BIO tags for the BIOES labels of a model.
 
     Examples
     --------
-    >>> inner = InnerTags.of(np.array(["B-X", "E-X", "O", "S-X"]))
-    >>> inner.names.tolist()
+    >>> internal = InternalTags.of(np.array(["B-X", "E-X", "O", "S-X"]))
+    >>> internal.names.tolist()
     ['B-X', 'I-X', 'O', 'B-X']
-    >>> inner.shown(["O", "S-X"])
+    >>> internal.as_bio(["O", "S-X"])
     ['O', 'B-X']
     """
 
     names: NDArray
-    """(n_labels,): the BIO tag of every label."""
+    """(n_labels,): the BIO tag of each label."""
     rules: Any
-    """That labellings keep."""
+    """The rule of BIOES."""
 
     @classmethod
-    def of(cls, classes: NDArray) -> InnerTags:
-        """Of the BIOES labels of a model."""
-        names = np.array([OUTER[tag[0]] + tag[1:] for tag in classes.tolist()], dtype=object)
-        return cls(names, bioes())
+    def of(cls, classes: NDArray) -> InternalTags:
+        """Table for the BIOES labels of a model."""
+        return cls(np.array(cls.as_bio(classes.tolist()), dtype=object), bioes())
 
-    def shown(self, labels: list[str]) -> list[str]:
-        """BIOES tags as BIO tags."""
-        return [OUTER[tag[0]] + tag[1:] for tag in labels]
+    @staticmethod
+    def as_bio(labels: list[str]) -> list[str]:
+        """Convert BIOES tags to BIO tags."""
+        return [BIO_LETTERS[tag[0]] + tag[1:] for tag in labels]
 
-    def probabilities(self, node: NDArray, labels: NDArray) -> NDArray:
-        """Of the BIO tags of these labels, from the marginals of all labels at every token."""
-        same = self.names[:, None] == self.names
-        found: NDArray = (node * same[labels]).sum(axis=1)
-        return found
+    def probabilities(self, marginals: NDArray, labels: NDArray) -> NDArray:
+        """Probabilities of the BIO tags of these labels.
+
+        Parameters
+        ----------
+        marginals : ndarray of shape (n_tokens, n_labels)
+        labels : ndarray of shape (n_tokens,)
+
+        Returns
+        -------
+        ndarray of shape (n_tokens,)
+        """
+        same_tag = self.names[:, None] == self.names
+        sums: NDArray = (marginals * same_tag[labels]).sum(axis=1)
+        return sums
 
 
-def as_inner(examples: Examples, y: list[list[str]]) -> Examples:
-    """The same sentences, whose BIO tags are y, with BIOES tags.
+def as_bioes(examples: Examples, y: list[list[str]]) -> Examples:
+    """Replace the labels of sentences, whose BIO tags are y, by BIOES tags.
 
     Examples
     --------
     >>> from maxendnet.text import TokenFeatures
     >>> y = [["B-X", "I-X", "O"]]
-    >>> as_inner(TokenFeatures("U0=%x[0,0]").fit_transform([["a", "b", "c"]], y), y).y.tolist()
+    >>> as_bioes(TokenFeatures("U0=%x[0,0]").fit_transform([["a", "b", "c"]], y), y).y.tolist()
     ['B-X', 'E-X', 'O']
     """
     return replace(examples, y=read_labels(convert_tags(y, "BIOES", "IOB2"), examples.offsets, flat=False))

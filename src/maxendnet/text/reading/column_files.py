@@ -1,4 +1,4 @@
-"""Column files as partitions: which columns have features, which has labels, and by which template."""
+"""Column files as partitions of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from maxendnet.text.reading.errors import TextError
 
 
 class ColumnFiles:
-    """Column files that workers of a Dask cluster read, each a partition, for `fit` and `predict` of an estimator.
+    """Column files that the workers of a Dask cluster read, for `fit` and `predict` of an estimator.
+
+    Each file is a partition.
 
     Parameters
     ----------
     paths : list of str or path-like
-        Of files that every worker finds there. A path that ends in ``.gz`` is decompressed.
+        Files that all workers can read. A path that ends in ``.gz`` is decompressed.
     features : str or TokenFeatures, default="words"
-        The name of a ready template or the text of one, such as `read_template` returns; or `TokenFeatures`, with
-        hashed names, gazetteers or clusters.
+        Name of a built-in template, the text of a template (see `read_template`), or `TokenFeatures`.
     label : int or None, default=-1
-        The column of labels; negative numbers count from the last. None: there are no labels, for predictions.
+        Column of labels; negative numbers count from the last. None: no labels, for predictions.
     columns : list of int or None, default=None
-        The columns of features, in the order of the template. None: all but that of the labels.
+        Columns of features, in the order of the template. None: all but that of the labels.
 
     Examples
     --------
@@ -46,7 +47,7 @@ class ColumnFiles:
         label: int | None = -1,
         columns: Sequence[int] | None = None,
     ) -> None:
-        if isinstance(paths, (str, os.PathLike)) or not all(isinstance(one, (str, os.PathLike)) for one in paths):
+        if isinstance(paths, (str, os.PathLike)) or not all(isinstance(path, (str, os.PathLike)) for path in paths):
             raise ValueError(f"paths must be a list of paths, got {paths!r}.")
         if not (label is None or (isinstance(label, int) and not isinstance(label, bool))):
             raise ValueError(f"label must be the number of a column or None, got {label!r}.")
@@ -55,17 +56,17 @@ class ColumnFiles:
                 f"features must be one of {', '.join(READY)}, the text of a template, or TokenFeatures, got "
                 f"{features!r}."
             )
-        self.paths = [os.path.abspath(one) for one in paths]
+        self.paths = [os.path.abspath(path) for path in paths]
         self.features = TokenFeatures(features) if isinstance(features, str) else features
         if self.features.min_count > 1:
             raise ValueError(
-                f"min_count={self.features.min_count} counts tokens of all files, which no worker sees; leave it out, "
-                "or write the examples of all files to a folder with Examples.write."
+                f"min_count={self.features.min_count} needs the tokens of all files, but each worker sees only its "
+                "own files; use min_count=1, or write the examples of all files to a folder with Examples.write."
             )
         if self.features.template == "auto":
             raise ValueError(
-                "template='auto' goes by the tokens of all files, which no worker sees; name a template: "
-                f"{', '.join(READY)}, or the text of one."
+                "template='auto' needs the tokens of all files, but each worker sees only its own files; give "
+                f"{', '.join(READY)}, or the text of a template."
             )
         self.label, self.columns = label, columns
 
@@ -75,19 +76,15 @@ class ColumnFiles:
         return f"ColumnFiles({len(self.paths)} files, features={name}, label={self.label})"
 
     def read_file(self, path: str) -> Examples | None:
-        """The examples of one file; None where it has none."""
-        found = read_columns(Path(path), empty=True)
-        if not len(found):
+        """Return the examples of one file; None for an empty file."""
+        content = read_columns(Path(path), empty=True)
+        if not len(content):
             return None
-        labels, rest = None, found
-        if self.label is not None:
-            rest, labels = found.split(self.label)
+        X, y = (content, None) if self.label is None else content.split(self.label)
         if self.columns is not None:
-            same = [] if self.label is None else [c for c in self.columns if (c - self.label) % found.n_columns == 0]
-            if same:
-                raise TextError(f"{path}: column {same[0]} has the labels; give columns of features without it.")
-            rest = found.select(self.columns)
-        return clone(self.features).fit_transform(rest, labels)
-
-
-__all__ = ["ColumnFiles"]
+            if self.label is not None:
+                same = [column for column in self.columns if (column - self.label) % content.n_columns == 0]
+                if same:
+                    raise TextError(f"{path}: column {same[0]} has the labels; leave it out of columns.")
+            X = content.select(self.columns)
+        return clone(self.features).fit_transform(X, y)

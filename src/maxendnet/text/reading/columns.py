@@ -1,4 +1,4 @@
-"""Column files: one token a line, its columns side by side, a blank line between sentences (CoNLL).
+"""Column files (CoNLL format): one token a line, with its columns, and a blank line between sentences.
 
 ::
 
@@ -7,7 +7,7 @@
 
     It           PRP  B-NP
 
-A file is read whole, checked whole, and kept column by column, which is the form that features are made from.
+A file is read and checked as a whole, and stored by column, as features need it.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet import _kernels
-from maxendnet.data.ragged import gather, offsets_of
+from maxendnet.data.ragged import gather, locate, offsets_of
 from maxendnet.text.reading.errors import TextError
 from maxendnet.utils.atomic_write import write_whole
 from maxendnet.utils.memory import available_memory, shown
 
 DOCSTART = "-DOCSTART-"
 BYTE_ORDER_MARK = "\ufeff"
-LEFT_OUT = "\0"
-"""Stands for a comment while a file is read."""
+COMMENT = "\0"
+"""Replaces comment lines during parsing."""
 LINE = re.compile("[^\n]+")
 READ_BYTES = 1 << 24
-"""Bytes that are read at a time."""
+"""Bytes to read at a time."""
 MEMORY_PER_BYTE = 6
-"""Bytes of memory for a byte of text while it is read, measured on three columns."""
+"""Bytes of memory per byte of text during parsing (measured with three columns)."""
 
 
 class Coded(NamedTuple):
-    """A column as numbers."""
+    """A column as integer codes."""
 
     codes: NDArray[Any]
     """(n_tokens,)"""
     values: list[str]
-    """What the numbers stand for."""
+    """Value of each code."""
 
     @classmethod
     def of(cls, cells: Sequence[str]) -> Coded:
-        """Cells numbered in the order in which they first occur."""
+        """Code cells in order of first occurrence."""
         values = list(dict.fromkeys(cells))
         code_of = dict(zip(values, range(len(values))))
         return cls(np.fromiter(map(code_of.__getitem__, cells), dtype=np.int32, count=len(cells)), values)
@@ -59,24 +59,25 @@ class Coded(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Columns:
-    """Sentences, column by column: sentence i owns the tokens ``offsets[i]:offsets[i + 1]`` of every column.
+    """Sentences, stored by column.
 
-    Indexing by a number gives the rows of a sentence; a slice, an index array or a mask gives `Columns`, so that
+    An integer index gives the rows of a sentence. A slice, an index array or a mask gives `Columns`, so that
     scikit-learn splits sentences.
 
     Parameters
     ----------
     cells : tuple of lists of str
-        One list for each column, with an entry for every token of all sentences.
+        One list per column, with an entry for each token of all sentences.
     offsets : ndarray of shape (n_sentences + 1,)
+        Sentence i has the tokens ``offsets[i]:offsets[i + 1]``.
     source : str, default=""
-        Where they were read, for messages.
+        Name of the file, for messages.
     lines : ndarray of shape (n_tokens,) or None, default=None
-        The line of every token in its source.
+        Line number of each token in the file.
     coded : tuple of Coded or None, default=None
-        The same columns as numbers, where they are known.
+        The columns as integer codes, if known.
     parts : tuple of Columns, default=()
-        What they were joined from.
+        The files that were concatenated.
 
     Examples
     --------
@@ -104,7 +105,7 @@ class Columns:
 
     @property
     def n_tokens(self) -> int:
-        """Tokens of all sentences together."""
+        """Number of tokens of all sentences."""
         return int(self.offsets[-1])
 
     @property
@@ -113,14 +114,14 @@ class Columns:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n_sentences, n_columns); with it, scikit-learn keeps the type when it splits."""
+        """(n_sentences, n_columns); scikit-learn needs it to index without conversion to a list."""
         return len(self), self.n_columns
 
     def __iter__(self) -> Iterator[list[tuple[str, ...]]]:
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:  # how scikit-learn asks
+        if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:  # the form that scikit-learn uses
             key = key[0]
         if isinstance(key, (int, np.integer)):
             if not -len(self) <= key < len(self):
@@ -130,34 +131,37 @@ class Columns:
             return list(zip(*(cells[first:last] for cells in self.cells), strict=True))
         rows = np.arange(len(self))[key]
         tokens, offsets = gather(self.offsets, rows)
-        chosen = tokens.tolist()
-        cells = tuple([column[t] for t in chosen] for column in self.cells)
+        indices = tokens.tolist()
+        cells = tuple([column[t] for t in indices] for column in self.cells)
         return Columns(cells, offsets, self.source, None if self.lines is None else self.lines[tokens])
 
     def column(self, number: int) -> list[list[str]]:
-        """One column as a list for every sentence; -1 is the last."""
-        if not -self.n_columns <= number < self.n_columns:
-            raise TextError(f"{self.source or 'the columns'}: there is no column {number} among {self.n_columns}.")
-        cells = self.cells[number]
+        """Return one column, as a list for each sentence; -1 is the last column."""
+        (cells,) = self.select([number]).cells
         return [cells[first:last] for first, last in pairwise(self.offsets.tolist())]
 
     def select(self, numbers: Sequence[int]) -> Columns:
-        """Some of the columns, in this order; negative numbers count from the last."""
+        """Return columns by number, in this order; negative numbers count from the last."""
         for number in numbers:
             if not -self.n_columns <= number < self.n_columns:
                 raise TextError(
-                    f"{self.source or 'the columns'}: there is no column {number}; there are {self.n_columns}, "
+                    f"{self.source or 'the columns'}: there is no column {number}; there are {self.n_columns} columns, "
                     f"numbered from 0."
                 )
         coded = None if self.coded is None else tuple(self.coded[k] for k in numbers)
         return Columns(tuple(self.cells[k] for k in numbers), self.offsets, self.source, self.lines, coded)
 
     def numbered(self, number: int) -> Coded:
-        """One column as numbers, in the order in which its cells first occur."""
+        """Return one column as integer codes, in order of first occurrence."""
         return Coded.of(self.cells[number]) if self.coded is None else self.coded[number]
 
     def split(self, labels: int = -1) -> tuple[Columns, list[list[str]]]:
-        """The columns without that of the labels, and the labels of every sentence.
+        """Split into the columns of features, and the labels of each sentence.
+
+        Parameters
+        ----------
+        labels : int, default=-1
+            Number of the column of labels.
 
         Examples
         --------
@@ -167,15 +171,15 @@ class Columns:
         """
         if self.n_columns < 2:
             raise TextError(
-                f"{self.source or 'the columns'}: one column has no room for labels; give the token first and its "
-                f"label last, with a tab or a space between."
+                f"{self.source or 'the columns'}: there is only one column; give the token first and its label last, "
+                f"separated by a tab or a space."
             )
         y = self.column(labels)
         rest = [k for k in range(self.n_columns) if k != labels % self.n_columns]
         return self.select(rest), y
 
     def place(self, sentence: int, token: int) -> str:
-        """Where a token stands: ``file:line`` if that is known."""
+        """Describe the place of a token: ``file:line`` if known."""
         for part in self.parts:
             if sentence < len(part):
                 return part.place(sentence, token)
@@ -186,7 +190,7 @@ class Columns:
 
     @classmethod
     def joined(cls, parts: Sequence[Columns]) -> Columns:
-        """The sentences of several files, one file after the other.
+        """Concatenate the sentences of several files.
 
         Examples
         --------
@@ -199,7 +203,7 @@ class Columns:
         for part in parts:
             if part.n_columns != parts[0].n_columns:
                 raise TextError(
-                    f"{part.source} has {part.n_columns} columns, and {parts[0].source} has {parts[0].n_columns}; give "
+                    f"{part.source} has {part.n_columns} columns, but {parts[0].source} has {parts[0].n_columns}; give "
                     f"files with the same columns."
                 )
         cells = tuple(list(chain.from_iterable(columns)) for columns in zip(*(part.cells for part in parts)))
@@ -208,7 +212,7 @@ class Columns:
 
     @classmethod
     def of(cls, sentences: Any) -> Columns:
-        """Sentences given as lists: of tokens, or of rows with a cell for every column.
+        """Convert sentences from lists of tokens, or of rows with a cell for each column.
 
         Examples
         --------
@@ -221,54 +225,42 @@ class Columns:
             return sentences
         if isinstance(sentences, (str, bytes)) or not isinstance(sentences, Iterable):
             raise TextError(
-                f"sentences are a {type(sentences).__name__}; give a list with a list of tokens for each sentence."
+                f"sentences must be a list with a list of tokens for each sentence, got a {type(sentences).__name__}."
             )
-        cells = _cells_of_lists(sentences)
-        if cells is not None:
-            return cls(cells, offsets_of(map(len, sentences)))
-        read = [_rows(i, sentence) for i, sentence in enumerate(sentences)]
-        offsets = offsets_of(map(len, read))
-        rows = [row for sentence in read for row in sentence]
-        width = len(rows[0]) if rows else 1
-        for i, sentence in enumerate(read):
-            for t, row in enumerate(sentence):
-                if len(row) != width:
-                    raise TextError(
-                        f"sentence {i} token {t} has {len(row)} columns, and the first token has {width}; give every "
-                        f"token the same columns."
-                    )
-        cells = tuple(list(column) for column in zip(*rows)) if rows else ([],)
-        return cls(cells, offsets)
+        lists = [_tokens(i, sentence) for i, sentence in enumerate(sentences)]
+        offsets = offsets_of(map(len, lists))
+        tokens = list(chain.from_iterable(lists))
+        if set(map(type, tokens)) <= {str}:
+            return cls((tokens,), offsets)
+        rows = [(token,) if isinstance(token, str) else token for token in tokens]
+        _check_rows(rows, offsets)
+        return cls(tuple(map(list, zip(*rows))), offsets)
 
 
-def _cells_of_lists(sentences: Any) -> tuple[list[str], ...] | None:
-    """The columns of lists of lists of strings, or of rows of strings; None for all else, which `_rows` looks at."""
-    if type(sentences) is not list or not set(map(type, sentences)) <= {list}:
-        return None
-    tokens = list(chain.from_iterable(sentences))
-    kinds = set(map(type, tokens))
-    if kinds == {str}:
-        return (tokens,)
-    if kinds <= {tuple, list} and len(set(map(len, tokens))) == 1 and tokens[0]:
-        cells = tuple(map(list, zip(*tokens)))
-        if all(set(map(type, column)) == {str} for column in cells):
-            return cells
-    return None
-
-
-def _rows(i: int, sentence: Any) -> list[tuple[str, ...]]:
-    """The tokens of one sentence as rows of cells."""
+def _tokens(i: int, sentence: Any) -> Sequence[Any]:
+    if type(sentence) is list:
+        return sentence
     if isinstance(sentence, (str, bytes)) or not isinstance(sentence, Iterable):
         raise TextError(f"sentence {i} is {sentence!r}; give a list of tokens, for instance {str(sentence).split()!r}.")
-    rows: list[tuple[str, ...]] = []
-    for t, token in enumerate(sentence):
-        row = (token,) if isinstance(token, str) else token
-        if not isinstance(row, (tuple, list)) or not row or not all(isinstance(cell, str) for cell in row):
+    return list(sentence)
+
+
+def _check_rows(rows: list[Any], offsets: NDArray[np.int64]) -> None:
+    """Raise `TextError` unless all rows are tuples or lists of strings, of equal length."""
+    is_plain = set(map(type, rows)) <= {tuple, list} and len(set(map(len, rows))) == 1
+    if is_plain and set(map(type, chain.from_iterable(rows))) == {str}:
+        return
+    for k, row in enumerate(rows):
+        is_row = isinstance(row, (tuple, list)) and row and all(isinstance(cell, str) for cell in row)
+        if is_row and len(row) == len(rows[0]):
+            continue
+        i, t = locate(offsets, k)
+        if is_row:
             raise TextError(
-                f"sentence {i} token {t} is {token!r}; give a string, or a tuple of strings for its columns."
+                f"sentence {i} token {t} has {len(row)} columns, but the first token has {len(rows[0])}; give all "
+                f"tokens the same columns."
             )
-        rows.append(tuple(row))
-    return rows
+        raise TextError(f"sentence {i} token {t} is {row!r}; give a string, or a tuple of strings for its columns.")
 
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
@@ -290,17 +282,17 @@ def read_columns(
     source : path, open file, or iterable of lines
         A path that ends in ``.gz`` is decompressed; ``"-"`` is the standard input.
     separator : str or None, default=None
-        Between columns. None is a tab if the first token's line has one, and otherwise any number of spaces. (Other
-        white space, such as a no-break space, belongs to tokens.)
+        Separator of columns. None: a tab if the line of the first token has one, else any number of spaces. Other white
+        space, such as a no-break space, is part of a token.
     comment : str or None, default=None
-        Lines that begin with it are passed over. None: there are no comments; ``#`` is a token in many files. Where
-        both occur, ``"# "`` tells comments of CoNLL-U from tokens.
+        Prefix of comment lines, which are skipped. None: no comments, because ``#`` is a token in many files. For
+        CoNLL-U, ``"# "`` distinguishes comments from tokens.
     docstart : bool, default=True
-        Pass over the lines ``-DOCSTART- ...`` of CoNLL-2003; they end a sentence.
+        Skip the lines ``-DOCSTART- ...`` of CoNLL-2003, which end a sentence.
     empty : bool, default=False
-        Whether a file without any sentence is fine.
+        Whether a file without sentences is allowed.
     name : str, optional
-        For messages, where the source has no name of its own.
+        Name of the source for messages.
 
     Returns
     -------
@@ -309,8 +301,8 @@ def read_columns(
     Raises
     ------
     TextError
-        A line has fewer or more columns than the first, an empty cell, bytes that are not UTF-8, or characters that
-        no text file has. The message begins with ``file:line:``.
+        A line has a different number of columns than the first, an empty cell, invalid UTF-8 or control characters. The
+        message begins with ``file:line:``.
     OSError
         The file cannot be opened or read.
 
@@ -320,17 +312,22 @@ def read_columns(
     [['He', 'runs'], ['Stop']]
     >>> read_columns(["He\\tPRP", "runs"], name="dev.txt")
     Traceback (most recent call last):
-    maxendnet.text.TextError: dev.txt:2: 1 column, and line 1 has 2: 'runs'; give every token the same columns.
+    maxendnet.text.TextError: dev.txt:2: 1 column, but line 1 has 2: 'runs'; give all tokens the same columns.
     """
-    for what, value in (("separator", separator), ("comment", comment)):
-        if value is not None and (not isinstance(value, str) or value == "" or "\n" in value or "\r" in value):
-            raise TextError(f"{what} must be None or text within a line, got {value!r}.")
+    for option, value in (("separator", separator), ("comment", comment)):
+        if value is not None:
+            _check_within_line(option, value)
     text, name = text_of(source, name)
     return _parse(text, name, separator, comment, docstart, empty)
 
 
+def _check_within_line(option: str, value: Any) -> None:
+    if not isinstance(value, str) or value == "" or "\n" in value or "\r" in value:
+        raise TextError(f"{option} must be a non-empty string without line breaks, got {value!r}.")
+
+
 def text_of(source: Any, name: str | None = None) -> tuple[str, str]:
-    """All of a source as text with ``\\n`` at line ends, and its name."""
+    """Return the text of a source with ``\\n`` at line ends, and its name."""
     if isinstance(source, (str, os.PathLike)) and os.fspath(source) == "-":
         return _decode(sys.stdin.buffer.read(), name or "<stdin>"), name or "<stdin>"
     if isinstance(source, (str, os.PathLike)):
@@ -340,14 +337,16 @@ def text_of(source: Any, name: str | None = None) -> tuple[str, str]:
             with gzip.open(path) if str(path).endswith(".gz") else open(path, "rb") as file:
                 return _decode(_read_limited(file, name), name), name
         except (EOFError, gzip.BadGzipFile, gzip.zlib.error) as error:  # type: ignore[attr-defined]
-            raise TextError(f"{name}:1: the file ends in .gz and is no whole gzip file ({error}).") from None
+            raise TextError(
+                f"{name}:1: the name ends in .gz, but the file is not a complete gzip file ({error})."
+            ) from None
     if hasattr(source, "read"):
         name = name or str(getattr(source, "name", "<file>"))
         content = source.read()
         return (_decode(content, name) if isinstance(content, bytes) else _checked(content, name)), name
     name = name or "<lines>"
     if isinstance(source, (bytes, bytearray)) or not isinstance(source, Iterable):
-        raise TextError(f"{name}:1: expected a path, an open file or lines, got a {type(source).__name__}.")
+        raise TextError(f"{name}:1: give a path, an open file or lines, got a {type(source).__name__}.")
     lines = list(source)
     for k, line in enumerate(lines):
         if not isinstance(line, str) or "\n" in line.removesuffix("\n"):
@@ -356,7 +355,7 @@ def text_of(source: Any, name: str | None = None) -> tuple[str, str]:
 
 
 def _read_limited(file: Any, name: str) -> bytes:
-    """All of a file, as long as its columns fit into memory."""
+    """Read a file; raise if its columns would not fit in memory."""
     limit = available_memory() / MEMORY_PER_BYTE
     blocks, n_bytes = [], 0
     while block := file.read(READ_BYTES):
@@ -364,8 +363,8 @@ def _read_limited(file: Any, name: str) -> bytes:
         n_bytes += len(block)
         if n_bytes > limit:
             raise TextError(
-                f"{name}:1: the file has more than {shown(n_bytes)} of text, and {shown(available_memory())} of memory "
-                "are available; split it into several files."
+                f"{name}:1: more than {shown(n_bytes)} of text, but only {shown(available_memory())} of memory are "
+                "available; split the file."
             )
     return b"".join(blocks)
 
@@ -384,63 +383,63 @@ def _decode(content: bytes, name: str) -> str:
 
 
 def _checked(text: str, name: str) -> str:
-    """Without a byte order mark and carriage returns before line ends; NUL and lone carriage returns are refused."""
+    """Remove the byte order mark and normalise line ends; raise for NUL and lone carriage returns."""
     text = text.removeprefix(BYTE_ORDER_MARK)
     if "\r" in text:
         text = text.replace("\r\n", "\n").removesuffix("\r")
-    for character, what in (("\0", "a NUL character; it is binary, or UTF-16"), ("\r", "a lone carriage return")):
+    for character, problem in (("\0", "NUL character (binary or UTF-16 file?)"), ("\r", "lone carriage return")):
         at = text.find(character)
         if at >= 0:
-            raise TextError(f"{name}:{text.count(chr(10), 0, at) + 1}: {what}; give a text file in UTF-8.")
+            raise TextError(f"{name}:{text.count(chr(10), 0, at) + 1}: {problem}; give a text file in UTF-8.")
     return text
 
 
 def _parse(text: str, name: str, separator: str | None, comment: str | None, docstart: bool, empty: bool) -> Columns:
     if comment is not None:
-        # a line that is left out must not look like the blank line between sentences; no line read so far has a NUL
-        text = "\n".join(LEFT_OUT if line.startswith(comment) else line for line in text.split("\n"))
+        # a comment must not become a blank line, which ends a sentence; NUL does not occur in checked text
+        text = "\n".join(COMMENT if line.startswith(comment) else line for line in text.split("\n"))
     if separator is None:
-        separator = _found_separator(text, docstart)
+        separator = _detect_separator(text, docstart)
     if len(separator) == 1 and separator.isascii():
-        found = _parse_quickly(text, name, separator, docstart)
-        if found is not None:
-            return found
+        columns = _parse_by_kernel(text, name, separator, docstart)
+        if columns is not None:
+            return columns
     return _parse_slowly(text, name, separator, docstart, empty)
 
 
-def _parse_quickly(text: str, name: str, separator: str, docstart: bool) -> Columns | None:
-    """The columns of a well-formed text by a kernel; None if it is not well-formed."""
+def _parse_by_kernel(text: str, name: str, separator: str, docstart: bool) -> Columns | None:
+    """Parse well-formed text by a kernel; return None for other text."""
     try:
         content = text.encode("utf-8")
-    except UnicodeEncodeError:  # half a surrogate pair, in lines that were not read from a file
+    except UnicodeEncodeError:  # a lone surrogate, in lines that do not come from a file
         return None
-    found = _kernels.read_cells(content, separator, docstart)
-    if found is None:
+    parsed = _kernels.read_cells(content, separator, docstart)
+    if parsed is None:
         return None
-    columns, offsets, lines = found
+    columns, offsets, lines = parsed
     coded = []
     for codes, starts, sizes in columns:
         ends = (starts + sizes).tolist()
         coded.append(Coded(codes, [content[a:b].decode("utf-8") for a, b in zip(starts.tolist(), ends)]))
-    # a cell that comes often is one string
+    # equal cells share one string
     cells = tuple(np.array(values, dtype=object)[codes].tolist() for codes, values in coded)
     return Columns(cells, offsets, name, lines, tuple(coded))
 
 
 def _parse_slowly(text: str, name: str, separator: str, docstart: bool, empty: bool) -> Columns:
-    """The same for any separator; raises where the text is not well-formed."""
+    """Parse text with any separator; raise if it is not well-formed."""
     if separator == " " and ("\t" in text or "  " in text):
         text = re.sub("[ \t]+", " ", text)
     lines = text.split("\n")
     if "\t\n" in text or " \n" in text or "\n " in text or text[:1] == " " or text[-1:] in ("\t", " "):
-        # white space at the end of a line is no column, at its beginning only where spaces are between columns
+        # trailing white space is not a column; leading white space is one only with a separator other than spaces
         lines = [line.strip(" \t") if separator == " " else line.rstrip(" \t") for line in lines]
     tokens: list[str] = []
     numbers: list[int] = []
     breaks = [0]
     start_of_document = DOCSTART + separator
     for k, line in enumerate(lines, 1):
-        if line == LEFT_OUT:
+        if line == COMMENT:
             continue
         if line and not (docstart and (line == DOCSTART or line.startswith(start_of_document))):
             tokens.append(line)
@@ -452,7 +451,7 @@ def _parse_slowly(text: str, name: str, separator: str, docstart: bool, empty: b
     if not tokens:
         if empty:
             return Columns(([],), np.zeros(1, dtype=np.int64), name, np.zeros(0, dtype=np.int64))
-        raise TextError(f"{name}:1: no token at all; give a token a line, and a blank line between sentences.")
+        raise TextError(f"{name}:1: no tokens; give one token a line, and a blank line between sentences.")
     width = tokens[0].count(separator) + 1
     counts = np.fromiter(map(str.count, tokens, repeat(separator)), dtype=np.int64, count=len(tokens)) + 1
     wrong = np.flatnonzero(counts != width)
@@ -460,25 +459,25 @@ def _parse_slowly(text: str, name: str, separator: str, docstart: bool, empty: b
         k = int(wrong[0])
         columns = "1 column" if counts[k] == 1 else f"{counts[k]} columns"
         raise TextError(
-            f"{name}:{numbers[k]}: {columns}, and line {numbers[0]} has {width}: {_shown(tokens[k])}; give every token "
+            f"{name}:{numbers[k]}: {columns}, but line {numbers[0]} has {width}: {_shown(tokens[k])}; give all tokens "
             f"the same columns."
         )
     flat = separator.join(tokens).split(separator)
     if "" in flat:
         k = flat.index("")
         raise TextError(
-            f"{name}:{numbers[k // width]}: column {k % width} is empty: {_shown(tokens[k // width])}; write a sign "
-            f"such as _ where there is no value."
+            f"{name}:{numbers[k // width]}: column {k % width} is empty: {_shown(tokens[k // width])}; write _ or "
+            f"another placeholder for a missing value."
         )
     cells = tuple(flat[k::width] for k in range(width))
     return Columns(cells, np.array(breaks, dtype=np.int64), name, np.array(numbers, dtype=np.int64))
 
 
-def _found_separator(text: str, docstart: bool) -> str:
-    """A tab if the first token's line has one, else a space."""
-    for found in LINE.finditer(text):
-        line = found[0].strip(" \t")
-        if line and line != LEFT_OUT and not (docstart and line.startswith(DOCSTART)):
+def _detect_separator(text: str, docstart: bool) -> str:
+    """Return a tab if the line of the first token has one, else a space."""
+    for match in LINE.finditer(text):
+        line = match[0].strip(" \t")
+        if line and line != COMMENT and not (docstart and line.startswith(DOCSTART)):
             return "\t" if "\t" in line else " "
     return " "
 
@@ -491,20 +490,20 @@ def _shown(line: str) -> str:
 
 
 def write_columns(target: Any, *columns: Any, separator: str = "\t") -> None:
-    """Write a column file, whole or not at all.
+    """Write a column file, atomically.
 
     Parameters
     ----------
     target : path or open text file
         ``"-"`` is the standard output. A path that ends in ``.gz`` is compressed.
-    *columns : Columns, or lists with a list of cells for every sentence
-        Side by side, in this order.
+    *columns : Columns, or lists with a list of cells for each sentence
+        Columns in the order of the file.
     separator : str, default="\\t"
 
     Raises
     ------
     TextError
-        A cell that could not be read again: empty, or with a line end or the separator inside.
+        A cell that could not be read back: empty, or with a line end or the separator inside.
 
     Examples
     --------
@@ -529,25 +528,23 @@ def write_columns(target: Any, *columns: Any, separator: str = "\t") -> None:
 
 
 def columns_text(*columns: Any, separator: str = "\t") -> str:
-    """The text that `write_columns` writes."""
-    if not isinstance(separator, str) or separator == "" or "\n" in separator or "\r" in separator:
-        raise TextError(f"separator must be text within a line, got {separator!r}.")
+    """Return the text that `write_columns` writes."""
+    _check_within_line("separator", separator)
     parts = [Columns.of(part) for part in columns]
     if not parts:
-        raise TextError("there is no column to write; give at least one.")
+        raise TextError("no columns to write; give at least one.")
     for k, part in enumerate(parts[1:], 1):
         if not np.array_equal(part.offsets, parts[0].offsets):
             raise TextError(
-                f"the columns differ in length: part 0 has {parts[0]!r} and part {k} has {part!r}; give every token a "
-                f"cell in each."
+                f"argument 0 has {parts[0]!r}, but argument {k} has {part!r}; give all columns the same sentences."
             )
     cells = [column for part in parts for column in part.cells]
     for k, column in enumerate(cells):
         for cell in dict.fromkeys(column):
             if not cell or separator in cell or _unwritable(cell) or (k == 0 and cell == DOCSTART):
                 raise TextError(
-                    f"column {k} of token {column.index(cell)} is {cell!r}, which would not be read again as it is; "
-                    f"cells are not empty, and hold no separator, tab, line end or {DOCSTART}."
+                    f"column {k} of token {column.index(cell)} is {cell!r}, which could not be read back; cells must "
+                    f"not be empty or contain the separator, tabs, line ends or {DOCSTART}."
                 )
     lines = list(map(separator.join, zip(*cells)))
     sentences = ["\n".join(lines[first:last]) for first, last in pairwise(parts[0].offsets.tolist()) if last > first]
@@ -555,11 +552,5 @@ def columns_text(*columns: Any, separator: str = "\t") -> str:
 
 
 def _unwritable(cell: str) -> bool:
-    return (
-        "\n" in cell
-        or "\r" in cell
-        or "\0" in cell
-        or "\t" in cell
-        or cell != cell.strip(" ")
-        or cell[0] == BYTE_ORDER_MARK
-    )
+    """Whether a non-empty cell cannot be read back, whatever the separator."""
+    return any(sign in cell for sign in "\n\r\0\t") or cell != cell.strip(" ") or cell[0] == BYTE_ORDER_MARK

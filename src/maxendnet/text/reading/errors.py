@@ -1,9 +1,19 @@
-"""The error of files and texts that cannot be read."""
+"""The error for invalid text input, and checks that raise it."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 
 class TextError(ValueError):
-    """A column file, a template, a word list or a tag sequence is not what it should be; the message says where."""
+    """Invalid column file, template, word list, tag sequence or option; the message says where."""
 
     __module__ = "maxendnet.text"  # where users find it
+
+
+def check_count(name: str, value: Any) -> None:
+    """Raise `TextError` unless the value is a positive whole number that fits in 32 bits."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value < 2**31:
+        raise TextError(f"{name} must be a whole number of at least 1, got {value!r}.")

@@ -1,4 +1,4 @@
-"""Sentences and tags from records as Hugging Face has them, and from data frames with a row for every token."""
+"""Sentences and tags from records (Hugging Face data sets) and from data frames."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ def read_records(
     tags: str | None = None,
     names: Sequence[str] | None = None,
 ) -> tuple[Columns, list[list[str]] | None]:
-    """Sentences and tags from records with a list of tokens and a list of tags each, as Hugging Face's data sets are.
+    """Read sentences and tags from records, as in Hugging Face data sets.
+
+    Each record has a list of tokens and, optionally, a list of tags.
 
     Parameters
     ----------
     records : iterable of dicts
-        A list, a ``datasets.Dataset``, or lines of JSON that were read.
+        A list, a ``datasets.Dataset``, or parsed lines of JSON.
     tokens : str or list of str, default="tokens"
-        The field of the tokens; or several fields, one for each column.
+        Field of the tokens; or several fields, one for each column.
     tags : str or None, default=None
-        The field of the tags; None is the first of ``tags``, ``ner_tags``, ``labels``, ``pos_tags``, ``chunk_tags``
-        that the records have, if any.
+        Field of the tags. None: the first of ``tags``, ``ner_tags``, ``labels``, ``pos_tags``, ``chunk_tags`` that the
+        records have.
     names : list of str, optional
-        Of tags that are numbers. A ``datasets.Dataset`` knows them itself.
+        Names of numeric tags. A ``datasets.Dataset`` already has them.
 
     Returns
     -------
@@ -46,15 +48,15 @@ def read_records(
     >>> X[0], y
     ([('Ada',), ('slept',)], [['B-PER', 'O']])
     """
-    found = list(records)
+    rows = list(records)
     fields = [tokens] if isinstance(tokens, str) else list(tokens)
-    if not all(isinstance(record, Mapping) for record in found):
-        raise TextError("records must be dicts with a list of tokens each; this is something else.")
+    if not all(isinstance(record, Mapping) for record in rows):
+        raise TextError("records must be dicts, each with a list of tokens.")
     if tags is None:
-        tags = next((name for name in TAGS if found and name in found[0]), None)
+        tags = next((name for name in TAGS if rows and name in rows[0]), None)
     names = names if names is not None else _names_of(records, tags)
     sentences, labels = [], []
-    for i, record in enumerate(found):
+    for i, record in enumerate(rows):
         for field in [*fields, *([tags] if tags is not None else [])]:
             if field not in record:
                 raise TextError(f"record {i} has no field {field!r}; it has {', '.join(map(repr, record))}.")
@@ -66,15 +68,17 @@ def read_records(
                 )
         sentences.append(list(zip(*cells)) if len(cells) > 1 else cells[0])
         if tags is not None:
-            row = [_name(tag, names, i, tags) for tag in _list(record[tags], f"record {i} field {tags!r}")]
-            if len(row) != len(cells[0]):
-                raise TextError(f"record {i} has {len(cells[0])} tokens and {len(row)} tags; give one for each token.")
-            labels.append(row)
+            sentence_tags = [_name(tag, names, i, tags) for tag in _list(record[tags], f"record {i} field {tags!r}")]
+            if len(sentence_tags) != len(cells[0]):
+                raise TextError(
+                    f"record {i} has {len(cells[0])} tokens and {len(sentence_tags)} tags; give one tag per token."
+                )
+            labels.append(sentence_tags)
     return Columns.of(sentences), labels if tags is not None else None
 
 
 def _names_of(records: Any, tags: str | None) -> list[str] | None:
-    """The names that a ``datasets.Dataset`` has for tags that are numbers."""
+    """Return the names of numeric tags of a ``datasets.Dataset``."""
     feature = getattr(records, "features", {})
     feature = feature.get(tags) if isinstance(feature, Mapping) else None
     return getattr(getattr(feature, "feature", feature), "names", None)
@@ -85,10 +89,10 @@ def _name(tag: Any, names: Sequence[str] | None, i: int, field: str) -> str:
         return tag
     if isinstance(tag, (int, np.integer)) and not isinstance(tag, bool):
         if names is None:
-            raise TextError(f"record {i} has the number {tag} in {field!r}; give names=[...], the names of the tags.")
+            raise TextError(f"record {i} has the number {tag} in {field!r}; give the names of the tags: names=[...].")
         if 0 <= tag < len(names):
             return names[int(tag)]
-        raise TextError(f"record {i} has the number {tag} in {field!r}, and there are {len(names)} names of tags.")
+        raise TextError(f"record {i} has the number {tag} in {field!r}, but there are {len(names)} names of tags.")
     raise TextError(f"record {i} has the tag {tag!r}; tags are strings, or numbers with names.")
 
 
@@ -96,25 +100,25 @@ def _list(value: Any, where: str) -> list[Any]:
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, (str, bytes)) or not isinstance(value, (list, tuple)):
-        raise TextError(f"{where} is a {type(value).__name__}; give a list with an entry for every token.")
+        raise TextError(f"{where} is a {type(value).__name__}; give a list with an entry for each token.")
     return list(value)
 
 
 def read_frame(
     frame: Any, sequence: str, tokens: str | Sequence[str], tags: str | None = None
 ) -> tuple[Columns, list[list[str]] | None]:
-    """Sentences and tags from a pandas or polars frame with a row for every token.
+    """Read sentences and tags from a pandas or polars data frame with a row for each token.
 
     Parameters
     ----------
     frame : DataFrame of pandas or polars
     sequence : str
-        The column that says which sentence a token belongs to. Sentences come in the order in which they first
-        appear, and tokens in the order of their rows.
+        Column that identifies the sentence of each token. Sentences are in order of first appearance, tokens in the
+        order of their rows.
     tokens : str or list of str
-        The column of the tokens; or several.
+        Column of the tokens; or several columns.
     tags : str, optional
-        The column of the tags.
+        Column of the tags.
 
     Returns
     -------
@@ -143,9 +147,11 @@ def read_frame(
     for field, column in [*zip(fields, cells), *([] if labels is None else [(tags, labels)])]:
         wrong = next((t for t, cell in enumerate(column) if not isinstance(cell, str)), None)
         if wrong is not None:
-            raise TextError(f"row {wrong} has {column[wrong]!r} in the column {field!r}; tokens and tags are strings.")
-    X = Columns.of([[tuple(column[t] for column in cells) for t in some] for some in rows.values()])
-    return X, None if labels is None else [[labels[t] for t in some] for some in rows.values()]
+            raise TextError(
+                f"row {wrong} has {column[wrong]!r} in the column {field!r}; tokens and tags must be strings."
+            )
+    X = Columns.of([[tuple(column[t] for column in cells) for t in sentence] for sentence in rows.values()])
+    return X, None if labels is None else [[labels[t] for t in sentence] for sentence in rows.values()]
 
 
 def _column(frame: Any, name: str) -> list[Any]:

@@ -1,18 +1,18 @@
-"""Spans in label sequences: which tokens belong together, by the usual schemes of tags.
+"""Spans of tokens in label sequences, by the usual tag schemes.
 
-=========  ==========================================================================================
-``IOB2``   ``B-X`` begins a span, ``I-X`` goes on; also called BIO
-``IOB1``   ``I-X`` begins and goes on, ``B-X`` begins where a span of the same type was just before
-``BIOES``  ``B-X I-X ... E-X``, and ``S-X`` for a span of one token; also called IOBES
-``BILOU``  the same with ``L`` for ``E`` and ``U`` for ``S``
-``BMES``   the same with ``M`` for ``I``; often without types, for words in Chinese text
-``LABELS`` no letters: every run of one label is a span, except runs of ``O``
-=========  ==========================================================================================
+==========  ==========================================================================================
+``IOB2``    ``B-X`` starts a span, ``I-X`` continues it; also called BIO
+``IOB1``    ``I-X`` starts and continues; ``B-X`` starts a span directly after one of the same type
+``BIOES``   ``B-X I-X ... E-X``, and ``S-X`` for a span of one token; also called IOBES
+``BILOU``   BIOES with ``L`` for ``E`` and ``U`` for ``S``
+``BMES``    BIOES with ``M`` for ``I``; often without types, for Chinese word segmentation
+``LABELS``  labels without letters: every run of one label is a span, except runs of ``O``
+==========  ==========================================================================================
 
-Tags of all schemes with letters are read by one rule, that of conlleval and seqeval: two neighbours belong to one span
-if both have the same type, the left one has not ended (no ``E`` or ``S``) and the right one does not begin (no ``B`` or
-``S``). So misplaced tags, such as an ``I-X`` that begins a span of IOB2, still have spans. ``strict=True`` takes only
-spans that are written as the scheme asks for.
+All schemes with letters are read by one rule, that of conlleval and seqeval. Neighbouring tags are in one span if they
+have the same type, the left one does not end a span (``E`` or ``S``), and the right one does not start one (``B`` or
+``S``). So misplaced tags, such as an ``I-X`` at the start of an IOB2 span, also form spans. ``strict=True`` ignores
+spans that violate the scheme.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from maxendnet.rules import bio, bioes
 from maxendnet.text.reading.errors import TextError
 
 OUTSIDE = "O"
 NO_TYPE = "_"
-"""Type of tags that are a letter alone, as seqeval has it."""
+"""Type of tags that are a single letter, as in seqeval."""
 
 
 class Letters(NamedTuple):
-    """The letters of a scheme: at the beginning of a span, inside, at its end, and for a span of one token."""
+    """Letters of a scheme for the first token of a span, inside, the last token, and a span of one token."""
 
     begin: str
     inside: str
@@ -47,14 +48,14 @@ SCHEMES = {
     "BILOU": Letters("B", "I", "L", "U"),
     "BMES": Letters("B", "M", "E", "S"),
 }
-OTHER_NAMES = {"BIO": "IOB2", "IOBES": "BIOES", "IOB": "IOB1", "BMEWO": "BMES", "BMESO": "BMES"}
+ALIASES = {"BIO": "IOB2", "IOBES": "BIOES", "IOB": "IOB1", "BMEWO": "BMES", "BMESO": "BMES"}
 LABELS = "LABELS"
-MEANS = {"B": "B", "I": "I", "M": "I", "E": "E", "L": "E", "S": "S", "U": "S"}
-"""What a letter says, whatever the scheme."""
+BIOES_LETTERS = {"B": "B", "I": "I", "M": "I", "E": "E", "L": "E", "S": "S", "U": "S"}
+"""The BIOES letter for the letters of all schemes."""
 
 
 class Span(NamedTuple):
-    """Tokens ``start:end`` of a sentence, and what they are.
+    """Tokens ``start:end`` of a sentence, with a type.
 
     Examples
     --------
@@ -65,15 +66,15 @@ class Span(NamedTuple):
 
     start: int
     end: int
-    """The token behind the last one."""
+    """One past the last token."""
     type: str
 
 
 class Tag(NamedTuple):
-    """A tag in its parts."""
+    """A parsed tag."""
 
     letter: str
-    """B, I, E or S, or O outside of spans."""
+    """B, I, E or S; O outside of spans."""
     type: str
 
 
@@ -81,7 +82,7 @@ OUT = Tag(OUTSIDE, "")
 
 
 def scheme_of(name: str) -> str:
-    """The name of a scheme as it is written here; `TextError` if there is none.
+    """Return the canonical name of a scheme; raise `TextError` if it is unknown.
 
     Examples
     --------
@@ -89,16 +90,16 @@ def scheme_of(name: str) -> str:
     'IOB2'
     """
     upper = name.upper() if isinstance(name, str) else ""
-    upper = OTHER_NAMES.get(upper, upper)
+    upper = ALIASES.get(upper, upper)
     if upper not in SCHEMES and upper != LABELS:
         known = ", ".join((*SCHEMES, LABELS))
-        raise TextError(f"scheme must be one of {known}, or 'auto' where that is offered, got {name!r}.")
+        raise TextError(f"scheme must be one of {known}, or 'auto' if available, got {name!r}.")
     return upper
 
 
 @lru_cache(maxsize=4096)
 def read_tag(tag: Any, scheme: str = "IOB2") -> Tag:
-    """The parts of a tag; a tag without a letter that the schemes know is a letter I with the whole as its type.
+    """Parse a tag. A label without a letter of the schemes is read as I, with the label as its type.
 
     Examples
     --------
@@ -108,29 +109,29 @@ def read_tag(tag: Any, scheme: str = "IOB2") -> Tag:
     if tag == OUTSIDE:
         return OUT
     if not isinstance(tag, str) or not tag:
-        raise TextError(f"{tag!r} is no tag; give strings such as 'B-LOC', and 'O' outside of spans.")
+        raise TextError(f"{tag!r} is not a tag; give strings such as 'B-LOC', and 'O' outside of spans.")
     if scheme == LABELS:
         return Tag("I", tag)
-    if tag[0] in MEANS and (len(tag) == 1 or tag[1] == "-"):
-        return Tag(MEANS[tag[0]], tag[2:] or NO_TYPE)
+    if tag[0] in BIOES_LETTERS and (len(tag) == 1 or tag[1] == "-"):
+        return Tag(BIOES_LETTERS[tag[0]], tag[2:] or NO_TYPE)
     return Tag("I", tag)
 
 
 def joins(left: Tag, right: Tag) -> bool:
-    """Whether two neighbouring tags are of one span."""
+    """Whether two neighbouring tags are in the same span."""
     return left.type == right.type and left.letter in "BI" and right.letter in "IE"
 
 
 def find_spans(tags: Sequence[Any], scheme: str = "IOB2", strict: bool = False) -> list[Span]:
-    """The spans of one sentence.
+    """Return the spans of one sentence.
 
     Parameters
     ----------
     tags : sequence of str
     scheme : str, default="IOB2"
-        Only `LABELS` makes a difference, unless ``strict``: the letters of all schemes are known.
+        Tag scheme. Without ``strict``, all schemes except `LABELS` give the same spans.
     strict : bool, default=False
-        Leave out spans that are not written as the scheme asks for.
+        Leave out spans that violate the scheme.
 
     Returns
     -------
@@ -146,45 +147,46 @@ def find_spans(tags: Sequence[Any], scheme: str = "IOB2", strict: bool = False) 
     [Span(start=0, end=2, type='City'), Span(start=3, end=4, type='State')]
     """
     scheme = scheme_of(scheme)
-    read = [read_tag(tag, scheme) for tag in tags]
-    found = [Span(first, last, read[first].type) for first, last in _runs(read)]
+    parsed = [read_tag(tag, scheme) for tag in tags]
+    spans = [Span(first, last, parsed[first].type) for first, last in _runs(parsed)]
     if strict and scheme != LABELS:
-        found = [span for span in found if well_formed(tags[span.start : span.end], scheme)]
-    return found
+        spans = [span for span in spans if is_well_formed(tags[span.start : span.end], scheme)]
+    return spans
 
 
-def _runs(read: Sequence[Tag]) -> Iterator[tuple[int, int]]:
-    """First token and end of every span."""
+def _runs(tags: Sequence[Tag]) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of each span."""
     first = -1
-    for t, tag in enumerate(read):
-        if first >= 0 and not joins(read[t - 1], tag):
+    for t, tag in enumerate(tags):
+        if first >= 0 and not joins(tags[t - 1], tag):
             yield first, t
             first = -1
         if first < 0 and tag is not OUT:
             first = t
     if first >= 0:
-        yield first, len(read)
+        yield first, len(tags)
 
 
-def well_formed(tags: Sequence[str], scheme: str) -> bool:
-    """Whether the tags of one span are written as the scheme asks for; for IOB1, whatever the tags before it."""
-    letters = SCHEMES[scheme]
-    found = "".join(tag[0] for tag in tags)
+def is_well_formed(tags: Sequence[str], scheme: str) -> bool:
+    """Whether the tags of one span follow the scheme; for IOB1, regardless of the tags before it."""
+    begin, inside, end, single = SCHEMES[scheme]
+    letters = "".join(tag[0] for tag in tags)
     if scheme == "IOB1":
-        return set(found[1:]) <= {"I"} and found[0] in "IB"
-    if len(found) == 1:
-        return found == letters.single
-    return found[0] == letters.begin and found[-1] == letters.end and set(found[1:-1]) <= {letters.inside}
+        return letters[0] in "IB" and set(letters[1:]) <= {"I"}
+    if len(letters) == 1:
+        return letters == single
+    return letters[0] == begin and letters[-1] == end and set(letters[1:-1]) <= {inside}
 
 
 def write_tags(spans: Iterable[Span | tuple[int, int, str]], n_tokens: int, scheme: str = "IOB2") -> list[str]:
-    """The tags of one sentence; undoes `find_spans`.
+    """Return the tags of one sentence; the inverse of `find_spans`.
 
     Parameters
     ----------
     spans : iterable of Span
-        They must not overlap.
+        Spans without overlap.
     n_tokens : int
+        Length of the sentence.
     scheme : str, default="IOB2"
 
     Examples
@@ -196,54 +198,54 @@ def write_tags(spans: Iterable[Span | tuple[int, int, str]], n_tokens: int, sche
     """
     scheme = scheme_of(scheme)
     tags = [OUTSIDE] * n_tokens
-    before = Span(0, 0, "")
+    previous = Span(0, 0, "")
     for span in sorted(Span(*span) for span in spans):
         start, end, kind = span
         if not 0 <= start < end <= n_tokens:
             raise TextError(f"{span} is not within a sentence of {n_tokens} tokens.")
-        if start < before.end:
-            raise TextError(f"{span} overlaps {before}; tags have room for one span at a token.")
-        beside = start == before.end and kind == before.type
+        if start < previous.end:
+            raise TextError(f"{span} overlaps {previous}; tags can hold one span per token.")
+        is_adjacent = start == previous.end and kind == previous.type
         if scheme == LABELS:
-            if beside:
-                raise TextError(f"{span} touches {before} of the same type, which {LABELS} cannot tell apart.")
+            if is_adjacent:
+                raise TextError(
+                    f"{span} follows {previous} of the same type directly, and {LABELS} cannot separate them."
+                )
             tags[start:end] = [kind] * (end - start)
         else:
             begin, inside, last, single = SCHEMES[scheme]
-            if scheme == "IOB1" and beside:
+            if scheme == "IOB1" and is_adjacent:
                 begin = single = "B"
-            written = [single] if end - start == 1 else [begin, *[inside] * (end - start - 2), last]
-            tags[start:end] = [letter if kind == NO_TYPE else f"{letter}-{kind}" for letter in written]
-        before = span
+            letters = [single] if end - start == 1 else [begin, *[inside] * (end - start - 2), last]
+            tags[start:end] = [letter if kind == NO_TYPE else f"{letter}-{kind}" for letter in letters]
+        previous = span
     return tags
 
 
 class SpanRules(NamedTuple):
-    """Which pairs of labels are of one span, as tables over the labels of a model."""
+    """Tables of the labels of a model: which pairs are in one span, and the types of spans."""
 
-    inside: NDArray[np.bool_]
-    """(n_labels,): whether a label belongs to a span."""
     joined: NDArray[np.bool_]
-    """(n_labels, n_labels): whether the two are of one span when the second follows the first."""
+    """(n_labels, n_labels): whether the second label (column) continues a span of the first (row)."""
     types: tuple[str, ...]
-    """(n_labels,): the type of the span, empty outside."""
+    """(n_labels,): type of the span; empty for O."""
 
 
 def span_rules(labels: Iterable[Any], scheme: str = "IOB2") -> SpanRules:
-    """The tables of a set of labels.
+    """Return the tables of a set of labels.
 
     Examples
     --------
     >>> span_rules(["B-X", "I-X", "O"]).joined.astype(int).tolist()
     [[0, 1, 0], [0, 1, 0], [0, 0, 0]]
     """
-    read = [read_tag(label, scheme_of(scheme)) for label in labels]
-    joined = np.array([[joins(a, b) for b in read] for a in read], dtype=bool).reshape(len(read), len(read))
-    return SpanRules(np.array([tag is not OUT for tag in read], dtype=bool), joined, tuple(tag.type for tag in read))
+    tags = [read_tag(label, scheme_of(scheme)) for label in labels]
+    joined = np.array([[joins(a, b) for b in tags] for a in tags], dtype=bool).reshape(len(tags), len(tags))
+    return SpanRules(joined, tuple(tag.type for tag in tags))
 
 
 def forbidden_pairs(labels: Iterable[str], scheme: str) -> list[tuple[str, str]]:
-    """Pairs of labels that a scheme does not allow one after the other: for ``Chain(forbidden=...)``.
+    """Return the pairs of neighbouring labels that violate a scheme, for ``Chain(forbidden=...)``.
 
     Examples
     --------
@@ -251,20 +253,11 @@ def forbidden_pairs(labels: Iterable[str], scheme: str) -> list[tuple[str, str]]
     [('O', 'I-X')]
     """
     scheme = scheme_of(scheme)
-    labels = list(labels)
-    if scheme in (LABELS, "IOB1"):  # in IOB1 only a B without a span before it is wrong, and it is always readable
+    if scheme in (LABELS, "IOB1"):  # a misplaced B of IOB1 still has one reading
         return []
-    letters = SCHEMES[scheme]
-    starts, goes_on = {letters.begin, letters.single}, {letters.begin, letters.inside} - {letters.single}
-    if scheme == "IOB2":
-        goes_on = set()  # a span may end anywhere
-    found = []
-    for a in labels:
-        for b in labels:
-            a_type, b_type = read_tag(a).type, read_tag(b).type
-            continues = b != OUTSIDE and b[0] not in starts
-            must_continue = a != OUTSIDE and a[0] in goes_on
-            open_before = a != OUTSIDE and a_type == b_type and (scheme == "IOB2" or must_continue)
-            if (continues and not open_before) or (must_continue and not continues):
-                found.append((a, b))
-    return found
+    labels = list(labels)
+    tags = [read_tag(label) for label in labels]
+    canonical = [OUTSIDE if tag is OUT else f"{tag.letter}-{tag.type}" for tag in tags]
+    rule = bio() if scheme == "IOB2" else bioes()
+    pairs = rule.masks(np.array(canonical, dtype=object)).pairs
+    return [(labels[a], labels[b]) for a, b in np.argwhere(~pairs).tolist()]

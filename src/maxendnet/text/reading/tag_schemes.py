@@ -1,8 +1,8 @@
-"""The scheme that tags are written in: found by majority, checked, repaired, and converted into another.
+"""Tag schemes: detection by majority, checks, repair and conversion.
 
-A tag can break its scheme in two ways. A *misplaced* tag, such as an ``I-PER`` that begins a span of IOB2, is read all
-the same, as conlleval reads it. A *misspelt* tag, such as ``0`` or ``b-PER``, would be read as a span of another type,
-and is refused unless it is to be repaired.
+Tags can violate their scheme in two ways. *Misplaced* tags, such as an ``I-PER`` at the start of an IOB2 span, are read
+as conlleval reads them. *Misspelt* tags, such as ``0`` or ``b-PER``, would be read as spans of another type, and are an
+error unless ``repair=True``.
 """
 
 from __future__ import annotations
@@ -32,19 +32,24 @@ from maxendnet.text.reading.spans import (
 
 TAG = re.compile("[BIMELSU](-.+)?", re.DOTALL)
 MISSPELT = re.compile(r"([BIMELSU])[\W_](.+)", re.DOTALL | re.IGNORECASE)
-"""A tag with a small letter, or with another separator than ``-``."""
+"""A tag with a lower-case letter, or with a separator other than ``-``."""
 NEARLY_ALL = 0.95
-"""Share of labels above which letters alone, or misspelt tags, make a scheme; half of them is enough for tags such as
-B-PER. Labels of other kinds look like them too: B in handwriting and protein structure, B_M among chords."""
-MOST_NAMED = 4
-"""Tags that a message names, and places."""
+"""Minimum share of labels to detect a scheme from single letters or misspelt tags; half is enough for tags like B-PER.
+Other labels resemble such tags: B in handwriting and protein structure, B_M in chords."""
+MAX_LISTED = 4
+"""Maximum number of tags or places in a message."""
 
 Place = Callable[[int, int], str]
-"""From the numbers of a sentence and a token to words for them; `Columns.place` names file and line."""
+"""Describes the place of a token, given the indices of its sentence and of the token; see `Columns.place`."""
+
+
+def numbered_place(sentence: int, token: int) -> str:
+    """Describe the place of a token by its indices."""
+    return f"sentence {sentence} token {token}"
 
 
 def form_of(tag: Any) -> str:
-    """Form of a label: "typed" and "bare" tags, "outside" for O and unknown labels, and "label" for all else.
+    """Return the form of a label: "typed" or "bare" tag, "outside" for O and unknown labels, else "label".
 
     Examples
     --------
@@ -59,7 +64,7 @@ def form_of(tag: Any) -> str:
 
 
 def corrected(tag: Any) -> Any:
-    """The tag that a misspelt one stands for; others are returned as they are.
+    """Return the correct spelling of a misspelt tag; other labels do not change.
 
     Examples
     --------
@@ -72,39 +77,39 @@ def corrected(tag: Any) -> Any:
     return OUTSIDE if tag in ("0", "o") else tag if match is None else f"{match[1].upper()}-{match[2]}"
 
 
-def found_scheme(sentences: Iterable[Sequence[Any]]) -> str:
-    """The scheme of most tags: the one that the fewest tags break; `LABELS` where most labels are no tags.
+def detect_scheme(sentences: Iterable[Sequence[Any]]) -> str:
+    """Detect the scheme: the one that the fewest tags violate, or `LABELS` if most labels are not tags.
 
     Examples
     --------
-    >>> found_scheme([["B-PER", "I-PER", "O"]]), found_scheme([["I-PER", "O"]]), found_scheme([["S-PER", "O"]])
+    >>> detect_scheme([["B-PER", "I-PER", "O"]]), detect_scheme([["I-PER", "O"]]), detect_scheme([["S-PER", "O"]])
     ('IOB2', 'IOB1', 'BIOES')
-    >>> found_scheme([["Street", "City", "City"]])
+    >>> detect_scheme([["Street", "City", "City"]])
     'LABELS'
     """
     rows = [list(tags) for tags in sentences]
     counts = Counter(tag for tags in rows for tag in tags)
-    meant = {tag: corrected(tag) for tag in counts}
-    total = sum(n for tag, n in counts.items() if form_of(meant[tag]) != "outside")
+    spelling = {tag: corrected(tag) for tag in counts}
+    total = sum(n for tag, n in counts.items() if form_of(spelling[tag]) != "outside")
     if not total:
-        return "IOB2" if meant.keys() == set(meant.values()) else LABELS
-    places = Counter(place for tags in rows for place in with_neighbours([meant[tag] for tag in tags]))
-    form = main_form((meant[tag], n) for tag, n in counts.items())
-    broken = {}
+        return "IOB2" if spelling.keys() == set(spelling.values()) else LABELS
+    contexts = Counter(context for tags in rows for context in with_neighbours([spelling[tag] for tag in tags]))
+    form = main_form((spelling[tag], n) for tag, n in counts.items())
+    violations = {}
     for scheme in SCHEMES:
-        tags = [tag for tag in counts if is_of(meant[tag], form, scheme)]
-        n_meant = sum(counts[tag] for tag in tags)
-        n_spelt = sum(counts[tag] for tag in tags if tag == meant[tag])
-        is_likely = n_meant > NEARLY_ALL * total or (form == "typed" and n_spelt > total / 2)
-        # labels such as E-mail alone make no scheme: one that labels break has B or I
-        if is_likely and (n_spelt == total or any(meant[tag][0] in "BI" for tag in tags)):
-            n_broken = sum(n for place, n in places.items() if problem_of(*place, scheme))
-            broken[scheme] = n_broken, total - n_meant
-    return min(broken, key=broken.__getitem__, default=LABELS)
+        tags = [tag for tag in counts if is_of(spelling[tag], form, scheme)]
+        n_tags = sum(counts[tag] for tag in tags)
+        n_correct = sum(counts[tag] for tag in tags if tag == spelling[tag])
+        is_likely = n_tags > NEARLY_ALL * total or (form == "typed" and n_correct > total / 2)
+        # labels such as E-mail alone are not a scheme; with exceptions, a scheme must have B or I
+        if is_likely and (n_correct == total or any(spelling[tag][0] in "BI" for tag in tags)):
+            n_violations = sum(n for context, n in contexts.items() if problem_of(*context, scheme))
+            violations[scheme] = n_violations, total - n_tags
+    return min(violations, key=violations.__getitem__, default=LABELS)
 
 
 def main_form(counts: Iterable[tuple[Any, int]]) -> str:
-    """The form of most tags, "typed" or "bare", from pairs of a tag and its number."""
+    """Return the form of most tags, "typed" or "bare", from pairs (tag, count)."""
     forms: Counter[str] = Counter()
     for tag, n in counts:
         forms[form_of(tag)] += n
@@ -112,35 +117,40 @@ def main_form(counts: Iterable[tuple[Any, int]]) -> str:
 
 
 def is_of(tag: Any, form: str, scheme: str) -> bool:
-    """Whether this is a tag of a scheme."""
+    """Whether a label is a tag of a scheme, in a form."""
     return form_of(tag) == form and tag[0] in letters_of(scheme)
 
 
 def letters_of(scheme: str) -> set[str]:
-    """The letters of a scheme; IOB1 has a ``B`` too."""
+    """Return the letters of a scheme, including the ``B`` of IOB1."""
     return {*SCHEMES[scheme], "B"}
 
 
 def read_tags(
-    sentences: Iterable[Sequence[Any]], scheme: str = "auto", repair: bool = False, place: Place | None = None
+    sentences: Iterable[Sequence[Any]], scheme: str = "auto", repair: bool = False, place: Place = numbered_place
 ) -> tuple[list[list[Any]], str]:
-    """Tags that are all read as the scheme means them, and the scheme.
+    """Check, and optionally repair, the tags of all sentences; return them and their scheme.
 
     Parameters
     ----------
     sentences : iterable of sequences of str
     scheme : str, default="auto"
-        "auto" is the scheme of most tags.
+        "auto" detects the scheme of most tags.
     repair : bool, default=False
-        Correct misspelt tags: ``0`` is ``O``, ``b-PER`` and ``B_PER`` are ``B-PER``. Misplaced tags are written as the
-        scheme asks for, with the same spans.
+        Correct misspelt tags, such as ``0`` for ``O``, and ``b-PER`` or ``B_PER`` for ``B-PER``, and rewrite misplaced
+        tags, with the same spans.
     place : callable, optional
-        As for `check_tags`.
+        Describes the place of a token in messages, as for `check_tags`.
+
+    Returns
+    -------
+    tags : list of lists of str
+    scheme : str
 
     Raises
     ------
     TextError
-        There are misspelt tags, or labels that are no tags.
+        There are misspelt tags, or labels that are not tags.
 
     Examples
     --------
@@ -148,10 +158,10 @@ def read_tags(
     ([['B-PER', 'I-PER', 'O'], ['B-LOC', 'O', 'B-PER'], ['B-PER']], 'IOB2')
     >>> read_tags([["B-PER", "I-PER", "0"]])
     Traceback (most recent call last):
-    maxendnet.text.TextError: sentence 0 token 2: '0' is no tag of IOB2; such labels: ...
+    maxendnet.text.TextError: sentence 0 token 2: '0' is not a tag of IOB2; such labels: ...
     """
     rows = as_lists(sentences)
-    chosen = found_scheme(rows) if scheme == "auto" else scheme_of(scheme)
+    chosen = detect_scheme(rows) if scheme == "auto" else scheme_of(scheme)
     if repair:
         rows = repaired(rows, chosen)
     if chosen != LABELS:
@@ -160,20 +170,20 @@ def read_tags(
 
 
 def as_lists(sentences: Iterable[Any]) -> list[list[Any]]:
-    """Tags of every sentence as a list."""
+    """Convert the tags of each sentence to a list."""
     return [row.tolist() if isinstance(row, np.ndarray) else list(row) for row in sentences]
 
 
 def repaired(rows: list[list[Any]], scheme: str) -> list[list[Any]]:
-    """Tags that keep the scheme, with the same spans; labels that are no tags stay as they are."""
+    """Rewrite tags by the scheme, with the same spans; labels that are not tags do not change."""
     if scheme == LABELS:
         return rows
-    meant = (list(map(corrected, tags)) for tags in rows)
-    return [[written(*near, scheme).tag for near in with_neighbours(tags)] for tags in meant]
+    spelt = (list(map(corrected, tags)) for tags in rows)
+    return [[written(*context, scheme)[0] for context in with_neighbours(tags)] for tags in spelt]
 
 
-def refuse_labels(rows: list[list[Any]], scheme: str, place: Place | None) -> None:
-    """Raise `TextError` that names all labels which are no tags, or not of the form of most tags."""
+def refuse_labels(rows: list[list[Any]], scheme: str, place: Place) -> None:
+    """Raise `TextError` if there are labels that are not tags, or not in the form of most tags."""
     counts = Counter(tag for tags in rows for tag in tags)
     form = main_form(counts.items())
     wrong = {tag: n for tag, n in counts.items() if form_of(tag) not in (form, "outside")}
@@ -183,42 +193,37 @@ def refuse_labels(rows: list[list[Any]], scheme: str, place: Place | None) -> No
     for i, tags in enumerate(rows):
         for t, tag in enumerate(tags):
             if tag in wrong and tag not in first:
-                first[tag] = words_for(i, t, place)
+                first[tag] = place(i, t)
     tag, where = next(iter(first.items()))
-    named = listed([f"{tag!r} ({wrong[tag]}, first at {where})" for tag, where in first.items()])
+    labels = listed([f"{tag!r} ({wrong[tag]}, first at {where})" for tag, where in first.items()])
     repairs = [f"{tag!r} as {corrected(tag)!r}" for tag in first if form_of(corrected(tag)) in (form, "outside")]
-    how = f"; repair=True (--repair) reads {listed(repairs)}" if repairs else ""
+    hint = f", or use repair=True (--repair) to read {listed(repairs)}" if repairs else ""
     raise TextError(
-        f"{where}: {tag!r} is no tag of {scheme}; such labels: {named}. Correct them{how}; scheme='LABELS' (--scheme "
-        f"LABELS) is for labels that are no tags."
+        f"{where}: {tag!r} is not a tag of {scheme}; such labels: {labels}. Correct them{hint}. For labels that are "
+        f"not tags, use scheme='LABELS' (--scheme LABELS)."
     )
 
 
 def listed(texts: list[str]) -> str:
-    """The first few with commas between, and how many more there are."""
-    rest = len(texts) - MOST_NAMED
-    return ", ".join(texts[:MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
-
-
-def words_for(sentence: int, token: int, place: Place | None) -> str:
-    """Where a token is."""
-    return f"sentence {sentence} token {token}" if place is None else place(sentence, token)
+    """Join the first texts with commas, and count the others."""
+    rest = len(texts) - MAX_LISTED
+    return ", ".join(texts[:MAX_LISTED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def convert_tags(
     sentences: Iterable[Sequence[str]], to: str, scheme: str = "auto", repair: bool = False
 ) -> list[list[str]]:
-    """Tags of all sentences in another scheme, with the same spans.
+    """Convert the tags of all sentences to another scheme, with the same spans.
 
     Parameters
     ----------
     sentences : iterable of sequences of str
     to : str
-        The new scheme.
+        New scheme.
     scheme : str, default="auto"
-        The old scheme; "auto" finds it in the tags.
+        Current scheme; "auto" detects it.
     repair : bool, default=False
-        Correct misspelt tags, such as ``0`` for ``O`` and ``B_PER`` for ``B-PER``. Otherwise they are an error.
+        Correct misspelt tags, such as ``0`` for ``O`` and ``B_PER`` for ``B-PER``. By default they are an error.
 
     Examples
     --------
@@ -233,58 +238,50 @@ def convert_tags(
 
 
 def with_neighbours(tags: list[Any]) -> Iterator[tuple[Any, Any, Any]]:
-    """Every tag between the one before and the one behind it; O beyond the ends."""
+    """Iterate over triples of the previous tag, the tag and the next tag; O at the ends."""
     return zip([OUTSIDE, *tags], tags, [*tags[1:], OUTSIDE])
 
 
-class Written(NamedTuple):
-    """A tag as a scheme writes it."""
-
-    tag: Any
-    starts: bool
-    """Whether it begins a span."""
-
-
 @lru_cache(maxsize=65536)
-def written(before: Any, tag: Any, after: Any, scheme: str) -> Written:
-    """A tag as the scheme writes it between its neighbours, in the spans that `find_spans` reads.
+def written(before: Any, tag: Any, after: Any, scheme: str) -> tuple[Any, bool]:
+    """Return the tag that the scheme requires between two neighbours, and whether it starts a span.
 
-    What is no tag stays as it is, and so does a tag beside an unknown label.
+    Spans are those of `find_spans`. Labels that are not tags, and tags beside an unknown label, do not change.
 
     Examples
     --------
     >>> written("O", "I-PER", "I-PER", "IOB2")
-    Written(tag='B-PER', starts=True)
+    ('B-PER', True)
     """
     if form_of(tag) in ("outside", "label") or UNKNOWN in (before, after):
-        return Written(tag, False)
-    left, own, right = (OUT if form_of(near) == "label" else read_tag(near) for near in (before, tag, after))
+        return tag, False
+    left, middle, right = (OUT if form_of(near) == "label" else read_tag(near) for near in (before, tag, after))
     begin, inside, end, single = SCHEMES[scheme]
-    starts, ends = not joins(left, own), not joins(own, right)
+    starts, ends = not joins(left, middle), not joins(middle, right)
     letter = (single if ends else begin) if starts else (end if ends else inside)
-    if scheme == "IOB1" and starts and left.type == own.type:
+    if scheme == "IOB1" and starts and left.type == middle.type:
         letter = "B"
-    return Written(letter if own.type == NO_TYPE else f"{letter}-{own.type}", starts)
+    return letter if middle.type == NO_TYPE else f"{letter}-{middle.type}", starts
 
 
 @lru_cache(maxsize=65536)
 def problem_of(before: Any, tag: Any, after: Any, scheme: str) -> str:
-    """What is wrong with a tag between its neighbours; empty if nothing is."""
+    """Describe the problem of a tag between its neighbours; empty if there is none."""
     if form_of(tag) == "label" or (form_of(tag) != "outside" and tag[0] not in letters_of(scheme)):
         letters = ", ".join(sorted(letters_of(scheme)))
-        return f"{tag!r} is no tag of {scheme}; its tags are O, and {letters} with a type: B-PER"
-    right, starts = written(before, tag, after, scheme)
-    if tag == right:
+        return f"{tag!r} is not a tag of {scheme}; its tags are O, and {letters} with a type, such as B-PER"
+    expected, starts = written(before, tag, after, scheme)
+    if tag == expected:
         return ""
     if not starts:
-        return f"{tag} is inside a span or at its end, and {scheme} writes there {right}"
+        return f"{tag} continues a span, where {scheme} has {expected}"
     if scheme == "IOB1":
-        return f"{tag} begins a span with none of its type before it, and IOB1 begins it with {right}"
-    return f"{tag} begins a span, and {scheme} begins spans with {right}"
+        return f"{tag} starts a span that does not follow one of its type, where IOB1 has {expected}"
+    return f"{tag} starts a span, where {scheme} has {expected}"
 
 
 class Problem(NamedTuple):
-    """A tag that breaks its scheme."""
+    """A tag that violates its scheme."""
 
     sentence: int
     token: int
@@ -292,54 +289,55 @@ class Problem(NamedTuple):
 
 
 def tag_problems(sentences: Iterable[Sequence[Any]], scheme: str) -> Iterator[Problem]:
-    """Every tag that breaks the scheme, and what is wrong with it.
+    """Yield the tags that violate the scheme, with messages.
 
     Examples
     --------
     >>> for problem in tag_problems([["O", "I-PER"]], "IOB2"):
     ...     print(problem.message)
-    I-PER begins a span, and IOB2 begins spans with B-PER
+    I-PER starts a span, where IOB2 has B-PER
     """
     scheme = scheme_of(scheme)
     if scheme == LABELS:
         return
     for i, tags in enumerate(sentences):
-        for t, near in enumerate(with_neighbours(list(tags))):
-            message = problem_of(*near, scheme)
+        for t, context in enumerate(with_neighbours(list(tags))):
+            message = problem_of(*context, scheme)
             if message:
                 yield Problem(i, t, message)
 
 
-def check_tags(sentences: Iterable[Sequence[Any]], scheme: str, place: Place | None = None) -> None:
-    """Raise `TextError` at the first tag that breaks the scheme.
+def check_tags(sentences: Iterable[Sequence[Any]], scheme: str, place: Place = numbered_place) -> None:
+    """Raise `TextError` for the first tag that violates the scheme.
 
     Parameters
     ----------
     sentences : iterable of sequences of str
     scheme : str
     place : callable, optional
-        From the numbers of a sentence and a token to words for them; `Columns.place` names file and line.
+        Describes the place of a token, given the indices of its sentence and of the token. `Columns.place` gives file
+        and line.
 
     Examples
     --------
     >>> check_tags([["B-PER", "O", "I-PER"]], "IOB2")
     Traceback (most recent call last):
-    maxendnet.text.TextError: sentence 0 token 2: I-PER begins a span, and IOB2 begins spans with B-PER.
+    maxendnet.text.TextError: sentence 0 token 2: I-PER starts a span, where IOB2 has B-PER.
     """
     for problem in tag_problems(sentences, scheme):
-        raise TextError(f"{words_for(problem.sentence, problem.token, place)}: {problem.message}.")
+        raise TextError(f"{place(problem.sentence, problem.token)}: {problem.message}.")
 
 
-def problems_note(sentences: Iterable[Sequence[Any]], scheme: str, place: Place | None = None) -> str:
-    """The first tags that break the scheme, where they are, and how many there are; empty if none does.
+def problems_note(sentences: Iterable[Sequence[Any]], scheme: str, place: Place = numbered_place) -> str:
+    """Describe the tags that violate the scheme: the first problem, the number and the places; empty if none does.
 
     Examples
     --------
     >>> problems_note([["B-PER", "O"], ["I-PER"]], "IOB2")
-    'sentence 1 token 0: I-PER begins a span, and IOB2 begins spans with B-PER; such tags: 1, at sentence 1 token 0'
+    'sentence 1 token 0: I-PER starts a span, where IOB2 has B-PER; such tags: 1, at sentence 1 token 0'
     """
     problems = list(tag_problems(sentences, scheme))
     if not problems:
         return ""
-    places = [words_for(problem.sentence, problem.token, place) for problem in problems]
+    places = [place(problem.sentence, problem.token) for problem in problems]
     return f"{places[0]}: {problems[0].message}; such tags: {len(problems)}, at {listed(places)}"

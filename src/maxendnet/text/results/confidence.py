@@ -1,113 +1,112 @@
-"""How sure a prediction is: probabilities of tokens, of spans, of whole sequences, and of the n best labellings.
+"""Probabilities of predicted tokens, spans and sequences, and of the k best labellings.
 
-All follow from ``p(y|x) = exp(score(x, y) / T) / Z``. For a model of the log loss T is 1. For a margin model, which has
-scores and no probabilities, T is a temperature that was fitted to held-out examples (`text.fitting.calibration`).
-What a tagger adds to the score of the label O (`text.fitting.outside_bias`) decides which labellings are best, and does
-not change their probabilities.
+All follow from ``p(y|x) = exp(score(x, y) / T) / Z``. T is 1 for the log loss. For a margin model, whose scores are not
+log-probabilities, T is a temperature fitted to held-out examples (`text.fitting.calibration`). The bias of the label O
+(`text.fitting.outside_bias`) affects which labellings are best, and not their probabilities.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet.data.examples import Examples
+from maxendnet.data.unknown import UNKNOWN
+from maxendnet.estimators.fitted import Labellings
 from maxendnet.structures import Chain, Independent
-from maxendnet.text.fitting.internal_scheme import InnerTags
-from maxendnet.text.fitting.outside_bias import added_scores, decode_with, with_added
+from maxendnet.structures.base import decode
+from maxendnet.text.fitting.internal_scheme import InternalTags
+from maxendnet.text.fitting.outside_bias import added_scores, with_added
 from maxendnet.text.reading.errors import TextError
 from maxendnet.text.reading.spans import OUTSIDE, Span, SpanRules, find_spans, scheme_of, span_rules
 from maxendnet.text.reading.tag_schemes import read_tags
 
 FloatArray = NDArray[np.float64]
 
-MOST_NUMBERS = 1 << 22
-"""Marginals of pairs that are held at a time: 32 MB."""
+MAX_PAIR_MARGINALS = 1 << 22
+"""Marginals of label pairs in memory at a time: 32 MB."""
 
 
 class ScoredSpan(NamedTuple):
-    """A span that was found, and its probability."""
+    """A predicted span and its probability."""
 
     start: int
     end: int
-    """The token behind the last one."""
+    """One past the last token."""
     type: str
     probability: float
 
 
 class Confidence(NamedTuple):
-    """A labelling and how sure it is."""
+    """A labelling and its probabilities."""
 
     labels: list[Any]
     tokens: FloatArray
-    """(n_tokens,): probability of the label of every token."""
+    """(n_tokens,): probability of the label of each token."""
     sequence: float
     """Probability of all labels together."""
 
 
 class Ranked(NamedTuple):
-    """One of the n best labellings."""
+    """One of the k best labellings."""
 
     probability: float
     labels: list[Any]
 
 
 def scaled_weights(model: Any, temperature: float) -> FloatArray:
-    """The weights of a model divided by the temperature; the same array for the same temperature."""
+    """Return the weights of a model divided by the temperature; the same array for the same temperature."""
     if not (isinstance(temperature, (int, float, np.number)) and np.isfinite(temperature) and temperature > 0):
         raise TextError(f"temperature must be a positive number, got {temperature!r}.")
     weights: FloatArray = model.model_.weights
     if temperature == 1.0:
         return weights
-    kept = vars(model).get("_scaled")
-    if kept is None or kept[0] is not weights or kept[1] != temperature:
+    previous, previous_temperature, scaled = vars(model).get("_scaled", (None, None, weights))
+    if previous is not weights or previous_temperature != temperature:
         scaled = weights / temperature
-        scaled.flags.writeable = False  # so that it is laid out for the kernels once
-        kept = (weights, temperature, scaled)
-        model._scaled = kept
-    found: FloatArray = kept[2]
-    return found
+        scaled.flags.writeable = False  # read-only weights are converted for the kernels once
+        model._scaled = (weights, temperature, scaled)
+    return scaled
 
 
-def prepared(model: Any, X: Any, inner: InnerTags | None = None) -> tuple[Examples, Any]:
-    """Examples and the structure bound to them, where every token has a label of its own."""
+def bind_tokens(model: Any, X: Any, inner: InternalTags | None = None) -> tuple[Examples, Any]:
+    """Return examples and the structure bound to them; raise if it has one label for all tokens."""
     examples, bound = model._prepare(X, rules=None if inner is None else inner.rules)
     if model.model_.whole:
-        raise TextError(
-            f"{model.model_.structure!r} gives one label to all tokens, and so no labels or spans of tokens."
-        )
+        raise TextError(f"{model.model_.structure!r} gives one label to all tokens, not labels or spans of tokens.")
     return examples, bound
 
 
 def log_scores(model: Any, examples: Examples, bound: Any, w: FloatArray, labels: NDArray) -> FloatArray:
-    """Logarithm of what the log-partition has for these labels: their score, or a sum over hidden states."""
+    """Return the scores of labellings; with hidden states, the log-sum over the states of each labelling."""
     if hasattr(bound, "score"):
-        found: FloatArray = bound.score(w, labels)
-        return found
-    given = [part.tolist() for part in _pieces(examples, model.classes_[labels])]
-    summed: FloatArray = model.model_.bind(examples, given).logsum(w)[0]
-    return summed
+        scores: FloatArray = bound.score(w, labels)
+        return scores
+    given = Labellings.split(model.classes_[labels], examples.offsets)
+    sums: FloatArray = model.model_.bind(examples, given).logsum(w)[0]
+    return sums
 
 
 def predict_confidence(
-    model: Any, X: Any, temperature: float = 1.0, outside: float = 0.0, inner: InnerTags | None = None
+    model: Any, X: Any, temperature: float = 1.0, outside: float = 0.0, inner: InternalTags | None = None
 ) -> list[Confidence]:
-    """The best labelling of every example, with probabilities of its tokens and of the whole.
+    """Predict the best labelling of each example, with the probability of each label and of the whole.
 
     Parameters
     ----------
     model : a fitted estimator
     X : as for ``model.predict``
     temperature : float, default=1.0
+        Divisor of the scores; see `fit_temperature`.
     outside : float, default=0.0
-        Added to the score of the label O where the best labelling is searched, and not in probabilities; see
+        Number added to the score of the label O in the search for the best labelling, but not in probabilities; see
         `maxendnet.text.fitting.outside_bias`.
-    inner : InnerTags, optional
-        How labels are shown that are not those of the sentences.
+    inner : InternalTags, optional
+        How the labels of the model are shown, if they are not the tags of the user.
 
     Returns
     -------
@@ -117,27 +116,27 @@ def predict_confidence(
     --------
     >>> from maxendnet import L2CRF
     >>> model = L2CRF(lam=0.1).fit([[["the"], ["dog"]], [["dog"]]], [["D", "N"], ["N"]])
-    >>> (found,) = predict_confidence(model, [[["the"], ["dog"]]])
-    >>> found.labels, bool(found.sequence <= min(found.tokens))
+    >>> (prediction,) = predict_confidence(model, [[["the"], ["dog"]]])
+    >>> prediction.labels, bool(prediction.sequence <= min(prediction.tokens))
     (['D', 'N'], True)
     """
-    examples, bound = prepared(model, X, inner)
+    examples, bound = bind_tokens(model, X, inner)
     w = scaled_weights(model, temperature)
-    labels = decode_with(bound, w, added_scores(model.classes_, outside / temperature), model._backend())
+    labels = decode(bound, w, model._backend(), added_scores(model.classes_, outside / temperature))
     log_partition, marginals = bound.logsum(w, backend=model._backend())
     if inner is None:
         names, tokens = model.classes_, marginals.node[np.arange(len(labels)), labels]
     else:
         names, tokens = inner.names, inner.probabilities(marginals.node, labels)
     whole = np.exp(np.minimum(log_scores(model, examples, bound, w, labels) - log_partition, 0.0))
-    parts = zip(_pieces(examples, names[labels]), _pieces(examples, tokens), whole.tolist())
-    return [Confidence(some.tolist(), probabilities, sequence) for some, probabilities, sequence in parts]
+    labellings = Labellings.split(names[labels], examples.offsets)
+    return list(map(Confidence, labellings, _by_example(examples, tokens), whole.tolist()))
 
 
 def predict_ranked(
-    model: Any, X: Any, k: int = 5, temperature: float = 1.0, outside: float = 0.0, inner: InnerTags | None = None
+    model: Any, X: Any, k: int = 5, temperature: float = 1.0, outside: float = 0.0, inner: InternalTags | None = None
 ) -> list[list[Ranked]]:
-    """The k best labellings of every example, best first: the first is that of `predict_confidence`.
+    """Predict the k best labellings of each example, best first; the first is that of `predict_confidence`.
 
     Parameters
     ----------
@@ -146,7 +145,7 @@ def predict_ranked(
     k : int, default=5
     temperature : float, default=1.0
     outside, inner : as for `predict_confidence`
-        As there, probabilities are without ``outside``. So they need not descend where it is not 0.
+        The ranking includes ``outside``, and the probabilities do not: they need not decrease.
 
     Returns
     -------
@@ -156,18 +155,18 @@ def predict_ranked(
     --------
     >>> from maxendnet import L2CRF
     >>> model = L2CRF(lam=0.1).fit([[["the"], ["dog"]], [["dog"]]], [["D", "N"], ["N"]])
-    >>> (found,) = predict_ranked(model, [[["dog"]]], k=2)
-    >>> [ranked.labels for ranked in found], round(sum(ranked.probability for ranked in found), 6)
+    >>> (best,) = predict_ranked(model, [[["dog"]]], k=2)
+    >>> [ranked.labels for ranked in best], round(sum(ranked.probability for ranked in best), 6)
     ([['N'], ['D']], 1.0)
     """
-    examples, bound = prepared(model, X, inner)
+    examples, bound = bind_tokens(model, X, inner)
     log_partition, _ = bound.logsum(scaled_weights(model, temperature), backend=model._backend())
     added = added_scores(model.classes_, outside)
-    shown = list if inner is None else inner.shown
+    shown = list if inner is None else inner.as_bio
 
     def ranked(score: float, labels: list[Any], total: float) -> Ranked:
-        without = score - outside * labels.count(OUTSIDE)
-        return Ranked(float(np.exp(min(without / temperature - total, 0.0))), shown(labels))
+        unbiased = score - outside * labels.count(OUTSIDE)
+        return Ranked(float(np.exp(min(unbiased / temperature - total, 0.0))), shown(labels))
 
     best = model._top(examples, *with_added(bound, model.model_.weights, added), k)
     return [
@@ -182,26 +181,25 @@ def predict_spans(
     temperature: float = 1.0,
     strict: bool = False,
     outside: float = 0.0,
-    inner: InnerTags | None = None,
+    inner: InternalTags | None = None,
 ) -> list[list[ScoredSpan]]:
-    """The spans of the best labelling of every example, each with its exact probability.
+    """Predict the spans of the best labelling of each example, with exact probabilities.
 
-    The probability of a span is that of all labellings which have a span of this type from this token to that one,
-    whatever else they have. Along a chain these are sums of products of the marginals of pairs of neighbours, the
-    neighbours of the span included, which must not continue it.
+    The probability of a span is the total probability of all labellings that contain it: same first token, last token
+    and type.
 
     Parameters
     ----------
     model : a fitted estimator
-        With a chain; for structures with more than pairs of labels, the probability is that the tokens have just the
-        labels predicted and their neighbours do not continue them.
+        For structures other than a chain with weights of label pairs, the probability of a span is that its tokens have
+        exactly the predicted labels and its neighbours do not continue it.
     X : as for ``model.predict``
     scheme : str, default="auto"
-        See `maxendnet.text.reading.spans`; "auto" goes by the labels of the model.
+        Tag scheme; see `maxendnet.text.reading.spans`. "auto" detects it from the labels of the model.
     temperature : float, default=1.0
-        By which scores are divided; see `maxendnet.text.fitting.calibration`.
+        Divisor of the scores; see `fit_temperature`.
     strict : bool, default=False
-        Leave out spans that break the scheme.
+        Leave out spans that violate the scheme.
     outside, inner : as for `predict_confidence`
 
     Returns
@@ -217,46 +215,46 @@ def predict_spans(
     >>> span.start, span.end, span.type, bool(0.5 < span.probability < 1)
     (0, 2, 'PER', True)
     """
-    examples, bound = prepared(model, X, inner)
+    examples, bound = bind_tokens(model, X, inner)
     w = scaled_weights(model, temperature)
     classes = model.classes_.tolist()
     chosen = scheme_of(scheme) if scheme != "auto" else scheme_of_labels(classes)
     rules = span_rules(classes, chosen)
-    labels = decode_with(bound, w, added_scores(model.classes_, outside / temperature), model._backend())
-    spans = [find_spans(part.tolist(), chosen, strict) for part in _pieces(examples, model.classes_[labels])]
+    labels = decode(bound, w, model._backend(), added_scores(model.classes_, outside / temperature))
+    spans = [find_spans(tags, chosen, strict) for tags in Labellings.split(model.classes_[labels], examples.offsets)]
     if is_chain(model, bound):
         probabilities = list(_along_chains(bound, w, rules, spans))
     else:
         probabilities = _clamped(model, examples, w, rules, labels, spans)
     return [
-        [ScoredSpan(*span, min(probability, 1.0)) for span, probability in zip(some, found)]
-        for some, found in zip(spans, probabilities)
+        [ScoredSpan(*span, min(probability, 1.0)) for span, probability in zip(*sentence)]
+        for sentence in zip(spans, probabilities)
     ]
 
 
 def scheme_of_labels(labels: Sequence[Any]) -> str:
-    """The scheme of the labels of a model, by their letters: between IOB1 and IOB2 these do not decide."""
+    """Detect the tag scheme from the labels of a model; they do not distinguish IOB1 from IOB2."""
     return read_tags([[label] for label in labels], place=lambda *_: "the labels of the model")[1]
 
 
 def is_chain(model: Any, bound: Any) -> bool:
-    """Whether labels are a Markov chain along every example: given one, those before and behind are independent."""
+    """Whether the labels of each example are a Markov chain."""
     return type(model.model_.structure) in (Chain, Independent) and bound.capabilities.forest
 
 
-def _pieces(examples: Examples, values: NDArray) -> list[NDArray]:
-    return [values[a:b] for a, b in zip(examples.offsets[:-1].tolist(), examples.offsets[1:].tolist())]
+def _by_example(examples: Examples, values: NDArray) -> list[NDArray]:
+    return [values[first:last] for first, last in pairwise(examples.offsets.tolist())]
 
 
 def _along_chains(
     bound: Any, w: FloatArray, rules: SpanRules, spans: Sequence[Sequence[Span]]
 ) -> Iterator[list[float]]:
-    """Probabilities from marginals of pairs, some examples at a time."""
-    offsets, n_labels = bound.offsets, bound.n_labels
-    at_once = max(1, MOST_NUMBERS // n_labels**2)
+    """Yield the span probabilities of each example, from pairwise marginals, in batches that fit in memory."""
+    offsets = bound.offsets
+    n_tokens = max(1, MAX_PAIR_MARGINALS // bound.n_labels**2)
     first = 0
     while first < len(spans):
-        last = int(np.searchsorted(offsets, offsets[first] + at_once, side="right")) - 1
+        last = int(np.searchsorted(offsets, offsets[first] + n_tokens, side="right")) - 1
         last = min(max(last, first + 1), len(spans))
         part = bound.take(first, last)
         joined = bool((part.batch.parent >= 0).any())
@@ -270,19 +268,23 @@ def _along_chains(
 
 
 def span_probability(node: FloatArray, pairs: FloatArray | None, rules: SpanRules, span: Span) -> float:
-    """Probability that a sentence has this span.
+    """Return the probability that a sentence has this span.
+
+    It is a product of transition matrices along the span, restricted to labels that continue it. The first and the last
+    transition, from and to its neighbours, are restricted to labels that do not continue it.
 
     Parameters
     ----------
     node : ndarray of shape (n_tokens, n_labels)
         Marginals of labels.
     pairs : ndarray of shape (n_tokens, n_labels, n_labels), or None
-        Of a token's label, last axis, with that of the token before it; None if labels are independent.
+        Marginals of the label of the previous token (rows) with that of the token (columns); None if labels are
+        independent.
     rules : SpanRules
     span : Span
     """
     n_tokens = len(node)
-    of_type = np.array([kind == span.type for kind in rules.types]) & rules.inside
+    of_type = np.array([kind == span.type for kind in rules.types])
 
     def given(t: int) -> FloatArray:
         """P(label of t | label of t - 1)."""
@@ -305,37 +307,24 @@ def span_probability(node: FloatArray, pairs: FloatArray | None, rules: SpanRule
 def _clamped(
     model: Any, examples: Examples, w: FloatArray, rules: SpanRules, labels: NDArray, spans: Sequence[Sequence[Span]]
 ) -> list[list[float]]:
-    """For any structure: the log-partition where the labels of a span are fixed, against that where they are not."""
-    classes = tuple(model.classes_.tolist())
-    found: list[list[float]] = []
-    for i, some in enumerate(spans):
-        if not some:
-            found.append([])
-            continue
-        one = replace(examples[i], y=None)
-        own = labels[int(examples.offsets[i]) : int(examples.offsets[i + 1])]
-        free = np.ones((len(own), len(classes)), dtype=bool)
-        if one.allowed is not None and one.labels is not None:
-            known = one.allowed
-            place = {label: k for k, label in enumerate(one.labels)}
-            for k, label in enumerate(classes):
-                free[:, k] = known[:, place[label]] if label in place else False
-        total = _log_partition(model, one, w)
+    """Probabilities for any structure, as ratios of log-partitions: with the labels of a span given, and without."""
+    classes = model.classes_
+    probabilities = []
+    for i, (sentence_spans, codes) in enumerate(zip(spans, _by_example(examples, labels))):
+        total = _log_partition(model, examples[i], w) if sentence_spans else 0.0
         values = []
-        for start, end, _ in some:
-            fixed = free.copy()
-            fixed[start:end] = False
-            fixed[np.arange(start, end), own[start:end]] = True
+        for start, end, _ in sentence_spans:
+            given = [UNKNOWN] * len(codes)
+            given[start:end] = classes[codes[start:end]].tolist()
+            # neighbours have any label that does not continue the span, such as the predicted one
             if start > 0:
-                fixed[start - 1] &= ~rules.joined[:, own[start]]
-            if end < len(own):
-                fixed[end] &= ~rules.joined[own[end - 1]]
-            possible = fixed.any(axis=1).all()
-            clamped = replace(one, allowed=fixed, labels=classes)
-            values.append(float(np.exp(_log_partition(model, clamped, w) - total)) if possible else 0.0)
-        found.append(values)
-    return found
+                given[start - 1] = set(classes[~rules.joined[:, codes[start]]].tolist())
+            if end < len(codes):
+                given[end] = set(classes[~rules.joined[codes[end - 1]]].tolist())
+            values.append(float(np.exp(_log_partition(model, examples[i], w, [given]) - total)))
+        probabilities.append(values)
+    return probabilities
 
 
-def _log_partition(model: Any, example: Examples, w: FloatArray) -> float:
-    return float(model.model_.bind(example).logsum(w)[0][0])
+def _log_partition(model: Any, example: Examples, w: FloatArray, given: Any = None) -> float:
+    return float(model.model_.bind(example, given).logsum(w)[0][0])

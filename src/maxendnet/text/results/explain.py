@@ -1,7 +1,7 @@
-"""Why a model labels as it does: its largest weights, and what decided the label of every token of a sentence.
+"""Explanations of a model by its largest weights, and of the labels of a sentence by their contributions.
 
-An explanation is a table of numbers. It prints as text, and becomes plain values for JSON, a pandas DataFrame, or one
-HTML page that needs nothing from elsewhere and displays itself in a notebook.
+An explanation can be printed, converted to JSON, a pandas DataFrame or a self-contained HTML page, and displayed in a
+notebook.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from maxendnet.data.examples import as_examples
-from maxendnet.text.fitting.outside_bias import added_scores, decode_with
+from maxendnet.structures.base import decode
+from maxendnet.text.fitting.outside_bias import added_scores
 from maxendnet.text.reading.errors import TextError
 from maxendnet.text.results import explain_html
 from maxendnet.text.results.confidence import scaled_weights
@@ -25,27 +27,27 @@ from maxendnet.utils.atomic_write import write_whole
 
 FloatArray = NDArray[np.float64]
 
-ADDED = {"bias": ("(bias)",), "ends": ("(first token)", "(last token)")}
-"""Names of the columns that options of a structure add."""
+EXTRA_FEATURES = {"bias": ("(bias)",), "ends": ("(first token)", "(last token)")}
+"""Names of the features that options of a structure add."""
 
 
 class Explanation:
-    """What explanations have in common: the forms in which they are given out."""
+    """Base class of explanations, with their output formats."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+        """Return plain values for JSON."""
         return asdict(self)  # type: ignore[call-overload]
 
     def to_json(self, indent: int | None = 2) -> str:
-        """The same as text."""
+        """Return `as_dict` as a JSON string."""
         return json.dumps(self.as_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One dict for every number, all with the same keys."""
+        """Return one dict per number, all with the same keys."""
         raise NotImplementedError
 
     def to_frame(self) -> Any:
-        """A pandas DataFrame with a row for every number; needs pandas."""
+        """Return a pandas DataFrame with one row per number; needs pandas."""
         import pandas
 
         return pandas.DataFrame(self.rows())
@@ -54,7 +56,7 @@ class Explanation:
         return explain_html.fragment(self)
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """A whole page; with ``path`` it is also written there."""
+        """Return an HTML page, and write it to ``path`` if given."""
         text = explain_html.page(self)
         if path is not None:
             write_whole(path, lambda file: file.write(text.encode()))
@@ -65,13 +67,13 @@ class Explanation:
 
 
 class Weight(NamedTuple):
-    """A weight of a feature for a label."""
+    """Weight of a feature for a label."""
 
     feature: str
     weight: float
-    spread: float | None
-    """Standard deviation under the posterior, where there is one."""
-    relevance: float | None
+    spread: float | None = None
+    """Standard deviation under the posterior, if there is one."""
+    relevance: float | None = None
     """``|P(w > 0) - P(w < 0)|``: 1 when the sign is certain."""
 
 
@@ -85,9 +87,9 @@ class ModelExplanation(Explanation):
     n_features, n_weights, n_nonzero : int
     labels : list of str
     top : dict of str to lists of Weight
-        For every label the features with the largest weights by size, largest first.
+        For each label, the weights that are largest in absolute value, in decreasing order.
     transitions : list of lists of float
-        Weights of pairs of neighbouring labels; row: the left one. Empty if there are none.
+        Weights of pairs of neighbouring labels; rows are left labels. Empty if there are none.
     """
 
     estimator: str
@@ -100,24 +102,26 @@ class ModelExplanation(Explanation):
     transitions: list[list[float]] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+        """Return plain values for JSON."""
         top = {label: [weight._asdict() for weight in weights] for label, weights in self.top.items()}
         return {**asdict(self), "top": top}
 
     def rows(self) -> list[dict[str, Any]]:
-        """Features, then pairs of labels; ``left`` is the label before."""
-        found = [{"label": label, "left": None, **weight._asdict()} for label in self.top for weight in self.top[label]]
+        """Return one dict per weight: features first, then pairs of labels; ``left`` is the left label."""
+        rows: list[dict[str, Any]] = [
+            {"label": label, "left": None, **weight._asdict()} for label in self.top for weight in self.top[label]
+        ]
         for left, row in zip(self.labels, self.transitions):
             for right, value in zip(self.labels, row):
-                found.append(
+                rows.append(
                     {"label": right, "left": left, "feature": None, "weight": value, "spread": None, "relevance": None}
                 )
-        return found
+        return rows
 
     def __str__(self) -> str:
         lines = [
             f"{self.estimator}: {len(self.labels)} labels, {self.n_features} features, {self.n_weights} weights, "
-            f"{self.n_nonzero} of them not zero; posterior: {self.posterior}"
+            f"{self.n_nonzero} non-zero; posterior: {self.posterior}"
         ]
         with_spread = any(weight.spread is not None for weights in self.top.values() for weight in weights)
         for label, weights in self.top.items():
@@ -126,7 +130,7 @@ class ModelExplanation(Explanation):
                 more = f"  +- {spread:.3f}  relevance {relevance:.2f}" if with_spread else ""
                 lines.append(f"  {weight:+8.3f}{more}  {feature}")
         if self.transitions:
-            lines += ["", "Pairs of labels (row: the left one)", *_matrix(self.labels, self.transitions)]
+            lines += ["", "Pairs of labels (rows: left label)", *_matrix(self.labels, self.transitions)]
         return "\n".join(lines)
 
 
@@ -137,13 +141,13 @@ def _matrix(labels: Sequence[str], values: Sequence[Sequence[float]]) -> list[st
 
 
 def explain_model(model: Any, top: int = 10) -> ModelExplanation:
-    """The largest weights of every label, and those of pairs of labels.
+    """Explain a model by the largest weights of each label, and the weights of label pairs.
 
     Parameters
     ----------
     model : a fitted estimator
     top : int, default=10
-        Features for each label.
+        Number of features for each label.
 
     Returns
     -------
@@ -165,20 +169,13 @@ def explain_model(model: Any, top: int = 10) -> ModelExplanation:
     if model.posterior_.kind != "point":
         spread, relevance = np.sqrt(model.posterior_.variance), model.posterior_.relevance
     tables = [_by_label(layout, values) for values in (fitted.weights, spread, relevance) if values is not None]
-    found = {}
+    largest = {}
     for a, label in enumerate(labels):
-        columns = [_column(table, a) for table in tables]
+        columns = [table[:, [a]].toarray().ravel() for table in tables]
         size = np.abs(columns[0])
         order = np.argsort(-size, kind="stable")[:top]
-        found[label] = [
-            Weight(
-                names[k],
-                float(columns[0][k]),
-                float(columns[1][k]) if len(columns) > 1 else None,
-                float(columns[2][k]) if len(columns) > 1 else None,
-            )
-            for k in order.tolist()
-            if size[k] > 0
+        largest[label] = [
+            Weight(names[k], *(float(column[k]) for column in columns)) for k in order.tolist() if size[k] > 0
         ]
     transitions = np.asarray(getattr(model, "transitions_", np.zeros(0)))
     return ModelExplanation(
@@ -188,7 +185,7 @@ def explain_model(model: Any, top: int = 10) -> ModelExplanation:
         len(fitted.weights),
         int(np.count_nonzero(fitted.weights)),
         labels,
-        found,
+        largest,
         transitions.tolist() if transitions.shape == (len(labels), len(labels)) else [],
     )
 
@@ -196,62 +193,53 @@ def explain_model(model: Any, top: int = 10) -> ModelExplanation:
 def _refuse_states(model: Any) -> None:
     if model.model_.layout.n_labels != len(model.classes_):
         raise TextError(
-            f"{model.model_.structure!r} has weights for hidden states and not for labels; there is no explanation."
+            f"{model.model_.structure!r} has weights for hidden states instead of labels, and cannot be explained."
         )
 
 
 def feature_names(model: Any) -> list[str]:
-    """Names of the rows of node weights, with those that options of the structure add."""
+    """Return the names of all features, including those that options of the structure add."""
     known = model.feature_names_
     names = list(known) if known is not None else [f"feature {k}" for k in range(model.n_features_in_)]
-    for option, added in ADDED.items():
+    for option, extra in EXTRA_FEATURES.items():
         if getattr(model.model_.structure, option, False):
-            names += added
+            names += extra
     return names
 
 
-def _by_label(layout: Any, values: FloatArray) -> Any:
-    rows = layout.node_rows(values)
-    return rows if isinstance(rows, np.ndarray) else rows.tocsc()
-
-
-def _column(table: Any, a: int) -> FloatArray:
-    if isinstance(table, np.ndarray):
-        return np.ascontiguousarray(table[:, a])
-    found = np.zeros(table.shape[0])
-    part = slice(table.indptr[a], table.indptr[a + 1])
-    found[table.indices[part]] = table.data[part]
-    return found
+def _by_label(layout: Any, values: FloatArray) -> sparse.csc_array:
+    """Return the node weights as a sparse matrix of shape (n_features, n_labels)."""
+    return sparse.csc_array(layout.node_rows(values))
 
 
 # ---- a sentence ------------------------------------------------------------------------------------------------------
 
 
 class Reason(NamedTuple):
-    """What speaks for a label and against the runner-up."""
+    """A contribution to the score difference between a label and its runner-up."""
 
     name: str
     kind: str
-    """"feature", "neighbour", "outside" (what is added to the score of O) or "rest"."""
+    """"feature", "neighbour", "outside" (bias of the label O) or "rest"."""
     contribution: float
-    """By how much it raises the score of the label above that of the runner-up."""
+    """Positive for the label, negative for the runner-up."""
 
 
 @dataclass(frozen=True)
 class TokenExplanation:
-    """Why a token has its label.
+    """Explanation of the label of a token.
 
     Attributes
     ----------
     token, label : str
     probability : float
     runner_up : str or None
-        Of the other labels, the one with the highest probability.
+        The most probable other label.
     runner_up_probability : float
     lead : float
-        By how much the score falls if this token, and no other, had the runner-up: the sum of all contributions.
+        Score of the labelling minus the score with the runner-up at this token: the sum of all contributions.
     reasons : list of Reason
-        Largest first; what is not shown one by one is the rest.
+        Largest first. The last may sum up the rest.
     """
 
     token: str
@@ -265,12 +253,12 @@ class TokenExplanation:
 
 @dataclass(frozen=True)
 class SentenceExplanation(Explanation):
-    """Why every token of a sentence has its label.
+    """Explanation of the labels of a sentence.
 
     Attributes
     ----------
     probability : float
-        Of all labels together.
+        Probability of all labels together.
     tokens : list of TokenExplanation
     """
 
@@ -278,27 +266,27 @@ class SentenceExplanation(Explanation):
     tokens: list[TokenExplanation]
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        found = asdict(self)
-        for plain, token in zip(found["tokens"], self.tokens):
-            plain["reasons"] = [reason._asdict() for reason in token.reasons]
-        return found
+        """Return plain values for JSON."""
+        plain = asdict(self)
+        for plain_token, token in zip(plain["tokens"], self.tokens):
+            plain_token["reasons"] = [reason._asdict() for reason in token.reasons]
+        return plain
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row for every reason of every token."""
+        """Return one dict per reason of each token."""
         return [
-            {"position": t, "token": one.token, "label": one.label, "probability": one.probability,
-             "runner_up": one.runner_up, "lead": one.lead, **reason._asdict()}
-            for t, one in enumerate(self.tokens)
-            for reason in one.reasons
+            {"position": t, "token": token.token, "label": token.label, "probability": token.probability,
+             "runner_up": token.runner_up, "lead": token.lead, **reason._asdict()}
+            for t, token in enumerate(self.tokens)
+            for reason in token.reasons
         ]  # fmt: skip
 
     def __str__(self) -> str:
         lines = [f"All labels together: probability {self.probability:.4f}"]
-        for one in self.tokens:
-            against = f", not {one.runner_up} ({one.runner_up_probability:.3f})" if one.runner_up else ""
-            lines += ["", f"{one.token}: {one.label} ({one.probability:.3f}){against}, lead {one.lead:+.3f}"]
-            lines += [f"  {reason.contribution:+8.3f}  {reason.name}" for reason in one.reasons]
+        for token in self.tokens:
+            against = f", not {token.runner_up} ({token.runner_up_probability:.3f})" if token.runner_up else ""
+            lines += ["", f"{token.token}: {token.label} ({token.probability:.3f}){against}, lead {token.lead:+.3f}"]
+            lines += [f"  {reason.contribution:+8.3f}  {reason.name}" for reason in token.reasons]
         return "\n".join(lines)
 
 
@@ -311,27 +299,26 @@ def explain_sentence(
     outside: float = 0.0,
     rules: Any = None,
 ) -> SentenceExplanation:
-    """What decided the label of every token of one sentence.
+    """Explain the labels of one sentence by contributions of features and neighbouring labels.
 
-    Every label is compared with its runner-up, of the other labels the one with the highest probability, while all
-    labels of other tokens stay. The difference of the two scores is a sum over the features of the token and over its
-    neighbours, and that is what is shown.
+    Each label is compared with its runner-up, the most probable other label, while the labels of other tokens are
+    fixed. The score difference is a sum of contributions of the features of the token and of its neighbours.
 
     Parameters
     ----------
     model : a fitted estimator
     X : examples
-        As for ``model.predict``, with one example.
+        One example, as for ``model.predict``.
     tokens : list of str, optional
-        For the display; None numbers them.
+        Words to display; None shows numbers.
     top : int, default=10
-        Features shown for each token.
+        Number of features for each token.
     temperature : float, default=1.0
-        For the probabilities.
+        Divisor of the scores for probabilities; see `fit_temperature`.
     outside : float, default=0.0
-        Added to the score of the label O, and not in probabilities; see `maxendnet.text.fitting.outside_bias`.
+        Number added to the score of the label O, but not in probabilities; see `maxendnet.text.fitting.outside_bias`.
     rules : a rule or a list of rules, optional
-        That labels keep, as of ``model.predict``.
+        Rules that labels follow, as in ``model.predict``.
 
     Returns
     -------
@@ -341,8 +328,8 @@ def explain_sentence(
     --------
     >>> from maxendnet import L2CRF
     >>> model = L2CRF(lam=1.0, tol=1e-3).fit([[["the"], ["dog"]], [["dog"]]], [["D", "N"], ["N"]])
-    >>> why = explain_sentence(model, [[["the"], ["dog"]]], ["the", "dog"])
-    >>> first = why.tokens[0]
+    >>> explanation = explain_sentence(model, [[["the"], ["dog"]]], ["the", "dog"])
+    >>> first = explanation.tokens[0]
     >>> first.label, first.runner_up, first.reasons[0].name
     ('D', 'N', 'before N')
     >>> round(sum(reason.contribution for reason in first.reasons) - first.lead, 9)
@@ -352,44 +339,43 @@ def explain_sentence(
     _refuse_states(model)
     examples = as_examples(X, feature_names=model.model_.feature_names, n_features=model.n_features_in_)
     if len(examples) != 1:
-        raise TextError(f"an explanation is of one sentence, got {len(examples)}; explain them one by one.")
+        raise TextError(f"give one sentence, got {len(examples)}; explain sentences one by one.")
     if tokens is not None and len(tokens) != examples.n_nodes:
-        raise TextError(f"the sentence has {examples.n_nodes} tokens, and {len(tokens)} words were given for them.")
+        raise TextError(f"the sentence has {examples.n_nodes} tokens, but {len(tokens)} words are given.")
     words = [f"token {t}" for t in range(examples.n_nodes)] if tokens is None else [str(token) for token in tokens]
     _, bound = model._prepare(examples, rules=rules)
     w, scaled = model.model_.weights, scaled_weights(model, temperature)
     added = added_scores(model.classes_, outside)
-    labels = decode_with(bound, w, added)
+    labels = decode(bound, w, added=added)
     log_partition, marginals = bound.logsum(scaled)
     whole = float(np.exp(min(float((bound.score(scaled, labels) - log_partition)[0]), 0.0)))
     classes, names = [str(label) for label in model.classes_.tolist()], feature_names(model)
-    found = []
+    explanations = []
     for t, word in enumerate(words):
         probability = marginals.node[t]
         a = int(labels[t])
-        others = np.where(np.arange(len(classes)) == a, -1.0, probability)
-        b = int(np.argmax(others))
         if len(classes) == 1:
-            found.append(TokenExplanation(word, classes[a], float(probability[a]), None, 0.0, 0.0, []))
+            explanations.append(TokenExplanation(word, classes[a], float(probability[a]), None, 0.0, 0.0, []))
             continue
-        other = labels.copy()
-        other[t] = b
-        lead = float((bound.score(w, labels) - bound.score(w, other))[0])
+        b = int(np.argmax(np.where(np.arange(len(classes)) == a, -1.0, probability)))
+        changed = labels.copy()
+        changed[t] = b
+        lead = float((bound.score(w, labels) - bound.score(w, changed))[0])
         reasons = [*_of_features(model, bound, t, a, b, names), *_of_neighbours(model, labels, t, a, b, classes)]
         if added is not None and added[a] != added[b]:
             lead += float(added[a] - added[b])
             reasons.append(Reason("added to O", "outside", float(added[a] - added[b])))
-        found.append(
+        explanations.append(
             TokenExplanation(
                 word, classes[a], float(probability[a]), classes[b], float(probability[b]), lead,
                 _shortened(reasons, lead, top),
             )
         )  # fmt: skip
-    return SentenceExplanation(whole, found)
+    return SentenceExplanation(whole, explanations)
 
 
 def _of_features(model: Any, bound: Any, t: int, a: int, b: int, names: Sequence[str]) -> list[Reason]:
-    """Contributions of the features of a token, with those that options of the structure add."""
+    """Return the contributions of all features of a token."""
     batch, layout = bound.batch, model.model_.layout
     part = slice(int(batch.indptr[t]), int(batch.indptr[t + 1]))
     columns, values = batch.indices[part], batch.data[part]
@@ -406,22 +392,22 @@ def _of_features(model: Any, bound: Any, t: int, a: int, b: int, names: Sequence
 
 
 def _of_neighbours(model: Any, labels: NDArray, t: int, a: int, b: int, classes: Sequence[str]) -> list[Reason]:
-    """Contributions of pairs with the labels before and behind."""
+    """Return the contributions of the pairs with the previous and the next label."""
     matrix = np.asarray(getattr(model, "transitions_", np.zeros(0)))
     if matrix.shape != (len(classes), len(classes)):
         return []
-    found = []
+    reasons = []
     if t > 0:
         left = int(labels[t - 1])
-        found.append(Reason(f"after {classes[left]}", "neighbour", float(matrix[left, a] - matrix[left, b])))
+        reasons.append(Reason(f"after {classes[left]}", "neighbour", float(matrix[left, a] - matrix[left, b])))
     if t + 1 < len(labels):
         right = int(labels[t + 1])
-        found.append(Reason(f"before {classes[right]}", "neighbour", float(matrix[a, right] - matrix[b, right])))
-    return found
+        reasons.append(Reason(f"before {classes[right]}", "neighbour", float(matrix[a, right] - matrix[b, right])))
+    return reasons
 
 
 def _shortened(reasons: list[Reason], lead: float, top: int) -> list[Reason]:
-    """The largest reasons, neighbours always among them, and one for the rest, so that the sum is the lead."""
+    """Return all neighbours, the largest other reasons, and the rest, so that contributions add up to the lead."""
     order = sorted(reasons, key=lambda reason: (reason.kind != "neighbour", -abs(reason.contribution)))
     n_shown = top + sum(reason.kind == "neighbour" for reason in reasons)
     shown = sorted(order[:n_shown], key=lambda reason: -abs(reason.contribution))

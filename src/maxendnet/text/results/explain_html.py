@@ -1,4 +1,4 @@
-"""Explanations as HTML: one page that needs nothing from elsewhere, and no scripts."""
+"""Explanations as a self-contained HTML page without scripts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from maxendnet.text.results.explain import ModelExplanation, SentenceExplanation, TokenExplanation
 
-MOST_LABELS = 60
-"""Labels in the table of pairs; more would be a table nobody reads."""
+MAX_LABELS = 60
+"""Maximum number of labels in the table of label pairs."""
 
 STYLE = """
 .mx { font: 14px/1.45 system-ui, -apple-system, "Segoe UI", sans-serif; color: #1d232b; max-width: 1100px; }
@@ -57,13 +57,13 @@ body {{ margin: 24px; background: #fff; }}
 
 
 def page(explanation: Any) -> str:
-    """A whole page."""
+    """Return an HTML page."""
     title = "Why these labels" if hasattr(explanation, "tokens") else f"{explanation.estimator}: weights"
     return PAGE.format(title=escape(title), body=fragment(explanation))
 
 
 def fragment(explanation: Any) -> str:
-    """The same without head and body, for a notebook."""
+    """Return the page content without head and body, for a notebook."""
     body = _sentence(explanation) if hasattr(explanation, "tokens") else _model(explanation)
     return f'<div class="mx"><style>{STYLE}</style>\n{body}\n</div>'
 
@@ -76,19 +76,19 @@ def _bar(value: float, largest: float) -> str:
 # ---- a model ---------------------------------------------------------------------------------------------------------
 
 
-def _model(found: ModelExplanation) -> str:
+def _model(explanation: ModelExplanation) -> str:
     parts = [
-        f"<h2>{escape(found.estimator)}</h2>",
-        f"<p>{len(found.labels)} labels, {found.n_features:,} features, {found.n_weights:,} weights, "
-        f"{found.n_nonzero:,} of them not zero; posterior: {escape(found.posterior)}</p>",
+        f"<h2>{escape(explanation.estimator)}</h2>",
+        f"<p>{len(explanation.labels)} labels, {explanation.n_features:,} features, {explanation.n_weights:,} weights, "
+        f"{explanation.n_nonzero:,} non-zero; posterior: {escape(explanation.posterior)}</p>",
     ]
-    if found.transitions:
-        parts += ["<h3>Pairs of labels</h3>", "<p>Row: the left label. Blue speaks for the pair, red against it.</p>"]
-        parts.append(_heat_map(found.labels, found.transitions))
-    parts.append("<h3>Features</h3><p>The largest weights of every label.</p>")
-    largest = max((abs(weight.weight) for weights in found.top.values() for weight in weights), default=0.0)
+    if explanation.transitions:
+        parts += ["<h3>Pairs of labels</h3>", "<p>Rows: left label. Blue: positive weight, red: negative weight.</p>"]
+        parts.append(_heat_map(explanation.labels, explanation.transitions))
+    parts.append("<h3>Features</h3><p>The largest weights of each label.</p>")
+    largest = max((abs(weight.weight) for weights in explanation.top.values() for weight in weights), default=0.0)
     parts.append('<div class="grid">')
-    for label, weights in found.top.items():
+    for label, weights in explanation.top.items():
         rows = []
         for feature, weight, spread, relevance in weights:
             title = "" if spread is None else f' title="spread {spread:.3f}, relevance {relevance:.2f}"'
@@ -103,53 +103,53 @@ def _model(found: ModelExplanation) -> str:
 
 
 def _heat_map(labels: Sequence[str], values: Sequence[Sequence[float]]) -> str:
-    shown = labels[:MOST_LABELS]
+    shown = labels[:MAX_LABELS]
     largest = max((abs(v) for row in values for v in row), default=0.0) or 1.0
     head = "".join(f'<th class="down">{escape(label)}</th>' for label in shown)
     rows = []
     for label, row in zip(shown, values):
         cells = "".join(
             f'<td style="background:rgba({"47,111,181" if v >= 0 else "194,84,60"},{0.85 * abs(v) / largest:.2f})" '
-            f'title="{escape(label)} then {escape(other)}: {v:+.3f}">{v:.1f}</td>'
-            for other, v in zip(shown, row)
+            f'title="{escape(label)} then {escape(right)}: {v:+.3f}">{v:.1f}</td>'
+            for right, v in zip(shown, row)
         )
         rows.append(f"<tr><th>{escape(label)}</th>{cells}</tr>")
-    more = f"<p>The first {MOST_LABELS} of {len(labels)} labels.</p>" if len(labels) > MOST_LABELS else ""
+    more = f"<p>The first {MAX_LABELS} of {len(labels)} labels.</p>" if len(labels) > MAX_LABELS else ""
     return f'<div class="wide"><table class="heat"><tr><th></th>{head}</tr>{"".join(rows)}</table></div>{more}'
 
 
 # ---- a sentence ------------------------------------------------------------------------------------------------------
 
 
-def _sentence(found: SentenceExplanation) -> str:
+def _sentence(explanation: SentenceExplanation) -> str:
     tokens = "".join(
-        f'<div class="token{"" if one.label == "O" else " in"}"><b>{escape(one.token)}</b>'
-        f"<span>{escape(one.label)}<br>{one.probability:.2f}</span></div>"
-        for one in found.tokens
+        f'<div class="token{"" if token.label == "O" else " in"}"><b>{escape(token.token)}</b>'
+        f"<span>{escape(token.label)}<br>{token.probability:.2f}</span></div>"
+        for token in explanation.tokens
     )
     return "\n".join(
         [
             "<h2>Why these labels</h2>",
-            f"<p>All labels together have the probability {found.probability:.3f}. Every token is compared with its "
-            f"runner-up while the other labels stay: blue speaks for the label, red for the runner-up.</p>",
+            f"<p>Probability of all labels together: {explanation.probability:.3f}. Each label is compared with its "
+            f"runner-up. Blue: contribution to the label, red: to the runner-up.</p>",
             f'<div class="sentence">{tokens}</div>',
-            *(_token(one) for one in found.tokens),
+            *(_token(token) for token in explanation.tokens),
         ]
     )
 
 
-def _token(one: TokenExplanation) -> str:
+def _token(token: TokenExplanation) -> str:
     against = ""
-    if one.runner_up is not None:
-        against = f"not {escape(one.runner_up)} ({one.runner_up_probability:.2f}), lead {one.lead:+.2f}"
-    largest = max((abs(reason.contribution) for reason in one.reasons), default=0.0)
+    if token.runner_up is not None:
+        against = f"not {escape(token.runner_up)} ({token.runner_up_probability:.2f}), lead {token.lead:+.2f}"
+    largest = max((abs(reason.contribution) for reason in token.reasons), default=0.0)
     rows = "".join(
         f'<tr><td class="n">{reason.contribution:+.2f}</td><td class="bars">{_bar(reason.contribution, largest)}</td>'
         f"<td>{escape(reason.name)}</td></tr>"
-        for reason in one.reasons
+        for reason in token.reasons
     )
-    opened = " open" if one.label != "O" or one.probability < 0.8 else ""
+    opened = " open" if token.label != "O" or token.probability < 0.8 else ""
     return (
-        f"<details{opened}><summary><b>{escape(one.token)}</b> {escape(one.label)} ({one.probability:.2f}) "
+        f"<details{opened}><summary><b>{escape(token.token)}</b> {escape(token.label)} ({token.probability:.2f}) "
         f'<i>{against}</i></summary><div class="wide"><table>{rows}</table></div></details>'
     )

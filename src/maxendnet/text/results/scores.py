@@ -1,4 +1,4 @@
-"""Precision, recall and F1 of spans, as conlleval and seqeval count them."""
+"""Precision, recall and F1 of spans, identical to conlleval and seqeval."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from maxendnet.text.reading.tag_schemes import as_lists, read_tags, repaired
 
 
 class Score(NamedTuple):
-    """Precision, recall and F1, and the counts behind them."""
+    """Precision, recall and F1, with their counts."""
 
     precision: float
     recall: float
@@ -27,16 +27,18 @@ class Score(NamedTuple):
 
 @dataclass(frozen=True)
 class SpanScores:
-    """What `span_scores` found; printed, it is the report of conlleval.
+    """Scores of predicted spans; ``print`` shows the report of conlleval.
 
     Parameters
     ----------
     overall : Score
-        Over spans of all types together.
+        Score of all spans.
     by_type : dict of str to Score
-        Sorted by the type.
+        Score of each type, sorted by type.
     n_tokens, n_right_tokens : int
-        Tokens, and those with the right tag.
+        Number of tokens, and of tokens with the correct label.
+    scheme : str, default="IOB2"
+        Tag scheme. For `LABELS`, spans are runs of one label, and the report says so.
 
     Examples
     --------
@@ -51,6 +53,7 @@ class SpanScores:
     by_type: dict[str, Score]
     n_tokens: int
     n_right_tokens: int
+    scheme: str = "IOB2"
 
     @property
     def precision(self) -> float:
@@ -66,11 +69,18 @@ class SpanScores:
 
     @property
     def accuracy(self) -> float:
-        """Share of tokens with the right tag."""
+        """Share of tokens with the correct label."""
         return self.n_right_tokens / self.n_tokens if self.n_tokens else 0.0
 
     def average(self, how: str) -> tuple[float, float, float]:
-        """Precision, recall and F1: "micro" over all spans, "macro" the mean over types, "weighted" by their spans."""
+        """Return precision, recall and F1, averaged over types.
+
+        Parameters
+        ----------
+        how : {"micro", "macro", "weighted"}
+            "micro" counts all spans together, "macro" is the mean over types, and "weighted" the mean weighted by the
+            number of true spans.
+        """
         if how == "micro":
             return self.overall[:3]
         if how not in ("macro", "weighted"):
@@ -79,12 +89,12 @@ class SpanScores:
         weights = [score.n_true for score in self.by_type.values()] if how == "weighted" else None
         if not len(rows) or (weights is not None and not sum(weights)):
             return 0.0, 0.0, 0.0
-        # column by column: numpy adds up a strided column in another order than a contiguous one
+        # contiguous columns: numpy sums strided ones in another order
         precision, recall, f1 = (float(np.average(np.ascontiguousarray(rows[:, k]), weights=weights)) for k in range(3))
         return precision, recall, f1
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it as plain values, ready for JSON."""
+        """Return all scores as plain values for JSON."""
         return {
             **self.overall._asdict(),
             "accuracy": self.accuracy,
@@ -94,9 +104,9 @@ class SpanScores:
 
     def __str__(self) -> str:
         _, _, _, n_true, n_predicted, n_right = self.overall
+        unit = "runs of one label" if self.scheme == LABELS else "phrases"
         lines = [
-            f"processed {self.n_tokens} tokens with {n_true} phrases; "
-            f"found: {n_predicted} phrases; correct: {n_right}.",
+            f"processed {self.n_tokens} tokens with {n_true} {unit}; found: {n_predicted} {unit}; correct: {n_right}.",
             f"accuracy: {100 * self.accuracy:6.2f}%; {_percent(self.overall)}",
         ]
         lines += [f"{kind:>17}: {_percent(score)}  {score.n_predicted}" for kind, score in self.by_type.items()]
@@ -115,21 +125,21 @@ def span_scores(
     strict: bool = False,
     repair: bool = False,
 ) -> SpanScores:
-    """Compare the spans of two taggings of the same sentences.
+    """Compare predicted with true spans.
 
-    A span is right if its first token, its last token and its type are.
+    A span is correct if its first token, its last token and its type are correct.
 
     Parameters
     ----------
     y_true, y_pred : list of sequences of str
     scheme : str, default="auto"
-        See `maxendnet.text.reading.spans`; "auto" finds that of ``y_true``.
+        Tag scheme; see `maxendnet.text.reading.spans`. "auto" detects that of ``y_true``.
     strict : bool, default=False
-        Leave out spans, in both, that break the scheme; seqeval's ``mode="strict"``. Otherwise they are read as
-        conlleval reads them.
+        Ignore spans that violate the scheme, as ``mode="strict"`` of seqeval. By default they are read as conlleval
+        reads them.
     repair : bool, default=False
-        In both, correct misspelt tags, such as ``0`` for ``O`` and ``B_PER`` for ``B-PER``, and write misplaced ones
-        as the scheme asks for. Otherwise misspelt tags in ``y_true`` are an error.
+        Correct misspelt tags, such as ``0`` for ``O`` and ``B_PER`` for ``B-PER``, and rewrite misplaced tags. By
+        default misspelt tags in ``y_true`` are an error.
 
     Returns
     -------
@@ -153,24 +163,26 @@ def span_scores(
     n_predicted: Counter[str] = Counter()
     n_right: Counter[str] = Counter()
     n_tokens = n_right_tokens = 0
-    for i, (one, other) in enumerate(zip(truth, predicted)):
-        if len(one) != len(other):
-            raise TextError(f"y_true[{i}] has {len(one)} tags and y_pred[{i}] {len(other)}; give one for each token.")
-        n_tokens += len(one)
-        n_right_tokens += sum(a == b for a, b in zip(one, other))
-        spans, found = (find_spans(tags, chosen, strict) for tags in (one, other))
+    for i, (tags, predicted_tags) in enumerate(zip(truth, predicted)):
+        if len(tags) != len(predicted_tags):
+            raise TextError(
+                f"y_true[{i}] has {len(tags)} tags and y_pred[{i}] {len(predicted_tags)}; give one tag per token."
+            )
+        n_tokens += len(tags)
+        n_right_tokens += sum(a == b for a, b in zip(tags, predicted_tags))
+        spans, predicted_spans = find_spans(tags, chosen, strict), find_spans(predicted_tags, chosen, strict)
         n_true.update(span.type for span in spans)
-        n_predicted.update(span.type for span in found)
-        n_right.update(span.type for span in set(spans) & set(found))
+        n_predicted.update(span.type for span in predicted_spans)
+        n_right.update(span.type for span in set(spans) & set(predicted_spans))
     by_type = {kind: _score(n_true[kind], n_predicted[kind], n_right[kind]) for kind in sorted({*n_true, *n_predicted})}
     overall = _score(n_true.total(), n_predicted.total(), n_right.total())
-    return SpanScores(overall, by_type, n_tokens, n_right_tokens)
+    return SpanScores(overall, by_type, n_tokens, n_right_tokens, chosen)
 
 
 def _score(n_true: int, n_predicted: int, n_right: int) -> Score:
     precision = n_right / n_predicted if n_predicted else 0.0
     recall = n_right / n_true if n_true else 0.0
-    # in the order of operations of seqeval, so that the last digit is the same
+    # the order of operations of seqeval, for bit-for-bit identical results
     f1 = 2.0 * precision * recall / (precision + recall) if precision + recall else 0.0
     return Score(precision, recall, f1, n_true, n_predicted, n_right)
 
@@ -183,7 +195,7 @@ def span_f1(
     strict: bool = False,
     repair: bool = False,
 ) -> float:
-    """F1 of spans; a metric for ``make_scorer``.
+    """Return the F1 of spans; a metric for ``make_scorer``.
 
     Parameters
     ----------
@@ -199,10 +211,9 @@ def span_f1(
 
 
 def span_scorer(model: Any, X: Any, y: Any, scheme: str = "auto") -> float:
-    """F1 of the spans that a model finds: ``scoring=span_scorer`` of scikit-learn's tools and of `PathSearchCV`.
+    """Score a model by the F1 of spans, as ``scoring=span_scorer`` in scikit-learn and `PathSearchCV`.
 
-    Where labels have no letters, as those of parts of speech, spans of one label say less than tokens do, and the
-    share of tokens with the right label is taken.
+    For labels that are not tags of spans, such as parts of speech, the score is the accuracy of tokens.
 
     Examples
     --------

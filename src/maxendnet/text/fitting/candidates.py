@@ -1,0 +1,46 @@
+"""Candidate tag schemes of a tagger, and their calibration on held-out sentences."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maxendnet.data.examples import Examples
+from maxendnet.text.fitting.calibration import held_out, temperature_of
+from maxendnet.text.fitting.outside_bias import fit_outside
+
+
+class Candidate(NamedTuple):
+    """Training sentences in one tag scheme, and the model to fit to them."""
+
+    examples: Examples
+    model: Any
+    rules: Any = None
+    """Rules of the scheme that predictions follow; None for the tags of the user."""
+
+
+class Calibration(NamedTuple):
+    """Settings that were fitted to held-out sentences; the defaults change nothing."""
+
+    temperature: float = 1.0
+    outside: float = 0.0
+    """Bias of the label O."""
+    f1: float = np.nan
+    """F1 of spans on the held-out sentences."""
+
+
+def calibrate(candidate: Candidate, scheme: str, cv: int) -> Calibration:
+    """Fit the temperature and the bias of O of a candidate on held-out folds.
+
+    Parameters
+    ----------
+    candidate : Candidate
+    scheme : str
+        Tag scheme of the user.
+    cv : int
+        Number of folds.
+    """
+    folds = held_out(candidate.model, candidate.examples, cv, rules=candidate.rules)
+    temperature = temperature_of(folds)
+    return Calibration(temperature, *fit_outside(folds, temperature, scheme))
