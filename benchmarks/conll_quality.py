@@ -1,11 +1,11 @@
-"""Chunks of CoNLL-2000: how good a model is after some passes, and how good it gets.
+"""Chunks of CoNLL-2000: F1 and CPU time of models, features and tag schemes.
 
-Features are those of the template of CRF++ ("chunks"), or of richer sets ("rich", "richer"). Tags are those of the file
-(IOB2), or the same chunks in BIOES; with --schemes IOB2,BIOES two models are fitted, and their scores are added: those
-of B also count for S, those of I for E. With --together the scores of all rows are added; several feature sets with
-commas between are then those of one row each. Without --test, models are fitted to four fifths of the training part and
-scored on the rest: constants are chosen there. With --test a fit to the whole training part is scored on the test part.
-Only tags that keep their scheme are predicted. CPU seconds are those of the fits, from `Examples` to the weights.
+The features are those of the CRF++ template ("chunks"), or of larger sets ("rich", "richer"). Tags are IOB2, as in the
+file, or BIOES. With --schemes IOB2,BIOES two models are fitted and their scores are added: those of B also count for S,
+those of I for E. With --together the scores of all rows are added; --features may then name one feature set for each
+row. Without --test, models are fitted to four fifths of the training part and scored on the rest, to choose constants.
+With --test, a fit to the whole training part is scored on the test part. Predictions follow the rules of the scheme.
+CPU seconds are those of the fits.
 
     python benchmarks/conll_quality.py --data conll2000
     python benchmarks/conll_quality.py --data conll2000 --rows "L2CRF, margin 3" --schemes IOB2,BIOES
@@ -56,7 +56,7 @@ NEIGHBOURS = [
 
 
 def template(*lines: str) -> str:
-    """The template of CRF++ with more lines."""
+    """Return the CRF++ template with additional lines."""
     return CHUNKS.replace("\nB\n", "\n" + "\n".join(lines) + "\nB\n")
 
 
@@ -77,18 +77,19 @@ AS_BIO = {"B": "B", "S": "B", "I": "I", "E": "I", "O": "O"}
 
 
 def together(models: list[tuple[Any, Examples]]) -> list[list[str]]:
-    """The best BIOES tags by the sum of the scores of several models, those of nodes scaled to a deviation of 1.
+    """Predict BIOES tags by the sum of the scores of several models, scaled to a standard deviation of 1.
 
-    Each model comes with the sentences as it sees them.
+    Each model comes with its features of the sentences.
     """
     classes, offsets = max((model.classes_ for model, _ in models), key=len), models[0][1].offsets
     nodes, transitions = 0.0, 0.0
     for model, prepared in models:
-        place = {label: k for k, label in enumerate(model.classes_.tolist())}
-        own = [place[tag if len(place) == len(classes) else AS_BIO[tag[0]] + tag[1:]] for tag in classes.tolist()]
+        index_of = {label: k for k, label in enumerate(model.classes_.tolist())}
+        is_bioes = len(index_of) == len(classes)
+        indices = [index_of[tag if is_bioes else AS_BIO[tag[0]] + tag[1:]] for tag in classes.tolist()]
         scores = np.asarray(prepared.X @ sparse.csr_array(model.coef_).toarray())
-        nodes = nodes + scores[:, own] / scores.std()
-        transitions = transitions + model.transitions_[np.ix_(own, own)] / scores.std()
+        nodes = nodes + scores[:, indices] / scores.std()
+        transitions = transitions + model.transitions_[np.ix_(indices, indices)] / scores.std()
     dense = Examples(sparse.csr_array(nodes), offsets)
     w = np.concatenate([np.eye(len(classes)).ravel(), transitions.ravel()])
     labels = classes[Chain(rules=bioes()).bind(dense, classes).decode(w)]
@@ -97,57 +98,61 @@ def together(models: list[tuple[Any, Examples]]) -> list[list[str]]:
 
 def main() -> None:
     arguments = common.parser(__doc__, letters=False)
-    arguments.add_argument("--data", required=True, metavar="FOLDER", help="with train.tsv.gz and test.tsv.gz")
-    arguments.add_argument("--rows", default=";".join(MODELS), help="separated by semicolons (default: %(default)s)")
-    arguments.add_argument("--features", default="chunks", help=f"of {', '.join(FEATURES)} (default: %(default)s)")
-    arguments.add_argument("--schemes", default="IOB2", help="of the tags: IOB2, BIOES or both (default: %(default)s)")
+    arguments.add_argument("--data", required=True, metavar="FOLDER", help="folder with train.tsv.gz and test.tsv.gz")
+    arguments.add_argument(
+        "--rows", default=";".join(MODELS), help="models, separated by semicolons (default: %(default)s)"
+    )
+    arguments.add_argument(
+        "--features", default="chunks", help=f"feature sets: {', '.join(FEATURES)} (default: %(default)s)"
+    )
+    arguments.add_argument("--schemes", default="IOB2", help="tag schemes: IOB2, BIOES or both (default: %(default)s)")
     arguments.add_argument("--together", action="store_true", help="add the scores of all rows")
-    arguments.add_argument("--sentences", type=int, help="to learn from, at most (default: all)")
-    arguments.add_argument("--test", action="store_true", help="the one look at the test part")
-    arguments.add_argument("--out", help="file of finished fits, one JSON value a line")
-    given = arguments.parse_args()
-    folder = Path(given.data)
+    arguments.add_argument("--sentences", type=int, help="maximum number of training sentences (default: all)")
+    arguments.add_argument("--test", action="store_true", help="score the test part")
+    arguments.add_argument("--out", help="file of results, one JSON value a line")
+    args = arguments.parse_args()
+    folder = Path(args.data)
     X, y = read_columns(folder / "train.tsv.gz").split()
     order = np.random.default_rng(0).permutation(len(X))
-    held, some = np.split(order, [len(X) // 5])
-    if given.test:
-        some, (new, truth) = order, read_columns(folder / "test.tsv.gz").split()
+    held, train = np.split(order, [len(X) // 5])
+    if args.test:
+        train, (new, truth) = order, read_columns(folder / "test.tsv.gz").split()
     else:
         new, truth = X[held], [y[i] for i in held]
-    some = np.sort(some[: 300 if given.quick else given.sentences])
-    sets, schemes = given.features.split(","), given.schemes.split(",")
-    rows, cells = [], common.Cells(given.out)
+    train = np.sort(train[: 300 if args.quick else args.sentences])
+    sets, schemes = args.features.split(","), args.schemes.split(",")
+    rows, cells = [], common.Cells(args.out)
 
     def score(names: list[str]) -> dict[str, float]:
         models, seconds = [], 0.0
         for (name, kind), scheme in product(zip(names, sets if len(sets) > 1 else sets * len(names)), schemes):
             features, model = TokenFeatures(FEATURES[kind]), clone(MODELS[name])
-            labelled = features.fit_transform(X[some], convert_tags([y[i] for i in some], scheme, "IOB2"))
+            labelled = features.fit_transform(X[train], convert_tags([y[i] for i in train], scheme, "IOB2"))
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # some end early on purpose
+                warnings.simplefilter("ignore", ConvergenceWarning)  # short fits are intended
                 seconds += common.cpu(lambda: model.fit(labelled))[0]  # noqa: B023
             models.append((model, features.transform(new)))
         if len(models) == 1:
-            found = model.predict(models[0][1], rules=RULES[schemes[0]]())
+            predicted = model.predict(models[0][1], rules=RULES[schemes[0]]())
         else:
-            found = together(models)
-        f1 = 100 * span_scores(truth, found, "IOB2").f1
-        passes, gap = (max(getattr(model, what) for model, _ in models) for what in ("n_passes_", "gap_"))
+            predicted = together(models)
+        f1 = 100 * span_scores(truth, predicted, "IOB2").f1
+        passes, gap = (max(getattr(model, name) for model, _ in models) for name in ("n_passes_", "gap_"))
         return {"F1": f1, "seconds": seconds, "passes": passes, "gap": gap}
 
-    for names in [given.rows.split(";")] if given.together else [[row] for row in given.rows.split(";")]:
+    for names in [args.rows.split(";")] if args.together else [[row] for row in args.rows.split(";")]:
         name = " and ".join(names)
         key = {
             "model": name,
-            "features": given.features,
-            "schemes": given.schemes,
-            "sentences": len(some),
-            "test": given.test,
+            "features": args.features,
+            "schemes": args.schemes,
+            "sentences": len(train),
+            "test": args.test,
         }
-        found = cells.get(key, lambda: score(names))  # noqa: B023
-        common.say(f"{key} {found}")
-        rows.append((name, *(f"{found[k]:{form}}" for k, form in zip(found, (".2f", ".1f", "d", ".1e")))))
-    print(f"{len(some):,} sentences to learn from.\n")
+        result = cells.get(key, lambda: score(names))  # noqa: B023
+        common.say(f"{key} {result}")
+        rows.append((name, *(f"{result[k]:{form}}" for k, form in zip(result, (".2f", ".1f", "d", ".1e")))))
+    print(f"{len(train):,} training sentences.\n")
     print(common.table(("", "F1", "CPU s", "passes", "gap"), rows))
     print(common.machine())
 

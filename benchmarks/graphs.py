@@ -192,7 +192,7 @@ def part_camvid(folder: Path, quick: bool, C: float, cells: common.Cells) -> Non
         truth = np.array([label for label in test.y.tolist() if label is not UNKNOWN])
         seconds, model = cpu(M3N(C=C, structure=structure, tol=1e-2).fit, train)
         at, (labels, proven) = cpu(model.predict, test, return_proof=True)
-        right = label_images.right(labels, test)
+        right = label_images.is_correct(labels, test)
         by_class = [right[truth == kind].mean() for kind in label_images.CLASSES]
         rows.append([name, f"{right.mean():.4f}", f"{np.mean(by_class):.3f}", *(f"{x:.2f}" for x in by_class),
                      f"{seconds:.0f}", f"{model.round_gap_:.1e}", f"{proven.mean():.2f}", f"{at:.1f}"])  # fmt: skip

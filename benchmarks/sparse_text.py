@@ -1,14 +1,14 @@
-"""How does it carry text: many sparse features, in memory and time, beside CRFsuite.
+"""Memory and time of fits with many sparse features, compared with CRFsuite.
 
-By default synthetic text: 200,000 nodes in chains of 1 to 49, 22 labels, 300,000 binary features of which a node has
-up to 20, drawn with probabilities that fall as 1/rank (Zipf); every feature votes for one label, so that there is
-something to learn. With --conll the CoNLL-2000 chunks instead: words, parts of speech and pairs of them in a window of
-five, read from a file with word, part of speech and chunk label a line and a blank line between sentences (.gz or not).
+The default data are synthetic: 200,000 nodes in chains of 1 to 49, 22 labels, and 300,000 binary features with Zipf
+frequencies, up to 20 per node. Every feature votes for one label. With --conll the data are the CoNLL-2000 chunks:
+words, parts of speech and pairs of them in a window of five, from a file with a word, its part of speech and chunk
+label a line.
 
-Every model trains in a process of its own, so that the peak of its memory is its own: the highest resident set, less
-the resident set before the data was there. All have a weight for every feature and label. They make a few passes only:
-what is asked is what a sweep costs, not how many are needed. A sweep is one look at every example; a pass with a line
-search or a look at the gap has more than one.
+Every model is trained in its own process. Peak memory is the highest resident set minus the resident set before the
+data were read. All models have weights for all pairs of a feature and a label. They make only a few passes: the
+benchmark measures the cost of a sweep, not the number of sweeps to converge. A sweep is one visit of every example; a
+pass with a line search or an evaluation of the gap has more than one.
 
     python benchmarks/sparse_text.py
 """
@@ -51,17 +51,17 @@ PEERS = {
 
 
 def synthetic(n_nodes: int, n_features: int, seed: int = 0) -> Examples:
-    """Chains with Zipf-like binary features."""
+    """Generate chains with Zipf-distributed binary features."""
     rng = np.random.default_rng(seed)
     lengths = rng.integers(1, 50, size=n_nodes)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     offsets = np.append(offsets[offsets < n_nodes], n_nodes)
-    chances = 1.0 / np.arange(1, n_features + 1)
-    columns = np.searchsorted(np.cumsum(chances) / chances.sum(), rng.random((n_nodes, N_PER_NODE)))
+    weights = 1.0 / np.arange(1, n_features + 1)
+    columns = np.searchsorted(np.cumsum(weights) / weights.sum(), rng.random((n_nodes, N_PER_NODE)))
     rows = np.repeat(np.arange(n_nodes), N_PER_NODE)
     X = sparse.csr_array((np.ones(rows.size), (rows, columns.ravel())), shape=(n_nodes, n_features))
-    X.data[:] = 1.0  # a feature that was drawn twice
-    # the votes of rare features count more, those of the most frequent ones hardly
+    X.data[:] = 1.0  # features that were drawn twice
+    # votes of rare features count more
     votes = sparse.csr_array(
         (np.log1p(np.arange(n_features)), rng.integers(N_LABELS, size=n_features), np.arange(n_features + 1)),
         shape=(n_features, N_LABELS),
@@ -74,7 +74,7 @@ def synthetic(n_nodes: int, n_features: int, seed: int = 0) -> Examples:
 
 
 def conll(path: str) -> Examples:
-    """Sentences with words and parts of speech in a window of five, and pairs of neighbours."""
+    """Read sentences, with words, parts of speech and pairs of them in a window of five."""
     opener = gzip.open if path.endswith(".gz") else open
     with opener(path, "rt", encoding="utf-8") as file:
         blocks = [block.splitlines() for block in file.read().strip().split("\n\n")]
@@ -95,19 +95,19 @@ def conll(path: str) -> Examples:
 
 
 def peak() -> float:
-    """Highest resident set of this process so far, in MB."""
+    """Return the highest resident set of this process so far, in MB."""
     size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return size / (2**20 if sys.platform == "darwin" else 2**10)  # macOS counts bytes
 
 
 def resident() -> float:
-    """Resident set of this process now, in MB; where the system does not tell, its highest so far."""
+    """Return the current resident set of this process in MB; the highest so far if the system does not report it."""
     statm = Path("/proc/self/statm")
     return int(statm.read_text().split()[1]) * resource.getpagesize() / 2**20 if statm.exists() else peak()
 
 
 def read(path: Path) -> Examples:
-    """Examples as `write` left them."""
+    """Read examples that `write` wrote."""
     with np.load(path) as arrays:
         a = {name: arrays[name] for name in arrays.files}
     X = sparse.csr_array((a["data"], a["indices"], a["indptr"]), shape=tuple(a["shape"]))
@@ -121,31 +121,31 @@ def write(examples: Examples, path: Path) -> None:
 
 
 def measure(name: str, path: Path, passes: int) -> dict[str, Any]:
-    """Train one model in this process."""
+    """Train one model in this process, and return its time and memory."""
     before = resident()
     examples = read(path)
     with_data = resident() - before
     n = len(examples.y)
     if name in MODELS:
         model = MODELS[name](passes)
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the fits are stopped on purpose
+        warnings.simplefilter("ignore", ConvergenceWarning)  # short fits are intended
         seconds = common.cpu(lambda: model.fit(examples))[0]
         sweeps = model.trace_[-1].n_oracle / len(examples)
-        used, n_passes = seconds / sweeps, model.n_passes_
+        per_sweep, n_passes = seconds / sweeps, model.n_passes_
     else:
         algorithm, settings = PEERS[name]
         peer = common.CRFsuite(examples, algorithm, max_iterations=passes, **settings)
         seconds = peer.train()
         log = peer.trainer.logparser.iterations
-        # its own clock for each pass, which leaves out the making of features
+        # CRFsuite's time of each pass, without feature generation
         n_passes, sweeps = len(log), sum(row.get("linesearch_trials", 1) for row in log)
-        used = sum(row["time"] for row in log) / sweeps
+        per_sweep = sum(row["time"] for row in log) / sweeps
     return {
         "seconds": seconds,
         "n_passes": n_passes,
         "sweeps": sweeps,
-        "per_pass": used,
-        "ns": 1e9 * used / n,
+        "per_sweep": per_sweep,
+        "ns": 1e9 * per_sweep / n,
         "data": with_data,
         "peak": peak() - before,
     }
@@ -154,22 +154,22 @@ def measure(name: str, path: Path, passes: int) -> dict[str, Any]:
 def main() -> None:
     arguments = common.parser(__doc__, letters=False)
     arguments.add_argument("--conll", metavar="FILE", help="training file of CoNLL-2000")
-    arguments.add_argument("--passes", type=int, default=10, help="of every model (default: %(default)s)")
-    arguments.add_argument("--models", help="which, separated by ';' (default: all)")
+    arguments.add_argument("--passes", type=int, default=10, help="passes of each model (default: %(default)s)")
+    arguments.add_argument("--models", help="models, separated by ';' (default: all)")
     arguments.add_argument(
-        "--one", nargs=2, metavar=("MODEL", "FILE"), help="train one model on prepared data, and stop"
+        "--one", nargs=2, metavar=("MODEL", "FILE"), help="train one model on prepared data, and exit"
     )
-    given = arguments.parse_args()
-    if given.one:
-        print(json.dumps(measure(given.one[0], Path(given.one[1]), given.passes)))
+    args = arguments.parse_args()
+    if args.one:
+        print(json.dumps(measure(args.one[0], Path(args.one[1]), args.passes)))
         return
 
-    if given.conll:
-        seconds, examples = common.cpu(lambda: conll(given.conll))
-        common.say(f"CoNLL-2000 in, with its feature strings made: {seconds:.1f} CPU s")
+    if args.conll:
+        seconds, examples = common.cpu(lambda: conll(args.conll))
+        common.say(f"CoNLL-2000 read, with feature strings: {seconds:.1f} CPU s")
     else:
-        small = 20 if given.quick else 1
-        examples = synthetic(N_NODES // small, N_FEATURES // small)
+        divisor = 20 if args.quick else 1
+        examples = synthetic(N_NODES // divisor, N_FEATURES // divisor)
     n_examples, (n_nodes, n_features) = len(examples), examples.X.shape
     n_labels = len(np.unique(examples.y.astype(str)))
     n_weights = n_features * n_labels + n_labels**2
@@ -180,21 +180,21 @@ def main() -> None:
         csr = examples.X.data.nbytes + examples.X.indices.nbytes + examples.X.indptr.nbytes
         n_entries = examples.X.nnz
         del examples
-        for name in given.models.split(";") if given.models else [*MODELS, *PEERS]:
-            command = [sys.executable, __file__, "--one", name, str(path), "--passes", str(given.passes)]
-            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-            found = json.loads(done.stdout)
-            common.say(f"{name}: {found}")
+        for name in args.models.split(";") if args.models else [*MODELS, *PEERS]:
+            command = [sys.executable, __file__, "--one", name, str(path), "--passes", str(args.passes)]
+            process = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+            result = json.loads(process.stdout)
+            common.say(f"{name}: {result}")
             rows.append(
                 (
-                    name, str(found["n_passes"]), f"{found['seconds']:.1f}", f"{found['sweeps']:.0f}",
-                    f"{found['per_pass']:.3f}", f"**{found['ns']:.0f}**", f"**{found['peak']:.0f}**",
+                    name, str(result["n_passes"]), f"{result['seconds']:.1f}", f"{result['sweeps']:.0f}",
+                    f"{result['per_sweep']:.3f}", f"**{result['ns']:.0f}**", f"**{result['peak']:.0f}**",
                 )
             )  # fmt: skip
 
-    if given.quick and not given.conll:
+    if args.quick and not args.conll:
         print("(--quick: a twentieth of the data; not a measurement)\n")
-    source = "CoNLL-2000" if given.conll else "Synthetic text"
+    source = "CoNLL-2000" if args.conll else "Synthetic text"
     print(
         f"{source}: {n_examples:,} chains, {n_nodes:,} nodes, {n_features:,} features, {n_labels} labels, "
         f"{n_entries:,} non-zeros. The features take {csr / 2**20:.0f} MB, one float64 vector of the {n_weights:,} "
@@ -202,7 +202,7 @@ def main() -> None:
     )
     head = ("", "passes", "CPU s in all", "sweeps", "CPU s a sweep", "ns a node and sweep", "peak memory, MB")
     print(common.table(head, rows))
-    print("Peak memory is above that of the libraries, and includes the data.\n")
+    print("Peak memory includes the data, and not the imported libraries.\n")
 
 
 if __name__ == "__main__":

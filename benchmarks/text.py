@@ -1,13 +1,12 @@
-"""How long does text take to become examples, and a sentence to become labels, beside CRFsuite.
+"""Time to read text and to label it, compared with CRFsuite.
 
-The data are those of CoNLL-2000 (a file with word, part of speech and chunk label a line, .gz or not), the features
-those of the template that CRF++ has for it: words and parts of speech in a window of five, 19 features a token. Beside
-it python-crfsuite, with the same features made in Python: once by a function that writes the strings of every token,
-as its tutorials do.
+The data are CoNLL-2000 (a word, its part of speech and chunk label a line), with the features of the CRF++ template:
+words and parts of speech in a window of five, 19 features per token. For python-crfsuite, a Python function builds the
+same feature strings, as in its tutorials.
 
-- from a column file to `Examples`, and from the file to what the trainer of CRFsuite holds (CPU seconds);
-- from a column file to labels, with a model that was trained for a few passes;
-- one sentence at a time: wall time of ``Tagger.predict``, of ``predict`` on feature dicts, and of CRFsuite's ``tag``.
+- column file to `Examples`, and to the trainer of CRFsuite (CPU seconds);
+- column file to labels, with models trained for a few passes (CPU seconds);
+- single sentences: wall time of ``Tagger.predict``, ``predict`` with feature strings, and ``tag`` of CRFsuite.
 
     python benchmarks/text.py --train conll2000/train.tsv.gz --test conll2000/test.tsv.gz
 """
@@ -33,7 +32,7 @@ PATTERNS = Template.parse(CHUNKS).patterns
 
 
 def read_lines(path: str) -> tuple[list[list[list[str]]], list[list[str]]]:
-    """Sentences and labels as a short program reads them."""
+    """Read sentences and labels in plain Python."""
     opener: Any = gzip.open if path.endswith(".gz") else open
     with opener(path, "rt", encoding="utf-8") as file:
         blocks = [[line.split() for line in block.split("\n")] for block in file.read().strip().split("\n\n")]
@@ -41,19 +40,19 @@ def read_lines(path: str) -> tuple[list[list[list[str]]], list[list[str]]]:
 
 
 def strings(rows: list[list[str]]) -> list[list[str]]:
-    """The features of one sentence, string by string."""
+    """Return the feature strings of one sentence."""
     padded = [["_B-2", "_B-2"], ["_B-1", "_B-1"], *rows, ["_B+1", "_B+1"], ["_B+2", "_B+2"]]
-    found = []
+    features = []
     for t in range(2, len(rows) + 2):
         (w2, p2), (w1, p1), (w, p), (v1, q1), (v2, q2) = padded[t - 2 : t + 3]
-        found.append(
+        features.append(
             [
                 f"U00:{w2}", f"U01:{w1}", f"U02:{w}", f"U03:{v1}", f"U04:{v2}", f"U05:{w1}/{w}", f"U06:{w}/{v1}",
                 f"U10:{p2}", f"U11:{p1}", f"U12:{p}", f"U13:{q1}", f"U14:{q2}", f"U15:{p2}/{p1}", f"U16:{p1}/{p}",
                 f"U17:{p}/{q1}", f"U18:{q1}/{q2}", f"U20:{p2}/{p1}/{p}", f"U21:{p1}/{p}/{q1}", f"U22:{p}/{q1}/{q2}",
             ]
         )  # fmt: skip
-    return found
+    return features
 
 
 def crfsuite_trainer(path: str) -> Any:
@@ -66,14 +65,14 @@ def crfsuite_trainer(path: str) -> Any:
 
 
 def per_sentence(function: Any, sentences: list[Any]) -> str:
-    """Median and 99th percentile of wall time for a sentence, in ms."""
+    """Return the median (and 99th percentile) of the wall time per sentence, in ms."""
     for sentence in sentences[:20]:
         function(sentence)
     seconds = []
     for sentence in sentences:
-        began = time.perf_counter()
+        start = time.perf_counter()
         function(sentence)
-        seconds.append(time.perf_counter() - began)
+        seconds.append(time.perf_counter() - start)
     return f"{1e3 * np.median(seconds):.3f} ({1e3 * np.percentile(seconds, 99):.3f})"
 
 
@@ -81,28 +80,26 @@ def main() -> None:
     arguments = common.parser(__doc__, letters=False)
     arguments.add_argument("--train", required=True, metavar="FILE", help="training file of CoNLL-2000")
     arguments.add_argument("--test", required=True, metavar="FILE", help="test file of CoNLL-2000")
-    arguments.add_argument("--repeat", type=int, default=3, help="times that reading is measured; the least counts")
-    given = arguments.parse_args()
+    arguments.add_argument("--repeat", type=int, default=3, help="repetitions; the minimum is reported")
+    args = arguments.parse_args()
     import pycrfsuite
 
-    ours: list[float] = []
-    theirs: list[float] = []
-    for _ in range(1 if given.quick else given.repeat):
-        seconds, examples = common.cpu(
-            lambda: TokenFeatures("chunks").fit_transform(*read_columns(given.train).split())
-        )
-        ours.append(seconds)
-        seconds, trainer = common.cpu(lambda: crfsuite_trainer(given.train))
-        theirs.append(seconds)
-        common.say(f"in: ours {ours[-1]:.2f} s, CRFsuite {theirs[-1]:.2f} s")
+    times: list[float] = []
+    peer_times: list[float] = []
+    for _ in range(1 if args.quick else args.repeat):
+        seconds, examples = common.cpu(lambda: TokenFeatures("chunks").fit_transform(*read_columns(args.train).split()))
+        times.append(seconds)
+        seconds, trainer = common.cpu(lambda: crfsuite_trainer(args.train))
+        peer_times.append(seconds)
+        common.say(f"reading: maxendnet {times[-1]:.2f} s, CRFsuite {peer_times[-1]:.2f} s")
     print(
         f"CoNLL-2000: {len(examples):,} sentences, {examples.n_nodes:,} tokens, {examples.n_features:,} features, "
         f"{examples.X.nnz:,} entries.\n"
     )
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the fits are short on purpose
+        warnings.simplefilter("ignore", ConvergenceWarning)  # short fits are intended
         model = L2CRF(lam=1.0, structure=Chain(pairs="seen"), max_passes=5)
-        tagger = Tagger("chunks", model).fit(*read_columns(given.train).split())
+        tagger = Tagger("chunks", model).fit(*read_columns(args.train).split())
         file = str(Path(folder) / "model.crfsuite")
         trainer.train(file)
         del trainer
@@ -110,16 +107,16 @@ def main() -> None:
         peer.open(file)
 
         def tag_file() -> Any:
-            return tagger.predict(read_columns(given.test).split()[0])
+            return tagger.predict(read_columns(args.test).split()[0])
 
         def peer_tag_file() -> Any:
-            return [peer.tag(strings(rows)) for rows in read_lines(given.test)[0]]
+            return [peer.tag(strings(rows)) for rows in read_lines(args.test)[0]]
 
-        out, peer_out = (min(common.cpu(f)[0] for _ in range(given.repeat)) for f in (tag_file, peer_tag_file))
-        prepared = tagger.features_.transform(read_columns(given.test).split()[0])
+        tag_time, peer_tag_time = (min(common.cpu(f)[0] for _ in range(args.repeat)) for f in (tag_file, peer_tag_file))
+        prepared = tagger.features_.transform(read_columns(args.test).split()[0])
         decode = common.wall(lambda: tagger.estimator_.predict(prepared))
 
-        sentences = [rows for rows in read_lines(given.test)[0] if len(rows) <= 20][:500]
+        sentences = [rows for rows in read_lines(args.test)[0] if len(rows) <= 20][:500]
         n_tokens = sum(map(len, sentences)) / len(sentences)
         as_rows = [[tuple(row) for row in rows] for rows in sentences]
         as_strings = list(map(strings, sentences))
@@ -127,11 +124,16 @@ def main() -> None:
         rows = [
             (
                 "column file to examples, CPU s",
-                f"{min(ours):.2f}",
-                f"{min(theirs):.2f}",
-                f"{min(theirs) / min(ours):.1f}",
+                f"{min(times):.2f}",
+                f"{min(peer_times):.2f}",
+                f"{min(peer_times) / min(times):.1f}",
             ),
-            ("column file to labels (test part), CPU s", f"{out:.3f}", f"{peer_out:.3f}", f"{peer_out / out:.1f}"),
+            (
+                "column file to labels (test part), CPU s",
+                f"{tag_time:.3f}",
+                f"{peer_tag_time:.3f}",
+                f"{peer_tag_time / tag_time:.1f}",
+            ),
             ("prepared examples to labels, tokens/s", f"{prepared.n_nodes / decode:,.0f}", "", ""),
             (
                 f"one sentence of {n_tokens:.0f} tokens from words, ms (99 %)",

@@ -1,10 +1,10 @@
-"""Which constants do well without tuning: folds of the training parts, then one look at the test parts.
+"""Default constants of the tagger: F1 on folds of training parts, then one evaluation on test parts.
 
-The sets are names in tweets (WNUT-17), Portuguese names (UNER), US addresses, Chinese segmentation and chunks
-(CoNLL-2000), each with the ready features for its kind. Every candidate is fitted to folds of the training part alone;
-the score is F1 of spans in the held-out fold. With --dev they are fitted to the whole training part and scored on the
-dev part, where there is one. With --test the default of `Tagger` and CRFsuite with c1 = c2 = 0.1, on the same features,
-are fitted to the whole training part and scored on the test part, with an interval by bootstrap over sentences.
+The data sets are names in tweets (WNUT-17), Portuguese names (UNER), US addresses, Chinese word segmentation and chunks
+(CoNLL-2000), each with a built-in template. Candidates are fitted to folds of the training part, and scored by the F1
+of spans on the held-out fold. With --dev they are fitted to the whole training part and scored on the dev part, if
+there is one. With --test, the default `Tagger` and CRFsuite with c1 = c2 = 0.1, on the same features, are fitted to the
+whole training part and scored on the test part, with a bootstrap interval over sentences.
 
     python benchmarks/text_defaults.py --data DATA
     python benchmarks/text_defaults.py --data DATA --test
@@ -24,7 +24,7 @@ from sklearn.model_selection import KFold
 
 from maxendnet import L2CRF, M3N, Chain, ElasticNet, Log, MaxEnDNet
 from maxendnet.text import Tagger, TokenFeatures, read_columns, span_scores
-from maxendnet.text.reading.tag_schemes import found_scheme
+from maxendnet.text.reading.tag_schemes import detect_scheme
 
 SETS = {"wnut17": "words", "uner_pt": "words", "usaddress": "words", "zh_seg": "characters", "conll2000": "chunks"}
 SEEN, ALL = Chain(pairs="seen"), Chain()
@@ -52,60 +52,62 @@ CANDIDATES = {
 }  # fmt: skip
 
 
-def read(folder: Path, part: str, most: int | None) -> tuple[Any, list[list[str]]]:
+def read(folder: Path, part: str, n_sentences: int | None) -> tuple[Any, list[list[str]]]:
+    """Read a part of a data set; with ``n_sentences``, a random sample of it."""
     X, y = read_columns(folder / f"{part}.tsv.gz").split()
-    if most is None or most >= len(X):
+    if n_sentences is None or n_sentences >= len(X):
         return X, y
-    some = np.sort(np.random.default_rng(0).permutation(len(X))[:most])
-    return X[some], [y[i] for i in some]
+    sample = np.sort(np.random.default_rng(0).permutation(len(X))[:n_sentences])
+    return X[sample], [y[i] for i in sample]
 
 
-Part = tuple[Any, list[list[str]], Any, list[list[str]]]
+Split = tuple[Any, list[list[str]], Any, list[list[str]]]
+"""Training sentences with labels, and held-out sentences with labels."""
 
 
-def parts_of(folder: Path, most: int | None, n_folds: int, dev: bool) -> list[Part]:
-    """Sentences to learn from and to score, with their labels: folds of the training part, or it and the dev part."""
-    X, y = read(folder, "train", most)
+def splits_of(folder: Path, n_sentences: int | None, n_folds: int, dev: bool) -> list[Split]:
+    """Return folds of the training part, or the training and dev parts."""
+    X, y = read(folder, "train", n_sentences)
     if dev:
         return [(X, y, *read(folder, "dev", None))] if (folder / "dev.tsv.gz").exists() else []
     splits = list(KFold(3, shuffle=True, random_state=0).split(np.arange(len(X))))[:n_folds]
-    return [(X[some], [y[i] for i in some], X[held], [y[i] for i in held]) for some, held in splits]
+    return [(X[train], [y[i] for i in train], X[held], [y[i] for i in held]) for train, held in splits]
 
 
-def compared(name: str, parts: list[Part], wanted: list[str]) -> dict[str, tuple[float, float]]:
-    """Mean F1 over the parts and mean CPU seconds of a fit, for every candidate."""
-    found: dict[str, list[tuple[float, float]]] = {}
-    for X, y, new, truth in parts:
-        scheme, features = found_scheme(y), TokenFeatures(SETS[name])
+def compare(name: str, splits: list[Split], candidates: list[str]) -> dict[str, tuple[float, float]]:
+    """Return the mean F1 and the mean CPU seconds of a fit, for each candidate."""
+    results: dict[str, list[tuple[float, float]]] = {}
+    for X, y, new, truth in splits:
+        scheme, features = detect_scheme(y), TokenFeatures(SETS[name])
         examples = features.fit_transform(X, y)
         prepared = features.transform(new)
-        for label in wanted:
+        for label in candidates:
             fitted = clone(CANDIDATES[label])
             if isinstance(fitted, Tagger):
                 fitted.set_params(features=SETS[name])
                 seconds, _ = common.cpu(lambda: fitted.fit(X, y))  # noqa: B023
-                labels, about = fitted.predict(new), f"outside {fitted.outside_:.2f} T {fitted.temperature_:.2f}"
+                labels, details = fitted.predict(new), f"outside {fitted.outside_:.2f} T {fitted.temperature_:.2f}"
             else:
                 seconds, _ = common.cpu(lambda: fitted.fit(examples))  # noqa: B023
-                labels, about = fitted.predict(prepared), f"gap {fitted.gap_:.1e}"
+                labels, details = fitted.predict(prepared), f"gap {fitted.gap_:.1e}"
             f1 = span_scores(truth, labels, scheme=scheme).f1
-            found.setdefault(label, []).append((f1, seconds))
-            common.say(f"{name} {label}: F1 {100 * f1:.2f}, {seconds:.1f} CPU s, {about}")
-    return {label: tuple(np.mean(rows, axis=0)) for label, rows in found.items()}  # type: ignore[misc]
+            results.setdefault(label, []).append((f1, seconds))
+            common.say(f"{name} {label}: F1 {100 * f1:.2f}, {seconds:.1f} CPU s, {details}")
+    return {label: tuple(np.mean(rows, axis=0)) for label, rows in results.items()}  # type: ignore[misc]
 
 
 def interval(truth: list[Any], labels: list[Any], scheme: str, n: int = 500) -> str:
-    """F1 with a 95 % interval by bootstrap over sentences."""
+    """Return the F1 with a 95 % bootstrap interval over sentences."""
     counts = np.array([counts_of(a, b, scheme) for a, b in zip(truth, labels)], dtype=float)
     f1 = lambda rows: 200 * rows[:, 0].sum() / max(rows[:, 1].sum() + rows[:, 2].sum(), 1)  # noqa: E731
     rng = np.random.default_rng(0)
-    drawn = [f1(counts[rng.integers(len(counts), size=len(counts))]) for _ in range(n)]
-    low, high = np.percentile(drawn, [2.5, 97.5])
+    samples = [f1(counts[rng.integers(len(counts), size=len(counts))]) for _ in range(n)]
+    low, high = np.percentile(samples, [2.5, 97.5])
     return f"{f1(counts):.2f} ({low:.1f} to {high:.1f})"
 
 
 def counts_of(truth: list[Any], labels: list[Any], scheme: str) -> tuple[int, int, int]:
-    """Of one sentence: spans that are right, that there are, and that were found."""
+    """Return the numbers of correct, true and predicted spans of a sentence."""
     from maxendnet.text import find_spans
 
     a, b = (set(find_spans(tags, scheme)) for tags in (truth, labels))
@@ -115,7 +117,7 @@ def counts_of(truth: list[Any], labels: list[Any], scheme: str) -> tuple[int, in
 def crfsuite(
     constants: dict[str, float], features: TokenFeatures, train: tuple[Any, list[list[str]]], new: Any
 ) -> tuple[float, list[list[str]]]:
-    """CPU seconds of CRFsuite's training on the same features, and the labels that it finds for new examples."""
+    """Train CRFsuite on the same features; return its CPU seconds and its labels of new examples."""
     import pycrfsuite
 
     def strings(examples: Any) -> list[list[list[str]]]:
@@ -134,54 +136,58 @@ def crfsuite(
         return seconds, [peer.tag(x) for x in strings(new)]
 
 
-def test(name: str, folder: Path, most: int | None, alone: bool) -> tuple[str, ...]:
-    """Ours without any setting, and CRFsuite with c1 = c2 = 0.1 on the same features."""
-    X, y = read(folder, "train", most)
+def test(name: str, folder: Path, n_sentences: int | None, alone: bool) -> tuple[str, ...]:
+    """Score `Tagger()`, and CRFsuite with c1 = c2 = 0.1 on the same features, on the test part."""
+    X, y = read(folder, "train", n_sentences)
     new, truth = read(folder, "test", None)
-    scheme = found_scheme(y)
+    scheme = detect_scheme(y)
     tagger = Tagger(SETS[name])
     seconds = common.cpu(lambda: tagger.fit(X, y))[0]
-    ours = interval(truth, tagger.predict(new), scheme)
-    about = f"temperature {tagger.temperature_:.3f}, outside {tagger.outside_:.3f}"
-    common.say(f"{name}: {ours}, {seconds:.1f} CPU s, {about}")
+    f1 = interval(truth, tagger.predict(new), scheme)
+    details = f"temperature {tagger.temperature_:.3f}, outside {tagger.outside_:.3f}"
+    common.say(f"{name}: {f1}, {seconds:.1f} CPU s, {details}")
     if alone:
-        return name, ours, f"{seconds:.1f}", "", ""
+        return name, f1, f"{seconds:.1f}", "", ""
     features = TokenFeatures(SETS[name])
-    door, examples = common.cpu(lambda: features.fit_transform(X, y))
+    reading, examples = common.cpu(lambda: features.fit_transform(X, y))
     peer_seconds, labels = crfsuite({"c1": 0.1, "c2": 0.1}, features, (examples, y), features.transform(new))
-    theirs = interval(truth, labels, scheme)
-    row = (name, ours, f"{seconds:.1f}", theirs, f"{peer_seconds + door:.1f}")
+    peer_f1 = interval(truth, labels, scheme)
+    row = (name, f1, f"{seconds:.1f}", peer_f1, f"{peer_seconds + reading:.1f}")
     common.say(str(row))
     return row
 
 
 def main() -> None:
     arguments = common.parser(__doc__, letters=False)
-    arguments.add_argument("--data", required=True, metavar="FOLDER", help="with a folder for every set")
-    arguments.add_argument("--sets", default=",".join(SETS), help="which, separated by commas (default: %(default)s)")
-    arguments.add_argument("--test", action="store_true", help="the one look at the test parts")
-    arguments.add_argument("--dev", action="store_true", help="score on the dev parts in the place of folds")
-    arguments.add_argument("--most", type=int, help="sentences of the training part at most (default: all)")
+    arguments.add_argument("--data", required=True, metavar="FOLDER", help="folder with a subfolder for each data set")
+    arguments.add_argument(
+        "--sets", default=",".join(SETS), help="data sets, separated by commas (default: %(default)s)"
+    )
+    arguments.add_argument("--test", action="store_true", help="score the test parts")
+    arguments.add_argument("--dev", action="store_true", help="score the dev parts instead of folds")
+    arguments.add_argument("--most", type=int, help="maximum number of training sentences (default: all)")
     arguments.add_argument("--models", help="candidates for folds, separated by semicolons (default: all)")
-    arguments.add_argument("--alone", action="store_true", help="with --test: without CRFsuite")
-    arguments.add_argument("--folds", type=int, default=3, help="of three folds, how many (default: %(default)s)")
-    given = arguments.parse_args()
-    most = 200 if given.quick else given.most
-    folder, names = Path(given.data), given.sets.split(",")
-    if given.test:
-        rows = [test(name, folder / name, most, given.alone) for name in names]
+    arguments.add_argument("--alone", action="store_true", help="with --test: leave out CRFsuite")
+    arguments.add_argument(
+        "--folds", type=int, default=3, help="number of the three folds to use (default: %(default)s)"
+    )
+    args = arguments.parse_args()
+    n_sentences = 200 if args.quick else args.most
+    folder, names = Path(args.data), args.sets.split(",")
+    if args.test:
+        rows = [test(name, folder / name, n_sentences, args.alone) for name in names]
         head = ("", "Tagger(), F1 of the test part", "CPU s", "CRFsuite c1=c2=0.1, F1", "CPU s")
         print(common.table(head, rows))
         print("CPU seconds from sentences in memory to a fitted model, one thread.\n")
     else:
-        wanted = given.models.split(";") if given.models else list(CANDIDATES)
-        parts = {name: parts_of(folder / name, most, given.folds, given.dev) for name in names}
-        found = {name: compared(name, some, wanted) for name, some in parts.items() if some}
+        candidates = args.models.split(";") if args.models else list(CANDIDATES)
+        splits = {name: splits_of(folder / name, n_sentences, args.folds, args.dev) for name in names}
+        results = {name: compare(name, splits[name], candidates) for name in names if splits[name]}
         cells = [
-            (label, *(f"{100 * found[name][label][0]:.2f} ({found[name][label][1]:.1f})" for name in found))
-            for label in wanted
+            (label, *(f"{100 * results[name][label][0]:.2f} ({results[name][label][1]:.1f})" for name in results))
+            for label in candidates
         ]
-        print(common.table(("F1 of sentences held out (CPU s of a fit)", *found), cells))
+        print(common.table(("F1 of held-out sentences (CPU s of a fit)", *results), cells))
     print(common.machine())
 
 

@@ -1,11 +1,11 @@
-"""Six systems and CRFsuite on four sets of text: F1 on the test part, with constants chosen on the training part.
+"""Six systems and CRFsuite on four text data sets: F1 on the test part, with constants chosen on the training part.
 
-The sets and their features are those of text_defaults.py. Constants are chosen by F1 of spans on the first of three
-folds of the training part, after fits to the other two; then a fit to the whole training part is scored on the test
-part, with an interval by bootstrap over sentences. All systems, CRFsuite too, have the same features and weights for
-pairs of a feature and a label that occur. Fits end at a gap of 1e-2, or after 200 passes.
+The data sets and features are those of text_defaults.py. Constants are chosen by the F1 of spans on the first of three
+folds of the training part. Then a fit to the whole training part is scored on the test part, with a bootstrap interval
+over sentences. All systems have the same features, and weights for seen pairs of a feature and a label. Fits stop at a
+gap of 1e-2, or after 200 passes.
 
-Every fit goes to the file of --out, and a run that was stopped goes on from there.
+Results are appended to the file of --out; an interrupted run resumes from there.
 
     python benchmarks/text_systems.py --data DATA --out text_systems.jsonl
 """
@@ -26,7 +26,7 @@ from text_defaults import SETS, crfsuite, interval, read
 
 from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, Chain, LapMEDN
 from maxendnet.text import TokenFeatures, span_scores
-from maxendnet.text.reading.tag_schemes import found_scheme
+from maxendnet.text.reading.tag_schemes import detect_scheme
 
 COMMON: dict[str, Any] = {"structure": Chain(pairs="seen"), "tol": 1e-2, "max_passes": 200, "random_state": 0}
 SYSTEMS: dict[str, tuple[Any, dict[str, list[float]]]] = {
@@ -41,17 +41,17 @@ SYSTEMS: dict[str, tuple[Any, dict[str, list[float]]]] = {
 
 
 class Data:
-    """Sentences to learn from and sentences to label, with features."""
+    """Training and held-out sentences, with features."""
 
     def __init__(self, name: str, X: Any, y: list[list[str]], new: Any, truth: list[list[str]]) -> None:
         self.features = TokenFeatures(SETS[name])
-        self.y, self.truth, self.scheme = y, truth, found_scheme(y)
+        self.y, self.truth, self.scheme = y, truth, detect_scheme(y)
         self.examples = self.features.fit_transform(X, y)
         self.new = self.features.transform(new)
 
 
 def fit(system: str, constants: dict[str, float], data: Data) -> tuple[float, list[list[str]], str]:
-    """CPU seconds of the fit, the labels that it finds, and its gap."""
+    """Return the CPU seconds of a fit, its predictions and its gap."""
     if system == "CRFsuite":
         return *crfsuite(constants, data.features, (data.examples, data.y), data.new), ""
     model = clone(SYSTEMS[system][0]).set_params(**constants)
@@ -62,44 +62,47 @@ def fit(system: str, constants: dict[str, float], data: Data) -> tuple[float, li
 
 
 def score(system: str, constants: dict[str, float], data: Data) -> dict[str, Any]:
-    """F1 of a fit, with an interval."""
+    """Fit a system and score it, with an interval."""
     seconds, labels, gap = fit(system, constants, data)
     f1 = 100 * span_scores(data.truth, labels, scheme=data.scheme).f1
     return {"F1": f1, "shown": interval(data.truth, labels, data.scheme), "seconds": seconds, "gap": gap}
 
 
 def row(name: str, system: str, folds: Data, whole: Data, cells: Any) -> list[str]:
+    """Choose the constants of a system on a fold, and score it on the test part."""
     grid = SYSTEMS[system][1]
-    tried = []
+    scores = []
     for values in product(*grid.values()) if len(grid) else [()]:
         constants = dict(zip(grid, values))
         key = {"set": name, "system": system, "part": "fold", **constants}
-        found = cells.get(key, lambda: score(system, constants, folds)) if grid else {"F1": 0.0}  # noqa: B023
-        tried.append((found["F1"], constants))
-        common.say(f"{key} {found}")
-    best = max(tried, key=lambda one: one[0])[1]
+        result = cells.get(key, lambda: score(system, constants, folds)) if grid else {"F1": 0.0}  # noqa: B023
+        scores.append((result["F1"], constants))
+        common.say(f"{key} {result}")
+    best = max(scores, key=lambda pair: pair[0])[1]
     key = {"set": name, "system": system, "part": "test", **best}
-    found = cells.get(key, lambda: score(system, best, whole))
-    common.say(f"{key} {found}")
+    result = cells.get(key, lambda: score(system, best, whole))
+    common.say(f"{key} {result}")
     shown = ", ".join(f"{constant}={value:g}" for constant, value in best.items())
-    return [name, system, shown, found["shown"], f"{found['seconds']:.1f}", found["gap"]]
+    return [name, system, shown, result["shown"], f"{result['seconds']:.1f}", result["gap"]]
 
 
 def main() -> None:
     arguments = common.parser(__doc__, letters=False)
-    arguments.add_argument("--data", required=True, metavar="FOLDER", help="with a folder for every set")
-    arguments.add_argument("--sets", default="usaddress,zh_seg,wnut17,uner_pt", help="separated by commas")
-    arguments.add_argument("--systems", default=",".join(SYSTEMS), help="separated by commas (default: %(default)s)")
-    arguments.add_argument("--out", help="file of finished fits, one JSON value a line")
-    given = arguments.parse_args()
-    cells, rows = common.Cells(given.out), []
-    for name in given.sets.split(","):
-        folder, most = Path(given.data) / name, 200 if given.quick else None
-        X, y = read(folder, "train", most)
-        some, held = next(iter(KFold(3, shuffle=True, random_state=0).split(np.arange(len(X)))))
-        folds = Data(name, X[some], [y[i] for i in some], X[held], [y[i] for i in held])
+    arguments.add_argument("--data", required=True, metavar="FOLDER", help="folder with a subfolder for each data set")
+    arguments.add_argument("--sets", default="usaddress,zh_seg,wnut17,uner_pt", help="data sets, separated by commas")
+    arguments.add_argument(
+        "--systems", default=",".join(SYSTEMS), help="systems, separated by commas (default: %(default)s)"
+    )
+    arguments.add_argument("--out", help="file of results, one JSON value a line")
+    args = arguments.parse_args()
+    cells, rows = common.Cells(args.out), []
+    for name in args.sets.split(","):
+        folder = Path(args.data) / name
+        X, y = read(folder, "train", 200 if args.quick else None)
+        train, held = next(iter(KFold(3, shuffle=True, random_state=0).split(np.arange(len(X)))))
+        folds = Data(name, X[train], [y[i] for i in train], X[held], [y[i] for i in held])
         whole = Data(name, X, y, *read(folder, "test", None))
-        rows += [row(name, system, folds, whole, cells) for system in given.systems.split(",")]
+        rows += [row(name, system, folds, whole, cells) for system in args.systems.split(",")]
     print(common.table(("set", "system", "constants", "F1 of the test part", "CPU s of the fit", "gap"), rows))
     print(common.machine())
 

@@ -1,5 +1,6 @@
 #!/bin/sh
-# A scheduler and two workers on this machine, and a fit on them. Needs: pip install 'maxendnet[dask]'
+# Start a Dask scheduler and two workers on this machine, and fit a model on them.
+# Needs: pip install 'maxendnet[dask]'
 set -e
 ADDRESS=tcp://127.0.0.1:8786
 

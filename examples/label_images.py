@@ -1,11 +1,11 @@
-"""Label the cells of images: truth, single cells, a tree, and the grid, side by side.
+"""Label the cells of images with three structures: independent cells, a tree, and a grid.
 
-An image is a grid of cells, each with a few numbers (mean colours, edges) and one of eleven classes. Cells of the class
-"void" are unknown: they are no class in learning, and are never scored. Four neighbours of a cell are joined, and the
-direction of an edge is its type.
+An image is a grid of cells, each with a few features (mean colours, edges) and one of eleven classes. Cells of the
+class "void" are unknown labels in training, and are not scored. Edges connect each cell with its four neighbours, and
+the type of an edge is its direction.
 
-The data are CamVid as small grids (Brostow et al. 2009), one file ``camvid_grid.npz`` with the arrays ``X_train`` of
-shape (n, 24, 32, 12), ``y_train`` of shape (n, 24, 32), and the same for val and test; label 11 is void.
+The data are CamVid as small grids (Brostow et al. 2009): a file ``camvid_grid.npz`` with arrays ``X_train`` of shape
+(n, 24, 32, 12), ``y_train`` of shape (n, 24, 32), and the same for val and test. Label 11 is void.
 
     python examples/label_images.py camvid_grid.npz --images 20 -o images.png
 """
@@ -29,14 +29,14 @@ COLOURS = [
     "#e58f8f", "#5a5a78", "#e0559a", "#e8a33d", "#12b5b0",
 ]  # fmt: skip
 STRUCTURES = {
-    "single cells": Independent(bias=True),
+    "independent cells": Independent(bias=True),
     "tree": Tree(bias=True),
     "grid": Graph(bias=True, inference="relaxed"),
 }
 
 
 def comb(shape: tuple[int, int]) -> np.ndarray:
-    """Which edges of a grid make a tree: those down the columns, and those along the middle row."""
+    """Return a mask of the grid edges that form a tree: all vertical edges, and those of the middle row."""
     rows, columns = shape
     edges, _ = grid_edges(shape)
     row = edges // columns
@@ -44,34 +44,35 @@ def comb(shape: tuple[int, int]) -> np.ndarray:
 
 
 def load(data: Any, split: str, structure: str, n_images: int | None = None) -> Examples:
-    """The images of a split: scaled features, their squares and the place in the image, and edges for a structure."""
+    """Return the images of a split: scaled features, their squares, the position in the image, and edges."""
     plain = data["X_train"].reshape(-1, data["X_train"].shape[-1])
     X = (data[f"X_{split}"][:n_images] - plain.mean(axis=0)) / plain.std(axis=0)
     rows, columns = X.shape[1:3]
     r, c = np.meshgrid(np.linspace(-1, 1, rows), np.linspace(-1, 1, columns), indexing="ij")
-    place = np.stack([r, r * r, c, c * c, r * c], axis=-1).reshape(rows * columns, -1)
-    cells = [own.reshape(rows * columns, -1) for own in X]
-    nodes = [np.concatenate([own, own**2 - 1, place], axis=1) for own in cells]
-    y = [[UNKNOWN if a == len(CLASSES) else CLASSES[a] for a in own.ravel()] for own in data[f"y_{split}"][:n_images]]
-    if structure == "single cells":
+    position = np.stack([r, r * r, c, c * c, r * c], axis=-1).reshape(rows * columns, -1)
+    cells = [image.reshape(rows * columns, -1) for image in X]
+    nodes = [np.concatenate([features, features**2 - 1, position], axis=1) for features in cells]
+    labels = [image.ravel() for image in data[f"y_{split}"][:n_images]]
+    y = [[UNKNOWN if a == len(CLASSES) else CLASSES[a] for a in image] for image in labels]
+    if structure == "independent cells":
         return Examples.build(nodes, y)
     edges, types = grid_edges((rows, columns))
     if structure == "tree":
-        kept = comb((rows, columns))
-        edges, types = edges[kept], types[kept]
+        in_tree = comb((rows, columns))
+        edges, types = edges[in_tree], types[in_tree]
     return Examples.build(nodes, y, edges=[edges] * len(X), edge_types=[types] * len(X))
 
 
-def right(found: list[list[str]], images: Examples) -> np.ndarray:
-    """Whether each cell that is not void has its class."""
+def is_correct(predictions: list[list[str]], images: Examples) -> np.ndarray:
+    """Return for each cell that is not void whether its prediction is correct."""
     truth = images.y.tolist()
     known = np.array([label is not UNKNOWN for label in truth])
-    labels = [label for own in found for label in own]
+    labels = [label for image in predictions for label in image]
     return np.array([a == b for a, b in zip(labels, truth)])[known]
 
 
 def draw(data: Any, predictions: dict[str, list[list[str]]], shown: list[int], path: Path) -> None:
-    """A row for every image: its truth (void is white), and what each model says."""
+    """Draw a row for each image: true labels (void is white), and the predictions of each model."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -103,8 +104,8 @@ def draw(data: Any, predictions: dict[str, list[list[str]]], shown: list[int], p
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="camvid_grid.npz")
-    parser.add_argument("--images", type=int, default=20, help="images to learn from (default: %(default)s)")
-    parser.add_argument("--C", type=float, default=0.01, help="of the models (default: %(default)s)")
+    parser.add_argument("--images", type=int, default=20, help="number of training images (default: %(default)s)")
+    parser.add_argument("--C", type=float, default=0.01, help="C of the models (default: %(default)s)")
     parser.add_argument("--show", type=int, nargs="+", default=[0, 20, 40, 60], help="test images in the figure")
     parser.add_argument("-o", "--out", type=Path, default=Path("images.png"))
     options = parser.parse_args()
@@ -113,12 +114,12 @@ def main() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         for name, structure in STRUCTURES.items():
-            began = time.process_time()
+            start = time.process_time()
             train, test = load(data, "train", name, options.images), load(data, "test", name)
             model = M3N(C=options.C, structure=structure, tol=1e-2).fit(train)
             predictions[name] = model.predict(test)
-            share = right(predictions[name], test).mean()
-            print(f"{name:14} {share:.1%} of the cells right, {time.process_time() - began:.0f} CPU s", flush=True)
+            accuracy = is_correct(predictions[name], test).mean()
+            print(f"{name:17} accuracy {accuracy:.1%}, {time.process_time() - start:.0f} CPU s", flush=True)
     draw(data, predictions, options.show, options.out)
     print(f"wrote {options.out}")
 
