@@ -1,4 +1,4 @@
-"""Sequence labelling of text: column files, feature templates, taggers, spans and their probabilities.
+"""Sequence labelling of text: taggers, features, column files and spans.
 
 >>> from maxendnet.text import Tagger
 >>> sentences = [["Ada", "met", "Bob"], ["Bob", "slept"]]

@@ -53,7 +53,7 @@ CHOICES = {
 
 
 def default_model(joined: bool = True, n_jobs: int | None = None, random_state: Any = 0) -> L2CRF:
-    """Return the default model: a conditional random field with a Gaussian prior and a margin.
+    """Return the default model: an L2-CRF with a margin.
 
     The constants were chosen on training folds of four data sets (benchmarks/TEXT.md). `Tagger(search=True)` chooses
     ``lam`` by cross-validation.
@@ -332,22 +332,26 @@ class Tagger(BaseEstimator):
         return Labellings.split(names[labels], columns.offsets)
 
     def predict_spans(self, X: Any, strict: bool = False) -> list[list[ScoredSpan]]:
-        """Return the spans of each sentence with their probabilities; see `maxendnet.text.predict_spans`."""
+        """Return the spans of each sentence with their probabilities.
+
+        See `maxendnet.text.predict_spans`.
+        """
         model, examples = self._fitted(), self.examples(X)
         scheme = self.scheme_ if self.inner_ is None else "BIOES"
         return confidence.predict_spans(model, examples, scheme, self.temperature_, strict, self.outside_, self.inner_)
 
     def predict_top(self, X: Any, k: int = 5) -> list[list[Ranked]]:
-        """Return the k best labellings of each sentence with their probabilities; the first is that of `predict`.
+        """Return the k best labellings of each sentence with their probabilities.
 
-        The ranking includes the bias ``outside_``, and the probabilities do not: they need not decrease.
+        The first is that of `predict`. The ranking includes the bias ``outside_``, and the probabilities do not: they
+        need not decrease.
         """
         return confidence.predict_ranked(
             self._fitted(), self.examples(X), k, self.temperature_, self.outside_, self.inner_
         )
 
     def predict_confidence(self, X: Any) -> list[Confidence]:
-        """Return the labels of each sentence, with the probability of each label and of all labels together."""
+        """Return the labels of each sentence with their probabilities."""
         return confidence.predict_confidence(
             self._fitted(), self.examples(X), self.temperature_, self.outside_, self.inner_
         )
@@ -392,7 +396,7 @@ class Tagger(BaseEstimator):
     # ---- files -------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the tagger to a file, atomically; for `Tagger.load` and ``maxendnet tag``."""
+        """Write the tagger to a file, for `Tagger.load` and ``maxendnet tag``."""
         estimator = self._fitted()
         application = {
             "kind": "text",

@@ -54,7 +54,7 @@ class _Cache(dict[Any, Any]):
 
 
 def _line_cache(texts: tuple[str, ...], code_of: Callable[[str], int]) -> _Cache:
-    """Feature numbers of one template line by its cells: one cell, or a tuple of several."""
+    """Return a cache of feature codes by the cell, or tuple of cells, of a line."""
     name = "%s".join(text.replace("%", "%%") for text in texts)
 
     def code(cells: Any) -> int:
@@ -127,7 +127,7 @@ class TokenFeatures(BaseEstimator):
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Examples:
-        """Learn the feature names, and return the sentences as `Examples`, with labels if ``y`` is given."""
+        """Learn the feature names, and return the sentences as `Examples`."""
         _check_counts(self.min_count, self.n_hashed)
         columns = Columns.of(X)
         self._set_up(
@@ -157,7 +157,7 @@ class TokenFeatures(BaseEstimator):
     def _set_up(
         self, template: str, gazetteers: dict[str, Gazetteer], clusters: dict[str, dict[str, str]], n_columns: int
     ) -> None:
-        """Set everything but the feature names: the template, and the functions of its columns."""
+        """Set the template and the functions of its columns."""
         for name in (*gazetteers, *clusters):
             if not re.fullmatch(r"[A-Za-z_]\w*", name) or form_of(name) is not None:
                 raise TextError(
@@ -186,7 +186,10 @@ class TokenFeatures(BaseEstimator):
         self._line_caches: list[_Cache] | None = None  # built on first use
 
     def _source(self, column: str) -> tuple[int, Callable[[str], str] | Gazetteer | None]:
-        """Return the input column of a template column, and the function of its words (None: the word itself)."""
+        """Return the input column of a template column, and its word form.
+
+        The form None is the word itself.
+        """
         number, dot, form = column.partition(".") if column[0].isdigit() else ("0", ".", column)
         if not number.isdecimal() or int(number) >= self.n_columns_in_:
             raise TextError(
@@ -213,14 +216,14 @@ class TokenFeatures(BaseEstimator):
     # ---- sentences to features ---------------------------------------------------------------------------------------
 
     def transform(self, X: Any, y: Any = None) -> Examples:
-        """Return sentences as `Examples` with the features of the fit; unknown features are ignored."""
+        """Return sentences as `Examples`; features that are not in the fit are ignored."""
         if "template_" not in vars(self):  # check_is_fitted alone takes a tenth of the time for a short sentence
             check_is_fitted(self, "template_")
         columns = Columns.of(X)
         return self._examples(self._codes(columns), columns.offsets, y)
 
     def entries(self, columns: Columns) -> tuple[FloatArray, IntArray, IntArray]:
-        """Return the CSR arrays (data, indices, indptr) of `transform`, without building a matrix."""
+        """Return the CSR arrays (data, indices, indptr) of `transform`."""
         return self._nonzero(self._codes(columns))
 
     @property
@@ -237,7 +240,7 @@ class TokenFeatures(BaseEstimator):
         )
 
     def _nonzero(self, codes: IntArray) -> tuple[FloatArray, IntArray, IntArray]:
-        """Return the CSR arrays of features with the value 1, from codes of shape (n_tokens, n_lines)."""
+        """Return the CSR arrays of binary features with these codes."""
         keep = codes >= 0
         if keep.all():
             indices, indptr = codes.ravel(), np.arange(len(codes) + 1) * codes.shape[1]
@@ -274,7 +277,7 @@ class TokenFeatures(BaseEstimator):
         return codes
 
     def _named_codes(self, columns: Columns) -> tuple[list[IntArray], list[list[str]]]:
-        """Return, for each line of the template, the code of each token's feature, and the names of the codes.
+        """Return the feature codes of tokens for each template line, and their names.
 
         Codes start at 0 for each line; -1 means no feature.
         """
@@ -340,7 +343,7 @@ class TokenFeatures(BaseEstimator):
         return coded
 
     def _codes_of_few_tokens(self, columns: Columns) -> IntArray:
-        """Look up features token by token, with caches of word forms and of template lines."""
+        """Look up features token by token, with caches of forms and template lines."""
         if self._line_caches is None:
             code_of = self._hash if self.feature_names_ is None else self.feature_names_.places.__getitem__
             self._line_caches = [_line_cache(pattern.texts, code_of) for pattern in self.template_.patterns]
@@ -396,7 +399,7 @@ class TokenFeatures(BaseEstimator):
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any], feature_names: FeatureNames | None) -> TokenFeatures:
-        """Return the features that `to_plain` described, with the feature names of a model."""
+        """Return features from the values of `to_plain` and the names of a model."""
         gazetteers, clusters = dict(plain["gazetteers"]), dict(plain["clusters"])
         _check_counts(plain["min_count"], plain["n_hashed"])
         if (plain["n_hashed"] is None) != (feature_names is not None):
@@ -436,7 +439,7 @@ def _check_counts(min_count: Any, n_hashed: Any) -> None:
 
 
 def _with_lists(text: str, gazetteers: Mapping[str, Any], clusters: Mapping[str, Mapping[str, str]]) -> str:
-    """Add features of gazetteers and clusters to a built-in template, for a token and its neighbours."""
+    """Add features of gazetteers and clusters to a built-in template."""
     forms = list(gazetteers)
     for name, words in clusters.items():
         brown = set("".join(set(words.values()))) <= {"0", "1"}
@@ -451,7 +454,7 @@ def _border_cells(reach: int) -> tuple[list[str], list[str]]:
 
 
 def _line_codes(pattern: Pattern, padded: Mapping[str, Coded], at: IntArray) -> tuple[IntArray, list[str]]:
-    """Return the code of each token's feature, and the names of the codes, for one line of a template."""
+    """Return the feature codes of tokens for a template line, and their names."""
     texts, macros = pattern
     if not macros:
         return np.zeros(len(at), dtype=np.int64), [texts[0]]
@@ -495,7 +498,10 @@ def _codes_by_name(line_codes: list[IntArray], names: list[list[str]], code_of: 
 
 
 def _with_columns(line_codes: list[IntArray], names: list[list[str]], columns: IntArray) -> IntArray:
-    """Replace the codes of each template line by columns of the concatenated names; shape (n_tokens, n_lines)."""
+    """Replace codes of template lines by columns; shape (n_tokens, n_lines).
+
+    ``columns`` has one entry for each name, with the names of all lines concatenated.
+    """
     starts = offsets_of(map(len, names))
     out = np.empty((len(line_codes[0]), len(line_codes)), dtype=np.int32)
     for k, codes in enumerate(line_codes):
@@ -506,7 +512,7 @@ def _with_columns(line_codes: list[IntArray], names: list[list[str]], columns: I
 
 @dataclass(repr=False, eq=False)
 class DictFeatures(BaseEstimator):
-    """Transformer from feature dicts to `Examples`, which drops rare features or hashes them.
+    """Transformer from feature dicts to `Examples`, with rare features dropped.
 
     Estimators accept feature dicts directly; use this for a minimum count or a fixed number of columns.
 

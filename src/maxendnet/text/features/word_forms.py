@@ -1,4 +1,4 @@
-"""Word forms for features: lower case, shape, affixes, membership in gazetteers and clusters.
+"""Word forms for features: lower case, shape, affixes, gazetteers and clusters.
 
 =================  =======================================================================  ==================
 form               value                                                                    for ``iPhone-12``
@@ -31,7 +31,7 @@ from maxendnet.text.reading.errors import TextError
 
 
 def shape(word: str) -> str:
-    """Return the word with X for upper-case letters, x for other letters and d for digits.
+    """Replace upper-case letters by X, other letters by x, and digits by d.
 
     Examples
     --------
@@ -94,7 +94,9 @@ FORMS: dict[str, Callable[[str], str]] = {
 
 
 def affix(side: str, n: int) -> Callable[[str], str]:
-    """Return the function for the first or last n characters; its value is empty for words of at most n characters.
+    """Return the function that gives the first or last n characters of a word.
+
+    Its value is empty for words of at most n characters.
 
     Examples
     --------
@@ -116,7 +118,9 @@ def form_of(name: str) -> Callable[[str], str] | None:
 
 
 class Gazetteer:
-    """A list of phrases to find in sentences: the longest match, from left to right, ignoring case.
+    """Phrases to find in sentences.
+
+    Matches are the longest ones, from left to right, ignoring case.
 
     Parameters
     ----------
@@ -140,7 +144,7 @@ class Gazetteer:
             candidates.sort(key=len, reverse=True)
 
     def tags(self, words: Sequence[str]) -> list[str]:
-        """Return B for the first word of a phrase, I for its other words, and an empty string elsewhere."""
+        """Return B for the first word of a phrase, I for its other words, else ""."""
         lower = [word.lower() for word in words]
         tags = [""] * len(words)
         t = 0

@@ -1,4 +1,4 @@
-"""Calibration of probabilities: a temperature fitted to held-out folds, and the reliability diagram.
+"""Calibration of probabilities: temperature and reliability diagram.
 
 Scores of a margin model are in units of its margin. Divided by a temperature they become log-probabilities. The
 temperature maximises the likelihood of held-out labels. It does not change predictions.
@@ -67,14 +67,19 @@ def fit_temperature(model: Any, X: Any, y: Any = None, cv: int = 3, random_state
 
 
 def shuffled_folds(cv: int, random_state: int = 0) -> Any:
-    """Return the splitter of the search and the calibration: shuffled, because files are often sorted by source."""
+    """Return the splitter of the search and the calibration.
+
+    Folds are shuffled because files are often sorted by source.
+    """
     from sklearn.model_selection import KFold
 
     return KFold(cv, shuffle=True, random_state=random_state)
 
 
 def held_out(model: Any, examples: Examples, cv: int = 3, random_state: int = 0, rules: Any = None) -> list[HeldOut]:
-    """Hold out folds and fit the model to the others, until `ENOUGH_TOKENS` tokens were held out.
+    """Hold out folds, each with a model fitted to the others.
+
+    It stops after `ENOUGH_TOKENS` held-out tokens.
 
     Predictions for the held-out folds follow the rules, if given.
     """
@@ -94,7 +99,7 @@ def held_out(model: Any, examples: Examples, cv: int = 3, random_state: int = 0,
 
 
 def temperature_of(folds: list[HeldOut]) -> float:
-    """Return the temperature with the lowest log loss on held-out folds; see `fit_temperature`."""
+    """Return the temperature with the lowest log loss on held-out folds."""
     from scipy.optimize import minimize_scalar
 
     def loss(log_temperature: float) -> float:
@@ -152,7 +157,10 @@ class Reliability:
         return "\n".join(["confidence   right   number", *lines])
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the reliability diagram on a matplotlib axis; None creates one. Returns the axis."""
+        """Draw the reliability diagram, and return its axis.
+
+        ``ax`` is an axis of matplotlib; None creates one.
+        """
         if ax is None:
             from matplotlib.figure import Figure
 

@@ -1,4 +1,4 @@
-"""The bias of the label O: a number added to its score, chosen for the best F1 of spans on held-out sentences.
+"""Bias of the label O: a number added to its score for a better F1 of spans.
 
 The labelling with the highest score maximises the number of correct labels, not F1. With calibrated probabilities, F1
 is best when all spans are predicted whose probability exceeds half of the best F1 (Lipton, Elkan & Naryanaswamy 2014).
@@ -40,7 +40,10 @@ def added_scores(classes: NDArray, outside: float) -> FloatArray | None:
 
 
 def with_added(bound: Any, w: FloatArray, added: FloatArray | None) -> tuple[Any, FloatArray]:
-    """Return a bound structure and weights that include the added scores, as a label feature of weight 1."""
+    """Return a bound structure and weights that include the added scores.
+
+    The added scores become a label feature of weight 1.
+    """
     if added is None:
         return bound, w
     if not isinstance(bound, BatchStructure):
@@ -89,7 +92,7 @@ def fit_outside(folds: list[HeldOut], temperature: float, scheme: str) -> tuple[
 
 
 def nearest_to_best(counts: FloatArray) -> int:
-    """Return the first candidate whose F1 is within one standard error (of the difference) of the best F1.
+    """Return the first candidate within one standard error of the best F1.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ class Evaluation(NamedTuple):
 
 @dataclass(eq=False)
 class Validation:
-    """Callback of estimators that scores validation sentences at every evaluation of the gap.
+    """Callback that scores validation sentences at every evaluation of the gap.
 
     Parameters
     ----------

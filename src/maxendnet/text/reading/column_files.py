@@ -16,7 +16,7 @@ from maxendnet.text.reading.errors import TextError
 
 
 class ColumnFiles:
-    """Column files that the workers of a Dask cluster read, for `fit` and `predict` of an estimator.
+    """Column files that the workers of a Dask cluster read.
 
     Each file is a partition.
 

@@ -1,4 +1,4 @@
-"""Column files (CoNLL format): one token a line, with its columns, and a blank line between sentences.
+"""Column files (CoNLL): one token a line, a blank line between sentences.
 
 ::
 
@@ -114,7 +114,7 @@ class Columns:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n_sentences, n_columns); scikit-learn needs it to index without conversion to a list."""
+        """Shape (n_sentences, n_columns), which scikit-learn needs for indexing."""
         return len(self), self.n_columns
 
     def __iter__(self) -> Iterator[list[tuple[str, ...]]]:
@@ -246,7 +246,7 @@ def _tokens(i: int, sentence: Any) -> Sequence[Any]:
 
 
 def _check_rows(rows: list[Any], offsets: NDArray[np.int64]) -> None:
-    """Raise `TextError` unless all rows are tuples or lists of strings, of equal length."""
+    """Raise `TextError` unless all rows have strings, and equal lengths."""
     is_plain = set(map(type, rows)) <= {tuple, list} and len(set(map(len, rows))) == 1
     if is_plain and set(map(type, chain.from_iterable(rows))) == {str}:
         return
@@ -383,7 +383,7 @@ def _decode(content: bytes, name: str) -> str:
 
 
 def _checked(text: str, name: str) -> str:
-    """Remove the byte order mark and normalise line ends; raise for NUL and lone carriage returns."""
+    """Normalise line ends; raise for NUL and lone carriage returns."""
     text = text.removeprefix(BYTE_ORDER_MARK)
     if "\r" in text:
         text = text.replace("\r\n", "\n").removesuffix("\r")

@@ -8,12 +8,12 @@ import numpy as np
 
 
 class TextError(ValueError):
-    """Invalid column file, template, word list, tag sequence or option; the message says where."""
+    """Invalid column file, template, word list, tag sequence or option."""
 
     __module__ = "maxendnet.text"  # where users find it
 
 
 def check_count(name: str, value: Any) -> None:
-    """Raise `TextError` unless the value is a positive whole number that fits in 32 bits."""
+    """Raise `TextError` unless the value is a positive 32-bit integer."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value < 2**31:
         raise TextError(f"{name} must be a whole number of at least 1, got {value!r}.")

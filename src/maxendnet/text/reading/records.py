@@ -107,7 +107,7 @@ def _list(value: Any, where: str) -> list[Any]:
 def read_frame(
     frame: Any, sequence: str, tokens: str | Sequence[str], tags: str | None = None
 ) -> tuple[Columns, list[list[str]] | None]:
-    """Read sentences and tags from a pandas or polars data frame with a row for each token.
+    """Read sentences and tags from a data frame with a row for each token.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ NO_TYPE = "_"
 
 
 class Letters(NamedTuple):
-    """Letters of a scheme for the first token of a span, inside, the last token, and a span of one token."""
+    """Letters of a scheme: first, inner and last token, and span of one token."""
 
     begin: str
     inside: str
@@ -99,7 +99,9 @@ def scheme_of(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def read_tag(tag: Any, scheme: str = "IOB2") -> Tag:
-    """Parse a tag. A label without a letter of the schemes is read as I, with the label as its type.
+    """Parse a tag.
+
+    A label without a letter of the schemes is read as I, with the label as its type.
 
     Examples
     --------
@@ -168,7 +170,10 @@ def _runs(tags: Sequence[Tag]) -> Iterator[tuple[int, int]]:
 
 
 def is_well_formed(tags: Sequence[str], scheme: str) -> bool:
-    """Whether the tags of one span follow the scheme; for IOB1, regardless of the tags before it."""
+    """Whether the tags of one span follow the scheme.
+
+    For IOB1, the tags before the span are not considered.
+    """
     begin, inside, end, single = SCHEMES[scheme]
     letters = "".join(tag[0] for tag in tags)
     if scheme == "IOB1":
@@ -223,7 +228,7 @@ def write_tags(spans: Iterable[Span | tuple[int, int, str]], n_tokens: int, sche
 
 
 class SpanRules(NamedTuple):
-    """Tables of the labels of a model: which pairs are in one span, and the types of spans."""
+    """Tables of labels: which pairs are in one span, and types of spans."""
 
     joined: NDArray[np.bool_]
     """(n_labels, n_labels): whether the second label (column) continues a span of the first (row)."""
@@ -245,7 +250,7 @@ def span_rules(labels: Iterable[Any], scheme: str = "IOB2") -> SpanRules:
 
 
 def forbidden_pairs(labels: Iterable[str], scheme: str) -> list[tuple[str, str]]:
-    """Return the pairs of neighbouring labels that violate a scheme, for ``Chain(forbidden=...)``.
+    """Return the pairs of labels that violate a scheme: ``Chain(forbidden=...)``.
 
     Examples
     --------

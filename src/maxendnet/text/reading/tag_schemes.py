@@ -49,7 +49,9 @@ def numbered_place(sentence: int, token: int) -> str:
 
 
 def form_of(tag: Any) -> str:
-    """Return the form of a label: "typed" or "bare" tag, "outside" for O and unknown labels, else "label".
+    """Return the form of a label: "typed", "bare", "outside" or "label".
+
+    O and unknown labels are "outside"; labels that are not tags are "label".
 
     Examples
     --------
@@ -78,7 +80,9 @@ def corrected(tag: Any) -> Any:
 
 
 def detect_scheme(sentences: Iterable[Sequence[Any]]) -> str:
-    """Detect the scheme: the one that the fewest tags violate, or `LABELS` if most labels are not tags.
+    """Detect the scheme that the fewest tags violate.
+
+    It is `LABELS` if most labels are not tags.
 
     Examples
     --------
@@ -129,7 +133,7 @@ def letters_of(scheme: str) -> set[str]:
 def read_tags(
     sentences: Iterable[Sequence[Any]], scheme: str = "auto", repair: bool = False, place: Place = numbered_place
 ) -> tuple[list[list[Any]], str]:
-    """Check, and optionally repair, the tags of all sentences; return them and their scheme.
+    """Check or repair the tags of all sentences, and detect their scheme.
 
     Parameters
     ----------
@@ -175,7 +179,10 @@ def as_lists(sentences: Iterable[Any]) -> list[list[Any]]:
 
 
 def repaired(rows: list[list[Any]], scheme: str) -> list[list[Any]]:
-    """Rewrite tags by the scheme, with the same spans; labels that are not tags do not change."""
+    """Rewrite tags by the scheme, with the same spans.
+
+    Labels that are not tags do not change.
+    """
     if scheme == LABELS:
         return rows
     spelt = (list(map(corrected, tags)) for tags in rows)
@@ -183,7 +190,7 @@ def repaired(rows: list[list[Any]], scheme: str) -> list[list[Any]]:
 
 
 def refuse_labels(rows: list[list[Any]], scheme: str, place: Place) -> None:
-    """Raise `TextError` if there are labels that are not tags, or not in the form of most tags."""
+    """Raise `TextError` if there are labels that are not tags of the main form."""
     counts = Counter(tag for tags in rows for tag in tags)
     form = main_form(counts.items())
     wrong = {tag: n for tag, n in counts.items() if form_of(tag) not in (form, "outside")}
@@ -238,13 +245,13 @@ def convert_tags(
 
 
 def with_neighbours(tags: list[Any]) -> Iterator[tuple[Any, Any, Any]]:
-    """Iterate over triples of the previous tag, the tag and the next tag; O at the ends."""
+    """Iterate over (previous tag, tag, next tag), with O at the ends."""
     return zip([OUTSIDE, *tags], tags, [*tags[1:], OUTSIDE])
 
 
 @lru_cache(maxsize=65536)
 def written(before: Any, tag: Any, after: Any, scheme: str) -> tuple[Any, bool]:
-    """Return the tag that the scheme requires between two neighbours, and whether it starts a span.
+    """Return the tag that the scheme requires, and whether it starts a span.
 
     Spans are those of `find_spans`. Labels that are not tags, and tags beside an unknown label, do not change.
 
@@ -329,7 +336,7 @@ def check_tags(sentences: Iterable[Sequence[Any]], scheme: str, place: Place = n
 
 
 def problems_note(sentences: Iterable[Sequence[Any]], scheme: str, place: Place = numbered_place) -> str:
-    """Describe the tags that violate the scheme: the first problem, the number and the places; empty if none does.
+    """Describe the tags that violate the scheme; empty if none does.
 
     Examples
     --------

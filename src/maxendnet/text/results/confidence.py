@@ -1,4 +1,4 @@
-"""Probabilities of predicted tokens, spans and sequences, and of the k best labellings.
+"""Probabilities of predicted tokens, spans and sequences; k best labellings.
 
 All follow from ``p(y|x) = exp(score(x, y) / T) / Z``. T is 1 for the log loss. For a margin model, whose scores are not
 log-probabilities, T is a temperature fitted to held-out examples (`text.fitting.calibration`). The bias of the label O
@@ -59,7 +59,10 @@ class Ranked(NamedTuple):
 
 
 def scaled_weights(model: Any, temperature: float) -> FloatArray:
-    """Return the weights of a model divided by the temperature; the same array for the same temperature."""
+    """Return the weights of a model divided by the temperature.
+
+    The array is cached for repeated calls.
+    """
     if not (isinstance(temperature, (int, float, np.number)) and np.isfinite(temperature) and temperature > 0):
         raise TextError(f"temperature must be a positive number, got {temperature!r}.")
     weights: FloatArray = model.model_.weights
@@ -74,7 +77,10 @@ def scaled_weights(model: Any, temperature: float) -> FloatArray:
 
 
 def bind_tokens(model: Any, X: Any, inner: InternalTags | None = None) -> tuple[Examples, Any]:
-    """Return examples and the structure bound to them; raise if it has one label for all tokens."""
+    """Return examples and the structure bound to them.
+
+    Structures with one label for all tokens are an error.
+    """
     examples, bound = model._prepare(X, rules=None if inner is None else inner.rules)
     if model.model_.whole:
         raise TextError(f"{model.model_.structure!r} gives one label to all tokens, not labels or spans of tokens.")
@@ -82,7 +88,10 @@ def bind_tokens(model: Any, X: Any, inner: InternalTags | None = None) -> tuple[
 
 
 def log_scores(model: Any, examples: Examples, bound: Any, w: FloatArray, labels: NDArray) -> FloatArray:
-    """Return the scores of labellings; with hidden states, the log-sum over the states of each labelling."""
+    """Return the scores of labellings.
+
+    With hidden states, they are log-sums over the states of each labelling.
+    """
     if hasattr(bound, "score"):
         scores: FloatArray = bound.score(w, labels)
         return scores
@@ -94,7 +103,7 @@ def log_scores(model: Any, examples: Examples, bound: Any, w: FloatArray, labels
 def predict_confidence(
     model: Any, X: Any, temperature: float = 1.0, outside: float = 0.0, inner: InternalTags | None = None
 ) -> list[Confidence]:
-    """Predict the best labelling of each example, with the probability of each label and of the whole.
+    """Predict labellings with probabilities of labels and of whole labellings.
 
     Parameters
     ----------
@@ -136,7 +145,9 @@ def predict_confidence(
 def predict_ranked(
     model: Any, X: Any, k: int = 5, temperature: float = 1.0, outside: float = 0.0, inner: InternalTags | None = None
 ) -> list[list[Ranked]]:
-    """Predict the k best labellings of each example, best first; the first is that of `predict_confidence`.
+    """Predict the k best labellings of each example, best first.
+
+    The first is that of `predict_confidence`.
 
     Parameters
     ----------
@@ -183,7 +194,7 @@ def predict_spans(
     outside: float = 0.0,
     inner: InternalTags | None = None,
 ) -> list[list[ScoredSpan]]:
-    """Predict the spans of the best labelling of each example, with exact probabilities.
+    """Predict the spans of each example, with exact probabilities.
 
     The probability of a span is the total probability of all labellings that contain it: same first token, last token
     and type.
@@ -233,7 +244,10 @@ def predict_spans(
 
 
 def scheme_of_labels(labels: Sequence[Any]) -> str:
-    """Detect the tag scheme from the labels of a model; they do not distinguish IOB1 from IOB2."""
+    """Detect the tag scheme from the labels of a model.
+
+    They do not distinguish IOB1 from IOB2.
+    """
     return read_tags([[label] for label in labels], place=lambda *_: "the labels of the model")[1]
 
 
@@ -249,7 +263,7 @@ def _by_example(examples: Examples, values: NDArray) -> list[NDArray]:
 def _along_chains(
     bound: Any, w: FloatArray, rules: SpanRules, spans: Sequence[Sequence[Span]]
 ) -> Iterator[list[float]]:
-    """Yield the span probabilities of each example, from pairwise marginals, in batches that fit in memory."""
+    """Yield the span probabilities of each example, from pairwise marginals."""
     offsets = bound.offsets
     n_tokens = max(1, MAX_PAIR_MARGINALS // bound.n_labels**2)
     first = 0
@@ -307,7 +321,7 @@ def span_probability(node: FloatArray, pairs: FloatArray | None, rules: SpanRule
 def _clamped(
     model: Any, examples: Examples, w: FloatArray, rules: SpanRules, labels: NDArray, spans: Sequence[Sequence[Span]]
 ) -> list[list[float]]:
-    """Probabilities for any structure, as ratios of log-partitions: with the labels of a span given, and without."""
+    """Return span probabilities for any structure, as ratios of partition functions."""
     classes = model.classes_
     probabilities = []
     for i, (sentence_spans, codes) in enumerate(zip(spans, _by_example(examples, labels))):

@@ -1,4 +1,4 @@
-"""Explanations of a model by its largest weights, and of the labels of a sentence by their contributions.
+"""Explanations of models and of the labels of sentences.
 
 An explanation can be printed, converted to JSON, a pandas DataFrame or a self-contained HTML page, and displayed in a
 notebook.
@@ -107,7 +107,7 @@ class ModelExplanation(Explanation):
         return {**asdict(self), "top": top}
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one dict per weight: features first, then pairs of labels; ``left`` is the left label."""
+        """Return one dict per weight: features first, then pairs of labels."""
         rows: list[dict[str, Any]] = [
             {"label": label, "left": None, **weight._asdict()} for label in self.top for weight in self.top[label]
         ]
@@ -141,7 +141,7 @@ def _matrix(labels: Sequence[str], values: Sequence[Sequence[float]]) -> list[st
 
 
 def explain_model(model: Any, top: int = 10) -> ModelExplanation:
-    """Explain a model by the largest weights of each label, and the weights of label pairs.
+    """Explain a model by its largest weights.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def _refuse_states(model: Any) -> None:
 
 
 def feature_names(model: Any) -> list[str]:
-    """Return the names of all features, including those that options of the structure add."""
+    """Return the names of all features, with those that the structure adds."""
     known = model.feature_names_
     names = list(known) if known is not None else [f"feature {k}" for k in range(model.n_features_in_)]
     for option, extra in EXTRA_FEATURES.items():
@@ -299,7 +299,7 @@ def explain_sentence(
     outside: float = 0.0,
     rules: Any = None,
 ) -> SentenceExplanation:
-    """Explain the labels of one sentence by contributions of features and neighbouring labels.
+    """Explain the labels of one sentence by contributions to their scores.
 
     Each label is compared with its runner-up, the most probable other label, while the labels of other tokens are
     fixed. The score difference is a sum of contributions of the features of the token and of its neighbours.
@@ -407,7 +407,10 @@ def _of_neighbours(model: Any, labels: NDArray, t: int, a: int, b: int, classes:
 
 
 def _shortened(reasons: list[Reason], lead: float, top: int) -> list[Reason]:
-    """Return all neighbours, the largest other reasons, and the rest, so that contributions add up to the lead."""
+    """Return all neighbours, the largest other reasons, and the rest.
+
+    Contributions add up to the lead.
+    """
     order = sorted(reasons, key=lambda reason: (reason.kind != "neighbour", -abs(reason.contribution)))
     n_shown = top + sum(reason.kind == "neighbour" for reason in reasons)
     shown = sorted(order[:n_shown], key=lambda reason: -abs(reason.contribution))

@@ -211,7 +211,7 @@ def span_f1(
 
 
 def span_scorer(model: Any, X: Any, y: Any, scheme: str = "auto") -> float:
-    """Score a model by the F1 of spans, as ``scoring=span_scorer`` in scikit-learn and `PathSearchCV`.
+    """Score a model by the F1 of spans; for ``scoring=`` in scikit-learn.
 
     For labels that are not tags of spans, such as parts of speech, the score is the accuracy of tokens.
 

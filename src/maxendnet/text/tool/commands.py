@@ -1,4 +1,7 @@
-"""The commands ``maxendnet train | tag | evaluate | explain``. Results go to stdout, progress and notes to stderr."""
+"""The commands ``maxendnet train | tag | evaluate | explain``.
+
+Results go to stdout, progress and notes to stderr.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +28,17 @@ SYSTEMS = {
 }
 """Estimator and hyper-parameters of each value of ``--model``."""
 PATH = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
+POSITIVE = click.IntRange(min=1)
 BELOW = 3
 """Exit code of ``evaluate --at-least`` if F1 is lower."""
-
-
 SENTENCES_AT_ONCE = 2000
 
 
 class Errors(click.Command):
-    """A command that reports expected errors as messages with exit code 1, without tracebacks."""
+    """A command that shows defaults, and reports expected errors as messages."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, context_settings={"show_default": True}, **options)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -93,7 +98,6 @@ def tag_options(function: Any) -> Any:
         click.option(
             "--scheme",
             default="auto",
-            show_default=True,
             help="Tag scheme: IOB1, IOB2, BIOES, BILOU, BMES, or LABELS for labels that are not tags of spans; auto "
             "detects it.",
         ),
@@ -124,67 +128,49 @@ def named_paths(ctx: click.Context, param: click.Parameter, values: tuple[str, .
 
 @click.command(cls=Errors, short_help="Train a tagger on column files.")
 @click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE...")
-@click.option(
-    "-o", "--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="Model file to write."
-)
+@click.option("-o", "--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="Model file.")
 @click.option("--test", type=PATH, help="Column file for an evaluation of the trained tagger.")
 @click.option("--dev", type=PATH, help="Column file to score during training.")
 @click.option(
-    "--patience",
-    type=click.IntRange(min=1),
-    help="With --dev: stop after this number of evaluations without a better score.",
+    "--patience", type=POSITIVE, help="With --dev: stop after this number of evaluations without a better score."
 )
 @click.option(
     "--features",
     help="Built-in template (words, tagged_words, chunks, characters), or a template file of CRF++.  [default: "
     "tagged_words for several columns, characters if every token is a single character, else words]",
 )
-@click.option(
-    "--model", "system", type=click.Choice(SYSTEMS), default="l2crf", show_default=True, help="Type of model."
-)
+@click.option("--model", "system", type=click.Choice(SYSTEMS), default="l2crf", help="Type of model.")
 @click.option("--C", "C", type=float, help="Weight of the loss, for m3n, lapmedn and l1m3n.")
 @click.option("--lam", type=float, help="Parameter of the prior, for l2crf, l1crf and lapmedn.")
 @click.option(
     "--margin", type=float,
-    help="For l2crf: margin by which the correct labels must win in training; 0 is plain likelihood.  [default: 3]",
+    help="For l2crf: margin by which the correct labels must win in training; 0 is plain likelihood.  [default: 3]"
 )  # fmt: skip
 @click.option(
-    "--search/--no-search", default=True, show_default=True,
-    help="Choose --C and --lam by cross-validation if they are not given, or use the defaults (l2crf: --lam 0.1).",
+    "--search/--no-search", default=True,
+    help="Choose --C and --lam by cross-validation if they are not given, or use the defaults (l2crf: --lam 0.1)."
 )  # fmt: skip
 @click.option(
     "--seen/--all-pairs", default=None,
     help="Weights only for pairs of a feature and a label that occur in the data, or for all pairs.  [default: all, "
-    "for at most 16 labels and five million pairs]",
+    "for at most 16 labels and five million pairs]"
 )  # fmt: skip
 @click.option(
-    "--max-weights", type=click.IntRange(min=1),
-    help="For a small model: keep only this number of feature weights, those with the largest effect.",
+    "--max-weights", type=POSITIVE,
+    help="For a small model: keep only this number of feature weights, those with the largest effect."
 )  # fmt: skip
 @click.option("--rules", is_flag=True, help="Allow only tag sequences that follow the scheme.")
-@click.option(
-    "--folds", type=click.IntRange(min=2), default=3, show_default=True, help="Number of cross-validation folds."
-)
+@click.option("--folds", type=click.IntRange(min=2), default=3, help="Number of cross-validation folds.")
 @tag_options
 @click.option("--columns", help="Columns of features, numbered from 0, for instance 0,1.  [default: all but the label]")
-@click.option("--label", "label_column", type=int, default=-1, show_default=True, help="Column of the label.")
-@click.option(
-    "--min-count", type=click.IntRange(min=1), default=1, show_default=True, help="Drop features that occur less often."
-)
-@click.option("--hashed", type=click.IntRange(min=1), help="Hash features into this number of columns.")
+@click.option("--label", "label_column", type=int, default=-1, help="Column of the label.")
+@click.option("--min-count", type=POSITIVE, default=1, help="Drop features that occur less often.")
+@click.option("--hashed", type=POSITIVE, help="Hash features into this number of columns.")
 @click.option("--gazetteer", multiple=True, callback=named_paths, help="NAME=FILE: list of phrases, one a line.")
 @click.option("--clusters", multiple=True, callback=named_paths, help="NAME=FILE: words and their clusters.")
 @click.option("--tol", type=float, help="Relative duality gap at which training stops.  [default: 0.01]")
-@click.option(
-    "--jobs", type=int, default=1, show_default=True, help="Threads, and folds in parallel; -1 uses all processors."
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Random seed; the same seed gives the same model.",
-)
+@click.option("--jobs", type=int, default=1, help="Threads, and folds in parallel; -1 uses all processors.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, help="Random seed.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 @file_options
 def train(
@@ -195,7 +181,9 @@ def train(
     min_count: int, hashed: int | None, gazetteer: dict[str, str], clusters: dict[str, str], tol: float | None,
     jobs: int, seed: int, quiet: bool, repair: bool, separator: str | None, comment: str | None,
 ) -> None:  # fmt: skip
-    """Train a tagger on column files: one token a line, its label last, a blank line between sentences.
+    """Train a tagger on column files.
+
+    A file has one token a line, with its label last, and a blank line between sentences.
 
     The default model is l2crf with a margin. Held-out sentences calibrate its probabilities, and set the bias of the
     label O for the best F1. Constants that are not given (--C, --lam) are chosen by cross-validation, for the best F1
@@ -278,7 +266,10 @@ def split(content: Any, columns: str | None, label: int) -> tuple[Any, list[list
 
 
 def needs_search(system: str, C: float | None, lam: float | None) -> bool:
-    """Whether constants of a system are missing; raise for a constant that it does not have."""
+    """Whether constants of a system are missing.
+
+    Constants that it does not have are an error.
+    """
     constants = SYSTEMS[system][1]
     given = [name for name, value in (("C", C), ("lam", lam)) if value is not None]
     missing = [name for name in constants if name not in given]
@@ -295,7 +286,7 @@ def estimator_of(
     system: str, C: float | None, lam: float | None, margin: float | None, y: Any, scheme: str,
     tol: float | None, joined: bool, jobs: int, seed: int,
 ) -> Any:  # fmt: skip
-    """Return the estimator of a system, or settings for the default model of `Tagger`.
+    """Return the estimator of a system, or settings of the default model.
 
     With tags ``y``, only tag sequences that follow the scheme are learned and predicted.
     """
@@ -331,18 +322,15 @@ def scheme_rules(y: Any, scheme: str) -> dict[str, Any]:
 @click.command(cls=Errors, short_help="Label new sentences.")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("file", type=PATH, default="-")
-@click.option("-o", "--out", type=PATH, default="-", help="File to write.  [default: standard output]")
+@click.option("-o", "--out", type=PATH, default="-", show_default="standard output", help="File to write.")
 @click.option("--text", is_flag=True, help="The input is plain text: one sentence a line, tokens separated by spaces.")
 @click.option(
-    "--format", "form", type=click.Choice(["columns", "spans", "json"]), default="columns", show_default=True,
-    help="columns: the input with a column of labels; spans: one line per span; json: one JSON object per sentence.",
+    "--format", "form", type=click.Choice(["columns", "spans", "json"]), default="columns",
+    help="columns: the input with a column of labels; spans: one line per span; json: one JSON object per sentence."
 )  # fmt: skip
 @click.option("--confidence", is_flag=True, help="Add a column with the probability of each label.")
 @click.option(
-    "--top",
-    metavar="N",
-    type=click.IntRange(min=1),
-    help="With --format json: also the N best labellings with probabilities.",
+    "--top", metavar="N", type=POSITIVE, help="With --format json: also the N best labellings with probabilities."
 )
 @file_options
 def tag(
@@ -397,7 +385,7 @@ def _write(out: Path, text: str) -> None:
 
 
 def _label_columns(tagger: Any, X: Any, confidence: bool) -> list[list[list[str]]]:
-    """Return the column of labels, and with ``confidence`` the column of their probabilities."""
+    """Return the columns of labels and, if requested, of their probabilities."""
     if not confidence:
         return [[list(map(str, labels)) for labels in tagger.predict(X)]]
     predictions = tagger.predict_confidence(X)
@@ -442,9 +430,7 @@ def _json_lines(tagger: Any, X: Any, top: int | None) -> str:
 @click.argument("files", nargs=-1, required=True, type=PATH, metavar="[MODEL] FILE")
 @tag_options
 @click.option("--strict", is_flag=True, help="Ignore spans that violate the scheme.")
-@click.option(
-    "--label", "label_column", type=int, default=-1, show_default=True, help="With a model: column of the true label."
-)
+@click.option("--label", "label_column", type=int, default=-1, help="With a model: column of the true label.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--at-least", type=float, help=f"Exit with code {BELOW} if F1 (0 to 1) is lower.")
 @file_options
@@ -501,15 +487,14 @@ def evaluate(
 @click.argument("sentence", nargs=-1)
 @click.option(
     "--top",
-    type=click.IntRange(min=1),
+    type=POSITIVE,
     default=10,
-    show_default=True,
     help="Number of features for each label or token.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write an HTML page instead.")
 def explain(model: Path, sentence: tuple[str, ...], top: int, as_json: bool, html: Path | None) -> None:
-    """Show the largest weights of a tagger, or the contributions to the labels of a sentence.
+    """Explain a tagger by its largest weights, or the labels of a sentence.
 
     Separate the columns of a token by a tab or a slash: dog/NN.
 
