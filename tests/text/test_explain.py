@@ -144,5 +144,5 @@ def test_messages():
     model = L2CRF().fit([[["a"]]], [["X"]])
     with pytest.raises(TextError, match="give one sentence, got 2"):
         explain_sentence(model, [[["a"]], [["b"]]])
-    with pytest.raises(TextError, match="has 1 tokens, and 2 words"):
+    with pytest.raises(TextError, match="has 1 tokens, but 2 words"):
         explain_sentence(model, [[["a"]]], ["x", "y"])

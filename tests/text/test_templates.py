@@ -36,13 +36,13 @@ def test_the_chunking_template_is_that_of_crfpp():
     [
         ("U00:%x[0,0]\nV01:x", "^t:2: 'V01:x' does not begin with U, B or #"),
         ("U00:%x[0]", r"^t:1: 'U00:%x\[0\]' has an invalid macro; write %x\[row,column\]"),
-        ("U00:%x[a,0]", "^t:1: .* has a macro that is not"),
-        ("U00:%x[0,0", "^t:1: .* has a macro that is not"),
+        ("U00:%x[a,0]", "^t:1: .* has an invalid macro"),
+        ("U00:%x[0,0", "^t:1: .* has an invalid macro"),
         ("U00:%x[999,0]", "^t:1: .* is more than 100 tokens away"),
         ("U00:%x[9999999999999999999999,0]", "^t:1: .* is more than 100 tokens away"),
         ("U00:%x[0,0]\nB01:%x[0,0]", "^t:2: 'B01.*combines a pair of labels with a cell"),
         ("# nothing", "^t:1: no line begins with U"),
-        (3, "^t:1: a template is text, got a int"),
+        (3, "^t:1: a template must be a string, got a int"),
     ],
 )
 def test_messages(text, message):

@@ -124,7 +124,7 @@ def test_constants_are_searched_with_the_margin(folder, tmp_path, options, margi
     assert Tagger.load(tmp_path / "m").estimator_.margin == margin
 
 
-def test_a_validation_file(folder, tmp_path):
+def test_scores_of_a_dev_file_are_on_stderr(folder, tmp_path):
     result = run(
         "train", folder / "train.txt", "-o", tmp_path / "m", "--lam", 1, "--dev", folder / "test.txt", "--patience", 3
     )
@@ -206,7 +206,7 @@ def test_evaluate_repairs_both_columns(tmp_path):
 def test_files_with_different_columns_are_an_error(tmp_path):
     (tmp_path / "a").write_text("a O\n")
     (tmp_path / "b").write_text("a NN O\n")
-    message = f"{tmp_path / 'b'} has 2 columns, and {tmp_path / 'a'} has 1; give files with the same columns."
+    message = f"{tmp_path / 'b'} has 2 columns, but {tmp_path / 'a'} has 1; give files with the same columns."
     assert message in run("train", tmp_path / "a", tmp_path / "b", "-o", tmp_path / "m", code=1).stderr
 
 
@@ -272,7 +272,7 @@ def test_evaluate(folder, tmp_path):
     assert scores["f1"] == 0.5 and scores["by_type"]["Y"]["f1"] == 1.0
     assert run("evaluate", tmp_path / "e", "--at-least", 0.5).exit_code == 0
     assert "F1 0.5000 is below 0.51" in run("evaluate", tmp_path / "e", "--at-least", 0.51, code=3).stderr
-    assert "2 columns; a token, its true label" in run("evaluate", folder / "test.txt", code=1).stderr
+    assert "2 columns; give a token, its true label" in run("evaluate", folder / "test.txt", code=1).stderr
     assert "give a model and a file" in run("evaluate", "a", "b", "c", code=2).stderr
 
 
