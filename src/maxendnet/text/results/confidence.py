@@ -328,7 +328,7 @@ def _clamped(
         total = _log_partition(model, examples[i], w) if sentence_spans else 0.0
         values = []
         for start, end, _ in sentence_spans:
-            given = [UNKNOWN] * len(codes)
+            given: list[Any] = [UNKNOWN] * len(codes)
             given[start:end] = classes[codes[start:end]].tolist()
             # neighbours have any label that does not continue the span, such as the predicted one
             if start > 0:
