@@ -21,6 +21,7 @@ from maxendnet.estimators.markov_network import MarkovNetwork
 from maxendnet.estimators.pruned import pruned
 from maxendnet.losses import Log
 from maxendnet.rules import bioes
+from maxendnet.selection.search import PathSearchCV
 from maxendnet.structures import Chain, Independent, as_structure
 from maxendnet.structures.base import decode
 from maxendnet.text.features.token_features import TokenFeatures
@@ -180,22 +181,10 @@ class Tagger(BaseEstimator):
         if note:
             warnings.warn(f"{note}; repair=True (--repair) rewrites them.", stacklevel=2)
 
-        model = self._new_model(features, examples)
-        search = search_constants(model, examples, scheme, self.cv, self.n_jobs, self.verbose) if self.search else None
+        search = self._search(features, examples, scheme)
         constants = {} if search is None else search.best_params_
-        model.set_params(**constants)
-
-        calibrated = self._calibrates(model, examples)
-        candidates = [Candidate(examples, model)]
-        if self._considers_bioes(scheme, labels, features, calibrated):
-            recoded = as_bioes(examples, labels)
-            candidates.append(Candidate(recoded, self._new_model(features, recoded).set_params(**constants), bioes()))
-        if self.inner == "BIOES":
-            candidates = candidates[-1:]
-        calibrations = [
-            calibrate(candidate, scheme, self.cv) if calibrated else Calibration() for candidate in candidates
-        ]
-        chosen, calibration = max(zip(candidates, calibrations), key=lambda pair: pair[1].f1)
+        candidates = self._candidates(features, examples, labels, scheme, constants)
+        chosen, calibration = self._choose(candidates, scheme)
         outside = calibration.outside if self.outside == "auto" else float(self.outside)
 
         callback = self._validation(chosen, features, validation, scheme, outside)
@@ -274,15 +263,25 @@ class Tagger(BaseEstimator):
             model.set_params(structure=clone(as_structure(model.structure)).set_params(pairs=pairs))
         return model
 
-    def _calibrates(self, model: Any, examples: Examples) -> bool:
-        """Whether a temperature is fitted."""
-        if self.calibrate != "auto":
-            return bool(self.calibrate)
-        loss = model.compose()[1]
-        has_margin = not isinstance(loss, Log) or loss.margin > 0
-        return has_margin and len(examples) >= self.cv
+    def _search(self, features: TokenFeatures, examples: Examples, scheme: str) -> PathSearchCV | None:
+        """Cross-validate the constants of the model, if requested."""
+        if not self.search:
+            return None
+        model = self._new_model(features, examples)
+        return search_constants(model, examples, scheme, self.cv, self.n_jobs, self.verbose)
 
-    def _considers_bioes(self, scheme: str, labels: list[list[Any]], features: TokenFeatures, calibrated: bool) -> bool:
+    def _candidates(
+        self, features: TokenFeatures, examples: Examples, labels: list[list[Any]], scheme: str, constants: Any
+    ) -> list[Candidate]:
+        """Return the tag schemes to compare: that of the user, BIOES, or both."""
+        user = Candidate(examples, self._new_model(features, examples).set_params(**constants))
+        if not self._considers_bioes(user, features, labels, scheme):
+            return [user]
+        recoded = as_bioes(examples, labels)
+        internal = Candidate(recoded, self._new_model(features, recoded).set_params(**constants), bioes())
+        return [internal] if self.inner == "BIOES" else [user, internal]
+
+    def _considers_bioes(self, user: Candidate, features: TokenFeatures, labels: list[list[Any]], scheme: str) -> bool:
         """Whether BIOES is a candidate for BIO tags."""
         if self.inner is None or scheme != "IOB2" or not features.template_.bigram:
             return False
@@ -290,7 +289,23 @@ class Tagger(BaseEstimator):
         if not all(isinstance(tag, str) and (tag == OUTSIDE or tag[:2] in ("B-", "I-")) for tag in tags):
             return False
         n_labels = 4 * len({tag[2:] for tag in tags - {OUTSIDE}}) + 1
-        return self.inner == "BIOES" or (self._has_default_model and calibrated and n_labels <= MAX_LABELS)
+        is_default = self._has_default_model and n_labels <= MAX_LABELS
+        return self.inner == "BIOES" or (is_default and self._calibrates(user))
+
+    def _calibrates(self, candidate: Candidate) -> bool:
+        """Whether a temperature is fitted."""
+        if self.calibrate != "auto":
+            return bool(self.calibrate)
+        loss = candidate.model.compose()[1]
+        has_margin = not isinstance(loss, Log) or loss.margin > 0
+        return has_margin and len(candidate.examples) >= self.cv
+
+    def _choose(self, candidates: list[Candidate], scheme: str) -> tuple[Candidate, Calibration]:
+        """Calibrate the candidates on held-out sentences, and return the one with the best F1."""
+        if not self._calibrates(candidates[0]):
+            return candidates[0], Calibration()
+        pairs = [(candidate, calibrate(candidate, scheme, self.cv)) for candidate in candidates]
+        return max(pairs, key=lambda pair: pair[1].f1)
 
     def _validation(
         self, chosen: Candidate, features: TokenFeatures, validation: Any, scheme: str, outside: float

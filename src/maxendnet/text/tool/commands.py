@@ -37,8 +37,8 @@ SENTENCES_AT_ONCE = 2000
 class Errors(click.Command):
     """A command that shows defaults, and reports expected errors as messages."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, context_settings={"show_default": True}, **options)
+    def __init__(self, name: str | None, **options: Any) -> None:
+        super().__init__(name, context_settings={"show_default": True}, **options)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
