@@ -8,6 +8,7 @@ log-probabilities, T is a temperature fitted to held-out examples (`text.fitting
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -15,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet.data.examples import Examples
-from maxendnet.data.unknown import UNKNOWN
 from maxendnet.estimators.fitted import Labellings
 from maxendnet.structures import Chain, Independent
 from maxendnet.structures.base import decode
@@ -322,23 +322,35 @@ def _clamped(
     model: Any, examples: Examples, w: FloatArray, rules: SpanRules, labels: NDArray, spans: Sequence[Sequence[Span]]
 ) -> list[list[float]]:
     """Return span probabilities for any structure, as ratios of partition functions."""
-    classes = model.classes_
+    classes = tuple(model.classes_.tolist())
     probabilities = []
     for i, (sentence_spans, codes) in enumerate(zip(spans, _by_example(examples, labels))):
-        total = _log_partition(model, examples[i], w) if sentence_spans else 0.0
+        example = replace(examples[i], y=None)
+        free = _allowed_classes(example, classes)
+        total = _log_partition(model, example, w) if sentence_spans else 0.0
         values = []
         for start, end, _ in sentence_spans:
-            given: list[Any] = [UNKNOWN] * len(codes)
-            given[start:end] = classes[codes[start:end]].tolist()
+            allowed = free.copy()
+            allowed[start:end] = np.arange(len(classes)) == codes[start:end, None]
             # neighbours have any label that does not continue the span, such as the predicted one
             if start > 0:
-                given[start - 1] = set(classes[~rules.joined[:, codes[start]]].tolist())
+                allowed[start - 1] &= ~rules.joined[:, codes[start]]
             if end < len(codes):
-                given[end] = set(classes[~rules.joined[codes[end - 1]]].tolist())
-            values.append(float(np.exp(_log_partition(model, examples[i], w, [given]) - total)))
+                allowed[end] &= ~rules.joined[codes[end - 1]]
+            clamped = replace(example, allowed=allowed, labels=classes)
+            values.append(float(np.exp(_log_partition(model, clamped, w) - total)))
         probabilities.append(values)
     return probabilities
 
 
-def _log_partition(model: Any, example: Examples, w: FloatArray, given: Any = None) -> float:
-    return float(model.model_.bind(example, given).logsum(w)[0][0])
+def _allowed_classes(example: Examples, classes: tuple[Any, ...]) -> NDArray[np.bool_]:
+    """Return the mask of the labels that each token may have, shape (n_tokens, n_labels)."""
+    if example.allowed is None or example.labels is None:
+        return np.ones((example.n_nodes, len(classes)), dtype=bool)
+    columns = dict(zip(example.labels, example.allowed.T))
+    never = np.zeros(example.n_nodes, dtype=bool)
+    return np.stack([columns.get(label, never) for label in classes], axis=1)
+
+
+def _log_partition(model: Any, example: Examples, w: FloatArray) -> float:
+    return float(model.model_.bind(example).logsum(w)[0][0])
