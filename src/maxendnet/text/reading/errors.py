@@ -14,5 +14,5 @@ class TextError(ValueError):
 
 def check_count(name: str, value: Any) -> None:
     """Raise `TextError` unless the value is a positive 32-bit integer."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or not 1 <= value < 2**31:
+    if isinstance(value, bool) or not isinstance(value, Integral) or not 1 <= int(value) < 2**31:
         raise TextError(f"{name} must be a whole number of at least 1, got {value!r}.")
