@@ -9,15 +9,19 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import common
 import graphs
 import numpy as np
-from sklearn.preprocessing import StandardScaler
+from scipy import sparse
+from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 
-from maxendnet import Chain, Choice, Examples, Graph, Tree
+from maxendnet import UNKNOWN, Chain, Choice, Examples, Graph, Independent, Tree
 from maxendnet.datasets import make_synthetic_chains
 
 
@@ -196,12 +200,9 @@ def snakes(folder: Path, n: int) -> Task:
     return of_examples(train[: n // 25], test, Graph("relaxed"))
 
 
-def rows(folder: Path, n: int, scaled: bool) -> Task:
+def rows(folder: Path, n: int) -> Task:
     data = np.load(folder / f"{folder.name}.npz")
     X, new = data["X_train"].astype(float)[:n], data["X_test"].astype(float)[:n]
-    if scaled:
-        scaler = StandardScaler().fit(X)
-        X, new = scaler.transform(X), scaler.transform(new)
     Y, truth = data["y_train"].astype(int)[:n], data["y_test"].astype(int)[:n]
     return Task(Rows(X, Y), Rows(new, truth), truth.tolist(), None)
 
@@ -210,6 +211,45 @@ def synthetic(n: int, correlated: bool) -> Task:
     drawn = make_synthetic_chains(n, 30, 100, correlated=correlated, n_gibbs=500, random_state=0)
     examples = Examples.build(drawn.X, drawn.y)
     return of_examples(examples[: n // 5], examples[n // 5 :])
+
+
+def camvid(folder: Path, n: int) -> Task:
+    """Single cells of images: standardised colours, their squares, and the place in the image."""
+    data = np.load(folder / "camvid_grid.npz")
+    parts = []
+    for name in ("train", "test"):
+        images = graphs.label_images.load(data, name, "single cells", n // 20)
+        known = np.flatnonzero([label is not UNKNOWN for label in images.y])
+        chosen = known[sample(len(known), 3 * n)]
+        parts.append(Examples.build(images.X[chosen], images.y[chosen]))
+    return of_examples(*parts, Independent())
+
+
+def single_labels(load: Callable[..., Any]) -> Task:
+    """Rows with one label each, from scikit-learn."""
+    X, new, y, truth = train_test_split(*load(return_X_y=True), test_size=0.5, random_state=0)
+    return of_examples(Examples.build(X, y), Examples.build(new, truth), Independent())
+
+
+def transformed(task: Task, transformer: Any) -> Task:
+    """Task whose features went through a transformer of scikit-learn, fitted to the training part."""
+    dense = task.train.X if isinstance(task.train, Rows) else task.train.X.toarray()
+    transformer.fit(dense)
+
+    def apply(examples: Any) -> Any:
+        if isinstance(examples, Rows):
+            return examples._replace(X=transformer.transform(examples.X))
+        return replace(examples, X=sparse.csr_array(transformer.transform(examples.X.toarray())))
+
+    return task._replace(train=apply(task.train), test=apply(task.test), dicts=None)
+
+
+def standardised(task: Task) -> Task:
+    return transformed(task, StandardScaler())
+
+
+def multiplied(task: Task, factor: float) -> Task:
+    return transformed(task, FunctionTransformer(lambda X: factor * X))
 
 
 SETS: dict[str, Callable[[Path, int], Task]] = {
@@ -226,10 +266,20 @@ SETS: dict[str, Callable[[Path, int], Task]] = {
     "tags, tree": lambda data, n: lines(data / "ud_english_lines", n, "tree"),
     "root, choice": lambda data, n: lines(data / "ud_english_lines", n, "choice"),
     "snakes, graph": lambda data, n: snakes(data / "snakes", n),
-    "scene": lambda data, n: rows(data / "scene", n, False),
-    "scene, scaled": lambda data, n: rows(data / "scene", n, True),
-    "yeast": lambda data, n: rows(data / "yeast", n, False),
-    "yeast, scaled": lambda data, n: rows(data / "yeast", n, True),
+    "scene": lambda data, n: rows(data / "scene", n),
+    "scene, scaled": lambda data, n: standardised(rows(data / "scene", n)),
+    "yeast": lambda data, n: rows(data / "yeast", n),
+    "yeast, scaled": lambda data, n: standardised(rows(data / "yeast", n)),
     "synthetic": lambda data, n: synthetic(n, False),
     "synthetic, correlated": lambda data, n: synthetic(n, True),
+    "letters, scaled": lambda data, n: standardised(letters(data / "ocr_letters", n)),
+    "letters, times 10": lambda data, n: multiplied(letters(data / "ocr_letters", n), 10.0),
+    "letters, times 0.1": lambda data, n: multiplied(letters(data / "ocr_letters", n), 0.1),
+    "letters, norm 1": lambda data, n: transformed(letters(data / "ocr_letters", n), Normalizer()),
+    "proteins, scaled": lambda data, n: standardised(cb513(data / "cb513", n // 3)),
+    "chorales, scaled": lambda data, n: standardised(bach_chorales(data / "bach_chorales", n)),
+    "cells of images": lambda data, n: camvid(data / "camvid_grid", n),
+    "digits": lambda data, n: single_labels(load_digits),
+    "digits, scaled": lambda data, n: standardised(single_labels(load_digits)),
+    "breast cancer, scaled": lambda data, n: standardised(single_labels(load_breast_cancer)),
 }

@@ -92,7 +92,10 @@ def rate(counts: np.ndarray) -> float:
 
 
 def predictions(model: Any, examples: Any) -> Any:
-    return model.predict(examples.X if isinstance(examples, Rows) else examples)
+    """Predicted labels of every example."""
+    if isinstance(examples, Rows):
+        return model.predict(examples.X)
+    return model.predict(examples).reshape(-1, 1) if examples.flat else model.predict(examples)
 
 
 def select(examples: Any, chosen: Any) -> Any:
