@@ -2,7 +2,8 @@
 
 Parts, of which --part chooses some:
 
-folds   error of every system and every point of its grid in three folds of the training part
+folds   error of every system and every point of its grid in three folds of the training part: the least error, per
+        cent, and the excess of every point over it
 test    the test part, evaluated once: the default of every system beside the constants with the least error in the
         folds and beside CRFsuite with the defaults of sklearn-crfsuite (L-BFGS, c2 = 1; sets of feature dicts only).
         The interval is the paired 95 % interval of the difference of errors, by bootstrap over examples
@@ -26,6 +27,7 @@ from typing import Any
 import common
 import numpy as np
 from default_sets import SETS, Dicts, Rows, Task, labels_of
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
@@ -37,31 +39,27 @@ Constants = dict[str, float]
 SYSTEMS: dict[str, Any] = {
     "LapMEDN": LapMEDN(), "M3N": M3N(), "L1M3N": L1M3N(), "CRF": CRF(), "L1CRF": L1CRF(), "L2CRF": L2CRF()
 }  # fmt: skip
-GRIDS: dict[str, list[Constants]] = {
-    "LapMEDN": [
-        {"C": C, "lam": lam}
-        for C, lam in (
-            (0.3, 100.0),
-            (0.3, 10.0),
-            (1.0, 100.0),
-            (1.0, 30.0),
-            (1.0, 10.0),
-            (2.0, 20.0),
-            (3.0, 100.0),
-            (3.0, 30.0),
-        )
-    ],
-    "M3N": [{"C": C} for C in (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)],
-    "L1M3N": [{"C": C} for C in (0.03, 0.1, 0.3, 1.0, 3.0)],
-    "CRF": [{"tol": tol} for tol in (1e-1, 1e-2, 1e-3)],
-    "L1CRF": [{"lam": lam} for lam in (0.1, 0.3, 1.0, 3.0, 10.0)],
-    "L2CRF": [{"lam": lam} for lam in (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)],
-}
 SEARCH = {"tol": 1e-2, "max_passes": 200, "random_state": 0}
 """Settings of fits in the folds."""
 TOLS = (1e-1, 3e-2, 1e-2, 1e-3)
 N_FOLDS, BUDGET, N_BOOTSTRAP = 3, 4.0, 2000
 Cell = dict[str, Any]
+
+
+def grid(system: str, squared_norm: float) -> list[Constants]:
+    """Constants to choose from: fixed ones, and multiples of the mean squared norm of the features of a node."""
+    scaled = lambda *factors: [float(f"{factor * squared_norm:.3g}") for factor in factors]  # noqa: E731
+    inverse = lambda *factors: [float(f"{factor / squared_norm:.3g}") for factor in factors]  # noqa: E731
+    if system == "M3N":
+        return [{"C": C} for C in (0.3, 0.1, 1.0, *inverse(0.3, 1, 2, 4, 10))]
+    if system == "L2CRF":
+        return [{"lam": lam} for lam in (0.5, 0.1, 3.0, *scaled(0.01, 0.03, 0.06, 0.1, 0.3, 1))]
+    if system == "LapMEDN":
+        return [{"C": 3.0, "lam": 30.0}, *({"C": C, "lam": lam} for C in (3.0, 1.0) for lam in scaled(1, 3, 6))]
+    if system == "CRF":
+        return [{"tol": tol} for tol in (1e-1, 1e-2, 1e-3)]
+    name = "C" if system == "L1M3N" else "lam"
+    return [{name: value} for value in (0.1, 0.3, 0.5, 1.0, 3.0)]
 
 
 def deadline(seconds: float) -> Any:
@@ -194,9 +192,15 @@ class Study:
         common.say(f"{name} {system} {shown(constants)} {bias or ''}: " + " ".join(f"{cell[k]:.3g}" for k in cell))
         return cell
 
+    def grid(self, name: str, system: str) -> list[Constants]:
+        """Constants to choose from on a set."""
+        X = sparse.csr_array(self.task(name).train.X)
+        intercept = isinstance(self.task(name).train, Rows)
+        return grid(system, X.multiply(X).sum() / X.shape[0] + intercept)
+
     def chosen(self, name: str, system: str) -> Constants:
         """Constants with the least error in the folds."""
-        return min(GRIDS[system], key=lambda constants: self.fold_cell(name, system, constants)["error"])
+        return min(self.grid(name, system), key=lambda constants: self.fold_cell(name, system, constants)["error"])
 
     def test_cell(self, name: str, system: str, constants: Constants | None) -> Cell:
         estimator = clone(SYSTEMS[system]).set_params(**({} if constants is None else SEARCH | constants))
@@ -214,11 +218,13 @@ class Study:
 
 def part_folds(study: Study, sets: list[str], systems: list[str]) -> None:
     for system in systems:
-        rows = []
+        print(f"\n### {system}\n")
         for name in sets:
-            found = [study.fold_cell(name, system, constants) for constants in GRIDS[system]]
-            rows.append([name, *(f"{cell['error']:.2f} ({cell['seconds']:.1f} s)" for cell in found)])
-        print(f"\n### {system}\n\n" + common.table(["", *map(shown, GRIDS[system])], rows), flush=True)
+            points = study.grid(name, system)
+            cells = [study.fold_cell(name, system, constants) for constants in points]
+            best = min(cell["error"] for cell in cells)
+            excess = [f"{shown(point)}: {100 * (cell['error'] / best - 1):.0f}" for point, cell in zip(points, cells)]
+            print(f"- {name}, {best:.2f} %: " + "; ".join(excess), flush=True)
 
 
 def part_bias(study: Study, sets: list[str], systems: list[str]) -> None:
@@ -233,8 +239,8 @@ def part_bias(study: Study, sets: list[str], systems: list[str]) -> None:
 def part_tol(study: Study, sets: list[str], systems: list[str]) -> None:
     rows = []
     for name, system in ((name, system) for name in sets for system in systems):
-        found = [study.fold_cell(name, system, {"tol": tol, "max_passes": 1000}) for tol in TOLS]
-        rows.append([name, system, *(f"{cell['error']:.2f} ({cell['seconds']:.1f} s)" for cell in found)])
+        cells = [study.fold_cell(name, system, {"tol": tol, "max_passes": 1000}) for tol in TOLS]
+        rows.append([name, system, *(f"{cell['error']:.2f} ({cell['seconds']:.1f} s)" for cell in cells)])
     print(common.table(["", "system", *(f"tol={tol:g}" for tol in TOLS)], rows), flush=True)
 
 

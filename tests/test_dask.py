@@ -410,6 +410,7 @@ def test_partitions(kind, threads, tmp_path):
     assert set(distant.feature_names_) == set(here.feature_names_)
     assert_allclose(distant.coef_[order], here.coef_, atol=1e-3)
     assert distant.gap_ <= 1e-8 and distant.trace_[-1].n_oracle % 40 == 0
+    assert distant.lam == "scale" and distant.lam_ == here.lam_
     assert distant.predict(source) == here.predict(X)
     again = clone(model).set_params(backend=backend).fit(source)
     assert_array_equal(again.coef_, distant.coef_)

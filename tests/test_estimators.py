@@ -211,9 +211,9 @@ def test_a_weight_is_a_repetition(model, data):
 @pytest.mark.parametrize(
     ("model", "name", "value"),
     [
-        (M3N(), "C", 1.2),
-        (LapMEDN(), "C", 1.2),
-        (LapMEDN(method="variational"), "C", 1.2),
+        (M3N(C=0.3), "C", 1.2),
+        (LapMEDN(lam=30.0), "C", 1.2),
+        (LapMEDN(lam=30.0, method="variational"), "C", 1.2),
         (L1M3N(C=0.2), "C", 0.22),
         (L1CRF(lam=1.0), "lam", 0.9),
         (L2CRF(lam=0.5), "lam", 0.45),

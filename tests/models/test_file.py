@@ -545,6 +545,13 @@ def test_files_of_format_2_are_read(whole, tmp_path):
     assert np.array_equal(mx.load(tmp_path / "old").model_.weights, mx.load(tmp_path / "new").model_.weights)
 
 
+def test_files_without_constants_have_those_of_the_settings(whole, tmp_path):
+    (tmp_path / "old").write_bytes(edited(whole, drop("header", "fit", "constants")))
+    (tmp_path / "new").write_bytes(whole)
+    old, new = mx.load(tmp_path / "old"), mx.load(tmp_path / "new")
+    assert old.model_.report.constants == new.model_.report.constants != {}
+
+
 def with_zeros(body, n_bytes):
     """The content of a file followed by zeros."""
     return body + bytes(n_bytes)
@@ -645,6 +652,9 @@ FORGED = {
     "a prior that makes no sense": put("header", "posterior", "prior", value={"piece": ["Laplace", {"lam": -1.0}]}),
     "a solver as prior": put("header", "posterior", "prior", value={"piece": ["LBFGS", {}]}),
     "a prior without posterior": put("header", "posterior", "prior", value={"piece": ["Flat", {}]}),
+    "constants as a list": put("header", "fit", "constants", value=[1.0]),
+    "an unknown constant": put("header", "fit", "constants", value={"D": 1.0}),
+    "a constant as text": put("header", "fit", "constants", value={"C": "1.0"}),
     "no weights": drop("arrays", "weights"),
     "no trace": drop("header", "trace"),
     "no labels": put("header", "classes", value={"objects": []}),

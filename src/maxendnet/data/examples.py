@@ -22,6 +22,7 @@ from maxendnet.data.annotations import (
     read_types,
 )
 from maxendnet.data.feature_dicts import align_columns
+from maxendnet.data.feature_scale import NormSum
 from maxendnet.data.forest_order import chain_edge_offsets
 from maxendnet.data.labels import distinct_labels, read_labels
 from maxendnet.data.node_features import read_node_features
@@ -299,6 +300,11 @@ class Examples:
     def n_features(self) -> int:
         """Columns of X."""
         return int(self.X.shape[1])
+
+    @property
+    def mean_squared_norm(self) -> float:
+        """Mean over nodes of the squared norm of their features, weighted by ``sample_weight``: R^2 in the docs."""
+        return NormSum.of(self).mean
 
     @property
     def n_edge_types(self) -> int:

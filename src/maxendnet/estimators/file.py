@@ -160,6 +160,7 @@ def _describe(estimator: Any, plain: ToPlain) -> dict[str, Any]:
             "round_gap": plain(float(model.report.round_gap), "round_gap_"),
             "n_rounds": int(model.report.n_rounds),
             "solver": str(model.report.solver),
+            "constants": {name: plain(float(value), name) for name, value in model.report.constants.items()},
         },
         # counts are whole numbers far below 2^53, so float64 holds them
         "trace": plain(np.array(model.report.trace, dtype=np.float64).reshape(-1, len(TraceRow._fields)), "trace"),
@@ -287,7 +288,7 @@ def _build_estimator(content: Content, path: str) -> MarkovNetwork:
         FittedModel(
             structure, layout, classes, checks.vector(value(part("weights")), layout.n_weights, "weights"),
             _posterior(part("posterior"), value, layout.n_weights), n_features_in, names,
-            _report(part("fit"), value(part("trace")), value), name,
+            _report(part("fit"), value(part("trace")), value, estimator), name,
         )
     )  # fmt: skip
     changed = estimator.changed_structure()
@@ -355,7 +356,7 @@ def _ragged(described: dict[str, Any], name: str, value: FromPlain) -> Any:
     return None if rows is None else kind(*(value(entry(rows, key, f"{name} of the layout")) for key in kind._fields))
 
 
-def _report(plain: Any, trace: Any, value: FromPlain) -> FitReport:
+def _report(plain: Any, trace: Any, value: FromPlain, estimator: Any) -> FitReport:
     """The numbers of the fit; without a certificate dual and gap are NaN."""
     part = lambda key: value(entry(plain, key, "fit"))  # noqa: E731
     gap = checks.number(part("gap"), "gap", nan=True)
@@ -371,8 +372,16 @@ def _report(plain: Any, trace: Any, value: FromPlain) -> FitReport:
         checks.truth(part("converged"), "converged"), checks.text(part("which"), "which"),
         checks.count(part("n_passes"), "n_passes"), found, checks.number(part("round_gap"), "round_gap", nan=True),
         checks.count(part("n_rounds"), "n_rounds"),
-        checks.text(part("solver"), "solver"),
+        checks.text(part("solver"), "solver"), _constants(plain, estimator),
     )  # fmt: skip
+
+
+def _constants(fit: Any, estimator: Any) -> dict[str, float]:
+    """C and lam of the fit; earlier versions did not write them, and their settings are numbers."""
+    constants = fit.get("constants", {name: float(number) for name, number in estimator.constants().items()})
+    if not isinstance(constants, dict) or not constants.keys() <= {"C", "lam"}:
+        raise ModelFileError(f"the constants of the fit are {constants!r} and not those of C and lam")
+    return {name: checks.number(number, name) for name, number in constants.items()}
 
 
 def _posterior(plain: Any, value: FromPlain, n_weights: int) -> Any:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,6 +76,8 @@ class FitReport(NamedTuple):
     n_rounds: int = 1
     solver: str = ""
     """Which solver ran, and why it was chosen; empty where it is not known."""
+    constants: Mapping[str, float] = MappingProxyType({})
+    """C and lam of the fit, where the estimator has them."""
 
 
 @dataclass(frozen=True, eq=False)

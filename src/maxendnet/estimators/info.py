@@ -64,6 +64,7 @@ def describe(path: str | os.PathLike[str], top: int = 5) -> dict[str, Any]:
             "converged": model.converged_,
             "which": model.which_,
             "passes": model.n_passes_,
+            "constants": {name: _number(value) for name, value in model.model_.report.constants.items()},
             "seconds": _number(model.trace_[-1].seconds) if model.trace_ else None,
         },
         "posterior": _posterior(model.posterior_),
@@ -170,6 +171,7 @@ def render(found: dict[str, Any], most_labels: int = 20) -> str:
     labels, shown = found["labels"], found["labels"][:most_labels]
     more = f", ... ({len(labels)} in all)" if len(labels) > len(shown) else ""
     gap = "none (no certificate)" if fit["gap"] is None else f"{fit['gap']:.3g}"
+    constants = ", ".join(f"{name} = {value:g}" for name, value in fit["constants"].items())
     parts = [f"{n:,} {name.replace('_', ' ')}" for name, n in sizes.items() if n]
     lines = [
         ("file", f"{found['file']}, {found['bytes']:,} bytes, format {found['format']}"),
@@ -178,6 +180,7 @@ def render(found: dict[str, Any], most_labels: int = 20) -> str:
         *([("after", ", ".join(found["transformers"]))] if found["transformers"] else []),
         *([("used by", _shown_application(found["application"]))] if found["application"] else []),
         ("settings", settings),
+        *([("constants", constants)] if constants else []),
         ("sizes", ", ".join(parts)),
         ("features", "named" if found["named_features"] else "numbered"),
         ("labels", ", ".join(map(str, shown)) + more),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Self
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +62,8 @@ class MarkovNetwork(Predictor):
 
     documented_parameters = COMMON
     """Parameters and attributes that the docstrings of subclasses share."""
+    at_scale: ClassVar[Mapping[str, Callable[[float], float]]] = {}
+    """Numbers that "scale" stands for, by constant: functions of the mean squared norm of the features of a node."""
     warns_of_gap = True
     """Whether a fit that ends above ``tol`` warns; those of a search do not."""
 
@@ -85,8 +89,26 @@ class MarkovNetwork(Predictor):
             params["structure"] = as_structure(structure)
         return super().set_params(**params)
 
-    def compose(self) -> tuple[Any, Any, float]:
-        """Prior, loss and C."""
+    def constants(self, examples: Any = None, earlier: Mapping[str, float] = MappingProxyType({})) -> dict[str, Any]:
+        """Return C and lam, where the estimator has them, with a number instead of "scale".
+
+        Parameters
+        ----------
+        examples : Examples or partitions, optional
+            Their `mean_squared_norm` gives the number, to three digits so that the order of the examples does not
+            matter. Without examples it is 1.
+        earlier : mapping
+            Numbers of an earlier fit, which replace "scale" where they are known.
+        """
+        values = {name: getattr(self, name) for name in ("C", "lam") if hasattr(self, name)}
+        scaled = [name for name in self.at_scale if isinstance(values[name], str) and values[name] == "scale"]
+        if any(name not in earlier for name in scaled):
+            squared_norm = 1.0 if examples is None else examples.mean_squared_norm
+            values |= {name: float(f"{self.at_scale[name](squared_norm):.3g}") for name in scaled}
+        return values | {name: earlier[name] for name in scaled if name in earlier}
+
+    def compose(self, constants: Mapping[str, Any] | None = None) -> tuple[Any, Any, float]:
+        """Prior, loss and C; ``constants`` are those of `constants`, by default without examples."""
         raise NotImplementedError
 
     def _requested_solver(self, problem: Problem) -> Solver | None:
@@ -174,8 +196,9 @@ class MarkovNetwork(Predictor):
         classes = distinct_labels(np.asarray(examples.y))
         if not len(classes):
             raise ValueError("All labels of y are UNKNOWN; there must be some that are known, or sets of labels.")
-        problem = self.pose(examples, classes)
-        return self._fit(examples, classes, problem, rng, self._keeper(checkpoint, checkpoint_every))
+        constants = self.constants(examples)
+        problem = self.pose(examples, classes, constants=constants)
+        return self._fit(examples, classes, problem, rng, constants, self._keeper(checkpoint, checkpoint_every))
 
     @available_if(supports_partial_fit)
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MarkovNetwork:
@@ -183,7 +206,8 @@ class MarkovNetwork(Predictor):
 
         The weights move away from where they are as far as the new examples ask for it: the prior of this fit is a
         Gaussian with the mean and variance of the last posterior. Features with new names get weights; labels and
-        n-grams are those of the first fit. The certificate is that of this problem. The first call is `fit`.
+        n-grams are those of the first fit, and so are constants that are "scale". The certificate is that of this
+        problem. The first call is `fit`.
 
         Parameters
         ----------
@@ -209,13 +233,15 @@ class MarkovNetwork(Predictor):
             raise ValueError("partial_fit takes examples and no partitions on workers; give Examples or lists.")
         examples = with_known_names(model, examples, type(self).__name__)
         layout, places = grown_layout(model, examples)
-        prior = prior_after(model, self.compose()[0], layout.n_weights, places)
-        problem = self.pose(examples, model.classes, layout, prior)
-        return self._fit(examples, model.classes, problem, rng)
+        constants = self.constants(examples, model.report.constants)
+        prior = prior_after(model, self.compose(constants)[0], layout.n_weights, places)
+        problem = self.pose(examples, model.classes, layout, prior, constants)
+        return self._fit(examples, model.classes, problem, rng, constants)
 
     def _fit(
-        self, examples: Examples, classes: NDArray, problem: Problem, rng: Any, keeper: Any = None
-    ) -> MarkovNetwork:
+        self, examples: Examples, classes: NDArray, problem: Problem, rng: Any, constants: dict[str, Any],
+        keeper: Any = None,
+    ) -> MarkovNetwork:  # fmt: skip
         """Solve a problem, and take over what is found."""
         solver, rule = self._choose_solver(problem)
         hooks = [Monitor(self.verbose, type(self).__name__), *([] if self.callback is None else [self.callback])]
@@ -227,6 +253,8 @@ class MarkovNetwork(Predictor):
         inference = problem.structure.inference_note
         result.solver = f"{type(solver).__name__}: {rule}{inference and '; ' + inference}"
         model = self._model(examples, classes, problem, result)
+        floats = {name: float(value) for name, value in constants.items()}
+        model = replace(model, report=model.report._replace(constants=floats))
         # nothing is stored before this line: a fit that fails or is interrupted leaves the last one whole
         self._state = (type(solver), result.state, problem.fingerprint) if self.warm_start else None
         self.set_model(model)
@@ -286,9 +314,12 @@ class MarkovNetwork(Predictor):
             )
         return examples
 
-    def pose(self, examples: Any, classes: NDArray, layout: Any = None, prior: Any = None) -> Problem:
-        """The learning problem; with another layout or prior if given."""
-        own_prior, loss, C = self.compose()
+    def pose(
+        self, examples: Any, classes: NDArray, layout: Any = None, prior: Any = None,
+        constants: Mapping[str, Any] | None = None,
+    ) -> Problem:  # fmt: skip
+        """The learning problem; with another layout, prior or constants if given."""
+        own_prior, loss, C = self.compose(self.constants(examples) if constants is None else constants)
         prior = own_prior if prior is None else prior
         structure = as_structure(self.structure)
         structure.check()

@@ -11,13 +11,17 @@ from scipy.sparse import csgraph
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from maxendnet.data.examples import Examples
+from maxendnet.data.examples import Examples, as_examples
 from maxendnet.data.ragged import gather
 from maxendnet.data.sparse_matrices import is_sparse
 from maxendnet.estimators.table import L2CRF
 from maxendnet.structures.graph import Graph
 
 FloatArray = NDArray[np.float64]
+
+LAM_AT_NORM_1 = 0.3
+"""Default lam for nodes whose features have the mean squared norm 1. Labels of rows need a stronger penalty than
+sequences (benchmarks/DEFAULTS.md)."""
 
 
 class MultiLabel(ClassifierMixin, BaseEstimator):
@@ -36,8 +40,8 @@ class MultiLabel(ClassifierMixin, BaseEstimator):
         as with "tree".
     estimator : an estimator of this package or None, default=None
         Any of them, with its constants: ``M3N(C=0.1)``, ``LapMEDN()``. Its structure is taken if it is a `Graph`, for
-        its options. None is ``L2CRF(lam=10)``, whose probabilities are those of a likelihood model. Rows of 100 and
-        more standardised features need more regularisation: try lam = 30, or ``M3N(C=0.003)``.
+        its options. None is ``L2CRF(lam=0.3 * (R2 + 1))``, R2 the mean squared norm of a row and 1 the intercept: its
+        probabilities are those of a likelihood model. ``estimator_.lam_`` is the number.
 
     Attributes
     ----------
@@ -88,10 +92,15 @@ class MultiLabel(ClassifierMixin, BaseEstimator):
         indicators = read_indicators(y, X.shape[0])
         self.n_labels_ = indicators.shape[1]
         edges = self._edges(indicators)
-        estimator = clone(L2CRF(lam=10.0) if self.estimator is None else self.estimator)
+        labels = [row.tolist() for row in indicators]
+        examples = as_examples(self._examples(X, edges), labels, sample_weight=sample_weight, estimator="MultiLabel")
+        if self.estimator is None:
+            estimator = L2CRF(lam=float(f"{LAM_AT_NORM_1 * examples.mean_squared_norm:.3g}"))
+        else:
+            estimator = clone(self.estimator)
         if not isinstance(estimator.get_params()["structure"], Graph):
             estimator.set_params(structure=Graph())
-        estimator.fit(self._examples(X, edges), [labels.tolist() for labels in indicators], sample_weight=sample_weight)
+        estimator.fit(examples)
         self.edges_, self.estimator_, self.classes_ = edges, estimator, np.arange(self.n_labels_)
         return self
 

@@ -40,7 +40,8 @@ class Predictor(BaseEstimator):
         self.model_ = model
         self.classes_, self.posterior_ = model.classes, model.posterior
         self.n_features_in_, self.feature_names_ = model.n_features_in, model.feature_names
-        for name, value in model.report._asdict().items():
+        report = model.report._asdict()
+        for name, value in (report | report.pop("constants")).items():
             setattr(self, f"{name}_", value)
         for name, part in model.named_weights().items():
             setattr(self, f"{name}_", part)

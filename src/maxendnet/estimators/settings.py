@@ -43,6 +43,8 @@ COMMON = """\
     edge_coef_ : ndarray of shape (n_edge_features, n_labels, n_labels)
     label_coef_ : ndarray of shape (n_label_features,)
     classes_ : ndarray of shape (n_labels,)
+    C_, lam_ : float
+        The constants of the fit, where the estimator has them; if ``C`` or ``lam`` is "scale", its number.
     model_ : FittedModel
         Weights, structure, labels and posterior in one object.
     posterior_ : Posterior, VariationalPosterior or PointEstimate

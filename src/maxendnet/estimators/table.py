@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -60,7 +60,7 @@ class MaxEnDNet(MarkovNetwork):
                  n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self._store(locals())
 
-    def compose(self):
+    def compose(self, constants=None):
         prior = Gaussian() if self.prior is None else self.prior
         loss = Hinge() if self.loss is None else self.loss
         if not (isinstance(prior, Piece) and hasattr(prior, "penalty")):
@@ -93,11 +93,11 @@ class M3N(MarginModel):
 
     Parameters
     ----------
-    C : float, default=0.3
-        Weight of the loss: a larger C fits the training examples closer, and takes longer. The default suits nodes with
-        about ten features of size 1 (benchmarks/DEFAULTS.md); try 0.03 to 1. For features of another scale, C is
-        counted in units of 1 / R^2, R^2 the mean squared norm of the features of a node: with 100 standardised
-        features try 0.001 to 0.1. `PathSearchCV` chooses from such a grid.
+    C : float or "scale", default="scale"
+        Weight of the loss: a larger C fits the training examples closer, and takes longer. "scale" is ``2.5 / R^2``,
+        R^2 the mean squared norm of the features of a node: 0.25 for ten features of size 1, 0.025 for 100
+        standardised features (benchmarks/DEFAULTS.md). `C_` is the number. Multiplying all features by a factor
+        changes C so that predictions hardly change. To tune it, try a tenth to ten times `C_`, as `PathSearchCV` does.
 
     Examples
     --------
@@ -107,13 +107,16 @@ class M3N(MarginModel):
     [['a', 'b'], ['b']]
     """
 
-    def __init__(self, C=0.3, cost=None, class_weight=None, completion="best", unlabelled=0.0, structure="chain",
+    at_scale: ClassVar = {"C": lambda squared_norm: 2.5 / squared_norm}
+
+    def __init__(self, C="scale", cost=None, class_weight=None, completion="best", unlabelled=0.0, structure="chain",
                  solver=None, tol=1e-2, max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0,
                  backend=None, callback=None):  # fmt: skip
         self._store(locals())
 
-    def compose(self):
-        return Gaussian(), self._hinge(), positive("C", self.C, CLOSER, LARGEST_WEIGHT)
+    def compose(self, constants=None):
+        C = (constants or self.constants())["C"]
+        return Gaussian(), self._hinge(), positive("C", C, CLOSER, LARGEST_WEIGHT, or_scale=True)
 
 
 class LapMEDN(MarginModel):
@@ -128,10 +131,11 @@ class LapMEDN(MarginModel):
     ----------
     C : float, default=3.0
         Weight of the loss: a larger C fits the training examples closer, and takes longer. Try 0.3 to 3.
-    lam : float, default=30.0
-        The prior is ``sqrt(lam)/2 exp(-sqrt(lam) |w|)``, with variance 2/lam. The model is close to
-        ``M3N(2 * C / lam)`` for small C and to `L1M3N` for large C, so change both together: lam of 10 to 100 for
-        C = 3. For features of another scale see the C of `M3N`; `PathSearchCV` chooses both.
+    lam : float or "scale", default="scale"
+        The prior is ``sqrt(lam)/2 exp(-sqrt(lam) |w|)``, with variance 2/lam. "scale" is ``3 R^2``, R^2 the mean
+        squared norm of the features of a node: 30 for ten features of size 1; `lam_` is the number. The model is close
+        to ``M3N(2 * C / lam)`` for small C and to `L1M3N` for large C, so change both together; `PathSearchCV` chooses
+        both.
     method : {"exact", "variational"}, default="exact"
     iterations : int or None, default=None
         For the variational method: number of Gaussian problems solved, 3 in the paper; None is to convergence.
@@ -149,17 +153,17 @@ class LapMEDN(MarginModel):
     'exact'
     """
 
-    def __init__(self, C=3.0, lam=30.0, method="exact", iterations=None, cost=None, class_weight=None,
+    at_scale: ClassVar = {"lam": lambda squared_norm: 3.0 * squared_norm}
+
+    def __init__(self, C=3.0, lam="scale", method="exact", iterations=None, cost=None, class_weight=None,
                  completion="best", unlabelled=0.0, structure="chain", solver=None, tol=1e-2, max_passes=1000,
                  n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self._store(locals())
 
-    def compose(self):
-        lam, C = (
-            positive("lam", self.lam, "a larger lam is a sparser prior."),
-            positive("C", self.C, CLOSER, LARGEST_WEIGHT),
-        )
-        loss = self._hinge()
+    def compose(self, constants=None):
+        lam = (constants or self.constants())["lam"]
+        lam = positive("lam", lam, "a larger lam is a sparser prior.", or_scale=True)
+        loss, C = self._hinge(), positive("C", self.C, CLOSER, LARGEST_WEIGHT)
         if self.method == "exact":
             return Laplace(lam), loss, C
         if self.method != "variational":
@@ -193,12 +197,12 @@ class LapMEDN(MarginModel):
 
     def _halved(self, problem, value: float) -> float:
         """A value of the exact problem with four times lam and twice C, in the terms of the algorithm's objective."""
-        return 0.5 * value + problem.n_weights * (1 + 0.5 * np.log(self.lam))
+        return 0.5 * value + problem.n_weights * (1 + 0.5 * np.log(problem.prior.lam / 4))
 
     def _report(self, problem, result: Result):
         if self.method == "exact":
             return super()._report(problem, result)
-        lam, mu = self.lam, result.w
+        lam, mu = problem.prior.lam / 4, result.w
         # To convergence, a variance is the best one for its mean. After a fixed number of iterations it is the one that
         # the last Gaussian problem had, as in the paper; the objective is then higher, by what that costs.
         best = (1 + np.sqrt(1 + 4 * lam * mu**2)) / (2 * lam)
@@ -221,7 +225,8 @@ class L1M3N(MarginModel):
     Parameters
     ----------
     C : float, default=0.5
-        Weight of the loss: a larger C fits the training examples closer, with fewer zeros. Try 0.1 to 3.
+        Weight of the loss: a larger C fits the training examples closer, with fewer zeros. The default suits any number
+        of features of size about 1; try 0.1 to 3. For features ten times as large divide it by ten.
     radius : float or None, default=None
         Size of the L1 ball; None is the penalty form.
 
@@ -238,7 +243,7 @@ class L1M3N(MarginModel):
                  random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self._store(locals())
 
-    def compose(self):
+    def compose(self, constants=None):
         ball = self.radius is not None
         prior = L1Ball(positive("radius", self.radius, "None is the penalty form.")) if ball else L1(0.5)
         return prior, self._hinge(), positive("C", self.C, CLOSER, LARGEST_WEIGHT)
@@ -263,7 +268,7 @@ class CRF(MarkovNetwork):
                  random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self._store(locals())
 
-    def compose(self):
+    def compose(self, constants=None):
         return Flat(), Log(), 1.0
 
 
@@ -273,7 +278,8 @@ class L1CRF(MarkovNetwork):
     Parameters
     ----------
     lam : float, default=0.5
-        Weight of the penalty: a larger lam has more zeros. Try 0.1 to 3.
+        Weight of the penalty: a larger lam has more zeros. The default suits any number of features of size about 1;
+        try 0.1 to 3. For features ten times as large multiply it by ten.
 
     Examples
     --------
@@ -287,7 +293,7 @@ class L1CRF(MarkovNetwork):
                  warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self._store(locals())
 
-    def compose(self):
+    def compose(self, constants=None):
         return L1(positive("lam", self.lam, UNPENALISED)), Log(), 1.0
 
 
@@ -296,10 +302,11 @@ class L2CRF(MarkovNetwork):
 
     Parameters
     ----------
-    lam : float, default=0.5
-        Weight of the penalty: a larger lam keeps weights smaller. The default suits nodes with about ten features of
-        size 1 (benchmarks/DEFAULTS.md); try 0.1 to 3. In proportion to the mean squared norm of the features of a node:
-        with 100 standardised features try 3 to 100. With sparse features fits are fastest from 0.5 on.
+    lam : float or "scale", default="scale"
+        Weight of the penalty: a larger lam keeps weights smaller. "scale" is ``0.03 R^2``, R^2 the mean squared norm of
+        the features of a node: 0.3 for ten features of size 1, 3 for 100 standardised features
+        (benchmarks/DEFAULTS.md). `lam_` is the number. To tune it, try a tenth to thirty times `lam_`, as
+        `PathSearchCV` does. With sparse features fits are fastest from 0.5 on.
     margin : float, default=0.0
         In learning, what a wrong label adds to the score of a labelling, so that right labels must win by a margin; see
         `Log`. Often more labels are right with it; probabilities then need a temperature
@@ -313,18 +320,25 @@ class L2CRF(MarkovNetwork):
     [['a', 'b'], ['b']]
     """
 
-    def __init__(self, lam=0.5, margin=0.0, structure="chain", solver=None, tol=1e-2, max_passes=1000, n_jobs=None,
+    at_scale: ClassVar = {"lam": lambda squared_norm: 0.03 * squared_norm}
+
+    def __init__(self, lam="scale", margin=0.0, structure="chain", solver=None, tol=1e-2, max_passes=1000, n_jobs=None,
                  warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
         self._store(locals())
 
-    def compose(self):
-        return Gaussian(1.0 / positive("lam", self.lam, UNPENALISED)), Log(self.margin), 1.0
+    def compose(self, constants=None):
+        lam = positive("lam", (constants or self.constants())["lam"], UNPENALISED, or_scale=True)
+        return Gaussian(1.0 / lam), Log(self.margin), 1.0
 
 
-def positive(name: str, value: Any, hint: str, largest: float = np.inf) -> float:
-    """The value as a float; ``ValueError`` unless it is a positive finite number."""
+def positive(name: str, value: Any, hint: str, largest: float = np.inf, or_scale: bool = False) -> float:
+    """The value as a float; ``ValueError`` unless it is a positive finite number.
+
+    ``or_scale`` says that the setting may also be "scale", for the message.
+    """
     if not (is_number(value) and 0 < value < np.inf):
-        raise ValueError(f"{name} must be a positive finite number, got {value!r}; {hint}")
+        kinds = "a positive finite number" + ' or "scale"' * or_scale
+        raise ValueError(f"{name} must be {kinds}, got {value!r}; {hint}")
     if value > largest:
         raise ValueError(
             f"{name} is {value:g}, beyond the limit of {largest:g} up to which sums and squares are finite; {hint}"

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from maxendnet.backends.partial import Alone, Partial
 from maxendnet.data.examples import Examples
 from maxendnet.data.feature_dicts import FeatureNames, align_columns
+from maxendnet.data.feature_scale import NormSum
 from maxendnet.data.labels import label_array
 from maxendnet.data.truth import LabelSets
 from maxendnet.problem.placed import PlacedData, fingerprint_of, refuse_unknown
@@ -66,6 +67,7 @@ class Summary(NamedTuple):
     labels: dict[Any, int] | None
     """Count of each label; None without labels."""
     has_node_types: bool
+    norms: NormSum
 
 
 class Partitions:
@@ -99,6 +101,12 @@ class Partitions:
     @property
     def n_nodes(self) -> int:
         return sum(summary.n_nodes for summary in self.summaries)
+
+    @property
+    def mean_squared_norm(self) -> float:
+        """As that of `Examples`, over all partitions."""
+        norms = [part.norms for part in self.summaries]
+        return NormSum(sum(part.total for part in norms), sum(part.n_nodes for part in norms)).mean
 
     def __len__(self) -> int:
         return sum(summary.n_examples for summary in self.summaries)
@@ -303,10 +311,12 @@ def open_folder(path: str) -> Examples | None:
 def summarise(examples: Examples | None) -> Summary:
     """Return the sizes, feature names and label counts of a partition."""
     if examples is None:
-        return Summary(0, 0, 0, None, None, False)
+        return Summary(0, 0, 0, None, None, False, NormSum(0.0, 0.0))
     labels = None if examples.y is None else dict(Counter(examples.y.tolist()))
-    has_types = examples.node_types is not None
-    return Summary(len(examples), examples.n_nodes, examples.n_features, examples.feature_names, labels, has_types)
+    return Summary(
+        len(examples), examples.n_nodes, examples.n_features, examples.feature_names, labels,
+        examples.node_types is not None, NormSum.of(examples),
+    )  # fmt: skip
 
 
 def bind_partition(examples: Examples, shared: bytes) -> Any:

@@ -61,10 +61,7 @@ def own_grid(estimator: MarkovNetwork, examples: Examples) -> GeometricGrid:
     largest entry of the gradient at zero, which is where the grid begins. LapMEDN with lam = 2 C / c tends to M3N with
     the constant c for small C, and to L1M3N for large: a band around good c.
     """
-    squares = examples.X.multiply(examples.X).sum() / max(examples.n_nodes, 1) + getattr(
-        as_structure(estimator.structure), "bias", False
-    )
-    R2 = float(squares) or 1.0
+    R2 = examples.mean_squared_norm + getattr(as_structure(estimator.structure), "bias", False)
     if isinstance(estimator, LapMEDN):
         start = {"C": 1 / STEP, "lam": 2 / STEP * R2}
         return GeometricGrid(start, ({"C": STEP, "lam": STEP}, {"lam": 1 / STEP}), (4, 3))
