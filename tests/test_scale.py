@@ -123,4 +123,4 @@ def test_searches_and_paths_take_scale(chains):
 
 def test_a_table_of_labels_has_a_stronger_penalty():
     rows, labels = np.array([[3.0, 4.0], [0.0, 1.0]]), np.array([[1, 0], [0, 1]])
-    assert MultiLabel().fit(rows, labels).estimator_.lam_ == 4.2  # 0.3 * ((25 + 1) / 2 + 1)
+    assert MultiLabel().fit(rows, labels).estimator_.lam_ == 2.8  # 0.2 * ((25 + 1) / 2 + 1)

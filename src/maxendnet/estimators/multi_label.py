@@ -19,7 +19,7 @@ from maxendnet.structures.graph import Graph
 
 FloatArray = NDArray[np.float64]
 
-LAM_AT_NORM_1 = 0.3
+LAM_AT_NORM_1 = 0.2
 """Default lam for nodes whose features have the mean squared norm 1. Labels of rows need a stronger penalty than
 sequences (benchmarks/DEFAULTS.md)."""
 
@@ -40,7 +40,7 @@ class MultiLabel(ClassifierMixin, BaseEstimator):
         as with "tree".
     estimator : an estimator of this package or None, default=None
         Any of them, with its constants: ``M3N(C=0.1)``, ``LapMEDN()``. Its structure is taken if it is a `Graph`, for
-        its options. None is ``L2CRF(lam=0.3 * (R2 + 1))``, R2 the mean squared norm of a row and 1 the intercept: its
+        its options. None is ``L2CRF(lam=0.2 * (R2 + 1))``, R2 the mean squared norm of a row and 1 the intercept: its
         probabilities are those of a likelihood model. ``estimator_.lam_`` is the number.
 
     Attributes
