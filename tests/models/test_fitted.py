@@ -184,7 +184,7 @@ def test_the_fitted_model_has_what_the_attributes_show(model, ragged):
     assert found.n_features_in == fitted.n_features_in_ == 4 and found.feature_names is None
     assert found.report == (
         fitted.objective_, fitted.dual_, fitted.gap_, fitted.converged_, fitted.which_, fitted.n_passes_, fitted.trace_,
-        fitted.round_gap_, fitted.n_rounds_, fitted.solver_,
+        fitted.round_gap_, fitted.n_rounds_, fitted.solver_, found.report.constants,
     ) or np.isnan(fitted.gap_)  # fmt: skip
     segments = found.layout.segments(found.weights)
     assert_array_equal(segments.node, np.vstack([fitted.coef_, fitted.intercept_]))

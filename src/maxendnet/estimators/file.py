@@ -378,7 +378,10 @@ def _report(plain: Any, trace: Any, value: FromPlain, estimator: Any) -> FitRepo
 
 def _constants(fit: Any, estimator: Any) -> dict[str, float]:
     """C and lam of the fit; earlier versions did not write them, and their settings are numbers."""
-    constants = fit.get("constants", {name: float(number) for name, number in estimator.constants().items()})
+    settings = {name: getattr(estimator, name) for name in estimator.constants()}
+    if "constants" not in fit and "scale" not in settings.values():
+        return {name: float(number) for name, number in settings.items()}
+    constants = entry(fit, "constants", "fit")
     if not isinstance(constants, dict) or not constants.keys() <= {"C", "lam"}:
         raise ModelFileError(f"the constants of the fit are {constants!r} and not those of C and lam")
     return {name: checks.number(number, name) for name, number in constants.items()}
