@@ -271,13 +271,18 @@ def test_ragged_nested_lists(ragged, message):
 # ---- wrong settings --------------------------------------------------------------------------------------------------
 
 
+def number_of(kind, name):
+    """Values that a constant may have, in words."""
+    return "a positive finite number" + ' or "scale"' * (name in kind.at_scale)
+
+
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        *(pytest.param(kind(C=bad), f"C must be a positive finite number, got {bad!r}", id=f"{kind.__name__} C={bad}")
+        *(pytest.param(kind(C=bad), f"C must be {number_of(kind, 'C')}, got {bad!r}", id=f"{kind.__name__} C={bad}")
           for kind in (M3N, LapMEDN, L1M3N, MaxEnDNet) for bad in (-1.0, 0, np.inf, np.nan, "big", None, True)),
         pytest.param(LapMEDN(C=-1.0, method="variational"), r"C must be a positive finite number, got -1.0", id="2C"),
-        *(pytest.param(kind(lam=bad), f"lam must be a positive finite number, got {bad!r}", id=f"{kind.__name__} {bad}")
+        *(pytest.param(kind(lam=bad), f"lam must be {number_of(kind, 'lam')}, got {bad!r}", id=f"{kind.__name__} {bad}")
           for kind in (LapMEDN, L1CRF, L2CRF) for bad in (-1.0, 0, np.nan, "big", True)),
         pytest.param(LapMEDN(lam=-1.0, method="variational"), "lam must be a positive .*, got -1.0", id="4 lam"),
         *(pytest.param(L1M3N(radius=bad), "radius", id=f"radius={bad}") for bad in (-1.0, 0, np.inf, "big")),
