@@ -303,7 +303,10 @@ class Examples:
 
     @property
     def mean_squared_norm(self) -> float:
-        """Mean over nodes of the squared norm of their features, weighted by ``sample_weight``: R^2 in the docs."""
+        """Mean over nodes of the squared norm of their features, weighted by ``sample_weight``: R^2 in the docs.
+
+        Unlabelled nodes count too.
+        """
         return NormSum.of(self).mean
 
     @property
