@@ -49,7 +49,7 @@ def test_labels_are_those_of_a_model_of_bioes_tags(tagger):
 
 
 def enumerated(tagger, x):
-    """Return all valid BIOES labellings: BIO tags, probabilities, and scores with the bias of O."""
+    """Return all valid BIOES labellings: BIO tags, probabilities, and scores with the outside bias."""
     _, bound = tagger.estimator_._prepare(tagger.examples([x]))
     classes, labellings = tagger.classes_.tolist(), []
     for codes in product(range(len(classes)), repeat=len(x)):

@@ -1,4 +1,4 @@
-"""Bias of the label O: in predictions, in the fit, and in files."""
+"""Outside bias: in predictions, in the fit, and in files."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_less_probable_spans_are_predicted(tagger):
 
 
 def enumerated(tagger, x):
-    """Return all labellings of a sentence: labels, scores with the bias of O, probabilities."""
+    """Return all labellings of a sentence: labels, scores with the outside bias, probabilities."""
     _, bound = tagger.estimator_._prepare(tagger.examples([x]))
     classes, w = tagger.classes_.tolist(), tagger.estimator_.model_.weights
     every = list(product(range(len(classes)), repeat=len(x)))

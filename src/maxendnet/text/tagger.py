@@ -204,7 +204,7 @@ class Tagger(BaseEstimator):
     def partial_fit(self, X: Any, y: Any) -> Tagger:
         """Continue the fit with new sentences only; see `maxendnet.L2CRF.partial_fit`.
 
-        New features get weights. The labels, the tag scheme, the temperature and the bias of O are those of the first
+        New features get weights. The labels, the tag scheme, the temperature and the outside bias are those of the first
         fit. The first call is `fit`.
 
         Examples
@@ -464,7 +464,7 @@ class Tagger(BaseEstimator):
             raise TextError(f"the temperature is {temperature}")
         outside = float(application.get("outside", 0.0))  # old files do not have it
         if not np.isfinite(outside):
-            raise TextError(f"the bias of O is {outside}")
+            raise TextError(f"the outside bias is {outside}")
         inner = application.get("inner")
         if inner not in (None, "BIOES"):
             raise TextError(f"the internal tag scheme is {inner!r}")

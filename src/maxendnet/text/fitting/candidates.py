@@ -25,13 +25,13 @@ class Calibration(NamedTuple):
 
     temperature: float = 1.0
     outside: float = 0.0
-    """Bias of the label O."""
+    """Outside bias: a number added to the score of the label O."""
     f1: float = np.nan
     """F1 of spans on the held-out sentences."""
 
 
 def calibrate(candidate: Candidate, scheme: str, cv: int) -> Calibration:
-    """Fit the temperature and the bias of O of a candidate on held-out folds.
+    """Fit the temperature and the outside bias of a candidate on held-out folds.
 
     Parameters
     ----------

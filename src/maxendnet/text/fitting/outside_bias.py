@@ -1,4 +1,4 @@
-"""Bias of the label O: a number added to its score for a better F1 of spans.
+"""Outside bias: a number added to the score of O for a better F1 of spans.
 
 The labelling with the highest score maximises the number of correct labels, not F1. With calibrated probabilities, F1
 is best when all spans are predicted whose probability exceeds half of the best F1 (Lipton, Elkan & Naryanaswamy 2014).
@@ -57,7 +57,7 @@ def with_added(bound: Any, w: FloatArray, added: FloatArray | None) -> tuple[Any
 
 
 def fit_outside(folds: list[HeldOut], temperature: float, scheme: str) -> tuple[float, float]:
-    """Fit the bias of the label O to held-out sentences.
+    """Fit the outside bias to held-out sentences.
 
     The bias is at most 0. Among all candidates whose F1 is within one standard error of the best, it is the one nearest
     to 0. It is 0 with F1 NaN if the labels are not tags of spans with an outside label.
@@ -122,7 +122,7 @@ def true_labels(fold: HeldOut) -> Labellings:
 
 
 def predicted_labels(fold: HeldOut, outside: float) -> Any:
-    """Return the predicted labels of each held-out sentence, with this bias of O."""
+    """Return the predicted labels of each held-out sentence, with this outside bias."""
     model = fold.model.model_
     labels = decode(fold.bound, model.weights, added=added_scores(model.classes, outside))
     return model.labellings(fold.examples, labels)

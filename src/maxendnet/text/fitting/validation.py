@@ -48,7 +48,7 @@ class Validation:
     verbose : int, default=0
         1 prints a line to stderr at every evaluation.
     outside : float, default=0.0
-        Bias of the label O; see `maxendnet.text.fitting.outside_bias`.
+        Outside bias; see `maxendnet.text.fitting.outside_bias`.
     rules : a rule or a list of rules, optional
         Rules that predictions follow.
 

@@ -1,7 +1,7 @@
 """Probabilities of predicted tokens, spans and sequences; k best labellings.
 
 All follow from ``p(y|x) = exp(score(x, y) / T) / Z``. T is 1 for the log loss. For a margin model, whose scores are not
-log-probabilities, T is a temperature fitted to held-out examples (`text.fitting.calibration`). The bias of the label O
+log-probabilities, T is a temperature fitted to held-out examples (`text.fitting.calibration`). The outside bias
 (`text.fitting.outside_bias`) affects which labellings are best, and not their probabilities.
 """
 

@@ -220,7 +220,7 @@ class Reason(NamedTuple):
 
     name: str
     kind: str
-    """"feature", "neighbour", "outside" (bias of the label O) or "rest"."""
+    """"feature", "neighbour", "outside" (outside bias) or "rest"."""
     contribution: float
     """Positive for the label, negative for the runner-up."""
 
