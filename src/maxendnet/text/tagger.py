@@ -204,8 +204,8 @@ class Tagger(BaseEstimator):
     def partial_fit(self, X: Any, y: Any) -> Tagger:
         """Continue the fit with new sentences only; see `maxendnet.L2CRF.partial_fit`.
 
-        New features get weights. The labels, the tag scheme, the temperature and the outside bias are those of the first
-        fit. The first call is `fit`.
+        New features get weights. The labels, the tag scheme, the temperature and the outside bias are those of the
+        first fit. The first call is `fit`.
 
         Examples
         --------
