@@ -313,7 +313,7 @@ def number_of(kind, name):
                               (Independent, ("bias", "ends")), (Choice, ("bias", "ends")))
           for name in names),
         pytest.param(M3N(structure=Chain(forbidden=[("a", "?")])), r"forbidden.*'\?'", id="forbidden, unknown label"),
-        pytest.param(M3N(structure=Chain(forbidden=[("a", "b")])), "'b' behind 'a', which breaks the rule never",
+        pytest.param(M3N(structure=Chain(forbidden=[("a", "b")])), "'b' after 'a', which breaks the rule never",
                      id="forbidden truth"),
         *(pytest.param(M3N(structure=Chain(forbidden=bad)), "forbidden", id=f"forbidden={bad}")
           for bad in (7, "ab", [("a",)], [("a", "b", "a")])),
