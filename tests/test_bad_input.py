@@ -108,10 +108,10 @@ def test_bad_edges(n_nodes, edges, message):
 
 @pytest.mark.parametrize("structure", ["chain", Chain(), Chain(forbidden=[("b", "a")])])
 def test_a_chain_refuses_edges_of_examples(structure):
-    with pytest.raises(ValueError, match=r"X comes with edges of its own; choose structure=Tree\(\)"):
+    with pytest.raises(ValueError, match=r"but X has edges; choose structure=Tree\(\)"):
         M3N(structure=structure).fit([(np.zeros((2, 1)), [(1, 0)])], [["a", "b"]])
     model = M3N(structure=structure).fit([np.zeros((2, 1))], [["a", "b"]])
-    with pytest.raises(ValueError, match=r"X comes with edges of its own"):
+    with pytest.raises(ValueError, match=r"but X has edges"):
         model.predict([(np.zeros((2, 1)), [(1, 0)])])
 
 

@@ -405,7 +405,7 @@ def test_patterns_that_cannot_be_read(pattern):
     [
         (at_most_once("z"), "names 'z', which is not a label of y"),
         (starts_with("z"), "names 'z'"),
-        (regex("a z"), "no label of y"),
+        (regex("a z"), "not a label of y"),
         (bio(), "needs labels 'B-...', 'I-...' or 'O', but y has 'a'"),
         (Durations(0), "at least 1"),
         (Durations({"a": (3, 2)}), "shortest <= longest"),

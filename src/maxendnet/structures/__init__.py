@@ -1,4 +1,7 @@
-"""Structures: which labels of an example are scored together. To add one, see docs/extend/structure.md."""
+"""Structures: which labels of an example are scored together.
+
+To add a structure, see docs/extend/structure.md.
+"""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class Marginals(NamedTuple):
 
 
 class Excess(NamedTuple):
-    """Maximum or log-partition minus the score of the true labelling, and its gradient."""
+    """Maximum or log-partition minus the score of the truth, and its gradient."""
 
     values: FloatArray
     """(n_examples,)"""
@@ -149,7 +149,9 @@ GRADIENT = ExcessOptions()
 
 
 class BoundStructure(ABC):
-    """Structure with examples, the interface of losses, solvers and estimators to them.
+    """Structure with examples.
+
+    It is the interface of losses, solvers and estimators to examples.
 
     Labellings are int32 arrays over all nodes. Fractional labellings are `Marginals`, or another object with an array
     ``node``. ``table`` is a `Table` or None. ``backend`` provides threads, or is None. Subclasses implement the
@@ -189,7 +191,10 @@ class BoundStructure(ABC):
     def logsum(
         self, w: FloatArray, table: Table | None = None, cliques: bool = False, backend: Threads | None = None
     ) -> tuple[FloatArray, Any]:
-        """Return the log-partition of every example and the marginals, with ``cliques`` those of cliques too."""
+        """Return the log-partition of every example, and the marginals.
+
+        With ``cliques``, marginals include those of cliques.
+        """
 
     @abstractmethod
     def score(self, w: FloatArray, q: Any) -> FloatArray:
@@ -197,15 +202,19 @@ class BoundStructure(ABC):
 
     @abstractmethod
     def features(self, q: Any, weight: FloatArray | None = None) -> FloatArray:
-        """Return the features of a labelling or fractional labelling, summed over examples times ``weight``.
+        """Return the features of a labelling or fractional labelling.
 
-        It is the adjoint of `score`. ``weight`` has shape (n_examples,); None is 1.
+        They are summed over examples, times ``weight`` of shape (n_examples,); None is 1. `features` is the adjoint of
+        `score`.
         """
 
     # ---- methods with a default --------------------------------------------------------------------------------------
 
     def decode(self, w: FloatArray, backend: Threads | None = None, added: FloatArray | None = None) -> IntArray:
-        """Return the best labelling of every example, with ``added[a]`` added to the scores of label a."""
+        """Return the best labelling of every example.
+
+        ``added``, of shape (n_labels,), is added to the scores of labels.
+        """
         if added is None:
             return self.maximum(w, backend=backend)[1]
         same_row = np.zeros(int(self.offsets[-1]), dtype=np.int32)
@@ -214,7 +223,7 @@ class BoundStructure(ABC):
     def excess(
         self, aggregate: str, w: FloatArray, table: Table | None = None, options: ExcessOptions = GRADIENT
     ) -> Excess:
-        """Return ``aggregate(w, table) - score(w, truth)`` of every example, and a (sub)gradient.
+        """Return ``aggregate(w, table) - score(w, truth)`` and a (sub)gradient.
 
         The value of the table for the true labels is subtracted too. Kernels replace this method, to avoid storing the
         marginals of all examples.
@@ -234,7 +243,7 @@ class BoundStructure(ABC):
         return slope
 
     def differences(self, examples: NDArray[np.int64], labels: IntArray) -> sparse.csr_array:
-        """Return ``df_i(y) = f(x_i, y_i) - f(x_i, y)`` for several labellings, shape (n_rows, n_weights).
+        """Return rows ``df_i(y) = f(x_i, y_i) - f(x_i, y)``, shape (n_rows, n_weights).
 
         Parameters
         ----------
@@ -252,11 +261,11 @@ class BoundStructure(ABC):
         return sparse.csr_array(sparse.vstack([sparse.csr_array((0, self.layout.n_weights)), *rows]))
 
     def curvature(self) -> FloatArray:
-        """Return the approximate diagonal of the Hessian of the log loss at ``w = 0``, as a scale of the weights."""
+        """Return the approximate diagonal Hessian of the log loss at ``w = 0``."""
         return np.ones(self.layout.n_weights)
 
     def ranges(self, n_shards: int = 16, slow: float = 1.0) -> list[list[Range]]:
-        """Return shards of examples, each as a list of short ranges; an empty list if they cannot be split."""
+        """Return shards of examples as lists of short ranges; empty for one shard."""
         return []
 
     @property
@@ -271,7 +280,10 @@ class BoundStructure(ABC):
 
     @property
     def row(self) -> IntArray:
-        """Row of every node in tables of costs: the number of its label set, or its label if all labels are known."""
+        """Row of every node in tables of costs.
+
+        It is the number of its label set, or its label if all labels are known.
+        """
         return self.y
 
     @property
@@ -286,7 +298,10 @@ class BoundStructure(ABC):
 
 
 class Structure(Piece):
-    """Options of a structure, without examples. Subclasses are dataclasses with `layout` and `bind`."""
+    """Options of a structure, without examples.
+
+    Subclasses are dataclasses with `layout` and `bind`.
+    """
 
     layout_type: type = Layout
     """Class of the layout. Model files need a `Layout`, or a dataclass of numbers, strings, arrays, None, or tuples of
@@ -305,18 +320,18 @@ class Structure(Piece):
         raise NotImplementedError(f"{type(self).__name__} needs a method layout(examples, classes).")
 
     def bind(self, examples: Examples, classes: NDArray, layout: Any = None) -> Any:
-        """Return the bound structure of these examples; ``layout`` is that of a fitted model, or None."""
+        """Return the bound structure; ``layout`` is that of a fitted model, or None."""
         raise NotImplementedError(f"{type(self).__name__} needs a method bind(examples, classes, layout).")
 
     def pair_masks(self, classes: NDArray, rules: Any = None) -> Any:
-        """Return the `PairMasks` of a first-order chain or of independent nodes; None for other structures.
+        """Return the `PairMasks` of a first-order chain or of independent nodes, or None.
 
         With masks, predictions of examples that have only features need no `bind`; see `SequenceBinder`.
         """
         return None
 
     def label_view(self, bound: Any) -> Any:
-        """Return a view of a bound structure that predicts labels instead of hidden states."""
+        """Return a view that predicts labels instead of hidden states."""
         return bound
 
     def named_weights(self, layout: Any, w: FloatArray) -> dict[str, Any]:
@@ -328,7 +343,7 @@ class Structure(Piece):
         return None
 
     def layout_error(self, layout: Any, n_features_in: int, classes: NDArray) -> str:
-        """Return an error message if the layout of a model file does not fit the options, else an empty string."""
+        """Error message for a layout that does not fit, or an empty string."""
         return ""
 
 
@@ -338,7 +353,7 @@ class Structure(Piece):
 def composed_excess(
     structure: Any, aggregate: str, w: FloatArray, table: Table | None, options: ExcessOptions
 ) -> Excess:
-    """Compute `excess` from an aggregate, its features, and the score of the true labels."""
+    """Compute `excess` from an aggregate, its features and the true score."""
     if aggregate == "maximum":
         values, q = structure.maximum(w, table)
     else:
@@ -368,7 +383,7 @@ def table_values(structure: Any, table: Table, q: Any) -> FloatArray:
 
 
 def decode(structure: Any, w: FloatArray, backend: Threads | None = None, added: FloatArray | None = None) -> IntArray:
-    """Return the best labelling of every example, on the workers of the backend if it has any."""
+    """Return the best labellings, on the workers of the backend if it has any."""
     if backend is not None and not backend.local:
         if added is None:
             labels = backend.each(decode, backend.place(structure), np.asarray(w))

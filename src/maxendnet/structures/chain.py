@@ -1,4 +1,4 @@
-"""Chains: linear-chain models of any order, with rules, durations and hidden states."""
+"""Linear chains of any order, with rules, durations and hidden states."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class Chain(LinearStructure):
         return self.order == 1 and not self.only_seen
 
     def _rules(self, extra: Any = None) -> list[Rule]:
-        """Return all rules, including those of the options ``forbidden``, ``durations`` and ``whole``."""
+        """All rules, including those of ``forbidden``, ``durations`` and ``whole``."""
         rules = as_rules(self.rules)
         rules += [] if self.forbidden is None else [Never(self.forbidden)]
         rules += [] if self.durations is None else [Durations(self.durations)]
@@ -192,14 +192,17 @@ class Chain(LinearStructure):
         return bound
 
     def pair_masks(self, classes: NDArray, rules: Any = None) -> PairMasks | None:
-        """Rules as masks of first labels, pairs and last labels; None if n-grams or rules need an automaton."""
+        """Rules as masks; None if n-grams or rules need an automaton."""
         every_rule = self._rules(rules)
         if self._has_states or not self._pairs_alone or any(rule.masks(classes) is None for rule in every_rule):
             return None
         return combine(every_rule, classes)[0]
 
     def _with_states(self, examples: Examples, classes: NDArray) -> Examples:
-        """Replace labels by hidden states. With ``whole``, a wrong label costs 1 whatever the length of an example."""
+        """Replace labels by hidden states.
+
+        With ``whole``, a wrong label costs 1 whatever the length of an example.
+        """
         if self.whole:
             lengths = np.diff(examples.offsets)
             empty = np.flatnonzero(lengths == 0)
@@ -210,7 +213,7 @@ class Chain(LinearStructure):
         return with_states(examples, classes, self.hidden)
 
     def _compiled(self, layout: Layout, rules: list[Rule], classes: NDArray) -> tuple[PairMasks | None, Reader]:
-        """Compile rules to masks, if they are enough, and to an automaton. Cached for the layout of a fitted model."""
+        """Compile rules to masks, or None if these are not enough, and to an automaton."""
 
         def compute() -> tuple[PairMasks | None, Reader]:
             masks, automaton = for_states(*combine(rules, classes), self.hidden)
@@ -235,7 +238,7 @@ class Chain(LinearStructure):
         return Reader.of(product, layout.n_weights - layout.n_node_weights - layout.n_label_features)
 
     def _check(self, bound: BoundAutomaton, examples: Examples, classes: NDArray, rules: list[Rule]) -> None:
-        """Raise ``ValueError`` if a true labelling breaks a rule, or if no labelling agrees with the rules."""
+        """Raise ``ValueError`` for true labels or examples that contradict the rules."""
         labels = known_labels(bound.batch, self.hidden)
         if len(labels) and labels.min() >= 0:
             check_truth(bound.batch._replace(y=labels), examples, classes, rules)
@@ -245,7 +248,7 @@ class Chain(LinearStructure):
         check_possible(bound.reader.automaton, bound.batch, examples, rules, nodes)
 
     def layout_error(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
-        """Error message if the layout of a model file does not fit the options, else an empty string."""
+        """Error message for a layout that does not fit, or an empty string."""
         if layout.n_labels != len(classes) * self.hidden:
             return f"the model has {len(classes)} labels, but weights for {layout.n_labels}"
         error = self.size_error(layout, n_features_in, joined=not self.only_seen)
@@ -269,7 +272,7 @@ class Chain(LinearStructure):
         return ""
 
     def ngram_weights(self, layout: Layout, w: FloatArray, classes: NDArray) -> NGramWeights:
-        """Weights of n-grams, pairs included, by their labels; empty if edges have types or features."""
+        """Weights of n-grams by their labels; empty with edge types or features."""
         if self._has_states:
             classes = states_of(classes, self.hidden)
         table = layout.ngrams
@@ -282,7 +285,10 @@ class Chain(LinearStructure):
 
 
 def known_labels(batch: Batch, n_states: int = 1) -> NDArray[np.int32]:
-    """True labels, -1 where unknown. With hidden states, the label that the known states share."""
+    """True labels, -1 where unknown.
+
+    With hidden states, the label that the known states share.
+    """
     if batch.label_sets is None:
         return batch.y
     of_labels = batch.label_sets.sets.reshape(len(batch.label_sets.sets), -1, n_states).any(axis=2)

@@ -63,7 +63,7 @@ class Choice(LinearStructure):
         return BoundChoice(layout, batch, layout.rest)
 
     def layout_error(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
-        """Error message if the layout of a model file does not fit the options, else an empty string."""
+        """Error message for a layout that does not fit, or an empty string."""
         if not 0 <= layout.rest < layout.n_labels:
             return f"the rest is label number {layout.rest}, but the model has {layout.n_labels} labels"
         if self.rest is not None and classes.tolist()[layout.rest] != self.rest:

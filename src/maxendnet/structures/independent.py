@@ -16,7 +16,9 @@ from maxendnet.structures.weights.linear import LinearStructure
 
 @dataclass(eq=False, repr=False)
 class Independent(LinearStructure):
-    """Independent nodes: each label depends only on the features of its node. Edges of examples are ignored.
+    """Independent nodes: each label depends only on the features of its node.
+
+    Edges of examples are ignored.
 
     Parameters
     ----------

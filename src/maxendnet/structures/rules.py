@@ -101,7 +101,7 @@ class Rule:
         """Raise ``ValueError`` for an invalid option."""
 
     def within(self, longest: int) -> Rule:
-        """Equivalent rule for examples of at most ``longest`` nodes, with fewer states if possible."""
+        """Equivalent rule, with fewer states, for at most ``longest`` nodes."""
         return self
 
     def masks(self, classes: NDArray) -> PairMasks | None:
@@ -172,9 +172,10 @@ class Chunks(Rule):
 
 
 def bio(outside: str = "O", separator: str = "-", inside: str = "I") -> Chunks:
-    """Complete chunks in BIO tags: ``I-x`` occurs only after ``B-x`` or ``I-x``, and not at the first node.
+    """Complete chunks in BIO tags.
 
-    Tags are recognised by name: ``B-x``, ``I-x`` (or ``B`` and ``I`` without a type) and ``outside``.
+    ``I-x`` occurs only after ``B-x`` or ``I-x``, and not at the first node. Tags are recognised by name: ``B-x``,
+    ``I-x`` (or ``B`` and ``I`` without a type) and ``outside``.
 
     Parameters
     ----------
@@ -195,7 +196,7 @@ def bio(outside: str = "O", separator: str = "-", inside: str = "I") -> Chunks:
 
 
 def bioes(outside: str = "O", separator: str = "-", inside: str = "I") -> Chunks:
-    """Complete chunks in BIOES tags: ``S-x``, or ``B-x``, any number of ``I-x``, and ``E-x``.
+    """Complete chunks in BIOES tags: ``S-x``, or ``B-x``, ``I-x`` ..., ``E-x``.
 
     Parameters
     ----------
@@ -512,7 +513,7 @@ def as_rules(given: Any, name: str = "rules") -> list[Rule]:
 
 
 def combine(rules: list[Rule], classes: NDArray) -> tuple[PairMasks, Automaton | None]:
-    """Combine rules to masks and an automaton, which is None if all rules are pairwise."""
+    """Combine rules to masks, and to an automaton or None if all are pairwise."""
     masks, automaton = PairMasks.everything(len(classes)), None
     for rule in rules:
         rule_masks = rule.masks(classes)

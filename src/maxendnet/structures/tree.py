@@ -70,7 +70,7 @@ class Tree(LinearStructure):
         return hierarchy if layout.siblings else BoundForest(layout, batch, hierarchy.forbidden_matrix)
 
     def layout_error(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
-        """Error message if the layout of a model file does not fit the options, else an empty string."""
+        """Error message for a layout that does not fit, or an empty string."""
         try:
             pair_codes(self.forbidden, classes)
         except ValueError as error:

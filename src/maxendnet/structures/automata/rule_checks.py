@@ -58,7 +58,7 @@ def check_possible(
 
 
 def lengths_read(automaton: Automaton, longest: int) -> NDArray[np.bool_]:
-    """Whether a labelling of 0, 1, ..., ``longest`` nodes is accepted, shape (longest + 1,).
+    """Whether some labelling of 0, 1, ..., ``longest`` nodes is valid.
 
     Examples
     --------

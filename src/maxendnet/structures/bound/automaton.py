@@ -135,7 +135,10 @@ class BoundAutomaton(RecursiveStructure):
         return padding.unpad(self.layout, slope, by_automaton=True)
 
     def for_search(self, w: FloatArray, dtype: type = np.float64) -> NDArray:
-        """Weights as the recursions read them: padded, then the scores of arcs. Cached for read-only weights."""
+        """Weights as the recursions read them: padded, then the scores of arcs.
+
+        Cached for read-only weights.
+        """
 
         def compute() -> NDArray:
             kernel, size = self.reader.kernel, self.slope_size

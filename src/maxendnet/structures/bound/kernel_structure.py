@@ -231,7 +231,10 @@ def kernels_take(aggregate: str, table: Table | None, options: ExcessOptions) ->
 
 
 def single_is_enough(w: FloatArray, batch: Batch, largest: float | None = None) -> bool:
-    """Whether scores can be searched in float32: numbers of everyday size. ``largest`` is that of ``w``, if known."""
+    """Whether scores can be searched in float32: numbers of everyday size.
+
+    ``largest`` is that of ``w``, if known.
+    """
     largest = largest_of(w) if largest is None else largest
     return batch.largest < 1e5 and largest * max(1.0, batch.largest) < 1e5
 

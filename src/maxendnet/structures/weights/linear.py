@@ -1,4 +1,4 @@
-"""Base of the built-in structures: options, layout of the weights, and their names."""
+"""Base of the built-in structures: options, layout and names of the weights."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class LinearStructure(Structure):
         return replace(layout, seen=SeenPairs.of(features, labels, layout.n_features, layout.n_labels))
 
     def check_memory(self, layout: Layout) -> None:
-        """Raise ``ValueError`` if the weights do not fit into memory, before anything of their size is allocated."""
+        """Raise ``ValueError`` if the weights of a fit do not fit into memory."""
         check_memory(
             VECTORS_OF_A_FIT * 8 * layout.n_weights,
             f"{self!r} with {layout.n_labels:,} labels or states has {layout.n_weights:,} weights and",
@@ -84,11 +84,11 @@ class LinearStructure(Structure):
         )  # fmt: skip
 
     def layout_error(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
-        """Error message if the layout of a model file does not fit the options, else an empty string."""
+        """Error message for a layout that does not fit, or an empty string."""
         return self.size_error(layout, n_features_in, self.joined != "independent")
 
     def size_error(self, layout: Layout, n_features_in: int, joined: bool) -> str:
-        """Error message if the sizes of a layout do not fit the options, else an empty string."""
+        """Error message for sizes that do not fit, or an empty string."""
         expected = n_features_in + self.n_columns_added
         if (layout.seen is not None) != (self.pairs == "seen"):
             return f"pairs is {self.pairs!r}, but the weights have another layout"
@@ -120,7 +120,10 @@ class LinearStructure(Structure):
 
 
 def seen_together(batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Features and labels that occur together. A label set counts for all its labels, an unknown label for none."""
+    """Features and labels that occur together.
+
+    A label set counts for all its labels, an unknown label for none.
+    """
     if batch.label_sets is None:
         return batch.indices, np.repeat(batch.y, np.diff(batch.indptr))
     node = np.repeat(np.arange(len(batch.row)), np.diff(batch.indptr))
