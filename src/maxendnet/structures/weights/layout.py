@@ -116,10 +116,11 @@ class Layout:
         """Whether both layouts have the same weight vectors."""
         if not isinstance(other, Layout):
             return False
-        for a, b in ((self.seen, other.seen), (self.ngrams, other.ngrams)):
+        pairs: list[tuple[Any, Any]] = [(self.seen, other.seen), (self.ngrams, other.ngrams)]
+        for a, b in pairs:
             if (a is None) != (b is None):
                 return False
-            if a is not None and b is not None and not all(map(np.array_equal, a, b)):
+            if a is not None and not all(map(np.array_equal, a, b)):
                 return False
         return (self.n_features, self.n_labels, self.sizes, self.rest) == (
             other.n_features, other.n_labels, other.sizes, other.rest
