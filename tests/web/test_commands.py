@@ -131,7 +131,7 @@ def test_init_then_train(shop, tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ({"page": "../secret.html", "values": {"price": "5"}}, "lies outside of"),
+        ({"page": "../secret.html", "values": {"price": "5"}}, "is outside"),
         ({"page": "gone.html", "values": {"price": "5"}}, "there is no page 'gone.html'"),
         ({"page": "shop0.example/0.html", "labels": [[99999, "price"]]}, "'price' is at node 99999"),
         ({"page": "shop0.example/0.html", "values": {"price": "not there"}}, "price 'not there' is not on the page"),
@@ -224,6 +224,6 @@ def test_label_reports_missing_input(shop, tmp_path):
     folder, _ = shop
     assert "no fields are given" in run("label", tmp_path / "mine", folder / "pages", code=1)
     assert "has no page" in run("label", tmp_path / "mine", tmp_path, "--fields", "a", code=1)
-    assert "cannot be the name of a field" in run("label", tmp_path / "a", folder / "pages", "--fields", "none", code=1)
+    assert "is not a valid field name" in run("label", tmp_path / "a", folder / "pages", "--fields", "none", code=1)
     (tmp_path / "bad.medn").write_text("hello")
     assert "not a maxendnet model file" in run("label", tmp_path / "bad.medn", folder / "pages", code=1)

@@ -38,6 +38,6 @@ def test_text_before_the_trouble_is_kept():
 
 def test_a_page_of_fifty_megabytes_is_refused_at_once():
     started = time.process_time()
-    with pytest.raises(PageError, match=r"has 50,000,000 bytes, and pages of up to 16,000,000"):
+    with pytest.raises(PageError, match=r"has 50,000,000 bytes; the maximum is most_bytes=16,000,000"):
         read_page(b"x" * 50_000_000, name="big.html")
     assert time.process_time() - started < 1  # of the processor; reading it would take many

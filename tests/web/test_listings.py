@@ -230,7 +230,7 @@ def test_a_record_is_a_small_page():
     row = next(t for t in range(len(page)) if page.tags[t] == "tr")
     small = page_of_part(page, [(row, page.end(row))])
     assert small.source is page and [page.tags[t] for t in small.nodes[1:]] == small.tags[1:]
-    assert small.spaced == page.spaced and small.made_like != page.made_like
+    assert small.spaced == page.spaced and small.template != page.template
 
 
 def test_evaluate_compares_labelled_records_with_their_rows():

@@ -9,7 +9,7 @@ from maxendnet.web.features.groups import leaf_features
 from maxendnet.web.fields.labels import LabelError, PageLabels, labels_data, labels_on_page
 from maxendnet.web.labelling.frame import make_frame
 from maxendnet.web.pages.page import Page
-from maxendnet.web.pages.structured_data import MOST_VALUES, read_json
+from maxendnet.web.pages.structured_data import MAX_VALUES, read_json
 from maxendnet.web.views.selectors import css_path, find_selectors
 from maxendnet.web.views.view import View
 
@@ -90,7 +90,7 @@ def test_scripts_may_be_damaged_deep_or_large(text, values):
 
 def test_the_number_of_structured_values_is_limited():
     page = Page.from_html(script([{"name": str(i)} for i in range(20_000)]) + "<p>shown")
-    assert len(page) - 3 == MOST_VALUES
+    assert len(page) - 3 == MAX_VALUES
     assert len(Page.from_html(script({"a": 1}) * 50 + "<p>x")) < 60
     assert read_json("[1]" + " " * 2_000_000) is None
 

@@ -56,7 +56,7 @@ def test_mhtml_and_gzip_are_read_with_their_address():
         read_page(gzip.compress(b"<p>" + b"x" * 5_000), name="bomb", most_bytes=1_000)
     with pytest.raises(PageError, match=r"a\.gz is damaged"):
         read_page(gzip.compress(b"<p>" + bytes(range(256)) * 10)[:-20], name="a.gz")
-    with pytest.raises(PageError, match=r"cup\.mht is MHTML without a page"):
+    with pytest.raises(PageError, match=r"cup\.mht is an MHTML file without HTML"):
         read_page(MHTML.replace(b"text/html; charset", b"text/plain; charset"), name="cup.mht")
 
 
@@ -66,7 +66,7 @@ def test_mhtml_and_gzip_are_read_with_their_address():
      (b"BM\x36\0\0\0", "a bitmap"), (gzip.compress(b"%PDF-1.7", mtime=0), "a PDF")],
 )  # fmt: skip
 def test_files_that_are_not_pages_are_rejected_with_a_reason(data, what):
-    with pytest.raises(PageError, match=f"thing.html is {what} and no HTML"):
+    with pytest.raises(PageError, match=f"thing.html is {what}, not HTML"):
         read_page(data, name="thing.html")
     assert read_page(b"BMW 320i").texts[-1] == "BMW 320i"  # a text may begin like a bitmap
 
@@ -104,7 +104,7 @@ def test_files_that_are_not_pages_are_listed(shop, tmp_path):
     assert [path.name for path in page_files(tmp_path)] == ["a.html", "index", "item.php"]
     output = run("extract", shop / "m.medn", tmp_path, "-o", tmp_path / "out.jsonl")
     assert (
-        "files are no HTML and left out: doc.pdf, notes0.txt, notes1.txt, notes2.txt, notes3.txt and 2 others" in output
+        "7 files are not HTML and ignored: doc.pdf, notes0.txt, notes1.txt, notes2.txt, notes3.txt and 2 more" in output
     )
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 3
     assert "contains no HTML element" in run("extract", shop / "m.medn", tmp_path / "notes0.txt", code=1)
@@ -209,7 +209,7 @@ def test_excel_and_unreadable_pages(shop, tmp_path):
     (pages / "c.html").write_bytes(b"<meta charset=idna><p>caf\xe9")
     output = run("extract", shop / "m.medn", pages, "-o", tmp_path / "out.csv", "--excel")
     assert (
-        "2 records from 2 pages" in output and "b.html is a PDF and no HTML" in output and "1 page not read" in output
+        "2 records from 2 pages" in output and "b.html is a PDF, not HTML" in output and "1 page not read" in output
     )
     assert (tmp_path / "out.csv").read_bytes().startswith(b"\xef\xbb\xbfpage,url,site,record,")
     assert "--excel requires" in run("extract", shop / "m.medn", pages, "-o", tmp_path / "o.jsonl", "--excel", code=2)

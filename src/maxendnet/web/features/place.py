@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from math import log2
 
-from maxendnet.web.views.view import KEPT, Names, View, log2_bin
+from maxendnet.web.views.view import CACHE_SIZE, Names, View, log2_bin
 
 LONGEST_NAMES = 800  # characters of a list of classes
 LEVELS = 3  # ancestors whose classes are told apart by level
@@ -26,7 +26,7 @@ def tag_names(view: View) -> Names:
     return [_paths(tuple(tags[t] for t in view.ancestors(k))) for k in range(len(view))]
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHE_SIZE)
 def _paths(above: tuple[str, ...]) -> list[str]:
     names = [f"path={'/'.join(above[:n])}" for n in range(1, min(5, len(above)) + 1)]
     names += [f"tag{level}={tag}" for level, tag in enumerate(above[:4])]
@@ -51,7 +51,7 @@ def class_names(view: View) -> Names:
     return out
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHE_SIZE)
 def _class_names(above: tuple[tuple[str, ...], ...]) -> list[str]:
     found: dict[str, None] = {}
     for level, given in enumerate(above):
@@ -78,7 +78,7 @@ def class_tokens(attributes: dict[str, str]) -> list[str]:
     return _tokens(*_given_names(attributes))
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHE_SIZE)
 def _tokens(*given: str) -> list[str]:
     found: dict[str, None] = {}
     for text in given:
@@ -123,7 +123,7 @@ def exact_position(view: View) -> Names:
     return out
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHE_SIZE)
 def _siblings(level: int, rank: int, count: int) -> list[str]:
     return [f"sibling{level}={rank}", f"siblings{level}={count}"]
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from maxendnet.web.fields.types import is_number, number_of
 from maxendnet.web.pages.structured_data import Value, names_above
-from maxendnet.web.views.view import KEPT, Names, View, fold
+from maxendnet.web.views.view import CACHE_SIZE, Names, View, fold
 
 MOST_COMPARED = 200  # values of a page that texts are compared with
 SHORTEST = 4  # letters of a value that is looked for within texts
@@ -78,7 +78,7 @@ def _same(
     return names
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHE_SIZE)
 def _number(text: str) -> float | None:
     """The number that a short text says, such as a price."""
     digits = sum(map(str.isdigit, text))

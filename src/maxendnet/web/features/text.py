@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from maxendnet.web.fields.patterns import PATTERNS
-from maxendnet.web.views.view import KEPT, Names, View, fold, log2_bin
+from maxendnet.web.views.view import CACHE_SIZE, Names, View, fold, log2_bin
 
 STEM = 5  # letters that words of one root share
 WORD = re.compile(r"[^\W\d_]+|\d+|[$€£%#@]")
@@ -25,7 +25,7 @@ def text_shape(view: View) -> Names:
     ]
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHE_SIZE)
 def _patterns(text: str) -> list[str]:
     return [name for name, pattern in PATTERNS.items() if pattern.search(text)]
 
@@ -34,7 +34,7 @@ def _kind(letter: str) -> str:
     return "A" if letter.isupper() else "0" if letter.isdigit() else "a" if letter.isalpha() else letter
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHE_SIZE)
 def _shape(text: str) -> list[str]:
     n_words = text.count(" ") + 1
     letters = max(1, len(text))
@@ -60,7 +60,7 @@ def text_words(view: View) -> Names:
     return [_word_names(text[:200]) for text in view.texts]
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHE_SIZE)
 def _word_names(text: str) -> list[str]:
     words = WORD.findall(DIGIT.sub("0", text.lower()))[:16]
     names = [f"word={word}" for word in dict.fromkeys(words)]
@@ -174,7 +174,7 @@ def label_text(view: View) -> Names:
     return out
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHE_SIZE)
 def _label_names(before: str, caption: str, row_head: str, own: str, announced: bool) -> list[str]:
     names = [f"before={before}"]
     for source, text in (("caption", caption), ("row", row_head)):
@@ -206,7 +206,7 @@ def neighbours(view: View) -> Names:
     return [padded[k][0] + padded[k + 1][1] + padded[k + 3][2] + padded[k + 4][3] for k in range(len(view))]
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHE_SIZE)
 def _brief(tag: str, text: str, image: bool) -> list[list[str]]:
     """What a leaf tells those two and one after it, and one and two before it."""
     names = [f"tag={tag}", *(s for s in ([] if image else _shape(text)) if s.startswith(("length=", "is=")))]
@@ -222,7 +222,7 @@ def near_shape(view: View) -> Names:
     return [padded[k][0] + padded[k + 2][1] for k in range(len(view))]
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHE_SIZE)
 def _near(text: str, fixed: bool) -> list[list[str]]:
     names = [f"is={name}" for name in _patterns(text)] + ["fixed"] * fixed
     return [[f"{step:+d}{name}" for name in names] for step in (-1, 1)]
@@ -232,6 +232,6 @@ def _words(text: str) -> list[str]:
     return WORD.findall(text[:400].lower())
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHE_SIZE)
 def _word_set(text: str) -> frozenset[str]:
     return frozenset(_words(text))

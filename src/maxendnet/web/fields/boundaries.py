@@ -32,7 +32,7 @@ from maxendnet.web.fields.spans import (
     whole,
 )
 from maxendnet.web.model.systems import boundary_estimator
-from maxendnet.web.views.view import KEPT, View
+from maxendnet.web.views.view import CACHE_SIZE, View
 
 SIDES = ("begin", "end")
 SURE = 3.0
@@ -343,12 +343,12 @@ def gap_features(view: View, tokens: Tokens, k: int, same_site: bool = True) -> 
     return out
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHE_SIZE)
 def _word(text: str) -> str:
     return "0" * min(len(text), 5) if text.isdigit() else text.lower()
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHE_SIZE)
 def _shape(text: str) -> str:
     if text.isdigit():
         return "0"

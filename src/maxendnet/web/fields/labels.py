@@ -13,7 +13,7 @@ from maxendnet.web.fields.leaf_labels import INNER, JOIN, NONE
 from maxendnet.web.fields.spans import Span, find_value, leaves_of_span, span_text, whole
 from maxendnet.web.fields.unmatched import Unmatched, missing_value
 from maxendnet.web.pages.page import Page
-from maxendnet.web.pages.structured_data import VALUES
+from maxendnet.web.pages.structured_data import VALUE_TAGS
 from maxendnet.web.views.view import View
 
 Values = dict[str, list[str | tuple[str, ...] | None]]
@@ -279,10 +279,9 @@ def labels_on_page(view: View, given: PageLabels) -> tuple[list[tuple[Span, str]
         elif node in view.leaf_of:
             found.append((whole(view, view.leaf_of[node]), name))
         else:
-            what = (
-                "is not shown" if page.tags[node] in ("#text", "img", *VALUES) else f"is an element {page.tags[node]!r}"
-            )
-            unmatched.append(Unmatched(name, f"at node {node} {what}: label a visible text or an image"))
+            is_leaf_tag = page.tags[node] in ("#text", "img", *VALUE_TAGS)
+            problem = "is not shown" if is_leaf_tag else f"is an element {page.tags[node]!r}"
+            unmatched.append(Unmatched(name, f"at node {node} {problem}: label a visible text or an image"))
     placed = {name for _, name in given.labels}
     for name in given.values:
         for value in given.written(name) if name not in placed else ():
@@ -353,7 +352,7 @@ def labels_data(pages: Sequence[Page], labels: Sequence[PageLabels | None]) -> b
         if given is None or not page.structured_values:
             continue
         nodes = [place.first if isinstance(place, Span) else place for place, _ in given.labels]
-        if any(node < len(page) and page.tags[node] in VALUES for node in nodes):
+        if any(node < len(page) and page.tags[node] in VALUE_TAGS for node in nodes):
             return True
         written = [value for name in given.values for value in given.written(name)]
         view = View(page, images=True, data=True)

@@ -14,10 +14,10 @@ from urllib.parse import quote, unquote, urlsplit
 
 from maxendnet.web.pages import parser_process
 from maxendnet.web.pages.encoding import decode
-from maxendnet.web.pages.page import MOST_BYTES, Page, canonical_nodes, words
+from maxendnet.web.pages.page import MAX_BYTES, Page, canonical_nodes, words
 from maxendnet.web.pages.parser import RawTree
 from maxendnet.web.pages.saved_files import unpack
-from maxendnet.web.pages.structured_data import OBJECT, VALUES
+from maxendnet.web.pages.structured_data import OBJECT, VALUE_TAGS
 
 TAGS = words(
     "body div p span a b i u s em strong small big font center sup sub tt code pre kbd samp var abbr acronym cite "
@@ -89,7 +89,7 @@ def make_frame(page: Page, path: Path, root: Path) -> Frame:
     OSError
     PageError
     """
-    saved = unpack(path.read_bytes()[: MOST_BYTES + 1], path.name, MOST_BYTES)
+    saved = unpack(path.read_bytes()[: MAX_BYTES + 1], path.name, MAX_BYTES)
     text, _, _ = decode(saved.data, saved.charset)
     if text.lstrip().startswith("<body") and _is_canonical(page, text):
         tree = RawTree(page.tags, page.parents.tolist(), page.texts, page.attributes)
@@ -163,7 +163,7 @@ def _nodes(tree: RawTree, raw_nodes: list[int], folder: Path, root: Path) -> lis
             is_blank = not tree.texts[k].strip()
             page_node = -1 if is_blank else number.get(k, last_text.get(above, -1))
             nodes.append(["#", add_child(above), tree.texts[k], page_node])
-        elif k in number and tag not in (*VALUES, OBJECT):
+        elif k in number and tag not in (*VALUE_TAGS, OBJECT):
             position[k] = len(nodes)
             safe_tag = tag if tag in TAGS or CUSTOM.match(tag) else "div" if tag in BLOCKS else "span"
             nodes.append([safe_tag, add_child(above), _attributes(tag, tree.attributes[k], folder, root), number[k]])

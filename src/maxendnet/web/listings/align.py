@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from maxendnet.web.fields.leaf_labels import JOIN, NONE, fields_of
-from maxendnet.web.views.outline import Token, given_names, leaf_tokens
+from maxendnet.web.views.outline import Token, leaf_tokens, readable_classes
 from maxendnet.web.views.view import View
 
 LONGEST = 200  # leaves of a record that is lined up
@@ -29,7 +29,7 @@ def record_tokens(view: View) -> list[Token]:
     page = view.page
     out = []
     for k, (tag, kind) in enumerate(leaf_tokens(view)):
-        names = given_names(page.attributes[view.elements[k]])
+        names = readable_classes(page.attributes[view.elements[k]])
         out.append((f"{tag}.{names[0]}" if names else tag, f"={view.folded[k]}" if view.is_fixed(k) else kind))
     return out
 

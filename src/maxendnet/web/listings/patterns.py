@@ -15,7 +15,7 @@ from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 from maxendnet.web.pages.page import Page, words
-from maxendnet.web.views.outline import Outline, Part, Token
+from maxendnet.web.views.outline import Item, Outline, Token
 
 BACK = 6  # siblings before the first labelled one that may begin a record
 ABOVE = 3  # elements above the labelled leaves whose children may be records
@@ -82,7 +82,7 @@ class Pattern(NamedTuple):
 # ---- parts ----------------------------------------------------------------------------------------------------------
 
 
-def parts_of(outline: Outline, pattern: Pattern) -> list[tuple[int, Part]]:
+def parts_of(outline: Outline, pattern: Pattern) -> list[tuple[int, Item]]:
     """What a pattern finds on a page: the element around, and the nodes of every part, in order.
 
     Examples
@@ -131,7 +131,7 @@ def _stretches(outline: Outline, siblings: list[int], pattern: Pattern) -> list[
     return out
 
 
-def _columns(outline: Outline, rows: list[int]) -> list[Part]:
+def _columns(outline: Outline, rows: list[int]) -> list[Item]:
     """Cells of the same column together."""
     if len(rows) == 1:
         rows = outline.children.get(rows[0], [])
@@ -187,7 +187,7 @@ class Sample(NamedTuple):
     either: list[list[list[int]]]
     tokens: list[Token]
 
-    def lies_in(self, part: Part) -> bool:
+    def lies_in(self, part: Item) -> bool:
         """Whether a part has all of it."""
         at = self.outline.view.leaves
         return all(_inside(at[k], part) for k in self.leaves) and all(
@@ -198,7 +198,7 @@ class Sample(NamedTuple):
 class Found(NamedTuple):
     """Parts of a page that are records, with their likeness to a labelled one."""
 
-    parts: list[Part]
+    parts: list[Item]
     value: float
 
 
@@ -210,7 +210,7 @@ def find_parts(
     With ``near``, a node, of very many parts only those around it are looked at.
     """
     n = max(map(len, samples), default=1)
-    regions: dict[int, list[tuple[Part, float]]] = {}
+    regions: dict[int, list[tuple[Item, float]]] = {}
     parts = parts_of(outline, pattern)
     if near is not None and len(parts) > MOST_PARTS:
         at = bisect_left([part[0][0] for _, part in parts], near) if not pattern.columns else 0
@@ -220,7 +220,7 @@ def find_parts(
         if tokens:
             alike = max(likeness(tokens, wanted, n) for wanted in samples)
             regions.setdefault(around, []).append((part, alike))
-    kept: list[tuple[Part, float]] = []
+    kept: list[tuple[Item, float]] = []
     value = 0.0
     small = [item for some in regions.values() if len(some) < FEW for item in some]  # rows of two, say: seen together
     for some in [small, *(some for some in regions.values() if len(some) >= FEW)]:
@@ -252,7 +252,7 @@ class Listing(NamedTuple):
     patterns: list[Pattern]
     samples: list[list[Token]]
 
-    def records(self, outline: Outline) -> list[Part]:
+    def records(self, outline: Outline) -> list[Item]:
         """Records of a page; none, if it is no listing."""
         found = [find_parts(outline, pattern, self.samples) for pattern in self.patterns]
         return max(found, key=lambda some: some.value).parts if found else []
@@ -404,7 +404,7 @@ def _best_pattern(
     )[1]
 
 
-def _apart(first: Sample, beside: Sequence[Sample], parts: Sequence[Part]) -> bool:
+def _apart(first: Sample, beside: Sequence[Sample], parts: Sequence[Item]) -> bool:
     """Whether a labelled record is in one part, and nothing of another labelled record with it."""
     leaves = first.outline.view.leaves
     own = next((part for part in parts if first.lies_in(part)), None)
@@ -416,7 +416,7 @@ def _holds(pattern: Pattern, sample: Sample, tokens: Sequence[Sequence[Token]]) 
     return _apart(sample, [], find_parts(sample.outline, pattern, tokens).parts)
 
 
-def _inside(node: int, part: Part) -> bool:
+def _inside(node: int, part: Item) -> bool:
     return any(a <= node < b for a, b in part)
 
 
@@ -495,7 +495,7 @@ def _common(outline: Outline, nodes: Sequence[int]) -> int:
 # ---- records as pages -----------------------------------------------------------------------------------------------
 
 
-def page_of_part(page: Page, part: Part) -> Page:
+def page_of_part(page: Page, part: Item) -> Page:
     """A record as a small page of its own; ``nodes`` has the numbers of its nodes on the page it is from.
 
     Examples

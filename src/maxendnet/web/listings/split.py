@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from maxendnet.web.fields.labels import LabelError, LabelledRecord, PageLabels, Values, labelled_records
 from maxendnet.web.fields.spans import Span, leaves_of_span
 from maxendnet.web.listings.patterns import Listing, Sample, find_listing, made_alike, page_of_part, sample_of
-from maxendnet.web.pages.page import Page, in_order
-from maxendnet.web.views.outline import Outline, Part
+from maxendnet.web.pages.page import Page, group_by_site
+from maxendnet.web.views.outline import Item, Outline
 from maxendnet.web.views.view import View
 
 MODES = ("one", "many", "auto")
@@ -35,7 +35,7 @@ class SiteRecords(NamedTuple):
     listing: Listing
     single: list[list[int]]
 
-    def parts(self, outline: Outline) -> list[Part]:
+    def parts(self, outline: Outline) -> list[Item]:
         """Records of a page; none, if it is about one thing."""
         here = set(outline.view.kinds)
         if any(sum(kind in here for kind in kinds) >= SINGLE * len(kinds) for kinds in self.single):
@@ -78,7 +78,7 @@ def learn_records(
     problems: list[str] = []
     if mode == "one":
         return found, problems
-    for site, rows in in_order([view.page for view in views]).items():
+    for site, rows in group_by_site([view.page for view in views]).items():
         samples: list[Sample] = []
         given = {i: labels[i] for i in rows if labels[i] is not None}
         single = []
@@ -138,7 +138,7 @@ def split_pages(
     units, problems = Units([], [], []), []
     for i, (view, given) in enumerate(zip(views, labels)):
         site = sites.get(view.page.site)
-        parts: list[Part] = []
+        parts: list[Item] = []
         records: list[LabelledRecord] = []
         if site is not None:
             outline = Outline(view)
@@ -176,7 +176,7 @@ def split_pages(
     return units, problems
 
 
-def _part_of(parts: Sequence[Part], record: LabelledRecord) -> int | None:
+def _part_of(parts: Sequence[Item], record: LabelledRecord) -> int | None:
     """The part that has all values of a record."""
     for k, part in enumerate(parts):
         if all(any(_inside(span, part) for span in spans) for _, spans in record.places):
@@ -184,11 +184,11 @@ def _part_of(parts: Sequence[Part], record: LabelledRecord) -> int | None:
     return None
 
 
-def _inside(span: Span, part: Part) -> bool:
+def _inside(span: Span, part: Item) -> bool:
     return all(any(a <= node < b for a, b in part) for node in (span.first, span.last))
 
 
-def _labels_in(given: PageLabels, record: LabelledRecord, part: Part) -> PageLabels:
+def _labels_in(given: PageLabels, record: LabelledRecord, part: Item) -> PageLabels:
     """Labels of a record in the numbers of its own small page."""
     number = {t: k + 1 for k, t in enumerate(t for a, b in part for t in range(a, b))}
     places: list[tuple[int | Span, str]] = [

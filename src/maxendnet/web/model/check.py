@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from maxendnet.web.model.extraction import extract_records
 from maxendnet.web.model.extractor import Extractor
-from maxendnet.web.pages.page import Page, in_order
+from maxendnet.web.pages.page import Page, group_by_site
 from maxendnet.web.views.selectors import css_path
 
 MIN_SHARE = 0.5  # of the share of pages that had a field at training
@@ -71,9 +71,9 @@ def check(extractor: Extractor, pages: Sequence[Page]) -> list[SiteReport]:
     views, margins = extractor.margins(pages)
     records = [record for (record,) in extract_records(extractor, views, margins, "one", all_rows=True)]
     units = [view.page for view in views]  # pages and records of listings
-    pages_of_site = in_order(pages)
+    pages_of_site = group_by_site(pages)
     reports = []
-    for site, rows in in_order(units).items():
+    for site, rows in group_by_site(units).items():
         known = site in extractor.sites_
         mean, gone, unsure, words = {}, [], [], []
         for name in extractor.fields_:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from maxendnet.web.pages.page import made_alike
+from maxendnet.web.pages.page import group_by_template
 from maxendnet.web.views.view import View
 
 FLOOR = 1e-4  # so that a place without votes can still win
@@ -34,7 +34,7 @@ def vote_by_site(views: Sequence[View], margins: Sequence[NDArray[np.float64]], 
     voted = [np.array(m) for m in margins]
     if weight == 0:
         return voted
-    for rows in made_alike([view.page for view in views]):
+    for rows in group_by_template([view.page for view in views]):
         if len(rows) < 2:
             continue
         shares = np.concatenate([_shares(margins[i]) for i in rows])

@@ -1,1 +1,1 @@
-"""Pages: files, parsing, rendering, structured data."""
+"""Read saved pages: files, encodings, HTML parsing and structured data."""

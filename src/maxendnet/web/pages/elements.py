@@ -1,14 +1,14 @@
-"""Names of HTML elements by what they do on the screen."""
+"""Sets of HTML element names."""
 
 from __future__ import annotations
 
 
 def words(text: str) -> frozenset[str]:
-    """The words of a text, as a set."""
+    """Return the words of a text as a set."""
     return frozenset(text.split())
 
 
-# what starts a new line on the screen
+# elements that start a new line on the screen
 BREAKS = words(
     "br hr p div table tr td th ul ol li dl dt dd h1 h2 h3 h4 h5 h6 section article header footer nav aside main form "
     "fieldset blockquote pre address figure figcaption img input select textarea button"

@@ -1,4 +1,4 @@
-"""Folders of saved pages, and the site of a page."""
+"""Read folders of saved pages, and derive the site of a page."""
 
 from __future__ import annotations
 
@@ -11,95 +11,99 @@ from pathlib import Path
 
 from maxendnet.web.fields.labels import LabelError, PageLabels, check_field
 from maxendnet.web.pages.page import Page, PageError, UnreadPage, read_page
-from maxendnet.web.pages.saved_files import NO_PAGES
+from maxendnet.web.pages.saved_files import SIGNATURES
 from maxendnet.web.progress import Progress, quiet
 
 ENDINGS = (".html", ".htm", ".xhtml", ".mhtml", ".mht", ".html.gz", ".htm.gz", ".xhtml.gz")
-# where browsers put what belongs to a page that is saved "complete"
-BESIDE = ("_files", ".files", "-files", "-Dateien", "_fichiers", "_archivos", "_bestanden", "_file", "_pliki")
+# folders in which browsers save the resources of a page ("Save complete page")
+RESOURCE_FOLDERS = ("_files", ".files", "-files", "-Dateien", "_fichiers", "_archivos", "_bestanden", "_file", "_pliki")
 HTML = re.compile(rb"<!doctype\s+html|<html[\s>]|<head[\s>]|<body[\s>]", re.IGNORECASE)
-LOOKED_AT = 1_000  # bytes of a file whose name does not say what it is
-MOST_NAMED = 5
+PREFIX_BYTES = 1_000  # read to recognise HTML in files without an HTML extension
+MAX_NAMED = 5
 
 
 def page_files(folder: str | Path) -> list[Path]:
-    """All pages in a folder and below it, sorted; without what a browser saved beside a page (``cup_files/``).
+    """Return all pages in a folder and its subfolders, sorted.
 
-    Pages are known by the ends of their names, and files of other names by their beginning (``item.php``).
+    Pages are recognised by their extensions, other files by their first bytes (``item.php``). Resources that a browser
+    saved with a page (``cup_files/``) are not pages.
 
     Raises
     ------
     PageError
-        It is no folder, or has no page.
+        The folder does not exist or has no page.
     """
-    found, _ = sort_files(folder)
-    if not found:
+    pages, _ = sort_files(folder)
+    if not pages:
         raise PageError(
-            f"{folder} has no page; pages are files that end in {', '.join(ENDINGS)}, or begin as HTML does."
+            f"{folder} has no page; pages are files that end in {', '.join(ENDINGS)}, or begin with an HTML tag."
         )
-    return found
+    return pages
 
 
 def sort_files(folder: str | Path) -> tuple[list[Path], list[Path]]:
-    """The pages in a folder and below it, and the other files.
+    """Return the pages in a folder and its subfolders, and the files that are not pages.
 
     Raises
     ------
     PageError
-        It is no folder.
+        The folder does not exist.
     """
     folder = Path(folder)
     if not folder.is_dir():
         raise PageError(f"{folder} is not a folder; give the folder of your saved pages.")
-    found: list[Path] = []
-    others: list[Path] = []
+    pages: list[Path] = []
+    ignored: list[Path] = []
     for top, folders, names in os.walk(folder):
         stems = {Path(name).stem for name in names if name.lower().endswith(ENDINGS)}
         folders[:] = [
             name for name in folders
-            if not any(name.endswith(end) and name.removesuffix(end) in stems for end in BESIDE)
+            if not any(name.endswith(end) and name.removesuffix(end) in stems for end in RESOURCE_FOLDERS)
         ]  # fmt: skip
         for path in (Path(top, name) for name in names):
             if path.is_file():
-                is_page = path.name.lower().endswith(ENDINGS) or HTML.search(_start(path) or b"")
-                (found if is_page else others).append(path)
-    return sorted(found), sorted(others)
+                is_page = path.name.lower().endswith(ENDINGS) or HTML.search(_prefix(path) or b"")
+                (pages if is_page else ignored).append(path)
+    return sorted(pages), sorted(ignored)
 
 
-def _start(path: Path) -> bytes | None:
-    """First bytes of a file; None if it cannot be read."""
+def _prefix(path: Path) -> bytes | None:
+    """Return the first bytes of a file; None if it cannot be read."""
     try:
         with path.open("rb") as file:
-            return file.read(LOOKED_AT)
+            return file.read(PREFIX_BYTES)
     except OSError:
         return None
 
 
-def is_text_alone(path: Path) -> bool:
-    """Whether a file that was named by a user, and is not called a page, has no element at its beginning.
+def is_plain_text(path: Path) -> bool:
+    """Whether a file that a user named has no HTML extension and no tag at its beginning.
 
-    Other files that are no HTML are refused by what they are when they are read.
+    Binary files return False: reading them raises an error that names their type.
     """
     if path.name.lower().endswith(ENDINGS):
         return False
-    start = _start(path)
-    if start is None or b"<" in start or b"\0" in start:
+    prefix = _prefix(path)
+    if prefix is None or b"<" in prefix or b"\0" in prefix:
         return False
-    return not any(start.startswith(first) for first, _ in NO_PAGES)
+    return not any(prefix.startswith(signature) for signature, _ in SIGNATURES)
 
 
-def others_named(folder: str | Path) -> list[str]:
-    """A sentence about the files of a folder that are no pages; none, if all are."""
-    _, others = sort_files(folder)
-    if not others:
+def ignored_files_note(folder: str | Path) -> list[str]:
+    """Return a sentence that names the files of a folder that are not pages; an empty list if there are none."""
+    _, ignored = sort_files(folder)
+    if not ignored:
         return []
-    names = ", ".join(path.relative_to(folder).as_posix() for path in others[:MOST_NAMED])
-    more = f" and {len(others) - MOST_NAMED:,} others" if len(others) > MOST_NAMED else ""
-    return [f"{folder}: {'a file is' if len(others) == 1 else 'files are'} no HTML and left out: {names}{more}"]
+    names = ", ".join(path.relative_to(folder).as_posix() for path in ignored[:MAX_NAMED])
+    more = f" and {len(ignored) - MAX_NAMED:,} more" if len(ignored) > MAX_NAMED else ""
+    n_files = "1 file is" if len(ignored) == 1 else f"{len(ignored):,} files are"
+    return [f"{folder}: {n_files} not HTML and ignored: {names}{more}"]
 
 
 def site_of(page: Page, folder: str, known: Sequence[str] = ()) -> str:
-    """The site of a page that was not told: a known site's folder, its canonical link, or its folder.
+    """Return the site of a page without a given one.
+
+    A folder with the name of a known site has priority, then the page's canonical link, then the name of its folder.
 
     Examples
     --------
@@ -113,12 +117,12 @@ def site_of(page: Page, folder: str, known: Sequence[str] = ()) -> str:
 def read_pages(
     files: Sequence[tuple[Path, str, str]], known: Sequence[str] = (), *, progress: Progress = quiet
 ) -> tuple[list[Page], list[UnreadPage], list[str]]:
-    """Read pages.
+    """Read pages from files.
 
     Parameters
     ----------
     files : sequence of (path, name, site)
-        Name to give to the page, and its site, or empty.
+        File, name of the page, and its site; an empty site is derived by `site_of`.
     known : sequence of str
         Known sites, for `site_of`.
 
@@ -128,7 +132,7 @@ def read_pages(
     unread : list of UnreadPage
         Pages that cannot be read.
     warnings : list of str
-        What was lost or changed in the others.
+        Warnings about the pages that were read.
     """
     pages, unread, warnings = [], [], []
     for path, name, site in progress(files, "pages"):
@@ -147,19 +151,23 @@ def labelled_folder(
     folder: str | Path, given: Sequence[PageLabels], *, most: int | None = None,
     progress: Progress = quiet,
 ) -> tuple[list[Page], list[PageLabels | None], list[str]]:  # fmt: skip
-    """All pages of a folder with their labels; pages without labels help to know their sites.
+    """Read all pages of a folder with their labels; unlabelled pages show what the pages of a site share.
 
     Parameters
     ----------
     folder : path
     given : sequence of PageLabels
     most : int, optional
-        Read no more pages than this (but all that are labelled), about as many from every folder.
+        Maximum number of pages to read, about equally many from every folder. Labelled pages are always read.
     progress : callable, optional
 
     Returns
     -------
-    pages, labels, problems
+    pages : list of Page
+    labels : list of PageLabels or None
+        Labels of every page; None for an unlabelled page.
+    problems : list of str
+        Pages that cannot be read, and warnings.
 
     Raises
     ------
@@ -174,14 +182,14 @@ def labelled_folder(
     for labels in given:
         path = (root / labels.page).resolve()
         if not path.is_relative_to(root):
-            raise LabelError(f"line {labels.line}: {labels.page!r} lies outside of {folder}; give a path within it.")
+            raise LabelError(f"line {labels.line}: {labels.page!r} is outside {folder}; give a path within it.")
         if labels.page not in names:
             if not path.is_file():
                 raise LabelError(f"line {labels.line}: there is no page {labels.page!r} in {folder}.")
             names[labels.page] = path
     if most is not None and len(names) > most:
-        names = _some(names, of_page, most)
-    # a site given for pages of a folder is that of the whole folder, unless they differ
+        names = _spread(names, of_page, most)
+    # a site given for one page of a folder applies to the whole folder, unless its pages have several
     sites: dict[Path, set[str]] = {}
     for labels in given:
         if labels.site:
@@ -199,12 +207,12 @@ def labelled_folder(
 
 
 def project_fields(folder: Path) -> list[str]:
-    """The fields of the project in a folder; none, if there is no project.
+    """Return the fields of the project in a folder; an empty list without a project.
 
     Raises
     ------
     LabelError
-        Its ``project.json`` cannot be read.
+        ``project.json`` is not a project file.
     """
     path = folder / "project.json"
     if not path.is_file():
@@ -213,11 +221,11 @@ def project_fields(folder: Path) -> list[str]:
         fields = json.loads(path.read_text(encoding="utf-8"))["fields"]
         return [check_field(name, str(path)) for name in fields]
     except (ValueError, KeyError, TypeError) as error:
-        raise LabelError(f"{path} is not a project file ({error}); make it anew with maxendnet web init.") from error
+        raise LabelError(f"{path} is not a project file ({error}); create it again with maxendnet web init.") from error
 
 
-def _some(names: dict[str, Path], labelled: Collection[str], most: int) -> dict[str, Path]:
-    """The labelled pages, then the first of every folder, the second, and so on."""
+def _spread(names: dict[str, Path], labelled: Collection[str], most: int) -> dict[str, Path]:
+    """Choose the labelled pages, then the first of every folder, the second, and so on."""
     n_before: Counter[Path] = Counter()
     turn = {}
     for name, path in names.items():

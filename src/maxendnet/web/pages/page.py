@@ -1,4 +1,4 @@
-"""A page as a canonical, numbered list of nodes. Labels refer to these numbers, and reading a page again keeps them."""
+"""Pages as numbered lists of nodes. Labels refer to these numbers, which are the same each time a page is read."""
 
 from __future__ import annotations
 
@@ -20,44 +20,44 @@ from numpy.typing import NDArray
 from maxendnet.web.pages import parser_process
 from maxendnet.web.pages.elements import BREAKS, words
 from maxendnet.web.pages.encoding import decode
-from maxendnet.web.pages.parser import MOST_NODES, RawTree, TooManyNodes
+from maxendnet.web.pages.parser import MAX_NODES, RawTree, TooManyNodes, too_many_nodes
 from maxendnet.web.pages.parser_process import PageError
 from maxendnet.web.pages.runs import find_runs
 from maxendnet.web.pages.saved_files import SAVED_FROM, unpack
 from maxendnet.web.pages.structured_data import (
     OBJECT,
-    VALUES,
+    VALUE_TAGS,
     Value,
-    outside_body,
-    says_value,
-    text_of_value,
+    data_nodes,
+    has_value,
+    value_text,
     values_of,
 )
 
 __all__ = ["LAYOUT", "Page", "PageError", "UnreadPage", "read_page"]
 
 
-# Nothing of these is shown as text; a browser keeps them out of the page, or draws them.
-DROPPED = words(
+# elements whose content is not shown as text
+DROPPED_TAGS = words(
     "head script style template svg math canvas iframe frame frameset object embed applet param meta link base title "
     "audio video source track map area noframes noembed"
 )
-KEPT = words(
+KEPT_ATTRIBUTES = words(
     "class id src href alt title name type role style width height border align valign colspan rowspan bgcolor color "
     "size face itemprop property rel hidden datetime content data-src aria-label"
 )
 SPACE = re.compile(r"[\s\u200b\ufeff]+")
-# XML has no place for these, and nor has a value in a table
+# not allowed in XML, and useless in a value
 FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-NAME = re.compile(r"[a-z_][a-z0-9_.-]*\Z")
-VOID = words("br hr img input wbr col meta link")
+TAG_NAME = re.compile(r"[a-z_][a-z0-9_.-]*\Z")
+VOID_TAGS = words("br hr img input wbr col meta link")
 LAYOUT = ("x", "y", "width", "height", "font", "bold", "italic", "pointer", "colour", "background", "align")
-MOST_BYTES = 16_000_000
-LONGEST_ATTRIBUTE = 2_000
+MAX_BYTES = 16_000_000
+MAX_ATTRIBUTE_CHARS = 2_000
 
 
 class UnreadPage(NamedTuple):
-    """A page that could not be read or drawn: its name, and why."""
+    """Name of a page that could not be read or rendered, and the reason."""
 
     name: str
     error: str
@@ -65,11 +65,12 @@ class UnreadPage(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Page:
-    """The nodes of a page in document order: the elements of its body and its texts that are not blank.
+    """Nodes of a page in document order: the elements of its body and its non-blank texts.
 
-    After them comes what the page says to programs outside of its body, see `maxendnet.web.pages.structured_data`.
+    Nodes for the structured data outside the body (JSON-LD, elements of the head) follow, see
+    `maxendnet.web.pages.structured_data`.
 
-    Make one with `read_page`, `Page.from_html` or `Page.from_canonical`.
+    Create a page with `read_page`, `Page.from_html` or `Page.from_canonical`.
 
     Attributes
     ----------
@@ -78,25 +79,25 @@ class Page:
     parents : ndarray of shape (n_nodes,)
         -1 for node 0, the body.
     texts : list of str
-        White space folded; one space is left at an end where there was some. Empty for elements.
+        White space is collapsed to single spaces, also at the ends of a text. Empty for elements.
     attributes : list of dict
-        Those that say something about a node; long ones are cut.
+        Attributes that describe a node; long values are truncated.
     title : str
     name : str
-        Of the file.
+        Name of the file.
     site : str
-        Pages of one site are made alike.
+        Pages of one site share a template.
     url : str
-        Where the page was, if it says so: its canonical link, ``og:url`` or base, a note of the browser that saved it,
-        or the location in MHTML.
+        Address of the page, if the file contains it: canonical link, ``og:url`` or base, a comment of the browser that
+        saved it, or the location in MHTML.
     layout : ndarray of shape (n_nodes, 11), or None
-        Columns as in ``LAYOUT``, in CSS pixels, for every element (texts have their parent's); -1 four times where
-        nothing is shown.
+        Columns as in ``LAYOUT``, in CSS pixels, for every element (texts have those of their parent). The first four
+        are -1 for nodes that are not shown.
     warnings : list of str
-        What was lost or changed while reading.
+        Problems while reading.
     source, nodes : Page and ndarray, or None
-        Of a record of a listing, which is a small page of its own (see `web.listings.patterns`): the page that it is
-        from, and the numbers that its nodes have there.
+        For an item of a listing, which is a small page (see `maxendnet.web.listings.patterns`): its page, and the
+        numbers of its nodes there.
 
     Examples
     --------
@@ -131,26 +132,26 @@ class Page:
 
     @classmethod
     def from_html(cls, html: str, *, name: str = "", site: str = "") -> Page:
-        """Read HTML, however broken, as a browser would."""
+        """Read HTML, valid or not, as browsers do."""
         tree = parser_process.shared.parse(html)
-        kept, page = canonical_nodes(tree)
+        tree_nodes, page = canonical_nodes(tree)
         page.name, page.title, page.url = name, title_of(tree), canonical_url(tree)
-        if not page.url and (noted := SAVED_FROM.search(html[:4_000])):
-            page.url = noted[1]
+        if not page.url and (saved_from := SAVED_FROM.search(html[:4_000])):
+            page.url = saved_from[1]
         page.site = site or host_of(page.url)
-        if not kept:
+        if not tree_nodes:
             page.warnings.append("the page has no body")
         return page
 
     @classmethod
     def from_canonical(cls, text: str, *, title: str = "", name: str = "", site: str = "") -> Page:
-        """Read what `canonical` wrote, or any well-formed text with the root ``body``, node by node as it is."""
+        """Read the output of `canonical`, or other XML with the root ``body``, without changing its nodes."""
         page = cls([], np.zeros(0, dtype=np.int32), [], [], title=title, name=name, site=site)
         _read_xml(text, page)
         return page
 
     def canonical(self) -> str:
-        """The page as well-formed text; reading it gives the same nodes with the same numbers."""
+        """Return the page as XML; reading it gives the same nodes with the same numbers."""
         out: list[str] = []
         open_nodes: list[int] = []
         for t, tag in enumerate(self.tags):
@@ -160,8 +161,8 @@ class Page:
                 out.append(escape(self.texts[t]))
             else:
                 attributes = "".join(f" {name}={quoteattr(value)}" for name, value in self.attributes[t].items())
-                if tag in VOID:
-                    out.append(f"<{tag}{attributes}/>")  # good as HTML too
+                if tag in VOID_TAGS:
+                    out.append(f"<{tag}{attributes}/>")  # also valid HTML
                 else:
                     out.append(f"<{tag}{attributes}>")
                     open_nodes.append(t)
@@ -170,21 +171,21 @@ class Page:
 
     @cached_property
     def sha(self) -> str:
-        """Checksum of the nodes: labels made for one are not good for another."""
+        """Checksum of the nodes; labels by node number hold only for pages with the same checksum."""
         return hashlib.sha256(self.canonical().encode("utf-8")).hexdigest()[:16]
 
     @cached_property
     def structured_values(self) -> list[Value]:
-        """Values that the page says to programs, without those of microdata that are shown as texts."""
+        """Values of the structured data, except microdata that is shown as text."""
         return list(values_of(self))
 
     @property
     def shown(self) -> Page:
-        """The page without what it says to programs: what versions before 0.2 knew of it, and numbered."""
-        return self.select([t for t, tag in enumerate(self.tags) if tag not in (*VALUES, OBJECT)])
+        """The page without structured data, with the node numbers of versions before 0.2."""
+        return self.select([t for t, tag in enumerate(self.tags) if tag not in (*VALUE_TAGS, OBJECT)])
 
     def select(self, nodes: Sequence[int]) -> Page:
-        """The page of these nodes, the first of them its root; nodes whose parent is left out hang on the root."""
+        """Return a page of these nodes: the first is the root, and the parent of nodes without their own parent."""
         number = {t: k for k, t in enumerate(nodes)}
         parents = [-1, *(number.get(int(self.parents[t]), 0) for t in nodes[1:])][: len(nodes)]
         return Page(
@@ -196,9 +197,9 @@ class Page:
         )
 
     def text(self, t: int) -> str:
-        """The text of a text node, or all the text under an element as a reader sees it.
+        """Return the text of a text node, or all text below an element as a reader sees it.
 
-        Of an image it is the address, of what is said to programs the value.
+        The text of an image is its address, that of structured data its value.
 
         Examples
         --------
@@ -209,19 +210,19 @@ class Page:
             return self.texts[t].strip()
         if self.tags[t] == "img":
             return image_address(self.attributes[t])
-        if self.tags[t] in VALUES:
-            return text_of_value(self.attributes[t])
+        if self.tags[t] in VALUE_TAGS:
+            return value_text(self.attributes[t])
         nodes = [s for s in range(t, self.end(t)) if self.tags[s] == "#text"]
         pieces = zip(find_runs(self, nodes).before, nodes)
         return SPACE.sub(" ", "".join(before + self.texts[s].strip() for before, s in pieces)).strip()
 
     def end(self, t: int) -> int:
-        """One after the last node under t."""
+        """Return the number after that of the last node below t."""
         return int(self.ends[t])
 
     @cached_property
     def ends(self) -> NDArray[np.int64]:
-        """For every node, one after the last node under it."""
+        """For every node, the number after that of the last node below it."""
         ends, parents = np.arange(1, len(self) + 1), self.parents
         for t in range(len(self) - 1, 0, -1):
             p = parents[t]
@@ -230,42 +231,42 @@ class Page:
         return ends
 
     @property
-    def made_like(self) -> tuple[str, bool]:
-        """Pages with the same are made alike: those of a site, and apart from them records of its listings."""
+    def template(self) -> tuple[str, bool]:
+        """Key of the template: pages of a site share one, items of its listings another."""
         return self.site, self.source is not None
 
     @cached_property
     def spaced(self) -> bool:
-        """Whether white space at the ends of texts was kept: else nothing is known of which texts touch."""
+        """Whether texts have white space at their ends; otherwise it is unknown which texts touch."""
         if self.source is not None:
             return self.source.spaced
         return any(text and (text[0] == " " or text[-1] == " ") for text in self.texts)
 
     def with_layout(self, layout: NDArray[np.float64] | None) -> Page:
-        """The same page with boxes and styles."""
+        """Return the page with boxes and styles of a browser."""
         return replace(self, layout=layout)
 
 
 def image_address(attributes: dict[str, str]) -> str:
-    """Where the picture is; lazy pages keep it in ``data-src``."""
+    """Return the address of an image; pages with lazy loading have it in ``data-src``."""
     address = attributes.get("src", "")
     return attributes.get("data-src", address) if not address or address.startswith("data:") else address
 
 
 def read_page(
-    source: str | Path | bytes, *, name: str | None = None, site: str = "", most_bytes: int = MOST_BYTES
+    source: str | Path | bytes, *, name: str | None = None, site: str = "", most_bytes: int = MAX_BYTES
 ) -> Page:
-    """Read a saved page from a file or from bytes: HTML, compressed by gzip or not, or MHTML.
+    """Read a saved page from a file or bytes: HTML, gzip-compressed HTML or MHTML.
 
     Parameters
     ----------
-    source : path, or bytes of a page
+    source : path or bytes
     name : str, optional
-        None takes that of the file.
+        Name of the page; by default that of the file.
     site : str
-        Empty takes the page's canonical link, if it has one.
+        Site of the page; by default that of its canonical link.
     most_bytes : int
-        Larger pages are refused.
+        Maximum size of a page.
 
     Returns
     -------
@@ -274,8 +275,9 @@ def read_page(
     Raises
     ------
     PageError
-        Too large, no page, or the parser cannot do it in time.
+        The page is too large, not HTML, or too slow to parse.
     OSError
+        The file cannot be opened.
 
     Examples
     --------
@@ -289,7 +291,7 @@ def read_page(
     size = len(source) if isinstance(source, bytes) else source.stat().st_size
     if size > most_bytes:
         raise PageError(
-            f"{name or 'the page'} has {size:,} bytes, and pages of up to {most_bytes:,} are read: leave it out"
+            f"{name or 'the page'} has {size:,} bytes; the maximum is most_bytes={most_bytes:,}: exclude it"
         )
     saved = unpack(source if isinstance(source, bytes) else source.read_bytes(), name, most_bytes)
     text, encoding, n_replaced = decode(saved.data, saved.charset)
@@ -300,7 +302,7 @@ def read_page(
     if saved.url:
         page.url, page.site = page.url or saved.url, page.site or host_of(saved.url)
     if n_replaced:
-        page.warnings.append(f"{n_replaced} characters could not be read as {encoding} and are U+FFFD")
+        page.warnings.append(f"{n_replaced} characters could not be decoded as {encoding} and became U+FFFD")
     return page
 
 
@@ -311,23 +313,23 @@ def _from_text(text: str, name: str, site: str) -> Page:
     return Page.from_html(text, name=name, site=site)
 
 
-# ---- from a tree ----------------------------------------------------------------------------------------------------
+# ---- from a parse tree ----------------------------------------------------------------------------------------------
 
 
 def canonical_nodes(tree: RawTree) -> tuple[list[int], Page]:
-    """Which nodes of a tree are nodes of the page, in order, and the page.
+    """Return the tree node of every page node, and the page.
 
-    What the page says to programs outside of its body comes last, with -1 in the place of a node of the tree.
+    Nodes for structured data outside the body come last; their tree node is -1.
 
     Examples
     --------
     >>> tree = RawTree(["html", "head", "body", "#text"], [-1, 0, 0, 2], ["", "", "", " a\\n b"], [{}] * 4)
-    >>> kept, page = canonical_nodes(tree)
-    >>> kept, page.texts
+    >>> tree_nodes, page = canonical_nodes(tree)
+    >>> tree_nodes, page.texts
     ([2, 3], ['', ' a b'])
     """
     number = [-1] * len(tree.tags)
-    kept: list[int] = []
+    tree_nodes: list[int] = []
     tags: list[str] = []
     parents: list[int] = []
     texts: list[str] = []
@@ -339,19 +341,19 @@ def canonical_nodes(tree: RawTree) -> tuple[list[int], Page]:
         above = tree.parents[k]
         if k == body:
             parent = -1
-        elif above < 0 or number[above] < 0 or (tag in DROPPED and not says_value(tag, tree.attributes[k])):
+        elif above < 0 or number[above] < 0 or (tag in DROPPED_TAGS and not has_value(tag, tree.attributes[k])):
             continue
         else:
             parent = number[above]
         if tag == "#text":
             text = clean(tree.texts[k])
             if not text.strip():
-                # white space between two texts says that they do not touch
+                # texts with white space between them do not touch
                 if text and last_text >= 0 and not texts[last_text].endswith(" "):
                     texts[last_text] += " "
                 continue
             if last_text >= 0 and last_text == len(tags) - 1 and parents[last_text] == parent:
-                texts[last_text] += text  # a comment or a dropped element lay between: one text when read again
+                texts[last_text] += text  # only a comment or a dropped element was between them
                 continue
             last_text = len(tags)
             texts.append(text)
@@ -361,33 +363,36 @@ def canonical_nodes(tree: RawTree) -> tuple[list[int], Page]:
             number[k] = len(tags)
             texts.append("")
             attributes.append(_attributes(tree.attributes[k]))
-            tags.append(tag if NAME.match(tag) else "unknown")
+            tags.append(tag if TAG_NAME.match(tag) else "unknown")
             if last_text >= 0 and tag in BREAKS and not texts[last_text].endswith(" "):
                 texts[last_text] += " "
-        kept.append(k)
+        tree_nodes.append(k)
         parents.append(parent)
-    said = outside_body(tree) if kept else []
     n = len(tags)
-    for tag, above, given in said:
-        kept.append(-1)
+    for tag, above, data_attributes in data_nodes(tree) if tree_nodes else ():
+        tree_nodes.append(-1)
         parents.append(n + above if above >= 0 else 0)
         tags.append(tag)
         texts.append("")
-        attributes.append(_attributes(given))
-    return kept, Page(tags, np.array(parents, dtype=np.int32), texts, attributes)
+        attributes.append(_attributes(data_attributes))
+    return tree_nodes, Page(tags, np.array(parents, dtype=np.int32), texts, attributes)
 
 
-def _attributes(given: dict[str, str]) -> dict[str, str]:
-    return {name: clean(value[:LONGEST_ATTRIBUTE]).strip() for name, value in given.items() if name in KEPT}
+def _attributes(attributes: dict[str, str]) -> dict[str, str]:
+    return {
+        name: clean(value[:MAX_ATTRIBUTE_CHARS]).strip()
+        for name, value in attributes.items()
+        if name in KEPT_ATTRIBUTES
+    }
 
 
 def clean(text: str) -> str:
-    """Fold white space, and drop characters that XML cannot hold."""
+    """Collapse white space, and drop characters that XML does not allow."""
     return FORBIDDEN.sub("", SPACE.sub(" ", text))
 
 
 def title_of(tree: RawTree) -> str:
-    """The text of the title element."""
+    """Return the text of the title element."""
     for k, tag in enumerate(tree.tags):
         if tag == "#text" and tree.parents[k] >= 0 and tree.tags[tree.parents[k]] == "title":
             return clean(tree.texts[k]).strip()
@@ -395,7 +400,7 @@ def title_of(tree: RawTree) -> str:
 
 
 def canonical_url(tree: RawTree) -> str:
-    """The canonical link, ``og:url`` or base, whichever comes first as a whole address; empty if the page has none.
+    """Return the canonical link, ``og:url`` or base of a page; empty if none is an absolute address.
 
     Examples
     --------
@@ -403,14 +408,14 @@ def canonical_url(tree: RawTree) -> str:
     'https://www.x.com/a'
     """
     base = ""
-    for tag, given in zip(tree.tags, tree.attributes):
+    for tag, attributes in zip(tree.tags, tree.attributes):
         address = ""
-        if tag == "link" and given.get("rel", "").lower() == "canonical":
-            address = given.get("href", "")
-        elif tag == "meta" and given.get("property", "").lower() == "og:url":
-            address = given.get("content", "")
+        if tag == "link" and attributes.get("rel", "").lower() == "canonical":
+            address = attributes.get("href", "")
+        elif tag == "meta" and attributes.get("property", "").lower() == "og:url":
+            address = attributes.get("content", "")
         elif tag == "base":
-            base = base or given.get("href", "").strip()
+            base = base or attributes.get("href", "").strip()
         elif tag == "body":
             break
         if host_of(address.strip()):
@@ -419,7 +424,7 @@ def canonical_url(tree: RawTree) -> str:
 
 
 def host_of(address: str) -> str:
-    """The host of an address, without "www.".
+    """Return the host of an address without "www.".
 
     Examples
     --------
@@ -433,12 +438,12 @@ def host_of(address: str) -> str:
 
 
 def _read_xml(text: str, page: Page) -> None:
-    """Fill a page from well-formed text, with the events of expat: no limit of depth."""
+    """Fill a page from XML, by the events of expat, which have no depth limit."""
     parents: list[int] = []
     open_nodes: list[int] = []
     pieces: list[str] = []
 
-    def end_of_text() -> None:
+    def flush_text() -> None:
         if pieces:
             joined = "".join(pieces)
             pieces.clear()
@@ -449,9 +454,9 @@ def _read_xml(text: str, page: Page) -> None:
                 parents.append(open_nodes[-1])
 
     def start(tag: str, attributes: dict[str, str]) -> None:
-        end_of_text()
-        if len(page.tags) > MOST_NODES:
-            raise TooManyNodes(f"the page has more than {MOST_NODES:,} elements and texts: leave it out")
+        flush_text()
+        if len(page.tags) > MAX_NODES:
+            raise too_many_nodes()
         parents.append(open_nodes[-1] if open_nodes else -1)
         open_nodes.append(len(page.tags))
         page.tags.append(tag)
@@ -459,37 +464,37 @@ def _read_xml(text: str, page: Page) -> None:
         page.attributes.append(attributes)
 
     def end(tag: str) -> None:
-        end_of_text()
+        flush_text()
         open_nodes.pop()
 
-    def declares(*_: object) -> None:
-        raise PageError("a page does not declare entities")
+    def refuse_doctype(*_: object) -> None:
+        raise PageError("a canonical page has no doctype")
 
     reader = expat.ParserCreate()
     reader.buffer_text = True
     reader.StartElementHandler, reader.EndElementHandler = start, end
     reader.CharacterDataHandler = pieces.append
-    reader.StartDoctypeDeclHandler = declares  # no doctype, so no entities that grow
+    reader.StartDoctypeDeclHandler = refuse_doctype  # no doctype, so no expansion of entities
     try:
         reader.Parse(text, True)
     except expat.ExpatError as error:
         raise PageError(f"not a canonical page: {error}") from error
     if not page.tags or page.tags[0] != "body":
-        raise PageError(f"a canonical page has the root body, and this one has {page.tags[:1]}")
+        raise PageError(f"a canonical page has the root body, got {page.tags[:1]}")
     page.parents = np.array(parents, dtype=np.int32)
 
 
-def in_order(pages: Sequence[Page]) -> dict[str, list[int]]:
-    """Which pages belong to which site."""
-    found: dict[str, list[int]] = {}
+def group_by_site(pages: Sequence[Page]) -> dict[str, list[int]]:
+    """Return the indices of the pages of every site."""
+    rows: dict[str, list[int]] = {}
     for i, page in enumerate(pages):
-        found.setdefault(page.site, []).append(i)
-    return found
+        rows.setdefault(page.site, []).append(i)
+    return rows
 
 
-def made_alike(pages: Sequence[Page]) -> list[list[int]]:
-    """Which pages are made alike, see `Page.made_like`."""
-    found: dict[tuple[str, bool], list[int]] = {}
+def group_by_template(pages: Sequence[Page]) -> list[list[int]]:
+    """Return the indices of the pages of every template, see `Page.template`."""
+    rows: dict[tuple[str, bool], list[int]] = {}
     for i, page in enumerate(pages):
-        found.setdefault(page.made_like, []).append(i)
-    return list(found.values())
+        rows.setdefault(page.template, []).append(i)
+    return list(rows.values())

@@ -1,11 +1,10 @@
-"""HTML text to a flat list of nodes, as a browser would build the tree. Depends on selectolax alone.
+"""Parse HTML into a flat list of nodes, as browsers do. Depends only on selectolax.
 
-Run as a program it serves another process: frames of text in, frames of JSON out (see `parser_process`). A page made to
-be slow can then be stopped, which is not possible inside a call of a C library.
+Run as a script, this module serves another process: frames of text in, frames of JSON out (see `parser_process`). A
+parser in another process can be stopped, which is impossible inside a call of a C library.
 
-Why selectolax (its Lexbor engine): it builds the tree that browsers build, so that boxes of a rendered page belong to
-the same nodes, and it has no limit of depth; lxml 6 silently drops what lies beyond 256 levels, or 2,048 when told to
-take huge trees.
+selectolax (the Lexbor engine) builds the same tree as browsers, so that boxes of a rendered page belong to the same
+nodes, and has no depth limit. lxml 6 silently drops content below 256 levels (2,048 with ``huge_tree``).
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ import sys
 from typing import NamedTuple
 
 HEADER = struct.Struct("<Q")
-MOST_NODES = 200_000
-"""Elements and texts of a page; beyond, it would take minutes and gigabytes."""
+MAX_NODES = 200_000
+"""Maximum number of elements and texts of a page; larger pages would take minutes and gigabytes."""
 
 
 class RawTree(NamedTuple):
-    """A tree in document order; parents come before their children."""
+    """Nodes in document order; parents come before their children."""
 
     tags: list[str]  # lower case; "#text" for text
     parents: list[int]  # -1 for the root
@@ -37,11 +36,20 @@ class RawTree(NamedTuple):
 
 
 class TooManyNodes(ValueError):
-    """A page has more nodes than are read."""
+    """A page has more than ``MAX_NODES`` nodes."""
+
+
+def too_many_nodes() -> TooManyNodes:
+    """Error for a page with more than ``MAX_NODES`` nodes."""
+    return TooManyNodes(f"the page has more than {MAX_NODES:,} elements and texts; exclude it")
 
 
 def parse(html: str) -> RawTree:
-    """The tree of a page, comments left out; `TooManyNodes` for one of more than ``MOST_NODES``.
+    """Return the tree of a page without comments.
+
+    Raises
+    ------
+    TooManyNodes
 
     Examples
     --------
@@ -60,18 +68,17 @@ def parse(html: str) -> RawTree:
     number: dict[int, int] = {}
     for node in root.traverse(include_text=True):
         tag = node.tag or ""
-        text = tag == "-text"
-        if tag[:1] == "-" and not text:  # comments and the like
+        is_text = tag == "-text"
+        if tag[:1] == "-" and not is_text:  # comments and the like
             continue
-        parent = node.parent
-        above = -1 if parent is None else number.get(parent.mem_id, -1)
-        if text:
-            tree.add("#text", above, node.text_content or "")
+        parent = -1 if node.parent is None else number.get(node.parent.mem_id, -1)
+        if is_text:
+            tree.add("#text", parent, node.text_content or "")
         else:
             number[node.mem_id] = len(tree.tags)
-            tree.add(tag, above, attributes={name: value or "" for name, value in node.attributes.items()})
-        if len(tree.tags) > MOST_NODES:
-            raise TooManyNodes(f"the page has more than {MOST_NODES:,} elements and texts: leave it out")
+            tree.add(tag, parent, attributes={name: value or "" for name, value in node.attributes.items()})
+        if len(tree.tags) > MAX_NODES:
+            raise too_many_nodes()
     return tree
 
 
@@ -87,7 +94,7 @@ def serve() -> None:
             answer = json.dumps({"tree": parse(text)})
         except TooManyNodes as error:
             answer = json.dumps({"refused": str(error)})
-        except Exception as error:  # the other side raises it
+        except Exception as error:  # raised again by the caller
             answer = json.dumps({"error": f"{type(error).__name__}: {error}"})
         body = answer.encode()
         sink.write(HEADER.pack(len(body)) + body)

@@ -1,4 +1,4 @@
-"""A parser in a process of its own, so that a page made to be slow or to crash a parser costs seconds, not the run."""
+"""Run the HTML parser in its own process: a malicious page can only stop the parser, not the program."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from maxendnet.web.pages.parser import HEADER, RawTree
 
 
 class PageError(ValueError):
-    """A page cannot be read: too large, too slow, or not a page."""
+    """A page cannot be read: too large, too slow to parse, or not a page."""
 
 
 class ParserProcess:
-    """Parses pages one after the other; started by the first page, and again after a page that had to be stopped.
+    """Parser of pages in its own process, started by the first page and restarted after a failure.
 
     Parameters
     ----------
     seconds : float
-        Time for one page.
+        Time limit for one page.
 
     Examples
     --------
@@ -45,17 +45,17 @@ class ParserProcess:
         self.close()
 
     def close(self) -> None:
-        """End the process; the next page starts another."""
+        """Kill the process; the next page starts a new one."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
             process.wait()
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:
-                    with suppress(OSError):  # what was still to be written is for nobody
+                    with suppress(OSError):  # unsent data is lost
                         pipe.close()
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
             self.close()
             script = Path(__file__).with_name("parser.py")
@@ -64,25 +64,25 @@ class ParserProcess:
                     "reading pages needs the package selectolax; install it with: pip install 'maxendnet[web]'",
                     name="selectolax",
                 )
-            # -P: nothing from the script's own folder is imported in the place of a module of the same name
+            # -P: modules in the script's folder must not shadow others of the same name
             self._process = subprocess.Popen(
                 [sys.executable, "-P", str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
             )
         return self._process
 
     def parse(self, html: str) -> RawTree:
-        """The tree of a page.
+        """Return the tree of a page.
 
         Raises
         ------
         PageError
-            The time is over, or the parser failed.
+            The parser failed or exceeded the time limit.
         """
         with self._lock:
             try:
                 body = html.encode("utf-8", "surrogatepass")
                 answer = json.loads(self._exchange(HEADER.pack(len(body)) + body))
-            except BaseException:  # Ctrl-C too: what is still in the pipes belongs to this page
+            except BaseException:  # also Ctrl-C: data left in the pipes belongs to this page
                 self.close()
                 raise
         if "refused" in answer:
@@ -92,8 +92,8 @@ class ParserProcess:
         return RawTree(*answer["tree"])
 
     def _exchange(self, frame: bytes) -> bytes:
-        """Send a frame and return the answer; a timer kills a parser that takes too long."""
-        process = self._started()
+        """Send a frame and return the answer; a timer kills a parser that exceeds the time limit."""
+        process = self._start()
         assert process.stdin is not None and process.stdout is not None
         timed_out = threading.Event()
 
@@ -115,11 +115,11 @@ class ParserProcess:
             timer.join()
         if timed_out.is_set():
             raise PageError(
-                f"the HTML parser was stopped after {self.seconds:g} s; the page is built so that parsing takes very "
-                "long (many thousand attributes in one tag, or levels): leave it out"
+                f"the HTML parser was stopped after {self.seconds:g} s; the page has thousands of attributes in one "
+                "tag, or of nested elements: exclude it"
             )
         if not size or len(answer) < size:
-            raise PageError(f"the HTML parser broke down on this page (exit code {process.wait()}): leave it out")
+            raise PageError(f"the HTML parser crashed on this page (exit code {process.wait()}); exclude it")
         return answer
 
 

@@ -1,4 +1,4 @@
-"""Pages in the forms that users give them: HTML, bytes, paths, or pages already read."""
+"""Read pages from what users pass: HTML, bytes, paths, or pages already read."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ Source = Page | UnreadPage | str | bytes | os.PathLike[str]
 
 
 def read_source(source: Source, known: Sequence[str] = ()) -> Page | UnreadPage:
-    """Read a page; one that is not readable (too large, no HTML) becomes an `UnreadPage` with the reason.
+    """Read a page; an unreadable page (too large, not HTML) becomes an `UnreadPage` with the reason.
 
     Parameters
     ----------
     source : Page, UnreadPage, str, bytes or path
         Text with a "<" is HTML, other text a path.
     known : sequence of str
-        Known sites: a page in a folder of this name belongs to the site.
+        Known sites: a page in a folder with the name of a known site belongs to that site.
 
     Raises
     ------
     OSError
         A file cannot be opened.
     TypeError
-        It is no page.
+        ``source`` has another type, or is empty.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def read_source(source: Source, known: Sequence[str] = ()) -> Page | UnreadPage:
         if isinstance(source, bytes):
             return read_page(source)
         if not isinstance(source, (str, os.PathLike)) or not str(source).strip():
-            raise TypeError(f"a page is HTML as text or bytes, a path or a Page; this is {source!r}.")
+            raise TypeError(f"expected HTML as text or bytes, a path or a Page, got {source!r}.")
         path = Path(source)
         name = path.name
         page = read_page(path)
@@ -54,11 +54,17 @@ def read_source(source: Source, known: Sequence[str] = ()) -> Page | UnreadPage:
 
 
 def has_layout(pages: Sequence[Page]) -> bool:
-    """Whether the pages have boxes of a browser; an error if only part of them do."""
-    having = [page.layout is not None for page in pages]
-    if any(having) and not all(having):
-        without = next(page for page, has in zip(pages, having) if not has)
+    """Whether the pages have layouts of a browser.
+
+    Raises
+    ------
+    ValueError
+        Some pages have a layout and others do not.
+    """
+    missing = [page for page in pages if page.layout is None]
+    if missing and len(missing) < len(pages):
         raise ValueError(
-            f"{sum(having)} of {len(pages)} pages have boxes and {without.name!r} has none; render all, or none."
+            f"{len(pages) - len(missing)} of {len(pages)} pages have a layout, but {missing[0].name!r} has none; "
+            "render all pages or none."
         )
-    return all(having) and bool(having)
+    return bool(pages) and not missing

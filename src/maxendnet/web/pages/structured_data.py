@@ -1,8 +1,8 @@
-"""What a page says to programs and does not show: JSON-LD, microdata and ``meta`` elements, as nodes like all others.
+"""Structured data of a page (JSON-LD, microdata, ``meta`` elements) as page nodes.
 
-A value becomes an element ``meta`` with its name in ``itemprop`` (or ``property``, ``name``) and its text in
-``content``. Those of the body stay where they are. What the head and the JSON-LD scripts say follows after the body's
-own nodes, which keep their numbers: a ``meta`` each, and an element ``object`` for every object of JSON.
+A value is an element ``meta`` with its name in ``itemprop`` (or ``property``, ``name``) and its text in ``content``.
+Values of the body are nodes where they are. Values of the head and of JSON-LD scripts become nodes after those of the
+body: an element ``meta`` for each value, and an element ``object`` for each JSON object.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from maxendnet.web.pages.page import Page
     from maxendnet.web.pages.parser import RawTree
 
-VALUES = ("meta", "link")
-"""Elements that say a value and show nothing."""
-OBJECT = "object"  # an HTML element of this name is never a node of a page
-NAMES = ("itemprop", "property", "name")
-MOST_VALUES = 1_000
-MOST_SCRIPTS = 20
-LONGEST_SCRIPT = 1_000_000  # letters
-DEEPEST = 20
-LONGEST_PATH = 200
-WRAPPING = re.compile(r"^\s*(?:<!--|//\s*<!\[CDATA\[|/\*\s*<!\[CDATA\[\s*\*/|<!\[CDATA\[)?\s*")
-TYPE = re.compile(r"[A-Za-z]\w*\Z")
+VALUE_TAGS = ("meta", "link")
+"""Elements that have a value and show nothing."""
+OBJECT = "object"  # the HTML element of this name is never a page node
+NAME_ATTRIBUTES = ("itemprop", "property", "name")
+MAX_VALUES = 1_000
+MAX_SCRIPTS = 20
+MAX_SCRIPT_CHARS = 1_000_000
+MAX_DEPTH = 20
+MAX_PATH_CHARS = 200
+COMMENT_START = re.compile(r"^\s*(?:<!--|//\s*<!\[CDATA\[|/\*\s*<!\[CDATA\[\s*\*/|<!\[CDATA\[)?\s*")
+TYPE_NAME = re.compile(r"[A-Za-z]\w*\Z")
 
 
-class Said(NamedTuple):
-    """A node made of data: its tag, the place of its parent among them (-1 for the body), and its attributes."""
+class DataNode(NamedTuple):
+    """A node for structured data: tag, index of its parent among such nodes (-1 for the body), and attributes."""
 
     tag: str
     parent: int
@@ -38,14 +38,14 @@ class Said(NamedTuple):
 
 
 class Value(NamedTuple):
-    """A value that a page says to programs.
+    """A value of structured data.
 
     Attributes
     ----------
     node : int
     path : str
-        Its names from the outermost object to the value, such as ``product.offers.price``, in lower case; the first is
-        a type.
+        Names from the outermost object to the value in lower case, such as ``product.offers.price``; the first is the
+        type of the object.
     text : str
     """
 
@@ -55,70 +55,71 @@ class Value(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The last name of the path; prefixes such as "og:" are left out."""
+        """Last name of the path, without a prefix such as "og:"."""
         return re.split("[.:]", self.path)[-1]
 
 
-def says_value(tag: str, attributes: dict[str, str]) -> bool:
-    """Whether an element of the body says a value to programs and shows nothing.
+def has_value(tag: str, attributes: dict[str, str]) -> bool:
+    """Whether an element is a value of structured data.
 
     Examples
     --------
-    >>> says_value("meta", {"itemprop": "price", "content": "5"}), says_value("link", {"rel": "icon", "href": "a"})
+    >>> has_value("meta", {"itemprop": "price", "content": "5"}), has_value("link", {"rel": "icon", "href": "a"})
     (True, False)
     """
     if tag == "meta":
-        return bool(attributes.get("content")) and any(attributes.get(name) for name in NAMES)
+        return bool(attributes.get("content")) and any(attributes.get(name) for name in NAME_ATTRIBUTES)
     return tag == "link" and bool(attributes.get("href")) and bool(attributes.get("itemprop"))
 
 
-def text_of_value(attributes: dict[str, str]) -> str:
-    """What an element of these says."""
+def value_text(attributes: dict[str, str]) -> str:
+    """Return the text of a value from the attributes of its element."""
     return attributes.get("content") or attributes.get("href", "")
 
 
-def outside_body(tree: RawTree) -> list[Said]:
-    """What the head and the scripts of a page say, parents before children.
+def data_nodes(tree: RawTree) -> list[DataNode]:
+    """Return nodes for the structured data outside the body, parents before children.
 
     Examples
     --------
     >>> from maxendnet.web.pages.parser import parse
     >>> text = '{"@type": "Book", "name": "Cup", "offers": {"price": 12.50}}'
-    >>> for said in outside_body(parse(f"<script type=application/ld+json>{text}</script><p>x")):
-    ...     print(said)
-    Said(tag='object', parent=-1, attributes={'type': 'Book'})
-    Said(tag='meta', parent=0, attributes={'itemprop': 'name', 'content': 'Cup'})
-    Said(tag='object', parent=0, attributes={'itemprop': 'offers'})
-    Said(tag='meta', parent=2, attributes={'itemprop': 'price', 'content': '12.50'})
+    >>> for node in data_nodes(parse(f"<script type=application/ld+json>{text}</script><p>x")):
+    ...     print(node)
+    DataNode(tag='object', parent=-1, attributes={'type': 'Book'})
+    DataNode(tag='meta', parent=0, attributes={'itemprop': 'name', 'content': 'Cup'})
+    DataNode(tag='object', parent=0, attributes={'itemprop': 'offers'})
+    DataNode(tag='meta', parent=2, attributes={'itemprop': 'price', 'content': '12.50'})
     """
-    found: list[Said] = []
+    nodes: list[DataNode] = []
     n_scripts = 0
-    below_body = [False] * len(tree.tags)
+    in_body = [False] * len(tree.tags)
     for k, tag in enumerate(tree.tags):
-        above, given = tree.parents[k], tree.attributes[k]
-        below_body[k] = above >= 0 and (below_body[above] or tree.tags[above] == "body")
-        if len(found) >= MOST_VALUES:
+        parent, attributes = tree.parents[k], tree.attributes[k]
+        in_body[k] = parent >= 0 and (in_body[parent] or tree.tags[parent] == "body")
+        if len(nodes) >= MAX_VALUES:
             break
-        if tag == "#text" and above >= 0 and tree.tags[above] == "script" and n_scripts < MOST_SCRIPTS:
-            if "ld+json" in tree.attributes[above].get("type", "").lower():
+        if tag == "#text" and parent >= 0 and tree.tags[parent] == "script" and n_scripts < MAX_SCRIPTS:
+            if "ld+json" in tree.attributes[parent].get("type", "").lower():
                 n_scripts += 1
-                _add(found, read_json(tree.texts[k]), "", -1, 0)
-        elif tag in VALUES and not below_body[k] and says_value(tag, given):
-            found.append(Said("meta", -1, {name: given[name] for name in (*NAMES, "content", "href") if name in given}))
-    return found[:MOST_VALUES]
+                _add(nodes, read_json(tree.texts[k]), "", -1, 0)
+        elif tag in VALUE_TAGS and not in_body[k] and has_value(tag, attributes):
+            names = [name for name in (*NAME_ATTRIBUTES, "content", "href") if name in attributes]
+            nodes.append(DataNode("meta", -1, {name: attributes[name] for name in names}))
+    return nodes[:MAX_VALUES]
 
 
 def read_json(text: str) -> Any:
-    """The value of a script, numbers as they are written; None if it is damaged, or too large.
+    """Return the JSON value of a script, numbers as text; None if it is invalid or too long.
 
     Examples
     --------
     >>> read_json('<!-- {"price": 12.50, "note": "a\\nb"}; -->'), read_json('{"price": ')
     ({'price': '12.50', 'note': 'a\\nb'}, None)
     """
-    if len(text) > LONGEST_SCRIPT:
+    if len(text) > MAX_SCRIPT_CHARS:
         return None
-    text = text[WRAPPING.match(text).end() :]  # type: ignore[union-attr]  # it may match nothing
+    text = text[COMMENT_START.match(text).end() :]  # type: ignore[union-attr]  # it may match nothing
     reader = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str, strict=False)
     try:
         return reader.raw_decode(text)[0]
@@ -126,36 +127,37 @@ def read_json(text: str) -> Any:
         return None
 
 
-def _add(found: list[Said], value: Any, name: str, parent: int, depth: int) -> None:
-    if len(found) >= MOST_VALUES or depth > DEEPEST:
+def _add(nodes: list[DataNode], value: Any, name: str, parent: int, depth: int) -> None:
+    """Append the nodes of a JSON value."""
+    if len(nodes) >= MAX_VALUES or depth > MAX_DEPTH:
         return
     if isinstance(value, list):
-        for one in value:
-            _add(found, one, name, parent, depth + 1)
+        for element in value:
+            _add(nodes, element, name, parent, depth + 1)
     elif isinstance(value, dict):
         if not name and "@graph" in value:
-            _add(found, value["@graph"], "", parent, depth + 1)
+            _add(nodes, value["@graph"], "", parent, depth + 1)
             return
-        kind = value.get("@type")
-        kind = kind[0] if isinstance(kind, list) and kind else kind
-        given = {"itemprop": name} if name else {}
-        if isinstance(kind, str) and TYPE.match(kind):
-            given["type"] = kind
-        found.append(Said(OBJECT, parent, given))
-        own = len(found) - 1
+        type_name = value.get("@type")
+        type_name = type_name[0] if isinstance(type_name, list) and type_name else type_name
+        attributes = {"itemprop": name} if name else {}
+        if isinstance(type_name, str) and TYPE_NAME.match(type_name):
+            attributes["type"] = type_name
+        node = len(nodes)
+        nodes.append(DataNode(OBJECT, parent, attributes))
         if isinstance(value.get("@value"), str):
-            _add(found, value["@value"], "value", own, depth + 1)
-        for key, one in value.items():
+            _add(nodes, value["@value"], "value", node, depth + 1)
+        for key, member in value.items():
             if isinstance(key, str) and key and not key.startswith("@"):
-                _add(found, one, key, own, depth + 1)
+                _add(nodes, member, key, node, depth + 1)
     elif value is not None and name:
         text = str(value).lower() if isinstance(value, bool) else str(value)
         if text.strip():
-            found.append(Said("meta", parent, {"itemprop": name, "content": text}))
+            nodes.append(DataNode("meta", parent, {"itemprop": name, "content": text}))
 
 
 def values_of(page: Page) -> Iterator[Value]:
-    """Values that a page says to programs, without those of microdata that are shown as texts.
+    """Yield the values of structured data, except microdata that is shown as text.
 
     Examples
     --------
@@ -164,20 +166,22 @@ def values_of(page: Page) -> Iterator[Value]:
     [Value(node=4, path='offers.price', text='5')]
     """
     for t, tag in enumerate(page.tags):
-        if tag in VALUES:
-            yield Value(t, ".".join(names_above(page, t))[:LONGEST_PATH].lower(), text_of_value(page.attributes[t]))
+        if tag in VALUE_TAGS:
+            yield Value(t, ".".join(names_above(page, t))[:MAX_PATH_CHARS].lower(), value_text(page.attributes[t]))
 
 
 def names_above(page: Page, t: int) -> list[str]:
-    """Names of an element and of those around it that say what it is, outermost first."""
+    """Return the property names of an element and its ancestors, outermost first."""
     names: list[str] = []
     steps = 0
-    while t >= 0 and steps < DEEPEST:
-        given = page.attributes[t]
-        name = next((given[x] for x in NAMES if given.get(x)), "") if page.tags[t] in VALUES else given.get("itemprop")
-        top = t > 0 and page.tags[t] == OBJECT and page.parents[t] == 0
-        name = name or (given.get("type", "") if top else "")
-        if name:
-            names += name.split()[:1]
+    while t >= 0 and steps < MAX_DEPTH:
+        attributes = page.attributes[t]
+        if page.tags[t] in VALUE_TAGS:
+            name = next((attributes[source] for source in NAME_ATTRIBUTES if attributes.get(source)), "")
+        else:
+            name = attributes.get("itemprop", "")
+        if not name and t > 0 and page.tags[t] == OBJECT and page.parents[t] == 0:
+            name = attributes.get("type", "")
+        names += name.split()[:1]
         t, steps = int(page.parents[t]), steps + 1
     return names[::-1]

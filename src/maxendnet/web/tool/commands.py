@@ -480,14 +480,14 @@ def _rendered(pages: list[Any], root: Path) -> list[Any]:
 
 def _files(pages: Sequence[Path]) -> list[Path]:
     """Return the page files named on the command line, with folders expanded."""
-    from maxendnet.web.pages.folder import is_text_alone, others_named, page_files
+    from maxendnet.web.pages.folder import is_plain_text, ignored_files_note, page_files
 
     files: list[Path] = []
     for path in pages:
         if path.is_dir():
             files += page_files(path)
-            note(others_named(path))
-        elif is_text_alone(path):
+            note(ignored_files_note(path))
+        elif is_plain_text(path):
             note([f"{path} contains no HTML element and is skipped"])
         else:
             files.append(path)

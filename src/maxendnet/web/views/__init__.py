@@ -1,1 +1,1 @@
-"""Pages prepared for features: leaves, blocks, runs of text, selectors."""
+"""Views of pages for feature extraction: leaves, outlines of listings, CSS selectors."""

@@ -1,4 +1,4 @@
-"""Leaves of a page: its visible texts, and on request images and values for programs."""
+"""Leaves of a page: visible texts, and optionally images and structured data."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet.web.pages.page import Page, image_address
-from maxendnet.web.pages.structured_data import VALUES
+from maxendnet.web.pages.structured_data import VALUE_TAGS
 
 HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
-SMALLEST_IMAGE = 16  # pixels: below, bullets and spacers
+MIN_IMAGE_PIXELS = 16  # smaller images are bullets and spacers
 WIDTH, HEIGHT = 2, 3  # columns of a layout
 
 
 def visible(page: Page) -> NDArray[np.bool_]:
-    """Which nodes are shown: a mask over the nodes of the page.
+    """Return a mask of the nodes that are shown, of shape (n_nodes,).
 
     Examples
     --------
@@ -30,28 +30,29 @@ def visible(page: Page) -> NDArray[np.bool_]:
         if parent >= 0 and not shown[parent]:
             shown[t] = False
         elif tag != "#text":
-            given = page.attributes[t]
-            if given and (
-                "hidden" in given
-                or ("style" in given and HIDDEN_STYLE.search(given["style"]))
-                or (tag == "input" and given.get("type") == "hidden")
+            attributes = page.attributes[t]
+            if attributes and (
+                "hidden" in attributes
+                or ("style" in attributes and HIDDEN_STYLE.search(attributes["style"]))
+                or (tag == "input" and attributes.get("type") == "hidden")
             ):
                 shown[t] = False
     if layout is not None and len(page):
-        # an element without a box may have children with one (display: contents), so only what has no box goes
+        # an element without a box may have children with one (display: contents): only texts and images are hidden
         shown &= (layout[:, WIDTH] >= 0) | np.array([tag not in ("#text", "img") for tag in page.tags])
     return shown
 
 
 def find_leaves(page: Page, images: bool = False, data: bool = False) -> list[int]:
-    """The leaves of a page: nodes of texts in document order, and of images and values for programs if wanted.
+    """Return the leaves of a page in document order, as node numbers.
 
     Parameters
     ----------
     page : Page
     images : bool
+        Whether images are leaves.
     data : bool
-        Also what the page says to programs, see `maxendnet.web.pages.structured_data`.
+        Whether values of structured data are leaves, see `maxendnet.web.pages.structured_data`.
 
     Examples
     --------
@@ -63,15 +64,15 @@ def find_leaves(page: Page, images: bool = False, data: bool = False) -> list[in
         t
         for t, tag in enumerate(page.tags)
         if shown[t]
-        and (tag == "#text" or (images and tag == "img" and _is_picture(page, t)) or (data and tag in VALUES))
+        and (tag == "#text" or (images and tag == "img" and _is_picture(page, t)) or (data and tag in VALUE_TAGS))
     ]
 
 
 def _is_picture(page: Page, t: int) -> bool:
-    given = page.attributes[t]
-    if not image_address(given):
+    attributes = page.attributes[t]
+    if not image_address(attributes):
         return False
     if page.layout is not None:
-        return bool(min(page.layout[t, WIDTH], page.layout[t, HEIGHT]) >= SMALLEST_IMAGE)
-    sizes = [given.get(side, "").removesuffix("px") for side in ("width", "height")]
-    return not any(size.isdecimal() and int(size[:9]) < SMALLEST_IMAGE for size in sizes)
+        return bool(min(page.layout[t, WIDTH], page.layout[t, HEIGHT]) >= MIN_IMAGE_PIXELS)
+    sizes = [attributes.get(side, "").removesuffix("px") for side in ("width", "height")]
+    return not any(size.isdecimal() and int(size[:9]) < MIN_IMAGE_PIXELS for size in sizes)

@@ -1,4 +1,4 @@
-"""A page prepared for the search for records: elements by their paths, marks of siblings, and what leaves look like."""
+"""Outline of a page, for the search for items: elements by path, marks of siblings, tokens of leaves."""
 
 from __future__ import annotations
 
@@ -13,26 +13,28 @@ from maxendnet.web.fields.patterns import PATTERNS
 from maxendnet.web.fields.types import MONTH, is_number
 from maxendnet.web.views.view import View, fold
 
-LONGEST_PATH = 500
-LONGEST_MARK = 30  # letters of a caption that marks a record
-LONG_TEXT = 120
+MAX_PATH_CHARS = 500
+MAX_MARK_CHARS = 30  # of a caption that marks an item
+LONG_TEXT_CHARS = 120
 
-Part = list[tuple[int, int]]
-"""Nodes of a record: ranges from a first node up to, not including, a last one."""
+Item = list[tuple[int, int]]
+"""Nodes of an item of a listing: ranges (first, end), without their end."""
 Token = tuple[str, str]
-"""What a leaf looks like: the tag of its element, and the kind of its text."""
+"""Tag of the element of a leaf, and the kind of its text."""
 
 
 class Outline:
-    """A page prepared for patterns.
+    """Paths, children and marks of the elements of a page.
 
     Attributes
     ----------
     view : View
     children : dict of int to list of int
-        Of every element, texts too.
+        Child nodes of every element, including texts.
     at : dict of str to list of int
-        Elements by their path of tags.
+        Elements with a path of tags.
+    paths : list of str
+        Path of tags of every element, empty for texts.
     """
 
     def __init__(self, view: View) -> None:
@@ -53,56 +55,54 @@ class Outline:
 
     @cached_property
     def tokens(self) -> list[Token]:
-        """Of every leaf."""
+        """Token of every leaf."""
         return leaf_tokens(self.view)
 
     def names(self, t: int) -> list[str]:
-        """Classes of an element that a person gave."""
-        return given_names(self.page.attributes[t])
+        """Return the classes of an element without generated names."""
+        return readable_classes(self.page.attributes[t])
 
     def above(self, t: int, level: int) -> int:
-        """The element so many above."""
+        """Return the ancestor ``level`` levels above t."""
         while level and t >= 0:
             t, level = self.parents[t], level - 1
         return t
 
-    def leaves_in(self, part: Part) -> list[int]:
-        """Leaves of a part, as numbers in the view."""
+    def leaves_in(self, item: Item) -> list[int]:
+        """Return the leaves of an item, as indices in the view."""
         leaves = self.view.leaves
-        return [k for a, b in part for k in range(bisect_left(leaves, a), bisect_left(leaves, b))]
+        return [k for a, b in item for k in range(bisect_left(leaves, a), bisect_left(leaves, b))]
 
     def shape(self, t: int) -> str:
-        """Tags below an element, two levels deep, each once."""
-        known = self._shapes.get(t)
-        if known is not None:
-            return known
-        found = set()
-        for child in self.children.get(t, ()):
-            tag = self.page.tags[child]
-            found.add(tag)
-            found |= {f"{tag}/{self.page.tags[below]}" for below in self.children.get(child, ())}
-        shape = self._shapes[t] = " ".join(sorted(found))
-        return shape
+        """Return the distinct tags below an element, two levels deep."""
+        if t not in self._shapes:
+            tags = set()
+            for child in self.children.get(t, ()):
+                tag = self.page.tags[child]
+                tags.add(tag)
+                tags |= {f"{tag}/{self.page.tags[below]}" for below in self.children.get(child, ())}
+            self._shapes[t] = " ".join(sorted(tags))
+        return self._shapes[t]
 
     def has_mark(self, siblings: Sequence[int], k: int, mark: tuple[str, ...]) -> bool:
-        """Whether a sibling has a mark."""
+        """Whether sibling k has a mark, see `marks_of`; ``("void", tag, n)`` marks n such tags in a row."""
         t = siblings[k]
         if self.page.tags[t] != mark[1]:
             return False
-        kind, what = mark[0], mark[-1]
+        kind, detail = mark[0], mark[-1]
         if kind == "tag":
             return True
         if kind == "class":
-            return what in self.page.attributes[t].get("class", "").split()
+            return detail in self.page.attributes[t].get("class", "").split()
         if kind == "shape":
-            return self.shape(t) == what
+            return self.shape(t) == detail
         if kind == "text":
-            return self.caption(t) == what
-        n = int(what)
+            return self.caption(t) == detail
+        n = int(detail)
         return all(self.page.tags[s] == mark[1] for s in siblings[k : k + n]) and len(siblings) >= k + n
 
     def marks_of(self, t: int) -> Iterator[tuple[str, ...]]:
-        """Marks of a sibling, by which it may be known."""
+        """Yield the marks of an element: its tag, and its classes, shape and short text together with the tag."""
         tag = self.page.tags[t]
         if tag == "#text":
             return
@@ -111,27 +111,27 @@ class Outline:
             yield "class", tag, name
         yield "shape", tag, self.shape(t)
         text = self.caption(t)
-        if 0 < len(text) <= LONGEST_MARK:
+        if 0 < len(text) <= MAX_MARK_CHARS:
             yield "text", tag, text
 
     def caption(self, t: int) -> str:
-        """The text of a small element, folded; empty for others."""
+        """Return the normalised text of a small element; empty for a large one."""
         end = self.page.end(t)
         return fold(" ".join(self.page.texts[t:end])) if end - t < 10 else ""
 
 
 def _path(above: str, tag: str) -> str:
-    """The path of an element; a very long one as a number, so that deep pages take no more space than others."""
+    """Return the path of an element; long paths are hashed to save memory on deep pages."""
     path = f"{above}/{tag}"
-    return path if len(path) < LONGEST_PATH else f"{crc32(path.encode()):x}"
+    return path if len(path) < MAX_PATH_CHARS else f"{crc32(path.encode()):x}"
 
 
-def given_names(attributes: dict[str, str]) -> list[str]:
-    """Classes that a person gave to an element.
+def readable_classes(attributes: dict[str, str]) -> list[str]:
+    """Return the classes of an element without generated names.
 
     Examples
     --------
-    >>> given_names({"class": "card css-1x2yz9"})
+    >>> readable_classes({"class": "card css-1x2yz9"})
     ['card']
     """
     names = attributes.get("class", "").split()[:12]
@@ -139,7 +139,7 @@ def given_names(attributes: dict[str, str]) -> list[str]:
 
 
 def leaf_tokens(view: View) -> list[Token]:
-    """What every leaf looks like."""
+    """Return the token of every leaf."""
     tags = view.page.tags
     return [
         (tags[element], "image" if image else kind_of_text(text))
@@ -148,7 +148,7 @@ def leaf_tokens(view: View) -> list[Token]:
 
 
 def kind_of_text(text: str) -> str:
-    """What a text looks like, roughly.
+    """Return the coarse kind of a text.
 
     Examples
     --------
@@ -162,4 +162,4 @@ def kind_of_text(text: str) -> str:
         return "date"
     if not any(map(str.isalnum, text)):
         return "sign"
-    return "number" if is_number(text) else "text" if len(text) < LONG_TEXT else "long"
+    return "number" if is_number(text) else "text" if len(text) < LONG_TEXT_CHARS else "long"

@@ -1,4 +1,4 @@
-"""Places in words that others understand: the CSS path of a node, and the path that serves for a field of a site."""
+"""CSS paths of nodes, and CSS selectors for the fields of a site."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ from typing import NamedTuple
 
 from maxendnet.web.model.record import Record
 from maxendnet.web.pages.page import Page
-from maxendnet.web.pages.structured_data import NAMES, OBJECT, VALUES, names_above
+from maxendnet.web.pages.structured_data import NAME_ATTRIBUTES, OBJECT, VALUE_TAGS, names_above
 
-PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
+IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 ATTRIBUTE_OF_TAG = {"img": "src", "meta": "content", "link": "href"}
-MOSTLY = 0.8  # a path with positions is taken if it serves that share of the answers that one without them does
+MIN_RELATIVE_SHARE = 0.8  # share of a path with positions, relative to one without, to be preferred
 
 
 class Selector(NamedTuple):
-    """Where a field is on the pages of a site.
+    """CSS selector for a field on the pages of a site.
 
     Attributes
     ----------
     site, field, css : str
     share : float
-        Of the answers that stand there.
+        Share of the extracted values that the selector matches.
     n_answers : int
+        Number of extracted values.
     alone : bool
-        Whether nothing else is there on the pages: the first match is then the value, of a field with several values
+        Whether the selector matches nothing else: the first match is the value, and for a field with several values
         every match is one.
     part : bool
-        Whether values are a part of the text there, or go over several: the path alone does not cut them out.
+        Whether values are only part of the text, or cover several texts: the selector then does not delimit them.
     attribute : str
-        What to take of the element: an attribute, or its text if this is empty.
+        Attribute of the element with the value; empty for its text.
     """
 
     site: str
@@ -46,16 +47,17 @@ class Selector(NamedTuple):
 
 
 def css_path(page: Page, node: int, positions: bool = False) -> str:
-    """The path of an element from the body; of a text, that of its element.
+    """Return the CSS path of an element from the body; for a text, that of its element.
 
-    Of what the head says, the name of its ``meta`` element; of JSON-LD, names of JSON after the path of the script.
+    For a value of the head, the path is its ``meta`` element with the name; for JSON-LD, the script followed by the
+    names of the JSON value.
 
     Parameters
     ----------
     page : Page
     node : int
     positions : bool
-        With the position among the elements of the same name, instead of classes.
+        Use the position among the siblings of the same tag instead of classes.
 
     Examples
     --------
@@ -64,7 +66,7 @@ def css_path(page: Page, node: int, positions: bool = False) -> str:
     ('body > div.item > p.price', 'body > div:nth-of-type(1) > p:nth-of-type(2)')
     """
     t = int(page.parents[node]) if page.tags[node] == "#text" else node
-    if page.tags[t] in VALUES and (page.parents[t] == 0 or page.tags[page.parents[t]] == OBJECT):
+    if page.tags[t] in VALUE_TAGS and (page.parents[t] == 0 or page.tags[page.parents[t]] == OBJECT):
         return _path_of_data(page, t)
     steps = []
     while t >= 0:
@@ -75,24 +77,24 @@ def css_path(page: Page, node: int, positions: bool = False) -> str:
                 before = sum(page.tags[s] == step for s in range(parent + 1, t) if page.parents[s] == parent)
                 step += f":nth-of-type({before + 1})"
             else:
-                first = page.attributes[t].get("class", "").split(" ", 1)[0]
-                step += f".{first}" if PLAIN.match(first) else ""
+                first_class = page.attributes[t].get("class", "").split(" ", 1)[0]
+                step += f".{first_class}" if IDENTIFIER.match(first_class) else ""
         steps.append(step)
         t = parent
     return " > ".join(reversed(steps))
 
 
 def _path_of_data(page: Page, t: int) -> str:
-    """Where a value is that is said outside of the body: by the name of its element, or by names of JSON."""
+    """Return the path of a value outside the body: its ``meta`` element, or names of JSON."""
     if page.tags[page.parents[t]] == OBJECT:
         return f'script[type="application/ld+json"] {".".join(names_above(page, t))}'
-    given = page.attributes[t]
-    name = next(name for name in NAMES if given.get(name))
-    return f"{page.tags[t]}[{name}={json.dumps(given[name], ensure_ascii=False)}]"
+    attributes = page.attributes[t]
+    name = next(name for name in NAME_ATTRIBUTES if attributes.get(name))
+    return f"{page.tags[t]}[{name}={json.dumps(attributes[name], ensure_ascii=False)}]"
 
 
 def whole_path(page: Page, node: int) -> str:
-    """The CSS path of a node of a page, or of a record, on the whole page."""
+    """Return the CSS path of a node on its page; ``page`` may be an item of a listing."""
     return (
         css_path(page, node) if page.source is None or page.nodes is None else css_path(page.source, page.nodes[node])
     )
@@ -101,15 +103,15 @@ def whole_path(page: Page, node: int) -> str:
 def find_selectors(
     pages: Sequence[Page], records: Iterable[Record], attributes: Mapping[str, str] | None = None
 ) -> list[Selector]:
-    """For every field of every site, the CSS path that most of its answers share.
+    """Return for every field of every site the CSS path of most of its extracted values.
 
     Parameters
     ----------
     pages : sequence of Page
     records : iterable of Record
-        Of these pages.
+        Records of these pages.
     attributes : mapping of str to str, optional
-        Of the fields whose values are attributes, which one: ``Extractor.attributes_``.
+        Attribute of every field whose values are attributes: ``Extractor.attributes_``.
 
     Examples
     --------
@@ -129,52 +131,55 @@ def find_selectors(
                 answer = _Answer(page, _with_attribute(page, cell.node, attribute), max(1, len(cell.values)))
                 answers.setdefault((record.site, name), []).append(answer)
                 parts[record.site, name] |= cell.span is not None
-    out = []
-    for (site, name), some in answers.items():
-        css, share = _most([css_path(page, node) for page, node, _ in some])
-        alone = _alone(some, css)
-        if not alone:
-            exact, exact_share = _most([css_path(page, node, positions=True) for page, node, _ in some])
-            if exact_share >= MOSTLY * share and all(n == 1 for _, _, n in some):
-                css, share, alone = exact, exact_share, True
-        attribute = (attributes or {}).get(name, "") or _attribute_of_element(some[0].page, some[0].node)
-        out.append(Selector(site, name, css, share, len(some), alone, parts[site, name], attribute))
-    return out
+    selectors = []
+    for (site, name), values in answers.items():
+        css, share = _most_common([css_path(page, node) for page, node, _ in values])
+        is_unique = _matches_only(values, css)
+        if not is_unique:
+            exact, exact_share = _most_common([css_path(page, node, positions=True) for page, node, _ in values])
+            if exact_share >= MIN_RELATIVE_SHARE * share and all(n == 1 for _, _, n in values):
+                css, share, is_unique = exact, exact_share, True
+        attribute = (attributes or {}).get(name, "") or _attribute_of_element(values[0].page, values[0].node)
+        selectors.append(Selector(site, name, css, share, len(values), is_unique, parts[site, name], attribute))
+    return selectors
 
 
 class _Answer(NamedTuple):
+    """An extracted cell: its page, node and number of values."""
+
     page: Page
     node: int
     n_values: int
 
 
 def _attribute_of_element(page: Page, node: int) -> str:
-    """Where an element without a text has its value; names of JSON have no attributes."""
+    """Return the attribute with the value of an element without text; empty for values of JSON-LD."""
     in_json = node > 0 and page.tags[page.parents[node]] == OBJECT
     return "" if in_json else ATTRIBUTE_OF_TAG.get(page.tags[node], "")
 
 
 def _with_attribute(page: Page, node: int, attribute: str) -> int:
-    """The nearest element around a node that has an attribute; the node itself, if none does or none is asked for."""
+    """Return the nearest ancestor with an attribute; the node itself if there is none or ``attribute`` is empty."""
     t = node
     while attribute and t >= 0 and not page.attributes[t].get(attribute):
         t = int(page.parents[t])
     return t if t >= 0 else node
 
 
-def _most(paths: Sequence[str]) -> tuple[str, float]:
-    path, times = Counter(paths).most_common(1)[0]
-    return path, times / len(paths)
+def _most_common(paths: Sequence[str]) -> tuple[str, float]:
+    """Return the most common path and its share."""
+    path, count = Counter(paths).most_common(1)[0]
+    return path, count / len(paths)
 
 
-def _alone(answers: Sequence[_Answer], css: str) -> bool:
-    """Whether on each page no more elements have the path than there are values."""
-    last = css.rsplit(" > ", 1)[-1].split(".")[0]
+def _matches_only(answers: Sequence[_Answer], css: str) -> bool:
+    """Whether on each page at most as many elements have the path as there are values."""
+    last_tag = css.rsplit(" > ", 1)[-1].split(".")[0]
     n_values: Counter[int] = Counter()
     for page, _, n in answers:
         n_values[id(page)] = max(n_values[id(page)], n)
     for page in {id(page): page for page, _, _ in answers}.values():
-        found = [t for t, tag in enumerate(page.tags) if tag == last and css_path(page, t) == css]
-        if len(found) > n_values[id(page)]:
+        n_matches = sum(tag == last_tag and css_path(page, t) == css for t, tag in enumerate(page.tags))
+        if n_matches > n_values[id(page)]:
             return False
     return True

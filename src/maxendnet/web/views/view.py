@@ -1,4 +1,4 @@
-"""A page prepared for features: leaves, their ancestors and texts, and what its site says about them."""
+"""View of a page for feature extraction: leaves, their ancestors and texts, and statistics of the site."""
 
 from __future__ import annotations
 
@@ -9,35 +9,36 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 from zlib import crc32
 
-from maxendnet.web.pages.page import Page, image_address, made_alike
+from maxendnet.web.pages.page import Page, group_by_template, image_address
 from maxendnet.web.pages.runs import Runs, find_runs
-from maxendnet.web.pages.structured_data import NAMES, OBJECT, VALUES
+from maxendnet.web.pages.structured_data import NAME_ATTRIBUTES, OBJECT, VALUE_TAGS
 from maxendnet.web.views.leaves import find_leaves
 
-LONGEST_TEXT = 400  # characters of a text that features look at
-NEAREST = 6  # ancestors that features look at
-KEPT = 20_000  # names of as many texts or paths are kept: pages of a site share most of them
+MAX_TEXT_CHARS = 400  # of a text, for features
+MAX_ANCESTORS = 6  # of a leaf, for features
+CACHE_SIZE = 20_000  # texts or paths with cached feature names: pages of a site share most of them
 Names = list[list[str]]
-FEWEST_PAGES = 3  # of a site, to say what its pages have in common
-MOST_TEXTS = 50  # of a place that are compared
+"""Feature names of every leaf."""
+MIN_PAGES = 3  # of a site, for statistics
+MAX_TEXTS = 50  # of a place, for statistics
 PIECE = re.compile(r"[^\W\d_]+|\d+|[^\w\s]|_")
 FOLD = re.compile(r"[^\w$€£%.@]+")
 
 
 class SiteFacts(NamedTuple):
-    """What the pages of a site have in common, without any label.
+    """Statistics of the texts and places on the pages of a site; they need no labels.
 
     Attributes
     ----------
     n_pages : int
     pages_with_text : Counter
-        On how many pages a text occurs, by `fold`.
+        Number of pages with a text, normalised by `fold`.
     pages_with_place : Counter
-        On how many pages a place is filled.
+        Number of pages with a leaf at a place.
     texts_at_place : Counter
-        How many different texts a place has.
+        Number of distinct texts at a place.
     at_place : dict of int to list of str
-        The texts of a place, one for every page that fills it.
+        Texts at a place, one for every page that has it.
     """
 
     n_pages: int
@@ -48,36 +49,45 @@ class SiteFacts(NamedTuple):
 
 
 def fold(text: str) -> str:
-    """A text without case, punctuation and spare space, for comparison.
+    """Return a text in lower case, without punctuation and extra spaces, for comparison.
 
     Examples
     --------
     >>> fold("  Price:  $ 12.99 ")
     'price $ 12.99'
     """
-    return FOLD.sub(" ", text[:LONGEST_TEXT].lower()).strip()
+    return FOLD.sub(" ", text[:MAX_TEXT_CHARS].lower()).strip()
 
 
 class View:
-    """Leaves of a page with what features ask for.
+    """Leaves of a page with their texts, elements and places.
+
+    Parameters
+    ----------
+    page : Page
+    images, data : bool
+        Whether images, and values of structured data, are leaves.
 
     Attributes
     ----------
     page : Page
     leaves : list of int
-        Nodes.
+        Node of every leaf.
     texts : list of str
-        Of the leaves; of an image, its alternative text.
+        Text of every leaf; for an image, its alternative text.
     images, data : list of bool
-        Which leaves are images, and which are values that the page says to programs.
+        Whether a leaf is an image, and whether it is a value of structured data.
     runs : Runs
-        Which leaves touch, and which stand in one paragraph, cell or item.
+        Words and runs of the leaves.
     elements : list of int
-        The element that each leaf hangs on (an image: itself).
+        Element of every leaf: the parent of a text, an image itself.
     places : list of int
-        A number for the path from the root with the positions among siblings: the same place on pages made alike.
+        Hash of the path from the root with positions among siblings. Leaves at the same place of a template have the
+        same hash.
     kinds : list of int
-        The same without positions, with classes.
+        Hash of the path without positions, but with classes.
+    facts : SiteFacts or None
+        Statistics of the site, set by `make_views`.
 
     Examples
     --------
@@ -94,7 +104,7 @@ class View:
         tags, parents = page.tags, page.parents.tolist()
         self.parents: list[int] = parents
         self.images = [tags[t] == "img" for t in self.leaves]
-        self.data = [tags[t] in VALUES for t in self.leaves]
+        self.data = [tags[t] in VALUE_TAGS for t in self.leaves]
         self.texts = [page.attributes[t].get("alt", "") if tags[t] == "img" else page.text(t) for t in self.leaves]
         self.runs: Runs = find_runs(page, self.leaves)
         self.elements = [parents[t] if tags[t] == "#text" else t for t in self.leaves]
@@ -106,20 +116,20 @@ class View:
         return len(self.leaves)
 
     def _walk(self, tags: list[str], parents: list[int]) -> None:
-        """Depth, position among siblings, and paths as numbers; one pass, since a path may be long."""
+        """Set depth, position among siblings, and hashes of paths; in one pass, since paths may be long."""
         n = len(tags)
         self.depth = depth = [0] * n
         self.rank = rank = [0] * n  # among the element children of its parent
         self.n_children = n_children = [0] * n
         place, kind = [0] * n, [0] * n
-        seen: dict[tuple[int, int], int] = {}
+        position: dict[tuple[int, int], int] = {}  # of the last child with a tag
         codes: dict[str, int] = {}
         for t in range(n):
             p = parents[t]
             tag = tags[t]
-            if tag in VALUES or tag == OBJECT:  # told apart by their names, wherever they stand
-                given = self.page.attributes[t]
-                tag = " ".join([tag, *(given[name] for name in NAMES if name in given)])
+            if tag in VALUE_TAGS or tag == OBJECT:  # distinguished by their names
+                attributes = self.page.attributes[t]
+                tag = " ".join([tag, *(attributes[name] for name in NAME_ATTRIBUTES if name in attributes)])
             code = codes.get(tag)
             if code is None:
                 code = codes[tag] = crc32(tag.encode())
@@ -127,9 +137,9 @@ class View:
                 place[t] = kind[t] = code
                 continue
             depth[t] = depth[p] + 1
-            # hashes of whole numbers are the same in every run; those of texts are not
-            same = seen[p, code] = seen.get((p, code), -1) + 1
-            place[t] = hash((place[p], code, same))
+            # hashes of integers are the same in every process; those of strings are not
+            position[p, code] = position.get((p, code), -1) + 1
+            place[t] = hash((place[p], code, position[p, code]))
             if tag != "#text":
                 rank[t] = n_children[p]
                 n_children[p] += 1
@@ -141,41 +151,40 @@ class View:
         self.kinds = [kind[t] for t in self.leaves]
 
     def ancestors(self, k: int) -> list[int]:
-        """The nearest elements above leaf k, nearest first; an image is its own first."""
+        """Return the element of leaf k and the nearest elements above it, nearest first."""
         element = self.elements[k]
-        found = self._above.get(element)
-        if found is None:
-            found = []
-            while element >= 0 and len(found) < NEAREST:
-                found.append(element)
+        above = self._above.get(element)
+        if above is None:
+            above = self._above[element] = []
+            while element >= 0 and len(above) < MAX_ANCESTORS:
+                above.append(element)
                 element = self.parents[element]
-            self._above[self.elements[k]] = found
-        return found
+        return above
 
     @cached_property
     def folded(self) -> list[str]:
-        """Texts of the leaves for comparison, see `fold`."""
+        """Texts of the leaves, normalised by `fold`."""
         return [fold(text) for text in self.texts]
 
     @cached_property
     def leaf_of(self) -> dict[int, int]:
-        """The leaf of a node."""
+        """Index of the leaf of a node."""
         return {t: k for k, t in enumerate(self.leaves)}
 
     @cached_property
     def on_page(self) -> Counter[str]:
-        """How often each text occurs on this page."""
+        """Number of occurrences of each normalised text on this page."""
         return Counter(self.folded)
 
     @cached_property
     def row_heads(self) -> list[str]:
-        """For every leaf, the first text of its table row, list item or definition, where that is another leaf."""
+        """For every leaf, the first text of its table row, list item or definition; empty for that text itself."""
         starts: dict[int, str] = {}
         out = []
         parents, tags = self.parents, self.page.tags
         for k, element in enumerate(self.elements):
             row, steps = element, 0
-            while row >= 0 and tags[row] not in ROWS and steps < NEAREST:
+            while row >= 0 and tags[row] not in ROWS and steps < MAX_ANCESTORS:
                 row, steps = parents[row], steps + 1
             if row < 0 or tags[row] not in ROWS:
                 out.append("")
@@ -187,34 +196,34 @@ class View:
         return out
 
     def is_fixed(self, k: int) -> bool:
-        """Whether the text of a leaf stands on most pages of the site: a caption, not a value."""
+        """Whether the text of a leaf is on most pages of the site: a caption, not a value."""
         facts = self.facts
-        if facts is None or facts.n_pages < 3:
+        if facts is None or facts.n_pages < MIN_PAGES:
             return self.texts[k].endswith(":")
         return facts.pages_with_text[self.folded[k]] > 0.6 * facts.n_pages
 
     def is_rare(self, k: int) -> bool:
-        """Whether most pages of the site have nothing at the place of leaf k."""
+        """Whether most pages of the site have no leaf at the place of leaf k."""
         facts = self.facts
-        if facts is None or facts.n_pages < FEWEST_PAGES:
+        if facts is None or facts.n_pages < MIN_PAGES:
             return False
         return facts.pages_with_place[self.places[k]] <= 0.5 * facts.n_pages
 
     def share_at_place(self, k: int, word: str) -> float | None:
-        """On which share of the site's pages the text at the place of leaf k has a word; None if that is not known.
+        """Return the share of the site's pages whose text at the place of leaf k has a word; None if unknown.
 
-        Words are in lower case, numbers as many zeros as they have digits, up to five.
+        Words are in lower case, numbers as one zero for each digit, at most five.
         """
         facts = self.facts
         texts = facts.at_place.get(self.places[k], []) if facts is not None else []
-        if len(texts) < FEWEST_PAGES:
+        if len(texts) < MIN_PAGES:
             return None
-        counts = _word_counts(tuple(text[: 5 * LONGEST_TEXT] for text in texts[:MOST_TEXTS]))
-        return counts[word] / min(len(texts), MOST_TEXTS)
+        counts = _word_counts(tuple(text[: 5 * MAX_TEXT_CHARS] for text in texts[:MAX_TEXTS]))
+        return counts[word] / min(len(texts), MAX_TEXTS)
 
     @cached_property
     def captions(self) -> list[str]:
-        """For every leaf, the nearest fixed text before it, at most six leaves back."""
+        """For every leaf, the nearest fixed text before it, at most six leaves away."""
         out, last, at = [], "", -10
         for k in range(len(self)):
             out.append(last if k - at <= 6 else "")
@@ -224,18 +233,18 @@ class View:
 
     @cached_property
     def roles(self) -> list[int]:
-        """A number for the kind of every leaf together with the captions before it."""
+        """Hash of the kind of every leaf, its caption and its row head."""
         return [hash((kind, _code(a), _code(b))) for kind, a, b in zip(self.kinds, self.captions, self.row_heads)]
 
 
 @lru_cache(maxsize=512)
 def _word_counts(texts: tuple[str, ...]) -> Counter[str]:
-    """On how many texts each word or sign is."""
-    found: Counter[str] = Counter()
+    """Return the number of texts with each word or sign."""
+    counts: Counter[str] = Counter()
     for text in texts:
         pieces = {piece.lower() for piece in PIECE.findall(text)}
-        found.update({"0" * min(len(piece), 5) if piece.isdigit() else piece for piece in pieces})
-    return found
+        counts.update({"0" * min(len(piece), 5) if piece.isdigit() else piece for piece in pieces})
+    return counts
 
 
 def _code(text: str) -> int:
@@ -246,7 +255,7 @@ ROWS = frozenset(("tr", "li", "dd", "dl"))
 
 
 def gather_facts(views: Sequence[View]) -> SiteFacts:
-    """What pages of one site have in common.
+    """Return the statistics of the pages of one site.
 
     Examples
     --------
@@ -268,17 +277,17 @@ def gather_facts(views: Sequence[View]) -> SiteFacts:
 
 
 def make_views(pages: Sequence[Page], images: bool = False, data: bool = False) -> list[View]:
-    """Views of pages, with the facts of their sites.
+    """Return views of pages with the statistics of their sites.
 
     Parameters
     ----------
     pages : sequence of Page
-        All pages at hand, labelled or not; those of one site help each other.
+        All available pages, labelled or not: more pages of a site give better statistics.
     images, data : bool
-        Whether images, and values that pages say to programs, are leaves.
+        Whether images, and values of structured data, are leaves.
     """
     views = [View(page, images, data) for page in pages]
-    for rows in made_alike(pages):
+    for rows in group_by_template(pages):
         facts = gather_facts([views[i] for i in rows])
         for i in rows:
             views[i].facts = facts
@@ -286,10 +295,10 @@ def make_views(pages: Sequence[Page], images: bool = False, data: bool = False) 
 
 
 def value_of(view: View, k: int) -> str:
-    """What leaf k shows or says: its text, or the address of an image."""
+    """Return the text of leaf k, or its address if it is an image."""
     return image_address(view.page.attributes[view.leaves[k]]) if view.images[k] else view.texts[k]
 
 
 def log2_bin(x: float) -> int:
-    """A number as one of few: 0, 1, 2-3, 4-7, ..."""
+    """Return the bin of a number: 0, 1, 2-3, 4-7, ..."""
     return int(x).bit_length()
