@@ -216,14 +216,17 @@ def draw_reliability(cells: list[tuple[float, bool]], path: Path) -> None:
 
 
 def _cells(rows: Rows, test: np.ndarray, extractor: Extractor) -> list[tuple[float, bool]]:
-    from maxendnet.web.fields.spans import same_value
+    from maxendnet.web.fields.spans import normalise_text
 
     out = []
     for i, record in zip(test, extractor.extract([rows.pages[i] for i in test])):
         for name, cell in record.fields.items():
             if cell is not None:
                 out.append(
-                    (cell.confidence, same_value(cell.value) in map(same_value, rows.rows[i]["values"].get(name, [])))
+                    (
+                        cell.confidence,
+                        normalise_text(cell.value) in map(normalise_text, rows.rows[i]["values"].get(name, [])),
+                    )
                 )
     return out
 

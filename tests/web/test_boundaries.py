@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maxendnet.experiments.engine.web_variants import Variant, variant_of
-from maxendnet.web.fields.boundaries import SURE, Boundaries, Labelled, best_stretch
+from maxendnet.web.fields.boundaries import MAX_LEAD, Boundaries, LabelledValue, best_interval
 from maxendnet.web.fields.labels import PageLabels
 from maxendnet.web.fields.spans import Span, find_value, span_text, tokens_around, tokens_of_span, whole
 from maxendnet.web.model.extractor import Extractor
@@ -53,15 +53,15 @@ def test_captions_units_and_separators_are_learned_from_few_pages(n_labelled, tm
 
 def test_what_is_always_a_whole_text_stays_so():
     views = make_views([Page.from_html(f"<p>Cup {n}, blue</p>", site="s") for n in range(3)])
-    found = Boundaries.learn([Labelled(view, "name", whole(view, 0)) for view in views[:2]])
-    assert not found.weights and found.find(views[2], "name", 0) == (whole(views[2], 0), SURE)
+    found = Boundaries.learn([LabelledValue(view, "name", whole(view, 0)) for view in views[:2]])
+    assert not found.weights and found.find(views[2], "name", 0) == (whole(views[2], 0), MAX_LEAD)
 
 
 def found_with(html, value, others):
     """Values on other pages, learned from one labelled value; pages are made of a pattern with {}."""
     views = make_views([Page.from_html(html.format(*x), site="s") for x in [value, *others]])
     (span,) = find_value(views[0], "".join(value))
-    bounds = Boundaries.learn([Labelled(views[0], "name", span)])
+    bounds = Boundaries.learn([LabelledValue(views[0], "name", span)])
     leaf = views[0].leaf_of[span.first]
     for model in (bounds, Boundaries.from_plain(json.loads(json.dumps(bounds.to_plain())))):
         found = [[span_text(view, model.find(view, "name", k).span) for k in (leaf, leaf + 1)] for view in views[1:]]
@@ -89,7 +89,7 @@ def test_a_value_ends_within_a_word_if_labelled_ones_do():
     pattern = "<p>Price: {}<b>{}</b> <i>now</i></p>"
     views = make_views([Page.from_html(pattern.format(*x)) for x in [("12", "In stock"), ("7", "Sold")]])
     span = Span(views[0].leaves[0], 7, views[0].leaves[0], 9)
-    bounds = Boundaries.learn([Labelled(views[0], "price", span)])
+    bounds = Boundaries.learn([LabelledValue(views[0], "price", span)])
     assert bounds.cutting == {"price"}
     assert span_text(views[1], bounds.find(views[1], "price", 0).span) == "7"
 
@@ -100,7 +100,7 @@ def test_two_values_in_a_row_are_not_one():
     pages = [one.format("Com", "edy"), " | ".join(one.format(*x) for x in (("Dr", "ama"), ("Cr", "ime"), ("W", "ar")))]
     views = make_views([Page.from_html(f"<p>115 min - {html} - more</p>", site="s") for html in pages])
     (span,) = find_value(views[0], "Comedy")
-    bounds = Boundaries.learn([Labelled(views[0], "genre", span)])
+    bounds = Boundaries.learn([LabelledValue(views[0], "genre", span)])
     at = views[1].texts.index("Dr")
     assert span_text(views[1], bounds.find(views[1], "genre", at).span) == "Drama"
 
@@ -147,13 +147,13 @@ def test_what_is_not_on_the_page_counts_as_missed_and_is_named():
         lambda pairs: np.array(pairs, dtype=float)
     )
 )
-def test_the_best_stretch_is_the_best_of_all(scores):
+def test_the_best_interval_is_the_best_of_all(scores):
     begins, ends = scores.T
     n = len(begins) - 1
     all_of_them = sorted(
         ((begins[b] + ends[e], (b, e - 1)) for b in range(n) for e in range(b + 1, n + 1)), reverse=True
     )
-    i, j, lead = best_stretch(begins, ends)
+    i, j, lead = best_interval(begins, ends)
     assert begins[i] + ends[j + 1] == all_of_them[0][0]
     assert lead == (all_of_them[0][0] - all_of_them[1][0] if len(all_of_them) > 1 else np.inf)
 

@@ -140,7 +140,7 @@ def test_errors_say_what_to_do(toy):
     with pytest.raises(ValueError, match="features is 'all'; choose one of 'known', 'new'"):
         Extractor(features="all").fit(toy.pages[:2], toy.labels[:2])
     layout = np.zeros((len(toy.pages[0]), 11))
-    with pytest.raises(ValueError, match="1 of 2 pages have boxes"):
+    with pytest.raises(ValueError, match="1 of 2 pages have a layout"):
         Extractor().fit([toy.pages[0].with_layout(layout), toy.pages[1]], toy.labels[:2])
 
 

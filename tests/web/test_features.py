@@ -31,7 +31,7 @@ def test_groups_are_switched_by_name(views):
     both = leaf_features(views[0], ["tags", "text"])
     assert both == [a + b for a, b in zip(leaf_features(views[0], ["tags"]), leaf_features(views[0], ["text"]))]
     assert set(NEW_SITES) < set(KNOWN_SITES) and "neighbours" not in NEW_SITES
-    with pytest.raises(ValueError, match="no feature group 'colour'"):
+    with pytest.raises(ValueError, match="unknown feature group 'colour'"):
         leaf_features(views[0], ["colour"])
 
 

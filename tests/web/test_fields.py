@@ -86,7 +86,7 @@ def test_selectors_say_which_attribute_and_find_all_of_several_values(books, fit
 
 @pytest.mark.parametrize("nothing", [None, 5, "", [None]])
 def test_what_is_no_page_is_refused_in_words(fitted, nothing):
-    with pytest.raises(TypeError, match="a page is HTML"):
+    with pytest.raises(TypeError, match="expected HTML"):
         fitted.extract(nothing)
 
 

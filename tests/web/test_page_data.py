@@ -57,9 +57,9 @@ def test_labels_with_node_numbers_of_older_versions_are_converted(pages):
     old = page.shown
     (span, name), *rest = labels_on_page(View(page), PageLabels("a.html", labels=[(4, "f")], sha=old.sha))[0]
     assert page.text(span.first) == "b" and name == "f" and not rest and old.sha != page.sha
-    with pytest.raises(LabelError, match="nodes 0 to 4, and node 9"):
+    with pytest.raises(LabelError, match="nodes 0 to 4, but node 9"):
         labels_on_page(View(page), PageLabels("a.html", labels=[(9, "f")], sha=old.sha))
-    with pytest.raises(LabelError, match="not the page that was labelled"):
+    with pytest.raises(LabelError, match="has changed since it was labelled"):
         labels_on_page(View(page), PageLabels("a.html", labels=[(4, "f")], sha="0" * 16))
 
 

@@ -41,7 +41,7 @@ def test_the_error_lists_ten_labels_and_counts_the_rest():
 )
 def test_a_hidden_value_is_reported_as_hidden(html):
     message = unmatched_error([(Page.from_html(html), "a.html", missing_value("price", "$12"))])
-    assert "price '$12' is not on the page; it is hidden there: label a visible text or image" in message
+    assert "price '$12' is not on the page; it is hidden: label a visible text or image" in message
 
 
 def test_nearest_texts_of_a_large_page_are_fast():

@@ -17,7 +17,7 @@ from zlib import crc32
 import numpy as np
 
 from maxendnet.experiments.engine.web_data import read_rows
-from maxendnet.web.fields.spans import same_value
+from maxendnet.web.fields.spans import normalise_text
 from maxendnet.web.pages.page import Page
 
 CAPTIONS = (
@@ -134,5 +134,5 @@ def _with_texts(page: Page, texts: dict[int, str]) -> str:
 
 def values_on_page(row: dict[str, Any]) -> bool:
     """Whether the page still shows a value of every field."""
-    shown = same_value(Page.from_html(row["html"]).text(0))
-    return all(any(same_value(v) in shown for v in values) for values in row["values"].values() if values)
+    shown = normalise_text(Page.from_html(row["html"]).text(0))
+    return all(any(normalise_text(v) in shown for v in values) for values in row["values"].values() if values)

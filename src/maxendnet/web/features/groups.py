@@ -1,7 +1,7 @@
-"""Features of leaves in named groups; each is a function of a `View` that gives names for every leaf.
+"""Groups of leaf features; each is a function from a `View` to the feature names of every leaf.
 
-All features are binary, and a name says where it comes from. ``KNOWN_SITES`` is for pages of sites that are labelled,
-``NEW_SITES`` for others: neighbours remember a site's menu, and exact positions its template.
+All features are binary. ``KNOWN_SITES`` are the groups for pages of labelled sites, ``NEW_SITES`` those for other
+sites: they leave out neighbours and exact positions, which are specific to a site.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ NEW_SITES = tuple(name for name in GROUPS if name not in ("neighbours", "exact_p
 
 
 def leaf_features(view: View, groups: Sequence[str]) -> Names:
-    """Names of the features of every leaf, each with its group before it.
+    """Return the feature names of every leaf, with the group as prefix.
 
     Examples
     --------
@@ -54,9 +54,9 @@ def leaf_features(view: View, groups: Sequence[str]) -> Names:
     """
     unknown = [name for name in groups if name not in GROUPS]
     if unknown:
-        raise ValueError(f"there is no feature group {unknown[0]!r}; choose among {', '.join(GROUPS)}.")
+        raise ValueError(f"unknown feature group {unknown[0]!r}; choose from {', '.join(GROUPS)}.")
     out: Names = [[] for _ in range(len(view))]
     for group in groups:
-        for names, some in zip(out, GROUPS[group](view)):
-            names += [f"{group}:{name}" for name in some]
+        for names, group_names in zip(out, GROUPS[group](view)):
+            names += [f"{group}:{name}" for name in group_names]
     return out

@@ -1,4 +1,4 @@
-"""Features of where a leaf is: tags, classes, position, and the box and font a browser gives it."""
+"""Features of the place of a leaf: tags, classes, position, and its layout in a browser."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from math import log2
 
 from maxendnet.web.views.view import CACHE_SIZE, Names, View, log2_bin
 
-LONGEST_NAMES = 800  # characters of a list of classes
-LEVELS = 3  # ancestors whose classes are told apart by level
-INSIDE = (
+MAX_CLASS_CHARS = 800  # of a list of classes
+MAX_LEVELS = 3  # ancestors whose classes have features by level
+CONTAINERS = (
     "h1", "h2", "h3", "h4", "h5", "a", "table", "th", "td", "ul", "dl", "dt", "dd", "form", "b", "strong", "select",
 )  # fmt: skip
 PIECE = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
-# a name no person gave: digits among letters, or a long run without a vowel
+# generated names: digits among letters, or many letters without a vowel
 HASHED = re.compile(
     r"(?=.*\d)(?=.*[a-z])(?=.{5,}$)\w*[a-z]+\d+[a-z]+\w*$|^[bcdfghjklmnpqrstvwxz]{6,}$|^[0-9a-f]{8,}$", re.I
 )
 
 
 def tag_names(view: View) -> Names:
-    """Suffixes of the tag path, tags by level, and what the leaf is inside of."""
+    """Return suffixes of the tag path, tags by level, and containers of every leaf."""
     tags = view.page.tags
     return [_paths(tuple(tags[t] for t in view.ancestors(k))) for k in range(len(view))]
 
@@ -30,13 +30,16 @@ def tag_names(view: View) -> Names:
 def _paths(above: tuple[str, ...]) -> list[str]:
     names = [f"path={'/'.join(above[:n])}" for n in range(1, min(5, len(above)) + 1)]
     names += [f"tag{level}={tag}" for level, tag in enumerate(above[:4])]
-    return names + [f"in={tag}" for tag in INSIDE if tag in above[:5]]
+    return names + [f"in={tag}" for tag in CONTAINERS if tag in above[:5]]
 
 
 def class_names(view: View) -> Names:
-    """Classes, ids and item properties of the nearest elements, whole and in pieces; hashed names are dropped."""
+    """Return classes, ids and item properties of the nearest elements, and the words in them.
+
+    Generated names are dropped.
+    """
     cache: dict[int, list[str]] = {}
-    given: dict[int, tuple[str, ...]] = {}
+    of_element: dict[int, tuple[str, ...]] = {}
     out = []
     for k in range(len(view)):
         element = view.elements[k]
@@ -44,62 +47,58 @@ def class_names(view: View) -> Names:
         if names is None:
             above = view.ancestors(k)
             for t in above:
-                if t not in given:
-                    given[t] = _given_names(view.page.attributes[t])
-            names = cache[element] = _class_names(tuple([given[t] for t in above]))
+                if t not in of_element:
+                    of_element[t] = _raw_names(view.page.attributes[t])
+            names = cache[element] = _class_names(tuple([of_element[t] for t in above]))
         out.append(names)
     return out
 
 
 @lru_cache(maxsize=CACHE_SIZE)
 def _class_names(above: tuple[tuple[str, ...], ...]) -> list[str]:
-    found: dict[str, None] = {}
-    for level, given in enumerate(above):
-        for token in _tokens(*given):
-            found[f"class={token}"] = None
-            if level < LEVELS:
-                found[f"class{level}={token}"] = None
-    return list(found)
+    names: dict[str, None] = {}  # an ordered set
+    for level, raw_names in enumerate(above):
+        for token in _tokens(*raw_names):
+            names[f"class={token}"] = None
+            if level < MAX_LEVELS:
+                names[f"class{level}={token}"] = None
+    return list(names)
 
 
-def _given_names(attributes: dict[str, str]) -> tuple[str, ...]:
-    # names are kept for other pages: no more of them than is looked at
-    return tuple([attributes.get(source, "")[:LONGEST_NAMES] for source in ("class", "id", "itemprop")])
+def _raw_names(attributes: dict[str, str]) -> tuple[str, ...]:
+    # truncated, since they are keys of a cache
+    return tuple([attributes.get(source, "")[:MAX_CLASS_CHARS] for source in ("class", "id", "itemprop")])
 
 
 def class_tokens(attributes: dict[str, str]) -> list[str]:
-    """Names a person gave to an element, in lower case, whole and in pieces.
+    """Return the class, id and item property names of an element and the words in them, in lower case.
 
     Examples
     --------
     >>> class_tokens({"class": "productPrice css-1x2yz9", "id": "item123"})
     ['productprice', 'product', 'price', 'css', 'item0', 'item']
     """
-    return _tokens(*_given_names(attributes))
+    return _tokens(*_raw_names(attributes))
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _tokens(*given: str) -> list[str]:
-    found: dict[str, None] = {}
-    for text in given:
-        for token in text.split()[:12]:
-            whole = token[:60]
-            pieces = [piece.lower() for piece in PIECE.findall(whole) if not piece.isdigit()]
-            parts = re.split(r"[-_:]+", whole)
-            if not any(HASHED.match(part) for part in parts):
-                found[re.sub(r"\d+", "0", whole.lower())] = None
-                for piece in pieces:
-                    if len(piece) > 1:
-                        found[piece] = None
+def _tokens(*raw_names: str) -> list[str]:
+    tokens: dict[str, None] = {}  # an ordered set
+    for text in raw_names:
+        for name in text.split()[:12]:
+            name = name[:60]
+            segments = re.split(r"[-_:]+", name)
+            if any(HASHED.match(segment) for segment in segments):
+                words = [segment for segment in segments if not HASHED.match(segment)]
             else:
-                for part in parts:
-                    if len(part) > 1 and not HASHED.match(part):
-                        found[part.lower()] = None
-    return list(found)
+                tokens[re.sub(r"\d+", "0", name.lower())] = None
+                words = [word for word in PIECE.findall(name) if not word.isdigit()]
+            tokens |= dict.fromkeys(word.lower() for word in words if len(word) > 1)
+    return list(tokens)
 
 
 def coarse_position(view: View) -> Names:
-    """Where on the page, roughly."""
+    """Return the approximate position of every leaf on the page."""
     n = max(1, len(view))
     return [
         [f"tenth={10 * k // n}", f"from_start={log2_bin(k)}", f"depth={min(view.depth[view.elements[k]], 30) // 3}"]
@@ -108,7 +107,7 @@ def coarse_position(view: View) -> Names:
 
 
 def exact_position(view: View) -> Names:
-    """Depth, and the position among siblings of the leaf's elements."""
+    """Return the depth of every leaf, and the positions of its nearest elements among their siblings."""
     out: Names = []
     parents, rank, n_children = view.parents, view.rank, view.n_children
     of_element: dict[int, list[str]] = {}
@@ -129,7 +128,7 @@ def _siblings(level: int, rank: int, count: int) -> list[str]:
 
 
 def layout(view: View) -> Names:
-    """Box, font and colours, where a browser has drawn the page."""
+    """Return box, font and colours of every leaf; no features for a page without layout."""
     boxes = view.page.layout
     if boxes is None:
         return [[] for _ in range(len(view))]
@@ -147,13 +146,13 @@ def layout(view: View) -> Names:
         ]  # fmt: skip
         if font >= largest:
             names.append("largest")
-        names += [name for name, on in (("bold", bold), ("italic", italic), ("pointer", pointer)) if on]
+        names += [name for name, is_set in (("bold", bold), ("italic", italic), ("pointer", pointer)) if is_set]
         out.append(names)
     return out
 
 
 def _colour(rgb: int) -> str:
-    """A colour as one of few."""
+    """Return the bin of a colour."""
     red, green, blue = rgb >> 16 & 255, rgb >> 8 & 255, rgb & 255
     if max(red, green, blue) - min(red, green, blue) < 48:
         return f"grey{(red + green + blue) // 192}"

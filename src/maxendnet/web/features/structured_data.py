@@ -1,4 +1,4 @@
-"""Features of what a page says to programs: the name of a value, and which texts show one that is said, too."""
+"""Features from structured data: the names of values, and of the values that a text shows."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from maxendnet.web.fields.types import is_number, number_of
 from maxendnet.web.pages.structured_data import Value, names_above
 from maxendnet.web.views.view import CACHE_SIZE, Names, View, fold
 
-MOST_COMPARED = 200  # values of a page that texts are compared with
-SHORTEST = 4  # letters of a value that is looked for within texts
-LONGEST = 200
-LONGEST_NAME = 60
+MAX_VALUES = 200  # of a page, compared with its texts
+MIN_PART_CHARS = 4  # of a value that is searched within texts
+MAX_VALUE_CHARS = 200
+MAX_NAME_CHARS = 60
 
 
 def structured_data_names(view: View) -> Names:
-    """Names that JSON-LD, microdata and ``meta`` elements give to the value of a leaf, in lower case.
+    """Return the names of the value of every leaf in JSON-LD, microdata and ``meta`` elements.
 
-    A name means the same on all sites that use it: ``is=price`` is a feature of a text in an element with
-    ``itemprop="price"``, of a text that equals a price of JSON-LD, and of that price itself.
+    Names mean the same on all sites: ``is=price`` is a feature of a text in an element with ``itemprop="price"``, of a
+    text that equals a price of JSON-LD, and of that price itself.
 
     Examples
     --------
@@ -29,11 +29,11 @@ def structured_data_names(view: View) -> Names:
     """
     page = view.page
     source = page.source or page
-    said = [value for value in source.structured_values if len(value.text) <= LONGEST][:MOST_COMPARED]
+    values = [value for value in source.structured_values if len(value.text) <= MAX_VALUE_CHARS][:MAX_VALUES]
     by_text: dict[str, list[Value]] = {}
     by_number: dict[float, list[Value]] = {}
     parts: list[tuple[str, Value]] = []
-    for value in said:
+    for value in values:
         folded = fold(value.text)
         if not folded:
             continue
@@ -41,30 +41,30 @@ def structured_data_names(view: View) -> Names:
         number = number_of(value.text) if is_number(value.text) else None
         if number is not None:
             by_number.setdefault(number, []).append(value)
-        elif len(folded) >= SHORTEST:
+        elif len(folded) >= MIN_PART_CHARS:
             parts.append((folded, value))
     scopes: dict[int, list[str]] = {}
-    named = any("itemprop" in given for given in page.attributes)
+    has_microdata = any("itemprop" in attributes for attributes in page.attributes)
     out: Names = []
     for k, element in enumerate(view.elements):
         if element not in scopes:
-            known = named or view.data[k]
-            scopes[element] = [name[:LONGEST_NAME].lower() for name in names_above(page, element)] if known else []
+            above = names_above(page, element) if has_microdata or view.data[k] else []
+            scopes[element] = [name[:MAX_NAME_CHARS].lower() for name in above]
         scope = scopes[element]
         names = [f"is={scope[-1].split(':')[-1]}", f"path={'.'.join(scope[-3:])}"] if scope else []
         if view.data[k]:
             names.append("said")
-        elif said:
-            names += _same(view.folded[k], view.texts[k], by_text, by_number, parts)
+        elif values:
+            names += _value_names(view.folded[k], view.texts[k], by_text, by_number, parts)
         out.append(list(dict.fromkeys(names)))
     return out
 
 
-def _same(
+def _value_names(
     folded: str, text: str, by_text: dict[str, list[Value]], by_number: dict[float, list[Value]],
     parts: list[tuple[str, Value]],
 ) -> list[str]:  # fmt: skip
-    """Names of the values that a text shows: as they are, as a number, or among other words."""
+    """Return the names of the values that a text equals, equals as a number, or contains."""
     names: list[str] = []
     for value in by_text.get(folded, ()):
         names += [f"is={value.name}", f"path={value.path}"]
@@ -80,6 +80,6 @@ def _same(
 
 @lru_cache(maxsize=CACHE_SIZE)
 def _number(text: str) -> float | None:
-    """The number that a short text says, such as a price."""
+    """Return the number in a short text, such as a price; None if it has more letters than digits."""
     digits = sum(map(str.isdigit, text))
     return number_of(text) if digits and 2 * digits >= sum(map(str.isalnum, text)) else None

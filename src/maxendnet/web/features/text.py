@@ -1,4 +1,4 @@
-"""Features of what a leaf says: its shape and words, the title, the texts around it, and those of the site."""
+"""Features of the text of a leaf: shape, words, title, neighbouring texts, and statistics of the site."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import pairwise
 from maxendnet.web.fields.patterns import PATTERNS
 from maxendnet.web.views.view import CACHE_SIZE, Names, View, fold, log2_bin
 
-STEM = 5  # letters that words of one root share
+STEM_CHARS = 5  # words of one root share a prefix of this length
 WORD = re.compile(r"[^\W\d_]+|\d+|[$€£%#@]")
 DIGIT = re.compile(r"\d")
 SHAPES = ((re.compile(r"[A-Z]"), "A"), (re.compile(r"[a-z]"), "a"), (DIGIT, "0"))
@@ -18,7 +18,7 @@ RUN = re.compile(r"(.)\1+")
 
 
 def text_shape(view: View) -> Names:
-    """How the text looks: length, shape, patterns, shares of digits and capitals."""
+    """Return length, shape, patterns, and shares of digits and capitals of every text."""
     return [
         ["image", "image_with_text" if text else "image_without_text"] if image else _shape(text[:400])
         for text, image in zip(view.texts, view.images)
@@ -56,7 +56,7 @@ def _shape(text: str) -> list[str]:
 
 
 def text_words(view: View) -> Names:
-    """The words of the text, pairs of words, the first and the last."""
+    """Return the words of every text, pairs of words, and the first and last word."""
     return [_word_names(text[:200]) for text in view.texts]
 
 
@@ -71,88 +71,85 @@ def _word_names(text: str) -> list[str]:
 
 
 def run_text(view: View) -> Names:
-    """The word or number that a leaf is a piece of, if it touches others, and where in its run it stands."""
+    """Return the shape of the word that a leaf is a fragment of, and the position of the leaf in its run."""
     word, run = view.runs.word, view.runs.run
     joined: dict[int, str] = {}
     for k, text in enumerate(view.texts):
         joined[word[k]] = joined.get(word[k], "") + text
     in_word, in_run = Counter(word), Counter(run)
-    seen: Counter[int] = Counter()
+    n_before: Counter[int] = Counter()  # leaves of a run
     out = []
     for k in range(len(view)):
         names = []
         if in_word[word[k]] > 1:
             names += [f"touching {name}" for name in _shape(joined[word[k]][:400])]
         if in_run[run[k]] > 1:
-            n = seen[run[k]]
-            seen[run[k]] += 1
-            left = in_run[run[k]] - 1 - n
-            names += [f"run_from={min(n, 4)}", f"run_to={min(left, 4)}", f"run={min(in_run[run[k]], 5)}"]
+            n = n_before[run[k]]
+            n_before[run[k]] += 1
+            n_after = in_run[run[k]] - 1 - n
+            names += [f"run_from={min(n, 4)}", f"run_to={min(n_after, 4)}", f"run={min(in_run[run[k]], 5)}"]
         out.append(names)
     return out
 
 
 def title_overlap(view: View) -> Names:
-    """How much of the page's title is in the text, and how often the text occurs on the page."""
-    title = _words(view.page.title)
-    whole, joined = set(title), " ".join(title)
-    headings = [_word_set(view.texts[k][:400]) for k in range(len(view)) if view.page.tags[view.elements[k]] == "h1"][
-        :5
-    ]
-    anchor = _anchor(view, whole)
+    """Return the overlap of every text with the page's title and headings, and its occurrences on the page."""
+    words_of_title = _words(view.page.title)
+    title, joined = set(words_of_title), " ".join(words_of_title)
+    tags = [view.page.tags[element] for element in view.elements]
+    headings = [_word_set(text[:400]) for text, tag in zip(view.texts, tags) if tag == "h1"][:5]
+    anchor = _anchor(view, title)
     out = []
     for k, text in enumerate(view.texts):
-        own = _word_set(text[:400])
+        word_set = _word_set(text[:400])
         names = [f"times={min(3, view.on_page[view.folded[k]])}"]
         if anchor is not None:
             side = "before" if k < anchor else "after"
             names.append(f"{side}_heading={log2_bin(abs(k - anchor))}" if k != anchor else "heading")
-        if own and whole:
-            shared = len(own & whole)
+        if word_set and title:
+            shared = len(word_set & title)
             if shared:
-                names += [f"overlap={round(4 * shared / len(own))}", f"cover={round(4 * shared / len(whole))}"]
-                if shared == len(own):
-                    names.append(f"in_title={log2_bin(len(own))}")
+                names += [f"overlap={round(4 * shared / len(word_set))}", f"cover={round(4 * shared / len(title))}"]
+                if shared == len(word_set):
+                    names.append(f"in_title={log2_bin(len(word_set))}")
                     words = _words(text)
                     if joined.startswith(" ".join(words)):
                         names.append("starts_title")
-                        names.append(f"starts_title={log2_bin(len(own))}")
+                        names.append(f"starts_title={log2_bin(len(word_set))}")
                     elif f" {' '.join(words)} " in f" {joined} ":
                         names.append("inside_title")
-            if not all(own.isdisjoint(heading) for heading in headings):
-                best = max(len(own & h) / max(1, len(own | h)) for h in headings)
+            if not all(word_set.isdisjoint(heading) for heading in headings):
+                best = max(len(word_set & h) / max(1, len(word_set | h)) for h in headings)
                 names.append(f"like_heading={round(4 * best)}")
         out.append(names)
     return out
 
 
 def _anchor(view: View, title: set[str]) -> int | None:
-    """The leaf that says what the page is about: most of the title in few words, best in a heading."""
-    best, found = 0.0, None
+    """Return the leaf most similar to the title, with a bonus for headings."""
+    best, best_leaf = 0.0, None
     for k, text in enumerate(view.texts):
-        if len(text) < 200 and not title.isdisjoint(own := _word_set(text[:400])):
-            shared = len(own & title)
+        if len(text) < 200 and not title.isdisjoint(word_set := _word_set(text[:400])):
             tag = view.page.tags[view.elements[k]]
-            value = shared / len(own | title) + (0.3 if tag == "h1" else 0.15 if tag in ("h2", "h3") else 0.0)
-            if value > best:
-                best, found = value, k
-    return found
+            similarity = len(word_set & title) / len(word_set | title)
+            similarity += 0.3 if tag == "h1" else 0.15 if tag in ("h2", "h3") else 0.0
+            if similarity > best:
+                best, best_leaf = similarity, k
+    return best_leaf
 
 
 def site_variation(view: View) -> Names:
-    """How many pages of the site have this text, and how much the text at this place varies over them."""
+    """Return the share of the site's pages with a text, and the variation of the texts at its place."""
     facts = view.facts
     if facts is None or facts.n_pages < 2:
         return [["alone"] for _ in range(len(view))]
     out = []
     n = facts.n_pages
     for k in range(len(view)):
-        share = facts.pages_with_text[view.folded[k]]
-        filled = facts.pages_with_place[view.places[k]]
-        varied = facts.texts_at_place[view.places[k]]
-        text = "one" if share <= 1 else "all" if share >= 0.9 * n else f"{min(3, int(4 * share / n))}"
-        place = "one" if filled <= 1 else "all" if filled >= 0.9 * n else f"{min(3, int(4 * filled / n))}"
-        change = "none" if varied <= 1 else "each" if varied >= 0.9 * filled else f"{min(3, int(4 * varied / filled))}"
+        n_with_place = facts.pages_with_place[view.places[k]]
+        text = _share(facts.pages_with_text[view.folded[k]], n, "one", "all")
+        place = _share(n_with_place, n, "one", "all")
+        change = _share(facts.texts_at_place[view.places[k]], n_with_place, "none", "each")
         names = [f"text_on={text}", f"place_on={place}", f"varies={change}", f"on_varies={text}_{place}_{change}"]
         if view.is_fixed(k):
             names.append("fixed")
@@ -160,45 +157,50 @@ def site_variation(view: View) -> Names:
     return out
 
 
+def _share(count: int, total: int, least: str, most: str) -> str:
+    """Return the bin of a share: ``least`` for a count of 1, ``most`` from 90 %, otherwise its quarter."""
+    return least if count <= 1 else most if count >= 0.9 * total else f"{min(3, int(4 * count / total))}"
+
+
 def label_text(view: View) -> Names:
-    """Texts that announce a value: before it, at the head of its row, before a colon within it."""
+    """Return captions of every leaf: the text before it, the head of its row, the text before a colon in it."""
     out = []
     folded = ["^", *(text[:30] for text in view.folded), "$"]
     colon_before = False
     for k, text in enumerate(view.texts):
         head, colon, _ = text.partition(":")
-        own = head.lower() if colon and 0 < len(head) < 30 else ""
-        names = _label_names(folded[k], view.captions[k], view.row_heads[k], own, colon_before and not own)
+        prefix = head.lower() if colon and 0 < len(head) < 30 else ""
+        names = _label_names(folded[k], view.captions[k], view.row_heads[k], prefix, colon_before and not prefix)
         out.append([*names, f"after={folded[k + 2]}"])
         colon_before = text.endswith(":")
     return out
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _label_names(before: str, caption: str, row_head: str, own: str, announced: bool) -> list[str]:
+def _label_names(before: str, caption: str, row_head: str, prefix: str, announced: bool) -> list[str]:
     names = [f"before={before}"]
     for source, text in (("caption", caption), ("row", row_head)):
         if text:
             names.append(f"{source}={text[:30]}")
             names += [f"{source}_word={word}" for word in text.split()[:4]]
     heads = [caption, row_head]
-    if own:
-        names.append(f"own={own.strip()}")
-        heads.append(own)
+    if prefix:
+        names.append(f"own={prefix.strip()}")
+        heads.append(prefix)
     elif announced:
         names += [f"announced={word}" for word in before.split()[:4]]
         names.append("announced")
         heads.append(before)
-    # sites arrange captions in different ways, and write "publisher" or "published by": words wherever they stand
+    # sites place captions differently, and write "publisher" or "published by": words and stems without place
     for word in dict.fromkeys(word for text in heads for word in text.split()[:4]):
         names.append(f"any={word}")
-        if len(word) > STEM:
-            names.append(f"stem={word[:STEM]}")
+        if len(word) > STEM_CHARS:
+            names.append(f"stem={word[:STEM_CHARS]}")
     return names
 
 
 def neighbours(view: View) -> Names:
-    """Tags, lengths, patterns and words of the leaves around."""
+    """Return tags, lengths, patterns and words of the two leaves before and after every leaf."""
     tags = view.page.tags
     brief = [_brief(tags[e], text[:400], image) for e, text, image in zip(view.elements, view.texts, view.images)]
     none: list[list[str]] = [[], [], [], []]
@@ -208,14 +210,14 @@ def neighbours(view: View) -> Names:
 
 @lru_cache(maxsize=CACHE_SIZE)
 def _brief(tag: str, text: str, image: bool) -> list[list[str]]:
-    """What a leaf tells those two and one after it, and one and two before it."""
+    """Return the features that a leaf gives to the leaves 2 and 1 after it, and 1 and 2 before it."""
     names = [f"tag={tag}", *(s for s in ([] if image else _shape(text)) if s.startswith(("length=", "is=")))]
     names += [f"word={word}" for word in fold(text).split()[:5]]
     return [[f"{step:+d}{name}" for name in names] for step in (-2, -1, 1, 2)]
 
 
 def near_shape(view: View) -> Names:
-    """Patterns of the leaves next to this one, and whether they are captions: no words, so nothing of one site."""
+    """Return patterns of the adjacent leaves, and whether they are captions; no words, which depend on the site."""
     near = [_near(text[:200], view.is_fixed(k)) for k, text in enumerate(view.texts)]
     none: list[list[str]] = [[], []]
     padded = [none, *near, none]

@@ -1,1 +1,1 @@
-"""Fields and their values: types, labels, places on a page, boundaries in a text."""
+"""Fields and their values: kinds, labels, spans on a page, boundaries in a text."""

@@ -1,10 +1,10 @@
-"""Where a value begins and ends in the text around it: learned from labelled values, on the gaps between tokens.
+"""Model of the boundaries of values within texts, learned from labelled values.
 
-The place of a field is a leaf; its value may be a part of the leaf ("12.50" of "Price: $12.50 incl. VAT"), or go over
-several ("$", "12", ".50"). A gap lies between two tokens, and before the first and after the last. For every field the
-gaps around a labelled value compete for its beginning, and for its end, as the leaves of a page compete for a field:
-captions before, units after, separators and the bounds of texts are features of gaps. A value is then the stretch
-from one gap to a later one with the largest sum of scores.
+The place of a field is a leaf; its value may be part of the leaf ("12.50" of "Price: $12.50 incl. VAT"), or cover
+several ("$", "12", ".50"). Gaps are the positions between two tokens, before the first and after the last. For every
+field the gaps around a labelled value compete for its begin, and for its end, as the leaves of a page compete for a
+field. Features of a gap are captions before, units after, separators and the ends of texts. The value is the span
+between two gaps with the largest sum of scores.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from scipy import sparse
 from maxendnet.data.examples import Examples
 from maxendnet.web.fields.leaf_labels import NONE
 from maxendnet.web.fields.spans import (
+    FIXED_SHARE,
     Span,
     Tokens,
     is_part,
@@ -35,23 +36,22 @@ from maxendnet.web.model.systems import boundary_estimator
 from maxendnet.web.views.view import CACHE_SIZE, View
 
 SIDES = ("begin", "end")
-SURE = 3.0
-"""Leads beyond this say no more; what is always a whole leaf has this."""
-FIXED = 0.6  # share of pages on which a token must be to be no part of a value
-COUNTED = 4  # positions and separators are counted up to this
-COUNTED_IN_RECORDS = 2  # the same for positions in a record: one is labelled, and others have names of other lengths
+MAX_LEAD = 3.0
+"""Upper bound on leads; also the lead of fields whose values are always whole leaves."""
+MAX_COUNT = 4  # positions and separators are counted up to this number
+MAX_COUNT_IN_ITEMS = 2  # the same for positions in an item: few items are labelled, and names differ in length
 OUTSIDE = "\0"
-WITHIN_WORD = 100.0  # beyond any score
+WORD_PENALTY = 100.0  # larger than any score
 
 
-class Found(NamedTuple):
-    """A value: where it is, and how far the next best choice of its bounds is behind."""
+class FoundValue(NamedTuple):
+    """Span of a value, and the lead of its score over that of the second best span."""
 
     span: Span
     lead: float
 
 
-class Labelled(NamedTuple):
+class LabelledValue(NamedTuple):
     """A labelled value."""
 
     view: View
@@ -60,19 +60,21 @@ class Labelled(NamedTuple):
 
 
 class Boundaries:
-    """Finds values in the text around chosen leaves. Fields whose values were whole leaves, all of them, stay so.
+    """Model that finds the span of a value in the text around its leaf.
+
+    Fields whose labelled values are all whole leaves have no weights: their values are whole leaves.
 
     Attributes
     ----------
     names : list of str
-        Features.
+        Feature names.
     weights : dict of str to ndarray of shape (n_names, 2)
-        For the begin and the end of every field that has parts.
+        Weights for the begin and the end of the values of a field.
     reach : dict of str to int
-        How many leaves beyond the chosen one a labelled value has covered.
+        Maximum number of additional leaves that a labelled value of a field covers.
     cutting : set of str
-        Fields with a labelled value that begins or ends within a word made of two texts, as the price in
-        ``$12<i>In stock</i>``. Values of the others do not.
+        Fields with a labelled value that begins or ends within a word of two texts, as the price in
+        ``$12<i>In stock</i>``. Values of other fields never do.
     """
 
     def __init__(
@@ -86,38 +88,40 @@ class Boundaries:
         self._column = {name: k for k, name in enumerate(self.names)}
 
     @classmethod
-    def learn(cls, values: Sequence[Labelled], same_site: bool = True, tol: float | None = None) -> Boundaries:
-        """Learn from labelled values.
+    def learn(cls, values: Sequence[LabelledValue], same_site: bool = True, tol: float | None = None) -> Boundaries:
+        """Fit the model to labelled values.
 
         Parameters
         ----------
-        values : sequence of Labelled
+        values : sequence of LabelledValue
         same_site : bool
-            Whether pages will be of the same sites: then places that are alike are features.
+            Whether values will be extracted from pages of the same sites: the kinds of leaves are then features.
         tol : float, optional
-            A looser gap than usual, for a quick fit.
+            Relative duality gap; a larger one than the default gives a faster fit.
         """
         parts = {value.field for value in values if is_part(value.view, value.span)}
         reach = {name: 0 for name in parts}
         for value in values:
             if value.field in parts:
                 reach[value.field] = max(reach[value.field], len(leaves_of_span(value.view, value.span)) - 1)
-        made = [example for value in values if value.field in parts for example in _examples(value, reach, same_site)]
-        if not made:
+        examples = [
+            example for value in values if value.field in parts for example in _examples(value, reach, same_site)
+        ]
+        if not examples:
             return cls()
         cutting = {value.field for value in values if value.field in parts and _cuts_word(value, reach[value.field])}
         column: dict[str, int] = {}
         fields = sorted(parts)
         labels = [NONE, *(f"{name} {side}" for name in fields for side in SIDES)]
         matrices, y, allowed, sample_weight = [], [], [], []
-        for gaps, name, right, weight in made:
+        for gaps, name, true_gaps, weight in examples:
             matrix = _matrix(gaps, column, grow=True)
-            for side, gap in zip(SIDES, right):
+            for side, true_gap in zip(SIDES, true_gaps):
                 matrices.append(matrix)
-                own = f"{name} {side}"
-                y.append([own if g == gap else NONE for g in range(len(gaps))])
+                label = f"{name} {side}"
+                y.append([label if g == true_gap else NONE for g in range(len(gaps))])
                 mask = np.zeros((len(gaps), len(labels)), dtype=bool)
-                mask[:, [0, labels.index(own)]] = True
+                mask[:, [0, labels.index(label)]] = True
                 allowed.append(mask)
                 sample_weight.append(weight)
         matrices = [sparse.csr_array((m.data, m.indices, m.indptr), shape=(m.shape[0], len(column))) for m in matrices]
@@ -125,38 +129,37 @@ class Boundaries:
         if tol is not None:
             estimator.set_params(tol=tol)
         estimator.fit(Examples.build(matrices, y, labels=labels, allowed=allowed, sample_weight=sample_weight))
-        coef = estimator.coef_ - estimator.coef_[:, [estimator.classes_.tolist().index(NONE)]]
-        at = estimator.classes_.tolist().index
-        kept = np.flatnonzero(np.abs(coef).max(axis=1) > 1e-9)
-        names = np.array(list(column), dtype=object)[kept].tolist()
-        found = {name: coef[np.ix_(kept, [at(f"{name} {side}") for side in SIDES])] for name in fields}
-        return cls(names, found, reach, cutting)
+        index = estimator.classes_.tolist().index
+        coef = estimator.coef_ - estimator.coef_[:, [index(NONE)]]
+        nonzero = np.flatnonzero(np.abs(coef).max(axis=1) > 1e-9)
+        names = np.array(list(column), dtype=object)[nonzero].tolist()
+        weights = {name: coef[np.ix_(nonzero, [index(f"{name} {side}") for side in SIDES])] for name in fields}
+        return cls(names, weights, reach, cutting)
 
-    def find(self, view: View, name: str, k: int, others: Collection[int] = ()) -> Found:
-        """The value of a field whose place is leaf k; it does not reach ``others``, the leaves of other fields."""
-        if name not in self.weights or view.images[k]:
-            return Found(whole(view, k), SURE)
+    def find(self, view: View, name: str, k: int, others: Collection[int] = ()) -> FoundValue:
+        """Return the value of a field at leaf k; it does not cover ``others``, the leaves of other fields."""
+        if name not in self.weights:
+            return FoundValue(whole(view, k), MAX_LEAD)
         tokens = tokens_around(view, k, self.reach.get(name, 0))
-        if k not in tokens.leaves:
-            return Found(whole(view, k), SURE)
+        if k not in tokens.leaves:  # such as an image
+            return FoundValue(whole(view, k), MAX_LEAD)
         scores = _matrix(gap_features(view, tokens, k), self._column, grow=False) @ self.weights[name]
         if name not in self.cutting:
-            scores[within_words(view, tokens)] -= WITHIN_WORD
+            scores[within_words(view, tokens)] -= WORD_PENALTY
         at = tokens.leaves.index(k)
         first = next((t + 1 for t in range(at - 1, -1, -1) if tokens.leaves[t] in others), 0)
         after = next((t for t in range(at, len(tokens.leaves)) if tokens.leaves[t] in others), len(tokens.leaves))
-        # labelled values have had up to reach + 1 leaves; twice as many are two values rather than one
+        # labelled values cover at most reach + 1 leaves; twice as many would be two values
         far = 2 * self.reach.get(name, 0) + 1
         first = max(first, bisect_left(tokens.leaves, k - far))
         after = min(after, bisect_right(tokens.leaves, k + far))
-        i, j, lead = best_stretch(scores[first : after + 1, 0], scores[first : after + 1, 1])
-        i, j = i + first, j + first
-        return Found(span_of_tokens(view, tokens, i, j), min(lead, SURE))
+        i, j, lead = best_interval(scores[first : after + 1, 0], scores[first : after + 1, 1])
+        return FoundValue(span_of_tokens(view, tokens, i + first, j + first), min(lead, MAX_LEAD))
 
     # ---- files ----------------------------------------------------------------------------------------------------
 
     def to_plain(self) -> dict[str, Any]:
-        """As lists and numbers, for a file."""
+        """Return the model as JSON values, for a file."""
         return {
             "names": self.names,
             "weights": {name: w.tolist() for name, w in self.weights.items()},
@@ -166,61 +169,67 @@ class Boundaries:
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> Boundaries:
-        """What `to_plain` gave; a ValueError, TypeError or KeyError if it is something else."""
+        """Return the model from the output of `to_plain`.
+
+        Raises
+        ------
+        ValueError, TypeError, KeyError
+            ``plain`` is damaged.
+        """
         names = plain["names"]
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise TypeError("names of bounds are no list of names")
+            raise TypeError("names of boundary features must be a list of strings")
         weights = {}
         for name, rows in plain["weights"].items():
             w = np.array(rows, dtype=float)
             if w.shape != (len(names), 2) or not np.isfinite(w).all():
-                raise ValueError(f"{len(names)} features of bounds do not have two weights each")
+                raise ValueError(f"{len(names)} boundary features must have two finite weights each")
             weights[name] = w
         reach = {name: int(n) for name, n in plain["reach"].items()}
         if any(not 0 <= n <= 1000 for n in reach.values()):
-            raise ValueError("a value cannot go over so many leaves")
+            raise ValueError(f"a value covers 0 to 1000 more leaves, got {max(reach.values())}")
         cutting = plain.get("cutting", [*weights])
         if not isinstance(cutting, list) or not all(isinstance(name, str) for name in cutting):
-            raise TypeError("fields whose values cut words are no list of names")
+            raise TypeError("fields whose values cut words must be a list of strings")
         return cls(names, weights, reach, cutting)
 
 
-def best_stretch(begins: NDArray, ends: NDArray) -> tuple[int, int, float]:
-    """The tokens from i to j with the largest score, and how far the next best stretch is behind.
+def best_interval(begins: NDArray, ends: NDArray) -> tuple[int, int, float]:
+    """Return the first and last token of the interval with the largest score, and its lead over the second best.
 
     Parameters
     ----------
     begins, ends : ndarray of shape (n_tokens + 1,)
-        Scores of the gaps: gap g lies before token g.
+        Scores of the gaps: gap g is before token g.
 
     Examples
     --------
-    >>> best_stretch(np.array([0.0, 2.0, 0.0]), np.array([0.0, 0.0, 3.0]))
+    >>> best_interval(np.array([0.0, 2.0, 0.0]), np.array([0.0, 0.0, 3.0]))
     (1, 1, 2.0)
     """
     n = len(begins) - 1
-    best, where, second = -np.inf, 0, -np.inf  # of the ends after this gap
-    top, stretch, next_best = -np.inf, (0, 0), -np.inf
+    best, best_end, second = -np.inf, 0, -np.inf  # among the ends after gap b
+    top, interval, runner_up = -np.inf, (0, 0), -np.inf
     for b in range(n - 1, -1, -1):
         score = float(ends[b + 1])
         if score > best:
-            best, where, second = score, b + 1, best
+            best, best_end, second = score, b + 1, best
         else:
             second = max(second, score)
         total = float(begins[b]) + best
         if total > top:
-            top, stretch, next_best = total, (b, where - 1), max(top, float(begins[b]) + second)
+            top, interval, runner_up = total, (b, best_end - 1), max(top, float(begins[b]) + second)
         else:
-            next_best = max(next_best, total)
-    return *stretch, top - next_best
+            runner_up = max(runner_up, total)
+    return *interval, top - runner_up
 
 
 def _examples(
-    value: Labelled, reach: dict[str, int], same_site: bool
+    value: LabelledValue, reach: dict[str, int], same_site: bool
 ) -> list[tuple[list[list[str]], str, tuple[int, int], float]]:
-    """The gaps around a labelled value, seen from every leaf that it lies on, and where it begins and ends."""
+    """Return for every leaf of a labelled value: features of the gaps, field, true gaps, and weight."""
     view, name, span = value
-    found = []
+    examples = []
     covered = leaves_of_span(view, span)
     for k in covered:
         if view.images[k]:
@@ -229,12 +238,12 @@ def _examples(
         inside = tokens_of_span(view, tokens, span)
         if inside is not None:
             features = gap_features(view, tokens, k, same_site)
-            found.append((features, name, (inside[0], inside[1] + 1), 1.0 / len(covered)))
-    return found
+            examples.append((features, name, (inside[0], inside[1] + 1), 1.0 / len(covered)))
+    return examples
 
 
 def within_words(view: View, tokens: Tokens) -> list[int]:
-    """Gaps between two texts that a reader sees as one word: they touch, a letter or number on either side.
+    """Return the gaps between two texts that form one word: they touch, and both sides are letters or digits.
 
     Examples
     --------
@@ -255,7 +264,8 @@ def within_words(view: View, tokens: Tokens) -> list[int]:
     ]
 
 
-def _cuts_word(value: Labelled, reach: int) -> bool:
+def _cuts_word(value: LabelledValue, reach: int) -> bool:
+    """Whether a labelled value begins or ends within a word."""
     view, _, span = value
     k = leaves_of_span(view, span)[0]
     tokens = tokens_around(view, k, reach)
@@ -264,6 +274,7 @@ def _cuts_word(value: Labelled, reach: int) -> bool:
 
 
 def _matrix(rows: Sequence[Sequence[str]], column: dict[str, int], grow: bool) -> sparse.csr_array:
+    """Return the binary features of rows; with ``grow``, new names are added to ``column``."""
     indices: list[int] = []
     indptr = [0]
     for names in rows:
@@ -279,7 +290,7 @@ def _matrix(rows: Sequence[Sequence[str]], column: dict[str, int], grow: bool) -
 
 
 def gap_features(view: View, tokens: Tokens, k: int, same_site: bool = True) -> list[list[str]]:
-    """Names of the features of every gap around leaf k.
+    """Return the feature names of every gap around leaf k.
 
     Examples
     --------
@@ -291,12 +302,12 @@ def gap_features(view: View, tokens: Tokens, k: int, same_site: bool = True) -> 
     """
     texts, leaves = tokens.texts, tokens.leaves
     n = len(texts)
-    counted = COUNTED if view.page.source is None else COUNTED_IN_RECORDS
+    max_count = MAX_COUNT if view.page.source is None else MAX_COUNT_IN_ITEMS
     words = [_word(text) for text in texts]
     shapes = [_shape(text) for text in texts]
     fixed = _fixed(view, tokens)
-    own = [t for t in range(n) if leaves[t] == k]
-    first, last = (own[0], own[-1]) if own else (0, -1)
+    of_leaf = [t for t in range(n) if leaves[t] == k]
+    first, last = (of_leaf[0], of_leaf[-1]) if of_leaf else (0, -1)
     left_signs, right_signs = _ordinals(texts, leaves)
     pad = [OUTSIDE]
     words, shapes, marks = pad * 2 + words + pad * 2, pad * 2 + shapes + pad * 2, pad * 2 + fixed + pad * 2
@@ -316,9 +327,9 @@ def gap_features(view: View, tokens: Tokens, k: int, same_site: bool = True) -> 
         if g == last + 1:
             names += ["stop", f"stop {a}"]
         if first <= g <= last + 1:
-            # at the bounds of a text it does not matter how many words away the other one is
-            places = [f"from={min(g - first, counted)}"] if g <= last or not own else []
-            places += [f"to={min(last + 1 - g, counted)}"] if g > first or not own else []
+            # at one end of a text, the distance to the other end is irrelevant
+            places = [f"from={min(g - first, max_count)}"] if g <= last or not of_leaf else []
+            places += [f"to={min(last + 1 - g, max_count)}"] if g > first or not of_leaf else []
             names += places
             if same_site:
                 names += [f"{view.kinds[k]} {place}" for place in (*places, f"left={l1}", f"right={r1}")]
@@ -330,7 +341,7 @@ def gap_features(view: View, tokens: Tokens, k: int, same_site: bool = True) -> 
                 close = "touch" if not view.runs.before[leaves[g]] else "apart"
                 block = "run" if view.runs.run[leaves[g - 1]] == view.runs.run[leaves[g]] else "blocks"
                 names += [f"leaves={block} {close}", f"tags={tags[0]} {tags[1]}"]
-                if same_site:  # between the same two elements on every page: surer than what the texts look like
+                if same_site:  # between the same two elements on every page: more reliable than texts
                     left, right = view.kinds[leaves[g - 1]], view.kinds[leaves[g]]
                     names += [f"edge={left} {right}", f"edge_left={left}", f"edge_right={right}"]
             else:
@@ -358,25 +369,25 @@ def _shape(text: str) -> str:
 
 
 def _ordinals(texts: Sequence[str], leaves: Sequence[int]) -> tuple[list[str], list[str]]:
-    """For every sign its number among its like in the leaf, from the front and from the back; empty for words."""
+    """Return for every sign its ordinal among equal signs of the leaf, from the front and the back; empty for words."""
     total: Counter[tuple[int, str]] = Counter(zip(leaves, texts))
-    seen: Counter[tuple[int, str]] = Counter()
+    n_before: Counter[tuple[int, str]] = Counter()
     front, back = [], []
     for leaf, text in zip(leaves, texts):
         if text.isalnum():
             front.append("")
             back.append("")
             continue
-        seen[leaf, text] += 1
-        n = seen[leaf, text]
-        front.append(f"{text}{min(n, COUNTED)}")
-        back.append(f"{text}{min(total[leaf, text] - n, COUNTED)}")
+        n_before[leaf, text] += 1
+        n = n_before[leaf, text]
+        front.append(f"{text}{min(n, MAX_COUNT)}")
+        back.append(f"{text}{min(total[leaf, text] - n, MAX_COUNT)}")
     return front, back
 
 
 def _fixed(view: View, tokens: Tokens) -> list[str]:
-    """Whether each token stands on most pages of the site at the same place: a caption or a unit, not a value."""
+    """Return for every token "f" if most pages of the site have it at this place, "v" if not, "?" if unknown."""
     return [
-        "?" if share is None else "f" if share > FIXED else "v"
+        "?" if share is None else "f" if share > FIXED_SHARE else "v"
         for share in (view.share_at_place(leaf, _word(text)) for leaf, text in zip(tokens.leaves, tokens.texts))
     ]

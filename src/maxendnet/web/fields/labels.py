@@ -1,4 +1,4 @@
-"""Labels of pages: lines of ``labels.jsonl``, by node numbers or by values as people have them in a spreadsheet."""
+"""Labels of pages, by node numbers or by values: reading ``labels.jsonl``, and matching labels with pages."""
 
 from __future__ import annotations
 
@@ -17,39 +17,40 @@ from maxendnet.web.pages.structured_data import VALUE_TAGS
 from maxendnet.web.views.view import View
 
 Values = dict[str, list[str | tuple[str, ...] | None]]
-"""For every field its values; of a listing, one place for every record."""
+"""Values of every field; for a listing, one entry for every labelled item."""
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".webp", ".avif")
 
 
 class LabelError(ValueError):
-    """A line of labels cannot be used."""
+    """A line of a label file is invalid, or does not match its page."""
 
 
 @dataclass
 class PageLabels:
-    """What is known of a page.
+    """Labels of a page.
 
     Attributes
     ----------
     page : str
-        Path within the folder of pages.
+        Path of the page, relative to the folder of pages.
     site : str
-        Empty when the line does not say.
+        Empty if not given.
     labels : list of (int or Span, str)
-        Node and field, if the value is the whole text of a node or an image; else where it begins and ends.
+        Node and field if the value is the whole text of a node, or an image; otherwise span and field.
     values : dict of str to list of str, tuple or None
-        Instead of places: values as they are written. Of a listing: one for every labelled record, in the same order
-        in all lists, None where a record has none, a tuple where it has several.
+        Values of a field as on the page, instead of nodes. For a listing, one entry for every labelled item, in the
+        same order for all fields: None if the item has no value, a tuple if it has several.
     records : list of tuple of int
-        First and last node of every record, several pairs if others lie between; empty for one record a page.
+        First and last node of every labelled item, several pairs if it is not contiguous; empty for a page with one
+        record.
     complete : bool
-        Of a listing: whether all of its records are labelled. If not, nothing is known of the others.
+        For a listing: whether all of its items are labelled. Otherwise the labels of the other items are unknown.
     sha : str
-        Checksum of the page that the node numbers belong to; empty when the line does not say.
+        Checksum of the page that the node numbers refer to; empty if not given.
     done : bool
-        False for a page that is still being labelled.
+        False for a page in work.
     line : int
-        In the file, from 1.
+        Line number in the file, from 1.
     """
 
     page: str
@@ -64,10 +65,11 @@ class PageLabels:
 
     @property
     def fields(self) -> set[str]:
+        """Labelled fields."""
         return {name for _, name in self.labels} | set(self.values)
 
     def written(self, name: str) -> list[str]:
-        """The values of a field that are there."""
+        """Return the values of a field, without missing ones."""
         out: list[str] = []
         for value in self.values.get(name, []):
             out += [value] if isinstance(value, str) else value or ()
@@ -78,35 +80,55 @@ def read_labels(path: str | Path) -> list[PageLabels]:
     """Read ``labels.jsonl``.
 
     A line is ``{"page": "a.html", "site": "x.com", "labels": [[214, "price"], ...]}`` or
-    ``{"page": "a.html", "values": {"price": ["$12"]}}``, with ``"records": [[first, last], ...]`` if there are several
-    (``[first, last, first, last]`` for one between whose parts others lie).
-    Of a listing, lists of values have a place for every labelled record, ``null`` where it has none:
-    ``{"name": ["Cup", "Pot"], "price": ["$12", null]}``; other records are unknown, unless ``"complete": true`` says
-    that there are none.
-    ``[[214, 7, 216, 2], "price"]`` labels the text from letter 7 of node 214 up to letter 2 of node 216.
-    Lines with ``"done": false``, which ``maxendnet web label`` writes for a page in work, are passed over.
+    ``{"page": "a.html", "values": {"price": ["$12"]}}``. ``[[214, 7, 216, 2], "price"]`` labels the text from character
+    7 of node 214 to character 2 of node 216, exclusive.
+
+    For a listing, ``"records": [[first, last], ...]`` gives the nodes of every labelled item
+    (``[first, last, first, last]`` for one that is not contiguous). Lists of values have an entry for every labelled
+    item, ``null`` for a missing value: ``{"name": ["Cup", "Pot"], "price": ["$12", null]}``. Other items are unknown,
+    unless the line has ``"complete": true``.
+
+    Lines with ``"done": false``, which ``maxendnet web label`` writes for a page in work, are skipped.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    list of PageLabels
 
     Raises
     ------
     LabelError
-        With file, line, what was expected and what came.
+        A line is invalid, or the file has no labels.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
+    ...     _ = file.write('{"page": "a.html", "values": {"price": "$12"}}')
+    ...     file.flush()
+    ...     read_labels(file.name)[0].values
+    {'price': ['$12']}
     """
-    found = [labels for labels, _ in read_lines(path) if labels.done]
-    if not found:
-        raise LabelError(f'{path} has no label; a line is {{"page": "a.html", "values": {{"price": "$12"}}}}.')
-    return found
+    pages = [labels for labels, _ in read_lines(path) if labels.done]
+    if not pages:
+        raise LabelError(f'{path} has no labels; a line is {{"page": "a.html", "values": {{"price": "$12"}}}}.')
+    return pages
 
 
 def read_lines(path: str | Path) -> list[tuple[PageLabels, str]]:
-    """All lines of a file of labels, also of pages in work, each with its text.
+    """Return the labels and text of every line of a label file, including pages in work.
 
     Raises
     ------
     LabelError
-        With file, line, what was expected and what came.
+        A line is invalid.
     OSError
+        The file cannot be read.
     """
-    found: dict[str, tuple[PageLabels, str]] = {}
+    lines: dict[str, tuple[PageLabels, str]] = {}
     for number, data in enumerate(Path(path).read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n"), 1):
         where = f"{path}, line {number}"
         try:
@@ -118,20 +140,20 @@ def read_lines(path: str | Path) -> list[tuple[PageLabels, str]]:
         try:
             row = json.loads(line)
         except RecursionError as error:
-            raise LabelError(f"{where} has brackets within brackets without end; give one object a line.") from error
+            raise LabelError(f"{where} is nested too deeply; give one object per line.") from error
         except ValueError as error:
-            raise LabelError(f"{where} is not JSON ({error}); repair or remove the line.") from error
+            raise LabelError(f"{where} is not JSON ({error}); fix or remove the line.") from error
         labels = parse_line(row, where)
         labels.line = number
-        if labels.page in found:
-            first = found[labels.page][0].line
-            raise LabelError(f"{where} labels {labels.page!r} again, which line {first} has labelled; keep one.")
-        found[labels.page] = (labels, line)
-    return list(found.values())
+        if labels.page in lines:
+            first = lines[labels.page][0].line
+            raise LabelError(f"{where} labels {labels.page!r} again, after line {first}; remove one of the lines.")
+        lines[labels.page] = (labels, line)
+    return list(lines.values())
 
 
 def parse_line(row: Any, where: str) -> PageLabels:
-    """One line, checked.
+    """Return the labels of one line; ``where`` names the line in error messages.
 
     Examples
     --------
@@ -163,74 +185,74 @@ def _flag(row: dict[str, Any], name: str, where: str) -> bool:
 
 
 def check_field(name: Any, where: str) -> str:
-    """The name of a field, or an error that says what a name may be."""
+    """Return the name of a field, or raise LabelError if it is invalid."""
     if not isinstance(name, str) or not name.strip() or JOIN in name or name == NONE or name.startswith(INNER):
         raise LabelError(
-            f'{where}: {name!r} cannot be the name of a field; give text without "{JOIN}" that is not "{NONE}".'
+            f'{where}: {name!r} is not a valid field name; give text without "{JOIN}" other than "{NONE}".'
         )
     return name
 
 
-def _pairs(given: Any, where: str) -> list[tuple[int | Span, str]]:
+def _pairs(pairs: Any, where: str) -> list[tuple[int | Span, str]]:
     out = []
-    for item in given if isinstance(given, list) else [given]:
-        place = parse_place(item[0]) if isinstance(item, list) and len(item) == 2 else None
+    for pair in pairs if isinstance(pairs, list) else [pairs]:
+        place = parse_place(pair[0]) if isinstance(pair, list) and len(pair) == 2 else None
         if place is None:
             raise LabelError(
-                f'{where}: "labels" has {item!r}; expected pairs [node, "field"], a node number from 0, or '
-                '[[first node, letter, last node, letter], "field"].'
+                f'{where}: "labels" has {pair!r}; expected pairs [node, "field"] with a node number from 0, or '
+                '[[first node, character, last node, character], "field"].'
             )
-        out.append((place, check_field(item[1], where)))
+        out.append((place, check_field(pair[1], where)))
     return out
 
 
-def parse_place(given: Any) -> int | Span | None:
-    """A node, or a stretch of text; None if it is neither.
+def parse_place(place: Any) -> int | Span | None:
+    """Return a node or a span; None if ``place`` is neither.
 
     Examples
     --------
     >>> parse_place(3), parse_place([3, 0, 4, 2]), parse_place([4, 0, 3, 2])
     (3, Span(first=3, begin=0, last=4, end=2), None)
     """
-    if type(given) is int and given >= 0:
-        return given
-    if not (isinstance(given, list) and len(given) == 4 and all(type(n) is int and n >= 0 for n in given)):
+    if type(place) is int and place >= 0:
+        return place
+    if not (isinstance(place, list) and len(place) == 4 and all(type(n) is int and n >= 0 for n in place)):
         return None
-    span = Span(*given)
+    span = Span(*place)
     return span if (span.first, span.begin) < (span.last, span.end) else None
 
 
-def _values(given: Any, where: str) -> Values:
-    if not isinstance(given, dict):
-        raise LabelError(f'{where}: "values" is {given!r}; expected an object such as {{"price": ["$12"]}}.')
+def _values(by_field: Any, where: str) -> Values:
+    if not isinstance(by_field, dict):
+        raise LabelError(f'{where}: "values" is {by_field!r}; expected an object such as {{"price": ["$12"]}}.')
     out: Values = {}
-    for name, values in given.items():
+    for name, values in by_field.items():
         check_field(name, where)
-        found: list[str | tuple[str, ...] | None] = []
-        for one in values if isinstance(values, list) else [values]:
-            inner = one if isinstance(one, list) else [one]
+        entries: list[str | tuple[str, ...] | None] = []
+        for entry in values if isinstance(values, list) else [values]:
+            inner = entry if isinstance(entry, list) else [entry]
             if not all(v is None or (isinstance(v, (str, int, float)) and not isinstance(v, bool)) for v in inner):
                 raise LabelError(
-                    f'{where}: the values of "{name}" are {values!r}; expected text or a list of texts, null for none.'
+                    f'{where}: the values of "{name}" are {values!r}; expected text or a list of texts, or null.'
                 )
-            there = tuple(str(v) for v in inner if v is not None and str(v).strip())
-            found.append(None if not there else there if isinstance(one, list) else there[0])
-        out[name] = found if len(found) > 1 else [v for v in found if v is not None]
+            texts = tuple(str(v) for v in inner if v is not None and str(v).strip())
+            entries.append(None if not texts else texts if isinstance(entry, list) else texts[0])
+        out[name] = entries if len(entries) > 1 else [v for v in entries if v is not None]
     return out
 
 
-def _records(given: Any, where: str) -> list[tuple[int, ...]]:
+def _records(records: Any, where: str) -> list[tuple[int, ...]]:
     out: list[tuple[int, ...]] = []
-    for item in given if isinstance(given, list) else [given]:
-        numbers = isinstance(item, list) and bool(item) and all(type(n) is int for n in item)
-        if not numbers or len(item) % 2 or item != sorted(item):
-            raise LabelError(f'{where}: "records" has {item!r}; expected pairs [first node, last node].')
-        out.append(tuple(item))
+    for record in records if isinstance(records, list) else [records]:
+        has_numbers = isinstance(record, list) and bool(record) and all(type(n) is int for n in record)
+        if not has_numbers or len(record) % 2 or record != sorted(record):
+            raise LabelError(f'{where}: "records" has {record!r}; expected pairs [first node, last node].')
+        out.append(tuple(record))
     return out
 
 
 def in_record(nodes: Iterable[int], record: Sequence[int]) -> bool:
-    """Whether nodes lie in a record, which is given by the first and last node of each of its parts.
+    """Whether all nodes are in a record, given by pairs of first and last node.
 
     Examples
     --------
@@ -241,17 +263,23 @@ def in_record(nodes: Iterable[int], record: Sequence[int]) -> bool:
 
 
 def labels_on_page(view: View, given: PageLabels) -> tuple[list[tuple[Span, str]], list[Unmatched]]:
-    """Places of the labels of a page, as pairs (stretch of text, field), and the labels without a place.
+    """Return the spans of the labels of a page, and the labels that do not match it.
 
     Parameters
     ----------
     view : View
     given : PageLabels
 
+    Returns
+    -------
+    spans : list of (Span, str)
+        Span and field.
+    unmatched : list of Unmatched
+
     Raises
     ------
     LabelError
-        The page is not the one that was labelled, or has no such node.
+        The page has changed since it was labelled, or has no such node.
 
     Examples
     --------
@@ -263,69 +291,69 @@ def labels_on_page(view: View, given: PageLabels) -> tuple[list[tuple[Span, str]
     """
     page = view.page
     if given.sha and given.sha != page.sha:
-        given = _numbered_again(page, given)
+        given = _renumber(page, given)
     unmatched = []
-    found = []
+    spans_of_labels = []
     for place, name in given.labels:
         node = place.last if isinstance(place, Span) else place
         if node >= len(page):
-            raise LabelError(f"{given.page} has nodes 0 to {len(page) - 1}, and {name!r} is at node {node}.")
+            raise LabelError(f"{given.page} has nodes 0 to {len(page) - 1}, but {name!r} is at node {node}.")
         if isinstance(place, Span):
             if span_text(view, place):
-                found.append((place, name))
+                spans_of_labels.append((place, name))
             else:
-                reason = f"at {list(place)} is no visible text: give nodes of texts, and letters in them"
+                reason = f"at {list(place)} is not visible text: give nodes of texts, and characters in them"
                 unmatched.append(Unmatched(name, reason))
         elif node in view.leaf_of:
-            found.append((whole(view, view.leaf_of[node]), name))
+            spans_of_labels.append((whole(view, view.leaf_of[node]), name))
         else:
             is_leaf_tag = page.tags[node] in ("#text", "img", *VALUE_TAGS)
             problem = "is not shown" if is_leaf_tag else f"is an element {page.tags[node]!r}"
             unmatched.append(Unmatched(name, f"at node {node} {problem}: label a visible text or an image"))
-    placed = {name for _, name in given.labels}
+    labelled_by_node = {name for _, name in given.labels}
     for name in given.values:
-        for value in given.written(name) if name not in placed else ():
+        for value in given.written(name) if name not in labelled_by_node else ():
             spans = find_value(view, value)
             if not spans:
                 unmatched.append(missing_value(name, value))
-            found += [(span, name) for span in spans]
-    return list(dict.fromkeys(found)), unmatched
+            spans_of_labels += [(span, name) for span in spans]
+    return list(dict.fromkeys(spans_of_labels)), unmatched
 
 
-def _numbered_again(page: Page, given: PageLabels) -> PageLabels:
-    """Labels of a page whose nodes were counted without what it says to programs, as before version 0.2.
+def _renumber(page: Page, given: PageLabels) -> PageLabels:
+    """Return labels in current node numbers, from those of versions before 0.2, without structured data.
 
     Raises
     ------
     LabelError
-        The page is not the one that was labelled.
+        The page has changed since it was labelled.
     """
     before = page.shown
     if given.sha != before.sha:
         raise LabelError(
-            f"{given.page} is not the page that was labelled (checksum {page.sha}, labels are for {given.sha}); "
-            "restore the page, or label it again."
+            f"{given.page} has changed since it was labelled (its checksum is {page.sha}, the labels are for "
+            f"{given.sha}); restore the page, or label it again."
         )
     assert before.nodes is not None
     now = before.nodes.tolist()
-    last = max([t for place, _ in given.labels for t in ([place.last] if isinstance(place, Span) else [place])] or [0])
+    last = max((place.last if isinstance(place, Span) else place for place, _ in given.labels), default=0)
     if last >= len(now):
-        raise LabelError(f"{given.page} has nodes 0 to {len(now) - 1}, and node {last} is labelled.")
+        raise LabelError(f"{given.page} has nodes 0 to {len(now) - 1}, but node {last} is labelled.")
     places = [
         (p._replace(first=now[p.first], last=now[p.last]) if isinstance(p, Span) else now[p], name)
         for p, name in given.labels
     ]
-    records = [tuple(now[min(t, len(now) - 1)] for t in own) for own in given.records]
+    records = [tuple(now[min(t, len(now) - 1)] for t in record) for record in given.records]
     return replace(given, labels=places, records=records, sha=page.sha)
 
 
 def labelled_nodes(view: View, pairs: Iterable[tuple[Span, str]]) -> list[tuple[int, str]]:
-    """Pairs (node, field) for every leaf that a labelled value lies on."""
+    """Return pairs (node, field) for every leaf of every labelled span."""
     return [(view.leaves[k], name) for span, name in pairs for k in leaves_of_span(view, span)]
 
 
 def field_order(given: Iterable[PageLabels], first: Sequence[str] = ()) -> list[str]:
-    """Fields in the order in which they are wanted, or else first seen."""
+    """Return all fields: those of ``first``, then others in the order of the labels."""
     order = dict.fromkeys(first)
     for labels in given:
         order |= dict.fromkeys([name for _, name in labels.labels] + list(labels.values))
@@ -333,7 +361,7 @@ def field_order(given: Iterable[PageLabels], first: Sequence[str] = ()) -> list[
 
 
 def labels_images(pages: Sequence[Page], labels: Sequence[PageLabels | None]) -> bool:
-    """Whether some label is on an image."""
+    """Whether an image is labelled."""
     for page, given in zip(pages, labels):
         if given is None:
             continue
@@ -347,16 +375,15 @@ def labels_images(pages: Sequence[Page], labels: Sequence[PageLabels | None]) ->
 
 
 def labels_data(pages: Sequence[Page], labels: Sequence[PageLabels | None]) -> bool:
-    """Whether some label is on a value that a page says to programs, and does not show."""
+    """Whether a value of structured data that is not shown is labelled."""
     for page, given in zip(pages, labels):
         if given is None or not page.structured_values:
             continue
         nodes = [place.first if isinstance(place, Span) else place for place, _ in given.labels]
         if any(node < len(page) and page.tags[node] in VALUE_TAGS for node in nodes):
             return True
-        written = [value for name in given.values for value in given.written(name)]
         view = View(page, images=True, data=True)
-        for value in written:
+        for value in (value for name in given.values for value in given.written(name)):
             spans = find_value(view, value)
             if spans and view.data[view.leaf_of[spans[0].first]]:
                 return True
@@ -367,15 +394,14 @@ def labels_data(pages: Sequence[Page], labels: Sequence[PageLabels | None]) -> b
 
 
 class LabelledRecord(NamedTuple):
-    """A labelled record of a listing.
+    """Labels of an item of a listing.
 
     Attributes
     ----------
     places : list of (str, list of Span)
-        Fields, each with the places where its value may be: all of the page that show it. A field with several values
-        is there several times.
+        Field and all spans of the page that show its value. A field with several values occurs several times.
     values : dict of str to list of str
-        As they are written.
+        Labelled values of every field.
     """
 
     places: list[tuple[str, list[Span]]]
@@ -385,11 +411,11 @@ class LabelledRecord(NamedTuple):
 def labelled_records(
     view: View, given: PageLabels, several: Collection[str] = ()
 ) -> tuple[list[LabelledRecord], list[Unmatched]]:
-    """The labelled records of a listing, and the labels without a place.
+    """Return the labelled items of a listing, and the labels that do not match the page.
 
-    Values with the same place in their lists are of one record. Labelled nodes are put together by ``records``, or, in
-    the order of the page, until a field comes again that is not one of ``several``. A field of a record has places only
-    if all of its values have one.
+    Values at the same index of their lists belong to one item. Labelled nodes are grouped by ``records``; without, a
+    new item begins, in the order of the page, when a field that is not one of ``several`` occurs again. A field has
+    places only if all of its values are on the page.
 
     Raises
     ------
@@ -400,21 +426,21 @@ def labelled_records(
     --------
     >>> from maxendnet.web.pages.page import Page
     >>> view = View(Page.from_html("<p>cup<p>$5<p>pot"))
-    >>> found, _ = labelled_records(view, PageLabels("a", values={"name": ["cup", "pot"], "price": ["$5", None]}))
-    >>> [[name for name, _ in record.places] for record in found]
+    >>> records, _ = labelled_records(view, PageLabels("a", values={"name": ["cup", "pot"], "price": ["$5", None]}))
+    >>> [[name for name, _ in record.places] for record in records]
     [['name', 'price'], ['name']]
     """
     lengths = {name: len(values) for name, values in given.values.items() if values}
     if len(set(lengths.values())) > 1:
-        (one, n), (other, m) = sorted(lengths.items(), key=lambda item: item[1])[:: len(lengths) - 1]
+        (shorter, n), (longer, m) = sorted(lengths.items(), key=lambda item: item[1])[:: len(lengths) - 1]
         raise LabelError(
-            f"{given.page}: {other!r} has {m} values and {one!r} {n}; in a listing give one for every record, and null "
-            "where a record has none."
+            f"{given.page}: {longer!r} has {m} values and {shorter!r} {n}; in a listing give one for every record, and "
+            "null for a missing value."
         )
-    placed, unmatched = labels_on_page(view, replace(given, values={}))
-    found = [
-        LabelledRecord([(name, [span]) for span, name in some], {})
-        for some in _by_record(placed, given.records, several)
+    spans_of_labels, unmatched = labels_on_page(view, replace(given, values={}))
+    labelled = [
+        LabelledRecord([(name, [span]) for span, name in pairs], {})
+        for pairs in _by_record(spans_of_labels, given.records, several)
     ]
     for i in range(max(lengths.values(), default=0)):
         record = LabelledRecord([], {})
@@ -428,18 +454,18 @@ def labelled_records(
             if all(places):
                 record.places.extend((name, spans) for spans in places)
         if record.places:
-            found.append(record)
-    return found, unmatched
+            labelled.append(record)
+    return labelled, unmatched
 
 
 def _by_record(
-    placed: Sequence[tuple[Span, str]], ranges: Sequence[tuple[int, ...]], several: Collection[str]
+    pairs: Sequence[tuple[Span, str]], records: Sequence[tuple[int, ...]], several: Collection[str]
 ) -> list[list[tuple[Span, str]]]:
-    """Labelled places of the same record together."""
-    ordered = sorted(placed)
-    if ranges:
-        some = [[item for item in ordered if in_record((item[0].first, item[0].last), own)] for own in ranges]
-        return [items for items in some if items]
+    """Group labelled spans by record."""
+    ordered = sorted(pairs)
+    if records:
+        groups = [[pair for pair in ordered if in_record((pair[0].first, pair[0].last), nodes)] for nodes in records]
+        return [group for group in groups if group]
     out: list[list[tuple[Span, str]]] = []
     for span, name in ordered:
         if not out or (name not in several and name in {field for _, field in out[-1]}):

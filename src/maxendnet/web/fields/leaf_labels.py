@@ -1,4 +1,4 @@
-"""Labels of leaves: no field, one, or several; and the costs of confusing them."""
+"""Labels of leaves (no field, one or several), and the costs of wrong labels."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 NONE = "none"
-JOIN = "+"  # a leaf with two fields has the label "publisher+year"
-INNER = "block:"  # begins the labels of inner blocks, see `maxendnet.web.hierarchy`
+JOIN = "+"  # joins the fields of a leaf: "publisher+year"
+INNER = "block:"  # prefix of the labels of inner blocks, see `maxendnet.web.hierarchy`
 
 
 def leaf_labels(leaves: Sequence[int], labels: Iterable[tuple[int, str]]) -> list[str]:
-    """The label of every leaf of a page.
+    """Return the label of every leaf of a page.
 
     Parameters
     ----------
     leaves : sequence of int
     labels : pairs (node, field)
-        Nodes that are in no leaf are passed over.
+        Nodes that are not leaves are ignored.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def leaf_labels(leaves: Sequence[int], labels: Iterable[tuple[int, str]]) -> lis
 
 
 def fields_of(label: str) -> list[str]:
-    """The fields that a label stands for.
+    """Return the fields of a label.
 
     Examples
     --------
@@ -46,14 +46,19 @@ def fields_of(label: str) -> list[str]:
 
 
 def miss_cost(classes: Sequence[str], miss: float) -> NDArray[np.float64]:
-    """Costs of wrong labels: a field taken for nothing costs more than nothing taken for a field.
+    """Return costs of wrong labels in which a missed field is more expensive than other errors.
 
     Parameters
     ----------
     classes : sequence of str
-        Sorted, as an estimator has them.
+        Sorted, as in ``classes_`` of an estimator.
     miss : float
-        What it costs to miss a field; everything else costs 1.
+        Cost of a missed field; other errors cost 1.
+
+    Returns
+    -------
+    ndarray of shape (n_classes, n_classes)
+        Row: true label; column: predicted label.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Patterns of texts that are values: prices, dates, numbers of many kinds."""
+"""Regular expressions for values: prices, dates, numbers and more."""
 
 from __future__ import annotations
 

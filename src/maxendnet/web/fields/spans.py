@@ -1,28 +1,29 @@
-"""Where a value stands on a page: whole leaves, a part of one, or a stretch over several; and its text for a reader."""
+"""Spans of text on a page (leaves, parts of leaves, or several leaves), and the search for values."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 from urllib.parse import urljoin
 
 from maxendnet.web.views.view import PIECE, View, value_of
 
 BLANK = re.compile(r"\s+")
-MOST_LEAVES = 20  # that a value may stretch over
-WINDOW = 8  # leaves of a run that are looked at before and after the chosen one
-MOST_TOKENS = 2_000
-LONGEST_WORD = 40
-FIXED = 0.6  # share of pages on which a word must be to be no part of a value
-SHORT, NEAR = 3, 40  # a value of fewer letters is looked for in texts of so many
+MAX_LEAVES = 20  # of a value
+WINDOW = 8  # leaves of a run before and after the chosen leaf
+MAX_WINDOW_CHARS = 16_000
+MAX_WORD_CHARS = 40
+FIXED_SHARE = 0.6  # a word on a larger share of pages is fixed text, not part of a value
+SHORT_CHARS, SHORT_TEXT_CHARS = 3, 40  # shorter values are searched only in texts of at most 40 characters
 
 
 class Span(NamedTuple):
-    """A stretch of text: from a letter of one node to a letter of the same or a later one.
+    """Text from a character of one node to a character of the same or a later node.
 
-    Letters are counted in ``page.text(node)``, from 0; ``end`` is one after the last.
+    ``begin`` is the first character in ``page.text(first)``, ``end`` the one after the last in ``page.text(last)``.
     """
 
     first: int
@@ -32,13 +33,13 @@ class Span(NamedTuple):
 
 
 def whole(view: View, k: int) -> Span:
-    """All of leaf k."""
+    """Return the span of leaf k."""
     t = view.leaves[k]
     return Span(t, 0, t, len(value_of(view, k)))
 
 
 def overlap(a: Span, b: Span) -> bool:
-    """Whether two stretches have a letter in common.
+    """Whether two spans have a character in common.
 
     Examples
     --------
@@ -49,7 +50,7 @@ def overlap(a: Span, b: Span) -> bool:
 
 
 def leaves_of_span(view: View, span: Span) -> range:
-    """The leaves that a stretch lies on; none, if its nodes are not leaves.
+    """Return the leaves of a span; empty if its nodes are not leaves.
 
     Examples
     --------
@@ -62,7 +63,7 @@ def leaves_of_span(view: View, span: Span) -> range:
 
 
 def span_text(view: View, span: Span) -> str:
-    """What a reader sees: what touches is one word, a break between elements is a space.
+    """Return the text of a span as a reader sees it, with a space between leaves that do not touch.
 
     Examples
     --------
@@ -80,7 +81,7 @@ def span_text(view: View, span: Span) -> str:
 
 
 def is_part(view: View, span: Span) -> bool:
-    """Whether a stretch is anything but one whole leaf."""
+    """Whether a span is not exactly one leaf."""
     return span.first != span.last or span.begin > 0 or span.end < len(value_of(view, view.leaf_of[span.first]))
 
 
@@ -88,13 +89,13 @@ def is_part(view: View, span: Span) -> bool:
 
 
 class Tokens(NamedTuple):
-    """Words, numbers and signs around a leaf, in order.
+    """Words, numbers and punctuation marks around a leaf, in order.
 
     Attributes
     ----------
     texts : list of str
     leaves, begins, ends : list of int
-        The leaf of each, and the letters in its text.
+        Leaf of every token, and its first and end character in the text of the leaf.
     """
 
     texts: list[str]
@@ -104,7 +105,7 @@ class Tokens(NamedTuple):
 
 
 def tokens_around(view: View, k: int, reach: int = 0) -> Tokens:
-    """The tokens of leaf k, of its run, and of ``reach`` leaves on either side.
+    """Return the tokens of leaf k, of its run, and of ``reach`` leaves on either side.
 
     Examples
     --------
@@ -115,43 +116,44 @@ def tokens_around(view: View, k: int, reach: int = 0) -> Tokens:
     """
     out = Tokens([], [], [], [])
     for j in _window(view, k, reach):
-        for found in PIECE.finditer(view.texts[j]):
-            out.texts.append(found[0])
+        for match in PIECE.finditer(view.texts[j]):
+            out.texts.append(match[0])
             out.leaves.append(j)
-            out.begins.append(found.start())
-            out.ends.append(found.end())
+            out.begins.append(match.start())
+            out.ends.append(match.end())
     return out
 
 
 def _window(view: View, k: int, reach: int) -> range:
-    if view.images[k] or len(view.texts[k]) > 8 * MOST_TOKENS:
+    """Return the leaves whose tokens are around leaf k; empty for an image or a very long text."""
+    if view.images[k] or len(view.texts[k]) > MAX_WINDOW_CHARS:
         return range(0)
     first = last = k
-    letters = len(view.texts[k])
+    n_chars = len(view.texts[k])
     run = view.runs.run
     for step in range(1, max(WINDOW, reach) + 1):
         for j in (first - 1, last + 1):
             if not 0 <= j < len(view) or view.images[j] or view.data[j] or view.data[k]:
                 continue
-            if letters + len(view.texts[j]) > 8 * MOST_TOKENS:
+            if n_chars + len(view.texts[j]) > MAX_WINDOW_CHARS:
                 continue
             if step <= reach or (run[j] == run[k] and step <= WINDOW):
-                letters += len(view.texts[j])
+                n_chars += len(view.texts[j])
                 first, last = min(first, j), max(last, j)
     return range(first, last + 1)
 
 
 def span_of_tokens(view: View, tokens: Tokens, i: int, j: int) -> Span:
-    """The stretch from token i to token j, both included."""
+    """Return the span from token i to token j, both included."""
     return Span(view.leaves[tokens.leaves[i]], tokens.begins[i], view.leaves[tokens.leaves[j]], tokens.ends[j])
 
 
 def tokens_of_span(view: View, tokens: Tokens, span: Span) -> tuple[int, int] | None:
-    """First and last token that a stretch has a part of; None if some of it is not among the tokens."""
-    some = leaves_of_span(view, span)
-    if not some or some[0] not in tokens.leaves or some[-1] not in tokens.leaves:
+    """Return the first and last token of a span; None if the tokens do not cover it."""
+    covered = leaves_of_span(view, span)
+    if not covered or covered[0] not in tokens.leaves or covered[-1] not in tokens.leaves:
         return None
-    begin, end = (some[0], span.begin), (some[-1], span.end)
+    begin, end = (covered[0], span.begin), (covered[-1], span.end)
     inside = [
         n
         for n, (leaf, a, b) in enumerate(zip(tokens.leaves, tokens.begins, tokens.ends))
@@ -163,31 +165,31 @@ def tokens_of_span(view: View, tokens: Tokens, span: Span) -> tuple[int, int] | 
 # ---- values -------------------------------------------------------------------------------------------------------
 
 
-def same_value(text: str) -> str:
-    """A value without case, white space and differences of writing.
+def normalise_text(text: str) -> str:
+    """Return a text without case and white space, in Unicode normal form, for comparison.
 
     Examples
     --------
-    >>> same_value("Caf\\u0065\\u0301  Noir") == same_value("CAFÉ NOIR")
+    >>> normalise_text("Caf\\u0065\\u0301  Noir") == normalise_text("CAFÉ NOIR")
     True
     """
     return BLANK.sub("", unicodedata.normalize("NFKD", text)).casefold()
 
 
 def find_value(view: View, value: str, everywhere: bool = False) -> list[Span]:
-    """Where a page shows a value, as it is written.
+    """Return the spans of a page that show a value.
 
-    All leaves with exactly this text; if there is none, a part of a text, or several in a row that make it together,
-    at the bounds of words and numbers: where there is least else in these texts. An image is found by the name of its
-    file, too. What no text shows may be an attribute, such as the address of a link: then all leaves in it are meant;
-    or, if these are leaves, a value that the page says to programs.
+    The first of these that exists: all leaves with exactly this text (or images with this file name); the parts of
+    texts, or sequences of texts, that equal the value at word boundaries, with the least other text around; leaves in
+    an element with the value as attribute, such as the address of a link; values of structured data, if they are
+    leaves.
 
     Parameters
     ----------
     view : View
     value : str
     everywhere : bool
-        All places, also those where there is more else in the texts: which of them is meant will be found otherwise.
+        Return all such parts of texts, not only those with the least other text around.
 
     Examples
     --------
@@ -196,44 +198,45 @@ def find_value(view: View, value: str, everywhere: bool = False) -> list[Span]:
     >>> find_value(view, "12.99"), find_value(view, "Ann Lee"), find_value(view, "Ann L")
     ([Span(first=2, begin=2, last=2, end=7)], [Span(first=4, begin=3, last=4, end=10)], [])
     """
-    wanted = same_value(value)
-    if not wanted:
+    target = normalise_text(value)
+    if not target:
         return []
-    texts = [same_value(value_of(view, k)) for k in range(len(view))]
-    shown = ["" if said else text for said, text in zip(view.data, texts)]
-    found = _in_texts(view, wanted, shown, everywhere)
-    if not found:
-        shown_leaves = (k for k, said in enumerate(view.data) if not said)
-        found = [whole(view, k) for k in shown_leaves if attribute_of_value(view, k, value)]
-    if not found and any(view.data):
-        found = _in_texts(view, wanted, [text if said else "" for said, text in zip(view.data, texts)], everywhere)
-    if not found and "://" in value:
-        said_leaves = [k for k, said in enumerate(view.data) if said]
-        found = [whole(view, k) for k in said_leaves if _address(view, view.texts[k]) == value.strip()]
-    return sorted(set(found)) if everywhere else found
+    texts = [normalise_text(value_of(view, k)) for k in range(len(view))]
+    shown = ["" if is_data else text for is_data, text in zip(view.data, texts)]
+    spans = _in_texts(view, target, shown, everywhere)
+    if not spans:
+        shown_leaves = (k for k, is_data in enumerate(view.data) if not is_data)
+        spans = [whole(view, k) for k in shown_leaves if attribute_of_value(view, k, value)]
+    if not spans and any(view.data):
+        data_texts = [text if is_data else "" for is_data, text in zip(view.data, texts)]
+        spans = _in_texts(view, target, data_texts, everywhere)
+    if not spans and "://" in value:
+        data_leaves = [k for k, is_data in enumerate(view.data) if is_data]
+        spans = [whole(view, k) for k in data_leaves if _address(view, view.texts[k]) == value.strip()]
+    return sorted(set(spans)) if everywhere else spans
 
 
-def _in_texts(view: View, wanted: str, texts: Sequence[str], everywhere: bool) -> list[Span]:
-    """Where a folded value is: the leaves that are it, or else the parts of leaves."""
-    exact = [k for k, text in enumerate(texts) if text == wanted]
-    if not exact and any(view.images) and re.search(r"\.(?:jpe?g|png|gif|webp|avif)\b", wanted):
-        name = wanted.rsplit("/", 1)[-1]
+def _in_texts(view: View, target: str, texts: Sequence[str], everywhere: bool) -> list[Span]:
+    """Return the leaves whose normalised text is ``target``, otherwise the parts of texts that are."""
+    exact = [k for k, text in enumerate(texts) if text == target]
+    if not exact and any(view.images) and re.search(r"\.(?:jpe?g|png|gif|webp|avif)\b", target):
+        name = target.rsplit("/", 1)[-1]
         exact = [k for k, (image, text) in enumerate(zip(view.images, texts)) if image and text.endswith(name)]
-    found = [whole(view, k) for k in exact]
-    if found and not everywhere:
-        return found
-    parts = ["" if image else text for image, text in zip(view.images, texts)]
-    return found + _parts(view, wanted, parts, everywhere) if wanted in "".join(parts) else found
+    spans = [whole(view, k) for k in exact]
+    if spans and not everywhere:
+        return spans
+    without_images = ["" if image else text for image, text in zip(view.images, texts)]
+    return spans + _parts(view, target, without_images, everywhere) if target in "".join(without_images) else spans
 
 
 # ---- attributes -----------------------------------------------------------------------------------------------------
 
-ATTRIBUTES = ("href", "src", "data-src", "datetime", "content")
-"""Attributes that can be values: where a link leads, a picture, a date as programs read it."""
+VALUE_ATTRIBUTES = ("href", "src", "data-src", "datetime", "content")
+"""Attributes that can be values: addresses of links and images, machine-readable dates."""
 
 
 def attribute_of(view: View, k: int, name: str) -> str | None:
-    """The attribute of the nearest element around leaf k that has it.
+    """Return an attribute of the nearest element around leaf k that has it, or None.
 
     Examples
     --------
@@ -241,104 +244,111 @@ def attribute_of(view: View, k: int, name: str) -> str | None:
     >>> attribute_of(View(Page.from_html("<a href='/cup'><b>Cup</b></a>")), 0, "href")
     '/cup'
     """
-    found = (view.page.attributes[t].get(name) for t in view.ancestors(k))
-    return next((value for value in found if value), None)
+    values = (view.page.attributes[t].get(name) for t in view.ancestors(k))
+    return next((value for value in values if value), None)
 
 
 def attribute_of_value(view: View, k: int, value: str) -> str:
-    """The attribute around leaf k that is a value; empty, if none is. Addresses may be whole ones."""
-    for name in ATTRIBUTES:
-        own = attribute_of(view, k, name)
-        if own is not None and (own == value.strip() or ("://" in value and _address(view, own) == value.strip())):
+    """Return the name of the attribute around leaf k that equals a value; empty if none does.
+
+    Relative addresses equal their absolute form.
+    """
+    value = value.strip()
+    for name in VALUE_ATTRIBUTES:
+        attribute = attribute_of(view, k, name)
+        if attribute is not None and (attribute == value or ("://" in value and _address(view, attribute) == value)):
             return name
     return ""
 
 
-def _address(view: View, own: str) -> str:
+def _address(view: View, address: str) -> str:
+    """Return an address in absolute form."""
     try:
-        return urljoin(view.page.url, own)
+        return urljoin(view.page.url, address)
     except ValueError:
-        return own
+        return address
 
 
-def _parts(view: View, wanted: str, texts: Sequence[str], everywhere: bool = False) -> list[Span]:
-    """The best of the places where a value is a part of a text, or goes over several; or all in one run."""
-    text = "".join(texts)
-    starts = [0]
-    for some in texts:
-        starts.append(starts[-1] + len(some))
-    best: tuple[bool, int, bool, int, int] | None = None
-    found: list[Span] = []
-    at, k = text.find(wanted), 0
+def _parts(view: View, target: str, texts: Sequence[str], everywhere: bool) -> list[Span]:
+    """Return the best spans that are part of a text or cover several; with ``everywhere`` all in one run.
+
+    Best are spans in one run, not joined to other words, at a place that most pages have, between words that are the
+    same on all pages, and in short texts.
+    """
+    ranked = []
+    for k, begin, last, end, length in _occurrences(view, target, texts):
+        is_split = view.runs.run[k] != view.runs.run[last]
+        n_joined = _is_joined(view.texts[k], begin, -1) + _is_joined(view.texts[last], end, 1)
+        rank: tuple[int, ...] = (is_split, n_joined)
+        if not everywhere:
+            n_varying = _is_varying(view, k, begin, -1) + _is_varying(view, last, end, 1)
+            rank += (view.is_rare(k), n_varying, length)
+        ranked.append((rank, Span(view.leaves[k], begin, view.leaves[last], end)))
+    best = min((rank for rank, _ in ranked), default=())
+    return [span for rank, span in ranked if rank == best]
+
+
+def _occurrences(view: View, target: str, texts: Sequence[str]) -> Iterator[tuple[int, int, int, int, int]]:
+    """Yield first leaf and character, last leaf and end character of every occurrence, and the length of its texts."""
+    joined = "".join(texts)
+    starts = [0, *accumulate(map(len, texts))]
+    at, k = joined.find(target), 0
     while at >= 0:
         while starts[k + 1] <= at:
             k += 1
         last = k
-        while starts[last + 1] < at + len(wanted):
+        while starts[last + 1] < at + len(target):
             last += 1
         length = starts[last + 1] - starts[k]
-        if last - k <= MOST_LEAVES and (len(wanted) >= SHORT or length <= NEAR):
-            begin = _letter(view.texts[k], at - starts[k])
-            end = _letter(view.texts[last], at + len(wanted) - starts[last] - 1, after=True)
-            if begin is not None and end is not None and _bounded(view, k, begin, last, end):
-                span = Span(view.leaves[k], begin, view.leaves[last], end)
-                joined = _joined(view.texts[k], begin, -1) + _joined(view.texts[last], end, 1)
-                # in one run, standing alone, at a place that other pages have, too, between what is the same on
-                # them, with as little else in its texts as can be
-                apart = view.runs.run[k] != view.runs.run[last]
-                size = (apart, joined, False, 0, 0) if everywhere else (
-                    apart, joined, view.is_rare(k), _varies(view, k, begin, -1) + _varies(view, last, end, 1), length
-                )  # fmt: skip
-                if best is not None and size > best:
-                    at = text.find(wanted, at + 1)
-                    continue
-                found = [span] if best is None or size < best else [*found, span]
-                best = size
-        at = text.find(wanted, at + 1)
-    return found
+        if last - k <= MAX_LEAVES and (len(target) >= SHORT_CHARS or length <= SHORT_TEXT_CHARS):
+            begin = _position(view.texts[k], at - starts[k])
+            end = _position(view.texts[last], at + len(target) - starts[last] - 1, after=True)
+            if begin is not None and end is not None and _at_boundaries(view, k, begin, last, end):
+                yield k, begin, last, end, length
+        at = joined.find(target, at + 1)
 
 
-def _letter(text: str, n: int, after: bool = False) -> int | None:
-    """The letter of a text that the n-th of its folded letters comes from, or one after it."""
-    passed = 0
-    for letter, c in enumerate(text):
-        passed += len(same_value(c))
-        if passed > n:
-            return letter + after
+def _position(text: str, n: int, after: bool = False) -> int | None:
+    """Return the position in a text of the n-th character of its normalised form, or the position after it."""
+    n_passed = 0
+    for position, c in enumerate(text):
+        n_passed += len(normalise_text(c))
+        if n_passed > n:
+            return position + after
     return None
 
 
-def _bounded(view: View, first: int, begin: int, last: int, end: int) -> bool:
-    """Whether a part begins and ends where words do; over several runs, whether it is made of whole leaves."""
+def _at_boundaries(view: View, first: int, begin: int, last: int, end: int) -> bool:
+    """Whether a span begins and ends at word boundaries; over several runs, whether it consists of whole leaves."""
     left, right = view.texts[first], view.texts[last]
     if view.runs.run[first] != view.runs.run[last] and (begin > 0 or end < len(right)):
         return False
     return not _cuts(left, begin) and not _cuts(right, end)
 
 
-def _joined(text: str, at: int, side: int) -> int:
-    """1 if a part hangs together with what is beside it, as in an address or a compound; else 0."""
+def _is_joined(text: str, at: int, side: int) -> bool:
+    """Whether a part of a text is joined to the text beside it, as in an address or a compound."""
     near = text[at : at + 2] if side > 0 else text[max(0, at - 2) : at][::-1]
-    return int(len(near) == 2 and (near[0].isalnum() or (near[0] in "._-/@" and near[1].isalnum())))
+    return len(near) == 2 and (near[0].isalnum() or (near[0] in "._-/@" and near[1].isalnum()))
 
 
-def _varies(view: View, k: int, at: int, side: int) -> int:
-    """1 if the word beside a part of leaf k is another one on most pages of the site; 0 at the bounds of its text.
+def _is_varying(view: View, k: int, at: int, side: int) -> bool:
+    """Whether the word beside a part of leaf k differs between the pages of the site; False at the end of the text.
 
-    A value stands between captions, units and separators, which stay; its words may occur in other texts, too, such as
-    the name of a maker in a heading, and there words beside them change.
+    Values are between captions, units and separators, which are the same on all pages. The same words in another text,
+    such as the name of a maker in a heading, are between words that vary.
     """
     text = view.texts[k]
-    beside = PIECE.findall(text[at : at + LONGEST_WORD] if side > 0 else text[max(0, at - LONGEST_WORD) : at])
+    beside = PIECE.findall(text[at : at + MAX_WORD_CHARS] if side > 0 else text[max(0, at - MAX_WORD_CHARS) : at])
     if not beside:
-        return 0
+        return False
     word = beside[0 if side > 0 else -1].lower()
     share = view.share_at_place(k, "0" * min(len(word), 5) if word.isdigit() else word)
-    return int(share is not None and share <= FIXED)
+    return share is not None and share <= FIXED_SHARE
 
 
 def _cuts(text: str, at: int) -> bool:
-    """Whether a place lies within a word or a number."""
+    """Whether a position is within a word or a number."""
     if not 0 < at < len(text):
         return False
     a, b = text[at - 1], text[at]

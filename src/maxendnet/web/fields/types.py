@@ -1,4 +1,4 @@
-"""Kinds of values: prices, dates, numbers, addresses and texts; how each looks, and what it means to a program."""
+"""Kinds of values (price, date, number, address, text): recognition and normalisation."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from urllib.parse import urljoin
 from maxendnet.web.fields.patterns import PATTERNS
 
 KINDS = ("text", "price", "date", "number", "mail", "link", "image")
-NOTHING = frozenset(("n/a", "na", "none", "tba", "tbd", "unknown", "null", "nil"))
-NORMAL: dict[str, tuple[str, ...]] = {
+PLACEHOLDERS = frozenset(("n/a", "na", "none", "tba", "tbd", "unknown", "null", "nil"))
+NORMAL_FORMS: dict[str, tuple[str, ...]] = {
     "price": ("number", "currency"), "number": ("number",), "date": ("date",), "link": ("url",), "image": ("url",),
 }  # fmt: skip
-"""What stands beside the value as it is written, for every kind."""
+"""Keys of the normalised form of every kind."""
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 MONTH = re.compile(
     r"\b(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|"
@@ -27,34 +27,34 @@ CURRENCY = re.compile(r"\b(?:USD|EUR|GBP|JPY|INR|SEK|NOK|DKK|CHF|CAD|AUD|PLN)\b|
 FIGURES = re.compile(r"-?\d[\d.,'\u00a0\u202f ]*")
 ADDRESS = re.compile(r"(?:https?:/)?/\S+\Z", re.IGNORECASE)
 PICTURE = re.compile(r"\.(?:jpe?g|png|gif|webp|avif)(?:\?|\Z)", re.IGNORECASE)
-LONGEST_DATE = 40
-LOOKED_AT = 200  # letters of a value
+MAX_DATE_CHARS = 40
+MAX_CHARS = 200  # of a value, to recognise its kind
 
 
 def kind_of(value: str) -> str:
-    """The kind of a value: ``price``, ``date``, ``number``, ``mail``, ``text``, or ``sign`` if it says nothing.
+    """Return the kind of a value: ``price``, ``date``, ``number``, ``mail``, ``text``, or ``sign`` for a placeholder.
 
     Examples
     --------
     >>> [kind_of(value) for value in ("$12.50", "3 May 2021", "1,200", "Hotels from $49", "Marathon 12", "-", "n/a")]
     ['price', 'date', 'number', 'text', 'text', 'sign', 'sign']
     """
-    value = value[:LOOKED_AT].strip()
-    if not any(map(str.isalnum, value)) or value.lower() in NOTHING:
+    value = value[:MAX_CHARS].strip()
+    if not any(map(str.isalnum, value)) or value.lower() in PLACEHOLDERS:
         return "sign"
     if PATTERNS["mail"].search(value) and " " not in value:
         return "mail"
-    found = PATTERNS["price"].search(value)
-    if found is not None and 2 * len(found[0]) >= len(value):
+    price = PATTERNS["price"].search(value)
+    if price is not None and 2 * len(price[0]) >= len(value):
         return "price"
     digits = any(map(str.isdigit, value))
-    if len(value) <= LONGEST_DATE and (PATTERNS["date"].search(value) or (digits and MONTH.search(value))):
+    if len(value) <= MAX_DATE_CHARS and (PATTERNS["date"].search(value) or (digits and MONTH.search(value))):
         return "date"
     return "number" if is_number(value) else "text"
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a number, with a unit perhaps: it begins with a digit, and has no more letters than digits.
+    """Whether a text is a number, possibly with a unit: it starts with a digit and has at most as many letters.
 
     Examples
     --------
@@ -66,13 +66,13 @@ def is_number(text: str) -> bool:
 
 
 def learned_kind(values: Iterable[str]) -> str:
-    """The kind that all values of a field have; empty, if they have several or there are none."""
+    """Return the common kind of all values of a field; empty if they differ or there are none."""
     kinds = {kind_of(value) for value in values}
     return kinds.pop() if len(kinds) == 1 else ""
 
 
 def kind_of_addresses(values: Iterable[str]) -> str:
-    """``image`` or ``link`` if all values are addresses, else empty.
+    """Return ``image`` or ``link`` if all values are addresses, otherwise an empty string.
 
     Examples
     --------
@@ -86,30 +86,30 @@ def kind_of_addresses(values: Iterable[str]) -> str:
 
 
 def fits(kind: str, value: str) -> bool:
-    """Whether a value may be one of a field, by the kind of its labelled values.
+    """Whether a value fits a field, given the kind of its labelled values.
 
     Examples
     --------
     >>> fits("price", "$5"), fits("price", "ask us"), fits("text", "Pier 39"), fits("text", "$5"), fits("", "$5")
     (True, False, True, False, True)
     """
-    own = kind_of(value)
+    value_kind = kind_of(value)
     if kind in ("price", "date", "number", "mail"):
-        return own == kind or (kind == "price" and own == "number")
-    return kind != "text" or own in ("text", "number")
+        return value_kind == kind or (kind == "price" and value_kind == "number")
+    return kind != "text" or value_kind in ("text", "number")
 
 
 def normalise(kind: str, value: str, address: str = "") -> dict[str, Any]:
-    """What a value means to a program; nothing where that cannot be told.
+    """Return the normalised form of a value, with keys as in ``NORMAL_FORMS``; empty if it is ambiguous.
 
     Parameters
     ----------
     kind : str
         One of ``KINDS``, or empty.
     value : str
-        As it is written.
+        Value as on the page.
     address : str
-        Of the page: links are taken from there.
+        Address of the page, the base of relative links.
 
     Examples
     --------
@@ -129,29 +129,31 @@ def normalise(kind: str, value: str, address: str = "") -> dict[str, Any]:
         sign = CURRENCY.search(value)
         return {"number": number} | ({"currency": CURRENCIES.get(sign[0], sign[0])} if sign else {})
     if kind == "date":
-        found = date_of(value)
-        return {} if found is None else {"date": found.isoformat()}
+        day = date_of(value)
+        return {} if day is None else {"date": day.isoformat()}
     if kind in ("link", "image"):
         try:
-            whole = urljoin(address, value)
+            url = urljoin(address, value)
         except ValueError:
             return {}
-        return {"url": whole} if "://" in whole else {}
+        return {"url": url} if "://" in url else {}
     return {}
 
 
 def number_of(text: str) -> float | None:
-    """The first number of a text; the last of "." and "," is taken for the decimal sign if one or two digits follow.
+    """Return the first number of a text, or None.
+
+    The last "." or "," is the decimal point if it occurs once and, unless both occur, not three digits follow.
 
     Examples
     --------
     >>> [number_of(text) for text in ("1,299.50", "1.299,50", "12,5", "1,200", "1.200.000", "1 200", "none")]
     [1299.5, 1299.5, 12.5, 1200.0, 1200000.0, 1200.0, None]
     """
-    found = FIGURES.search(text)
-    if found is None:
+    match = FIGURES.search(text)
+    if match is None:
         return None
-    figures = re.sub(r"['\u00a0\u202f ](?=\d{3}(?!\d))", "", found[0]).split(" ")[0].rstrip(".,'\u00a0\u202f")
+    figures = re.sub(r"['\u00a0\u202f ](?=\d{3}(?!\d))", "", match[0]).split(" ")[0].rstrip(".,'\u00a0\u202f")
     last = max(figures.rfind("."), figures.rfind(","))
     both = "." in figures and "," in figures
     decimal = last >= 0 and figures.count(figures[last]) == 1 and (both or len(figures) - last - 1 != 3)
@@ -164,9 +166,10 @@ def number_of(text: str) -> float | None:
 
 
 def date_of(text: str) -> date | None:
-    """The date that a text says, if it says one in one way: year first, or with the name of the month.
+    """Return the date in a text, or None if there is none or it is ambiguous.
 
-    Numbers alone, such as 05/03/2021, are read only where the day cannot be a month.
+    Unambiguous dates have the year first, or the name of the month. Numeric dates such as 05/03/2021 are read only if
+    the day is greater than 12.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Labels that are nowhere on their page: what is said about them, with the nearest texts of the page."""
+"""Error messages for labels that do not match their page, with the most similar texts."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from maxendnet.web.fields.spans import ATTRIBUTES, same_value
+from maxendnet.web.fields.spans import VALUE_ATTRIBUTES, normalise_text
 from maxendnet.web.pages.page import Page
 from maxendnet.web.views.view import View, value_of
 
 MAX_NAMED = 10
 MAX_CANDIDATES = 20_000
-MAX_LETTERS = 100  # of a value and of a text, to be compared and shown
+MAX_CHARS = 100  # of values and texts that are compared and shown
 MIN_SIMILARITY = 0.5
 
 
 class Unmatched(NamedTuple):
-    """A label without a place on its page.
+    """A label that does not match its page.
 
     Attributes
     ----------
     field : str
     reason : str
     value : str
-        Empty for a label by its node.
+        Empty for a label by node number.
     """
 
     field: str
@@ -36,7 +36,7 @@ class Unmatched(NamedTuple):
 
 
 def missing_value(name: str, value: str) -> Unmatched:
-    """A labelled value that the page does not have.
+    """Return the unmatched label for a value that is not on its page.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def missing_value(name: str, value: str) -> Unmatched:
 
 
 def nearest_texts(page: Page, value: str, n: int = 3) -> list[str]:
-    """Texts and attributes of a page, or words in a row, that are most similar to a value.
+    """Return the texts, attributes or phrases of a page that are most similar to a value.
 
     Examples
     --------
@@ -64,39 +64,39 @@ def nearest_texts(page: Page, value: str, n: int = 3) -> list[str]:
         words = text.split()
         windows = (" ".join(words[i : i + n_words]) for i in range(len(words) - n_words + 1))
         for candidate in (text, *windows):
-            candidates.setdefault(candidate[:MAX_LETTERS].casefold(), candidate[:MAX_LETTERS])
+            candidates.setdefault(candidate[:MAX_CHARS].casefold(), candidate[:MAX_CHARS])
         if len(candidates) > MAX_CANDIDATES:
             break
-    near = get_close_matches(value[:MAX_LETTERS].casefold(), candidates, n, MIN_SIMILARITY)
+    near = get_close_matches(value[:MAX_CHARS].casefold(), candidates, n, MIN_SIMILARITY)
     return [candidates[text] for text in near]
 
 
 def is_hidden(page: Page, value: str) -> bool:
-    """Whether a value that no visible text has is a text or an attribute of the page.
+    """Whether a value is a hidden text or an attribute of the page.
 
     Examples
     --------
     >>> is_hidden(Page.from_html("<p hidden>$12"), "$ 12")
     True
     """
-    return same_value(value) in map(same_value, page.texts + _attributes(page))
+    return normalise_text(value) in map(normalise_text, page.texts + _attributes(page))
 
 
 def _attributes(page: Page) -> list[str]:
-    return [given[name] for given in page.attributes for name in ATTRIBUTES if name in given]
+    return [attributes[name] for attributes in page.attributes for name in VALUE_ATTRIBUTES if name in attributes]
 
 
 def _hint(page: Page, value: str) -> str:
     if not value:
         return ""
     if is_hidden(page, value):
-        return "; it is hidden there: label a visible text or image"
+        return "; it is hidden: label a visible text or image"
     near = ", ".join(map(repr, nearest_texts(page, value)))
     return f"; nearest texts: {near}" if near else "; no text is similar"
 
 
 def unmatched_error(labels: Sequence[tuple[Page, str, Unmatched]]) -> str:
-    """Error message for labels, each with its page and where it was given."""
+    """Return the error message for unmatched labels, each with its page and its place in the label file."""
     lines = []
     for page, where, label in labels[:MAX_NAMED]:
         lines.append(f"  {where}: {label}{_hint(page, label.value)}")
@@ -105,6 +105,6 @@ def unmatched_error(labels: Sequence[tuple[Page, str, Unmatched]]) -> str:
     return "\n".join([
         "a label is not on its page:" if len(labels) == 1 else f"{len(labels)} labels are not on their pages:",
         *lines,
-        "Write values as the page does, give null for a field that a page does not have, or leave such labels out by "
+        "Write values as on the page, give null for a field that a page does not have, or ignore such labels with "
         "--skip-unmatched (in Python, fit(..., skip_unmatched=True)): the field is then unknown on that page.",
     ])  # fmt: skip

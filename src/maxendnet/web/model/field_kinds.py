@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from maxendnet.web.fields.spans import attribute_of, attribute_of_value, overlap, same_value, span_text
+from maxendnet.web.fields.spans import attribute_of, attribute_of_value, overlap, normalise_text, span_text
 from maxendnet.web.fields.types import kind_of_addresses, learned_kind
 from maxendnet.web.model.labelled_page import LabelledPage
 
@@ -19,7 +19,7 @@ def learn_attributes(labelled: Sequence[LabelledPage], fields: Sequence[str]) ->
         for span, name in page.values:
             written = page.written(name)
             k = page.view.leaf_of[span.first]
-            is_text = page.view.data[k] or same_value(span_text(page.view, span)) in map(same_value, written)
+            is_text = page.view.data[k] or normalise_text(span_text(page.view, span)) in map(normalise_text, written)
             if written and not is_text:
                 counts[name].update(filter(None, (attribute_of_value(page.view, k, value) for value in written)))
             else:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from maxendnet.web.fields.boundaries import Boundaries, Labelled
+from maxendnet.web.fields.boundaries import Boundaries, LabelledValue
 from maxendnet.web.model.dataset import Featurised, max_marginals, to_examples, vocabulary
 from maxendnet.web.model.decode import field_margins, levels_of, scale_of
 from maxendnet.web.model.labelled_page import LabelledPage
@@ -88,7 +88,7 @@ def fit_model(
     margins = _margins(extractor, estimator, features, columns)
     scale = scale_of(margins)
     levels = levels_of([scale * m for m in margins], of_leaves, extractor.fields_)
-    values = [Labelled(page.view, name, span) for page in labelled for span, name in page.values]
+    values = [LabelledValue(page.view, name, span) for page in labelled for span, name in page.values]
     return FittedModel(estimator, scale, levels, Boundaries.learn(values, not new_sites, tol), columns)
 
 

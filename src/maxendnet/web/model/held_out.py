@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sklearn.exceptions import ConvergenceWarning
 
 from maxendnet.web.fields.leaf_labels import NONE
-from maxendnet.web.fields.spans import same_value, span_text
+from maxendnet.web.fields.spans import normalise_text, span_text
 from maxendnet.web.model.calibration import Calibration, fit_calibration
 from maxendnet.web.model.decode import BestLeaf
 from maxendnet.web.model.fitting import fit_model, leaf_margins
@@ -46,7 +46,7 @@ def calibrate(
         for page, m in zip(test, margins):
             for name, value in zip(extractor.fields_, find_values(extractor, fitted, page.view, m)):
                 if value is not None and name not in page.unknown:
-                    right = same_value(span_text(page.view, value.span)) in page.folded_values(name)
+                    right = normalise_text(span_text(page.view, value.span)) in page.folded_values(name)
                     answers[kind].append((value.best, right, (page.site, name)))
     # errors on a new site are correlated, so its answers are grouped
     known, new = (

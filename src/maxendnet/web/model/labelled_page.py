@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from maxendnet.web.fields.labels import LabelError, PageLabels, labelled_nodes, labels_on_page
 from maxendnet.web.fields.leaf_labels import NONE, leaf_labels
-from maxendnet.web.fields.spans import Span, same_value, span_text
+from maxendnet.web.fields.spans import Span, normalise_text, span_text
 from maxendnet.web.fields.unmatched import unmatched_error
 from maxendnet.web.listings.align import align, record_tokens
 from maxendnet.web.model.dataset import FeaturesOf, Featurised
@@ -58,7 +58,7 @@ class LabelledPage(NamedTuple):
     def folded_values(self, name: str) -> set[str]:
         """Return normalised values of a field, as written and as on the page."""
         texts = [span_text(self.view, span) for span, field in self.values if field == name]
-        return set(map(same_value, [*texts, *self.written(name)]))
+        return set(map(normalise_text, [*texts, *self.written(name)]))
 
 
 def check_matched(views: Sequence[View], labels: Sequence[PageLabels | None]) -> None:

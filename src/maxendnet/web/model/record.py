@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from maxendnet.web.fields.types import NORMAL
+from maxendnet.web.fields.types import NORMAL_FORMS
 
 FORMULA = (
     "=",
@@ -139,7 +139,7 @@ def as_csv(
             cell = record.fields[name]
             line += ["", "", ""] if cell is None else [safe_cell(cell.value), f"{cell.confidence:.4f}", cell.node]
             normal = (cell.normal if cell is not None else None) or {}
-            line += [safe_cell(str(normal.get(key, ""))) for key in NORMAL.get((kinds or {}).get(name, ""), ())]
+            line += [safe_cell(str(normal.get(key, ""))) for key in NORMAL_FORMS.get((kinds or {}).get(name, ""), ())]
         writer.writerow([*line, safe_cell(record.error)])
     return out.getvalue()
 
@@ -154,7 +154,7 @@ def csv_head(fields: Sequence[str], kinds: Mapping[str, str] | None = None) -> l
     """
     columns = ["page", "url", "site", "record"]
     for name in fields:
-        suffixes = ("confidence", "node", *NORMAL.get((kinds or {}).get(name, ""), ()))
+        suffixes = ("confidence", "node", *NORMAL_FORMS.get((kinds or {}).get(name, ""), ()))
         columns += [safe_cell(column) for column in (name, *(f"{name}_{suffix}" for suffix in suffixes))]
     return [*columns, "error"]
 

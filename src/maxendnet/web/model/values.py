@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maxendnet.web.fields.boundaries import SURE
+from maxendnet.web.fields.boundaries import MAX_LEAD
 from maxendnet.web.fields.spans import Span, overlap, span_text, whole
 from maxendnet.web.fields.types import fits
 from maxendnet.web.model.decode import BestLeaf, best_leaves
@@ -57,7 +57,7 @@ def find_values(
     for name, best in zip(extractor.fields_, scored):
         value = None
         if best is not None and name in extractor.attributes_:
-            value = Value(best._replace(edge=SURE), whole(view, best.leaf))
+            value = Value(best._replace(edge=MAX_LEAD), whole(view, best.leaf))
         elif best is not None:
             span, edge = fitted.boundaries.find(view, name, best.leaf, taken - {best.leaf})
             has_kind = is_listing or name in (extractor.types or {})

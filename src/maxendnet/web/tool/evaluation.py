@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from maxendnet.web.fields.labels import LabelledRecord, PageLabels, labelled_records, labels_on_page
-from maxendnet.web.fields.spans import same_value, span_text
+from maxendnet.web.fields.spans import normalise_text, span_text
 from maxendnet.web.fields.unmatched import Unmatched
 from maxendnet.web.model.record import Cell, Record
 from maxendnet.web.pages.page import Page
@@ -138,7 +138,7 @@ def evaluate(
         problems += [f"{page.name}: {label}" for label in unmatched]
         unmatched_rows = list(rows)
         for values in truth:
-            folded = {name: set(map(same_value, of_field)) for name, of_field in values.items()}
+            folded = {name: set(map(normalise_text, of_field)) for name, of_field in values.items()}
             row = max(unmatched_rows, key=lambda row: _n_correct(row, folded), default=None)
             if row is not None and (_n_correct(row, folded) or not is_listing):
                 unmatched_rows.remove(row)
@@ -207,5 +207,5 @@ def _is_correct(cell: Cell, folded: set[str]) -> bool:
     A cell with several values must have all of them.
     """
     if len(cell.values) > 1:
-        return {same_value(value) for value in cell.values} == folded
-    return same_value(cell.value) in folded or same_value((cell.normal or {}).get("url", "")) in folded - {""}
+        return {normalise_text(value) for value in cell.values} == folded
+    return normalise_text(cell.value) in folded or normalise_text((cell.normal or {}).get("url", "")) in folded - {""}
