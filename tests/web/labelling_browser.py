@@ -35,9 +35,9 @@ class Browser(Chromium):
             self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
         self.load(address)
 
-    def _note(self, answer, stop):
+    def _handle(self, answer, stop):
         if answer.get("method") != "Fetch.requestPaused":
-            return super()._note(answer, stop)
+            return super()._handle(answer, stop)
         request = answer["params"]
         address = request["request"]["url"]
         fine = address.startswith((self.origin + "/", "data:"))

@@ -19,11 +19,11 @@ from maxendnet.web.fields.spans import Span, span_text
 from maxendnet.web.labelling.command import prepare
 from maxendnet.web.labelling.server import LabelServer
 from maxendnet.web.pages.page import read_page
-from maxendnet.web.rendering.chromium import NAMES
+from maxendnet.web.rendering.chromium import PROGRAMS
 from maxendnet.web.tool.toy import toy_pages
 from maxendnet.web.views.view import View
 
-pytestmark = pytest.mark.skipif(not any(map(shutil.which, NAMES)), reason="needs Chromium (apt install chromium)")
+pytestmark = pytest.mark.skipif(not any(map(shutil.which, PROGRAMS)), reason="needs Chromium (apt install chromium)")
 FIELDS = ["name", "price", "brand"]
 SURE = "page && !busy && unsaved === 0"
 

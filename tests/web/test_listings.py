@@ -10,7 +10,7 @@ from maxendnet.estimators.file import ModelFileError
 from maxendnet.web import Extractor, LabelError, Page, PageLabels, evaluate, toy_pages
 from maxendnet.web.fields.labels import labelled_records, parse_line
 from maxendnet.web.listings.align import align
-from maxendnet.web.listings.patterns import Listing, Pattern, page_of_part, parts_of
+from maxendnet.web.listings.patterns import Listing, Pattern, find_items, page_of_item
 from maxendnet.web.listings.split import learn_records, split_pages
 from maxendnet.web.model.labelled_page import labelled_pages, similar_records
 from maxendnet.web.progress import quiet
@@ -204,7 +204,7 @@ def test_patterns_from_a_file_are_checked():
     outline = Outline(View(Page.from_html("<p>a<hr>b<hr><hr>c")))
     plain = Listing([Pattern("between", "body", mark=("tag", "hr"))], [[("body", "text")]]).to_plain()
     listing = Listing.from_plain(json.loads(json.dumps(plain)))
-    assert [part[0][0] for _, part in parts_of(outline, listing.patterns[0])] == [1, 4, 7]
+    assert [part[0][0] for _, part in find_items(outline, listing.patterns[0])] == [1, 4, 7]
     for bad in (
         ["sideways"],
         ["every", "body", 0, "", ["tag", "p"], 0, 0, False],
@@ -228,7 +228,7 @@ def test_a_damaged_model_is_refused(tmp_path):
 def test_a_record_is_a_small_page():
     page = Page.from_html("<table><tr><td>a<td>b<tr><td>c <td> d</table>", name="x", site="s")
     row = next(t for t in range(len(page)) if page.tags[t] == "tr")
-    small = page_of_part(page, [(row, page.end(row))])
+    small = page_of_item(page, [(row, page.end(row))])
     assert small.source is page and [page.tags[t] for t in small.nodes[1:]] == small.tags[1:]
     assert small.spaced == page.spaced and small.template != page.template
 

@@ -5,12 +5,12 @@ import pytest
 
 from maxendnet.web.model.extractor import Extractor
 from maxendnet.web.pages.page import read_page
-from maxendnet.web.rendering.chromium import NAMES, Chromium, RenderError
+from maxendnet.web.rendering.chromium import PROGRAMS, Chromium, RenderError
 from maxendnet.web.rendering.render import render_pages
 from maxendnet.web.tool.toy import toy_pages
 from maxendnet.web.views.view import View
 
-pytestmark = pytest.mark.skipif(not any(map(shutil.which, NAMES)), reason="needs Chromium (apt install chromium)")
+pytestmark = pytest.mark.skipif(not any(map(shutil.which, PROGRAMS)), reason="needs Chromium (apt install chromium)")
 
 
 def draw(tmp_path, *texts):

@@ -1,1 +1,1 @@
-"""The hierarchical model of the paper: a tree of visual blocks, whose inner blocks have labels and features too."""
+"""Hierarchical model of the paper: a tree of visual blocks with labels and features for inner blocks."""

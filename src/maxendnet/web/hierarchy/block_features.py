@@ -1,4 +1,4 @@
-"""Features of inner blocks: their elements, contents and position."""
+"""Features of inner blocks: elements, content and position."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from maxendnet.web.features.place import class_tokens
 from maxendnet.web.hierarchy.vision_tree import VisionTree
 from maxendnet.web.views.view import View, log2_bin
 
-PASSED_UP = ("text:is=", "title:starts_title", "title:in_title", "site:varies=each", "site:fixed")
+INHERITED_PREFIXES = ("text:is=", "title:starts_title", "title:in_title", "site:varies=each", "site:fixed")
 
 
 def block_features(view: View, tree: VisionTree, groups: Sequence[str]) -> list[list[str]]:
-    """Names of the features of every inner block; an empty list for a leaf.
+    """Return the feature names of every inner block; an empty list for a leaf.
 
     Parameters
     ----------
     view : View
     tree : VisionTree
     groups : sequence of str
-        Groups of leaf features in use; a block inherits some of these features from its leaves.
+        Groups of leaf features of the model; a block inherits some of these features from its leaves.
     """
     of_leaves = leaf_features(view, [group for group in groups if group in ("text", "title", "site")])
     n = len(tree)
@@ -33,7 +33,7 @@ def block_features(view: View, tree: VisionTree, groups: Sequence[str]) -> list[
         if tree.leaf[b]:
             k -= 1
             n_leaves[b], length[b] = 1, len(view.texts[k])
-            inherited[b] = {name for name in of_leaves[k] if name.startswith(PASSED_UP)}
+            inherited[b] = {name for name in of_leaves[k] if name.startswith(INHERITED_PREFIXES)}
         parent = tree.parents[b]
         if parent >= 0:
             n_leaves[parent] += n_leaves[b]
@@ -41,7 +41,7 @@ def block_features(view: View, tree: VisionTree, groups: Sequence[str]) -> list[
             n_children[parent] += 1
             inherited[parent] |= inherited[b]
     out: list[list[str]] = []
-    before = 0  # leaves that lie before the block
+    before = 0  # leaves before the block
     for b in range(n):
         if tree.leaf[b]:
             before += 1

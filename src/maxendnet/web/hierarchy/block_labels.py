@@ -1,4 +1,4 @@
-"""Labels of inner blocks, derived from those of their leaves, and the pairs of labels that this rules out."""
+"""Labels of inner blocks, derived from those of their leaves, and impossible pairs of labels."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from maxendnet.web.hierarchy.vision_tree import VisionTree
 
 
 def block_labels(tree: VisionTree, of_leaves: Sequence[str]) -> list[str]:
-    """Labels of all blocks, derived from those of the leaves.
+    """Return the labels of all blocks, derived from those of the leaves.
 
-    An inner block is ``none`` without a field below, ``has_a`` with the one field a, ``record`` if it is the smallest
-    with all fields of the page (several, when the page repeats them), ``region`` above a record, and else ``part``.
+    An inner block is ``none`` if it has no field, ``has_a`` if it has only the field a, ``record`` if it is minimal
+    with all fields of the page (there may be several), ``region`` if it contains a record, and otherwise ``part``.
 
     Parameters
     ----------
     tree : VisionTree
     of_leaves : sequence of str
-        In the order of the leaves.
+        Labels of the leaves, in their order.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def block_labels(tree: VisionTree, of_leaves: Sequence[str]) -> list[str]:
     n = len(tree)
     below: list[frozenset[str]] = [frozenset()] * n
     labels = [""] * n
-    wanted: frozenset[str] = frozenset(name for label in of_leaves for name in fields_of(label))
+    on_page: frozenset[str] = frozenset(name for label in of_leaves for name in fields_of(label))
     k = len(of_leaves)
     holds_record = np.zeros(n, dtype=bool)
     for b in range(n - 1, -1, -1):
@@ -43,11 +43,11 @@ def block_labels(tree: VisionTree, of_leaves: Sequence[str]) -> list[str]:
             below[b] = frozenset(fields_of(of_leaves[k]))
         elif not below[b]:
             labels[b] = INNER + NONE
-        elif len(below[b]) == 1 and len(wanted) > 1:
+        elif len(below[b]) == 1 and len(on_page) > 1:
             labels[b] = f"{INNER}has_{next(iter(below[b]))}"
         elif holds_record[b]:
             labels[b] = INNER + "region"
-        elif below[b] == wanted:
+        elif below[b] == on_page:
             labels[b] = INNER + "record"
             holds_record[b] = True
         else:
@@ -61,16 +61,16 @@ def block_labels(tree: VisionTree, of_leaves: Sequence[str]) -> list[str]:
 
 
 def forbidden_pairs(classes: Iterable[str]) -> list[tuple[str, str]]:
-    """Pairs (label of a block, label of a child) that cannot occur, by the definitions of `block_labels`.
+    """Return pairs (label of a block, label of a child) that are impossible by the definitions of `block_labels`.
 
-    Below ``none`` there is no field, below ``has_a`` none but a; a record lies below regions alone, and so does a
-    region. Without a label ``none`` for leaves and one for inner blocks, nothing is forbidden: a page of another shape
-    than those learned from might then have no labelling at all.
+    Below ``none`` there is no field, below ``has_a`` only the field a; parents of records and regions are regions. If
+    ``none`` is not a label of both leaves and inner blocks, no pair is forbidden: some pages might otherwise have no
+    possible labelling.
 
     Parameters
     ----------
     classes : iterable of str
-        The labels of a model.
+        Labels of a model.
 
     Examples
     --------
@@ -87,13 +87,13 @@ def forbidden_pairs(classes: Iterable[str]) -> list[tuple[str, str]]:
     for parent in classes:
         if not parent.startswith(INNER) or parent == INNER + "region":
             continue
-        only = None  # the labels with a field that may stand below, if they are few
+        only = None  # labels of children, if they are restricted
         if parent == INNER + NONE:
             only = empty
         elif parent.startswith(INNER + "has_"):
             only = empty | {parent, parent.removeprefix(INNER + "has_")}
         for child in classes:
-            above_records = child in (INNER + "record", INNER + "region")
-            if above_records or (only is not None and child not in only):
+            needs_region = child in (INNER + "record", INNER + "region")
+            if needs_region or (only is not None and child not in only):
                 pairs.append((parent, child))
     return pairs

@@ -1,8 +1,8 @@
-"""The vision tree: what a reader sees of a page, as blocks within blocks. With boxes of a browser, or without.
+"""Vision tree: nested visual blocks of a page, with or without its layout in a browser.
 
-The leaves are the visible texts, each as it is written, and, if wanted, images. Elements with one child are merged with
-it, and the children of an element are put into groups where something separates them: with boxes a gap, a change of
-background or font, or a new column; without, a heading, a rule, or a change of class.
+Leaves are visible texts and, optionally, images. Elements with one child are merged with it. The children of an element
+are grouped at separators: with layout a gap, a change of background or font, or a new column; without layout a heading,
+a rule, or a change of class.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ class VisionTree:
     Attributes
     ----------
     sources : list of tuple of int
-        Page nodes of every block: of a leaf its text (or image), of an inner block the chain of elements merged in it,
-        outermost first. A group made here has those of its parent.
+        Page nodes of every block: the text or image of a leaf; the merged elements of an inner block, outermost first;
+        the parent's element for a group of children.
     parents : ndarray of shape (n_blocks,)
-        -1 for the root. A page without a visible leaf has no block.
+        Parent of every block, -1 for the root. A page without visible leaves has no blocks.
     leaf : bool ndarray of shape (n_blocks,)
+        Whether a block is a leaf.
     group : bool ndarray of shape (n_blocks,)
-        Blocks that are no element, but a run of children.
+        Whether a block is a group of children, not an element.
 
     Examples
     --------
@@ -54,13 +55,13 @@ class VisionTree:
 
     @property
     def edges(self) -> NDArray[np.int64]:
-        """Pairs (parent, child)."""
+        """Pairs (parent, child), of shape (n_blocks - 1, 2)."""
         children = np.arange(1, len(self))
         return np.stack([self.parents[1:], children], axis=1) if len(children) else np.zeros((0, 2), dtype=int)
 
 
 def vision_tree(page: Page, images: bool = False, leaves: list[int] | None = None) -> VisionTree:
-    """The blocks of a page.
+    """Return the visual blocks of a page.
 
     Parameters
     ----------
@@ -68,14 +69,23 @@ def vision_tree(page: Page, images: bool = False, leaves: list[int] | None = Non
     images : bool
         Whether images are leaves.
     leaves : list of int, optional
-        What `find_leaves` found, when it is at hand.
+        Leaves of the page, if already known.
+
+    Returns
+    -------
+    VisionTree
+
+    Examples
+    --------
+    >>> vision_tree(Page.from_html("<p>Cup</p><p><b>$</b>5</p>")).parents.tolist()
+    [-1, 0, 0, 2, 2]
     """
     leaves = find_leaves(page, images) if leaves is None else leaves
     below: list[list[_Block]] = [[] for _ in range(len(page))]
-    first = set(leaves)
+    is_leaf = set(leaves)
     top: _Block | None = None
-    for t in range(len(page) - 1, -1, -1):  # children before parents; lists come out reversed
-        if t in first:
+    for t in range(len(page) - 1, -1, -1):  # children before parents, so that lists of children are reversed
+        if t in is_leaf:
             block = _Block([t], [], t)
         else:
             children = below[t][::-1]
@@ -122,7 +132,7 @@ def _flat(top: _Block | None) -> VisionTree:
 
 
 def _grouped(page: Page, t: int, children: list[_Block]) -> list[_Block]:
-    """Children with runs of two or more between separators put together."""
+    """Group two or more adjacent children between separators."""
     if len(children) < 3:
         return children
     starts = _starts_by_boxes(page, children) if page.layout is not None else _starts_by_tags(page, t, children)
@@ -139,7 +149,7 @@ def _grouped(page: Page, t: int, children: list[_Block]) -> list[_Block]:
 
 
 def _starts_by_tags(page: Page, t: int, children: list[_Block]) -> list[int]:
-    """Where groups begin: at a heading or a rule, or else where the class changes."""
+    """Return the first child of every group: at headings and rules, otherwise at changes of class."""
     tops = [block.top for block in children]
     rules = [k for k in range(tops[0], tops[-1]) if page.tags[k] == "hr" and page.parents[k] == t]
     passed = np.searchsorted(rules, tops).tolist()  # rules before each child
@@ -150,12 +160,12 @@ def _starts_by_tags(page: Page, t: int, children: list[_Block]) -> list[int]:
         return headed if headed[0] == 0 else [0, *headed]
     kinds = [(page.tags[top], page.attributes[top].get("class", "")) for top in tops]
     changes = [0] + [k for k in range(1, len(kinds)) if kinds[k] != kinds[k - 1]]
-    # where every child is of another kind, kinds separate nothing
+    # if most children differ in class, classes do not separate groups
     return changes if len(changes) * 2 <= len(kinds) else [0]
 
 
 def _starts_by_boxes(page: Page, children: list[_Block]) -> list[int]:
-    """Where groups begin on the screen: gap, rule, background, size of the font, or column."""
+    """Return the first child of every group on the screen: at gaps, backgrounds, font sizes and columns."""
     assert page.layout is not None
     box = page.layout[[block.top for block in children]]
     line = 1.2 * np.median(box[:, FONT])

@@ -1,1 +1,1 @@
-"""Listings: pages with several records."""
+"""Listings: pages with several items, each of which becomes a record."""

@@ -1,8 +1,8 @@
-"""What is known of the records of a listing that nobody labelled: those made like a labelled one are lined up with it.
+"""Labels for unlabelled items of a listing, by alignment with a labelled item.
 
-The leaves of a record and of a labelled one are matched in their order, each with one of the same tag and kind of text,
-as many as can be. Where this can be done in one way only, it tells which leaf has which field; a field whose leaf has
-no match is missing, unless there is a text of its kind left over: then nothing is known.
+The leaves of two items are aligned in order, each with a leaf of the same tag and kind of text, as many as possible.
+Leaves whose alignment is unique have the field of the labelled leaf. A field whose leaf is not aligned is missing,
+unless a text of its kind is left over: then it is unknown.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from maxendnet.web.fields.leaf_labels import JOIN, NONE, fields_of
 from maxendnet.web.views.outline import Token, leaf_tokens, readable_classes
 from maxendnet.web.views.view import View
 
-LONGEST = 200  # leaves of a record that is lined up
+MAX_LEAVES = 200  # of an item
 
 
-class Aligned(NamedTuple):
-    """Labels of the leaves of a record, and the fields of which nothing is known."""
+class Alignment(NamedTuple):
+    """Labels of the leaves of an item, and its unknown fields."""
 
     labels: list[str]
     unknown: frozenset[str]
 
 
 def record_tokens(view: View) -> list[Token]:
-    """What every leaf of a record looks like: tag and first class, and the kind of its text; of a caption, the text."""
+    """Return for every leaf of an item its tag with the first class, and the kind of its text or its caption."""
     page = view.page
     out = []
     for k, (tag, kind) in enumerate(leaf_tokens(view)):
@@ -34,51 +34,51 @@ def record_tokens(view: View) -> list[Token]:
     return out
 
 
-def align(tokens: Sequence[Token], sample: Sequence[Token], labels: Sequence[str]) -> Aligned | None:
-    """Labels of a record, from those of a labelled one; None if no leaf with a field has a match.
+def align(tokens: Sequence[Token], sample: Sequence[Token], labels: Sequence[str]) -> Alignment | None:
+    """Return the labels of an item from those of a labelled item; None if no leaf with a field is aligned.
 
     Parameters
     ----------
     tokens : sequence of Token
-        Of the leaves of the record.
+        Tokens of the leaves of the item.
     sample : sequence of Token
-        Of the leaves of the labelled record.
+        Tokens of the leaves of the labelled item.
     labels : sequence of str
-        Of the leaves of the labelled record.
+        Labels of the leaves of the labelled item.
 
     Examples
     --------
     >>> sample, labels = [("b", "text"), ("i", "date"), ("b", "price")], ["name", "date", "price"]
     >>> align([("b", "text"), ("b", "price")], sample, labels)
-    Aligned(labels=['name', 'price'], unknown=frozenset())
-    >>> found = align([("b", "text"), ("b", "text"), ("u", "price")], sample, labels)
-    >>> found.labels, sorted(found.unknown)
+    Alignment(labels=['name', 'price'], unknown=frozenset())
+    >>> alignment = align([("b", "text"), ("b", "text"), ("u", "price")], sample, labels)
+    >>> alignment.labels, sorted(alignment.unknown)
     (['none', 'none', 'none'], ['name', 'price'])
     """
-    if max(len(tokens), len(sample)) > LONGEST:
+    if max(len(tokens), len(sample)) > MAX_LEAVES:
         return None
     early, late = _matches(tokens, sample), _matches(tokens[::-1], sample[::-1])
     last, end = len(tokens) - 1, len(sample) - 1
     late = {end - i: last - j for i, j in late.items()}
-    found: list[set[str]] = [set() for _ in tokens]
+    of_leaf: list[set[str]] = [set() for _ in tokens]
     unknown: set[str] = set()
-    taken = set(early.values())
-    left = {kind for j, (_, kind) in enumerate(tokens) if j not in taken}
+    aligned = set(early.values())
+    kinds_left = {kind for j, (_, kind) in enumerate(tokens) if j not in aligned}
     for i, label in enumerate(labels):
         fields = fields_of(label)
         if not fields:
             continue
-        if early.get(i) != late.get(i) or (i not in early and sample[i][1] in left):
+        if early.get(i) != late.get(i) or (i not in early and sample[i][1] in kinds_left):
             unknown |= set(fields)
         elif i in early:
-            found[early[i]] |= set(fields)
-    if not any(found) and not unknown:
+            of_leaf[early[i]] |= set(fields)
+    if not any(of_leaf) and not unknown:
         return None
-    return Aligned([JOIN.join(sorted(names - unknown)) or NONE for names in found], frozenset(unknown))
+    return Alignment([JOIN.join(sorted(names - unknown)) or NONE for names in of_leaf], frozenset(unknown))
 
 
 def _matches(tokens: Sequence[Token], sample: Sequence[Token]) -> dict[int, int]:
-    """A longest common subsequence that takes the first match it can: leaf of the sample to leaf of the record."""
+    """Return the longest common subsequence with the earliest matches, from leaves of the sample to leaves."""
     n, m = len(sample), len(tokens)
     longest = [[0] * (m + 1) for _ in range(n + 1)]
     for i in range(n - 1, -1, -1):

@@ -1,9 +1,10 @@
-"""Where the records of a listing are: a pattern of markup, found from one or two labelled records.
+"""Markup patterns of the items of a listing, learned from one or two labelled items.
 
-A labelled record is a few leaves. What repeats around them is looked for: an element for every record (a row, a card,
-an item), or stretches of siblings, which begin at a mark (a term, a heading, a row of a certain shape), lie between
-marks (a rule, line breaks), or have a fixed length (two records a row); and such stretches may be cut by columns. A
-pattern is good if it gives many parts that look like the labelled record: the same kinds of texts in the same order.
+A labelled item is given by a few leaves. The search considers what repeats around them: one element per item (a table
+row, a card, a list element), or runs of siblings that begin at a mark (a term, a heading, a row of a certain shape),
+are separated by marks (a rule, line breaks), or have a fixed length (two items per row). Runs may be split by columns.
+The score of a pattern is high if it gives many items similar to the labelled one: the same kinds of texts in the same
+order.
 """
 
 from __future__ import annotations
@@ -17,51 +18,52 @@ from typing import Any, NamedTuple
 from maxendnet.web.pages.page import Page, words
 from maxendnet.web.views.outline import Item, Outline, Token
 
-BACK = 6  # siblings before the first labelled one that may begin a record
-ABOVE = 3  # elements above the labelled leaves whose children may be records
-LONGEST_STEP = 12  # siblings of a record without marks
-MOST_PAGES = 8  # of a site that patterns are tried on
-MOST_PARTS = 400  # that a pattern is tried on, on a labelled page
-HIGHEST = 30  # elements above the labelled leaves that may be records
-FINALISTS = 12  # patterns that are tried on more than the labelled pages
-ALIKE = 0.45  # of the labelled leaves, what a part must have to be a record
-LEAST = 0.2  # the same for a part made of the same elements as a labelled record
-REGION = 0.5  # the same, mean over the records under one element
-FEW = 3  # records under one element that are not looked at by themselves
-EVEN = 0.55  # a part that has so much speaks neither for a pattern nor against it
-SPECIFIC = 0.75  # a pattern with a class is taken if it finds that share of what the best one finds
-JUNK = 0.1  # the most that a part which is no record costs
+MAX_SIBLINGS = 6  # before the first labelled sibling, as candidates for the begin of an item
+MAX_ANCESTORS = 3  # of the labelled leaves whose children may form items
+MAX_STEP = 12  # siblings of an item without marks
+MAX_PAGES = 8  # of a site, to score patterns
+MAX_ITEMS = 400  # of a labelled page, to score patterns
+MAX_LEVELS = 30  # above the labelled leaves
+MAX_FINALISTS = 48  # patterns that are scored on all pages
+MIN_GOOD = 0.45  # similarity to the labelled items of a good item
+MIN_ITEM = 0.2  # similarity of any item in a region with good items
+MIN_REGION = 0.5  # mean similarity of the good items of a region
+MIN_REGION_ITEMS = 3  # smaller regions are judged together
+NEUTRAL = 0.55  # similarity of an item that does not change the score of a pattern
+SPECIFIC = 0.75  # a pattern with a class is preferred if its score is at least that of the best times this
+MAX_PENALTY = 0.1  # of an item in the score of a pattern
 UNITS = {
     "element": 1.0,
     "from": 0.985,
     "between": 0.975,
     "every": 0.95,
-}  # simple patterns first, when all else is equal
+}  # factors of the score, which prefer simple patterns
 MARKS = {"tag": 1.0, "class": 1.0, "void": 1.0, "text": 0.99, "shape": 0.97}
 COLUMNS = 0.97
-MADE_ALIKE = 0.6  # of the leaves of two records, what they must share to be made alike
+MIN_SHARED = 0.6  # fraction of common leaves of similar items
 SEPARATORS = words("br hr")
 
 ANY = "any"
 
 
 class Pattern(NamedTuple):
-    """Where records are.
+    """Markup pattern of items.
 
     Attributes
     ----------
     unit : {"element", "from", "between", "every"}
-        An element is a record, or its children make several.
+        An element is an item; or its children form items that begin at a mark, are separated by marks, or have a
+        fixed length.
     path : str
         Tags from the body to the element.
     level, name : int, str
-        A class that the element, or the one so many above, must have; empty: none.
+        Class that the ancestor ``level`` levels above the element must have; empty for no condition.
     mark : tuple of str
-        Of the children that begin records, or lie between them.
+        Mark of the children that begin or separate items, see `Outline.marks_of`.
     step, offset : int
-        Of ``"every"``: how many children are a record, and which is the first.
+        For ``"every"``: number of children of an item, and index of the first.
     columns : bool
-        Whether what was found is cut by columns.
+        Whether items are split by columns.
     """
 
     unit: str
@@ -75,41 +77,42 @@ class Pattern(NamedTuple):
 
     @property
     def factor(self) -> float:
+        """Factor of the score, which prefers simple patterns."""
         mark = MARKS[self.mark[0]] if self.mark else 1.0
         return UNITS[self.unit] * mark * (COLUMNS if self.columns else 1.0)
 
 
-# ---- parts ----------------------------------------------------------------------------------------------------------
+# ---- items ----------------------------------------------------------------------------------------------------------
 
 
-def parts_of(outline: Outline, pattern: Pattern) -> list[tuple[int, Item]]:
-    """What a pattern finds on a page: the element around, and the nodes of every part, in order.
+def find_items(outline: Outline, pattern: Pattern) -> list[tuple[int, Item]]:
+    """Return all items that match a pattern on a page, each with the element around it.
 
     Examples
     --------
     >>> from maxendnet.web.views.view import View
     >>> outline = Outline(View(Page.from_html("<dl><dt>a<dd>1<dt>b<dd>2<dd>3</dl>")))
-    >>> parts_of(outline, Pattern("from", "body/dl", mark=("tag", "dt")))
+    >>> find_items(outline, Pattern("from", "body/dl", mark=("tag", "dt")))
     [(1, [(2, 6)]), (1, [(6, 12)])]
     """
-    found: list[tuple[int, list[int]]] = []
+    groups: list[tuple[int, list[int]]] = []
     for t in outline.at.get(pattern.path, ()):
         if pattern.name:
             above = outline.above(t, pattern.level)
             if above < 0 or pattern.name not in outline.page.attributes[above].get("class", "").split():
                 continue
         if pattern.unit == "element":
-            found.append((outline.parents[t], [t]))
+            groups.append((outline.parents[t], [t]))
         else:
-            found += [(t, some) for some in _stretches(outline, outline.children.get(t, []), pattern)]
+            groups += [(t, group) for group in _group(outline, outline.children.get(t, []), pattern)]
     if pattern.columns:
-        return [(t, part) for t, some in found for part in _columns(outline, some)]
+        return [(t, item) for t, group in groups for item in _columns(outline, group)]
     end = outline.page.end
-    return [(t, [(some[0], end(some[-1]))]) for t, some in found]
+    return [(t, [(group[0], end(group[-1]))]) for t, group in groups]
 
 
-def _stretches(outline: Outline, siblings: list[int], pattern: Pattern) -> list[list[int]]:
-    """Siblings that belong together."""
+def _group(outline: Outline, siblings: list[int], pattern: Pattern) -> list[list[int]]:
+    """Group siblings into items."""
     if pattern.unit == "every":
         same = [t for t in siblings if outline.page.tags[t] == pattern.mark[1]]
         return [same[k : k + pattern.step] for k in range(pattern.offset, len(same), pattern.step)]
@@ -119,67 +122,66 @@ def _stretches(outline: Outline, siblings: list[int], pattern: Pattern) -> list[
     if pattern.unit == "from":
         bounds = [*at, len(siblings)]
         out = [siblings[a:b] for a, b in pairwise(bounds)]
-        if len(out) > 2:  # what follows the last record is no part of it
+        if len(out) > 2:  # siblings after the last item do not belong to it
             out[-1] = out[-1][: max(map(len, out[:-1]))]
         return out
-    wide = int(pattern.mark[-1]) if pattern.mark[0] == "void" else 1
+    width = int(pattern.mark[-1]) if pattern.mark[0] == "void" else 1
     out, begin = [], 0
     for k in [*at, len(siblings)]:
         if begin < k:
             out.append(siblings[begin:k])
-        begin = max(begin, k + wide)
+        begin = max(begin, k + width)
     return out
 
 
 def _columns(outline: Outline, rows: list[int]) -> list[Item]:
-    """Cells of the same column together."""
+    """Return the cells of every column of some rows as an item."""
     if len(rows) == 1:
         rows = outline.children.get(rows[0], [])
     cells = [[t for t in outline.children.get(row, ()) if outline.page.tags[t] != "#text"] for row in rows]
     end = outline.page.end
-    return [
-        [(some[q], end(some[q])) for some in cells if q < len(some)] for q in range(max(map(len, cells), default=0))
-    ]
+    n_columns = max(map(len, cells), default=0)
+    return [[(row[q], end(row[q])) for row in cells if q < len(row)] for q in range(n_columns)]
 
 
-# ---- likeness -------------------------------------------------------------------------------------------------------
+# ---- similarity -----------------------------------------------------------------------------------------------------
 
 
-def likeness(tokens: Sequence[Token], wanted: Sequence[Token], n: int) -> float:
-    """Which share of n wanted leaves is there, in their order; another tag counts half.
+def similarity(tokens: Sequence[Token], sample: Sequence[Token], n: int) -> float:
+    """Return the number of tokens of a sample that occur in order, divided by n; with another tag, one counts half.
 
     Examples
     --------
-    >>> likeness([("b", "text"), ("td", "date"), ("td", "price")], [("b", "text"), ("i", "price")], 2)
+    >>> similarity([("b", "text"), ("td", "date"), ("td", "price")], [("b", "text"), ("i", "price")], 2)
     0.75
     """
-    at, found = 0, 0.0
-    for tag, kind in wanted:
-        best, where = 0.0, at
-        for k in range(at, len(tokens)):
-            same = kind in (ANY, tokens[k][1])
-            value = (1.0 if tokens[k][0] == tag else 0.5) if same else 0.3 if tokens[k][0] == tag else 0.0
+    start, total = 0, 0.0
+    for tag, kind in sample:
+        best, next_start = 0.0, start
+        for k in range(start, len(tokens)):
+            same_kind = kind in (ANY, tokens[k][1])
+            value = (1.0 if tokens[k][0] == tag else 0.5) if same_kind else 0.3 if tokens[k][0] == tag else 0.0
             if value > best:
-                best, where = value, k + 1
+                best, next_start = value, k + 1
                 if value == 1.0:
                     break
-        found, at = found + best, where
-    return found / max(1, n)
+        total, start = total + best, next_start
+    return total / max(1, n)
 
 
 class Sample(NamedTuple):
-    """A labelled record.
+    """A labelled item.
 
     Attributes
     ----------
     outline : Outline
-        Of its page.
+        Outline of its page.
     leaves : list of int
-        That are surely in it, in order.
+        Leaves that are certainly in the item, in order.
     either : list of list of list of int
-        For every value that several places show, the leaves of each.
+        For every value that occurs several times, the leaves of each occurrence.
     tokens : list of Token
-        What its leaves look like, in order.
+        Tokens of its leaves, in order.
     """
 
     outline: Outline
@@ -187,121 +189,127 @@ class Sample(NamedTuple):
     either: list[list[list[int]]]
     tokens: list[Token]
 
-    def lies_in(self, part: Item) -> bool:
-        """Whether a part has all of it."""
-        at = self.outline.view.leaves
-        return all(_inside(at[k], part) for k in self.leaves) and all(
-            any(all(_inside(at[k], part) for k in leaves) for leaves in places) for places in self.either
+    def is_in(self, item: Item) -> bool:
+        """Whether all values are in an item."""
+        nodes = self.outline.view.leaves
+        return all(_contains(item, nodes[k]) for k in self.leaves) and all(
+            any(all(_contains(item, nodes[k]) for k in leaves) for leaves in places) for places in self.either
         )
 
 
-class Found(NamedTuple):
-    """Parts of a page that are records, with their likeness to a labelled one."""
+class ScoredItems(NamedTuple):
+    """Items of a page, and the score of their pattern on the page."""
 
-    parts: list[Item]
-    value: float
+    items: list[Item]
+    score: float
 
 
-def find_parts(
+def similar_items(
     outline: Outline, pattern: Pattern, samples: Sequence[Sequence[Token]], near: int | None = None
-) -> Found:
-    """Parts that look like a labelled record; where few under an element do, none of them.
+) -> ScoredItems:
+    """Return the items that match a pattern and are similar to a labelled item.
 
-    With ``near``, a node, of very many parts only those around it are looked at.
+    Items below one element form a region; a region needs enough good items. With ``near``, a node, only the items
+    around it are considered if there are very many.
     """
     n = max(map(len, samples), default=1)
     regions: dict[int, list[tuple[Item, float]]] = {}
-    parts = parts_of(outline, pattern)
-    if near is not None and len(parts) > MOST_PARTS:
-        at = bisect_left([part[0][0] for _, part in parts], near) if not pattern.columns else 0
-        parts = parts[max(0, at - MOST_PARTS // 2) : at + MOST_PARTS // 2]
-    for around, part in parts:
-        tokens = [outline.tokens[k] for k in outline.leaves_in(part)]
+    candidates = find_items(outline, pattern)
+    if near is not None and len(candidates) > MAX_ITEMS:
+        center = bisect_left([item[0][0] for _, item in candidates], near) if not pattern.columns else 0
+        candidates = candidates[max(0, center - MAX_ITEMS // 2) : center + MAX_ITEMS // 2]
+    for around, item in candidates:
+        tokens = [outline.tokens[k] for k in outline.leaves_in(item)]
         if tokens:
-            alike = max(likeness(tokens, wanted, n) for wanted in samples)
-            regions.setdefault(around, []).append((part, alike))
-    kept: list[tuple[Item, float]] = []
-    value = 0.0
-    small = [item for some in regions.values() if len(some) < FEW for item in some]  # rows of two, say: seen together
-    for some in [small, *(some for some in regions.values() if len(some) >= FEW)]:
-        good = [alike for _, alike in some if alike >= ALIKE]
-        # what lies between records may be unlike them, but a menu with a price in it is no list of records
-        if good and sum(good) / len(good) >= REGION:
-            kept += [(part, alike) for part, alike in some if alike >= LEAST]
-            value += sum(max((alike - EVEN) / (1.0 - EVEN), -JUNK) for _, alike in some)
+            value = max(similarity(tokens, sample, n) for sample in samples)
+            regions.setdefault(around, []).append((item, value))
+    items: list[Item] = []
+    score = 0.0
+    small = [pair for region in regions.values() if len(region) < MIN_REGION_ITEMS for pair in region]
+    for region in [small, *(region for region in regions.values() if len(region) >= MIN_REGION_ITEMS)]:
+        good = [value for _, value in region if value >= MIN_GOOD]
+        # some items of a listing may differ, but a menu with a price in it is not a listing
+        if good and sum(good) / len(good) >= MIN_REGION:
+            items += [item for item, value in region if value >= MIN_ITEM]
+            score += sum(max((value - NEUTRAL) / (1.0 - NEUTRAL), -MAX_PENALTY) for _, value in region)
         else:
-            value -= JUNK * len(some)
-    kept.sort(key=lambda item: item[0][0])
-    return Found([part for part, _ in kept], value)
+            score -= MAX_PENALTY * len(region)
+    return ScoredItems(sorted(items, key=lambda item: item[0]), score)
 
 
 # ---- the search -----------------------------------------------------------------------------------------------------
 
 
 class Listing(NamedTuple):
-    """How the records of a site's listings are found.
+    """Model of the items of a site's listings.
 
     Attributes
     ----------
     patterns : list of Pattern
-        Of those, the one that finds most on a page is taken.
+        On every page the one with the highest score is used.
     samples : list of list of Token
-        What labelled records look like.
+        Tokens of the labelled items.
     """
 
     patterns: list[Pattern]
     samples: list[list[Token]]
 
-    def records(self, outline: Outline) -> list[Item]:
-        """Records of a page; none, if it is no listing."""
-        found = [find_parts(outline, pattern, self.samples) for pattern in self.patterns]
-        return max(found, key=lambda some: some.value).parts if found else []
+    def items(self, outline: Outline) -> list[Item]:
+        """Return the items of a page; empty if it is not a listing."""
+        by_pattern = [similar_items(outline, pattern, self.samples) for pattern in self.patterns]
+        return max(by_pattern, key=lambda scored: scored.score).items if by_pattern else []
 
     def to_plain(self) -> dict[str, Any]:
-        """As lists and numbers, for a file."""
+        """Return the model as JSON values, for a file."""
         return {"patterns": [list(pattern) for pattern in self.patterns], "samples": self.samples}
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> Listing:
-        """What `to_plain` gave; a ValueError, TypeError or KeyError if it is something else."""
+        """Return the model from the output of `to_plain`.
+
+        Raises
+        ------
+        ValueError, TypeError, KeyError
+            ``plain`` is damaged.
+        """
         patterns = []
         for unit, path, level, name, mark, step, offset, columns in plain["patterns"]:
             texts = [unit, path, name, *mark]
             numbers = [level, step, offset]
             if not all(isinstance(text, str) for text in texts) or any(type(n) is not int or n < 0 for n in numbers):
-                raise TypeError("a pattern of records has something else than names and numbers")
-            marked = unit != "element"
-            if unit not in UNITS or marked != bool(mark) or (mark and (mark[0] not in MARKS or len(mark) < 2)):
-                raise ValueError(f"there is no pattern of records {unit!r} with the mark {mark!r}")
-            if (unit == "every" and step < 1) or (
-                mark and mark[0] == "void" and not 1 <= int(mark[-1]) <= LONGEST_STEP
-            ):
-                raise ValueError("a pattern of records repeats after no element")
+                raise TypeError(f"a pattern of items has names and numbers, got {texts} and {numbers}")
+            needs_mark = unit != "element"
+            if unit not in UNITS or needs_mark != bool(mark) or (mark and (mark[0] not in MARKS or len(mark) < 2)):
+                raise ValueError(f"there is no pattern of items {unit!r} with the mark {mark!r}")
+            if (unit == "every" and step < 1) or (mark and mark[0] == "void" and not 1 <= int(mark[-1]) <= MAX_STEP):
+                raise ValueError(
+                    f"a pattern of items has the step {step} and the mark {mark!r}; expected at least one element"
+                )
             patterns.append(Pattern(unit, path, level, name, tuple(mark), step, offset, bool(columns)))
         samples = [[(str(tag), str(kind)) for tag, kind in sample] for sample in plain["samples"]]
         return cls(patterns, samples)
 
 
 def sample_of(outline: Outline, places: Sequence[Sequence[Sequence[int]]]) -> Sample:
-    """A labelled record, of the leaves that each of its values may be on.
+    """Return a labelled item from the possible places of its values.
 
     Parameters
     ----------
     outline : Outline
     places : list of list of list of int
-        For every value the places where it may be, and their leaves.
+        For every value its possible places, each a list of leaves.
     """
     chosen = _nearest(places)
-    sure = [some for some, found in zip(chosen, places) if len(found) == 1]
-    either = [[list(some) for some in found] for found in places if len(found) > 1] if sure else []
-    times = Counter(k for some in chosen for k in some)
-    # a text with several fields may have fewer in another record: its kind says little
-    tokens = [(outline.tokens[k][0], ANY if times[k] > 1 else outline.tokens[k][1]) for k in sorted(times)]
-    return Sample(outline, sorted({k for some in sure or chosen for k in some}), either, tokens)
+    unambiguous = [leaves for leaves, of_value in zip(chosen, places) if len(of_value) == 1]
+    either = [[list(leaves) for leaves in of_value] for of_value in places if len(of_value) > 1] if unambiguous else []
+    n_fields = Counter(k for leaves in chosen for k in leaves)
+    # a text with several fields may have fewer in other items, and then another kind
+    tokens = [(outline.tokens[k][0], ANY if n_fields[k] > 1 else outline.tokens[k][1]) for k in sorted(n_fields)]
+    return Sample(outline, sorted({k for leaves in unambiguous or chosen for k in leaves}), either, tokens)
 
 
 def _nearest(places: Sequence[Sequence[Sequence[int]]]) -> list[Sequence[int]]:
-    """Of every value the place that makes the stretch over all of them short.
+    """Choose a place for every value so that the range of all of them is short.
 
     Examples
     --------
@@ -314,7 +322,9 @@ def _nearest(places: Sequence[Sequence[Sequence[int]]]) -> list[Sequence[int]]:
         chosen: dict[int, Sequence[int]] = {order[0]: start}
         low, high = start[0], start[-1]
         for f in order[1:]:
-            chosen[f] = min(places[f], key=lambda some: (max(low - some[0], 0) + max(some[-1] - high, 0), -some[0]))
+            chosen[f] = min(
+                places[f], key=lambda leaves: (max(low - leaves[0], 0) + max(leaves[-1] - high, 0), -leaves[0])
+            )
             low, high = min(low, chosen[f][0]), max(high, chosen[f][-1])
         if best is None or high - low < best[0]:
             best = high - low, chosen
@@ -322,118 +332,119 @@ def _nearest(places: Sequence[Sequence[Sequence[int]]]) -> list[Sequence[int]]:
     return [best[1][f] for f in range(len(places))]
 
 
-def find_listing(samples: Sequence[Sample], others: Sequence[Outline] = (), fewest: int = 2) -> Listing | None:
-    """The patterns by which the labelled records, and those like them, are found.
+def learn_listing(samples: Sequence[Sample], unlabelled: Sequence[Outline] = (), min_items: int = 2) -> Listing | None:
+    """Return patterns that find the labelled items and similar ones.
 
     Parameters
     ----------
     samples : sequence of Sample
-        Labelled records of one site.
-    others : sequence of Outline
+        Labelled items of one site.
+    unlabelled : sequence of Outline
         More pages of the site.
-    fewest : int
-        Records that must be found on a labelled page.
+    min_items : int
+        Minimum number of items on a labelled page.
 
     Returns
     -------
     Listing or None
-        None if nothing repeats around the labelled records.
+        None if nothing repeats around the labelled items.
     """
     patterns: list[Pattern] = []
-    waiting = list(samples)
+    remaining = list(samples)
     tokens = [sample.tokens for sample in samples]
-    while waiting:
-        found = _best_pattern(waiting, samples, others, fewest)
-        if found is None:
-            waiting = waiting[1:]
+    while remaining:
+        pattern = _best_pattern(remaining, samples, unlabelled, min_items)
+        if pattern is None:
+            remaining = remaining[1:]
             continue
-        patterns.append(found)
-        waiting = [sample for sample in waiting if not _holds(found, sample, tokens)]
+        patterns.append(pattern)
+        remaining = [sample for sample in remaining if not _matches(pattern, sample, tokens)]
     return Listing(patterns, tokens) if patterns else None
 
 
-def made_alike(sample: Sample, listing: Listing) -> int:
-    """How many records of its page are made like a labelled one; 0 if they are fewer than half.
+def n_similar_items(sample: Sample, listing: Listing) -> int:
+    """Return the number of items of a page that are similar to a labelled one; 0 if these are fewer than half.
 
-    All leaves are compared, also those without a field: large parts of a page about one thing have a name and a price
-    somewhere, but are not made alike.
+    All leaves are compared, also those without a field: sections of a page with one record may each have a name and a
+    price, but differ otherwise.
     """
     outline = sample.outline
-    parts = listing.records(outline)
-    counts = [Counter(outline.tokens[k] for k in outline.leaves_in(part)) for part in parts]
-    labelled = next((tokens for tokens, part in zip(counts, parts) if sample.lies_in(part)), None)
+    items = listing.items(outline)
+    counts = [Counter(outline.tokens[k] for k in outline.leaves_in(item)) for item in items]
+    labelled = next((tokens for tokens, item in zip(counts, items) if sample.is_in(item)), None)
     if labelled is None:
         return 0
-    n = sum(2 * (labelled & tokens).total() >= MADE_ALIKE * (labelled.total() + tokens.total()) for tokens in counts)
-    return n if 2 * n >= len(parts) else 0
+    n = sum(2 * (labelled & tokens).total() >= MIN_SHARED * (labelled.total() + tokens.total()) for tokens in counts)
+    return n if 2 * n >= len(items) else 0
 
 
 def _best_pattern(
-    waiting: Sequence[Sample], samples: Sequence[Sample], others: Sequence[Outline], fewest: int
+    remaining: Sequence[Sample], samples: Sequence[Sample], unlabelled: Sequence[Outline], min_items: int
 ) -> Pattern | None:
-    first = waiting[0]
+    """Return the pattern of the first remaining sample that matches most of them and has the highest score."""
+    first = remaining[0]
     tokens = [sample.tokens for sample in samples]
-    beside = [sample for sample in samples if sample.outline is first.outline and sample is not first]
+    same_page = [sample for sample in samples if sample.outline is first.outline and sample is not first]
     node = first.outline.view.leaves[first.leaves[0]]
     scored: list[tuple[int, float, Pattern]] = []
     for pattern in dict.fromkeys(candidates(first)):
-        parts = find_parts(first.outline, pattern, tokens, node)
-        if len(parts.parts) < fewest or not _apart(first, beside, parts.parts):
+        items, score = similar_items(first.outline, pattern, tokens, node)
+        if len(items) < min_items or not _is_separate(first, same_page, items):
             continue
-        held = sum(_holds(pattern, sample, tokens) for sample in waiting)
-        scored.append((held, parts.value * pattern.factor, pattern))
+        n_matches = sum(_matches(pattern, sample, tokens) for sample in remaining)
+        scored.append((n_matches, score * pattern.factor, pattern))
     if not scored:
         return None
-    most = max(held for held, _, _ in scored)
-    scored = sorted((item for item in scored if item[0] == most), key=lambda item: -item[1])[: 4 * FINALISTS]
-    pages = list({id(o): o for o in [*(sample.outline for sample in samples), *others]}.values())[:MOST_PAGES]
-    final = []
-    for _, value, pattern in scored:
-        if value < 0.5 * scored[0][1]:
+    most = max(n_matches for n_matches, _, _ in scored)
+    scored = sorted((row for row in scored if row[0] == most), key=lambda row: -row[1])[:MAX_FINALISTS]
+    pages = list({id(o): o for o in [*(sample.outline for sample in samples), *unlabelled]}.values())[:MAX_PAGES]
+    finalists = []
+    for _, score, pattern in scored:
+        if score < 0.5 * scored[0][1]:
             continue
-        total = sum(find_parts(outline, pattern, tokens).value for outline in pages)
-        final.append((total * pattern.factor, pattern))
-    best = max(value for value, _ in final)
-    # a class keeps other lists out, as long as it does not keep out records
-    named = [(value, pattern) for value, pattern in final if pattern.name or pattern.mark[:1] == ("class",)]
-    if named and max(value for value, _ in named) >= SPECIFIC * best:
-        final = named
-    # of those as good, the one highest in the page: what was not labelled may lie around what was
+        total = sum(similar_items(outline, pattern, tokens).score for outline in pages)
+        finalists.append((total * pattern.factor, pattern))
+    best = max(score for score, _ in finalists)
+    # a class excludes other lists, but must not exclude items
+    with_class = [(score, pattern) for score, pattern in finalists if pattern.name or pattern.mark[:1] == ("class",)]
+    if with_class and max(score for score, _ in with_class) >= SPECIFIC * best:
+        finalists = with_class
+    # at equal scores the outermost element, which may contain unlabelled values
     return max(
-        final, key=lambda item: (round(item[0], 6), -item[1].path.count("/"), item[1].name != "", -item[1].level)
+        finalists, key=lambda row: (round(row[0], 6), -row[1].path.count("/"), row[1].name != "", -row[1].level)
     )[1]
 
 
-def _apart(first: Sample, beside: Sequence[Sample], parts: Sequence[Item]) -> bool:
-    """Whether a labelled record is in one part, and nothing of another labelled record with it."""
-    leaves = first.outline.view.leaves
-    own = next((part for part in parts if first.lies_in(part)), None)
-    return own is not None and not any(_inside(leaves[k], own) for other in beside for k in other.leaves)
+def _is_separate(sample: Sample, same_page: Sequence[Sample], items: Sequence[Item]) -> bool:
+    """Whether one item contains a labelled item, and nothing of the others on its page."""
+    nodes = sample.outline.view.leaves
+    item = next((item for item in items if sample.is_in(item)), None)
+    return item is not None and not any(_contains(item, nodes[k]) for s in same_page for k in s.leaves)
 
 
-def _holds(pattern: Pattern, sample: Sample, tokens: Sequence[Sequence[Token]]) -> bool:
-    """Whether a labelled record is in one part."""
-    return _apart(sample, [], find_parts(sample.outline, pattern, tokens).parts)
+def _matches(pattern: Pattern, sample: Sample, tokens: Sequence[Sequence[Token]]) -> bool:
+    """Whether a pattern finds an item that contains a labelled one."""
+    return any(sample.is_in(item) for item in similar_items(sample.outline, pattern, tokens).items)
 
 
-def _inside(node: int, part: Item) -> bool:
-    return any(a <= node < b for a, b in part)
+def _contains(item: Item, node: int) -> bool:
+    return any(a <= node < b for a, b in item)
 
 
 def candidates(sample: Sample) -> Iterator[Pattern]:
-    """Patterns that might hold a labelled record."""
+    """Yield patterns that might find a labelled item."""
     outline = sample.outline
     nodes = [outline.view.leaves[k] for k in sample.leaves]
     around = outline.view.elements[sample.leaves[0]] if len(nodes) == 1 else _common(outline, nodes)
     t, level = around, 0
-    while outline.parents[t] >= 0 and level < HIGHEST:
-        for where in _selectors(outline, t):
-            yield Pattern("element", *where)
+    while outline.parents[t] >= 0 and level < MAX_LEVELS:
+        for selector in _selectors(outline, t):
+            yield Pattern("element", *selector)
             if len(nodes) > 1 and level < 2:
-                yield Pattern("element", *where, columns=True)
+                yield Pattern("element", *selector, columns=True)
         t, level = outline.parents[t], level + 1
     t = around
-    for _ in range(ABOVE + 1):
+    for _ in range(MAX_ANCESTORS + 1):
         if t < 0:
             return
         yield from _of_children(outline, t, nodes)
@@ -441,17 +452,19 @@ def candidates(sample: Sample) -> Iterator[Pattern]:
 
 
 def _of_children(outline: Outline, t: int, nodes: Sequence[int]) -> Iterator[Pattern]:
-    """Patterns of stretches of the children of an element."""
+    """Yield patterns of groups of the children of an element."""
     siblings = outline.children.get(t, [])
     if len(siblings) < 2:
         return
     first = max(k for k, s in enumerate(siblings) if s <= nodes[0])
     last = max(k for k, s in enumerate(siblings) if s <= nodes[-1])
     selectors = list(islice(_selectors(outline, t), 2))
-    marks = dict.fromkeys(m for k in range(max(0, first - BACK), first + 1) for m in outline.marks_of(siblings[k]))
+    before = range(max(0, first - MAX_SIBLINGS), first)
+    after = range(last + 1, min(len(siblings), last + 1 + MAX_SIBLINGS))
+    marks = dict.fromkeys(m for k in [*before, first] for m in outline.marks_of(siblings[k]))
     between = dict.fromkeys(
         m
-        for k in [*range(max(0, first - BACK), first), *range(last + 1, min(len(siblings), last + 1 + BACK))]
+        for k in [*before, *after]
         for m in outline.marks_of(siblings[k])
         if m[0] in ("class", "shape") or m[1] in SEPARATORS
     )
@@ -459,54 +472,54 @@ def _of_children(outline: Outline, t: int, nodes: Sequence[int]) -> Iterator[Pat
         for n in (2, 3):
             between["void", tag, str(n)] = None
     tag = outline.page.tags[siblings[first]]
-    same = [s for s in siblings if outline.page.tags[s] == tag]
-    for where in selectors:
+    same_tag = [s for s in siblings if outline.page.tags[s] == tag]
+    for path, level, name in selectors:
         for columns in (False, True):
             for mark in marks:
-                yield Pattern("from", *where, mark=mark, columns=columns)
+                yield Pattern("from", path, level, name, mark, columns=columns)
             for mark in between:
-                yield Pattern("between", *where, mark=mark, columns=columns)
-            if tag == "#text" or siblings[last] not in same:
+                yield Pattern("between", path, level, name, mark, columns=columns)
+            if tag == "#text" or siblings[last] not in same_tag:
                 continue
-            a, b = same.index(siblings[first]), same.index(siblings[last])
-            for step in range(max(2, b - a + 1), min(LONGEST_STEP, len(same) - 1) + 1):
+            a, b = same_tag.index(siblings[first]), same_tag.index(siblings[last])
+            for step in range(max(2, b - a + 1), min(MAX_STEP, len(same_tag) - 1) + 1):
                 for begin in range(max(0, b - step + 1), a + 1):
-                    yield Pattern("every", *where, mark=("tag", tag), step=step, offset=begin % step, columns=columns)
+                    yield Pattern("every", path, level, name, ("tag", tag), step, begin % step, columns)
 
 
 def _selectors(outline: Outline, t: int) -> Iterator[tuple[str, int, str]]:
-    """Ways to name the elements like one: by its path, and by a class of it or of one above."""
+    """Yield conditions for elements like t: its path, and a class of it or of an ancestor."""
     yield outline.paths[t], 0, ""
     level, above = 0, t
-    while above > 0 and level < HIGHEST:
+    while above > 0 and level < MAX_LEVELS:
         for name in outline.names(above):
             yield outline.paths[t], level, name
         above, level = outline.parents[above], level + 1
 
 
 def _common(outline: Outline, nodes: Sequence[int]) -> int:
-    """The smallest element with all these nodes, sorted, in it."""
+    """Return the lowest common ancestor of nodes in document order."""
     t = outline.parents[nodes[0]]
     while outline.page.end(t) <= nodes[-1]:
         t = outline.parents[t]
     return t
 
 
-# ---- records as pages -----------------------------------------------------------------------------------------------
+# ---- items as pages -------------------------------------------------------------------------------------------------
 
 
-def page_of_part(page: Page, part: Item) -> Page:
-    """A record as a small page of its own; ``nodes`` has the numbers of its nodes on the page it is from.
+def page_of_item(page: Page, item: Item) -> Page:
+    """Return an item as a small page; its ``nodes`` are the node numbers on its page.
 
     Examples
     --------
     >>> page = Page.from_html("<ul><li>a<li><b>c</b> d</ul>")
-    >>> small = page_of_part(page, [(4, 8)])
+    >>> small = page_of_item(page, [(4, 8)])
     >>> small.tags, small.nodes.tolist()
     (['body', 'li', 'b', '#text', '#text'], [1, 4, 5, 6, 7])
     """
-    around = max(0, int(page.parents[part[0][0]]))
-    record = page.select([around, *(t for a, b in part for t in range(a, b))])
-    record.tags[0], record.attributes[0] = "body", {}
-    record.name, record.site, record.url, record.source = page.name, page.site, page.url, page
-    return record if page.layout is None else record.with_layout(page.layout[record.nodes])
+    parent = max(0, int(page.parents[item[0][0]]))
+    small = page.select([parent, *(t for a, b in item for t in range(a, b))])
+    small.tags[0], small.attributes[0] = "body", {}
+    small.name, small.site, small.url, small.source = page.name, page.site, page.url, page
+    return small if page.layout is None else small.with_layout(page.layout[small.nodes])

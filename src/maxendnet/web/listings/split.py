@@ -1,8 +1,8 @@
-"""From pages to records: a listing becomes as many small pages as it has records, and all else follows from there.
+"""Split listings into items, each a small page.
 
-A record of a listing is to its listing what a page is to its site: the records are made alike, they tell what is a
-caption and what a value, and they vote on where a field is. So they are learned from and extracted from as pages are.
-Records that are not labelled, on a page where others are, are pages without labels: nothing is known of them.
+Items are to a listing what pages are to a site: they share a template, which separates captions from values, and they
+vote on the place of a field. So models are trained on items and applied to items as if they were pages. Unlabelled
+items of a labelled page are unlabelled pages.
 """
 
 from __future__ import annotations
@@ -12,48 +12,49 @@ from typing import Any, NamedTuple
 
 from maxendnet.web.fields.labels import LabelError, LabelledRecord, PageLabels, Values, labelled_records
 from maxendnet.web.fields.spans import Span, leaves_of_span
-from maxendnet.web.listings.patterns import Listing, Sample, find_listing, made_alike, page_of_part, sample_of
+from maxendnet.web.listings.patterns import Listing, Sample, learn_listing, n_similar_items, page_of_item, sample_of
 from maxendnet.web.pages.page import Page, group_by_site
 from maxendnet.web.views.outline import Item, Outline
 from maxendnet.web.views.view import View
 
 MODES = ("one", "many", "auto")
-FEWEST = {"many": 2, "auto": 3}  # records that must be found on a labelled page
-SINGLE = 0.75  # of the fields of pages with one record, what a page must have at their places to be one
+MIN_ITEMS = {"many": 2, "auto": 3}  # on a labelled page, by mode
+MIN_SINGLE = 0.75  # fraction of the labelled leaves of a page with one record that another such page must have
+MAX_UNLABELLED = 8  # unlabelled pages of a site, to choose patterns
 
 
 class SiteRecords(NamedTuple):
-    """How the pages of a site are split.
+    """Model that splits the pages of a site.
 
     Attributes
     ----------
     listing : Listing
     single : list of list of int
-        Kinds of the leaves that have the fields, for every labelled page of the site that is no listing.
+        Kinds of the labelled leaves of every labelled page with one record.
     """
 
     listing: Listing
     single: list[list[int]]
 
-    def parts(self, outline: Outline) -> list[Item]:
-        """Records of a page; none, if it is about one thing."""
-        here = set(outline.view.kinds)
-        if any(sum(kind in here for kind in kinds) >= SINGLE * len(kinds) for kinds in self.single):
+    def items(self, outline: Outline) -> list[Item]:
+        """Return the items of a page; empty for a page with one record."""
+        on_page = set(outline.view.kinds)
+        if any(sum(kind in on_page for kind in kinds) >= MIN_SINGLE * len(kinds) for kinds in self.single):
             return []
-        return self.listing.records(outline)
+        return self.listing.items(outline)
 
     def to_plain(self) -> dict[str, Any]:
-        """As lists and numbers, for a file."""
+        """Return the model as JSON values, for a file."""
         return {**self.listing.to_plain(), "single": self.single}
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> SiteRecords:
-        """What `to_plain` gave; a ValueError, TypeError or KeyError if it is something else."""
+        """Return the model from the output of `to_plain`; ValueError, TypeError or KeyError if it is damaged."""
         return cls(Listing.from_plain(plain), [[int(kind) for kind in kinds] for kinds in plain["single"]])
 
 
 class Units(NamedTuple):
-    """What is learned from: pages and records of listings, with their labels, and the page each is from."""
+    """Pages with one record and items of listings, their labels, and the index of the page of each."""
 
     pages: list[Page]
     labels: list[PageLabels | None]
@@ -63,61 +64,72 @@ class Units(NamedTuple):
 def learn_records(
     views: Sequence[View], labels: Sequence[PageLabels | None], mode: str, several: Collection[str] = ()
 ) -> tuple[dict[str, SiteRecords], list[str]]:
-    """How the listings of every site are split, and what could not be used, in words.
+    """Learn to split the listings of every site.
 
     Parameters
     ----------
     views : sequence of View
     labels : sequence of PageLabels or None
     mode : {"one", "many", "auto"}
-        One record a page; labelled pages are listings; or they are if something repeats around what is labelled.
+        ``"one"``: every page has one record. ``"many"``: labelled pages are listings. ``"auto"``: they are listings if
+        items similar to the labelled ones repeat.
     several : collection of str
         Fields with several values in a record.
+
+    Returns
+    -------
+    sites : dict of str to SiteRecords
+        Sites with listings.
+    problems : list of str
     """
-    found: dict[str, SiteRecords] = {}
+    sites: dict[str, SiteRecords] = {}
     problems: list[str] = []
     if mode == "one":
-        return found, problems
+        return sites, problems
     for site, rows in group_by_site([view.page for view in views]).items():
         samples: list[Sample] = []
-        given = {i: labels[i] for i in rows if labels[i] is not None}
         single = []
-        for i, own in given.items():
-            assert own is not None
+        for i in rows:
+            of_page = labels[i]
+            if of_page is None:
+                continue
             outline = Outline(views[i])
-            records = _records_on(views[i], own, mode, several)
-            some = [sample for record in records if (sample := _sample(outline, record)) is not None]
-            alone = find_listing(some, fewest=FEWEST[mode]) if some else None
-            if alone is not None and (mode == "many" or made_alike(some[0], alone) >= FEWEST[mode]):
-                samples += some
+            records = _records_on(views[i], of_page, mode, several)
+            on_page = [sample for record in records if (sample := _sample(outline, record)) is not None]
+            listing = learn_listing(on_page, min_items=MIN_ITEMS[mode]) if on_page else None
+            if listing is not None and (mode == "many" or n_similar_items(on_page[0], listing) >= MIN_ITEMS[mode]):
+                samples += on_page
                 continue
             if mode == "many":
-                problems.append(f"{own.page}: nothing repeats around the labelled record; it is taken for one record")
+                problems.append(
+                    f"{of_page.page}: nothing repeats around the labelled record; the page is used as one record"
+                )
             kinds = [views[i].kinds[leaves[0]] for record in records for places in _leaves(views[i], record)
                      for leaves in places[:1]]  # fmt: skip
             if kinds:
                 single.append(kinds)
         if samples:
-            others = [Outline(views[i]) for i in rows if i not in given][:8]
-            listing = find_listing(samples, others, FEWEST[mode])
+            unlabelled = [Outline(views[i]) for i in rows if labels[i] is None][:MAX_UNLABELLED]
+            listing = learn_listing(samples, unlabelled, MIN_ITEMS[mode])
             if listing is not None:
-                found[site] = SiteRecords(listing, single)
-    return found, problems
+                sites[site] = SiteRecords(listing, single)
+    return sites, problems
 
 
 def _records_on(view: View, given: PageLabels, mode: str, several: Collection[str]) -> list[LabelledRecord]:
-    """Labelled records of a page; none if, by its labels, it can be no listing."""
+    """Return the labelled items of a page; empty if its labels are not those of a listing."""
     try:
         return labelled_records(view, given, several)[0]
     except LabelError:
         if mode == "many":
             raise
-        return []  # several values of a field, and not as many of another: a page about one thing
+        return []  # fields have different numbers of values: a page with one record
 
 
 def _leaves(view: View, record: LabelledRecord) -> list[list[list[int]]]:
-    found = [[list(leaves_of_span(view, span)) for span in spans] for _, spans in record.places]
-    return [some for places in found if (some := [leaves for leaves in places if leaves])]
+    """Return the leaves of every possible place of every value."""
+    values = [[list(leaves_of_span(view, span)) for span in spans] for _, spans in record.places]
+    return [shown for places in values if (shown := [leaves for leaves in places if leaves])]
 
 
 def _sample(outline: Outline, record: LabelledRecord) -> Sample | None:
@@ -134,68 +146,76 @@ def split_pages(
     sites: dict[str, SiteRecords],
     several: Collection[str] = (),
 ) -> tuple[Units, list[str]]:
-    """Pages and records, with the labels of each, and what could not be used, in words."""
+    """Split the listings among pages into items.
+
+    Returns
+    -------
+    units : Units
+        Pages with one record and items, with their labels.
+    problems : list of str
+        Labels that could not be used.
+    """
     units, problems = Units([], [], []), []
     for i, (view, given) in enumerate(zip(views, labels)):
         site = sites.get(view.page.site)
-        parts: list[Item] = []
+        items: list[Item] = []
         records: list[LabelledRecord] = []
         if site is not None:
             outline = Outline(view)
-            parts = site.parts(outline) if given is None else site.listing.records(outline)
+            items = site.items(outline) if given is None else site.listing.items(outline)
             if given is not None:
                 try:
-                    records, more = labelled_records(view, given, several)
+                    records, unmatched = labelled_records(view, given, several)
                 except LabelError:
-                    parts, more = [], []
-                where = [_part_of(parts, record) for record in records]
-                if not any(at is not None for at in where):
-                    parts = []  # a page about one thing, which happens to have a list
-                elif parts:
-                    problems += [f"{given.page}: {label}" for label in more]
-        if not parts:
+                    items, unmatched = [], []
+                item_of_record = [_item_of(items, record) for record in records]
+                if all(at is None for at in item_of_record):
+                    items = []  # a page with one record that also has a list
+                elif items:
+                    problems += [f"{given.page}: {label}" for label in unmatched]
+        if not items:
             units.pages.append(view.page)
             units.labels.append(given)
             units.origin.append(i)
             continue
-        own: dict[int, PageLabels] = {}
-        rest = None  # labels of the parts that are no labelled record
+        of_item: dict[int, PageLabels] = {}
+        default = None  # labels of the other items
         if given is not None:
-            if given.complete and not more and None not in where:
-                rest = PageLabels(given.page, given.site)
-            for record, at in zip(records, where):
+            if given.complete and not unmatched and None not in item_of_record:
+                default = PageLabels(given.page, given.site)
+            for record, at in zip(records, item_of_record):
                 if at is None:
                     names = ", ".join(name for name, _ in record.places)
-                    problems.append(f"{given.page}: a labelled record ({names}) is none of those that were found")
+                    problems.append(f"{given.page}: no item of the listing contains the labelled record ({names})")
                 else:
-                    own[at] = _labels_in(given, record, parts[at])
-        for k, part in enumerate(parts):
-            units.pages.append(page_of_part(view.page, part))
-            units.labels.append(own.get(k, rest))
+                    of_item[at] = _labels_in(given, record, items[at])
+        for k, item in enumerate(items):
+            units.pages.append(page_of_item(view.page, item))
+            units.labels.append(of_item.get(k, default))
             units.origin.append(i)
     return units, problems
 
 
-def _part_of(parts: Sequence[Item], record: LabelledRecord) -> int | None:
-    """The part that has all values of a record."""
-    for k, part in enumerate(parts):
-        if all(any(_inside(span, part) for span in spans) for _, spans in record.places):
+def _item_of(items: Sequence[Item], record: LabelledRecord) -> int | None:
+    """Return the index of the item with all values of a labelled record."""
+    for k, item in enumerate(items):
+        if all(any(_contains(item, span) for span in spans) for _, spans in record.places):
             return k
     return None
 
 
-def _inside(span: Span, part: Item) -> bool:
-    return all(any(a <= node < b for a, b in part) for node in (span.first, span.last))
+def _contains(item: Item, span: Span) -> bool:
+    return all(any(a <= node < b for a, b in item) for node in (span.first, span.last))
 
 
-def _labels_in(given: PageLabels, record: LabelledRecord, part: Item) -> PageLabels:
-    """Labels of a record in the numbers of its own small page."""
-    number = {t: k + 1 for k, t in enumerate(t for a, b in part for t in range(a, b))}
+def _labels_in(given: PageLabels, record: LabelledRecord, item: Item) -> PageLabels:
+    """Return the labels of an item in the node numbers of its small page."""
+    number = {t: k + 1 for k, t in enumerate(t for a, b in item for t in range(a, b))}
     places: list[tuple[int | Span, str]] = [
         (Span(number[span.first], span.begin, number[span.last], span.end), name)
         for name, spans in record.places
         for span in spans
-        if _inside(span, part)
+        if _contains(item, span)
     ]
-    values: Values = {name: list(some) for name, some in record.values.items()}
+    values: Values = {name: list(texts) for name, texts in record.values.items()}
     return PageLabels(given.page, given.site, labels=places, values=values)

@@ -1,1 +1,1 @@
-"""Layout of pages, measured by a browser: optional, for features of position and for visual blocks."""
+"""Layout of pages in a browser, for features of position and for visual blocks; optional."""

@@ -1,4 +1,4 @@
-"""Headless Chromium over its debugging pipe: two file descriptors, and JSON ended by a zero byte."""
+"""Client of headless Chromium over its debugging pipe: JSON messages that end with a zero byte."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 OPTIONS = (
     "--headless=new", "--remote-debugging-pipe", "--disable-gpu", "--no-first-run", "--no-default-browser-check",
     "--disable-extensions", "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -23,26 +23,26 @@ OPTIONS = (
 
 
 class RenderError(RuntimeError):
-    """A page could not be drawn."""
+    """A page could not be rendered."""
 
 
 class Chromium:
-    """A browser without scripts and without network, for one page after the other.
+    """Browser without scripts and network access, for one page at a time.
 
     Parameters
     ----------
     seconds : float
-        Time for one answer. A page that takes longer ends the browser, and the next page starts another.
+        Time limit for one answer. A page that exceeds it stops the browser, and the next page starts a new one.
     """
 
     options = OPTIONS
 
     def __init__(self, seconds: float = 10.0) -> None:
         self.seconds = seconds
-        self.program = next(filter(None, map(shutil.which, NAMES)), "")
+        self.program = next(filter(None, map(shutil.which, PROGRAMS)), "")
         if not self.program:
             raise RenderError(
-                "there is no Chromium; install it (on Debian: apt install chromium), or work without layout."
+                "Chromium was not found; install it (on Debian: apt install chromium), or work without layout."
             )
         self._pid = 0
 
@@ -53,14 +53,14 @@ class Chromium:
         self.close()
 
     def start(self) -> None:
-        """Start the browser, and a page to work in."""
+        """Start the browser and open an empty page."""
         if self._pid:
             return
         self._folder = tempfile.mkdtemp(prefix="maxendnet-chromium-")
         ours, theirs = [], []
         for end in (0, 1):
             pipe = os.pipe()
-            theirs.append(fcntl.fcntl(pipe[end], fcntl.F_DUPFD_CLOEXEC, 10))  # away from 3 and 4
+            theirs.append(fcntl.fcntl(pipe[end], fcntl.F_DUPFD_CLOEXEC, 10))  # not 3 and 4, which the browser uses
             os.close(pipe[end])
             ours.append(pipe[1 - end])
         arguments = [self.program, *self.options, f"--user-data-dir={self._folder}", "about:blank"]
@@ -76,7 +76,7 @@ class Chromium:
             os.close(fd)
         self._in, self._out = ours
         os.set_blocking(self._in, False)
-        self._buffer, self._number, self._session, self._wanted = b"", 0, "", ""
+        self._buffer, self._number, self._session, self._expected = b"", 0, "", ""
         self._events: list[dict[str, Any]] = []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
@@ -85,7 +85,7 @@ class Chromium:
         self.call("Emulation.setScriptExecutionDisabled", value=True)
 
     def close(self) -> None:
-        """End the browser and all its processes."""
+        """Kill the browser and all its processes."""
         pid, self._pid = self._pid, 0
         if pid:
             with suppress(ProcessLookupError):
@@ -109,38 +109,38 @@ class Chromium:
             answer = self._receive(stop, method)
             if answer.get("id") == number:
                 if "error" in answer:
-                    raise RenderError(f"Chromium refuses {method}: {answer['error'].get('message')}")
+                    raise RenderError(f"Chromium rejected {method}: {answer['error'].get('message')}")
                 result: dict[str, Any] = answer["result"]
                 return result
-            self._note(answer, stop)
+            self._handle(answer, stop)
 
-    def _note(self, answer: dict[str, Any], stop: float) -> None:
-        """Keep an event. A request is let through for the page itself, once, and for files that are no pages."""
+    def _handle(self, answer: dict[str, Any], stop: float) -> None:
+        """Store an event; allow requests only for the page itself, once, and for local files that are not pages."""
         if answer.get("method") == "Fetch.requestPaused":
-            asked = answer["params"]
-            address, kind = asked["request"]["url"], asked["resourceType"]
-            fine = address.startswith("file:") and kind != "Document"
-            if kind == "Document" and address == self._wanted:
-                fine, self._wanted = True, ""
+            request = answer["params"]
+            address, kind = request["request"]["url"], request["resourceType"]
+            is_allowed = address.startswith("file:") and kind != "Document"
+            if kind == "Document" and address == self._expected:
+                is_allowed, self._expected = True, ""
             self._number += 1
-            method = "Fetch.continueRequest" if fine else "Fetch.failRequest"
-            # aborted, not blocked: a page that sends its reader elsewhere then stays as it is
-            parameters = {"requestId": asked["requestId"]} | ({} if fine else {"errorReason": "Aborted"})
+            method = "Fetch.continueRequest" if is_allowed else "Fetch.failRequest"
+            # aborted, not blocked: a page with a redirect then stays as it is
+            parameters = {"requestId": request["requestId"]} | ({} if is_allowed else {"errorReason": "Aborted"})
             message = {"id": self._number, "method": method, "params": parameters, "sessionId": self._session}
             self._send(json.dumps(message).encode() + b"\0", stop)
         elif "method" in answer:
             self._events.append(answer)
 
     def load(self, address: str) -> None:
-        """Go to a file and wait until it is loaded; nothing else is loaded than what lies in files beside it."""
+        """Open a local file and wait until it is loaded; other resources are loaded only from local files."""
         self._events.clear()
-        self._wanted = address
+        self._expected = address
         stop = time.monotonic() + self.seconds
-        found = self.call("Page.navigate", url=address)
-        if found.get("errorText"):
-            raise RenderError(f"Chromium cannot open the page: {found['errorText']}")
+        answer = self.call("Page.navigate", url=address)
+        if answer.get("errorText"):
+            raise RenderError(f"Chromium cannot open the page: {answer['errorText']}")
         while not any(event["method"] == "Page.loadEventFired" for event in self._events):
-            self._note(self._receive(stop, "loading"), stop)
+            self._handle(self._receive(stop, "loading"), stop)
 
     def _send(self, data: bytes, stop: float) -> None:
         rest = memoryview(data)
@@ -159,15 +159,15 @@ class Chromium:
             ready, _, _ = select.select([self._out], [], [], max(0.0, stop - time.monotonic()))
             if not ready:
                 self._give_up(what)
-            part = os.read(self._out, 1 << 20)
-            if not part:
+            data = os.read(self._out, 1 << 20)
+            if not data:
                 self.close()
                 raise RenderError("Chromium ended unexpectedly.")
-            self._buffer += part
+            self._buffer += data
         message, self._buffer = self._buffer.split(b"\0", 1)
-        found: dict[str, Any] = json.loads(message)
-        return found
+        answer: dict[str, Any] = json.loads(message)
+        return answer
 
     def _give_up(self, what: str) -> None:
         self.close()
-        raise RenderError(f"Chromium took more than {self.seconds:g} s for {what}, and was stopped.")
+        raise RenderError(f"Chromium was stopped: {what} took more than {self.seconds:g} s.")

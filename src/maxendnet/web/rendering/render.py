@@ -1,4 +1,4 @@
-"""Boxes and styles of pages, drawn by headless Chromium: one snapshot a page, without scripts and network."""
+"""Layout of pages from headless Chromium: one DOM snapshot per page, without scripts and network."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ __all__ = ["RenderError", "render_page", "render_pages"]
 STYLES = ("font-size", "font-weight", "font-style", "cursor", "color", "background-color", "text-align")
 COLOUR = re.compile(r"rgba?\((\d+), (\d+), (\d+)(?:, ([\d.]+))?\)")
 MARK = "data-maxendnet"
-LARGEST = 20_000  # nodes for which a page drawn otherwise than it was parsed is still compared
+MAX_COMPARED_NODES = 20_000  # of pages whose tree in the browser differs from the parsed one
 
 
 def render_page(browser: Chromium, page: Page, path: Path) -> Page:
-    """The page with its layout.
+    """Return a page with its layout.
 
     Parameters
     ----------
     browser : Chromium
     page : Page
-        As it was read from the file.
+        Page as read from the file.
     path : Path
-        The file; what it needs (style sheets, pictures) is found beside it.
+        File of the page; style sheets and images are loaded from files beside it.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def render_page(browser: Chromium, page: Page, path: Path) -> Page:
     with open(path, "rb") as file:
         canonical = file.read(200).lstrip().startswith(b"<body")
     if canonical:
-        # a browser would change the tree of such a page, so its elements carry their numbers
+        # browsers may change the tree of a canonical page, so its elements have their numbers as attributes
         with tempfile.NamedTemporaryFile("w", suffix=".html", encoding="utf-8") as marked:
             marked.write('<!doctype html><meta charset="utf-8">' + _marked(page))
             marked.flush()
@@ -56,37 +56,53 @@ def render_page(browser: Chromium, page: Page, path: Path) -> Page:
 def render_pages(
     pages: Sequence[tuple[Page, Path]], *, seconds: float = 10.0, progress: Progress = quiet
 ) -> tuple[list[Page], list[UnreadPage]]:
-    """Pages with layout, and those that cannot be drawn.
+    """Render pages in headless Chromium.
+
+    Parameters
+    ----------
+    pages : sequence of (Page, Path)
+        Pages and their files.
+    seconds : float
+        Time limit for a page.
+    progress : callable, optional
+
+    Returns
+    -------
+    pages : list of Page
+        Pages with layout.
+    unread : list of UnreadPage
+        Pages that cannot be rendered.
 
     Raises
     ------
     RenderError
-        There is no browser.
+        Chromium was not found.
     """
-    done, unread = [], []
+    rendered, unread = [], []
     with Chromium(seconds) as browser:
         for page, path in progress(pages, "drawing"):
             try:
-                done.append(render_page(browser, page, path))
+                rendered.append(render_page(browser, page, path))
             except (RenderError, OSError) as error:
-                unread.append(UnreadPage(page.name, f"{page.name}: left out: {error}"))
+                unread.append(UnreadPage(page.name, f"{page.name}: not rendered: {error}"))
                 browser.close()
-    return done, unread
+    return rendered, unread
 
 
 def _marked(page: Page) -> str:
-    attributes = [{**given, MARK: str(t)} for t, given in enumerate(page.attributes)]
+    """Return the canonical text of a page with node numbers as attributes."""
+    attributes = [{**of_node, MARK: str(t)} for t, of_node in enumerate(page.attributes)]
     return Page(page.tags, page.parents, page.texts, attributes).canonical()
 
 
 def _snapshot(browser: Chromium, address: str) -> tuple[RawTree, NDArray[np.float64]]:
-    """The tree as drawn, and for every node its row of layout, -1 four times where it has no box."""
+    """Return the tree in the browser, and the layout of every node, with a box of -1 for nodes without one."""
     browser.load(address)
-    found = browser.call("DOMSnapshot.captureSnapshot", computedStyles=list(STYLES))
-    strings, document = found["strings"], found["documents"][0]
+    snapshot = browser.call("DOMSnapshot.captureSnapshot", computedStyles=list(STYLES))
+    strings, document = snapshot["strings"], snapshot["documents"][0]
     if strings[document["documentURL"]] != address:
-        raise RenderError("the page has sent the browser elsewhere.")
-    nodes, drawn = document["nodes"], document["layout"]
+        raise RenderError("the page redirected the browser.")
+    nodes, layout = document["nodes"], document["layout"]
     tree = RawTree([], [], [], [])
     number: dict[int, int] = {}
     for k, kind in enumerate(nodes["nodeType"]):
@@ -100,7 +116,7 @@ def _snapshot(browser: Chromium, address: str) -> tuple[RawTree, NDArray[np.floa
             pairs = [strings[s] if s >= 0 else "" for s in nodes["attributes"][k]]
             tree.add(strings[nodes["nodeName"][k]].lower(), parent, attributes=dict(zip(pairs[::2], pairs[1::2])))
     boxes = np.full((len(tree.tags), len(LAYOUT)), -1.0)
-    for k, bounds, styles in zip(drawn["nodeIndex"], drawn["bounds"], drawn["styles"]):
+    for k, bounds, styles in zip(layout["nodeIndex"], layout["bounds"], layout["styles"]):
         if k in number and boxes[number[k], 2] < 0:
             boxes[number[k], :4] = bounds
             if styles:
@@ -122,50 +138,50 @@ def _style(values: Sequence[str]) -> list[float]:
 
 
 def _colour(text: str) -> float:
-    """A colour as a number; -1 if it is transparent.
+    """Return a colour as a number; -1 if it is transparent.
 
     Examples
     --------
     >>> _colour("rgb(0, 1, 0)"), _colour("rgba(0, 0, 0, 0)")
     (256.0, -1.0)
     """
-    found = COLOUR.match(text)
-    if not found or found[4] == "0":
+    match = COLOUR.match(text)
+    if not match or match[4] == "0":
         return -1.0
-    return float(int(found[1]) << 16 | int(found[2]) << 8 | int(found[3]))
+    return float(int(match[1]) << 16 | int(match[2]) << 8 | int(match[3]))
 
 
 def _rows(page: Page, tree: RawTree, marked: bool) -> list[int]:
-    """For every element of the page, the node of the drawn tree; -1 for texts and what was not drawn."""
+    """Return for every element of the page its node in the browser's tree; -1 for texts and missing nodes."""
     rows = [-1] * len(page)
     if marked:
-        for k, given in enumerate(tree.attributes):
-            if MARK in given:
-                rows[int(given[MARK])] = k
+        for k, attributes in enumerate(tree.attributes):
+            if MARK in attributes:
+                rows[int(attributes[MARK])] = k
         return rows
-    kept, drawn = canonical_nodes(tree)
+    tree_nodes, drawn = canonical_nodes(tree)
     if drawn.tags == page.tags:
-        return [k if tag != "#text" else -1 for k, tag in zip(kept, page.tags)]  # -1: said in the head
-    if max(len(page), len(drawn)) > LARGEST:
-        raise RenderError(f"Chromium reads the page otherwise ({len(drawn)} nodes, and not {len(page)}).")
+        return [k if tag != "#text" else -1 for k, tag in zip(tree_nodes, page.tags)]  # -1: structured data
+    if max(len(page), len(drawn)) > MAX_COMPARED_NODES:
+        raise RenderError(f"Chromium parses the page differently ({len(drawn)} nodes instead of {len(page)}).")
     ours = list(zip(page.tags, (text.strip() for text in page.texts)))
     theirs = list(zip(drawn.tags, (text.strip() for text in drawn.texts)))
     for a, b, n in SequenceMatcher(None, ours, theirs, autojunk=False).get_matching_blocks():
         for j in range(n):
             if page.tags[a + j] != "#text":
-                rows[a + j] = kept[b + j]
+                rows[a + j] = tree_nodes[b + j]
     return rows
 
 
 def _fill(page: Page, rows: Sequence[int], boxes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Layout of all nodes: texts have their parent's, and a transparent background is that behind it."""
+    """Return the layout of all nodes; texts and transparent backgrounds have that of their parent."""
     out = np.full((len(page), len(LAYOUT)), -1.0)
     for t, row in enumerate(rows):
         parent = page.parents[t]
         if row >= 0:
             out[t] = boxes[row]
         elif parent >= 0:
-            out[t] = out[parent]  # a text, or an element that the browser has put elsewhere
+            out[t] = out[parent]  # a text, or an element that the browser moved
         if out[t, 9] < 0:
             out[t, 9] = out[parent, 9] if parent >= 0 else 0xFFFFFF
         if out[t, 4] < 0 and parent >= 0:
