@@ -208,9 +208,7 @@ def test_excel_and_unreadable_pages(shop, tmp_path):
     (pages / "b.html").write_bytes(b"%PDF-1.7")
     (pages / "c.html").write_bytes(b"<meta charset=idna><p>caf\xe9")
     output = run("extract", shop / "m.medn", pages, "-o", tmp_path / "out.csv", "--excel")
-    assert (
-        "2 records from 2 pages" in output and "b.html is a PDF, not HTML" in output and "1 page not read" in output
-    )
+    assert "2 records from 2 pages" in output and "b.html is a PDF, not HTML" in output and "1 page not read" in output
     assert (tmp_path / "out.csv").read_bytes().startswith(b"\xef\xbb\xbfpage,url,site,record,")
     assert "--excel requires" in run("extract", shop / "m.medn", pages, "-o", tmp_path / "o.jsonl", "--excel", code=2)
     run("extract", shop / "m.medn", pages, "-o", tmp_path / "o.csv", "--strict", code=1)

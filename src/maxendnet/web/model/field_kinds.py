@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from maxendnet.web.fields.spans import attribute_of, attribute_of_value, overlap, normalise_text, span_text
+from maxendnet.web.fields.spans import attribute_of, attribute_of_value, normalise_text, overlap, span_text
 from maxendnet.web.fields.types import kind_of_addresses, learned_kind
 from maxendnet.web.model.labelled_page import LabelledPage
 

@@ -480,7 +480,7 @@ def _rendered(pages: list[Any], root: Path) -> list[Any]:
 
 def _files(pages: Sequence[Path]) -> list[Path]:
     """Return the page files named on the command line, with folders expanded."""
-    from maxendnet.web.pages.folder import is_plain_text, ignored_files_note, page_files
+    from maxendnet.web.pages.folder import ignored_files_note, is_plain_text, page_files
 
     files: list[Path] = []
     for path in pages:
