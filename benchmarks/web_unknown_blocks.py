@@ -1,9 +1,9 @@
-"""Web trees of which only the leaves have labels: the paper's partially observed models, on SWDE.
+"""Vision trees with labels for leaves only: the paper's partially observed models, on SWDE.
 
-A page is a vision tree. Its leaves have labels; the labels of its inner blocks follow from those of the leaves, or are
-unknown. Beside them the flat models: leaves that compete (choice), and leaves by themselves. Few pages: 10 % of a
-vertical's training pages, in several draws, tested on its test pages. New sites: the pages of one site, tested on the
-others. Every cell goes to the file of --out, and a run that was stopped goes on from there.
+A page is a vision tree with labelled leaves. The labels of inner blocks are derived from the leaves, or are unknown.
+For comparison: flat models with competing leaves (choice) and independent leaves. Few pages: trained on 10 % of a
+vertical's training pages, in several draws, and tested on its test pages. New sites: trained on the pages of one site
+and tested on the others. Results are appended to the file of --out, from which an interrupted run resumes.
 
     python benchmarks/web_unknown_blocks.py --data FOLDER --out web_unknown_blocks.jsonl
 """
@@ -32,26 +32,30 @@ MODELS = {
 
 
 def cells(data: Path, verticals: list[str], draws: int, done: set[tuple]):
-    for name in verticals:
-        pages = web_pages(data, "swde", (name,), None)
+    """Yield the key and scores of every combination that is not in ``done``."""
+    for vertical in verticals:
+        pages = web_pages(data, "swde", (vertical,), None)
         train, test = pages.rows("train"), pages.rows("test")
         for draw in range(draws):
             order = np.random.default_rng([0, draw]).permutation(train)
-            few = np.sort(order[: max(1, round(len(train) / 10))])
+            tenth = np.sort(order[: max(1, round(len(train) / 10))])
             site = pages.sites[draw % len(pages.sites)]
-            known = np.sort(np.concatenate([pages.rows("train", [site]), pages.rows("dev", [site])]))
-            rest = pages.rows("test", [other for other in pages.sites if other != site])
-            for part, some, tested, protocol in (("few pages", few, test, KNOWN), ("new sites", known, rest, NEW)):
+            of_site = np.sort(np.concatenate([pages.rows("train", [site]), pages.rows("dev", [site])]))
+            rest = pages.rows("test", [name for name in pages.sites if name != site])
+            for setting, trained, tested, protocol in (
+                ("few pages", tenth, test, KNOWN),
+                ("new sites", of_site, rest, NEW),
+            ):
                 for about, (model, unknown) in MODELS.items():
                     for system in SYSTEMS:
-                        key = (part, name, draw, about, system)
+                        key = (setting, vertical, draw, about, system)
                         if key in done:
                             continue
-                        found = measure(
-                            pages, some, tested, system, chosen(system, model, protocol), model, protocol,
+                        scores = measure(
+                            pages, trained, tested, system, chosen(system, model, protocol), model, protocol,
                             protocol is NEW, unknown_blocks=unknown,
                         )  # fmt: skip
-                        yield key, {n: found[n] for n in ("f1", "all_right", "fit_seconds")}
+                        yield key, {n: scores[n] for n in ("f1", "all_right", "fit_seconds")}
 
 
 def main() -> None:
@@ -61,23 +65,25 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--out", type=Path, default=Path("web_unknown_blocks.jsonl"))
     options = parser.parse_args()
-    found = {}
+    results = {}
     if options.out.exists():
         for line in options.out.read_text().splitlines():
             entry = json.loads(line)
-            found[tuple(entry["key"])] = entry["cell"]
+            results[tuple(entry["key"])] = entry["cell"]
     with warnings.catch_warnings(), options.out.open("a") as file:
         warnings.simplefilter("ignore", ConvergenceWarning)
-        for key, cell in cells(options.data, options.verticals, options.draws, set(found)):
-            found[key] = cell
+        for key, cell in cells(options.data, options.verticals, options.draws, set(results)):
+            results[key] = cell
             print(json.dumps({"key": key, "cell": cell}), file=file, flush=True)
             common.say(f"{key} {cell}")
     rows = []
-    for part in ("few pages", "new sites"):
+    for setting in ("few pages", "new sites"):
         for about in MODELS:
-            row = [f"{part}: {about}"]
+            row = [f"{setting}: {about}"]
             for system in SYSTEMS:
-                f1 = [100 * cell["f1"] for key, cell in found.items() if (key[0], *key[3:]) == (part, about, system)]
+                f1 = [
+                    100 * cell["f1"] for key, cell in results.items() if (key[0], *key[3:]) == (setting, about, system)
+                ]
                 half = 2 * np.std(f1, ddof=1) / np.sqrt(len(f1)) if len(f1) > 1 else np.nan
                 row.append(f"{np.mean(f1):.1f} ± {half:.1f}" if f1 else "")
             rows.append(row)

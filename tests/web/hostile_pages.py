@@ -1,4 +1,4 @@
-"""Pages made to break a reader: every kind of trouble at a given size. Also used by benchmarks/web_speed.py."""
+"""Malformed and malicious pages of a given size. Also used by benchmarks/web_speed.py."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TAGS = (
 
 
 def hostile_pages(n: int, seed: int = 0) -> Iterator[tuple[str, bytes]]:
-    """Name and bytes of bad pages; n is the size of each, in tags or so."""
+    """Yield name and bytes of malformed pages; n is the approximate number of tags of each."""
     names = [f"a{i}" for i in range(n)]
     texts = {
         "attributes": "<p " + " ".join(f"{a}={a}" for a in names) + ">x",

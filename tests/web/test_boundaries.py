@@ -1,4 +1,4 @@
-"""Values inside of longer texts: found in labels, learned from few of them, and extracted letter by letter."""
+"""Values within longer texts: matched with labels, learned from few pages, and extracted exactly."""
 
 import json
 
@@ -51,38 +51,38 @@ def test_captions_units_and_separators_are_learned_from_few_pages(n_labelled, tm
     assert Extractor.load(tmp_path / "m.medn").extract(pages) == records
 
 
-def test_what_is_always_a_whole_text_stays_so():
+def test_fields_with_whole_texts_have_no_boundaries():
     views = make_views([Page.from_html(f"<p>Cup {n}, blue</p>", site="s") for n in range(3)])
-    found = Boundaries.learn([LabelledValue(view, "name", whole(view, 0)) for view in views[:2]])
-    assert not found.weights and found.find(views[2], "name", 0) == (whole(views[2], 0), MAX_LEAD)
+    boundaries = Boundaries.learn([LabelledValue(view, "name", whole(view, 0)) for view in views[:2]])
+    assert not boundaries.weights and boundaries.find(views[2], "name", 0) == (whole(views[2], 0), MAX_LEAD)
 
 
-def found_with(html, value, others):
-    """Values on other pages, learned from one labelled value; pages are made of a pattern with {}."""
+def values_found(html, value, others):
+    """Return the values found on other pages after training on one; ``html`` is a format string."""
     views = make_views([Page.from_html(html.format(*x), site="s") for x in [value, *others]])
     (span,) = find_value(views[0], "".join(value))
     bounds = Boundaries.learn([LabelledValue(views[0], "name", span)])
     leaf = views[0].leaf_of[span.first]
     for model in (bounds, Boundaries.from_plain(json.loads(json.dumps(bounds.to_plain())))):
-        found = [[span_text(view, model.find(view, "name", k).span) for k in (leaf, leaf + 1)] for view in views[1:]]
-    return found
+        values = [[span_text(view, model.find(view, "name", k).span) for k in (leaf, leaf + 1)] for view in views[1:]]
+    return values
 
 
 PIECES = "<p>Name: <b>{}</b>{} <i>new</i></p>"
 
 
 def test_a_value_does_not_end_within_a_word():
-    """One word was labelled, in two pieces; others have more words, and are cut within one."""
+    """The labelled value is one word in two texts; others have more words, one of them in two texts."""
     others = [("Royal St", "reet Grill"), ("La Bri", "oche Dorée"), ("12 Wash", "ington Street")]
-    assert found_with(PIECES, ("McC", "abes"), others) == [["".join(x)] * 2 for x in others]
+    assert values_found(PIECES, ("McC", "abes"), others) == [["".join(x)] * 2 for x in others]
 
 
-def test_a_bound_within_a_word_is_worse_than_any_other():
-    names, weights = ["start", "stop"], {"name": np.array([[1.0, 0.0], [0.0, 1.0]])}  # the whole text, by its scores
+def test_a_boundary_within_a_word_scores_lowest():
+    names, weights = ["start", "stop"], {"name": np.array([[1.0, 0.0], [0.0, 1.0]])}  # the scores prefer the whole text
     view = View(Page.from_html(PIECES.format("Royal St", "reet Grill")))
-    for cutting, wanted in ((["name"], "Royal St"), ([], "Royal Street Grill new")):
-        found = Boundaries(names, weights, {"name": 1}, cutting).find(view, "name", 1)
-        assert span_text(view, found.span) == wanted
+    for cutting, expected in ((["name"], "Royal St"), ([], "Royal Street Grill new")):
+        value = Boundaries(names, weights, {"name": 1}, cutting).find(view, "name", 1)
+        assert span_text(view, value.span) == expected
 
 
 def test_a_value_ends_within_a_word_if_labelled_ones_do():
@@ -95,9 +95,12 @@ def test_a_value_ends_within_a_word_if_labelled_ones_do():
 
 
 def test_two_values_in_a_row_are_not_one():
-    """Several things stand in one paragraph, made alike; the labelled page has one."""
-    one = "<a>by <b>{}</b>{} <i>new</i></a>"
-    pages = [one.format("Com", "edy"), " | ".join(one.format(*x) for x in (("Dr", "ama"), ("Cr", "ime"), ("W", "ar")))]
+    """A paragraph has several values with the same markup; the labelled page has one."""
+    link = "<a>by <b>{}</b>{} <i>new</i></a>"
+    pages = [
+        link.format("Com", "edy"),
+        " | ".join(link.format(*x) for x in (("Dr", "ama"), ("Cr", "ime"), ("W", "ar"))),
+    ]
     views = make_views([Page.from_html(f"<p>115 min - {html} - more</p>", site="s") for html in pages])
     (span,) = find_value(views[0], "Comedy")
     bounds = Boundaries.learn([LabelledValue(views[0], "genre", span)])
@@ -106,16 +109,16 @@ def test_two_values_in_a_row_are_not_one():
 
 
 def test_confidence_is_that_of_the_value():
-    """Places are certain here; what is not certain is where the value ends: it has one word or two, as it happens."""
+    """The place is certain, the end of the value is not: it has one or two words at random."""
     rng = np.random.default_rng(0)
     letters = "abcdefghijklmnopqrstuvwxyz"
     pages, labels = [], []
     for n in range(60):
-        some = ["".join(rng.choice(list(letters), 5)) for _ in range(4)]
+        words = ["".join(rng.choice(list(letters), 5)) for _ in range(4)]
         cut = int(rng.integers(1, 3))
-        html = f"<h1>Cup {n}</h1><p class=c>colour {' '.join(some)}</p>"
+        html = f"<h1>Cup {n}</h1><p class=c>colour {' '.join(words)}</p>"
         pages.append(Page.from_html(html, name=str(n), site=f"s{n % 4}"))
-        labels.append(PageLabels(str(n), f"s{n % 4}", values={"colour": [" ".join(some[:cut])]}))
+        labels.append(PageLabels(str(n), f"s{n % 4}", values={"colour": [" ".join(words[:cut])]}))
     extractor = Extractor().fit(pages[:20], labels[:20])
     cells = [record.fields["colour"] for record in extractor.extract(pages[20:])]
     right = np.array([cell.value == x.values["colour"][0] for cell, x in zip(cells, labels[20:])])
@@ -123,18 +126,18 @@ def test_confidence_is_that_of_the_value():
     assert abs(np.mean([cell.confidence for cell in cells]) - right.mean()) < 0.25
 
 
-def test_without_held_out_answers_nothing_is_certain():
+def test_confidence_without_held_out_values_is_below_one():
     pages = [book_page(n, *x) for n, x in enumerate(BOOKS)]
     extractor = Extractor().fit(pages, [book_labels(0, *BOOKS[0]), *[None] * 5])
     assert all(cell.confidence <= 0.95 for record in extractor.extract(pages) for cell in record.fields.values())
 
 
-def test_what_is_not_on_the_page_counts_as_missed_and_is_named():
+def test_a_value_that_is_not_on_the_page_counts_as_missed():
     pages = [book_page(n, *x) for n, x in enumerate(BOOKS)]
     labels = [book_labels(n, *x) for n, x in enumerate(BOOKS)]
     records = Extractor(calibrate=False).fit(pages, labels).extract(pages)
     labels[3].values["price"] = ["15.99"]
-    labels[4].values["publisher"] = ["Publisher: Tor"]  # it is there, and more than the value
+    labels[4].values["publisher"] = ["Publisher: Tor"]  # on the page, but longer than the value
     scores = evaluate(pages, labels, records, ["publisher", "price", "author", "year"])
     of = {field.name: field for field in scores.fields}
     assert scores.problems == ["3: price '15.99' is not on the page"]
@@ -147,18 +150,16 @@ def test_what_is_not_on_the_page_counts_as_missed_and_is_named():
         lambda pairs: np.array(pairs, dtype=float)
     )
 )
-def test_the_best_interval_is_the_best_of_all(scores):
+def test_the_best_interval_has_the_highest_score(scores):
     begins, ends = scores.T
     n = len(begins) - 1
-    all_of_them = sorted(
-        ((begins[b] + ends[e], (b, e - 1)) for b in range(n) for e in range(b + 1, n + 1)), reverse=True
-    )
+    intervals = sorted(((begins[b] + ends[e], (b, e - 1)) for b in range(n) for e in range(b + 1, n + 1)), reverse=True)
     i, j, lead = best_interval(begins, ends)
-    assert begins[i] + ends[j + 1] == all_of_them[0][0]
-    assert lead == (all_of_them[0][0] - all_of_them[1][0] if len(all_of_them) > 1 else np.inf)
+    assert begins[i] + ends[j + 1] == intervals[0][0]
+    assert lead == (intervals[0][0] - intervals[1][0] if len(intervals) > 1 else np.inf)
 
 
-def test_tokens_and_letters_belong_together():
+def test_tokens_of_a_span():
     view = View(Page.from_html("<p>Maße: <b>12,5</b>×3 cm<br>neu</p><p>x"))
     tokens = tokens_around(view, 1)
     assert tokens.texts == ["Maße", ":", "12", ",", "5", "×", "3", "cm", "neu"]
@@ -173,7 +174,7 @@ def test_variants_keep_the_values_and_change_their_texts(kind):
     row = {"site": "x", "page": "1", "title": "Cup", "body": body, "labels": [[2, "name"], [4, "price"]],
            "values": {"name": ["Red & Blue Cup"], "price": ["$5"]}}  # fmt: skip
     changed = variant_of(json.loads(json.dumps(row)), kind)
-    assert changed == variant_of(row, kind)  # no chance in it
+    assert changed == variant_of(row, kind)  # deterministic
     view = View(Page.from_html(changed["html"]))
     for value in ("Red & Blue Cup", "$5"):
         spans = find_value(view, value)

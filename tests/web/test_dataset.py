@@ -22,9 +22,9 @@ STRUCTURES = {"choice": "choice", "independent": "independent", "chain": "chain"
 
 @pytest.fixture(scope="module")
 def toy():
-    made = toy_pages(n_sites=2, n_pages=2)
-    views = make_views(made.pages)
-    labels = [leaf_labels(v.leaves, labelled_nodes(v, labels_on_page(v, x)[0])) for v, x in zip(views, made.labels)]
+    pages = toy_pages(n_sites=2, n_pages=2)
+    views = make_views(pages.pages)
+    labels = [leaf_labels(v.leaves, labelled_nodes(v, labels_on_page(v, x)[0])) for v, x in zip(views, pages.labels)]
     return views, labels
 
 
@@ -42,28 +42,28 @@ def test_inner_labels_follow_from_the_leaves(pieces):
     page = Page.from_html("".join(pieces))
     tree = vision_tree(page)
     leaves = [s for s, leaf in zip(tree.sources, tree.leaf) if leaf]
-    own = [page.text(s[0]) for s in leaves]
-    labels = [text if text != "x" else NONE for text in own]
-    found = block_labels(tree, labels)
+    texts = [page.text(s[0]) for s in leaves]
+    labels = [text if text != "x" else NONE for text in texts]
+    of_blocks = block_labels(tree, labels)
     below = [set() for _ in range(len(tree))]
     for b in range(len(tree) - 1, -1, -1):
         if tree.leaf[b]:
-            below[b] |= set(fields_of(found[b]))
+            below[b] |= set(fields_of(of_blocks[b]))
         if tree.parents[b] >= 0:
             below[tree.parents[b]] |= below[b]
-    wanted = set().union(*below) if below else set()
-    assert [label for label, leaf in zip(found, tree.leaf) if leaf] == labels
-    for b, label in enumerate(found):
+    on_page = set().union(*below) if below else set()
+    assert [label for label, leaf in zip(of_blocks, tree.leaf) if leaf] == labels
+    for b, label in enumerate(of_blocks):
         if tree.leaf[b]:
             continue
-        inside = [found[c] for c in range(len(tree)) if tree.parents[c] == b]
+        inside = [of_blocks[c] for c in range(len(tree)) if tree.parents[c] == b]
         assert (label == INNER + NONE) == (not below[b])
         if label == INNER + "record":
-            assert below[b] == wanted and not {INNER + "record", INNER + "region"} & set(inside)
+            assert below[b] == on_page and not {INNER + "record", INNER + "region"} & set(inside)
         if label == INNER + "region":
             assert {INNER + "record", INNER + "region"} & set(inside)
         if label == INNER + "part":
-            assert 1 < len(below[b]) < len(wanted)
+            assert 1 < len(below[b]) < len(on_page)
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -71,13 +71,13 @@ def test_features_by_number_are_features_by_name(toy, model):
     pages, words, _ = data(toy, model)
     numbers = pages[0].numbering.names()
     for view, page in zip(toy[0], pages):
-        expected = [sorted(set(some)) for some in leaf_features(view, NEW_SITES)]
+        expected = [sorted(set(names)) for names in leaf_features(view, NEW_SITES)]
         rows = [page.indices[page.indptr[t] : page.indptr[t + 1]] for t in page.leaf]
         assert [sorted(numbers[k] for k in row) for row in rows] == expected
-    some = Vocabulary.of(words.names[::2])
-    matrix = to_examples(pages, some, model).X
-    assert matrix.sum() == sum(np.isin([numbers[k] for k in page.indices], some.names).sum() for page in pages)
-    assert some.names == words.names[::2]
+    half = Vocabulary.of(words.names[::2])
+    matrix = to_examples(pages, half, model).X
+    assert matrix.sum() == sum(np.isin([numbers[k] for k in page.indices], half.names).sum() for page in pages)
+    assert half.names == words.names[::2]
 
 
 def test_pages_with_another_numbering_give_the_same_examples(toy):
@@ -85,11 +85,11 @@ def test_pages_with_another_numbering_give_the_same_examples(toy):
     numbering = Numbering()
     pages = [featurise(view, NEW_SITES, "chain", numbering) for view in reversed(toy[0])][::-1]
     assert sorted(vocabulary(pages, [view.page.site for view in toy[0]]).names) == sorted(words.names)
-    found = to_examples(pages, words, "chain", toy[1])
-    assert (found.X != expected.X).nnz == 0 and found.feature_names == expected.feature_names
+    examples = to_examples(pages, words, "chain", toy[1])
+    assert (examples.X != expected.X).nnz == 0 and examples.feature_names == expected.feature_names
 
 
-def test_labelled_leaves_that_are_alike_are_one_example(toy):
+def test_identical_labelled_leaves_are_one_example(toy):
     views, labels = toy
     pages, words, once = data(toy, "independent")
     twice = to_examples(pages * 2, words, "independent", labels * 2)
@@ -114,8 +114,8 @@ def pairs_of(tree, labels):
     return [(labels[p], labels[t]) for t, p in enumerate(tree.parents) if p >= 0]
 
 
-def drawn_pairs(rng, n_blocks, n_labels):
-    """Pairs of a tree of any shape whose leaves have the first ``n_labels`` of the labels."""
+def random_pairs(rng, n_blocks, n_labels):
+    """Return the pairs of a random tree whose leaves have the first ``n_labels`` labels."""
     parents = [-1]
     for t in range(1, n_blocks):  # below the last block or one of those above it: document order
         above = t - 1
@@ -130,21 +130,21 @@ def drawn_pairs(rng, n_blocks, n_labels):
 @given(st.integers(1, 40), st.integers(1, 6), st.integers(0, 2**32 - 1))
 @settings(max_examples=500)
 def test_no_page_has_a_forbidden_pair(n_blocks, n_labels, seed):
-    found = drawn_pairs(np.random.default_rng(seed), n_blocks, n_labels)
-    assert not set(found) & set(forbidden_pairs(EVERY_LABEL))
+    pairs = random_pairs(np.random.default_rng(seed), n_blocks, n_labels)
+    assert not set(pairs) & set(forbidden_pairs(EVERY_LABEL))
 
 
-def test_every_other_pair_occurs_on_some_page():
-    """So that nothing that could be forbidden is missing."""
-    rng, seen = np.random.default_rng(0), set()
+def test_every_allowed_pair_occurs():
+    """No pair is missing that could be forbidden."""
+    rng, pairs = np.random.default_rng(0), set()
     for _ in range(3000):
-        seen.update(drawn_pairs(rng, int(rng.integers(2, 20)), int(rng.integers(2, 7))))
+        pairs.update(random_pairs(rng, int(rng.integers(2, 20)), int(rng.integers(2, 7))))
     inner = [label for label in EVERY_LABEL if label.startswith(INNER)]
     possible = {(parent, child) for parent in inner for child in EVERY_LABEL} - set(forbidden_pairs(EVERY_LABEL))
-    assert possible - seen == set()
+    assert possible - pairs == set()
 
 
-def test_nothing_is_forbidden_where_a_page_might_be_left_without_a_labelling():
+def test_nothing_is_forbidden_if_a_page_could_have_no_labelling():
     assert forbidden_pairs(["a", "b", "block:record", "none"]) == []
     assert forbidden_pairs(["a", "b", "block:record", "block:none"]) == []
     assert forbidden_pairs(["a", "none"]) == []
@@ -153,10 +153,10 @@ def test_nothing_is_forbidden_where_a_page_might_be_left_without_a_labelling():
 def test_vocabulary_counts_sites(toy):
     pages, words, _ = data(toy, "chain")
     sites = [v.page.site for v in toy[0]]
-    found = [{name for page, site in zip(pages, sites) if site == here for name in _names(page)} for here in set(sites)]
-    assert set(vocabulary(pages, sites, min_sites=2).names) == found[0] & found[1]
-    assert set(words.names) == found[0] | found[1]
-    assert vocabulary(pages, ["one"] * 4, min_sites=2).names == words.names  # there is but one site
+    by_site = [{name for page, s in zip(pages, sites) if s == site for name in _names(page)} for site in set(sites)]
+    assert set(vocabulary(pages, sites, min_sites=2).names) == by_site[0] & by_site[1]
+    assert set(words.names) == by_site[0] | by_site[1]
+    assert vocabulary(pages, ["one"] * 4, min_sites=2).names == words.names  # only one site
 
 
 def _names(page):
@@ -182,7 +182,7 @@ def test_choices_are_one_right_leaf_among_those_without_the_field():
     pages = [leaves, leaves[:2]]
     labels = [["price", "none", "name+price", "none", "none"], ["none", "none"]]
     examples = examples_of([], pages, "choice", labels)
-    found = [
+    rows = [
         (x.toarray().tolist(), y.tolist(), weight)
         for x, y, weight in zip(
             [examples.X[a:b] for a, b in zip(examples.offsets[:-1], examples.offsets[1:])],
@@ -191,11 +191,11 @@ def test_choices_are_one_right_leaf_among_those_without_the_field():
         )
     ]
     a, b, both = [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]
-    assert found == [
-        ([a, b, both], ["none", "none", "name"], 1.0),  # leaves that are alike stand for one
-        ([b, a, a], ["none", "none", "price"], 0.5),  # two leaves have the price: half a page each
+    assert rows == [
+        ([a, b, both], ["none", "none", "name"], 1.0),  # identical leaves are one row
+        ([b, a, a], ["none", "none", "price"], 0.5),  # two leaves have the price: weight 1/2 each
         ([b, a, both], ["none", "none", "price"], 0.5),
-        ([a, b], ["none", "none"], 1.0),  # on the other page there is nothing to choose
+        ([a, b], ["none", "none"], 1.0),  # the second page has no field
         ([a, b], ["none", "none"], 1.0),
     ]
     assert list(examples.labels) == ["none", "name", "price"]
@@ -205,34 +205,32 @@ def test_choices_are_one_right_leaf_among_those_without_the_field():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("system", ["lapmedn", "m3n", "l1m3n", "crf", "l2crf", "l1crf"])
 def test_decoding_never_breaks_the_constraints(toy, system):
-    """Neither on pages like those learned from, nor on any others."""
+    """Neither on training pages nor on random ones."""
     pages, words, examples = data(toy, "hierarchical")
     model = estimator(system, model="hierarchical")
     set_model(model, "hierarchical", examples.y.tolist(), 5.0, siblings=True, constraints=True)
     model.set_params(tol=0.1, max_passes=50).fit(examples)
     forbidden = set(forbidden_pairs(model.classes_.tolist()))
     assert len(forbidden) > 20 and model.siblings_.any()
-    rng, others = (
-        np.random.default_rng(0),
-        ["<div>", "</div>", "<p>$12.50</p>", "<h1>Red Cup</h1>", "<ul><li>x</li></ul>"],
-    )
-    strange = [Page.from_html("".join(rng.choice(others, size=n))) for n in (1, 5, 60, 200)]
-    views = [view for view in make_views(strange) if len(view)]
-    made = [*pages, *(featurise(view, NEW_SITES, "hierarchical", pages[0].numbering) for view in views)]
-    for page, labels in zip(made, model.predict(to_examples(made, words, "hierarchical"))):
+    rng = np.random.default_rng(0)
+    pieces = ["<div>", "</div>", "<p>$12.50</p>", "<h1>Red Cup</h1>", "<ul><li>x</li></ul>"]
+    random_pages = [Page.from_html("".join(rng.choice(pieces, size=n))) for n in (1, 5, 60, 200)]
+    views = [view for view in make_views(random_pages) if len(view)]
+    pages = [*pages, *(featurise(view, NEW_SITES, "hierarchical", pages[0].numbering) for view in views)]
+    for page, labels in zip(pages, model.predict(to_examples(pages, words, "hierarchical"))):
         assert not set(pairs_of(page.tree, labels)) & forbidden
 
 
 @pytest.mark.parametrize("system", [L2CRF(lam=0.1), M3N(C=1.0, tol=0.02)])
-def test_leaves_as_examples_are_pages_as_examples_when_they_are_independent(toy, system):
+def test_examples_of_leaves_and_of_pages_have_the_same_objective(toy, system):
     pages, _, flat = data(toy, "independent")
     _, _, paged = data(toy, "chain")
-    one = system.set_params(structure="independent").fit(flat)
-    objective = one.objective_
-    values = max_marginals(one, pages, "independent")
-    other = system.fit(paged)
+    system.set_params(structure="independent").fit(flat)
+    objective = system.objective_
+    values = max_marginals(system, pages, "independent")
     assert [len(v) for v in values] == [page.n_nodes for page in pages]
-    assert abs(objective - other.objective_) <= 0.03 * other.objective_
+    system.fit(paged)
+    assert abs(objective - system.objective_) <= 0.03 * system.objective_
 
 
 @pytest.mark.parametrize("model", MODELS)

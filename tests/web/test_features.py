@@ -19,15 +19,15 @@ def of_leaf(view, text, groups):
 @pytest.mark.parametrize("group", GROUPS)
 def test_every_group_names_features_for_every_leaf(views, group):
     for view in views:
-        found = leaf_features(view, [group])
-        assert len(found) == len(view)
-        assert all(name.startswith(f"{group}:") for names in found for name in names)
-        assert found == leaf_features(view, [group])
-    if group not in ("layout", "data"):  # toy pages are not drawn, and say nothing to programs
-        assert any(found)
+        features = leaf_features(view, [group])
+        assert len(features) == len(view)
+        assert all(name.startswith(f"{group}:") for names in features for name in names)
+        assert features == leaf_features(view, [group])
+    if group not in ("layout", "data"):  # toy pages have neither
+        assert any(features)
 
 
-def test_groups_are_switched_by_name(views):
+def test_groups_are_chosen_by_name(views):
     both = leaf_features(views[0], ["tags", "text"])
     assert both == [a + b for a, b in zip(leaf_features(views[0], ["tags"]), leaf_features(views[0], ["text"]))]
     assert set(NEW_SITES) < set(KNOWN_SITES) and "neighbours" not in NEW_SITES
@@ -36,7 +36,7 @@ def test_groups_are_switched_by_name(views):
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("classes", "tokens"),
     [
         ("css-1x2y3z", ["css"]),
         ("sc-bdVaJa", ["sc-bdvaja", "sc", "bd", "va", "ja"]),
@@ -45,8 +45,8 @@ def test_groups_are_switched_by_name(views):
         ("0f3e9a1b77", []),
     ],
 )
-def test_hashed_class_names_are_dropped(given, kept):
-    assert class_tokens({"class": given}) == kept
+def test_generated_class_names_are_dropped(classes, tokens):
+    assert class_tokens({"class": classes}) == tokens
 
 
 @pytest.mark.parametrize(
@@ -71,11 +71,11 @@ def test_variation_over_the_pages_of_a_site():
     view = make_views(pages)[0]
     assert {"site:text_on=all", "site:varies=none", "site:fixed"} <= set(of_leaf(view, "Price:", ["site"]))
     assert {"site:text_on=one", "site:place_on=all", "site:varies=each"} <= set(of_leaf(view, "5", ["site"]))
-    alone = make_views(pages[:1])[0]
-    assert of_leaf(alone, "5", ["site"]) == ["site:alone"]
+    single = make_views(pages[:1])[0]
+    assert of_leaf(single, "5", ["site"]) == ["site:alone"]
 
 
-def test_captions_and_rows_announce_values():
+def test_captions_and_row_heads_are_features_of_values():
     html = "<table><tr><th>Maker</th><td>Acme</td></tr><tr><td>Code</td><td>7</td></tr></table><p>Size:</p><p>9</p>"
     view = View(Page.from_html(html))
     assert "label:row=maker" in of_leaf(view, "Acme", ["label"])
@@ -84,7 +84,7 @@ def test_captions_and_rows_announce_values():
     assert {"label:announced=size", "label:caption=size"} <= set(of_leaf(view, "9", ["label"]))
 
 
-def test_places_agree_between_pages_and_differ_within(views):
+def test_places_are_distinct_within_a_page(views):
     facts = gather_facts(views[:4])
     assert facts.n_pages == 4
     for view in views:

@@ -1,4 +1,4 @@
-"""Fields: several values, attributes, kinds that guard a cell, and what values mean to a program."""
+"""Fields: several values, attributes, types that restrict cells, and normalised values."""
 
 import csv
 import io
@@ -20,7 +20,7 @@ PEOPLE = ("Ann Lee", "Bo Holm", "Cy Diaz", "Di Wu", "Eve Roy", "Flo Kant", "Gus 
 
 
 def book(k, n_authors, site="x.com"):
-    """A page about a book: a link, a date for programs, a price, several authors."""
+    """Return a page about a book with a link, a machine-readable date, a price and several authors."""
     people = [PEOPLE[(k + i) % len(PEOPLE)] for i in range(n_authors)]
     authors = "".join(f"<li><a href='/p/{name[0]}'>{name}</a></li>" for name in people)
     html = (
@@ -39,8 +39,8 @@ def book(k, n_authors, site="x.com"):
 
 @pytest.fixture(scope="module")
 def books():
-    made = [book(k, n) for k, n in enumerate((2, 1, 3, 2, 1, 3, 2, 1))]
-    return [page for page, _ in made], [given for _, given in made]
+    pairs = [book(k, n) for k, n in enumerate((2, 1, 3, 2, 1, 3, 2, 1))]
+    return [page for page, _ in pairs], [labels for _, labels in pairs]
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_attributes_and_several_values(books, fitted, tmp_path):
     assert Extractor.load(tmp_path / "m.medn").extract(pages) == records
 
 
-def test_what_values_mean_stands_beside_them(books, fitted):
+def test_records_have_normalised_values(books, fitted):
     record = fitted.extract(books[0][4])[0]
     cells = record.to_json()["fields"]
     assert cells["cost"]["value"] == "$7.45" and cells["cost"]["number"] == 7.45 and cells["cost"]["currency"] == "USD"
@@ -76,18 +76,18 @@ def test_what_values_mean_stands_beside_them(books, fitted):
     assert row["cost_number"] == 7.45 and row["author_values"] == ["Eve Roy"]
 
 
-def test_selectors_say_which_attribute_and_find_all_of_several_values(books, fitted):
+def test_selectors_have_the_attribute_and_match_all_of_several_values(books, fitted):
     pages, _ = books
-    found = {one.field: one for one in find_selectors(pages, fitted.extract(pages), fitted.attributes_)}
-    assert (found["link"].css, found["link"].attribute) == ("body > h1 > a.more", "href")
-    assert (found["date"].css, found["date"].attribute) == ("body > p > time", "datetime")
-    assert found["author"].css == "body > ul.authors > li > a" and found["author"].alone
+    selectors = {s.field: s for s in find_selectors(pages, fitted.extract(pages), fitted.attributes_)}
+    assert (selectors["link"].css, selectors["link"].attribute) == ("body > h1 > a.more", "href")
+    assert (selectors["date"].css, selectors["date"].attribute) == ("body > p > time", "datetime")
+    assert selectors["author"].css == "body > ul.authors > li > a" and selectors["author"].alone
 
 
-@pytest.mark.parametrize("nothing", [None, 5, "", [None]])
-def test_what_is_no_page_is_refused_in_words(fitted, nothing):
+@pytest.mark.parametrize("source", [None, 5, "", [None]])
+def test_a_source_that_is_not_a_page_is_an_error(fitted, source):
     with pytest.raises(TypeError, match="expected HTML"):
-        fitted.extract(nothing)
+        fitted.extract(source)
 
 
 def test_all_values_of_a_field_with_several_must_be_right(books, fitted):
@@ -98,7 +98,7 @@ def test_all_values_of_a_field_with_several_must_be_right(books, fitted):
     assert evaluate(pages[2:3], labels[2:3], records, fitted.fields_).all_right == 0.0
 
 
-def test_a_given_type_guards_a_cell(books):
+def test_a_type_excludes_values_of_another_kind(books):
     pages, labels = books
     odd = Page.from_html(
         "<html><body><h1>Book number 99</h1><p class='cost'>Price: <b>ask us</b></p></body></html>",
@@ -127,11 +127,11 @@ def test_several_values_and_links_in_a_listing():
     })  # fmt: skip
     extractor = Extractor(records="auto", several=["author"], calibrate=False).fit([page], [given])
     records = extractor.extract([page], min_confidence=0.2)
-    found = [(r.fields["title"].value, list(r.fields["author"].values), r.fields["link"].value) for r in records]
-    assert found == items and records[0].fields["link"].normal == {"url": "https://x.com/b/0"}
+    rows = [(r.fields["title"].value, list(r.fields["author"].values), r.fields["link"].value) for r in records]
+    assert rows == items and records[0].fields["link"].normal == {"url": "https://x.com/b/0"}
 
 
-def test_lists_in_lists_of_labels():
+def test_an_item_may_have_a_list_of_values():
     given = parse_line({"page": "a", "values": {"name": ["x", "y"], "author": [["A", "B"], None]}}, "line 1")
     assert given.values["author"] == [("A", "B"), None] and given.written("author") == ["A", "B"]
     records, problems = labelled_records(View(Page.from_html("<p>x<p>A<p>B<p>y")), given)
@@ -140,7 +140,7 @@ def test_lists_in_lists_of_labels():
         parse_line({"page": "a", "values": {"name": [{"x": 1}]}}, "line 1")
 
 
-def test_clicked_values_of_a_field_with_several_are_one_record():
+def test_labelled_nodes_of_a_field_with_several_values_are_one_record():
     view = View(Page.from_html("<h1>Soup</h1><ul><li>salt<li>water<li>leek</ul>"))
     places = [(node, "name" if k == 0 else "part") for k, node in enumerate(view.leaves)]
     assert len(labelled_records(view, PageLabels("a", labels=places))[0]) == 3
@@ -172,7 +172,7 @@ def test_normal_forms(kind, value, expected):
     assert normalise(kind, value, "https://x.com/a/") == expected
 
 
-def test_odd_values_do_no_harm():
+def test_unusual_values_raise_no_error():
     for value in ("", "-", ".", ",", "$", "1" * 500, "9" * 5000, "1,2,3", "0/0/0000", "may", "\u0660\u0661"):
         assert isinstance(kind_of(value), str) and isinstance(fits("price", value), bool)
         number_of(value), date_of(value)

@@ -16,7 +16,7 @@ def fitted():
     return Extractor(calibrate=False).fit(toy.pages, toy.labels)
 
 
-def test_bad_pages_give_a_result_and_never_break_the_reader(fitted):
+def test_malformed_pages_are_read_and_extracted(fitted):
     for name, data in PAGES.items():
         started = time.process_time()
         page = read_page(data, name=name)
@@ -29,15 +29,15 @@ def test_bad_pages_give_a_result_and_never_break_the_reader(fitted):
         assert time.process_time() - started < 10, name
 
 
-def test_text_before_the_trouble_is_kept():
+def test_text_before_malformed_markup_is_read():
     for name in ("unclosed attribute", "unclosed comment", "unclosed script"):
         assert read_page(PAGES[name]).text(2) == "before", name
     for name in ("levels", "inline levels", "tables in tables", "fonts", "links around blocks", "canonical levels"):
         assert "x" in read_page(PAGES[name]).texts, name
 
 
-def test_a_page_of_fifty_megabytes_is_refused_at_once():
+def test_a_page_of_fifty_megabytes_is_refused_without_parsing():
     started = time.process_time()
     with pytest.raises(PageError, match=r"has 50,000,000 bytes; the maximum is most_bytes=16,000,000"):
         read_page(b"x" * 50_000_000, name="big.html")
-    assert time.process_time() - started < 1  # of the processor; reading it would take many
+    assert time.process_time() - started < 1  # processor time; parsing would take much longer

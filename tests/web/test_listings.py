@@ -1,4 +1,4 @@
-"""Listings: records found from one or two labelled ones, learned from and extracted as small pages."""
+"""Listings: items found from one or two labelled ones, and extracted as small pages."""
 
 import json
 
@@ -36,41 +36,41 @@ def test_one_labelled_record_is_enough(name, tmp_path):
     assert records == extractor.extract(listed.pages, min_confidence=0.2)
     for page, items in zip(listed.pages, listed.items):
         assert rows_of(records, page) == items
-        own = [record for record in records if record.page == page.name]
-        assert [record.record for record in own] == list(range(len(items)))
-        for record in own:  # cells have the numbers of the nodes on their page
+        of_page = [record for record in records if record.page == page.name]
+        assert [record.record for record in of_page] == list(range(len(items)))
+        for record in of_page:  # cells have node numbers of their page
             for cell in record.fields.values():
                 if cell is not None and cell.span is None:
                     assert page.text(cell.node) == cell.value
 
 
 @pytest.mark.parametrize("name", sorted(TEMPLATES))
-def test_records_are_cut_where_they_begin_and_end(name):
-    """Every part has all values of one record, and of no other."""
+def test_items_begin_and_end_at_the_right_nodes(name):
+    """Every item found has all values of one true item, and of no other."""
     listed = make_listings([name], n_pages=2, most=20)
     labels = listed.labels(2)
     views = make_views(listed.pages)
     sites, problems = learn_records(views, labels, "many")
-    units, more = split_pages(views, labels, sites)
-    assert not problems and not more and sum(given is not None for given in units.labels) == 2
+    units, split_problems = split_pages(views, labels, sites)
+    assert not problems and not split_problems and sum(given is not None for given in units.labels) == 2
     for i, items in enumerate(listed.items):
-        parts = [page.text(0) for page, origin in zip(units.pages, units.origin) if origin == i]
+        texts = [page.text(0) for page, origin in zip(units.pages, units.origin) if origin == i]
         names = sorted((item["name"] for item in items), key=len, reverse=True)
-        for part in parts:
-            inside, rest = [], part
-            for own in names:  # a name may be the beginning of another
-                if own in rest:
-                    inside.append(own)
-                    rest = rest.replace(own, "")
+        for text in texts:
+            inside, rest = [], text
+            for name in names:  # a name may be a prefix of another
+                if name in rest:
+                    inside.append(name)
+                    rest = rest.replace(name, "")
             if inside:
                 assert len(inside) == 1
                 item = next(item for item in items if item["name"] == inside[0])
-                assert all(value is None or value in part for value in item.values())
-        assert sum(any(own in part for own in names) for part in parts) >= len(items) - 1
+                assert all(value is None or value in text for value in item.values())
+        assert sum(any(name in text for name in names) for text in texts) >= len(items) - 1
 
 
-def test_pages_with_one_record_stay_so_beside_listings():
-    """A shop with a listing and pages about one thing, in one folder, both labelled."""
+def test_a_site_may_have_listings_and_pages_with_one_record():
+    """A shop has a listing and pages with one record, both labelled."""
     listed = make_listings(["sidebar"], n_pages=2, most=12)
     details = []
     for k, item in enumerate(listed.items[0][:4]):
@@ -83,9 +83,9 @@ def test_pages_with_one_record_stay_so_beside_listings():
         details.append(Page.from_html(html, name=f"detail{k}", site=listed.pages[0].site))
     item = next(item for item in listed.items[0][:4] if all(item.values()))
     k = listed.items[0].index(item)
-    own = PageLabels(details[k].name, details[k].site, values={name: [value] for name, value in item.items()})
+    of_detail = PageLabels(details[k].name, details[k].site, values={name: [value] for name, value in item.items()})
     pages = [*listed.pages, *details]
-    labels = [*listed.labels(1), *(own if i == k else None for i in range(4))]
+    labels = [*listed.labels(1), *(of_detail if i == k else None for i in range(4))]
     records = Extractor(records="auto", calibrate=False).fit(pages, labels).extract(pages, min_confidence=0.2)
     for page, items in zip(listed.pages, listed.items):
         assert rows_of(records, page) == items
@@ -95,7 +95,7 @@ def test_pages_with_one_record_stay_so_beside_listings():
 
 
 def test_a_page_without_records_on_a_site_with_listings_has_no_value_of_another_kind():
-    """A page about the shop lies in the same folder: "since 1999" is no date."""
+    """A page about the shop has "since 1999", which is not a date."""
     lists = [
         Page.from_html(
             "<table>" + "".join(f"<tr><td>{name} {k}<td>${i}.50<td>200{i}-05-1{k}" for i, name in enumerate("ABCDEF")),
@@ -106,40 +106,40 @@ def test_a_page_without_records_on_a_site_with_listings_has_no_value_of_another_
     about = Page.from_html("<h1>About us</h1><p>We sell things since 1999.</p>", name="about", site="s")
     given = PageLabels("0", "s", values={"name": ["B 0"], "price": ["$1.50"], "date": ["2001-05-10"]})
     extractor = Extractor(records="auto", calibrate=False).fit([*lists, about], [given, None, None])
-    found = extractor.extract([*lists, about])
-    assert len(found) == 13
-    assert found[-1].fields["date"] is None and found[-1].fields["price"] is None
+    records = extractor.extract([*lists, about])
+    assert len(records) == 13
+    assert records[-1].fields["date"] is None and records[-1].fields["price"] is None
 
 
-def test_auto_takes_pages_about_one_thing_for_what_they_are():
+def test_auto_does_not_split_pages_with_one_record():
     toy = toy_pages(n_sites=5, n_pages=2)
     assert learn_records(make_views(toy.pages, images=True), toy.labels, "auto")[0] == {}
     _, problems = learn_records(make_views(toy.pages[:1]), [PageLabels("x", values={"name": ["nothing"]})], "many")
     assert "nothing repeats" in problems[0]
 
 
-def test_other_records_of_a_labelled_page_are_unknown_unless_labels_are_complete():
+def test_unlabelled_items_are_unknown_unless_labels_are_complete():
     page = Page.from_html("<ul><li><b>a</b> $1<li><b>b</b> $2<li><b>c</b> $3<li><b>d</b> $4</ul>", name="x", site="s")
     given = PageLabels("x", "s", values={"name": ["a", "c"], "price": ["$1", "$3"]})
     views = make_views([page])
     sites, _ = learn_records(views, [given], "many")
     units, _ = split_pages(views, [given], sites)
-    assert [own is not None for own in units.labels] == [True, False, True, False]
+    assert [labels is not None for labels in units.labels] == [True, False, True, False]
     given.complete = True
     units, _ = split_pages(views, [given], sites)
-    assert [None if own is None else len(own.labels) for own in units.labels] == [2, 0, 2, 0]
+    assert [None if x is None else len(x.labels) for x in units.labels] == [2, 0, 2, 0]
 
 
-def test_complete_labels_that_are_not_all_matched_say_nothing_of_other_records():
+def test_complete_labels_with_unmatched_ones_leave_other_items_unknown():
     rows = "".join(f"<tr><td>Thing {n}<td>${n}.50" for n in range(4))
     views = make_views([Page.from_html(f"<table>{rows}</table>", name="a", site="s")])
     given = PageLabels("a", values={"name": ["Thing 0", "Thing 9"], "price": ["$0.50", "$9.50"]}, complete=True)
     units, problems = split_pages(views, [given], learn_records(views, [given], "many")[0])
-    assert [None if own is None else len(own.labels) for own in units.labels] == [2, None, None, None]
+    assert [None if x is None else len(x.labels) for x in units.labels] == [2, None, None, None]
     assert problems == ["a: name 'Thing 9' is not on the page", "a: price '$9.50' is not on the page"]
 
 
-def test_a_skipped_label_of_a_record_teaches_nothing_about_records_like_it():
+def test_a_skipped_label_is_unknown_in_similar_items():
     rows = "".join(f"<tr><td>Thing {n}<td>${n}.50<td>2001-05-1{n}" for n in range(8))
     page = Page.from_html(f"<table>{rows}</table>", name="a", site="s")
     given = PageLabels("a", "s", values={"name": ["Thing 2"], "price": ["2,50"], "date": ["2001-05-12"]})
@@ -154,7 +154,7 @@ def test_a_skipped_label_of_a_record_teaches_nothing_about_records_like_it():
     assert len(extractor.extract([page])) == 8
 
 
-def test_a_field_of_a_record_has_all_of_its_values_or_no_place():
+def test_a_field_has_places_only_if_all_of_its_values_match():
     view = View(Page.from_html("<p>x<p>A<p>B<p>y"))
     given = parse_line({"page": "a", "values": {"name": ["x", "y"], "author": [["A", "C"], ["B"]]}}, "line 1")
     records, unmatched = labelled_records(view, given)
@@ -162,7 +162,7 @@ def test_a_field_of_a_record_has_all_of_its_values_or_no_place():
     assert [(label.field, label.value) for label in unmatched] == [("author", "C")]
 
 
-def test_values_stand_in_parallel_lists():
+def test_values_of_items_are_in_parallel_lists():
     view = View(Page.from_html("<p>cup<p>$5<p>pot<p>$5<p>pan"))
     given = parse_line({"page": "a", "values": {"name": ["cup", "pan"], "price": ["$5", None]}, "complete": True}, "1")
     records, problems = labelled_records(view, given)
@@ -176,10 +176,10 @@ def test_values_stand_in_parallel_lists():
         parse_line({"page": "a", "complete": "yes"}, "line 1")
 
 
-def test_clicked_nodes_are_put_together_by_record():
+def test_labelled_nodes_are_grouped_by_record():
     page = Page.from_html("<ul><li><b>a</b> $1<li><b>b</b> $2<li><b>c</b> $3</ul>")
     view = View(page)
-    nodes = [t for t in view.leaves]
+    nodes = view.leaves
     places = [(nodes[0], "name"), (nodes[1], "price"), (nodes[2], "name"), (nodes[4], "name"), (nodes[5], "price")]
     records, _ = labelled_records(view, PageLabels("a", labels=places))
     assert [len(record.places) for record in records] == [2, 1, 2]
@@ -188,15 +188,15 @@ def test_clicked_nodes_are_put_together_by_record():
     assert [len(record.places) for record in records] == [2, 2]
 
 
-def test_what_is_lined_up():
+def test_alignment_of_items():
     sample = [("b", "text"), ("p", "text"), ("p", "price")]
     labels = ["name", "place", "price"]
-    # a missing price, with a price left over at another place: nothing is known of it
-    found = align([("b", "text"), ("p", "text"), ("i", "price")], sample, labels)
-    assert found.labels == ["name", "place", "none"] and found.unknown == {"price"}
+    # no aligned price, but another price: unknown
+    alignment = align([("b", "text"), ("p", "text"), ("i", "price")], sample, labels)
+    assert alignment.labels == ["name", "place", "none"] and alignment.unknown == {"price"}
     # two texts, either of which may be the place
-    found = align([("b", "text"), ("p", "text"), ("p", "text"), ("p", "price")], sample, labels)
-    assert found.labels == ["name", "none", "none", "price"] and found.unknown == {"place"}
+    alignment = align([("b", "text"), ("p", "text"), ("p", "text"), ("p", "price")], sample, labels)
+    assert alignment.labels == ["name", "none", "none", "price"] and alignment.unknown == {"place"}
     assert align([("p", "image")], sample, labels) is None
 
 
@@ -204,7 +204,7 @@ def test_patterns_from_a_file_are_checked():
     outline = Outline(View(Page.from_html("<p>a<hr>b<hr><hr>c")))
     plain = Listing([Pattern("between", "body", mark=("tag", "hr"))], [[("body", "text")]]).to_plain()
     listing = Listing.from_plain(json.loads(json.dumps(plain)))
-    assert [part[0][0] for _, part in find_items(outline, listing.patterns[0])] == [1, 4, 7]
+    assert [item[0][0] for _, item in find_items(outline, listing.patterns[0])] == [1, 4, 7]
     for bad in (
         ["sideways"],
         ["every", "body", 0, "", ["tag", "p"], 0, 0, False],
@@ -225,7 +225,7 @@ def test_a_damaged_model_is_refused(tmp_path):
         Extractor.load(tmp_path / "m.medn")
 
 
-def test_a_record_is_a_small_page():
+def test_an_item_is_a_small_page():
     page = Page.from_html("<table><tr><td>a<td>b<tr><td>c <td> d</table>", name="x", site="s")
     row = next(t for t in range(len(page)) if page.tags[t] == "tr")
     small = page_of_item(page, [(row, page.end(row))])
@@ -238,19 +238,19 @@ def test_evaluate_compares_labelled_records_with_their_rows():
     extractor = Extractor(records="many", calibrate=False).fit(listed.pages, listed.labels(1))
     records = extractor.extract(listed.pages, min_confidence=0.2)
     names = extractor.fields_
-    all_of = [
+    labels = [
         PageLabels(page.name, page.site, values={name: [item[name] for item in items] for name in names}, complete=True)
         for page, items in zip(listed.pages, listed.items)
     ]
-    scores = evaluate(listed.pages, all_of, records, names)
+    scores = evaluate(listed.pages, labels, records, names)
     assert scores.all_right == 1.0 and scores.n_records == sum(map(len, listed.items))
     assert all(field.precision == field.recall == 1.0 for field in scores.fields)
-    missing = evaluate(listed.pages, all_of, records[1:], names)
+    missing = evaluate(listed.pages, labels, records[1:], names)
     assert missing.all_right == 1 - 1 / scores.n_records and missing.fields[0].precision == 1.0
-    few = PageLabels(all_of[0].page, all_of[0].site, values={name: v[:2] for name, v in all_of[0].values.items()})
-    assert all(field.precision == 1.0 for field in evaluate(listed.pages[:1], [few], records, names).fields)
-    few.complete = True
-    assert evaluate(listed.pages[:1], [few], records, names).fields[0].precision < 0.5
+    two = PageLabels(labels[0].page, labels[0].site, values={name: v[:2] for name, v in labels[0].values.items()})
+    assert all(field.precision == 1.0 for field in evaluate(listed.pages[:1], [two], records, names).fields)
+    two.complete = True
+    assert evaluate(listed.pages[:1], [two], records, names).fields[0].precision < 0.5
 
 
 def test_the_command_line_needs_no_flag_to_extract(tmp_path):

@@ -48,7 +48,7 @@ def same(a: Page, b: Page) -> bool:
 
 @given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
 @settings(max_examples=150)
-def test_numbers_survive_reading_again(html):
+def test_node_numbers_are_the_same_each_time_a_page_is_read(html):
     page = Page.from_html(html)
     assert same(page, Page.from_html(html))
     assert same(page, Page.from_canonical(page.canonical()))
@@ -71,24 +71,24 @@ def test_broken_markup_is_read_as_browsers_do():
     assert page.tags.count("td") == 2 and page.tags.count("tbody") == 1
 
 
-def test_scripts_and_what_is_no_text_are_left_out():
+def test_scripts_styles_and_comments_are_dropped():
     html = "<p>a</p><script>alert('b')</script><style>c</style><iframe>d</iframe><!--e--><svg><text>f</text></svg>"
     page = Page.from_html(html)
     assert [text for text in page.texts if text] == ["a"]
 
 
-def test_a_text_cut_by_a_comment_is_one_text():
+def test_a_text_with_a_comment_inside_is_one_text():
     page = Page.from_html("<p>12<!-- here -->.99</p>")
     assert page.texts[2] == "12.99" and len(page) == 3
 
 
-def test_a_well_formed_body_keeps_its_own_numbers():
-    # a browser would put a tbody in; labels of such a page refer to the nodes as written
+def test_a_well_formed_body_is_read_without_changes():
+    # a browser would insert a tbody; labels of such a page refer to the nodes as written
     page = read_page(b"<body><table><tr><td>1</td></tr></table><a/>x</body>")
     assert page.tags == ["body", "table", "tr", "td", "#text", "a", "#text"]
 
 
-def test_entities_that_grow_are_not_expanded():
+def test_an_entity_bomb_is_refused():
     bomb = '<!DOCTYPE x [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;">]><body>&b;</body>'
     with pytest.raises(PageError):
         Page.from_canonical(bomb)
@@ -135,7 +135,7 @@ def test_encodings(data, text):
     assert page.text(2) == text and not page.warnings
 
 
-def test_bytes_that_cannot_be_read_are_counted():
+def test_undecodable_bytes_are_counted():
     page = read_page(b"<meta charset=utf-8><p>" + "prix élevé ".encode() * 200 + b"\xff")
     assert "\ufffd" in page.text(2) and "é" in page.text(2)
     assert "1 characters" in page.warnings[0]
@@ -146,25 +146,25 @@ def test_any_bytes_are_read_or_refused(data):
     assert isinstance(decode(data).text, str)
     try:
         assert isinstance(read_page(data), Page)
-    except PageError as error:  # by their first bytes they are something else
+    except PageError as error:  # recognised by its first bytes
         assert ", not HTML" in str(error) or "is damaged" in str(error)
 
 
-def test_a_page_too_large_is_refused():
+def test_a_page_with_too_many_bytes_is_refused():
     with pytest.raises(PageError, match=r"shop.html has 11 bytes; the maximum is most_bytes=10"):
         read_page(b"hello world", name="shop.html", most_bytes=10)
 
 
-def test_a_page_built_to_be_slow_is_stopped_and_the_next_one_read():
+def test_a_slow_page_is_stopped_and_the_next_one_is_read():
     slow = "<select>" + "<option>a" * 60_000
     with ParserProcess(seconds=0.3) as parser:
         with pytest.raises(PageError, match=r"stopped after 0.3 s"):
             parser.parse(slow)
-        parser.seconds = 60.0  # the next one is read by a new process, which a busy machine may be slow to start
+        parser.seconds = 60.0  # a new process may start slowly on a busy machine
         assert parser.parse("<p>next").tags[-1] == "#text"
 
 
-def test_a_parser_that_dies_is_an_error_and_not_the_end():
+def test_a_killed_parser_is_restarted():
     with ParserProcess() as parser:
         parser.parse("<p>")
         parser._process.kill()

@@ -15,7 +15,7 @@ def write(tmp_path, *lines):
     return path
 
 
-def test_both_forms_are_read(tmp_path):
+def test_labels_by_node_and_by_value_are_read(tmp_path):
     nodes = {"page": "a.html", "site": "x.com", "labels": [[3, "price"]], "records": [[1, 9]]}
     values = {"page": "b.html", "values": {"price": "$12", "name": ["A", "B"], "brand": None, "year": 1999}}
     first, second = read_labels(write(tmp_path, nodes, "", values))
@@ -40,7 +40,7 @@ def test_both_forms_are_read(tmp_path):
         ({"page": "a", "site": 5}, '"site" is 5; expected text'),
     ],
 )
-def test_a_bad_line_says_where_and_what(tmp_path, line, message):
+def test_the_error_of_an_invalid_line_names_place_and_problem(tmp_path, line, message):
     with pytest.raises(LabelError, match=message):
         read_labels(write(tmp_path, line))
 
@@ -55,7 +55,7 @@ def test_a_bad_line_says_where_and_what(tmp_path, line, message):
     ],
     ids=["not UTF-8", "objects", "lists", "long number"],
 )
-def test_a_bad_file_is_named_with_its_line(tmp_path, data, message):
+def test_the_error_of_an_invalid_file_names_the_line(tmp_path, data, message):
     path = tmp_path / "labels.jsonl"
     path.write_bytes(data)
     for read in (read_labels, lambda p: LabelFile(p).read()):
@@ -96,12 +96,12 @@ def test_values_are_found(value, texts):
     assert [span_text(view, span) for span in find_value(view, value)] == [t.replace("  ", " ") for t in texts]
 
 
-def test_a_value_is_looked_for_where_it_stands_alone():
+def test_a_value_that_is_a_word_of_its_own_is_preferred():
     page = Page.from_html(
         "<p>www.usa.canon.com</p><p>Maker of this camera: Canon (official)</p><p>Canon and Nikon and others</p>"
     )
     (span,) = find_value(View(page), "canon")
-    assert span == Span(6, 0, 6, 5)  # not in the address; in the shortest text of the others
+    assert span == Span(6, 0, 6, 5)  # not in the address, but in the shortest other text
 
 
 def test_a_value_over_several_nodes_reads_as_on_the_screen():
@@ -111,14 +111,14 @@ def test_a_value_over_several_nodes_reads_as_on_the_screen():
         assert span_text(view, span) == value
 
 
-def test_what_cannot_be_used_is_told():
+def test_labels_without_visible_text_are_unmatched():
     page = Page.from_html("<p>a</p><p hidden>b</p>")
-    found, unmatched = labels_on_page(View(page), PageLabels("x.html", labels=[(2, "n"), (1, "n"), (4, "n")]))
-    assert found == [(Span(2, 0, 2, 1), "n")]
+    spans, unmatched = labels_on_page(View(page), PageLabels("x.html", labels=[(2, "n"), (1, "n"), (4, "n")]))
+    assert spans == [(Span(2, 0, 2, 1), "n")]
     assert str(unmatched[0]).startswith("n at node 1 is an element 'p'") and "node 4 is not shown" in str(unmatched[1])
     part = PageLabels("x.html", labels=[(Span(2, 0, 2, 1), "n"), (Span(1, 0, 2, 1), "n"), (Span(2, 1, 2, 7), "n")])
-    found, unmatched = labels_on_page(View(page), part)
-    assert found == [(Span(2, 0, 2, 1), "n")] and len(unmatched) == 2 and "not visible text" in unmatched[0].reason
+    spans, unmatched = labels_on_page(View(page), part)
+    assert spans == [(Span(2, 0, 2, 1), "n")] and len(unmatched) == 2 and "not visible text" in unmatched[0].reason
     with pytest.raises(LabelError, match="has nodes 0 to 4, but 'n' is at node 9"):
         labels_on_page(View(page), PageLabels("x.html", labels=[(9, "n")]))
     with pytest.raises(LabelError, match="has changed since it was labelled"):
@@ -126,8 +126,8 @@ def test_what_cannot_be_used_is_told():
     assert labels_on_page(View(page), PageLabels("x.html", labels=[(2, "n")], sha=page.sha))[1] == []
 
 
-def test_a_value_in_several_texts_is_meant_where_words_beside_it_stay():
-    """The maker is a part of the heading, too, which is shorter; words beside it there are others on every page."""
+def test_of_several_texts_the_one_with_fixed_words_around_the_value_is_chosen():
+    """The maker is also in the heading, which is shorter, but whose other words vary between pages."""
     things = [("Kodak", "EasyShare C180"), ("Sony", "Alpha 7"), ("Fuji", "X100"), ("Leica", "Q3")]
     pages = [
         Page.from_html(f"<h1>{maker} {name}</h1><p>The manufacturer is {maker} (12 reviews) and no other</p>", site="s")
@@ -136,13 +136,13 @@ def test_a_value_in_several_texts_is_meant_where_words_beside_it_stay():
     view = make_views(pages)[0]
     (span,) = find_value(view, "Kodak")
     assert page_text(view, span) == "The manufacturer is Kodak (12 reviews) and no other"
-    alone = View(pages[0])  # of one page nothing is known: the text with least else
-    (span,) = find_value(alone, "Kodak")
-    assert page_text(alone, span) == "Kodak EasyShare C180"
+    single = View(pages[0])  # without other pages, the shortest text
+    (span,) = find_value(single, "Kodak")
+    assert page_text(single, span) == "Kodak EasyShare C180"
 
 
-def test_a_value_in_several_texts_is_meant_where_other_pages_have_a_text_too():
-    """The name is also in a shorter text, below the thing, that no other page has."""
+def test_of_several_texts_one_at_a_common_place_is_chosen():
+    """The name is also in a shorter text at a place that no other page has."""
     names = ["Red Cup", "Tea Pot", "Oak Bowl", "Glass Jar"]
     notes = ["<ul><li>Red Cup!</ul>", "", "", ""]
     pages = [

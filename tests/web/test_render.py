@@ -56,7 +56,7 @@ def test_the_network_is_off(tmp_path):
     assert row(page, "here")[2] > 0
 
 
-def test_a_browser_that_is_too_slow_is_stopped(tmp_path):
+def test_a_slow_browser_is_stopped(tmp_path):
     path = tmp_path / "a.html"
     path.write_text("<p>x")
     with Chromium(seconds=10) as browser:
@@ -72,7 +72,7 @@ def test_a_browser_that_is_too_slow_is_stopped(tmp_path):
         os.kill(pid, 0)
 
 
-def test_no_browser_says_how_to_get_one(monkeypatch):
+def test_the_error_without_a_browser_names_the_package(monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(RenderError, match="apt install chromium"):
         Chromium()

@@ -13,31 +13,31 @@ def texts(page, leaves):
 
 
 def shape(page):
-    """The tree as nested lists of texts."""
+    """Return the tree as nested lists of texts."""
     tree = vision_tree(page)
-    built = [[] if not leaf else texts(page, s)[0] for s, leaf in zip(tree.sources, tree.leaf)]
+    nested = [[] if not leaf else texts(page, s)[0] for s, leaf in zip(tree.sources, tree.leaf)]
     for k in range(1, len(tree)):
-        built[tree.parents[k]].append(built[k])
-    return built[0] if built else None
+        nested[tree.parents[k]].append(nested[k])
+    return nested[0] if nested else None
 
 
-def test_a_leaf_is_a_text_as_it_is_written():
+def test_leaves_are_texts():
     page = Page.from_html(
         "<p>only <b>$</b>12<sup>.99</sup> <i>new</i></p><p>a<br>b</p><p><b>Name:</b><span>Cup</span></p>"
     )
     assert texts(page, find_leaves(page)) == ["only", "$", "12", ".99", "new", "a", "b", "Name:", "Cup"]
     runs = find_runs(page, find_leaves(page))
-    assert runs.word == [0, 1, 1, 1, 2, 3, 4, 5, 6]  # what touches
-    assert runs.run == [0, 0, 0, 0, 0, 1, 1, 2, 2]  # what stands in one paragraph
+    assert runs.word == [0, 1, 1, 1, 2, 3, 4, 5, 6]  # leaves that touch
+    assert runs.run == [0, 0, 0, 0, 0, 1, 1, 2, 2]  # leaves of one paragraph
     assert "".join(runs.before) == " " * 5
 
 
-def test_pages_that_do_not_say_where_spaces_were_keep_their_texts_apart():
+def test_texts_of_pages_without_spaces_are_separate_words():
     page = Page.from_canonical("<body><p><b>$</b>12</p></body>")
     assert find_leaves(page) == [3, 4] and find_runs(page, [3, 4]).word == [0, 1]
 
 
-def test_what_is_not_shown_is_left_out():
+def test_hidden_texts_are_not_leaves():
     html = "<p>a</p><p style='color:red; DISPLAY : none'>b<i>c</i></p><div hidden><p>d</p></div><p>e</p>"
     page = Page.from_html(html)
     assert texts(page, find_leaves(page)) == ["a", "e"]
@@ -46,7 +46,7 @@ def test_what_is_not_shown_is_left_out():
     assert not visible(page.with_layout(layout))[2]
 
 
-def test_images_are_leaves_when_asked_for():
+def test_images_are_leaves_on_request():
     page = Page.from_html("<img src=a.png><img src=dot.gif width=1 height=1><img><p>x")
     assert [page.tags[t] for t in find_leaves(page, images=True)] == ["img", "#text"]
     assert len(find_leaves(page)) == 1
@@ -77,10 +77,10 @@ def test_boxes_separate_by_gap_background_and_font():
         box[1 + 2 * k : 3 + 2 * k, 1] = y
     assert shape(page.with_layout(box)) == [["1", "2"], ["3", "4"]]
     for column, value in ((9, 255), (4, 40)):
-        other = box.copy()
-        other[:, 1] = np.repeat([0, 0, 16, 32, 48], [1, 2, 2, 2, 2])
-        other[5:, column] = value
-        assert shape(page.with_layout(other)) == [["1", "2"], ["3", "4"]]
+        changed = box.copy()
+        changed[:, 1] = np.repeat([0, 0, 16, 32, 48], [1, 2, 2, 2, 2])
+        changed[5:, column] = value
+        assert shape(page.with_layout(changed)) == [["1", "2"], ["3", "4"]]
 
 
 def test_an_empty_page_has_no_block():

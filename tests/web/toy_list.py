@@ -1,4 +1,4 @@
-"""A page that lists toy products."""
+"""Listing of toy products."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from maxendnet.web.tool.toy import Item, framed, toy_item
 
 
 def toy_list(n: int, random_state: int = 0, site: str = "list.example") -> tuple[str, list[Item]]:
-    """A page with n products, and the products."""
+    """Return a page with n products, and the products."""
     rng = np.random.default_rng(random_state)
     items = [toy_item(rng) for _ in range(n)]
     rows = "".join(

@@ -1,4 +1,4 @@
-"""Generated listings with known records: made-up events and staff, in templates that differ in markup.
+"""Synthetic listings of events and staff with known items, in templates with different markup.
 
 Used by the tests of listings and by ``benchmarks/web_listings.py``.
 """

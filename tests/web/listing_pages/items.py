@@ -1,4 +1,4 @@
-"""Made-up records: events and members of a staff, part of them with missing fields."""
+"""Synthetic items: events and members of a staff, some with missing fields."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROLES = ("Professor", "Senior Lecturer", "Dean", "Technician", "PhD student", "V
 
 
 def make_events(rng: Random, n: int) -> list[Item]:
-    """Events with distinct names; at least one has all fields."""
+    """Return events with distinct names; at least one has all fields."""
 
     def name() -> str:
         words = f"{rng.choice(FIRST)} {rng.choice(SECOND)} {rng.choice(THIRD)}"
@@ -44,7 +44,7 @@ def make_events(rng: Random, n: int) -> list[Item]:
 
 
 def make_staff(rng: Random, n: int) -> list[Item]:
-    """Members of a staff with distinct names."""
+    """Return members of a staff with distinct names."""
 
     def name() -> str:
         return f"{rng.choice(GIVEN)} {rng.choice(FAMILY)}" + rng.choice(("", f" {rng.choice('ABCDE')}."))
@@ -63,7 +63,7 @@ def make_staff(rng: Random, n: int) -> list[Item]:
 def _make(
     rng: Random, n: int, name: Callable[[], str], item_of: Callable[[str], Item], missing: dict[str, float]
 ) -> list[Item]:
-    """Items with n distinct names, without each field at a given rate."""
+    """Return items with n distinct names, in which fields are missing at given rates."""
     names: dict[str, None] = {}
     while len(names) < n:
         names[name()] = None

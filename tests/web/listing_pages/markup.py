@@ -1,8 +1,8 @@
-"""Markup of records with slots for their fields, and pages of it.
+"""Markup of items with slots for their fields, and pages of such items.
 
 ``[date]`` is the value of a field, ``[date:<i>%</i>]`` the value in markup, and ``[date:<i>%</i>|-]`` also has a text
-for records without the field. Slots that are no field, such as ``[link]``, have texts that the template computes. In
-frames, ``*`` represents the records.
+for items without the field. The template computes other slots, such as ``[link]``. In frames, ``*`` represents the
+items.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ADS = ("Try our app", "Subscribe to the letter", "Hotels nearby from $49.99", "W
 
 
 def fill(markup: str, item: Item, **texts: object) -> str:
-    """Markup with its slots filled.
+    """Fill the slots of markup.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def fill(markup: str, item: Item, **texts: object) -> str:
 
 
 def fill_record(markup: str, item: Item, k: int = 0, **texts: object) -> str:
-    """The same for record k of a page, with slots for a link, the number and its remainders."""
+    """Fill the slots of item k of a page, including those for a link, its number and remainders."""
     code = sum(ord(letter) * (i + 1) for i, letter in enumerate(str(item["name"])))
     link = f"<a href='/e/{code}'>{escape(str(item['name']))}</a>"
     return fill(
@@ -53,18 +53,18 @@ def repeated(
     title: str, frame: str, markup: str, *, separator: str = "", texts: Texts = lambda item, rng: {},
     row: str = "*", per_row: int = 1,
 ) -> Template:  # fmt: skip
-    """A template with the same markup for every record.
+    """Return a template with the same markup for every item.
 
     Parameters
     ----------
     title, frame, markup : str
-        ``[n]`` in the frame is the number of records.
+        ``[n]`` in the frame is the number of items.
     separator : str
-        Between records.
+        Markup between items.
     texts : callable
-        Texts for slots of a record that depend on chance.
+        Random texts for slots of an item.
     row, per_row : str, int
-        Frame of every so many records.
+        Frame of every ``per_row`` items.
     """
 
     def template(items: list[Item], rng: Random) -> str:
@@ -75,7 +75,7 @@ def repeated(
 
 
 def grouped(title: str, frame: str, group: str, markup: str, most: int, headings: Sequence[str]) -> Template:
-    """A template with records in groups of at most ``most``, each with a heading."""
+    """Return a template with items in groups of at most ``most``, each with a heading."""
 
     def template(items: list[Item], rng: Random) -> str:
         groups, start = "", 0
@@ -90,13 +90,13 @@ def grouped(title: str, frame: str, group: str, markup: str, most: int, headings
 
 
 def in_rows(records: list[str], row: str, per_row: int, separator: str = "") -> str:
-    """Records in rows of a few each."""
+    """Return items in rows of ``per_row`` each."""
     rows = ("".join(records[k : k + per_row]) for k in range(0, len(records), per_row))
     return separator.join(row.replace("*", cells) for cells in rows)
 
 
 def framed(title: str, frame: str, records: str, rng: Random) -> str:
-    """A whole page: menu, heading, the records in their frame, foot."""
+    """Return a page with menu, heading, the items in their frame, and footer."""
     menu = "".join(
         f"<li><a href='/{word}'>{word.title()}</a></li>" for word in ("home", "events", "places", "about us", "contact")
     )

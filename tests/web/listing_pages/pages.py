@@ -1,4 +1,4 @@
-"""Pages of the templates, a site each, with labels and the true records."""
+"""Pages of the templates, one site each, with labels and true items."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ TEMPLATES: dict[str, Template] = EVENT_TEMPLATES | MORE_EVENT_TEMPLATES | STAFF_
 
 
 class ListedPages(NamedTuple):
-    """Pages of templates, a site each, with the truth.
+    """Pages of templates, one site each, with their true items.
 
     Attributes
     ----------
     pages : list of Page
     items : list of list of dict
-        Records of every page; a field that is missing is None.
+        Items of every page; the value of a missing field is None.
     html : dict of str to str
-        Path to text.
+        HTML by path.
     """
 
     pages: list[Page]
@@ -34,15 +34,15 @@ class ListedPages(NamedTuple):
     html: dict[str, str]
 
     def labels(self, n_records: int, random_state: int = 0) -> list[PageLabels | None]:
-        """Labels of ``n_records`` records on the first page of every site, the first of them with all fields."""
+        """Label ``n_records`` items on the first page of every site, the first of them with all fields."""
         rng = Random(f"labels {random_state}")
         out: list[PageLabels | None] = []
-        seen: set[str] = set()
+        labelled_sites: set[str] = set()
         for page, items in zip(self.pages, self.items):
             out.append(None)
-            if page.site in seen:
+            if page.site in labelled_sites:
                 continue
-            seen.add(page.site)
+            labelled_sites.add(page.site)
             first = rng.choice([item for item in items if all(item.values())])
             chosen = [first, *rng.sample([item for item in items if item is not first], n_records - 1)]
             values: Values = {name: [item[name] for item in chosen] for name in first}
@@ -53,17 +53,17 @@ class ListedPages(NamedTuple):
 def make_listings(
     names: Iterable[str] = EVENT_TEMPLATES, n_pages: int = 5, random_state: int = 0, fewest: int = 10, most: int = 50
 ) -> ListedPages:
-    """Pages of the named templates.
+    """Return pages of the named templates.
 
     Parameters
     ----------
     names : iterable of str
         Keys of ``TEMPLATES``.
     n_pages : int
-        Of each template.
+        Number of pages of each template.
     random_state : int
     fewest, most : int
-        Records on a page.
+        Range of the number of items on a page.
 
     Examples
     --------
