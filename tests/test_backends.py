@@ -1,4 +1,4 @@
-"""Threads: the same bits for any number of them, every range once, and an end that is heard."""
+"""Threads: identical results for any number of threads, each range once, and interrupts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from systems import labelled_chains
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from maxendnet import L2CRF
-from maxendnet.backends import Threads, one_blas_thread
+from maxendnet.backends import Threads, one_blas_thread, threads
 from maxendnet.backends.partial import Partial, add_up
 from maxendnet.backends.threads import cut
 from maxendnet.data.examples import Examples
@@ -52,15 +52,15 @@ def blas_threads() -> list[int]:
 
 def test_a_fit_holds_blas_to_one_thread_and_gives_it_back():
     """Fits that overlap too: the last to end gives back what the first one found."""
-    seen, first_is_in, second_is_done = [], threading.Event(), threading.Event()
+    n_threads, first_is_in, second_is_done = [], threading.Event(), threading.Event()
 
-    def look(*_):
-        seen.append(blas_threads())
+    def count_threads(*_):
+        n_threads.append(blas_threads())
 
     def second():
         first_is_in.wait()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Monitor, "__call__", look)
+            patch.setattr(Monitor, "__call__", count_threads)
             L2CRF().fit([[[0.0], [1.0]]], [["a", "b"]])
         second_is_done.set()
 
@@ -78,7 +78,7 @@ def test_a_fit_holds_blas_to_one_thread_and_gives_it_back():
         with pytest.raises(RuntimeError), one_blas_thread:
             raise RuntimeError
         assert blas_threads() == before
-    assert seen and all(set(some) == {1} for some in seen)
+    assert n_threads and all(set(counts) == {1} for counts in n_threads)
 
 
 # ------------------------------------------------------------------------------------------------------------ cut
@@ -171,7 +171,7 @@ AGGREGATES = {
 
 
 @pytest.mark.parametrize("name", AGGREGATES)
-def test_aggregates_are_the_same_bits_for_any_number_of_threads(name):
+def test_aggregates_are_identical_for_any_number_of_threads(name):
     forest, w = words()
     assert len(forest.ranges()) > 3
     one, two, three = (AGGREGATES[name](forest, w, Threads(n_jobs)) for n_jobs in N_JOBS)
@@ -182,7 +182,7 @@ def test_aggregates_are_the_same_bits_for_any_number_of_threads(name):
 
 @pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("loss", [Hinge(), Log()], ids=["hinge", "log"])
-def test_losses_are_the_same_bits_for_any_number_of_threads(loss, single):
+def test_losses_are_identical_for_any_number_of_threads(loss, single):
     forest, w = words(n_examples=600, n_labels=27)
     results = []
     for n_jobs in N_JOBS:
@@ -196,7 +196,7 @@ def test_losses_are_the_same_bits_for_any_number_of_threads(loss, single):
 
 @given(st.data())
 @settings(deadline=None, max_examples=20)
-def test_small_batches_are_the_same_bits_for_any_number_of_threads(data):
+def test_small_batches_are_identical_for_any_number_of_threads(data):
     case = data.draw(strategies.forest_cases(max_examples=20))
     forest = BoundForest(case.layout, case.batch._replace(largest=5.0))
     for function in AGGREGATES.values():
@@ -212,15 +212,15 @@ def test_small_batches_are_the_same_bits_for_any_number_of_threads(data):
 def test_parts_are_added_up(n):
     rng = np.random.default_rng(n)
     parts = [Partial(rng.normal(), rng.normal(size=4), rng.normal(), rng.normal(size=k % 3)) for k in range(n)]
-    kept = [part._replace(gradient=part.gradient.copy()) for part in parts]
-    found = add_up(parts, n)
-    assert found.loss == pytest.approx(math.fsum(part.loss for part in kept), abs=1e-12)
-    assert found.cost == pytest.approx(math.fsum(part.cost for part in kept), abs=1e-12)
-    assert_allclose(found.gradient, np.sum([part.gradient for part in kept], axis=0), atol=1e-12)
-    assert_array_equal(found.values, np.concatenate([part.values for part in kept]))  # in the order of the examples
-    again = add_up(iter(kept), n)
-    assert (found.loss, found.cost) == (again.loss, again.cost)
-    assert_array_equal(found.gradient, again.gradient)
+    copies = [part._replace(gradient=part.gradient.copy()) for part in parts]
+    total = add_up(parts, n)
+    assert total.loss == pytest.approx(math.fsum(part.loss for part in copies), abs=1e-12)
+    assert total.cost == pytest.approx(math.fsum(part.cost for part in copies), abs=1e-12)
+    assert_allclose(total.gradient, np.sum([part.gradient for part in copies], axis=0), atol=1e-12)
+    assert_array_equal(total.values, np.concatenate([part.values for part in copies]))  # in the order of the examples
+    again = add_up(iter(copies), n)
+    assert (total.loss, total.cost) == (again.loss, again.cost)
+    assert_array_equal(total.gradient, again.gradient)
 
 
 def test_neighbours_are_added_first():
@@ -259,15 +259,15 @@ def bound_structures():
     }
 
 
-def assert_same_bits(one, other):
-    assert (one.loss, one.cost) == (other.loss, other.cost)
-    assert_array_equal(one.gradient, other.gradient)
-    assert_array_equal(one.values, other.values)
+def assert_same_bits(left, right):
+    assert (left.loss, left.cost) == (right.loss, right.cost)
+    assert_array_equal(left.gradient, right.gradient)
+    assert_array_equal(left.values, right.values)
 
 
 @pytest.mark.parametrize("name", ORACLES)
 @pytest.mark.parametrize("kind", bound_structures())
-def test_sums_are_the_same_bits_for_any_number_of_threads_and_after_a_journey(kind, name):
+def test_sums_are_identical_for_any_number_of_threads_and_after_pickling(kind, name):
     """Shards, weights and arguments can be pickled, as a backend on other machines would do."""
     structure, (oracle, *arguments) = bound_structures()[kind], ORACLES[name]
     w = np.random.default_rng(2).normal(size=structure.layout.n_weights)
@@ -302,9 +302,9 @@ SHARDS = [[(0, 1), (1, 2)], [(2, 5)], [(5, 6), (6, 7), (7, 8)], [(8, 9)]]
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 3, 50, -1, None])
 def test_every_range_once_and_a_shard_in_order(n_jobs):
-    seen = [[] for _ in SHARDS]
-    Threads(n_jobs).run(lambda first, last, shard: seen[shard].append((first, last)), SHARDS)
-    assert seen == SHARDS
+    ranges = [[] for _ in SHARDS]
+    Threads(n_jobs).run(lambda first, last, shard: ranges[shard].append((first, last)), SHARDS)
+    assert ranges == SHARDS
 
 
 @pytest.mark.parametrize("n_jobs", N_JOBS)
@@ -354,48 +354,58 @@ class Endless:
 
 
 @pytest.mark.parametrize("n_jobs", N_JOBS)
-def test_an_exception_stops_the_other_shards(n_jobs):
-    seen = []
+def test_an_exception_stops_the_other_shards(n_jobs, monkeypatch):
+    calls, started = [], []
+
+    def start(function, arguments):
+        started.append(threading.Thread(target=function, args=arguments))
+        started[-1].start()
 
     def function(first, last, shard):
-        seen.append(first)
+        calls.append(first)
         if shard == 0:
             raise ValueError("shard 0")
-        time.sleep(0.002)
 
+    monkeypatch.setattr(threads._thread, "start_new_thread", start)
     with pytest.raises(ValueError, match="shard 0"):
         Threads(n_jobs).run(function, [[(0, 1)], Endless(1), Endless(1), Endless(1)])
-    n_seen = len(seen)
-    time.sleep(0.02)
-    assert len(seen) == n_seen  # nothing goes on behind the caller's back
+    n_calls = len(calls)
+    for thread in started:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert len(calls) == n_calls  # no thread continued after the exception was raised
 
 
 @pytest.mark.parametrize("n_jobs", N_JOBS)
-def test_ctrl_c_is_heard_between_two_ranges(n_jobs):
-    seen = []
+def test_ctrl_c_interrupts_between_ranges(n_jobs):
+    calls = itertools.count()
 
     def function(first, last, shard):
-        seen.append(first)
-        if len(seen) == 20:
+        if next(calls) == 20:
             os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.002)
 
     before = threading.active_count()
     with pytest.raises(KeyboardInterrupt):
         Threads(n_jobs).run(function, [Endless(0)] * 4)
-    assert len(seen) >= 20
+    assert next(calls) > 20
     assert threading.active_count() == before
 
 
 def test_ctrl_c_stops_a_kernel():
-    # more work than anyone would wait for, and an interrupt soon after its beginning
     forest, w = words(n_examples=600)
-    timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+    at_work = threading.Event()
+
+    def interrupt():
+        at_work.wait()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
     with pytest.raises(KeyboardInterrupt):
-        timer.start()
         while True:
+            at_work.set()
             forest.logsum(w, backend=Threads(2))
-    timer.join()
+    thread.join()
     assert forest.logsum(w, backend=Threads(2))[0].shape == (600,)  # and all still works
 
 
@@ -413,27 +423,34 @@ def test_n_jobs_that_make_no_sense(n_jobs):
         Threads(n_jobs)
 
 
-def test_no_thread_is_at_work_any_more_when_an_interrupt_is_heard():
-    """While the main thread waits for the other one; else that one would be in a kernel when the interpreter ends."""
-    ended = []
+def test_an_interrupt_waits_for_all_threads(monkeypatch):
+    """A thread that is inside a kernel when the interpreter ends would crash the process."""
+    wait, ended = threads._wait, []
+    other_began, main_ended, interrupted = threading.Event(), threading.Event(), threading.Event()
+
+    def wait_for_threads(*arguments):
+        interrupted.set()
+        wait(*arguments)
 
     def work(first, last, shard):
-        if threading.current_thread() is not threading.main_thread():
-            time.sleep(0.2)
-            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-            time.sleep(2.5)  # a range may take long: an example is not cut
-            ended.append(shard)
+        if threading.current_thread() is threading.main_thread():
+            other_began.wait(60)
+            main_ended.set()
         else:
-            time.sleep(0.05)
+            other_began.set()
+            main_ended.wait(60)
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            interrupted.wait(60)
+            ended.append(shard)
 
+    monkeypatch.setattr(threads, "_wait", wait_for_threads)
     with pytest.raises(KeyboardInterrupt):
         Threads(2).run(work, [[(0, 1)], [(1, 2)]])
-        time.sleep(0.5)
     assert len(ended) == 1
 
 
 @pytest.mark.parametrize("loss", [Log(), Hinge(), SoftHinge(temperature=0.5)], ids=["log", "hinge", "soft hinge"])
-def test_shards_share_what_they_compute_from_the_weights(loss, monkeypatch):
+def test_shards_share_padded_weights(loss, monkeypatch):
     """Weights are laid out once for a sum, and not kept after it; the next sum is one at its own weights."""
     X, y = labelled_chains()
     examples = Examples.build(X, y)

@@ -1,4 +1,4 @@
-"""The Dask backend: bits of threads, and an end whatever dies."""
+"""The Dask backend: results of threads, and errors or recovery after failures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import threading
 import time
 import warnings
 from dataclasses import replace
-from itertools import pairwise
+from functools import partial
+from itertools import count, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -68,8 +69,8 @@ def processes():
 
 
 @pytest.fixture(scope="module")
-def many():
-    """So many nodes that they are cut into several shards."""
+def large():
+    """Examples with enough nodes for several shards."""
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(n, 26)) for n in rng.integers(5, 15, size=600)]
     return Examples.build(X, [np.argmax(x + rng.normal(size=x.shape), axis=1).tolist() for x in X])
@@ -87,24 +88,24 @@ IN_PARTS = {
 }
 
 
-# ---- the same bits ---------------------------------------------------------------------------------------------------
+# ---- identical results -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", MODELS)
-def test_bits_are_those_of_threads(name, threads, many, tmp_path):
+def test_results_are_identical_to_those_of_threads(name, threads, large, tmp_path):
     model = clone(MODELS[name]).set_params(random_state=0)
-    one, two = clone(model).fit(many), clone(model).set_params(n_jobs=2).fit(many)
+    one_thread, two_threads = clone(model).fit(large), clone(model).set_params(n_jobs=2).fit(large)
     backend = Dask(threads)
-    assert isinstance(backend, Backend) and len(backend.place(Chain().bind(many, np.arange(26)))) >= 2
-    three = clone(model).set_params(backend=backend).fit(many)
-    mapped = Examples.write(tmp_path, [many])
-    four = clone(model).set_params(backend=backend).fit(mapped)
-    for other in (two, three, four):
-        assert_array_equal(one.model_.weights, other.model_.weights)
-        assert one.gap_ == other.gap_ and one.n_passes_ == other.n_passes_
-    assert one.predict(many) == three.predict(many) == four.predict(mapped)
-    assert one.score(many) == three.score(many)
+    assert isinstance(backend, Backend) and len(backend.place(Chain().bind(large, np.arange(26)))) >= 2
+    dask = clone(model).set_params(backend=backend).fit(large)
+    mapped = Examples.write(tmp_path, [large])
+    dask_mapped = clone(model).set_params(backend=backend).fit(mapped)
+    for model_fit in (two_threads, dask, dask_mapped):
+        assert_array_equal(one_thread.model_.weights, model_fit.model_.weights)
+        assert one_thread.gap_ == model_fit.gap_ and one_thread.n_passes_ == model_fit.n_passes_
+    assert one_thread.predict(large) == dask.predict(large) == dask_mapped.predict(mapped)
+    assert one_thread.score(large) == dask.score(large)
 
 
 @every_system
@@ -117,24 +118,24 @@ def test_every_system(model, threads):
         assert_array_equal(weights_of(distant), weights_of(here))
 
 
-def test_large_arguments_are_sent_once(threads, many, monkeypatch):
-    """And then gradients are added on the workers."""
-    monkeypatch.setattr(backend_module, "IN_ALL", 100)
+def test_large_arguments_are_sent_once(threads, large, monkeypatch):
+    """Gradients are then added on the workers."""
+    monkeypatch.setattr(backend_module, "MAX_SCHEDULER_BYTES", 100)
     model = L2CRF(solver=LBFGS(), tol=0.05)
-    assert_array_equal(clone(model).set_params(backend=Dask(threads)).fit(many).coef_, clone(model).fit(many).coef_)
+    assert_array_equal(clone(model).set_params(backend=Dask(threads)).fit(large).coef_, clone(model).fit(large).coef_)
 
 
 def _twice(shard, w):
     return Partial(1.0, 2 * w)
 
 
-def test_workers_do_not_wait_for_each_other(threads, many):
-    """Weights and gradients of a sum do not pass from worker to worker, where they would wait for kernels to end."""
+def test_workers_do_not_wait_for_each_other(threads, large):
+    """Weights and gradients are not sent between workers, where transfers would wait for kernels to end."""
     backend, w = Dask(threads), np.arange(50_000.0)
-    shards = backend.place(Chain().bind(many, np.arange(26)))
+    shards = backend.place(Chain().bind(large, np.arange(26)))
     before = threads.run(_n_transfers)
-    found = backend.sum(_twice, shards, w)
-    assert_array_equal(found.gradient, 2 * len(shards) * w)
+    total = backend.sum(_twice, shards, w)
+    assert_array_equal(total.gradient, 2 * len(shards) * w)
     assert len(before) == 2 and threads.run(_n_transfers) == before
 
 
@@ -144,13 +145,13 @@ def _n_transfers(dask_worker):
 
 def test_arrays_of_arguments_are_not_copied_into_the_pickle():
     w = np.arange(1000.0)
-    packed = Packed.of((w, "question"))
+    packed = Packed.of((w, "loss"))
     assert len(packed.head) < 500 and packed.size == len(packed.head) + 8000
     (array,) = packed.arrays
     shifted = memoryview(b"." + bytes(array))[1:]  # as it may lie in what has come over a network
-    for one in (packed, Packed(packed.head, [shifted]), pickle.loads(pickle.dumps(packed, protocol=5))):
-        again, question = one.value()
-        assert again.flags.writeable and again.flags.aligned and question == "question"
+    for copy in (packed, Packed(packed.head, [shifted]), pickle.loads(pickle.dumps(packed, protocol=5))):
+        again, name = copy.value()
+        assert again.flags.writeable and again.flags.aligned and name == "loss"
         assert_array_equal(again, w)
         again[0] = 7.0
         assert w[0] == 0.0
@@ -158,10 +159,10 @@ def test_arrays_of_arguments_are_not_copied_into_the_pickle():
 
 @pytest.mark.parametrize("protocol", [4, 5])
 def test_arguments_that_have_come_over_a_network_can_be_sent_on(protocol):
-    """Their arrays are memoryviews then. Dask would pickle those without an end, and only then try another way."""
+    """Their arrays are memoryviews, which pickle does not accept directly."""
     w = np.arange(1000.0)
     first = Packed.of((w,))
-    received = Packed(first.head, [memoryview(bytes(one)) for one in first.arrays])
+    received = Packed(first.head, [memoryview(bytes(array)) for array in first.arrays])
     buffers = []
     sent = pickle.dumps(received, protocol=protocol, buffer_callback=buffers.append if protocol == 5 else None)
     assert len(buffers) == (protocol == 5)
@@ -173,7 +174,7 @@ def test_arguments_that_have_come_over_a_network_can_be_sent_on(protocol):
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 6, 7, 11, 16])
 def test_sums_are_joined_along_one_tree(n):
-    """Whoever has which shards, and however many are joined at a time."""
+    """The result does not depend on which worker has which shards."""
     rng = np.random.default_rng(n)
     values = [Partial(float(v), np.array([v, 1 / v]), values=np.array([v])) for v in 1 + rng.random(n) * 1e8]
     copies = lambda: [part._replace(gradient=part.gradient.copy()) for part in values]  # noqa: E731
@@ -187,24 +188,24 @@ def test_sums_are_joined_along_one_tree(n):
         if n_workers % 2:
             half = len(spans) // 2
             spans = [join_on_worker(spans[:half], n), join_on_worker(spans[half:], n)]
-        (found,) = join_on_worker(spans, n)
-        for one, other in zip(row[0], found.sum):
-            assert_array_equal(one, other)
-    for one, other in zip(row[0], add_up(copies(), n)):
-        assert_array_equal(one, other)
+        (joined,) = join_on_worker(spans, n)
+        for expected, actual in zip(row[0], joined.sum):
+            assert_array_equal(expected, actual)
+    for expected, actual in zip(row[0], add_up(copies(), n)):
+        assert_array_equal(expected, actual)
 
 
-def test_joining_on_a_worker_leaves_what_it_was_given():
+def test_joining_on_a_worker_does_not_change_its_input():
     left, right = Partial(1.0, np.ones(2)), Partial(1.0, np.ones(2))
     assert join_on_worker([[Span(0, 1, left)], [Span(1, 2, right)]], 2)[0].sum.gradient.tolist() == [2, 2]
     assert left.gradient.tolist() == [1, 1]
     assert join([Span(0, 1, left), Span(1, 2, right)], 2)[0].sum.gradient is left.gradient
 
 
-def test_the_number_of_shards_is_a_setting(threads, many):
-    structure = Chain().bind(many, np.arange(26))
+def test_the_number_of_shards_is_a_setting(threads, large):
+    structure = Chain().bind(large, np.arange(26))
     assert len(Threads().place(structure)) > 1 == len(Threads(shards=1).place(structure))
-    with pytest.warns(UserWarning, match=r"The cluster has 2 threads, of which 1 have work.*shards=4"):
+    with pytest.warns(UserWarning, match=r"The cluster has 2 threads, but only 1 are used.*shards=4"):
         assert len(Dask(threads, shards=1).place(structure)) == 1
     with pytest.raises(ValueError, match="shards must be a whole number of at least 1"):
         Threads(shards=0)
@@ -218,52 +219,52 @@ def test_solvers_that_go_through_examples_here_are_refused(threads):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("parts", [None, 1, 4])
 @pytest.mark.parametrize("name", ["BlockFrankWolfe"])
-def test_parts_have_the_bits_of_threads(name, parts, threads, many):
-    """None is one for each of the two workers."""
+def test_parts_are_identical_to_those_of_threads(name, parts, threads, large):
+    """None is one part for each of the two workers."""
     model = IN_PARTS[name].set_params(solver__parts=parts or (2 if parts is None else parts))
-    here = clone(model).fit(many)
-    there = clone(model).set_params(solver__parts=parts, backend=Dask(threads)).fit(many)
+    here = clone(model).fit(large)
+    there = clone(model).set_params(solver__parts=parts, backend=Dask(threads)).fit(large)
     assert_array_equal(here.model_.weights, there.model_.weights)
     assert here.gap_ == there.gap_ and here.n_passes_ == there.n_passes_
     if parts == 1:
-        assert_array_equal(clone(model).set_params(solver__parts=None).fit(many).coef_, there.coef_)
+        assert_array_equal(clone(model).set_params(solver__parts=None).fit(large).coef_, there.coef_)
 
 
 @pytest.mark.skipif(len(_kernels.levels()) < 2, reason="needs two levels of kernels")
-def test_workers_take_the_level_of_the_client(many):
-    """Here a worker is this process at another level."""
+def test_workers_take_the_level_of_the_client(large):
+    """The worker is this process at another level."""
     best = _kernels.level()
-    shard, w = Chain().bind(many, np.arange(26)), np.random.default_rng(0).normal(size=26 * 26 * 2)
-    packed, asked = pack(shard), Packed.of((w,))
+    shard, w = Chain().bind(large, np.arange(26)), np.random.default_rng(0).normal(size=26 * 26 * 2)
+    packed, arguments = pack(shard), Packed.of((w,))
     expected = shard.logsum(w)[0]
     with _kernels.at_level("baseline"):
-        (found,) = each_of([unpack(packed, best)], (0, 1), 1, _logsum, asked, best)
+        (actual,) = each_of([unpack(packed, best)], (0, 1), 1, _logsum, arguments, best)
         assert _kernels.level() == best
-    assert_array_equal(found, expected)
+    assert_array_equal(actual, expected)
 
 
 def _logsum(shard, w):
     return shard.logsum(w)[0]
 
 
-def test_arrays_in_files_are_sent_by_name(many, tmp_path):
-    mapped = Examples.write(tmp_path, [many])
+def test_arrays_in_files_are_sent_by_name(large, tmp_path):
+    mapped = Examples.write(tmp_path, [large])
     shard = Chain().bind(mapped, np.arange(26)).take(100, 300)
-    assert len(pack(shard)) < 0.4 * len(pack(Chain().bind(many, np.arange(26)).take(100, 300)))
+    assert len(pack(shard)) < 0.4 * len(pack(Chain().bind(large, np.arange(26)).take(100, 300)))
     again = unpack(pack(shard), _kernels.level())
     assert is_mapped(again.batch.data) and is_mapped(again.batch.indices)
-    for one, other in zip(shard.batch, again.batch):
-        assert_array_equal(one, other)
+    for sent, received in zip(shard.batch, again.batch):
+        assert_array_equal(sent, received)
 
 
-def test_an_address_is_enough(many):
-    """Without any other client in the process."""
+def test_an_address_is_enough(large):
+    """There is no other client in the process."""
     with cluster_of(1, processes=False) as cluster:
         backend = Dask(cluster.scheduler_address)
         model = L2CRF(solver=LBFGS(), tol=0.05)
-        distant = clone(model).set_params(backend=backend).fit(many)
+        distant = clone(model).set_params(backend=backend).fit(large)
         backend.client.close()
-    assert_array_equal(distant.coef_, clone(model).fit(many).coef_)
+    assert_array_equal(distant.coef_, clone(model).fit(large).coef_)
 
 
 def test_a_backend_is_cloned_and_pickled(threads):
@@ -281,13 +282,13 @@ def _wrong(shard):
     raise ZeroDivisionError("in a worker")
 
 
-def test_errors_of_workers_come_here(threads, many):
+def test_errors_of_workers_come_here(threads, large):
     backend = Dask(threads)
     with pytest.raises(ZeroDivisionError, match="in a worker"):
-        backend.sum(_wrong, backend.place(Chain().bind(many, np.arange(26))))
+        backend.sum(_wrong, backend.place(Chain().bind(large, np.arange(26))))
 
 
-def test_what_is_no_client():
+def test_a_wrong_client_is_refused():
     with pytest.raises(ValueError, match=r"client must be a distributed\.Client or the address of a scheduler, got 3"):
         Dask(3)
     with pytest.raises(ValueError, match="timeout must be a positive number"):
@@ -302,22 +303,28 @@ def test_no_scheduler():
 def test_no_workers(tmp_path):
     with cluster_of(0, processes=False) as cluster, distributed.Client(cluster) as client:
         model = L2CRF(solver=LBFGS(), backend=Dask(client, timeout=0.5))
-        with pytest.raises(BackendError, match=r"No worker of .* has answered for 0\.5 seconds \(0 workers"):
+        with pytest.raises(BackendError, match=r"No worker of .* has responded for 0\.5 seconds \(0 workers"):
             model.fit(*labelled_chains())
 
 
-def test_a_late_worker(many):
+def test_a_late_worker(large, monkeypatch):
+    """A worker that starts when the shards were sent."""
+    submit = Dask._submit
+
+    def submit_and_start_worker(*arguments):
+        futures = submit(*arguments)
+        cluster.scale(1)
+        return futures
+
+    monkeypatch.setattr(Dask, "_submit", submit_and_start_worker)
     with cluster_of(0, processes=False) as cluster, distributed.Client(cluster) as client:
-        later = threading.Timer(0.3, lambda: cluster.scale(1))
-        later.start()
         model = L2CRF(solver=LBFGS(), tol=0.05)
-        distant = clone(model).set_params(backend=Dask(client, timeout=60)).fit(many)
-        later.join()
-    assert_array_equal(distant.coef_, clone(model).fit(many).coef_)
+        distant = clone(model).set_params(backend=Dask(client, timeout=60)).fit(large)
+    assert_array_equal(distant.coef_, clone(model).fit(large).coef_)
 
 
 SLOW: set[str] = set()
-"""Addresses of workers that take their time."""
+"""Addresses of slow workers."""
 
 
 def _sum_slowly(*arguments):
@@ -326,22 +333,22 @@ def _sum_slowly(*arguments):
     return sum_of(*arguments)
 
 
-def test_a_slow_worker(threads, many, monkeypatch):
-    """Is waited for: shards stay where they are, and bits do not depend on who is first."""
+def test_a_slow_worker(threads, large, monkeypatch):
+    """Results do not depend on which worker is slow."""
     model = L2CRF(solver=LBFGS(), max_passes=3)
     monkeypatch.setattr(backend_module, "sum_of", _sum_slowly)
     monkeypatch.setattr(backend_module, "SLOTS_EVERY", 0.1)  # workers are counted while one is busy
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        here = clone(model).fit(many)
-        for slow in threads.scheduler_info(n_workers=-1)["workers"]:
+        here = clone(model).fit(large)
+        for slow in threads.nthreads():
             monkeypatch.setattr(f"{__name__}.SLOW", {slow})
-            distant = clone(model).set_params(backend=Dask(threads, timeout=60)).fit(many)
+            distant = clone(model).set_params(backend=Dask(threads, timeout=60)).fit(large)
             assert_array_equal(distant.coef_, here.coef_)
             assert distant.gap_ == here.gap_
 
 
-def test_a_lost_scheduler_leaves_a_checkpoint(many, tmp_path):
+def test_a_lost_scheduler_leaves_a_checkpoint(large, tmp_path):
     path, cluster = tmp_path / "fit.checkpoint", cluster_of(1, processes=False)
     client = distributed.Client(cluster)
 
@@ -351,16 +358,16 @@ def test_a_lost_scheduler_leaves_a_checkpoint(many, tmp_path):
 
     model = L2CRF(solver=LBFGS(), tol=1e-7, random_state=0)
     try:
-        with pytest.raises(BackendError, match=r"The Dask scheduler at .* was lost"):
+        with pytest.raises(BackendError, match=r"The connection to the Dask scheduler at .* was lost"):
             clone(model).set_params(backend=Dask(client, timeout=20), callback=lose).fit(
-                many, checkpoint=path, checkpoint_every=0
+                large, checkpoint=path, checkpoint_every=0
             )
     finally:
         client.close(timeout=1)
         cluster.close()
     assert path.exists()
-    gone_on = clone(model).fit(many, checkpoint=path)  # on threads
-    assert_array_equal(gone_on.coef_, clone(model).fit(many).coef_)
+    resumed = clone(model).fit(large, checkpoint=path)  # on threads
+    assert_array_equal(resumed.coef_, clone(model).fit(large).coef_)
 
 
 # ---- partitions ------------------------------------------------------------------------------------------------------
@@ -369,10 +376,13 @@ WORDS = ["the", "dog", "barks", "a", "cat", "sees", "bird", "and", "it", "sings"
 
 
 def sentences(n, seed=0):
-    """Words of which some occur in some partitions only, and labels that follow from them."""
+    """Sentences with words that occur in few partitions, and labels that depend on the words."""
     rng = np.random.default_rng(seed)
     words = [[WORDS[k] for k in rng.integers(len(WORDS), size=rng.integers(1, 6))] for _ in range(n)]
-    return [([{"w": word} for word in some], ["V" if word[-1] == "s" else "N" for word in some]) for some in words]
+    return [
+        ([{"w": word} for word in sentence], ["V" if word[-1] == "s" else "N" for word in sentence])
+        for sentence in words
+    ]
 
 
 def written(folder, items, n_files):
@@ -382,20 +392,20 @@ def written(folder, items, n_files):
     cuts = [items[a:b] for a, b in cut_evenly(len(items), n_files)]
     cuts.insert(1, [])
     paths = []
-    for k, some in enumerate(cuts):
+    for k, cut in enumerate(cuts):
         paths.append(folder / f"part-{k}.txt")
-        paths[-1].write_text("\n".join("".join(f"{x['w']} {label}\n" for x, label in zip(*one)) for one in some))
+        paths[-1].write_text("\n".join("".join(f"{x['w']} {label}\n" for x, label in zip(*item)) for item in cut))
     folders = [folder / f"part-{k}" for k in range(len(cuts)) if cuts[k]]
-    for path, some in zip(folders, [some for some in cuts if some]):
-        Examples.write(path, some)
-    bag = dask.bag.from_delayed([dask.delayed(some) for some in cuts])
-    delayed = [dask.delayed(Examples.build)(*map(list, zip(*some))) for some in cuts if some]
+    for path, cut in zip(folders, [cut for cut in cuts if cut]):
+        Examples.write(path, cut)
+    bag = dask.bag.from_delayed([dask.delayed(cut) for cut in cuts])
+    delayed = [dask.delayed(Examples.build)(*map(list, zip(*cut))) for cut in cuts if cut]
     return {"bag": bag, "delayed": delayed, "folders": folders, "files": ColumnFiles(paths, columns=[0])}
 
 
 @pytest.mark.parametrize("kind", ["bag", "delayed", "folders", "files"])
 def test_partitions(kind, threads, tmp_path):
-    """Labels and names are agreed on; the optimum is that of all examples in one place."""
+    """The optimum is that of all examples in one process."""
     items = sentences(40)
     source = written(tmp_path, items, 3)[kind]
     backend = Dask(threads)
@@ -451,7 +461,7 @@ def test_partitions_that_are_refused(threads, tmp_path):
         model.fit([dask.delayed([([[1.0]], ["a"])]), dask.delayed([([[1.0, 2.0]], ["a"])])])
     with pytest.raises(ValueError, match="2 partitions have no labelled node"):
         model.fit([dask.delayed([]), dask.delayed([])])
-    with pytest.raises(ValueError, match="leave y and weights out"):
+    with pytest.raises(ValueError, match="leave y and sample_weight out"):
         model.fit(ColumnFiles([tmp_path / "good"]), [["N"], ["V"]])
     with pytest.raises(AttributeError, match=r"examples in partitions on workers\. Use a solver that needs only sums"):
         _ = model.pose(partitions_of(ColumnFiles([tmp_path / "good"]), Dask(threads)), np.array(["N", "V"])).batch
@@ -483,7 +493,7 @@ def _pair(n_edge_features):
 
 
 def shards_here(sizes, monkeypatch):
-    """Let threads cut examples as partitions are cut, and solvers know of all examples no more than of partitions."""
+    """Let threads use the shards of partitions, and hide properties of all examples from solvers."""
     cuts = np.concatenate([[0], np.cumsum(sizes)])
     place = lambda self, structure: [structure.take(a, b) for a, b in pairwise(cuts)]  # noqa: E731
     monkeypatch.setattr(Threads, "place", place)
@@ -495,13 +505,13 @@ def shards_here(sizes, monkeypatch):
 
 
 def hide(items):
-    """Some labels unknown, some sets; the sets in the last partition only."""
-    found = [
+    """Replace some labels by UNKNOWN, and those of the last item by sets."""
+    hidden = [
         (x, [UNKNOWN if (i + t) % 4 == 0 else label for t, label in enumerate(y)]) for i, (x, y) in enumerate(items)
     ]
-    x, y = found[-1]
-    found[-1] = (x, [frozenset(["N", "V"])] * len(y))
-    return found
+    x, y = hidden[-1]
+    hidden[-1] = (x, [frozenset(["N", "V"])] * len(y))
+    return hidden
 
 
 SETTINGS = {
@@ -519,8 +529,8 @@ SETTINGS = {
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", SETTINGS)
-def test_what_all_partitions_agree_on(name, threads, monkeypatch):
-    """The bits of the same shards in this process."""
+def test_properties_of_all_partitions_are_combined(name, threads, monkeypatch):
+    """Results are those of the same shards in this process."""
     import dask
 
     model, hidden = SETTINGS[name]
@@ -528,10 +538,10 @@ def test_what_all_partitions_agree_on(name, threads, monkeypatch):
     items = hide(sentences(24)) if hidden else sentences(24)
     sizes = [5, 9, 10]
     cuts = [items[a : a + n] for a, n in zip(np.cumsum([0, *sizes]), sizes)]
-    distant = clone(model).set_params(backend=Dask(threads)).fit([dask.delayed(some) for some in cuts])
+    distant = clone(model).set_params(backend=Dask(threads)).fit([dask.delayed(cut) for cut in cuts])
     examples = Examples.build(*map(list, zip(*items)))
     names = sorted(examples.feature_names)
-    examples = replace(examples, X=examples.X[:, [examples.feature_names.index(one) for one in names]])
+    examples = replace(examples, X=examples.X[:, [examples.feature_names.index(name) for name in names]])
     shards_here(sizes, monkeypatch)
     here = clone(model).fit(examples)
     assert distant.model_.layout == here.model_.layout
@@ -540,7 +550,7 @@ def test_what_all_partitions_agree_on(name, threads, monkeypatch):
 
 
 def test_weights_of_nodes_in_partitions(threads, monkeypatch):
-    """Label sets of nodes with weights differ from partition to partition, and are agreed on."""
+    """Label sets of nodes with weights differ between partitions, and are combined."""
     import dask
 
     rng = np.random.default_rng(0)
@@ -558,12 +568,14 @@ def test_weights_of_nodes_in_partitions(threads, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["ready", "template", "hashed", "columns"])
 def test_features_of_column_files(kind, threads, tmp_path):
-    """A ready set, a template, hashed names, and a column of labels that is not the last."""
+    """A built-in template, a template, hashed names, and a label column that is not the last."""
     rows = [[("the", "D", "O"), ("dog", "N", "B")], [("barks", "V", "O")], [("a", "D", "O"), ("cat", "N", "B")]]
     order = (0, 2, 1) if kind == "columns" else (0, 1, 2)
     paths = [tmp_path / f"{k}.txt" for k in range(2)]
-    for path, some in zip(paths, (rows[:1], rows[1:])):
-        path.write_text("\n".join("".join(" ".join(row[c] for c in order) + "\n" for row in one) for one in some))
+    for path, part in zip(paths, (rows[:1], rows[1:])):
+        path.write_text(
+            "\n".join("".join(" ".join(row[c] for c in order) + "\n" for row in sentence) for sentence in part)
+        )
     features = {
         "ready": "chunks", "template": "U0=%x[0,0]\nU1=%x[-1,1]/%x[0,1]", "columns": "U0=%x[0,0]\nU1=%x[0,1]",
         "hashed": TokenFeatures("chunks", n_hashed=64),
@@ -572,8 +584,8 @@ def test_features_of_column_files(kind, threads, tmp_path):
     files, model = ColumnFiles(paths, features, **given), L2CRF(solver=LBFGS(), tol=1e-8)
     distant = clone(model).set_params(backend=Dask(threads)).fit(files)
     maker = features if isinstance(features, TokenFeatures) else TokenFeatures(features)
-    columns = [[(row[1], row[0]) if kind == "columns" else row[:2] for row in one] for one in rows]
-    X, y = clone(maker).fit_transform(columns), [[row[2] for row in one] for one in rows]
+    columns = [[(row[1], row[0]) if kind == "columns" else row[:2] for row in sentence] for sentence in rows]
+    X, y = clone(maker).fit_transform(columns), [[row[2] for row in sentence] for sentence in rows]
     here = clone(model).fit(X, y)
     if kind != "hashed":
         assert set(distant.feature_names_) == set(here.feature_names_)
@@ -590,23 +602,23 @@ def test_a_checkpoint_of_partitions(threads, tmp_path):
     short = clone(model).set_params(backend=Dask(threads), max_passes=4)
     with pytest.warns(ConvergenceWarning):
         short.fit(paths, checkpoint=tmp_path / "checkpoint")
-    gone_on = clone(model).set_params(backend=Dask(threads)).fit(paths, checkpoint=tmp_path / "checkpoint")
-    assert_array_equal(whole.coef_, gone_on.coef_)
+    resumed = clone(model).set_params(backend=Dask(threads)).fit(paths, checkpoint=tmp_path / "checkpoint")
+    assert_array_equal(whole.coef_, resumed.coef_)
 
 
 # ---- folds and cells -------------------------------------------------------------------------------------------------
 
 
-def test_folds_are_computed_on_workers(threads, many):
+def test_folds_are_computed_on_workers(threads, large):
     grid, score = {"lam": [0.1, 10.0]}, lambda model, X, y: model.score(X, y)
     model = L2CRF(solver=LBFGS(), tol=0.1, random_state=0)
-    here = PathSearchCV(model, grid, cv=3, scoring=score).fit(many[:60])
-    there = PathSearchCV(clone(model).set_params(backend=Dask(threads)), grid, cv=3, scoring=score).fit(many[:60])
+    here = PathSearchCV(model, grid, cv=3, scoring=score).fit(large[:60])
+    there = PathSearchCV(clone(model).set_params(backend=Dask(threads)), grid, cv=3, scoring=score).fit(large[:60])
     assert_array_equal(here.cv_results_["mean_test_score"], there.cv_results_["mean_test_score"])
     assert_array_equal(here.cv_results_["mean_gap"], there.cv_results_["mean_gap"])
     assert_array_equal(here.best_estimator_.coef_, there.best_estimator_.coef_)
     with pytest.raises(ValueError, match="C must be a positive"):
-        PathSearchCV(M3N(backend=Dask(threads)), {"C": [-1.0]}, error_score="raise", cv=2).fit(many[:10])
+        PathSearchCV(M3N(backend=Dask(threads)), {"C": [-1.0]}, error_score="raise", cv=2).fit(large[:10])
 
 
 def test_cells_are_computed_on_workers(threads, tmp_path):
@@ -618,8 +630,8 @@ def test_cells_are_computed_on_workers(threads, tmp_path):
 
 
 def test_cells_that_fail_on_workers(threads):
-    found = dict(Dask(threads).run_all(_inverse, [(2,), (0,)]))
-    assert found[0] == 0.5 and isinstance(found[1], ZeroDivisionError)
+    results = dict(Dask(threads).run_all(_inverse, [(2,), (0,)]))
+    assert results[0] == 0.5 and isinstance(results[1], ZeroDivisionError)
 
 
 def _inverse(value):
@@ -628,221 +640,251 @@ def _inverse(value):
 
 def test_no_scheduler_for_cells(monkeypatch):
     monkeypatch.setattr(backend_module, "CONNECT", 0.5)
-    found = CliRunner().invoke(main, ["reproduce", "shrinkage", "--quick", "--backend", "tcp://127.0.0.1:1"])
-    assert found.exit_code == 1 and "There is no Dask scheduler at tcp://127.0.0.1:1" in found.output
+    result = CliRunner().invoke(main, ["reproduce", "shrinkage", "--quick", "--backend", "tcp://127.0.0.1:1"])
+    assert result.exit_code == 1 and "There is no Dask scheduler at tcp://127.0.0.1:1" in result.output
 
 
 # ---- workers that are killed -----------------------------------------------------------------------------------------
 
 
-def kill_one(client, most=1):
-    """SIGKILL a worker, or several; their nannies start other ones."""
-    workers = list(client.scheduler_info(n_workers=-1)["workers"])[:most]
-    if workers:
-        pids = client.run(os.getpid, workers=workers, on_error="ignore")
-        for pid in pids.values():
-            os.kill(pid, signal.SIGKILL)
+def wait_until(condition, seconds=120):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError
+        time.sleep(0.01)
 
 
 def two_workers(client):
-    """Wait for two; under load it happens that the place of a killed one stays empty, then take another."""
+    """Wait for two workers that answer; start another one if the place of a killed one stays empty.
+
+    ``client.wait_for_workers`` is not used: it replaces the list of workers that a cluster maintains by messages. A
+    message about a worker that is not in the new list is a KeyError, which the cluster raises when it is closed.
+    """
     for _ in range(3):
-        alive = client.run(os.getpid, on_error="ignore")
-        if len(alive) >= 2:
-            return
         try:
-            client.wait_for_workers(2, timeout=20)
+            return wait_until(lambda: len(client.run(os.getpid, on_error="ignore")) >= 2, seconds=20)
         except TimeoutError:
             client.cluster.scale(len(client.cluster.workers) + 1)
 
 
-def others_come(client, after=None):
-    """Make sure, beside what is done meanwhile, that workers take the places of those that were killed."""
+def kill_workers(client, n=1):
+    """SIGKILL workers; their nannies start other ones."""
+    workers = list(client.nthreads())[:n]
+    for pid in client.run(os.getpid, workers=workers, on_error="ignore").values():
+        os.kill(pid, signal.SIGKILL)
 
-    def come():
-        if after is not None:
-            after.join()
-        two_workers(client)
 
-    thread = threading.Thread(target=come)
+def kill_during_task(client, folder, n=1):
+    """Kill workers as soon as a task has reported in the folder that it runs."""
+
+    def kill():
+        wait_until((folder / "running").exists)
+        kill_workers(client, n)
+        (folder / "killed").touch()
+
+    thread = threading.Thread(target=kill)
     thread.start()
     return thread
 
 
-def _slowly(shard, seconds):
-    time.sleep(seconds)
+def _report_and_wait(folder):
+    """In a task on a worker: report that it runs, and wait until a worker was killed."""
+    (folder / "running").touch()
+    wait_until((folder / "killed").exists)
+
+
+def _ones(shard, folder=None):
+    if folder is not None:
+        _report_and_wait(folder)
     return Partial(1.0, np.ones(2))
 
 
-def kill_soon(client, seconds=0.2, most=1):
-    thread = threading.Timer(seconds, kill_one, args=(client, most))
-    thread.start()
-    return thread
+def _sum_during_kill(folder, *arguments):
+    if (folder / "armed").exists():
+        _report_and_wait(folder)
+    return sum_of(*arguments)
 
 
-def in_placing(client, many, model):
+def _each_during_kill(folder, *arguments):
+    _report_and_wait(folder)
+    return each_of(*arguments)
+
+
+def _unpack_during_kill(folder, packed, level):
+    _report_and_wait(folder)
+    return unpack(packed, level)
+
+
+def _read_during_kill(items, folder):
+    _report_and_wait(folder)
+    return items
+
+
+def after_placing(client, large, model, folder):
     backend = Dask(client, timeout=120)
-    shards = backend.place(Chain().bind(many, np.arange(26)))
-    kill_one(client)
-    found = backend.sum(_slowly, shards, 0.0)
-    assert found.loss == len(shards)
+    shards = backend.place(Chain().bind(large, np.arange(26)))
+    kill_workers(client)
+    assert backend.sum(_ones, shards).loss == len(shards)
 
 
-def in_a_sum(client, many, model):
+def in_a_sum(client, large, model, folder):
     backend = Dask(client, timeout=120)
-    shards = backend.place(Chain().bind(many, np.arange(26)))
-    thread = kill_soon(client)
-    found = backend.sum(_slowly, shards, 0.1)
+    shards = backend.place(Chain().bind(large, np.arange(26)))
+    thread = kill_during_task(client, folder)
+    total = backend.sum(_ones, shards, folder)
     thread.join()
-    assert found.loss == len(shards)
+    assert total.loss == len(shards)
 
 
-def in_a_look(client, many, model):
+def in_an_evaluation(client, large, model, folder):
     killed = []
 
     def kill(progress):
         if not killed:
             killed.append(None)
-            kill_one(client)
+            kill_workers(client)
 
-    fitted = clone(model).set_params(backend=Dask(client, timeout=120), callback=kill).fit(many)
-    assert_array_equal(fitted.coef_, clone(model).fit(many).coef_)
-
-
-def in_a_fit(client, many, model):
-    model = clone(model).set_params(tol=1e-4)
-    thread = kill_soon(client, 0.5)
-    fitted = clone(model).set_params(backend=Dask(client, timeout=120)).fit(many)
-    thread.join()
-    assert_array_equal(fitted.coef_, clone(model).fit(many).coef_)
+    fitted = clone(model).set_params(backend=Dask(client, timeout=120), callback=kill).fit(large)
+    assert_array_equal(fitted.coef_, clone(model).fit(large).coef_)
 
 
-def with_scattered_weights(client, many, model):
+def in_a_pass(client, large, model, folder):
+    """In a pass after the first evaluation."""
+    thread = kill_during_task(client, folder)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backend_module, "IN_ALL", 100)
-        in_a_fit(client, many, model)
+        patch.setattr(backend_module, "sum_of", partial(_sum_during_kill, folder))
+        distant = clone(model).set_params(
+            backend=Dask(client, timeout=120), callback=lambda progress: (folder / "armed").touch()
+        )
+        distant.fit(large)
+    thread.join()
+    assert_array_equal(distant.coef_, clone(model).fit(large).coef_)
 
 
-def saving_a_checkpoint(client, many, model):
+def with_scattered_weights(client, large, model, folder):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backend_module, "MAX_SCHEDULER_BYTES", 100)
+        in_a_pass(client, large, model, folder)
+
+
+def saving_a_checkpoint(client, large, model, folder):
     from maxendnet.models import checkpoint
 
-    write, killed = checkpoint.write_sealed, []
+    write, n_written = checkpoint.write_sealed, count()
 
     def write_and_kill(*arguments):
-        if len(killed) == 1:
-            kill_one(client)
-        killed.append(None)
+        if next(n_written) == 1:
+            kill_workers(client)
         write(*arguments)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(checkpoint, "write_sealed", write_and_kill)
-        path = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"maxendnet-{os.getpid()}.checkpoint")
-        fitted = (
-            clone(model).set_params(backend=Dask(client, timeout=120)).fit(many, checkpoint=path, checkpoint_every=0)
-        )
-    assert_array_equal(fitted.coef_, clone(model).fit(many).coef_)
+        distant = clone(model).set_params(backend=Dask(client, timeout=120))
+        distant.fit(large, checkpoint=folder / "fit.checkpoint", checkpoint_every=0)
+    assert_array_equal(distant.coef_, clone(model).fit(large).coef_)
 
 
-def in_a_prediction(client, many, model):
-    fitted = clone(model).fit(many)
-    expected = fitted.predict(many)
-    thread = kill_soon(client, 0.02)
-    assert fitted.set_params(backend=Dask(client, timeout=120)).predict(many) == expected
+def in_a_prediction(client, large, model, folder):
+    fitted = clone(model).fit(large)
+    expected = fitted.predict(large)
+    thread = kill_during_task(client, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backend_module, "each_of", partial(_each_during_kill, folder))
+        assert fitted.set_params(backend=Dask(client, timeout=120)).predict(large) == expected
     thread.join()
 
 
-def in_the_first_pass(client, many, model):
-    """Over names and labels, of partitions that are read."""
+def reading_partitions(client, large, model, folder):
     import dask
 
-    items = sentences(30)
-    parts = [dask.delayed(_read_slowly)(items[a:b]) for a, b in cut_evenly(30, 4)]
-    thread = kill_soon(client, 0.3)
-    fitted = clone(model).set_params(backend=Dask(client, timeout=120)).fit(parts)
+    items, model = sentences(30), clone(model).set_params(backend=Dask(client, timeout=120))
+    cuts = [items[a:b] for a, b in cut_evenly(30, 4)]
+    thread = kill_during_task(client, folder)
+    fitted = clone(model).fit([dask.delayed(_read_during_kill)(cut, folder) for cut in cuts])
     thread.join()
-    parts = [dask.delayed(Examples.build)(*map(list, zip(*items[a:b]))) for a, b in cut_evenly(30, 4)]
-    assert_array_equal(fitted.coef_, clone(model).set_params(backend=Dask(client, timeout=120)).fit(parts).coef_)
+    two_workers(client)
+    assert_array_equal(fitted.coef_, clone(model).fit([dask.delayed(cut) for cut in cuts]).coef_)
 
 
-def _read_slowly(items):
-    time.sleep(0.2)
-    return items
-
-
-def in_parts(client, many, model):
-    """What the worker held is lost: the fit goes back, to the beginning or to a copy."""
+def in_parts(client, large, model, folder):
+    """A worker died with its state: the fit resumes from the beginning or from a snapshot."""
     model = clone(IN_PARTS["BlockFrankWolfe"]).set_params(solver__parts=2, max_passes=9)
-    expected, killed = clone(model).fit(many).coef_, []
+    expected, killed = clone(model).fit(large).coef_, []
 
     def kill(progress):
         if not killed:
             killed.append(None)
-            kill_one(client)
+            kill_workers(client)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Snapshots, "every", 0.0)
-        fitted = clone(model).set_params(backend=Dask(client, timeout=120), callback=kill).fit(many)
+        fitted = clone(model).set_params(backend=Dask(client, timeout=120), callback=kill).fit(large)
     assert killed
     assert_array_equal(fitted.coef_, expected)
 
 
-def all_at_once(client, many, model):
-    """There is no worker left: shards are made again by those that come later, which have other addresses."""
+def all_after_placing(client, large, model, folder):
+    """No worker is left: shards are made again by later ones, which have other addresses."""
     backend = Dask(client, timeout=120)
-    shards = backend.place(Chain().bind(many, np.arange(26)))
-    assert backend.sum(_slowly, shards, 0.0).loss == len(shards)
-    kill_one(client, most=len(client.scheduler_info(n_workers=-1)["workers"]))
-    others = others_come(client)
-    assert backend.sum(_slowly, shards, 0.0).loss == len(shards)
-    others.join()
+    shards = backend.place(Chain().bind(large, np.arange(26)))
+    assert backend.sum(_ones, shards).loss == len(shards)
+    kill_workers(client, n=len(client.nthreads()))
+    replacement = threading.Thread(target=two_workers, args=(client,))
+    replacement.start()
+    assert backend.sum(_ones, shards).loss == len(shards)
+    replacement.join()
 
 
-def all_in_placing(client, many, model):
-    """The same, while shards are on their way."""
-    backend, structure = Dask(client, timeout=120), Chain().bind(many, np.arange(26))
+def all_in_placing(client, large, model, folder):
+    """No worker is left while shards are on their way."""
+    backend, structure = Dask(client, timeout=120), Chain().bind(large, np.arange(26))
+    thread = kill_during_task(client, folder, n=len(client.nthreads()))
+
+    def replace_workers():
+        thread.join()
+        two_workers(client)
+
+    replacement = threading.Thread(target=replace_workers)
+    replacement.start()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backend_module, "unpack", _unpack_slowly)
-        thread = kill_soon(client, 0.3, most=len(client.scheduler_info(n_workers=-1)["workers"]))
-        others = others_come(client, after=thread)
+        patch.setattr(backend_module, "unpack", partial(_unpack_during_kill, folder))
         shards = backend.place(structure)
-        assert backend.sum(_slowly, shards, 0.0).loss == len(shards)
-    others.join()
-
-
-def _unpack_slowly(packed, level):
-    time.sleep(0.3)
-    return unpack(packed, level)
+        assert backend.sum(_ones, shards).loss == len(shards)
+    replacement.join()
 
 
 PHASES = [
-    in_placing,
+    after_placing,
     in_a_sum,
-    in_a_look,
-    in_a_fit,
+    in_an_evaluation,
+    in_a_pass,
     with_scattered_weights,
     saving_a_checkpoint,
     in_a_prediction,
+    reading_partitions,
     in_parts,
-    all_at_once,
+    all_after_placing,
     all_in_placing,
 ]
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL (POSIX)")
 @pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.__name__)
-def test_a_killed_worker(phase, processes, many):
+def test_a_killed_worker(phase, processes, large, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         two_workers(processes)
-        phase(processes, many, MODELS["LBFGS"])
+        phase(processes, large, MODELS["LBFGS"], tmp_path)
 
 
 @pytest.mark.long
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL (POSIX)")
 @pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.__name__)
-def test_workers_that_are_killed_again_and_again(phase, processes, many):
-    for _ in range(10):
-        test_a_killed_worker(phase, processes, many)
+def test_workers_that_are_killed_again_and_again(phase, processes, large, tmp_path):
+    for k in range(10):
+        (tmp_path / str(k)).mkdir()
+        test_a_killed_worker(phase, processes, large, tmp_path / str(k))
 
 
 def test_threads_are_a_backend():
