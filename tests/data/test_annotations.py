@@ -1,4 +1,4 @@
-"""Edges, types, edge and label features, allowed labels and weights: one test per message."""
+"""Edges, types, features of edges and labels, allowed labels and weights: values and error messages."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def test_types():
         ([[0, 1], [], [0, 0]], r"node_types\[0\] has 2 rows but X\[0\] has 3 nodes; give one for each"),
         ([[0, 1, 0], [], [0.0, 1.0]], r"node_types\[2\] has dtype float64; give integers"),
         ([[0, 1, 0], [], ["a", "b"]], r"node_types\[2\] has dtype <U1; give integers"),
-        ([[0, 1, 0], [], [0, -1]], r"node_types\[2\] holds -1 at place 1; types are numbered 0, 1, 2"),
-        ([[0, 1, 0], [], [0, 2**31]], r"node_types\[2\] holds 2147483648 at place 1"),
+        ([[0, 1, 0], [], [0, -1]], r"node_types\[2\] holds -1 at position 1; types are numbered 0, 1, 2"),
+        ([[0, 1, 0], [], [0, 2**31]], r"node_types\[2\] holds 2147483648 at position 1"),
         ([[[0], [1], [0]], [], [0, 1]], r"node_types\[0\] has shape \(3, 1\); give an array with 1 dimension"),
         ([[0, 1, 0], []], "node_types has 2 entries but X has 3 examples"),
     ],
@@ -120,9 +120,9 @@ def test_edge_features():
         ([[[1.0], [2.0, 3.0]], [], [[1.0]]], r"edge_features\[0\] is ragged"),
         (
             [[[1.0], [np.nan]], [], [[1.0]]],
-            r"edge_features\[0\] holds NaN, infinity or a value beyond 1e\+100 in row 1",
+            r"edge_features\[0\] holds NaN, infinity or a value above 1e\+100 in row 1",
         ),
-        ([[[1.0], [2.0]], [], [[-1e101]]], r"edge_features\[2\] holds NaN, infinity or a value beyond"),
+        ([[[1.0], [2.0]], [], [[-1e101]]], r"edge_features\[2\] holds NaN, infinity or a value above"),
     ],
 )
 def test_edge_feature_messages(features, message):
@@ -154,7 +154,7 @@ def test_label_order():
         (3, "labels is 3; give a list of all labels"),
         ([], "labels is empty"),
         (["a", "b", "a"], "labels lists a label twice"),
-        (["a", ["b"]], "labels holds a value that is not a label"),
+        (["a", ["b"]], "labels holds a value that cannot be a label"),
     ],
 )
 def test_label_order_messages(labels, message):
@@ -188,7 +188,7 @@ def test_allowed():
         ([[["a"], 3, None], None, None], r"allowed\[0\] node 1 is 3; give a collection of labels"),
         ([[["a"], ["c"], None], None, None], r"allowed\[0\] node 1 lists 'c', which is not in labels"),
         ([[["a"], [["b"]], None], None, None], r"allowed\[0\] node 1 lists \['b'\], which is not in labels"),
-        (["ab", None, None], r"allowed\[0\] is 'ab'; give a bool array, or a collection of labels for every node"),
+        (["ab", None, None], r"allowed\[0\] is 'ab'; give a bool array, or a collection of labels for each node"),
     ],
 )
 def test_allowed_messages(allowed, message):
@@ -210,12 +210,12 @@ def test_sample_weight():
         ([1.0, 2.0], r"Sample weights have shape \(2,\) but X has 3 examples; give one per example"),
         (np.ones((3, 2)), r"Sample weights have shape \(3, 2\)"),
         (1.0, r"Sample weights have shape \(\)"),
-        ([1.0, -2.0, 1.0], "The sample weight of example 1 is -2.0; sample weights are finite and not negative"),
+        ([1.0, -2.0, 1.0], "The sample weight of example 1 is -2.0; give finite weights of at least 0"),
         ([1.0, 2.0, np.nan], "The sample weight of example 2 is nan"),
         ([np.inf, 2.0, 1.0], "The sample weight of example 0 is inf"),
-        ([0.0, 0.0, 0.0], "Sample weights are all zero"),
-        (["a", "b", "c"], "Sample weights must be numbers"),
-        ([1.0, [2.0], 3.0], "Sample weights must be numbers"),
+        ([0.0, 0.0, 0.0], "All sample weights are zero"),
+        (["a", "b", "c"], "Sample weights must be real numbers"),
+        ([1.0, [2.0], 3.0], "Sample weights must be real numbers"),
     ],
 )
 def test_sample_weight_messages(sample_weight, message):

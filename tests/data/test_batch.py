@@ -1,4 +1,4 @@
-"""Encoding for the kernels, checked node by node against the user's lists."""
+"""Encoding for the kernels, checked node by node against the input lists."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_every_edge_is_found_again_at_its_child(lists):
     position = np.argsort(batch.order)
     for i, edges in enumerate(lists["edges"]):
         start = batch.offsets[i]
-        found = {}
+        values_of_edges = {}
         for node in range(start, batch.offsets[i + 1]):
             assert start <= batch.order[node] < batch.offsets[i + 1]
             if batch.parent[node] < 0:
@@ -121,9 +121,12 @@ def test_every_edge_is_found_again_at_its_child(lists):
                 continue
             assert position[batch.parent[node]] < position[node]
             pair = (batch.parent[node] - start, node - start)
-            found[pair[::-1] if batch.flipped[node] else pair] = (batch.edge_type[node], *batch.edge_features[node])
+            values_of_edges[pair[::-1] if batch.flipped[node] else pair] = (
+                batch.edge_type[node],
+                *batch.edge_features[node],
+            )
         values = zip(lists["edge_types"][i], lists["edge_features"][i], strict=True)
-        assert found == {pair: (kind, *row) for pair, (kind, row) in zip(edges, values, strict=True)}
+        assert values_of_edges == {pair: (kind, *row) for pair, (kind, row) in zip(edges, values, strict=True)}
 
 
 @given(trees(), st.booleans(), st.sampled_from(["chain", "tree", "independent"]))
@@ -207,13 +210,13 @@ def test_label_features_in_the_order_of_the_classes_are_not_copied():
 
 def test_labels_by_node_type():
     examples = chains(node_types=[[0, 3, 0], [], [3]])
-    seen = labels_by_node_type(examples, CLASSES)
-    assert seen.astype(int).tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0], [1, 0, 1]]
-    batch = encode(examples, CLASSES, "chain", type_allowed=seen)
+    allowed_by_type = labels_by_node_type(examples, CLASSES)
+    assert allowed_by_type.astype(int).tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0], [1, 0, 1]]
+    batch = encode(examples, CLASSES, "chain", type_allowed=allowed_by_type)
     assert_contiguous(batch)
     assert batch.allowed.tolist() == [[0, 1, 0], [1, 0, 1], [0, 1, 0], [1, 0, 1]]
     both = chains(node_types=[[0, 3, 0], [], [3]], labels=CLASSES, allowed=[[None, ["N", "V"], None], [], [["D"]]])
-    assert encode(both, CLASSES, "chain", type_allowed=seen).allowed.tolist() == [
+    assert encode(both, CLASSES, "chain", type_allowed=allowed_by_type).allowed.tolist() == [
         [0, 1, 0],
         [0, 0, 1],
         [0, 1, 0],
@@ -248,7 +251,7 @@ SEEN = np.array([[False, True, True], [False, False, False], [True, False, False
             chains(),
             "tree",
             {},
-            r"Tree\(\) needs the edges of every example, and X has none; give items \(node_f",
+            r"Tree\(\) needs the edges of every example, but X has none; give pairs \(node_f",
         ),
         (
             as_examples([np.eye(2)], [["D", "X"]]),
@@ -275,18 +278,18 @@ SEEN = np.array([[False, True, True], [False, False, False], [True, False, False
             {},
             r"y\[0\] node 1 has the label 'N', which is not allowed there; allow the true label",
         ),
-        (chains(), "chain", {"type_allowed": SEEN}, "The model restricts labels by node type, and X has no node_types"),
+        (chains(), "chain", {"type_allowed": SEEN}, "The model restricts labels by node type, but X has no node_types"),
         (
             Examples.build([np.eye(2)], node_types=[[0, 1]]),
             "chain",
             {"type_allowed": SEEN},
-            r"X\[0\] node 1 has node type 1, which was not seen in training",
+            r"X\[0\] node 1 has node type 1, which did not occur in training",
         ),
         (
             Examples.build([np.eye(2)], node_types=[[0, 3]]),
             "chain",
             {"type_allowed": SEEN},
-            r"X\[0\] node 1 has node type 3, which was not seen in training",
+            r"X\[0\] node 1 has node type 3, which did not occur in training",
         ),
         (
             Examples.build([np.eye(2)], [["N", "N"]], node_types=[[0, 2]]),
@@ -298,13 +301,13 @@ SEEN = np.array([[False, True, True], [False, False, False], [True, False, False
             Examples.build([np.eye(2)], label_features=[np.ones((2, 2, 1))], labels=["D", "N"]),
             "chain",
             {},
-            "label_features has nothing for the class 'V'; list all classes in labels",
+            "label_features has no values for the class 'V'; list all classes in labels",
         ),
         (
             Examples.build([np.eye(2)], edge_types=[[2]]),
             "chain",
             {"n_edge_types": 2},
-            "X has edges of type 2, but the model knows types 0 to 1",
+            "X has edges of type 2, but the model has weights for types 0 to 1",
         ),
         (
             Examples.build([np.eye(2)], edge_features=[[[1.0, 2.0]]]),
@@ -327,7 +330,7 @@ def test_messages(examples, joined, options, message):
         encode(examples, CLASSES, joined, **options)
 
 
-def test_what_a_model_has_weights_for():
+def test_sizes_without_weights_are_refused():
     more = {"edge_types": [[1, 0], [], []], "edge_features": [[[5.0], [6.0]], [], []]}
     encode(chains(**more), CLASSES, "chain", n_edge_types=3, n_edge_features=1, n_label_features=0)
 
@@ -338,8 +341,8 @@ def test_single_nodes_are_trees_without_edges():
 
 
 def test_forest_order_is_offered_here():
-    found = forest_order(np.array([[1, 0]]), np.array([0, 1]), np.array([0, 2]))
-    assert found.order.tolist() == [1, 0]
+    forest = forest_order(np.array([[1, 0]]), np.array([0, 1]), np.array([0, 2]))
+    assert forest.order.tolist() == [1, 0]
 
 
 @pytest.mark.parametrize(("values", "ones"), [([1.0, 1.0], True), ([1.0, 2.0], False), ([-1.0, 1.0], False)])

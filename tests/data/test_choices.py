@@ -1,4 +1,4 @@
-"""What Choice() takes and refuses."""
+"""Input that `Choice` accepts and refuses."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def test_choosing_is_better_than_nodes_by_themselves():
     assert right(Choice(bias=True)) > right(Independent(bias=True)) + 0.2
 
 
-def test_marginals_say_how_sure_the_choice_is():
+def test_marginals_are_the_confidence_of_a_choice():
     model = L2CRF(lam=0.1, structure="choice").fit(X, Y)
     for x, p in zip(X, model.predict_marginals(X)):
         assert p.shape == (len(x), 2) and np.allclose(p.sum(axis=1), 1.0)
@@ -51,9 +51,9 @@ def test_the_rest_is_the_most_frequent_label():
     assert model.classes_[model.model_.layout.rest] == "-"
 
 
-def test_a_rest_that_nothing_tells_must_be_named(tmp_path):
+def test_an_ambiguous_rest_must_be_named(tmp_path):
     pairs, y = [[[1.0], [3.0]], [[5.0], [2.0]], [[0.0], [4.0]]], [["none", "best"], ["best", "none"], ["none", "best"]]
-    with pytest.raises(ValueError, match=r"equally frequent\. Say it, for instance Choice\(rest='best'\)"):
+    with pytest.raises(ValueError, match=r"equally frequent\. Name it, for instance Choice\(rest='best'\)"):
         M3N(structure="choice").fit(pairs, y)
     model = M3N(structure=Choice(rest="none"), C=10.0).fit(pairs, y)
     assert model.predict([[[1.0], [9.0], [2.0]]])[0] == ["none", "best", "none"]
@@ -62,7 +62,7 @@ def test_a_rest_that_nothing_tells_must_be_named(tmp_path):
     assert again.structure.rest == "none" and again.predict([[[1.0], [9.0], [2.0]]])[0] == ["none", "best", "none"]
     with pytest.raises(ValueError, match=r"structure was changed after the fit, from Choice\(rest=\'none\'\)"):
         model.set_params(structure__rest="best").predict(pairs)
-    with pytest.raises(ValueError, match="rest is 'other', and no node of y has this label"):
+    with pytest.raises(ValueError, match="rest is 'other', but no node of y has this label"):
         M3N(structure=Choice(rest="other")).fit(pairs, y)
     with pytest.raises(ValueError, match=r"another label than 'a', but y\[0\] node 0 has the label 'b'"):
         M3N(structure=Choice(rest="a")).fit([[[1.0], [2.0], [0.0]]], [["b", "a", "b"]])
@@ -74,7 +74,7 @@ def test_a_rest_that_nothing_tells_must_be_named(tmp_path):
 
 def test_two_choices_in_an_example_are_refused():
     with pytest.raises(
-        ValueError, match=r"y\[1\] node 0 has the label 'a' and y\[1\] node 2 'b'; make an example for each"
+        ValueError, match=r"y\[1\] node 0 has the label 'a' and y\[1\] node 2 has 'b'; make an example for each"
     ):
         L2CRF(structure="choice").fit([np.ones((3, 1))] * 3, [["-", "a", "-"], ["a", "-", "b"], ["-", "-", "-"]])
 
@@ -82,17 +82,17 @@ def test_two_choices_in_an_example_are_refused():
 def test_a_node_that_must_be_chosen_is_refused():
     data = Examples.build([np.ones((2, 1))] * 2, [["-", "a"], ["-", "-"]], labels=["-", "a"],
                           allowed=[[["-", "a"], ["a"]], [["-"], ["-", "a"]]])  # fmt: skip
-    with pytest.raises(ValueError, match=r"X\[0\] node 1 may not have the label of nodes that are not chosen"):
+    with pytest.raises(ValueError, match=r"X\[0\] node 1 must not have the label of nodes that are not chosen"):
         L2CRF(structure=Choice(rest="-")).fit(data)
     model = L2CRF(structure="choice").fit(X, Y)
     data = Examples.build([X[0]], labels=["-", "best"], allowed=[[["best"]] * len(X[0])])
-    with pytest.raises(ValueError, match="may not have the label of nodes that are not chosen"):
+    with pytest.raises(ValueError, match="must not have the label of nodes that are not chosen"):
         model.predict(data)
 
 
 def test_a_structure_that_was_changed_after_the_fit_is_refused():
-    for one, other in (("choice", "independent"), ("independent", "choice"), ("choice", "chain")):
-        model = L2CRF(structure=one).fit(X, Y).set_params(structure=other)
+    for left, right in (("choice", "independent"), ("independent", "choice"), ("choice", "chain")):
+        model = L2CRF(structure=left).fit(X, Y).set_params(structure=right)
         with pytest.raises(ValueError, match="changed after the fit"):
             model.predict(X)
 

@@ -1,4 +1,4 @@
-"""Examples: the door for all user input, and indexing that keeps everything together."""
+"""`Examples`: reading of user input, and indexing."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ ARRAYS = ["y", "offsets", "edges", "edge_offsets", "edge_types", "edge_features"
 ARRAYS += ["label_features", "sample_weight"]
 
 
-def assert_same(found, expected):
-    assert found.X.shape == expected.X.shape
-    assert_array_equal(found.X.toarray(), expected.X.toarray())
-    assert found.X.has_canonical_format and found.X.indices.dtype == np.int32
+def assert_same(actual, expected):
+    assert actual.X.shape == expected.X.shape
+    assert_array_equal(actual.X.toarray(), expected.X.toarray())
+    assert actual.X.has_canonical_format and actual.X.indices.dtype == np.int32
     for name in ARRAYS:
-        left, right = getattr(found, name), getattr(expected, name)
+        left, right = getattr(actual, name), getattr(expected, name)
         assert (left is None) == (right is None), name
         if left is not None:
             assert left.shape == right.shape, name
             assert left.tolist() == right.tolist(), name
     for name in ("labels", "feature_names", "flat"):
-        assert getattr(found, name) == getattr(expected, name)
+        assert getattr(actual, name) == getattr(expected, name)
 
 
 @st.composite
@@ -61,8 +61,8 @@ def inputs(draw):
     if draw(st.booleans()):
         lists["X"] = [[{f"f{k}": row[k] for k in range(3)} for row in item] for item in lists["X"]]
     dropped = draw(st.sets(st.sampled_from(sorted(set(lists) - {"X", "edges"}))))
-    kept = {name: values for name, values in lists.items() if name not in dropped}
-    return kept, {"labels": LABELS} if {"allowed", "label_features"} & set(kept) else {}
+    remaining = {name: values for name, values in lists.items() if name not in dropped}
+    return remaining, {"labels": LABELS} if {"allowed", "label_features"} & set(remaining) else {}
 
 
 def without_any(values, name):
@@ -115,9 +115,9 @@ def small(**more):
         (-4, "Index -4 is out of range"),
         ([0, 5], "Index 5 is out of range"),
         (np.array([True, False]), r"The mask has shape \(2,\) but there are 3 examples"),
-        (1.5, "1.5 is no index"),
-        ("a", "'a' is no index"),
-        ([[0, 1]], "is no index"),
+        (1.5, "1.5 is not an index"),
+        ("a", "'a' is not an index"),
+        ([[0, 1]], "is not an index"),
         ((0, 1), "Examples have one axis"),
     ],
 )
@@ -219,13 +219,13 @@ def test_label_features_of_a_table():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"X": np.eye(2), "edges": [[], []]}, "X is one table: every example is one node and has no edges"),
+        ({"X": np.eye(2), "edges": [[], []]}, "X is one table, in which each example is one node without edges"),
         ({"X": np.eye(2), "edge_types": [[], []]}, "X is one table"),
         ({"X": [np.eye(2)], "allowed": [None]}, "allowed is given without labels; give labels="),
         ({"X": [np.eye(2)], "label_features": [np.ones((2, 2, 1))]}, "label_features is given without labels"),
         (
             {"X": [(np.eye(2), [])], "edges": [[]]},
-            r"X comes as pairs \(node_features, edges\) and edges are given as well",
+            r"X has pairs \(node_features, edges\), and edges= is given too",
         ),
         ({"X": [(np.eye(2), np.eye(2))]}, r"The edges of X\[0\] have .* dtype float64.*a pair in X is read as"),
         ({"X": [({"a": 1}, {"b": 1})]}, r"X\[0\] is a dict; an example is"),
@@ -242,7 +242,7 @@ def test_messages(arguments, message):
 
 @pytest.mark.parametrize("function", [Examples.build, as_examples])
 def test_arguments_that_do_not_exist(function):
-    with pytest.raises(TypeError, match=r"unexpected keyword argument 'weights'; the weight of .* sample_weight="):
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'weights'; it was renamed to sample_weight"):
         function([np.eye(2)], [["a", "b"]], weights=[1.0])
     with pytest.raises(TypeError, match=r"unexpected keyword argument 'colour'\.$"):
         function([np.eye(2)], [["a", "b"]], colour=1)
@@ -268,7 +268,7 @@ def test_named_examples_are_put_in_the_order_of_the_model():
     assert as_examples(train, feature_names=train.feature_names) is train
 
 
-def test_what_a_fitted_model_expects_of_examples():
+def test_examples_must_have_the_features_of_the_model():
     with pytest.raises(ValueError, match="X has 2 features, but M3N is expecting 3 features as input"):
         as_examples(small(), n_features=3, estimator="M3N")
     with pytest.raises(ValueError, match="X has 2 features, but the model is expecting 1 features as input"):
@@ -292,8 +292,10 @@ def test_sparse_input_is_never_dense():
     assert distinct_labels(examples.y).tolist() == [0, 1]
 
 
-def test_examples_are_no_array_and_say_what_to_do():
+def test_conversion_to_an_array_is_refused_with_advice():
     examples = Examples.build([[[0.0], [1.0]], [[1.0]]])
     for make in (np.asarray, np.array, lambda x: np.asarray(x, dtype=float)):
-        with pytest.raises(TypeError, match=r"not an array; .*examples.X.toarray\(\).*OnNodes\(StandardScaler\(\)\)"):
+        with pytest.raises(
+            TypeError, match=r"cannot be converted to an array, .*examples.X.toarray\(\).*OnNodes\(StandardScaler\(\)\)"
+        ):
             make(examples)

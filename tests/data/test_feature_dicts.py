@@ -1,4 +1,4 @@
-"""Named features: against DictVectorizer, and one test per message."""
+"""Named features, compared with DictVectorizer, and error messages."""
 
 from __future__ import annotations
 
@@ -31,47 +31,47 @@ def is_canonical(X):
 
 @given(st.lists(st.lists(dicts, max_size=4), min_size=1, max_size=4))
 def test_equals_dict_vectorizer(examples):
-    X, found = encode_feature_dicts(examples)
+    X, names = encode_feature_dicts(examples)
     nodes = [node for example in examples for node in example]
     vectorizer = DictVectorizer()
     expected = vectorizer.fit_transform(nodes).toarray() if nodes else np.zeros((0, 0))
-    kept = np.abs(expected).sum(axis=0) > 0  # we leave out names that are zero everywhere
-    assert found == tuple(np.array(vectorizer.get_feature_names_out() if nodes else [], dtype=object)[kept])
-    assert_array_equal(X.toarray(), expected[:, kept])
+    is_used = np.abs(expected).sum(axis=0) > 0  # we leave out names that are zero everywhere
+    assert names == tuple(np.array(vectorizer.get_feature_names_out() if nodes else [], dtype=object)[is_used])
+    assert_array_equal(X.toarray(), expected[:, is_used])
     assert is_canonical(X)
 
 
 @given(st.lists(st.lists(dicts, max_size=4), min_size=1, max_size=4), st.lists(st.lists(dicts, max_size=4), max_size=4))
 def test_known_names_keep_their_columns_and_others_are_ignored(train, test):
-    X, found = encode_feature_dicts(train)
-    assert_array_equal(encode_feature_dicts(train, found)[0].toarray(), X.toarray())
+    X, names = encode_feature_dicts(train)
+    assert_array_equal(encode_feature_dicts(train, names)[0].toarray(), X.toarray())
     X_both, all_names = encode_feature_dicts([*train, *test])
-    expected = X_both.toarray()[X.shape[0] :][:, [all_names.index(name) for name in found]]
-    X_test, same = encode_feature_dicts(test, found)
-    assert same == found
+    expected = X_both.toarray()[X.shape[0] :][:, [all_names.index(name) for name in names]]
+    X_test, same = encode_feature_dicts(test, names)
+    assert same == names
     assert_array_equal(X_test.toarray(), expected)
     assert is_canonical(X_test)
 
 
 def test_blocks_are_joined(monkeypatch):
     examples = [[{"a": i, "b": str(i)}, ["c"]] for i in range(7)]
-    X, found = encode_feature_dicts(examples)
+    X, names = encode_feature_dicts(examples)
     monkeypatch.setattr(feature_dicts, "BLOCK_ENTRIES", 4)
-    X_blocks, found_blocks = encode_feature_dicts(examples)
-    assert found == found_blocks
+    X_blocks, names_blocks = encode_feature_dicts(examples)
+    assert names == names_blocks
     assert_array_equal(X.toarray(), X_blocks.toarray())
 
 
 def test_collections_of_names():
-    X, found = encode_feature_dicts([[["b", "a"], ("a", "a")], [{"b"}, frozenset(), np.array(["a"])]])
-    assert found == ("a", "b")
+    X, names = encode_feature_dicts([[["b", "a"], ("a", "a")], [{"b"}, frozenset(), np.array(["a"])]])
+    assert names == ("a", "b")
     assert X.toarray().tolist() == [[1, 1], [2, 0], [0, 1], [0, 0], [1, 0]]
 
 
 def test_values_of_other_number_types():
     node = {"a": np.float32(0.5), "b": np.bool_(True), "c": Fraction(1, 4), "d": np.int8(3), "e": np.float16(2)}
-    X, found = encode_feature_dicts([[node]])
-    assert found == tuple("abcde")
+    X, names = encode_feature_dicts([[node]])
+    assert names == tuple("abcde")
     assert X.toarray().tolist() == [[0.5, 1.0, 0.25, 3.0, 2.0]]
 
 
@@ -94,11 +94,11 @@ FORMS_OF_CRFSUITE = st.recursive(
 def test_all_forms_that_crfsuite_takes_give_its_features(nodes):
     """CRFsuite writes ``:`` where we write ``=``, and keeps features with the value 0."""
     pycrfsuite = pytest.importorskip("pycrfsuite", reason="needs python-crfsuite (pip install python-crfsuite)")
-    X, found = encode_feature_dicts([nodes])
+    X, names = encode_feature_dicts([nodes])
     rows = X.toarray()
     for t, expected in enumerate(pycrfsuite.ItemSequence(nodes).items()):
         total = {}
-        for name, value in zip(found, rows[t]):
+        for name, value in zip(names, rows[t]):
             if value != 0:
                 name = name.replace("=", ":")
                 total[name] = total.get(name, 0.0) + value
@@ -107,12 +107,12 @@ def test_all_forms_that_crfsuite_takes_give_its_features(nodes):
 
 def test_collections_and_dicts_as_values():
     node = {"ends": ["ing", "ng"], "next": {"word": "dog", "title": False, "length": 3, "in": {"list": ("a",)}}}
-    X, found = encode_feature_dicts([[node]])
-    assert found == ("ends=ing", "ends=ng", "next:in:list=a", "next:length", "next:word=dog")
+    X, names = encode_feature_dicts([[node]])
+    assert names == ("ends=ing", "ends=ng", "next:in:list=a", "next:length", "next:word=dog")
     assert X.toarray().tolist() == [[1.0, 1.0, 1.0, 3.0, 1.0]]
 
 
-def test_names_are_looked_up_once():
+def test_names_are_indexed_once():
     names = feature_dicts.FeatureNames(["a", "b=x"])
     X, same = encode_feature_dicts([[{"a": 2, "b": "x", "c": 1}, {"b": "y"}, ["d"]]], names)
     assert same is names and X.toarray().tolist() == [[2.0, 1.0], [0.0, 0.0], [0.0, 0.0]]
@@ -121,22 +121,22 @@ def test_names_are_looked_up_once():
 
 
 def test_string_subclasses():
-    X, found = encode_feature_dicts([[{np.str_("a"): np.str_("x")}, [np.str_("b")]]])
-    assert found == ("a=x", "b")
-    assert {type(name) for name in found} == {str}
+    X, names = encode_feature_dicts([[{np.str_("a"): np.str_("x")}, [np.str_("b")]]])
+    assert names == ("a=x", "b")
+    assert {type(name) for name in names} == {str}
     assert X.toarray().tolist() == [[1, 0], [0, 1]]
 
 
 def test_a_name_that_comes_twice_in_a_node_is_added_up():
-    X, found = encode_feature_dicts([[{"a": "x", "a=x": 2.0}, {"a": "x", "a=x": -1}]])
-    assert found == ("a=x",)
+    X, names = encode_feature_dicts([[{"a": "x", "a=x": 2.0}, {"a": "x", "a=x": -1}]])
+    assert names == ("a=x",)
     assert X.toarray().tolist() == [[3.0], [0.0]]
     assert is_canonical(X)
 
 
 def test_nothing_named():
-    X, found = encode_feature_dicts([[{}, []], []])
-    assert X.shape == (2, 0) and found == ()
+    X, names = encode_feature_dicts([[{}, []], []])
+    assert X.shape == (2, 0) and names == ()
 
 
 def test_an_integer_beyond_float64_becomes_infinity_for_the_caller_to_refuse():
@@ -158,7 +158,7 @@ def test_an_integer_beyond_float64_becomes_infinity_for_the_caller_to_refuse():
         ),
         ({"a": {"b": [None]}}, r"X\[1\] node 2 feature 'a:b' has a list with None of type NoneType inside"),
         ({"a": None}, r"X\[1\] node 2 feature 'a' has a value of type NoneType"),
-        (nested(30), r"X\[1\] node 2 feature '(a:)+a' has dicts within dicts, more than 20 deep; flatten them"),
+        (nested(30), r"X\[1\] node 2 feature '(a:)+a' has dicts nested more than 20 deep; flatten them"),
         ({"a": 1j}, r"X\[1\] node 2 feature 'a' has a value of type complex"),
         ({"a": np.complex64(1)}, r"X\[1\] node 2 feature 'a' has a value of type complex64"),
         ({"a": b"x"}, r"X\[1\] node 2 feature 'a' has a value of type bytes"),

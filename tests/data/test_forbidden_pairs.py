@@ -1,4 +1,4 @@
-"""Forbidden pairs and siblings as the user meets them: what is refused and where, and what is never predicted."""
+"""Forbidden pairs and siblings: error messages, and labels that are never predicted."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def pages(n=20, seed=0, y=True):
         size = int(rng.integers(4, 9))
         parent = [-1, *(int(rng.integers(0, t)) for t in range(1, size))]
         leaf = [t not in parent for t in range(size)]
-        own = []
+        tags = []
         for t in range(size):
-            full = rng.random() < 0.6 and (t == 0 or own[parent[t]] != "none")
-            own.append(("price" if leaf[t] else "offer") if full else "none")
-        X.append(np.array([[name != "none", 1.0] for name in own]) + 0.8 * rng.normal(size=(size, 2)))
-        labels.append(own)
+            full = rng.random() < 0.6 and (t == 0 or tags[parent[t]] != "none")
+            tags.append(("price" if leaf[t] else "offer") if full else "none")
+        X.append(np.array([[name != "none", 1.0] for name in tags]) + 0.8 * rng.normal(size=(size, 2)))
+        labels.append(tags)
         edges.append([(parent[t], t) for t in range(1, size)])
         kinds.append(np.array(leaf, dtype=int))
     return Examples.build(X, labels if y else None, edges=edges, node_types=kinds)
@@ -93,7 +93,7 @@ def test_siblings_are_learnt(system):
     assert weights[top, a, b] + weights[top, b, a] > weights[top, a, a] + weights[top, b, b]
 
 
-def test_settings_are_kept_by_clone_and_files(tmp_path):
+def test_settings_survive_clone_and_files(tmp_path):
     model = M3N(structure=Tree(siblings=True, forbidden=PAIRS), tol=0.05).fit(pages())
     again = clone(model)
     assert again.structure.siblings is True and again.structure.forbidden == PAIRS
@@ -103,8 +103,8 @@ def test_settings_are_kept_by_clone_and_files(tmp_path):
     assert loaded.structure.siblings is True
     assert_array_equal(loaded.siblings_, model.siblings_)
     test = pages(5, seed=3)
-    for one, other in zip(model.predict_max_marginals(test), loaded.predict_max_marginals(test)):
-        assert_array_equal(one, other)
+    for left, right in zip(model.predict_max_marginals(test), loaded.predict_max_marginals(test)):
+        assert_array_equal(left, right)
 
 
 def test_a_chain_has_pairs_too():
@@ -133,14 +133,14 @@ def test_one_edge_type_more_is_one_cube_more():
 
 def test_a_true_labelling_with_a_forbidden_pair_is_named():
     X, y = [([[0.0], [1.0]], [(0, 1)]), ([[0.0], [1.0], [1.0]], [(0, 1), (1, 2)])], [["a", "a"], ["a", "b", "a"]]
-    with pytest.raises(ValueError, match=r"y\[1\] node 2 has the label 'a' and its parent y\[1\] node 1 the label 'b'"):
+    with pytest.raises(ValueError, match=r"y\[1\] node 2 has the label 'a' and its parent y\[1\] node 1 has 'b'"):
         M3N(structure=Tree(forbidden=[("b", "a")])).fit(X, y)
 
 
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        ([("a", "c")], r"forbidden\[0\] is \('a', 'c'\), and no node of y has the label 'c'"),
+        ([("a", "c")], r"forbidden\[0\] is \('a', 'c'\), but no node of y has the label 'c'"),
         ([("a", "b"), ["a", ["b"]]], r"forbidden\[1\] is .* no node of y has the label \['b'\]"),
         (["ab"], r"forbidden\[0\] is 'ab'; give a pair"),
         ([("a", "b", "a")], r"forbidden\[0\] is .*; give a pair"),
@@ -148,7 +148,7 @@ def test_a_true_labelling_with_a_forbidden_pair_is_named():
         (3, "forbidden must be a list of pairs"),
     ],
 )
-def test_pairs_that_are_none_are_named(pairs, message):
+def test_invalid_pairs_are_named(pairs, message):
     with pytest.raises(ValueError, match=message):
         L2CRF(structure=Chain(forbidden=pairs)).fit([[[0.0], [1.0]]], [["a", "b"]])
 
@@ -160,12 +160,12 @@ def test_pairs_of_any_kind_of_label():
     assert pair_codes([], classes) == pair_codes(None, classes) == ()
 
 
-def test_edges_that_do_not_say_who_is_the_parent():
+def test_edges_with_ambiguous_parents_are_refused():
     X = [([[0.0]] * 3, [(0, 1), (2, 1)])]
-    with pytest.raises(ValueError, match=r"The edges of X\[0\] do not say who is whose parent"):
+    with pytest.raises(ValueError, match=r"The edges of X\[0\] do not define parents"):
         L2CRF(structure=Tree(siblings=True)).fit(X, [["a", "b", "a"]])
     model = L2CRF(structure=Tree(siblings=True)).fit([([[0.0]] * 3, [(1, 0), (1, 2)])], [["a", "b", "a"]])
-    with pytest.raises(ValueError, match="who is whose parent"):
+    with pytest.raises(ValueError, match="do not define parents"):
         model.predict(X)
 
 

@@ -1,4 +1,4 @@
-"""Orientation of forests, against a search written in plain Python."""
+"""Orientation of forests, compared with a search in plain Python."""
 
 from __future__ import annotations
 
@@ -87,14 +87,14 @@ def test_order_and_parents(forest):
 
 
 @given(forests(directed=True))
-def test_the_users_parents_are_kept(forest):
+def test_given_parents_are_used(forest):
     flat, edge_offsets, offsets = flatten(*forest)
-    found = forest_order(flat, edge_offsets, offsets)
+    forest = forest_order(flat, edge_offsets, offsets)
     shifted = flat + offsets[owners(edge_offsets)][:, None]
     expected = np.full(offsets[-1], -1)
     expected[shifted[:, 1]] = shifted[:, 0]
-    assert found.parent.tolist() == expected.tolist()
-    assert not found.flipped.any()
+    assert forest.parent.tolist() == expected.tolist()
+    assert not forest.flipped.any()
 
 
 @given(forests())
@@ -113,31 +113,31 @@ def test_a_chain_is_the_forest_of_its_edges(lengths):
     edges = [[(t, t + 1) for t in range(n - 1)] for n in lengths]
     flat, edge_offsets, offsets = flatten(edges, lengths)
     assert chain_edge_offsets(offsets).tolist() == edge_offsets.tolist()
-    for found, expected in zip(chain_order(offsets), forest_order(flat, edge_offsets, offsets), strict=True):
-        assert found.dtype == expected.dtype
-        assert found.tolist() == expected.tolist()
+    for actual, expected in zip(chain_order(offsets), forest_order(flat, edge_offsets, offsets), strict=True):
+        assert actual.dtype == expected.dtype
+        assert actual.tolist() == expected.tolist()
 
 
 def test_parents_with_lower_numbers_keep_the_given_order():
     # breadth first would be 0 1 3 2
-    found = forest_order(*flatten([[(0, 1), (1, 2), (0, 3)]], [4]))
-    assert found.order.tolist() == [0, 1, 2, 3]
+    forest = forest_order(*flatten([[(0, 1), (1, 2), (0, 3)]], [4]))
+    assert forest.order.tolist() == [0, 1, 2, 3]
 
 
 def test_a_tree_with_two_incoming_edges_hangs_from_its_lowest_node():
     # 1 -> 2 <- 3 is hung from 1, and the edge (3, 2) is walked backwards; 0 -> 4 keeps its direction
-    found = forest_order(*flatten([[(1, 2), (3, 2), (4, 0)]], [5]))
-    assert found.parent.tolist() == [4, -1, 1, 2, -1]
-    assert found.flipped.tolist() == [0, 0, 0, 1, 0]
-    assert found.edge.tolist() == [2, -1, 0, 1, -1]
+    forest = forest_order(*flatten([[(1, 2), (3, 2), (4, 0)]], [5]))
+    assert forest.parent.tolist() == [4, -1, 1, 2, -1]
+    assert forest.flipped.tolist() == [0, 0, 0, 1, 0]
+    assert forest.edge.tolist() == [2, -1, 0, 1, -1]
 
 
 def test_a_long_path_in_any_order():
     n_nodes = 100_000
     name = np.random.default_rng(0).permutation(n_nodes)
     path = np.stack([name[:-1], name[1:]], axis=1)
-    found = forest_order(path, np.array([0, n_nodes - 1]), np.array([0, n_nodes]))
-    assert (found.order == name).all()
+    forest = forest_order(path, np.array([0, n_nodes - 1]), np.array([0, n_nodes]))
+    assert (forest.order == name).all()
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_messages(edges, message):
         forest_order(*flatten(edges, [3, 3]))
 
 
-def test_the_same_pair_in_two_examples_is_no_duplicate():
+def test_the_same_pair_in_two_examples_is_not_a_duplicate():
     check_edges(*flatten([[(0, 1)], [(0, 1)]], [2, 2]))
 
 

@@ -18,8 +18,8 @@ def test_edges_join_neighbours_in_their_direction(shape, neighbours):
         for kind, (down, right) in enumerate(steps)
         if r + down < shape[0] and 0 <= c + right < shape[1]
     }
-    found = [(divmod(int(a), shape[1]), divmod(int(b), shape[1]), int(kind)) for (a, b), kind in zip(edges, types)]
-    assert len(found) == len(expected) and set(found) == expected
+    cells = [(divmod(int(a), shape[1]), divmod(int(b), shape[1]), int(kind)) for (a, b), kind in zip(edges, types)]
+    assert len(cells) == len(expected) and set(cells) == expected
     assert edges.dtype == types.dtype == np.int32
 
 

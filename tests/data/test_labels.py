@@ -1,4 +1,4 @@
-"""Labels of any hashable kind."""
+"""Labels of any hashable type."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ hashables = st.one_of(
 
 @given(st.lists(hashables, min_size=1))
 def test_distinct_labels_are_distinct_and_do_not_depend_on_order(labels):
-    found = distinct_labels(label_array(labels)).tolist()
-    assert set(found) == set(labels)
-    assert len(found) == len(set(labels))
+    distinct = distinct_labels(label_array(labels)).tolist()
+    assert set(distinct) == set(labels)
+    assert len(distinct) == len(set(labels))
     # True and 1 are one label, and which of the two stands for it may depend on who came first
     reordered = sorted(set(labels), key=repr)
     if not {type(label) for label in labels} >= {bool, int}:
-        assert distinct_labels(label_array(reordered)).tolist() == found
+        assert distinct_labels(label_array(reordered)).tolist() == distinct
 
 
 @pytest.mark.parametrize(
@@ -49,10 +49,10 @@ def test_distinct_labels_are_distinct_and_do_not_depend_on_order(labels):
     ],
 )
 def test_distinct_labels(labels, expected, kind):
-    found = distinct_labels(labels)
-    assert found.tolist() == expected
-    assert found.dtype.kind == kind
-    assert found.ndim == 1
+    distinct = distinct_labels(labels)
+    assert distinct.tolist() == expected
+    assert distinct.dtype.kind == kind
+    assert distinct.ndim == 1
 
 
 def test_arrays_of_strings():

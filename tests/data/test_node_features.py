@@ -1,4 +1,4 @@
-"""Every form of X gives the same matrix, and one test per message."""
+"""All forms of X give the same matrix, and error messages."""
 
 from __future__ import annotations
 
@@ -108,12 +108,12 @@ def test_a_table_is_flat(table):
 def test_an_unsorted_matrix_with_duplicates_and_zeros_is_not_touched():
     arrays = np.array([1.0, 2.0, 3.0, 0.0]), np.array([2, 0, 2, 1]), np.array([0, 3, 4])
     X = sparse.csr_array(arrays, shape=(2, 3))
-    kept = [array.copy() for array in (X.data, X.indices, X.indptr)]
+    copies = [array.copy() for array in (X.data, X.indices, X.indptr)]
     features = read_node_features(X)
     assert_canonical(features.X)
     assert features.X.toarray().tolist() == [[2, 0, 4], [0, 0, 0]]
-    for found, expected in zip((X.data, X.indices, X.indptr), kept, strict=True):
-        assert_array_equal(found, expected)
+    for actual, expected in zip((X.data, X.indices, X.indptr), copies, strict=True):
+        assert_array_equal(actual, expected)
 
 
 def test_a_clean_matrix_is_not_copied():
@@ -215,7 +215,7 @@ FLAT = sparse.coo_array([1.0, 2.0])  # before scipy 1.13 sparse arrays had two d
         ([A, sparse.csr_array(np.eye(3))], r"X\[1\] has 3 features but X\[0\] has 2"),
         ([A, [[1.0, 2.0], [3.0]]], r"X\[1\] is not rectangular: row 1 has 1 numbers but row 0 has 2"),
         ([[[1.0, 2.0], {"a": 1}]], r"X\[0\] mixes rows of numbers with named features"),
-        ([A, [{"a": 1}]], r"X\[1\] has named features but X\[0\] is an array; give all examples in one form"),
+        ([A, [{"a": 1}]], r"X\[1\] has named features but X\[0\] is an array; give all examples in the same form"),
         ([["a", "b"]], r"X\[0\] has the string 'a' as a node; a node is a row of numbers, a dict of features"),
         ([[None]], r"X\[0\] has a NoneType as a node"),
         ([[sparse.csr_array([[1.0]])]], r"X\[0\] has a csr_array as a node.*sparse rows as one sparse matrix"),
@@ -237,15 +237,15 @@ FLAT = sparse.coo_array([1.0, 2.0])  # before scipy 1.13 sparse arrays had two d
         ),
         (
             [A, np.array([[0.0, 2e100]])],
-            r"Input X contains 2e\+100, beyond the limit of 1e\+100: X\[1\] node 0, feature 1",
+            r"Input X contains 2e\+100, above the limit of 1e\+100: X\[1\] node 0, feature 1",
         ),
         ([A, np.array([[0.0, -2e100]])], r"contains -2e\+100"),
         (np.array([[1.0, 0.0], [0.0, np.nan]]), r"Input X contains NaN: X\[1\], feature 1"),
         (sparse.csr_array([[0.0, np.inf]]), r"Input X contains infinity.*X\[0\], feature 1"),
         ([[{"a": 1.0}, {"b": np.nan}]], r"Input X contains NaN: X\[0\] node 1, feature 'b'"),
         ([[{"a": 1.0}, {"b": 10**400}]], r"Input X contains infinity.*X\[0\] node 1, feature 'b'"),
-        ([[{"b": 1e101}]], r"beyond the limit of 1e\+100: X\[0\] node 0, feature 'b'"),
-        ([(A, []), A], r"X\[0\] is a pair \(node_features, edges\) but X\[1\] comes without edges"),
+        ([[{"b": 1e101}]], r"above the limit of 1e\+100: X\[0\] node 0, feature 'b'"),
+        ([(A, []), A], r"X\[0\] is a pair \(node_features, edges\) but X\[1\] has no edges"),
         ([sparse.csr_array((1, 2**31))], "X has more than 2147483647 features or nodes"),
     ],
 )
@@ -274,7 +274,7 @@ def test_extended_precision_beyond_float64():
         read_node_features(np.array([[np.longdouble(10) ** 400]]))
 
 
-def test_what_a_fitted_model_expects():
+def test_features_must_be_those_of_the_model():
     with pytest.raises(ValueError, match="X has 2 features, but LapMEDN is expecting 3 features as input"):
         read_node_features([A], n_features=3, estimator="LapMEDN")
     with pytest.raises(ValueError, match="X has named features, but LapMEDN was fitted on arrays without names"):

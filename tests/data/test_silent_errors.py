@@ -1,4 +1,4 @@
-"""Input that would be read as something else than its owner meant: refused, or honoured."""
+"""Input that could be misread silently: masks, dates, columns in another order."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def test_other_columns_at_prediction(frame, message, as_list):
 
 def test_columns_of_a_list_of_frames_agree():
     assert as_examples([FRAME, FRAME]).feature_names == ("width", "height")
-    with pytest.raises(ValueError, match=r"X\[1\] has other columns"):
+    with pytest.raises(ValueError, match=r"X\[1\] has the columns"):
         as_examples([FRAME, FRAME[["height", "width"]]])
-    with pytest.raises(ValueError, match=r"X\[1\] has other columns"):
+    with pytest.raises(ValueError, match=r"X\[1\] has the columns"):
         as_examples([(FRAME, []), (FRAME[["height", "width"]], [])])
 
 
@@ -82,7 +82,7 @@ def test_columns_that_cannot_be_names():
         as_examples(Frame(X, ["a", "a"]))
 
 
-def test_columns_are_kept_in_a_model_file(tmp_path):
+def test_columns_are_saved_in_a_model_file(tmp_path):
     M3N().fit(FRAME, Y).save(tmp_path / "model")
     with pytest.raises(ValueError, match="same order"):
         load(tmp_path / "model").predict(FRAME[["height", "width"]])
@@ -139,21 +139,21 @@ def test_days_are_labels(unit):
 
 
 @pytest.mark.parametrize("dtype", ["datetime64[ns]", "timedelta64[ns]"])
-def test_nanoseconds_are_no_numbers(dtype):
+def test_nanoseconds_are_refused(dtype):
     times = DAYS.astype("datetime64[ns]").view(dtype)
     for X_, y in ((X, times), ([X], [times])):
-        with pytest.raises(ValueError, match="which Python has no type for"):
+        with pytest.raises(ValueError, match="for which Python has no type"):
             as_examples(X_, y)
 
 
-def test_a_missing_time_is_no_label():
+def test_a_missing_time_is_refused():
     times = np.array(["2020-01-01", "NaT", "2020-01-01"], dtype="datetime64[D]")
     for X_, y in ((X, times), ([X], [times]), ([X], [list(times)]), (X, list(times))):
         with pytest.raises(ValueError, match="y contains Na"):
             as_examples(X_, y)
 
 
-def test_times_among_scalars_stay_what_they_are():
+def test_scalar_times_are_not_converted():
     labels = as_examples(X, list(np.array([1, 2, 1], dtype="timedelta64[s]"))).y
     assert labels.dtype == object and labels[0] == np.timedelta64(1, "s")
 
@@ -164,7 +164,7 @@ def test_times_among_scalars_stay_what_they_are():
         [[{"when": np.datetime64("2020-01-01")}]], [[{"when": np.timedelta64(3, "s")}]],
     ],
 )  # fmt: skip
-def test_times_are_no_features(bad):
+def test_times_as_features_are_refused(bad):
     with pytest.raises((ValueError, TypeError), match=r"X(\[0\])?"):
         as_examples(bad)
 

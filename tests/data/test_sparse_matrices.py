@@ -1,4 +1,4 @@
-"""Sparse matrices that are not what they say: refused before scipy's C code reads them."""
+"""Corrupt sparse matrices are refused before C code of scipy reads them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_corrupt_matrix_is_refused(what):
 
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("maker", [sparse.coo_array, sparse.coo_matrix])
-def test_what_is_right_is_read(kind, maker):
+def test_valid_matrices_are_read(kind, maker):
     matrix = maker(DENSE).asformat(kind)
     assert_array_equal(as_examples(matrix).X.toarray(), DENSE)
     assert_array_equal(as_examples([matrix]).X.toarray(), DENSE)

@@ -1,4 +1,4 @@
-"""Data in: whatever form it comes in, checked once and laid out as flat arrays and offsets."""
+"""User input: examples and labels, checked once and stored as flat arrays."""
 
 from maxendnet.data.batch import Batch, encode
 from maxendnet.data.examples import Examples, as_examples

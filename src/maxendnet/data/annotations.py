@@ -1,6 +1,6 @@
-"""What may come beside the features: edges and their types and features, node types, allowed labels, sample weights.
+"""Readers of optional inputs: edges, types, allowed labels and weights.
 
-Every reader takes one entry per example and returns one flat array over all nodes, edges or examples.
+Each reader takes one entry per example and returns one flat array over all nodes, edges or examples.
 """
 
 from __future__ import annotations
@@ -13,17 +13,29 @@ import numpy.typing as npt
 
 from maxendnet.data.forest_order import check_edges
 from maxendnet.data.node_features import LARGEST_VALUE
-from maxendnet.data.ragged import Array, BoolArray, FloatArray, IntArray, locate, offsets_of, place, refuse_masked
+from maxendnet.data.ragged import (
+    Array,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    is_known,
+    locate,
+    offsets_of,
+    place,
+    refuse_masked,
+)
 from maxendnet.data.sparse_matrices import check_sparse, is_sparse
 
-# With weights and C up to here and features up to LARGEST_VALUE, squares of sums are finite in float64.
+# With weights and C up to this limit, and features up to LARGEST_VALUE, squares of sums are finite in float64.
 LARGEST_WEIGHT = 1e20
-# A model has weights for every type up to the highest: for edges one for each pair of labels.
+# A model has weights for every type up to the largest; for edges, one for each pair of labels.
 LARGEST_TYPE = 2**16 - 1
 
 
 def read_edges(edges: Any, offsets: IntArray) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """Edges of all examples, each an array-like of shape (n_edges, 2), and their offsets.
+    """Read the edges of all examples, and return them with their offsets.
+
+    Each entry is array-like of shape (n_edges, 2).
 
     Examples
     --------
@@ -32,10 +44,10 @@ def read_edges(edges: Any, offsets: IntArray) -> tuple[npt.NDArray[np.int32], np
     ([[0, 1], [0, 2]], [0, 2, 2])
     """
     rows = _per_example("edges", edges, len(offsets) - 1)
-    for i, given in enumerate(rows):
-        refuse_masked(given, f"edges[{i}]")
+    for i, pairs in enumerate(rows):
+        refuse_masked(pairs, f"edges[{i}]")
         try:
-            row = np.asarray(given)
+            row = np.asarray(pairs)
         except ValueError:
             raise ValueError(f"The edges of X[{i}] are ragged; give two node numbers for every edge.") from None
         if row.size == 0 and row.ndim in (1, 2):
@@ -54,7 +66,7 @@ def read_edges(edges: Any, offsets: IntArray) -> tuple[npt.NDArray[np.int32], np
 
 
 def read_types(name: str, values: Any, offsets: IntArray, unit: str, flat: bool = False) -> npt.NDArray[np.int32]:
-    """Types 0, 1, ... of all nodes or edges.
+    """Read the types of all nodes or edges, numbered from 0.
 
     Examples
     --------
@@ -66,18 +78,18 @@ def read_types(name: str, values: Any, offsets: IntArray, unit: str, flat: bool 
     if len(wrong):
         k = int(wrong[0])
         i, t = locate(offsets, k)
-        raise ValueError(f"{name}[{i}] holds {types[k]} at place {t}; types are numbered 0, 1, 2, ...")
+        raise ValueError(f"{name}[{i}] holds {types[k]} at position {t}; types are numbered 0, 1, 2, ...")
     if len(types) and types.max() > LARGEST_TYPE:
         i, t = locate(offsets, int(types.argmax()))
         raise ValueError(
-            f"{name}[{i}] holds {types.max()} at place {t}, beyond the limit of {LARGEST_TYPE}: a model has weights "
-            f"for every type up to the highest; number the types that occur 0, 1, 2, ... without holes."
+            f"{name}[{i}] holds {types.max()} at position {t}, above the limit of {LARGEST_TYPE}: a model has weights "
+            f"for every type up to the largest; number the types that occur 0, 1, 2, ... without gaps."
         )
     return np.ascontiguousarray(types, dtype=np.int32)
 
 
 def read_edge_features(values: Any, edge_offsets: IntArray) -> FloatArray:
-    """Features of all edges, of shape (n_edges, n_edge_features).
+    """Read edge features as an array of shape (n_edges, n_edge_features).
 
     Examples
     --------
@@ -88,7 +100,9 @@ def read_edge_features(values: Any, edge_offsets: IntArray) -> FloatArray:
 
 
 def read_label_features(values: Any, labels: tuple[Hashable, ...], offsets: IntArray, flat: bool) -> FloatArray:
-    """Features of every pair of node and label, of shape (n_nodes, n_labels, n_label_features).
+    """Read the features of node-label pairs.
+
+    Returns an array of shape (n_nodes, n_labels, n_label_features).
 
     Examples
     --------
@@ -105,7 +119,7 @@ def read_label_features(values: Any, labels: tuple[Hashable, ...], offsets: IntA
 
 
 def read_label_order(labels: Any) -> tuple[Hashable, ...]:
-    """The labels along the label axis of ``allowed`` and ``label_features``.
+    """Read the labels along the label axis of ``allowed`` and ``label_features``.
 
     Examples
     --------
@@ -118,7 +132,7 @@ def read_label_order(labels: Any) -> tuple[Hashable, ...]:
     try:
         distinct = set(listed)
     except TypeError as error:
-        raise ValueError(f"labels holds a value that is not a label: {error}.") from None
+        raise ValueError(f"labels holds a value that cannot be a label: {error}.") from None
     if not listed:
         raise ValueError("labels is empty; give a list of all labels.")
     if len(distinct) != len(listed):
@@ -127,18 +141,18 @@ def read_label_order(labels: Any) -> tuple[Hashable, ...]:
 
 
 def read_allowed(values: Any, labels: tuple[Hashable, ...], offsets: IntArray, flat: bool) -> BoolArray:
-    """Which labels every node may have.
+    """Read the labels that each node may have.
 
     Parameters
     ----------
     values : list
-        Per example a bool array of shape (n_nodes, n_labels), or a collection of labels for every node (None: all
-        labels), or None (all labels at all nodes).
+        One entry per example: a bool array of shape (n_nodes, n_labels); a collection of labels for each node, with
+        None for all labels; or None if every node may have every label.
     labels : tuple
         The labels of the columns.
     offsets : ndarray of shape (n_examples + 1,)
     flat : bool
-        Every example is one node: ``values`` has one entry per node, or is one bool array.
+        Whether each example is one node. Then ``values`` has one entry per node, or is one bool array.
 
     Returns
     -------
@@ -150,7 +164,7 @@ def read_allowed(values: Any, labels: tuple[Hashable, ...], offsets: IntArray, f
     [[True, False], [True, True]]
     """
     n_examples = len(offsets) - 1
-    if flat:  # one example that holds all nodes
+    if flat:  # read as one example with all nodes
         values, offsets = [values], np.array([0, n_examples])
     column_of = {label: k for k, label in enumerate(labels)}
     allowed = np.zeros((int(offsets[-1]), len(labels)), dtype=bool)
@@ -172,7 +186,7 @@ def read_allowed(values: Any, labels: tuple[Hashable, ...], offsets: IntArray, f
 
 
 def read_sample_weight(sample_weight: Any, n_examples: int) -> FloatArray:
-    """Weights of the examples: finite, not negative, not all zero.
+    """Read sample weights, which are finite, non-negative and not all zero.
 
     Examples
     --------
@@ -181,14 +195,14 @@ def read_sample_weight(sample_weight: Any, n_examples: int) -> FloatArray:
     """
     refuse_masked(sample_weight, "sample_weight")
     try:
-        given = np.asarray(sample_weight)
-        if given.dtype.kind not in "biufO":
+        weights = np.asarray(sample_weight)
+        if weights.dtype.kind not in "biufO":
             raise TypeError
-        array = np.array(given, dtype=np.float64)
+        array = np.array(weights, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError("Sample weights must be numbers, real and one per example.") from None
+        raise ValueError("Sample weights must be real numbers, one per example.") from None
     except OverflowError:
-        raise ValueError("A sample weight is too large for float64; divide all by the largest.") from None
+        raise ValueError("A sample weight is too large for float64; divide all weights by the largest.") from None
     if array.shape != (n_examples,):
         raise ValueError(
             f"Sample weights have shape {array.shape} but X has {n_examples} examples; give one per example."
@@ -196,21 +210,21 @@ def read_sample_weight(sample_weight: Any, n_examples: int) -> FloatArray:
     wrong = np.flatnonzero(~(array >= 0) | np.isinf(array))
     if len(wrong):
         raise ValueError(
-            f"The sample weight of example {wrong[0]} is {array[wrong[0]]}; sample weights are finite and not negative "
-            f"(a weight of 0 leaves an example out)."
+            f"The sample weight of example {wrong[0]} is {array[wrong[0]]}; give finite weights of at least 0 "
+            f"(a weight of 0 leaves the example out)."
         )
     if array.max(initial=0.0) > LARGEST_WEIGHT:
         raise ValueError(
-            f"The sample weight of example {np.argmax(array)} is {array.max():g}, beyond the limit of "
-            f"{LARGEST_WEIGHT:g} up to which sums and squares are finite; divide all by the largest."
+            f"The sample weight of example {np.argmax(array)} is {array.max():g}, above the limit of "
+            f"{LARGEST_WEIGHT:g} up to which sums and squares are finite; divide all weights by the largest."
         )
     if not array.any():
-        raise ValueError("Sample weights are all zero, so no example counts; give at least one a positive weight.")
+        raise ValueError("All sample weights are zero; give at least one example a positive weight.")
     return array
 
 
 def read_node_weight(values: Any, offsets: IntArray, flat: bool = False) -> FloatArray:
-    """Factors of the costs of nodes: finite and not negative.
+    """Read the factors of the costs of nodes, which are finite and non-negative.
 
     Examples
     --------
@@ -221,8 +235,8 @@ def read_node_weight(values: Any, offsets: IntArray, flat: bool = False) -> Floa
     wrong = np.flatnonzero(~(weights >= 0) | (weights > LARGEST_WEIGHT))
     if len(wrong):
         raise ValueError(
-            f"The weight of {place('node_weight', offsets, int(wrong[0]), flat)} is {weights[wrong[0]]:g}; weights of "
-            f"nodes are not negative and at most {LARGEST_WEIGHT:g}."
+            f"The weight of {place('node_weight', offsets, int(wrong[0]), flat)} is {weights[wrong[0]]:g}; give node "
+            f"weights from 0 to {LARGEST_WEIGHT:g}."
         )
     return weights
 
@@ -237,7 +251,7 @@ def _per_example(name: str, values: Any, n_examples: int) -> list[Any]:
 
 
 def _stack(name: str, values: Any, offsets: IntArray, unit: str, kinds: str, ndim: int, flat: bool = False) -> Array:
-    """One array of all entries, checked for dtype, dimensions, and one row for each node or edge."""
+    """Concatenate the entries of all examples, and check dtypes and shapes."""
     n_examples = len(offsets) - 1
     rows = [values] if flat else _per_example(name, values, n_examples)
     lengths = [n_examples] if flat else np.diff(offsets).tolist()
@@ -255,8 +269,8 @@ def _stack(name: str, values: Any, offsets: IntArray, unit: str, kinds: str, ndi
         if length == 0 and array.size == 0:
             continue
         if array.dtype.kind not in kinds:
-            wanted = "integers" if kinds == "iu" else "numbers"
-            raise ValueError(f"{where} has dtype {array.dtype}; give {wanted}.")
+            expected = "integers" if kinds == "iu" else "numbers"
+            raise ValueError(f"{where} has dtype {array.dtype}; give {expected}.")
         if array.ndim != ndim:
             raise ValueError(f"{where} has shape {array.shape}; give an array with {ndim} dimension(s).")
         if len(array) != length:
@@ -276,7 +290,7 @@ def _stack(name: str, values: Any, offsets: IntArray, unit: str, kinds: str, ndi
 
 
 def _int64(array: Array) -> npt.NDArray[np.int64]:
-    """Integers as int64; uint64 beyond it stays large, where a cast would make it negative."""
+    """Return integers as int64; larger uint64 values become the largest int64."""
     if array.dtype == np.uint64:
         array = np.minimum(array, np.uint64(np.iinfo(np.int64).max))
     return array.astype(np.int64, copy=False)
@@ -288,15 +302,15 @@ def _floats(name: str, array: Array, offsets: IntArray) -> FloatArray:
         k = int(np.argwhere(~(np.abs(floats) <= LARGEST_VALUE))[0, 0])
         i, t = locate(offsets, k)
         raise ValueError(
-            f"{name}[{i}] holds NaN, infinity or a value beyond {LARGEST_VALUE:g} in row {t}; give finite numbers."
+            f"{name}[{i}] holds NaN, infinity or a value above {LARGEST_VALUE:g} in row {t}; give finite numbers."
         )
     return floats
 
 
 def _mark(here: BoolArray, where: str, entry: Any, column_of: dict[Hashable, int]) -> None:
-    """Mark the labels listed for every node of one example."""
+    """Set the allowed labels of the nodes of one example."""
     if isinstance(entry, (str, bytes)) or not isinstance(entry, Iterable):
-        raise ValueError(f"{where} is {entry!r}; give a bool array, or a collection of labels for every node.")
+        raise ValueError(f"{where} is {entry!r}; give a bool array, or a collection of labels for each node.")
     nodes = list(entry)
     if len(nodes) != len(here):
         raise ValueError(f"{where} has {len(nodes)} entries for {len(here)} nodes; give one collection per node.")
@@ -312,17 +326,10 @@ def _mark(here: BoolArray, where: str, entry: Any, column_of: dict[Hashable, int
         try:
             columns.extend(column_of[label] for label in listed)
         except (KeyError, TypeError):
-            unknown = next(label for label in listed if not _is_known(label, column_of))
+            unknown = next(label for label in listed if not is_known(label, column_of))
             raise ValueError(
                 f"{where} node {t} lists {unknown!r}, which is not in labels; list it there "
                 f"(a mask must be a numpy array of dtype bool)."
             ) from None
         rows.extend([t] * len(listed))
     here[rows, columns] = True
-
-
-def _is_known(label: Any, column_of: dict[Hashable, int]) -> bool:
-    try:
-        return label in column_of
-    except TypeError:
-        return False

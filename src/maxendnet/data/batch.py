@@ -1,4 +1,4 @@
-"""Examples encoded for the kernels: labels as numbers, edges as a parent per node, every array flat and contiguous."""
+"""`Batch`: examples encoded as contiguous flat arrays for the kernels."""
 
 from __future__ import annotations
 
@@ -19,73 +19,70 @@ from maxendnet.data.truth import LabelSets, Truth, complete, encode_truth
 __all__ = ["Batch", "encode", "forest_order", "labels_by_node_type"]
 
 JOINED = ("chain", "tree", "independent", "graph")
-"""How nodes are joined: each to the one before it, by the edges of the examples, not at all, or by edges that are kept
-beside the batch."""
-
-
+"""How nodes are joined: each to the previous one, by the edges of the examples, not at all, or by the edges of a graph,
+which are stored outside the batch."""
+PER_NODE = ("y", "row", "edge_type", "flipped", "edge_features", "allowed", "label_features")
+"""Arrays of a `Batch` with a row for each node that does not refer to other nodes."""
 NODES_AT_ONCE = 1 << 18
-"""To which columns are appended at a time."""
+"""Nodes to which columns are appended at a time."""
 
 
 class Batch(NamedTuple):
-    """What kernels see: C-contiguous arrays over all nodes of all examples."""
+    """Input of the kernels: C-contiguous arrays over all nodes of all examples."""
 
     indptr: npt.NDArray[np.int64]  # (n_nodes + 1,) node features as CSR
     indices: npt.NDArray[np.int32]  # (n_entries,)
     data: FloatArray  # (n_entries,)
-    y: npt.NDArray[np.int32]  # (n_nodes,) true labels as positions in the classes, or (0,) without labels
-    row: npt.NDArray[np.int32]  # (n_nodes,) row of a node in tables that have one for each label set; or (0,)
-    label_sets: LabelSets | None  # the sets of possible true labels, by row; None: the row is the label
+    y: npt.NDArray[np.int32]  # (n_nodes,) true labels as indices of classes, or (0,) without labels
+    row: npt.NDArray[np.int32]  # (n_nodes,) label set of a node, a row of tables; or (0,) without labels
+    label_sets: LabelSets | None  # by row; None if all labels are known, so that rows are labels
     offsets: npt.NDArray[np.int64]  # (n_examples + 1,) example i owns nodes offsets[i]:offsets[i + 1]
     order: npt.NDArray[np.int32]  # (n_nodes,) parents before children, each example in its own slice
-    parent: npt.NDArray[np.int32]  # (n_nodes,) number of the parent among all nodes, -1 for a root
+    parent: npt.NDArray[np.int32]  # (n_nodes,) index of the parent among all nodes, -1 for a root
     edge_type: npt.NDArray[np.int32]  # (n_nodes,) type of the edge to the parent, 0 for a root
-    flipped: npt.NDArray[np.uint8]  # (n_nodes,) 1 when the user's first node of that edge is the child
+    flipped: npt.NDArray[np.uint8]  # (n_nodes,) 1 if the first node of that edge is the child
     edge_features: FloatArray  # (n_nodes, n_edge_features) of the edge to the parent, 0 for a root
-    allowed: npt.NDArray[np.uint8]  # (n_nodes, n_labels), or (0, 0) when every label is
+    allowed: npt.NDArray[np.uint8]  # (n_nodes, n_labels), or (0, 0) if every label is allowed
     label_features: FloatArray  # (n_nodes, n_labels, n_label_features), or (0, 0, 0)
     sample_weight: FloatArray  # (n_examples,)
-    largest: float = np.inf  # largest size of a feature value, of whatever kind
+    largest: float = np.inf  # largest absolute value of any feature
     max_children: int = 1 << 30  # of a node
-    ones: bool = False  # whether all of `data` are known to be 1
+    ones: bool = False  # whether all values of `data` are known to be 1
 
     def take(self, first: int, last: int) -> Batch:
-        """Examples [first, last) as a batch of their own; large arrays are views."""
+        """Return examples ``first`` to ``last - 1`` as a batch; large arrays are views."""
         begin, end = int(self.offsets[first]), int(self.offsets[last])
-        nodes, start = slice(begin, end), int(self.indptr[begin])
-        some = slice(start, int(self.indptr[end]))
+        start, stop = int(self.indptr[begin]), int(self.indptr[end])
+        parent = self.parent[begin:end]
         return self._replace(
             indptr=self.indptr[begin : end + 1] - start,
-            indices=self.indices[some],
-            data=self.data[some],
-            y=self.y[nodes],
-            row=self.row[nodes],
+            indices=self.indices[start:stop],
+            data=self.data[start:stop],
             offsets=self.offsets[first : last + 1] - begin,
             order=_from_zero(self.order, begin, end),
-            parent=np.where(self.parent[nodes] < 0, np.int32(-1), self.parent[nodes] - np.int32(begin)),
-            edge_type=self.edge_type[nodes],
-            flipped=self.flipped[nodes],
-            edge_features=self.edge_features[nodes],
-            allowed=self.allowed[nodes],
-            label_features=self.label_features[nodes],
+            parent=np.where(parent < 0, np.int32(-1), parent - np.int32(begin)),
             sample_weight=self.sample_weight[first:last],
+            **{name: getattr(self, name)[begin:end] for name in PER_NODE},
         )
 
     def within(self, label_sets: LabelSets) -> Batch:
-        """The same nodes, allowed to have only labels that may be the true ones."""
+        """Return the batch with allowed labels limited to possible true labels."""
         allowed = label_sets.sets[self.row]
         return self._replace(allowed=np.ascontiguousarray(allowed & self.allowed if self.allowed.size else allowed))
 
     def completed(self, label_sets: LabelSets, labels: npt.NDArray[np.int32]) -> Batch:
-        """The same nodes with these labels taken for the true ones; what is known of them stays."""
+        """Return the batch with these labels as targets; the label sets do not change."""
         truth = complete(Truth(self.row, label_sets), labels)
         return self._replace(y=np.ascontiguousarray(labels), row=truth.row, label_sets=truth.label_sets)
 
 
 def _from_zero(order: npt.NDArray[np.int32], begin: int, end: int) -> npt.NDArray[np.int32]:
-    """The order of some nodes, numbered from 0; a view where that is how the first nodes are ordered, as in chains."""
-    own = order[begin:end] - np.int32(begin)
-    return order[: end - begin] if np.array_equal(own, order[: end - begin]) else own
+    """Return the order of nodes ``begin`` to ``end - 1``, renumbered from 0.
+
+    For chains the result is a view of ``order``.
+    """
+    renumbered, first = order[begin:end] - np.int32(begin), order[: end - begin]
+    return first if np.array_equal(renumbered, first) else renumbered
 
 
 def encode(
@@ -105,23 +102,22 @@ def encode(
     Parameters
     ----------
     examples : Examples
-        Its ``y``, when there, must hold only labels of ``classes`` that are allowed; to predict where the truth may be
-        something else, encode without it.
+        If ``y`` is given, its labels must be allowed labels of ``classes``. For predictions, leave it out.
     classes : array of shape (n_labels,)
         Distinct labels in the order of the weights.
     joined : {"chain", "tree", "independent", "graph"}
-        ``"tree"`` uses the edges of the examples and needs them (unless every example is one node). ``"chain"`` joins
-        every node to the one before, ``"independent"`` none; both ignore edges. So does ``"graph"``, whose edges a
-        batch cannot hold, but for checks of their types and features.
+        ``"tree"`` needs the edges of the examples, unless every example is one node. ``"chain"`` joins each node to
+        the previous one, ``"independent"`` joins none; both ignore edges. ``"graph"`` only checks the types and
+        features of edges, which a batch does not hold.
     bias : bool
-        Append a feature that is 1 at every node.
+        Whether to append a feature that is 1 at every node.
     ends : bool
-        Append two features, the first 1 at the start and the second at the end: first and last node of an example,
-        or with edges the roots and the leaves. Appended features come in the order bias, start, end.
+        Whether to append two features that mark starts and ends: the first and last nodes of examples, or for trees
+        the roots and leaves. The order of appended features is bias, start, end.
     type_allowed : bool array of shape (n_node_types, n_labels), optional
-        From `labels_by_node_type`: a node may only have labels seen with its type.
+        Result of `labels_by_node_type`: a node may only have labels that occur with its type.
     n_edge_types, n_edge_features, n_label_features : int, optional
-        What a fitted model has weights for; anything else is an error here, where a kernel would read past its array.
+        Sizes for which a fitted model has weights. Other sizes raise ``ValueError``.
 
     Returns
     -------
@@ -129,9 +125,9 @@ def encode(
 
     Notes
     -----
-    The columns of ``examples.allowed`` and ``examples.label_features`` follow ``examples.labels`` and are put in the
-    order of ``classes``. A label that is not a class is dropped. A class that is not listed is not allowed; where
-    there are label features and no ``allowed``, all classes must be listed.
+    Columns of ``examples.allowed`` and ``examples.label_features`` are permuted from the order of ``examples.labels``
+    to that of ``classes``. Labels that are not classes are dropped. Classes that are not listed are not allowed. With
+    label features and without ``allowed``, all classes must be listed.
 
     Examples
     --------
@@ -192,12 +188,12 @@ def encode(
 def _largest(values: FloatArray) -> float:
     if not values.size:
         return 0.0
-    # without np.abs, whose copy would be as large as the data
+    # not np.abs, which copies the data
     return float(max(values.max(initial=0.0), -values.min(initial=0.0)))
 
 
 def labels_by_node_type(examples: Examples, classes: Array) -> BoolArray:
-    """Which labels occur with which node type.
+    """Return which labels occur with each node type.
 
     Parameters
     ----------
@@ -208,8 +204,8 @@ def labels_by_node_type(examples: Examples, classes: Array) -> BoolArray:
     Returns
     -------
     bool ndarray of shape (n_node_types, n_labels)
-        One row for every type up to the highest that occurs; a row of False for a type that does not occur. A set of
-        labels counts for all of them, `UNKNOWN` for none, unless nothing else is known of a type.
+        One row for each type up to the largest that occurs; False for a type that does not occur. A set of labels
+        counts for all its labels. `UNKNOWN` counts for none, unless all labels of a type are unknown.
 
     Examples
     --------
@@ -219,29 +215,28 @@ def labels_by_node_type(examples: Examples, classes: Array) -> BoolArray:
     """
     if examples.y is None or examples.node_types is None:
         missing = "y" if examples.y is None else "node_types"
-        raise ValueError(f"Labels by node type need y and node_types, and the examples have no {missing}.")
-    seen = np.zeros((int(examples.node_types.max(initial=-1)) + 1, len(classes)), dtype=bool)
+        raise ValueError(f"Labels by node type need y and node_types, but the examples have no {missing}.")
+    occurs = np.zeros((int(examples.node_types.max(initial=-1)) + 1, len(classes)), dtype=bool)
     truth = encode_truth(examples.y, classes, examples.offsets, examples.flat)
     sets = truth.label_sets.sets.astype(bool)
-    some = ~sets.all(axis=1)
-    for kind in np.flatnonzero(some | (len(classes) == 1)):
-        types = np.unique(examples.node_types[truth.row == kind])
-        seen[types] |= sets[kind]
-    occurs = np.unique(examples.node_types)
-    seen[occurs[~seen[occurs].any(axis=1)]] = True
-    return seen
+    is_informative = ~sets.all(axis=1) | (len(classes) == 1)
+    for row in np.flatnonzero(is_informative):
+        occurs[np.unique(examples.node_types[truth.row == row])] |= sets[row]
+    types = np.unique(examples.node_types)
+    occurs[types[~occurs[types].any(axis=1)]] = True
+    return occurs
 
 
 def _ignores_edges(examples: Examples, joined: str) -> bool:
-    """Whether types and features of edges are left out: there are none, or they belong to edges that are not used."""
+    """Whether the structure ignores the types and features of edges."""
     return joined == "independent" or (joined == "chain" and examples.edges is not None)
 
 
 def _check_edge_weights(examples: Examples, n_edge_types: int | None, n_edge_features: int | None) -> None:
     if n_edge_types is not None and examples.n_edge_types > n_edge_types:
         raise ValueError(
-            f"X has edges of type {examples.n_edge_types - 1}, but the model knows types 0 to {n_edge_types - 1}; "
-            f"fit with examples of every type."
+            f"X has edges of type {examples.n_edge_types - 1}, but the model has weights for types 0 to "
+            f"{n_edge_types - 1}; fit with examples of every type."
         )
     if n_edge_features is not None and examples.n_edge_features != n_edge_features:
         raise ValueError(
@@ -250,7 +245,7 @@ def _check_edge_weights(examples: Examples, n_edge_types: int | None, n_edge_fea
 
 
 def _orient(examples: Examples, joined: str) -> ForestOrder:
-    """Parents and order of visit."""
+    """Return the parents of nodes, and an order with parents before children."""
     n_nodes = examples.n_nodes
     if joined in ("independent", "graph"):
         return ForestOrder(
@@ -263,8 +258,8 @@ def _orient(examples: Examples, joined: str) -> ForestOrder:
         return forest_order(examples.edges, examples.edge_offsets, examples.offsets)
     if joined == "tree" and np.diff(examples.offsets).max(initial=0) > 1:
         raise ValueError(
-            "Tree() needs the edges of every example, and X has none; give items (node_features, edges) or "
-            "Examples.build(..., edges=...), or choose structure=Chain()."
+            "Tree() needs the edges of every example, but X has none; give pairs (node_features, edges) or "
+            "Examples.build(..., edges=...), or use structure=Chain()."
         )
     return chain_order(examples.offsets)
 
@@ -272,14 +267,14 @@ def _orient(examples: Examples, joined: str) -> ForestOrder:
 def _with_bias_and_ends(
     examples: Examples, forest: ForestOrder, joined: str, bias: bool, ends: bool
 ) -> sparse.csr_array:
-    """X with the columns bias, start, end that were asked for."""
+    """Return X with the requested columns bias, start and end."""
     columns: list[BoolArray] = []
     n_nodes = examples.n_nodes
     if bias:
         columns.append(np.ones(n_nodes, dtype=bool))
     if ends:
         start, end = np.zeros(n_nodes, dtype=bool), np.ones(n_nodes, dtype=bool)
-        if joined == "independent":  # the features of a chain, so that the two differ by their edges alone
+        if joined == "independent":  # the same features as a chain
             has_nodes = np.diff(examples.offsets) > 0
             start[examples.offsets[:-1][has_nodes]] = True
             end[:] = False
@@ -294,7 +289,9 @@ def _with_bias_and_ends(
 
 
 def append_columns(X: sparse.csr_array, extra: BoolArray) -> sparse.csr_array:
-    """X with further columns of zeros and ones behind its own; in a temporary file where X itself is in files.
+    """Append columns of zeros and ones to X.
+
+    If X is memory-mapped, the result is in a temporary file.
 
     Examples
     --------
@@ -308,8 +305,8 @@ def append_columns(X: sparse.csr_array, extra: BoolArray) -> sparse.csr_array:
         last = min(first + NODES_AT_ONCE, len(extra))
         begin, end, old = int(indptr[first]), int(indptr[last]), slice(int(X.indptr[first]), int(X.indptr[last]))
         is_new = np.zeros(end - begin, dtype=bool)
-        rest = np.repeat(indptr[first + 1 : last + 1] - begin, more[first:last])  # where rows end
-        is_new[rest - 1 - _countdown(more[first:last])] = True
+        row_ends = np.repeat(indptr[first + 1 : last + 1] - begin, more[first:last])
+        is_new[row_ends - 1 - _countdown(more[first:last])] = True
         data[begin:end][is_new], data[begin:end][~is_new] = 1.0, X.data[old]
         indices[begin:end][is_new] = X.shape[1] + np.nonzero(extra[first:last])[1]
         indices[begin:end][~is_new] = X.indices[old]
@@ -317,20 +314,21 @@ def append_columns(X: sparse.csr_array, extra: BoolArray) -> sparse.csr_array:
 
 
 def _countdown(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """For every length n the numbers from n - 1 to 0, one after the other."""
+    """Return the numbers from n - 1 down to 0 for each length n, concatenated."""
     ends = np.cumsum(lengths)
     return np.repeat(ends, lengths) - 1 - np.arange(ends[-1] if len(ends) else 0)
 
 
 def _room(size: int, dtype: type, in_file: bool) -> Array:
+    """Allocate an array in memory or in a temporary file."""
     if not (in_file and size):
         return np.empty(size, dtype=dtype)
-    with tempfile.TemporaryFile() as file:  # the mapping outlives the file's name
+    with tempfile.TemporaryFile() as file:  # the memory map outlives the file name
         return np.asarray(np.memmap(file, dtype=dtype, mode="w+", shape=(size,)))
 
 
 def _along_edges(examples: Examples, forest: ForestOrder, joined: str) -> tuple[npt.NDArray[np.int32], FloatArray]:
-    """Type and features of the edge to the parent, for every node."""
+    """Return the type and the features of the edge from each node to its parent."""
     ignored = _ignores_edges(examples, joined) or joined == "graph"
     child = forest.parent >= 0
     edge_type = np.zeros(examples.n_nodes, dtype=np.int32)
@@ -343,9 +341,9 @@ def _along_edges(examples: Examples, forest: ForestOrder, joined: str) -> tuple[
 
 
 def _columns(examples: Examples, classes: Array) -> npt.NDArray[np.int64]:
-    """Place of every class along the label axis of the examples, -1 where it is not listed."""
-    place_of = {label: k for k, label in enumerate(examples.labels or ())}
-    return np.array([place_of.get(label, -1) for label in classes.tolist()], dtype=np.int64)
+    """Return the index of each class along the label axis, or -1."""
+    index = {label: k for k, label in enumerate(examples.labels or ())}
+    return np.array([index.get(label, -1) for label in classes.tolist()], dtype=np.int64)
 
 
 def _allowed(examples: Examples, classes: Array, type_allowed: BoolArray | None) -> npt.NDArray[np.uint8]:
@@ -354,7 +352,7 @@ def _allowed(examples: Examples, classes: Array, type_allowed: BoolArray | None)
     allowed = np.ones((examples.n_nodes, len(classes)), dtype=bool)
     if examples.allowed is not None:
         columns = _columns(examples, classes)
-        allowed = examples.allowed[:, columns]  # -1 takes the last column, for the moment
+        allowed = examples.allowed[:, columns]  # -1 copies the last column, which the next line overwrites
         allowed[:, columns < 0] = False
     if type_allowed is not None:
         allowed &= _by_type(examples, type_allowed)
@@ -368,17 +366,17 @@ def _allowed(examples: Examples, classes: Array, type_allowed: BoolArray | None)
 
 
 def _by_type(examples: Examples, type_allowed: BoolArray) -> BoolArray:
-    """Labels allowed at every node by its type."""
+    """Return the labels that the type of each node allows."""
     if examples.node_types is None:
-        raise ValueError("The model restricts labels by node type, and X has no node_types; give them.")
-    known: BoolArray = np.asarray(type_allowed.any(axis=1))
-    unseen = examples.node_types >= len(known)
-    unseen[~unseen] = ~known[examples.node_types[~unseen]]
+        raise ValueError("The model restricts labels by node type, but X has no node_types; give node_types.")
+    in_training: BoolArray = np.asarray(type_allowed.any(axis=1))
+    unseen = examples.node_types >= len(in_training)
+    unseen[~unseen] = ~in_training[examples.node_types[~unseen]]
     if unseen.any():
         k = int(np.flatnonzero(unseen)[0])
         raise ValueError(
-            f"{place('X', examples.offsets, k, examples.flat)} has node type {examples.node_types[k]}, which was not "
-            f"seen in training; fit with examples of it."
+            f"{place('X', examples.offsets, k, examples.flat)} has node type {examples.node_types[k]}, which did "
+            f"not occur in training; fit with examples of this type."
         )
     return type_allowed[examples.node_types]
 
@@ -390,7 +388,7 @@ def _label_features(examples: Examples, classes: Array) -> FloatArray:
     missing = columns < 0
     if missing.any() and examples.allowed is None:
         label = classes.tolist()[int(np.flatnonzero(missing)[0])]
-        raise ValueError(f"label_features has nothing for the class {label!r}; list all classes in labels.")
+        raise ValueError(f"label_features has no values for the class {label!r}; list all classes in labels.")
     if np.array_equal(columns, np.arange(examples.label_features.shape[1])):
         return np.ascontiguousarray(examples.label_features)
     features = examples.label_features[:, columns]

@@ -1,4 +1,4 @@
-"""Examples: ragged data as flat arrays and offsets. Every check of user input happens here, once."""
+"""`Examples`: ragged data as flat arrays and offsets."""
 
 from __future__ import annotations
 
@@ -30,39 +30,42 @@ from maxendnet.data.ragged import Array, BoolArray, FloatArray, gather
 
 __all__ = ["Examples", "as_examples", "distinct_labels"]
 
+PER_NODE = ("y", "node_types", "allowed", "label_features", "node_weight")
+PER_EDGE = ("edges", "edge_types", "edge_features")
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Examples:
     """Examples as flat arrays: example i owns nodes ``offsets[i]:offsets[i + 1]``.
 
-    Make them with `Examples.build` or `as_examples`, which check their input; the constructor does not. Indexing by
-    a number, a slice, an index array or a bool mask gives `Examples`, so scikit-learn's splitters split examples.
+    Use `Examples.build` or `as_examples`, which check their input; the constructor does not. Indexing by a number, a
+    slice, an index array or a bool mask returns `Examples`, so scikit-learn's splitters split examples.
 
     Attributes
     ----------
     X : csr_array of shape (n_nodes, n_features)
-        float64; sorted indices, no duplicates, no explicit zeros.
+        float64, with sorted indices, without duplicates or explicit zeros.
     offsets : int64 ndarray of shape (n_examples + 1,)
     y : ndarray of shape (n_nodes,), or None
-        The user's labels, of a numpy dtype where they had one or are all numbers of one type, otherwise objects.
+        Labels as given: of a numpy dtype if they had one or are numbers of one type, otherwise objects.
     edges : int32 ndarray of shape (n_edges, 2), or None
-        Node numbers within the example; the first node is the row of the transition matrix. None: the structure
-        decides, and the edges of a chain, (t, t + 1), are implied.
+        Node indices within the example; the first node is the row of the transition matrix. None if the structure
+        implies the edges, such as (t, t + 1) of a chain.
     edge_offsets : int64 ndarray of shape (n_examples + 1,), or None
-        None exactly when ``edges`` is.
+        None if and only if ``edges`` is None.
     edge_types : int32 ndarray of shape (n_edges,), or None
     edge_features : ndarray of shape (n_edges, n_edge_features), or None
     node_types : int32 ndarray of shape (n_nodes,), or None
     allowed : bool ndarray of shape (n_nodes, len(labels)), or None
     label_features : ndarray of shape (n_nodes, len(labels), n_label_features), or None
     labels : tuple, or None
-        The order of the label axis of ``allowed`` and ``label_features``.
+        Labels along the label axis of ``allowed`` and ``label_features``.
     sample_weight : ndarray of shape (n_examples,), or None
     node_weight : ndarray of shape (n_nodes,), or None
-        Factor of the costs of a node.
+        Factors of the costs of nodes.
     feature_names : tuple of str, or None
     flat : bool
-        X was one table: every example is one node, and predictions are one array.
+        Whether X was one table: each example is one node, and predictions are one array.
 
     Examples
     --------
@@ -109,32 +112,34 @@ class Examples:
         estimator: str = "the model",
         **unknown: Any,
     ) -> Examples:
-        """Read and check examples; every optional thing is a list with one entry per example.
+        """Read and check examples.
+
+        Optional arguments are lists with one entry per example.
 
         Parameters
         ----------
         X : sequence of examples, array or sparse matrix
             As in `as_examples`.
         y : sequence of label sequences, optional
-            Where a label is not known, `UNKNOWN` or a set of labels one of which is the true one.
+            Unknown labels are `UNKNOWN`, or a set of labels that contains the true one.
         edges : list of arrays of shape (n_edges, 2), optional
-            Node numbers within the example. Instead of pairs in X.
+            Node indices within the example. An alternative to pairs (node_features, edges) in X.
         edge_types : list of int arrays of shape (n_edges,), optional
-            Numbered from 0. Without ``edges``, of the edges (t, t + 1) of a chain.
+            Types numbered from 0. Without ``edges`` they belong to the edges (t, t + 1) of a chain.
         edge_features : list of arrays of shape (n_edges, n_edge_features), optional
-            Likewise.
+            Without ``edges`` they belong to the edges (t, t + 1) of a chain.
         node_types : list of int arrays of shape (n_nodes,), optional
         allowed : list, optional
-            Labels every node may have: a bool array of shape (n_nodes, n_labels), or a collection of labels for
-            every node, None standing for all. A class that ``labels`` does not list is not allowed.
+            Labels that each node may have: a bool array of shape (n_nodes, n_labels), or a collection of labels for
+            each node, with None for all labels. A class that ``labels`` does not list is not allowed.
         label_features : list of arrays of shape (n_nodes, n_labels, n_label_features), optional
         sample_weight : array of shape (n_examples,), optional
         labels : list, optional
-            The label axis of ``allowed`` and ``label_features``; needed with either.
+            Labels along the label axis of ``allowed`` and ``label_features``; required with either.
         node_weight : list of arrays of shape (n_nodes,), optional
-            Factors of the costs of nodes, for margin models; 0 where a wrong label costs nothing.
+            Factors of the costs of nodes, for margin models. With 0, a wrong label has no cost.
         feature_names, n_features, estimator : optional
-            What a fitted model expects, and its name for messages.
+            Features that a fitted model expects, and its name for messages.
 
         Returns
         -------
@@ -142,8 +147,8 @@ class Examples:
 
         Notes
         -----
-        For a 2-D X the entries of ``node_types``, ``allowed`` and ``label_features`` follow the rows:
-        arrays of shape (n,), (n, n_labels) and (n, n_labels, n_label_features).
+        For a 2-D X with n rows, ``node_types``, ``allowed`` and ``label_features`` are arrays of shape (n,),
+        (n, n_labels) and (n, n_labels, n_label_features).
 
         Examples
         --------
@@ -156,10 +161,10 @@ class Examples:
         features = read_node_features(X, feature_names, n_features, estimator)
         offsets, flat = features.offsets, features.flat
         if edges is not None and features.edges is not None:
-            raise ValueError("X comes as pairs (node_features, edges) and edges are given as well; give them once.")
+            raise ValueError("X has pairs (node_features, edges), and edges= is given too; give the edges once.")
         if flat and not (edges is None and edge_types is None and edge_features is None):
             raise ValueError(
-                "X is one table: every example is one node and has no edges; give X as a list of examples."
+                "X is one table, in which each example is one node without edges; give X as a list of examples."
             )
         edge_offsets = None
         if edges is not None or features.edges is not None:
@@ -170,8 +175,8 @@ class Examples:
         if labels is not None:
             labels = read_label_order(labels)
         elif allowed is not None or label_features is not None:
-            given = "allowed" if allowed is not None else "label_features"
-            raise ValueError(f"{given} is given without labels; give labels=[...], the order of its label axis.")
+            name = "allowed" if allowed is not None else "label_features"
+            raise ValueError(f"{name} is given without labels; give labels=[...], the order of its label axis.")
         return cls(
             X=features.X,
             offsets=offsets,
@@ -196,21 +201,21 @@ class Examples:
 
     @staticmethod
     def write(folder: Any, items: Iterable[Any], *, n_hashed: int | None = None) -> Examples:
-        """Write examples to a folder, in one pass over an iterator, and open it.
+        """Write examples from an iterator to a folder, and open it.
 
-        Only about a thousand examples are in memory at a time; of feature dicts also the distinct names.
+        About a thousand examples are in memory at a time, and the vocabulary of feature names.
 
         Parameters
         ----------
         folder : str or path-like
-            New or empty. Until the last example is written it is no folder of examples; what a process that was killed
-            has left is overwritten.
+            A new or empty folder. It is valid only after the last example is written; files that an interrupted
+            process left are overwritten.
         items : iterable
-            Of pairs (x, y), each as an entry of X and y in `Examples.build`; or of `Examples`, some at a time, which
-            may have all that examples can have. They must be alike: all with edges, or none.
+            Pairs (x, y), each as an entry of X and y in `Examples.build`; or chunks of `Examples`, which may also have
+            edges, types and weights. All chunks must have the same arrays.
         n_hashed : int, optional
-            Put named features into so many columns by a hash of their names, as ``DictFeatures(n_hashed=...)`` does:
-            no names are kept. Otherwise columns are in the order in which names appear, a thousand examples at a time.
+            Number of columns for hashed feature names, as in ``DictFeatures(n_hashed=...)``: names are not stored. By
+            default each name has a column, in the order in which names occur.
 
         Returns
         -------
@@ -220,7 +225,7 @@ class Examples:
         Raises
         ------
         FolderError
-            The folder has something in it already, another writer is writing to it, or a label cannot be stored.
+            If the folder is not empty, another process writes to it, or a label cannot be stored.
 
         Examples
         --------
@@ -240,10 +245,20 @@ class Examples:
 
     @staticmethod
     def append(folder: Any, items: Iterable[Any]) -> Examples:
-        """Add examples to a folder, behind those that are there; either all of them or, after a failure, none.
+        """Append examples to a folder: all of them or, after a failure, none.
 
-        Examples that were opened before stay as they are. A folder has one writer at a time: while one writes, another
-        gets a `FolderError` at once. See `Examples.write`.
+        Examples that were opened earlier do not change. A folder has one writer at a time; a second one gets a
+        `FolderError`.
+
+        Parameters
+        ----------
+        folder, items
+            As for `Examples.write`.
+
+        Returns
+        -------
+        Examples
+            All examples of the folder.
         """
         from maxendnet.data.folder import append
 
@@ -251,22 +266,26 @@ class Examples:
 
     @staticmethod
     def open(folder: Any, *, check: bool = True) -> Examples:
-        """Examples of a folder that `Examples.write` has made, without loading them.
+        """Open a folder that `Examples.write` has written, without loading it.
 
-        Features, and all else that is large, stay in the files; they are mapped into memory, and the system reads what
-        is used and drops it when memory is short. In memory are labels and a few numbers for every node (about 60 bytes
-        in all during a fit). Every estimator and solver takes them, with the bits of the same examples in memory.
+        Features and other large arrays are memory-mapped: the system reads the parts in use, and drops them when memory
+        is short. Labels and a few numbers per node are in memory, about 60 bytes per node during a fit. Every estimator
+        and solver accepts such examples; results are bit-for-bit identical to those of examples in memory.
 
         Parameters
         ----------
         folder : str or path-like
         check : bool, default=True
-            Read everything once and compare checksums. Sizes are always compared.
+            Whether to read all files once and compare checksums. Sizes are always compared.
+
+        Returns
+        -------
+        Examples
 
         Raises
         ------
         FolderError
-            The folder is damaged, was never finished, or is of another version.
+            If the folder is damaged or incomplete, or has another format version.
         """
         from maxendnet.data.folder import open_folder
 
@@ -279,26 +298,26 @@ class Examples:
         return f"Examples(n_examples={len(self)}, n_nodes={self.n_nodes}, n_features={self.n_features})"
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
-        """Refuse to become an array: examples have different numbers of nodes."""
+        """Raise ``TypeError``: examples have different numbers of nodes."""
         raise TypeError(
-            f"{self!r} has examples of any length and is not an array; its X has the features of all nodes, "
-            "examples.X.toarray(). To apply a transformer of scikit-learn such as StandardScaler() to the nodes, give "
+            f"{self!r} cannot be converted to an array, because examples differ in length; examples.X.toarray() has "
+            "the features of all nodes. To apply a scikit-learn transformer such as StandardScaler() to the nodes, use "
             "OnNodes(StandardScaler())."
         )
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n_examples, n_features); with it, scikit-learn keeps the type when it splits."""
+        """``(n_examples, n_features)``, as scikit-learn's splitters require."""
         return len(self), self.n_features
 
     @property
     def n_nodes(self) -> int:
-        """Nodes of all examples together."""
+        """Number of nodes of all examples."""
         return int(self.offsets[-1])
 
     @property
     def n_features(self) -> int:
-        """Columns of X."""
+        """Number of columns of X."""
         return int(self.X.shape[1])
 
     @property
@@ -311,17 +330,17 @@ class Examples:
 
     @property
     def n_edge_types(self) -> int:
-        """One more than the highest edge type; 1 when edges have no types."""
+        """Largest edge type plus one; 1 if edges have no types."""
         return 1 if self.edge_types is None else int(self.edge_types.max(initial=0)) + 1
 
     @property
     def n_edge_features(self) -> int:
-        """Columns of ``edge_features``, or 0."""
+        """Number of columns of ``edge_features``, or 0."""
         return 0 if self.edge_features is None else self.edge_features.shape[1]
 
     @property
     def n_label_features(self) -> int:
-        """Features of a pair of node and label, or 0."""
+        """Number of features of a node-label pair, or 0."""
         return 0 if self.label_features is None else self.label_features.shape[2]
 
     def __getitem__(self, key: Any) -> Examples:
@@ -329,25 +348,19 @@ class Examples:
         nodes, offsets = gather(self.offsets, rows)
         edges_of = chain_edge_offsets(self.offsets) if self.edge_offsets is None else self.edge_offsets
         edges, edge_offsets = gather(edges_of, rows)
+        positions = dict.fromkeys(PER_NODE, nodes) | dict.fromkeys(PER_EDGE, edges) | {"sample_weight": rows}
+        arrays = {name: getattr(self, name) for name in positions}
         return replace(
             self,
             X=self.X[nodes],
             offsets=offsets,
-            y=_take(self.y, nodes),
-            edges=_take(self.edges, edges),
             edge_offsets=None if self.edge_offsets is None else edge_offsets,
-            edge_types=_take(self.edge_types, edges),
-            edge_features=_take(self.edge_features, edges),
-            node_types=_take(self.node_types, nodes),
-            allowed=_take(self.allowed, nodes),
-            label_features=_take(self.label_features, nodes),
-            node_weight=_take(self.node_weight, nodes),
-            sample_weight=_take(self.sample_weight, rows),
+            **{name: array[positions[name]] for name, array in arrays.items() if array is not None},
         )
 
     def _rows(self, key: Any) -> npt.NDArray[np.int64]:
-        """The example numbers a key stands for."""
-        if isinstance(key, tuple):  # scikit-learn asks for examples[key, ...]
+        """Return the indices of the examples that a key selects."""
+        if isinstance(key, tuple):  # scikit-learn uses examples[key, ...]
             if len(key) != 2 or key[1] is not Ellipsis:
                 raise IndexError("Examples have one axis; index them by a number, a slice, an index array or a mask.")
             key = key[0]
@@ -361,7 +374,7 @@ class Examples:
         if rows.size == 0:
             rows = rows.astype(np.int64)
         if rows.ndim > 1 or rows.dtype.kind not in "iu":
-            raise IndexError(f"{key!r} is no index; use a number, a slice, an array of numbers or a bool mask.")
+            raise IndexError(f"{key!r} is not an index; use a number, a slice, an array of numbers or a bool mask.")
         rows = np.atleast_1d(rows).astype(np.int64)
         outside = rows[(rows < -len(self)) | (rows >= len(self))]
         if len(outside):
@@ -369,7 +382,9 @@ class Examples:
         return np.where(rows < 0, rows + len(self), rows)
 
     def split(self, values: Array) -> Array | list[Array]:
-        """Values of all nodes as one array per example; as they are, when X was one table.
+        """Split values of all nodes into one array per example.
+
+        If X was one table, they are returned unchanged.
 
         Parameters
         ----------
@@ -403,29 +418,29 @@ def as_examples(
     whole: bool = False,
     **unknown: Any,
 ) -> Examples:
-    """Examples from whatever a user has.
+    """Convert user input to `Examples`.
 
     Parameters
     ----------
     X : Examples, sequence of examples, array or sparse matrix
-        - `Examples`: ``y`` and ``sample_weight`` replace its own;
-        - a list with, per example, an array or sparse matrix of shape (n_nodes, n_features), a list of feature dicts
+        - `Examples`; ``y`` and ``sample_weight`` replace those it has;
+        - a list of examples, each an array or sparse matrix of shape (n_nodes, n_features), a list of feature dicts
           (one per node), or a list of lists of feature names;
-        - a list of pairs ``(node_features, edges)`` for trees and forests, edges of shape (n_edges, 2);
-        - a 3-D array, an example per first index;
-        - a 2-D array or sparse matrix with a 1-D y: every row an example of one node.
+        - a list of pairs ``(node_features, edges)``, with edges of shape (n_edges, 2), for trees and graphs;
+        - a 3-D array of shape (n_examples, n_nodes, n_features);
+        - a 2-D array or sparse matrix with a 1-D y, in which each row is an example of one node.
     y : sequence of label sequences, optional
     feature_names : sequence of str, optional
-        Names the fitted model knows; other names are ignored.
+        Feature names of the fitted model; other names are ignored.
     n_features : int, optional
-        Number of features the fitted model expects.
+        Number of features of the fitted model.
     sample_weight : array of shape (n_examples,), optional
     estimator : str
         Name for messages.
     needs_y : bool
-        Raise when there are no labels.
+        Whether to raise ``ValueError`` if there are no labels.
     whole : bool
-        Whether y has one label for each example, which all its nodes get.
+        Whether y has one label per example, which applies to all its nodes.
 
     Returns
     -------
@@ -453,19 +468,19 @@ def as_examples(
         if whole and y is not None:
             examples = replace(examples, y=read_labels(y, examples.offsets, examples.flat, whole=True))
     if needs_y and examples.y is None:
-        raise ValueError(f"{estimator} requires y to be passed, but the target y is None; give a label for every node.")
+        raise ValueError(f"{estimator} requires y to be passed, but the target y is None; give a label for each node.")
     return examples
 
 
 def _refuse_unknown(function: str, unknown: dict[str, Any]) -> None:
-    """Raise ``TypeError`` for an argument that a function does not have, with the new name of one that was renamed."""
+    """Raise ``TypeError`` for an unknown argument, with the new name of a renamed one."""
     for name in unknown:
-        now = "; the weight of an example is sample_weight=[...] now" if name == "weights" else ""
-        raise TypeError(f"{function}() got an unexpected keyword argument {name!r}{now}.")
+        hint = "; it was renamed to sample_weight" if name == "weights" else ""
+        raise TypeError(f"{function}() got an unexpected keyword argument {name!r}{hint}.")
 
 
 def _refit(examples: Examples, names: Sequence[str] | None, n_features: int | None, estimator: str) -> Examples:
-    """The examples with the columns a fitted model expects."""
+    """Return the examples with the columns that a fitted model expects."""
     if examples.feature_names is not None:
         if names is not None:
             if names is not examples.feature_names and tuple(names) != tuple(examples.feature_names):
@@ -480,7 +495,3 @@ def _refit(examples: Examples, names: Sequence[str] | None, n_features: int | No
             f"X has {examples.n_features} features, but {estimator} is expecting {n_features} features as input."
         )
     return examples
-
-
-def _take(array: Any, rows: npt.NDArray[np.int64]) -> Any:
-    return None if array is None else array[rows]

@@ -1,18 +1,18 @@
-"""Features with names: every node a dict or a collection of names, all nodes together one CSR matrix.
+"""Named features: nodes as dicts or collections of names.
 
-A dict entry becomes a feature as in scikit-learn's ``DictVectorizer``, and may hold collections and dicts as in
-CRFsuite:
+Dict entries become features as in scikit-learn's ``DictVectorizer``, and may hold collections and dicts as in CRFsuite:
 
 ==============================  =====================================================
 ``{"length": 3}``               feature ``length`` with value 3.0
 ``{"title": True}``             feature ``title`` with value 1.0
-``{"title": False}``            nothing (the same as 0)
+``{"title": False}``            no feature (the same as 0)
 ``{"word": "dog"}``             feature ``word=dog`` with value 1.0
 ``{"ends": ["ing", "ng"]}``     features ``ends=ing`` and ``ends=ng`` with value 1.0
 ``{"next": {"word": "dog"}}``   the features of the inner dict: ``next:word=dog``
 ==============================  =====================================================
 
-A node given as a collection of names has the value 1.0 for each. A feature that comes twice in one node is added up.
+A node that is a collection of names has the value 1.0 for each. Values of a feature that occurs twice in a node are
+added.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from maxendnet.data.ragged import FloatArray, IntArray, csr, offsets_of
 
 Node: TypeAlias = Mapping[str, Any] | Iterable[str]
 
-# Types that numpy turns into float64 as they are; values of other types are looked at one by one.
+# Types that numpy converts to float64 directly; values of other types are checked one by one.
 PLAIN_NUMBERS = frozenset(
     (bool, int, float, np.bool_, np.float64, np.float32, np.int64, np.int32, np.int16, np.int8, np.uint8)
 )
-# What numpy counts among the numbers and is no value of a feature.
+# Numeric types of numpy that cannot be the value of a feature.
 NOT_NUMBERS = (np.complexfloating, np.timedelta64)
 COLLECTIONS = (list, tuple, set, frozenset)
-# Dicts within dicts, at most: what is deeper holds itself, or is no feature.
-DEEPEST = 20
-# Entries held as Python objects before they become arrays: some tens of MB.
+# Largest depth of nested dicts; a deeper one probably contains itself.
+MAX_DEPTH = 20
+# Entries that are held as Python objects before they become arrays: a few tens of MB.
 BLOCK_ENTRIES = 1 << 20
-NAME_TWICE = "feature_names holds a name twice; give each feature its own name."
+NAME_TWICE = "feature_names holds a name twice; give each feature a distinct name."
 
 
 class Texts(NamedTuple):
-    """Many texts in UTF-8, one behind the other, as kernels read them."""
+    """Texts in UTF-8, concatenated, as kernels read them."""
 
     content: bytes
     offsets: IntArray
@@ -62,7 +62,7 @@ class Texts(NamedTuple):
 
 
 class NameTable(NamedTuple):
-    """A hash table of names, as kernels read it."""
+    """Hash table of names, as kernels read it."""
 
     content: bytes
     offsets: IntArray
@@ -70,7 +70,7 @@ class NameTable(NamedTuple):
 
 
 class FeatureNames(tuple[str, ...]):
-    """Names of features, with their places: the table is made once, however often examples are read.
+    """Feature names with an index that is built once.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class FeatureNames(tuple[str, ...]):
 
     @cached_property
     def places(self) -> Mapping[str, int]:
-        """The place of every name; of other names, the number of names."""
+        """Index of each name; for other names, the number of names."""
         places = _Places(zip(self, range(len(self))))
         if len(places) != len(self):
             raise ValueError(NAME_TWICE)
@@ -90,9 +90,9 @@ class FeatureNames(tuple[str, ...]):
 
     @cached_property
     def table(self) -> NameTable:
-        """The same for `_kernels.find_features`, which looks names up without making strings of them."""
+        """Hash table for `_kernels.find_features`."""
         content, offsets = Texts.of(self)
-        slots = np.empty(2 << len(self).bit_length(), dtype=np.uint64)  # a quarter to a half of them are taken
+        slots = np.empty(2 << len(self).bit_length(), dtype=np.uint64)  # a quarter to a half of them are used
         if not _kernels.name_slots(content, offsets, slots):
             raise ValueError(NAME_TWICE)
         return NameTable(content, offsets, slots)
@@ -102,7 +102,7 @@ class FeatureNames(tuple[str, ...]):
 
 
 class _Places(dict[str, int]):
-    """A dict that does not grow when it is asked for a name that it does not hold, so that threads can share it."""
+    """Dict that does not grow at lookups, so that threads can share it."""
 
     n_names = 0
 
@@ -115,22 +115,21 @@ class _Places(dict[str, int]):
 def encode_feature_dicts(
     examples: Sequence[Sequence[Node]], feature_names: Sequence[str] | None = None
 ) -> tuple[sparse.csr_array, FeatureNames]:
-    """Turn named features into one CSR matrix with a row per node.
+    """Encode named features as one CSR matrix with a row per node.
 
     Parameters
     ----------
     examples : sequence of sequences of nodes
-        A node is a dict from feature name to bool, number, string, a collection of strings or another dict, or it is a
-        collection of feature names.
+        A node is a collection of feature names, or a dict whose values are bools, numbers, strings, collections of
+        strings or dicts.
     feature_names : sequence of str, optional
-        The columns. Features with other names are ignored, as prediction asks for. `FeatureNames` are looked up
-        without going through all of them. Without it the columns are all names that have a value other than zero
-        somewhere, sorted.
+        Names of the columns; other features are ignored. `FeatureNames` are not indexed again. By default the sorted
+        names of all features with a non-zero value.
 
     Returns
     -------
     X : csr_array of shape (n_nodes, n_features)
-        float64, sorted indices, no duplicates, no explicit zeros. NaN and infinity pass: the caller knows the limits.
+        float64, with sorted indices, without duplicates or explicit zeros. NaN and infinity are left to the caller.
     feature_names : FeatureNames
 
     Examples
@@ -146,7 +145,7 @@ def encode_feature_dicts(
     column_of: Mapping[str, int]
     if feature_names is None:
         growing: defaultdict[str, int] = defaultdict()
-        growing.default_factory = growing.__len__  # a new name gets the next number, without a line of Python
+        growing.default_factory = growing.__len__  # a new name gets the next number
         column_of = growing
     else:
         if not isinstance(feature_names, FeatureNames):
@@ -194,7 +193,9 @@ def encode_feature_dicts(
 
 
 def align_columns(X: sparse.csr_array, names: Sequence[str], new_names: Sequence[str]) -> sparse.csr_array:
-    """Put columns named ``names`` in the order ``new_names``; columns without a new place are dropped.
+    """Permute columns from the order ``names`` to ``new_names``.
+
+    Columns with other names are dropped.
 
     Examples
     --------
@@ -202,8 +203,8 @@ def align_columns(X: sparse.csr_array, names: Sequence[str], new_names: Sequence
     >>> align_columns(X, ["a", "b", "c"], ["c", "d", "a"]).toarray().tolist()
     [[3.0, 0.0, 1.0]]
     """
-    place = {name: k for k, name in enumerate(new_names)}
-    target = np.array([place.get(name, -1) for name in names], dtype=np.int32)
+    index = {name: k for k, name in enumerate(new_names)}
+    target = np.array([index.get(name, -1) for name in names], dtype=np.int32)
     column = target[X.indices]
     # a copy: the entries are sorted in place
     return csr_of_entries(column, X.data.copy(), X.indptr, column >= 0, len(new_names))
@@ -212,14 +213,14 @@ def align_columns(X: sparse.csr_array, names: Sequence[str], new_names: Sequence
 def csr_of_entries(
     column: IntArray, value: FloatArray, offsets: IntArray, keep: IntArray, n_features: int
 ) -> sparse.csr_array:
-    """CSR matrix of the entries marked by ``keep``, row after row: sorted, added up where doubled, no zeros.
+    """Return the CSR matrix of the entries marked by ``keep``, which must not be zero.
 
-    No entry that is kept may be zero itself.
+    Entries are sorted within rows, and duplicates are added.
     """
     if not keep.all():
-        kept_before = np.zeros(len(keep) + 1, dtype=np.int64)
-        np.cumsum(keep, out=kept_before[1:])
-        value, column, offsets = value[keep], column[keep], kept_before[offsets]
+        n_kept = np.zeros(len(keep) + 1, dtype=np.int64)
+        np.cumsum(keep, out=n_kept[1:])
+        value, column, offsets = value[keep], column[keep], n_kept[offsets]
     X = csr(value, column, offsets, n_features)
     n_entries = len(value)
     X.sum_duplicates()
@@ -229,9 +230,12 @@ def csr_of_entries(
 
 
 def _append(node: Node, column_of: Mapping[str, int], columns: list[int], values: list[Any]) -> None:
-    """Append the columns and values of one node; TypeError for what is not a feature."""
-    if isinstance(node, (dict, Mapping)):  # dict first: the test of an abstract class is slow
-        # This loop is most of the time of a fit on text: 250 ns an entry.
+    """Append the columns and values of one node.
+
+    An invalid feature raises ``TypeError``.
+    """
+    if isinstance(node, (dict, Mapping)):  # dict first: isinstance of an abstract class is slow
+        # the most expensive loop of a fit on text
         for name, value in node.items():
             kind = type(value)
             if kind is str:
@@ -254,7 +258,10 @@ def _append(node: Node, column_of: Mapping[str, int], columns: list[int], values
 
 
 def _parts(name: str, value: Any, depth: int = 0) -> Iterable[tuple[str, Any]]:
-    """Names and values of the features of an entry; ``TypeError`` says what is wrong with it."""
+    """Yield names and values of the features of an entry.
+
+    ``TypeError`` describes an invalid one.
+    """
     if isinstance(value, str):
         yield name + "=" + str(value), 1.0
     elif isinstance(value, (Real, np.number, np.bool_)) and not isinstance(value, NOT_NUMBERS):
@@ -264,12 +271,12 @@ def _parts(name: str, value: Any, depth: int = 0) -> Iterable[tuple[str, Any]]:
             if not isinstance(text, str):
                 raise TypeError(
                     f"feature {name!r} has a {type(value).__name__} with {text!r} of type {type(text).__name__} inside;"
-                    f" a collection holds strings, and numbers have names of their own: {{{name!r}: {{'part': 1.0}}}}."
+                    f" a collection holds strings, and each number needs a name: {{{name!r}: {{'part': 1.0}}}}."
                 )
             yield name + "=" + str(text), 1.0
     elif isinstance(value, Mapping):
-        if depth >= DEEPEST:
-            raise TypeError(f"feature {name!r} has dicts within dicts, more than {DEEPEST} deep; flatten them.")
+        if depth >= MAX_DEPTH:
+            raise TypeError(f"feature {name!r} has dicts nested more than {MAX_DEPTH} deep; flatten them.")
         for inner, part in value.items():
             if not isinstance(inner, str):
                 raise TypeError(
@@ -286,12 +293,12 @@ def _parts(name: str, value: Any, depth: int = 0) -> Iterable[tuple[str, Any]]:
 def _floats(values: list[Any]) -> FloatArray:
     try:
         return np.array(values, dtype=np.float64)
-    except OverflowError:  # integers of more than 308 digits: too large, like infinity, and the caller says so
+    except OverflowError:  # integers of more than 308 digits become infinity, which the caller refuses
         return np.array([np.inf if abs(value) > 1e300 else value for value in values], dtype=np.float64)
 
 
 def _check_names(examples: Sequence[Sequence[Node]], column_of: Mapping[str, int]) -> None:
-    """Raise for a name that is not a string; it is in the table already, so only a table with one needs the search."""
+    """Raise ``ValueError`` for the first node with a name that is not a string."""
     if all(isinstance(name, str) for name in column_of):
         return
     for i, nodes in enumerate(examples):
@@ -301,7 +308,7 @@ def _check_names(examples: Sequence[Sequence[Node]], column_of: Mapping[str, int
 
 
 def _complaint(i: int, t: int, node: Any, error: Exception | None = None) -> str:
-    """What is wrong with a node that could not be read."""
+    """Return the error message for a node that could not be read."""
     where = f"X[{i}] node {t}"
     if isinstance(node, str) or not isinstance(node, Iterable):
         return f"{where} is {node!r}; give each node a dict of features or a list of feature names."

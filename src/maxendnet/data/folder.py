@@ -1,13 +1,12 @@
-"""Examples in a folder, as memory-mapped arrays: written chunk by chunk, and used without being loaded.
+"""Examples in a folder, as memory-mapped arrays that are written in chunks.
 
-A folder has one file for every array of `Examples` that its examples have (``X_data``, ``X_indices``, ``offsets``,
-...), little-endian numbers one after the other, and ``header.json``: the version of the format, the type, length and
-checksum (CRC-32) of every file, the distinct labels, and the names of features. ``y`` holds places among the labels.
+A folder has one file of little-endian numbers for each array of the examples (``X_data``, ``X_indices``, ``lengths``,
+...), and ``header.json``: the format version, the length and checksum (CRC-32) of each file, the distinct labels, and
+the feature names. ``y`` holds indices of labels.
 
-The header is written last, whole or not at all, and what is behind the lengths it gives does not count. So a writer
-that is killed leaves the folder as it was before; the next one begins there. A writer holds the lock of the file
-``lengths``, so that a folder has one writer at a time. Where the file system has no locks, a writer that finds the
-header or the files changed by another adds nothing.
+The header is written last and atomically, and bytes beyond the lengths in it are ignored. A writer that is killed
+therefore leaves the folder unchanged. A writer holds the lock of the file ``lengths``, so that a folder has one writer
+at a time. On file systems without locks, a writer that finds the header or the files changed by another adds nothing.
 """
 
 from __future__ import annotations
@@ -35,37 +34,36 @@ from maxendnet.utils.checks import require_count
 FORMAT = 1
 HEADER = "header.json"
 LOCKED = "lengths"
-"""The file that a writer locks: every folder has it, and it is never replaced."""
+"""File that a writer locks: every folder has it, and it is never replaced."""
 TYPES = {
     "X_data": "float64", "X_indices": "int32", "X_lengths": "int32", "lengths": "int32", "y": "int32",
     "edges": "int32", "edge_lengths": "int32", "edge_types": "int32", "edge_features": "float64",
     "node_types": "int32", "allowed": "bool", "label_features": "float64", "sample_weight": "float64",
     "node_weight": "float64",
 }  # fmt: skip
-"""Files and their types. Lengths are of the rows of X, of examples in nodes, and of examples in edges."""
-AT_ONCE = 1000
-"""Examples that are read at a time."""
-BLOCK = 1 << 24
+"""Files and their dtypes. Lengths are numbers of entries per row of X, and of nodes and edges per example."""
+CHUNK_EXAMPLES = 1000
+CHECKSUM_BYTES = 1 << 24
 """Bytes that are read at a time for checksums."""
 
 
 class FolderError(ValueError):
-    """A folder of examples cannot be written, or is not one that is whole and that this version can read."""
+    """A folder of examples is damaged or incomplete, or cannot be written."""
 
-    __module__ = "maxendnet"  # where users find it
+    __module__ = "maxendnet"  # the public module
 
 
 # ---- writing --------------------------------------------------------------------------------------------------------
 
 
 class FolderWriter:
-    """Adds examples to a folder; nothing of them counts before `close`.
+    """Append examples to a folder; they become valid with `close`.
 
     Parameters
     ----------
     folder : path-like
     header : dict
-        Of the examples that are there already, see `read_header`.
+        Header of the existing examples, see `read_header`.
     """
 
     def __init__(self, folder: Path, header: dict[str, Any]) -> None:
@@ -76,7 +74,7 @@ class FolderWriter:
         self._files: dict[str, Any] = {}
 
     def add(self, examples: Examples) -> None:
-        """Add some examples behind the others."""
+        """Append examples."""
         if examples.n_nodes == 0 and not len(examples):
             return
         X = self._columns(examples)
@@ -100,26 +98,28 @@ class FolderWriter:
             self.header["kind"] = kind
         elif kind != self.header["kind"]:
             raise FolderError(
-                f"The examples in {self.folder} are {self.header['kind']}, and those to be added {kind}; all examples "
-                "of a folder have the same arrays, of the same shapes."
+                f"The examples in {self.folder} have the arrays {self.header['kind']}, but the new ones have {kind}; "
+                "give examples with the same arrays, of the same shapes."
             )
         for name, array in arrays.items():
             self._append(name, array)
         self.header["n_examples"] += len(examples)
 
     def _columns(self, examples: Examples) -> sparse.csr_array:
-        """X with the columns of the folder."""
+        """Return X with the columns of the folder."""
         n_hashed, X = self.header["n_hashed"], examples.X
         named = examples.feature_names is not None and n_hashed is None
         if n_hashed is not None and examples.feature_names is None:
-            raise FolderError("Names of features are to be hashed, and the examples have none; leave n_hashed out.")
+            raise FolderError("n_hashed is given, but the examples have no feature names; leave n_hashed out.")
         if self.header["n_examples"] and named != (self.names is not None):
-            raise FolderError("Some examples have features with names, and some without; give all of one kind.")
+            raise FolderError(
+                "Some examples have feature names and others have none; give names for all of them or for none."
+            )
         if examples.feature_names is None:
             if self.header["n_examples"] and X.shape[1] != self.header["n_features"]:
                 raise FolderError(
-                    f"The examples in {self.folder} have {self.header['n_features']} features, and those to be added "
-                    f"{X.shape[1]}."
+                    f"The examples in {self.folder} have {self.header['n_features']} features, but the new ones have "
+                    f"{X.shape[1]}; give examples with the same features."
                 )
             self.header["n_features"] = int(X.shape[1])
             return X
@@ -131,31 +131,30 @@ class FolderWriter:
             column = [self.names.setdefault(name, len(self.names)) for name in examples.feature_names]
             n_features = len(self.names)
         self.header["n_features"] = n_features
-        moved = sparse.csr_array(
+        permuted = sparse.csr_array(
             (X.data.copy(), np.array(column, dtype=np.int32)[X.indices], X.indptr), shape=(X.shape[0], n_features)
         )
-        moved.sum_duplicates()  # sorts too; names may share a column where they are hashed
-        moved.eliminate_zeros()
-        return moved
+        permuted.sum_duplicates()  # also sorts; hashed names may share a column
+        permuted.eliminate_zeros()
+        return permuted
 
     def _codes(self, y: Array) -> Array:
-        labels = self.header["labels"]
-        known = y.tolist()
-        for label in dict.fromkeys(known):
-            if _key(label) not in self.places:
-                self.places[_key(label)] = len(labels)
+        """Return the indices of the labels of nodes; add new labels to the header."""
+        labels, values, code = self.header["labels"], y.tolist(), {}
+        for label in dict.fromkeys(values):
+            code[label] = self.places.setdefault(_key(label), len(labels))
+            if code[label] == len(labels):
                 labels.append(label)
-        code = {label: self.places[_key(label)] for label in dict.fromkeys(known)}
-        return np.fromiter(map(code.__getitem__, known), dtype=np.int32, count=len(known))
+        return np.fromiter(map(code.__getitem__, values), dtype=np.int32, count=len(values))
 
     def _append(self, name: str, array: Array) -> None:
         numbers = np.ascontiguousarray(array, dtype=np.dtype(TYPES[name]).newbyteorder("<"))
         content = numbers.tobytes()
         entry = self.header["files"].setdefault(name, {"bytes": 0, "crc32": 0})
         if name not in self._files:
-            self._check_alone()  # before anything is cut off
+            self._check_alone()  # before truncation
             file = open(self.folder / name, "ab")  # noqa: SIM115 - `close` closes it
-            file.truncate(entry["bytes"])  # what a writer that was killed has left
+            file.truncate(entry["bytes"])  # drop what a killed writer left
             file.seek(entry["bytes"])
             self._files[name] = file
         self._files[name].write(content)
@@ -163,7 +162,7 @@ class FolderWriter:
         entry["crc32"] = crc32(content, entry["crc32"])
 
     def close(self) -> None:
-        """Make all that was added count."""
+        """Write the header, so that the appended examples become valid."""
         self._check_alone()
         for file in self._files.values():
             os.fsync(file.fileno())
@@ -177,32 +176,35 @@ class FolderWriter:
         write_whole(self.folder / HEADER, lambda file: file.writelines([b"%08x\n" % crc32(body), body]))
 
     def _check_alone(self) -> None:
-        """Raise ``FolderError`` if another writer has changed the folder: file systems without locks permit it."""
+        """Raise ``FolderError`` if another writer has changed the folder.
+
+        File systems without locks permit this.
+        """
         for file in self._files.values():
             file.flush()
         sizes = {name: (self.folder / name).stat().st_size for name in self._files}
         expected = {name: self.header["files"][name]["bytes"] for name in self._files}
         if _header_bytes(self.folder) != self._before or sizes != expected:
-            raise FolderError(f"{self.folder} was changed by another writer; nothing was added. Append again.")
+            raise FolderError(f"Another process has changed {self.folder}; nothing was added. Append again.")
 
     def abandon(self) -> None:
-        """Close the files; what was added does not count."""
+        """Close the files without making the appended examples valid."""
         for file in self._files.values():
             file.close()
         self._files = {}
 
 
 def write(folder: Any, items: Iterable[Any], n_hashed: int | None = None) -> Examples:
-    """See `Examples.write`."""
+    """Write examples to a folder, see `Examples.write`."""
     folder = Path(folder)
     if n_hashed is not None:
         require_count("n_hashed", n_hashed)
     folder.mkdir(parents=True, exist_ok=True)
-    strange = sorted(
+    unexpected = sorted(
         path.name for path in folder.iterdir() if path.name not in (*TYPES, HEADER) and not path.name.startswith(".")
     )
-    if strange:
-        raise FolderError(f"{folder} has other files in it, such as {strange[0]!r}; give an empty folder or a new one.")
+    if unexpected:
+        raise FolderError(f"{folder} contains other files, such as {unexpected[0]!r}; give a new or empty folder.")
     header: dict[str, Any] = {
         "format": FORMAT, "n_examples": 0, "n_features": 0, "n_hashed": None if n_hashed is None else int(n_hashed),
         "labels": [], "names": None, "kind": None, "files": {},
@@ -210,13 +212,13 @@ def write(folder: Any, items: Iterable[Any], n_hashed: int | None = None) -> Exa
     with _lock(folder, "ab"):
         if _header_bytes(folder) is not None:
             raise FolderError(
-                f"{folder} has examples already; add to them with Examples.append, or give another folder."
+                f"{folder} already contains examples; add to them with Examples.append, or give another folder."
             )
         return _add_all(folder, header, items)
 
 
 def append(folder: Any, items: Iterable[Any]) -> Examples:
-    """See `Examples.append`."""
+    """Append examples to a folder, see `Examples.append`."""
     folder = Path(folder)
     with _lock(folder, "r+b"):
         return _add_all(folder, read_header(folder), items)
@@ -224,19 +226,19 @@ def append(folder: Any, items: Iterable[Any]) -> Examples:
 
 @contextmanager
 def _lock(folder: Path, mode: str) -> Iterator[None]:
-    """Be the only writer of a folder; raise ``FolderError`` at once if there is another."""
+    """Lock a folder, or raise ``FolderError`` if another writer holds the lock."""
     try:
         file = open(folder / LOCKED, mode)  # noqa: SIM115 - closed below
     except (FileNotFoundError, NotADirectoryError):
-        read_header(folder)  # says what is missing
+        read_header(folder)  # raises a FolderError that describes what is missing
         raise
     with file:
         try:
             take_lock(file.fileno(), wait=False)
         except BlockingIOError:
             raise FolderError(
-                f"{folder} is being written by another writer, in this process or in another one; nothing was added. "
-                "Append when that writer has ended."
+                f"Another writer is writing to {folder}, in this process or another one; nothing was added. Append "
+                "when that writer has finished."
             ) from None
         try:
             yield
@@ -250,7 +252,7 @@ def _add_all(folder: Path, header: dict[str, Any], items: Iterable[Any]) -> Exam
         for examples in chunks(items):
             writer.add(examples)
         if not header["n_examples"]:
-            raise FolderError("There are no examples to write; the iterator ended at once.")
+            raise FolderError("There are no examples to write: the iterator is empty.")
         writer.close()
     except BaseException:
         writer.abandon()
@@ -259,7 +261,7 @@ def _add_all(folder: Path, header: dict[str, Any], items: Iterable[Any]) -> Exam
 
 
 def chunks(items: Iterable[Any]) -> Iterator[Examples]:
-    """`Examples` of about a thousand each, from pairs (x, y), single x, or `Examples`."""
+    """Yield `Examples` in chunks, from an iterable of pairs (x, y) or of `Examples`."""
     iterator = iter(items)
     first = next(iterator, None)
     if first is None:
@@ -268,24 +270,26 @@ def chunks(items: Iterable[Any]) -> Iterator[Examples]:
         yield first
         for number, examples in enumerate(iterator, start=1):
             if not isinstance(examples, Examples):
-                raise ValueError(f"item {number} is a {type(examples).__name__}, and those before are Examples.")
+                raise ValueError(
+                    f"item {number} is a {type(examples).__name__}, but the previous ones are Examples; give Examples."
+                )
             yield examples
         return
-    start, some = 0, [first, *islice(iterator, AT_ONCE - 1)]
-    while some:
-        for k, item in enumerate(some):
+    start, pairs = 0, [first, *islice(iterator, CHUNK_EXAMPLES - 1)]
+    while pairs:
+        for k, item in enumerate(pairs):
             if not (isinstance(item, tuple) and len(item) == 2):
                 raise ValueError(f"item {start + k} is a {type(item).__name__}; give pairs (x, y) or Examples.")
         try:
-            yield Examples.build([x for x, _ in some], [y for _, y in some])
+            yield Examples.build([x for x, _ in pairs], [y for _, y in pairs])
         except ValueError as error:
-            raise ValueError(f"Among items {start} to {start + len(some) - 1}, counted from 0: {error}") from error
-        start += len(some)
-        some = list(islice(iterator, AT_ONCE))
+            raise ValueError(f"Among items {start} to {start + len(pairs) - 1}, counted from 0: {error}") from error
+        start += len(pairs)
+        pairs = list(islice(iterator, CHUNK_EXAMPLES))
 
 
 def hashed(name: str, n_columns: int) -> int:
-    """The column of a name, the same as in `maxendnet.text.DictFeatures`.
+    """Return the column of a hashed name, as in `maxendnet.text.DictFeatures`.
 
     Examples
     --------
@@ -299,7 +303,7 @@ def hashed(name: str, n_columns: int) -> int:
 
 
 def _key(label: Any) -> Any:
-    """Labels that are equal and of different types (1, True) stay apart."""
+    """Return a key that distinguishes 1 and True."""
     return type(label), label
 
 
@@ -318,7 +322,7 @@ def _to_plain(label: Any) -> Any:
     if isinstance(label, np.generic):
         return _to_plain(label.item())
     raise FolderError(
-        f"The label {label!r} is of type {type(label).__name__}, which a folder cannot hold; give text, numbers, "
+        f"The label {label!r} has type {type(label).__name__}, which a folder cannot store; give strings, numbers, "
         "tuples or sets of these, or UNKNOWN."
     )
 
@@ -343,51 +347,53 @@ def _header_bytes(folder: Path) -> bytes | None:
 
 
 def read_header(folder: Path) -> dict[str, Any]:
-    """The header, checked against its checksum and against the sizes of the files."""
+    """Read the header; check its checksum and the sizes of the files."""
     path, content = folder / HEADER, _header_bytes(folder)
     if content is None:
-        raise FolderError(f"{folder} is not a folder of examples, or was never finished: it has no {HEADER}.")
+        raise FolderError(f"{folder} is not a folder of examples, or is incomplete: it has no {HEADER}.")
     checksum, _, body = content.partition(b"\n")
     if checksum != b"%08x" % crc32(body):
         raise FolderError(
-            f"{path} is damaged: its checksum is not that of its content. Copy or write the folder again."
+            f"{path} is damaged: its checksum does not match its content. Copy or write the folder again."
         )
     header = json.loads(body)
     if header["format"] != FORMAT:
-        raise FolderError(f"{folder} has format {header['format']}, and this maxendnet reads format {FORMAT}.")
+        raise FolderError(
+            f"{folder} has format {header['format']}, but this version of maxendnet reads format {FORMAT}."
+        )
     header["labels"] = [_from_plain(label) for label in header["labels"]]
     if header["kind"]["order"] is not None:
         header["kind"]["order"] = [_from_plain(label) for label in header["kind"]["order"]]
     for name, entry in header["files"].items():
         size = (folder / name).stat().st_size if (folder / name).exists() else -1
         if size < entry["bytes"]:
-            found = "is missing" if size < 0 else f"has {size} bytes in place of {entry['bytes']}"
-            raise FolderError(f"{folder / name} {found}. Copy or write the folder again.")
+            damage = "is missing" if size < 0 else f"has {size} bytes instead of {entry['bytes']}"
+            raise FolderError(f"{folder / name} {damage}. Copy or write the folder again.")
     return header
 
 
 def open_folder(folder: Any, check: bool = True) -> Examples:
-    """See `Examples.open`."""
+    """Open a folder, see `Examples.open`."""
     folder = Path(folder)
     header = read_header(folder)
     if check:
         for name, entry in header["files"].items():
             if _checksum(folder / name, entry["bytes"]) != entry["crc32"]:
                 raise FolderError(
-                    f"{folder / name} is damaged: its checksum is not that of its content. Copy or write the folder "
+                    f"{folder / name} is damaged: its checksum does not match its content. Copy or write the folder "
                     "again."
                 )
     kind = header["kind"]
-    found = {name: _map(folder / name, header["files"][name]["bytes"], shape) for name, shape in kind["files"].items()}
-    offsets = offsets_of(found.pop("lengths"))
-    indptr = offsets_of(found.pop("X_lengths"))
-    X = csr(found.pop("X_data"), found.pop("X_indices"), indptr, header["n_features"])
-    edge_offsets = offsets_of(found.pop("edge_lengths")) if "edge_lengths" in found else None
-    y = label_array(header["labels"])[found.pop("y")] if "y" in found else None
+    arrays = {name: _map(folder / name, header["files"][name]["bytes"], shape) for name, shape in kind["files"].items()}
+    offsets = offsets_of(arrays.pop("lengths"))
+    indptr = offsets_of(arrays.pop("X_lengths"))
+    X = csr(arrays.pop("X_data"), arrays.pop("X_indices"), indptr, header["n_features"])
+    edge_offsets = offsets_of(arrays.pop("edge_lengths")) if "edge_lengths" in arrays else None
+    y = label_array(header["labels"])[arrays.pop("y")] if "y" in arrays else None
     return Examples(
         X=X, offsets=offsets, y=y, edge_offsets=edge_offsets, flat=kind["flat"],
         labels=None if kind["order"] is None else tuple(kind["order"]),
-        feature_names=None if header["names"] is None else FeatureNames(header["names"]), **found,
+        feature_names=None if header["names"] is None else FeatureNames(header["names"]), **arrays,
     )  # fmt: skip
 
 
@@ -397,18 +403,18 @@ def _map(path: Path, n_bytes: int, shape: list[int]) -> Array:
         return np.zeros((0, *shape), dtype=TYPES[path.name])
     n_rows = n_bytes // (dtype.itemsize * int(np.prod(shape, dtype=np.int64)))
     mapped = np.memmap(path, dtype=dtype, mode="r", shape=(n_rows, *shape))
-    return np.asarray(mapped, dtype=TYPES[path.name])  # without a copy where numbers are little-endian
+    return np.asarray(mapped, dtype=TYPES[path.name])  # not a copy on little-endian machines
 
 
 def _checksum(path: Path, n_bytes: int) -> int:
-    found, left = 0, n_bytes
+    checksum, left = 0, n_bytes
     with open(path, "rb") as file:
         while left > 0:
-            block = file.read(min(BLOCK, left))
+            block = file.read(min(CHECKSUM_BYTES, left))
             if not block:
                 return -1
-            found, left = crc32(block, found), left - len(block)
-    return found
+            checksum, left = crc32(block, checksum), left - len(block)
+    return checksum
 
 
 __all__ = ["FolderError", "append", "chunks", "open_folder", "write"]

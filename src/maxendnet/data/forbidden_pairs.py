@@ -1,4 +1,4 @@
-"""Pairs of labels that a parent and its child cannot have: from what the user wrote to numbers, and the checks."""
+"""Forbidden pairs of labels of a parent and its child."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy.typing as npt
 
 from maxendnet.data.batch import Batch
 from maxendnet.data.examples import Examples
-from maxendnet.data.ragged import Array, locate, place
+from maxendnet.data.ragged import Array, is_known, locate, place
 
 Pairs = tuple[tuple[int, int], ...]
 
 
 def pair_codes(pairs: Any, classes: Array) -> Pairs:
-    """Forbidden pairs as places in the classes, sorted and each once.
+    """Return the forbidden pairs as indices of classes, sorted and without duplicates.
 
     Parameters
     ----------
@@ -32,41 +32,34 @@ def pair_codes(pairs: Any, classes: Array) -> Pairs:
         return ()
     if isinstance(pairs, (str, bytes)) or not isinstance(pairs, Iterable):
         raise ValueError(f"forbidden must be a list of pairs (label of parent, label of child), got {pairs!r}.")
-    number = {label: k for k, label in enumerate(classes.tolist())}
-    found = set()
+    index = {label: k for k, label in enumerate(classes.tolist())}
+    codes = set()
     for k, pair in enumerate(pairs):
         if isinstance(pair, (str, bytes)) or not isinstance(pair, (tuple, list, np.ndarray)) or len(pair) != 2:
             raise ValueError(f"forbidden[{k}] is {pair!r}; give a pair (label of the parent, label of the child).")
         for label in pair:
-            if not _among(label, number):
+            if not is_known(label, index):
                 raise ValueError(
-                    f"forbidden[{k}] is {tuple(pair)!r}, and no node of y has the label {label!r}; leave "
-                    "the pair out, or correct the label."
+                    f"forbidden[{k}] is {tuple(pair)!r}, but no node of y has the label {label!r}; remove the pair, or "
+                    "correct the label."
                 )
-        found.add((number[pair[0]], number[pair[1]]))
-    return tuple(sorted(found))
-
-
-def _among(label: Any, number: dict[Any, int]) -> bool:
-    try:
-        return label in number
-    except TypeError:  # not hashable
-        return False
+        codes.add((index[pair[0]], index[pair[1]]))
+    return tuple(sorted(codes))
 
 
 def check_directions(batch: Batch, examples: Examples) -> None:
-    """Raise ``ValueError`` unless all edges point from parents to children: otherwise it is not said who is whose."""
+    """Raise ``ValueError`` if a node has two incoming edges."""
     wrong = np.flatnonzero(batch.flipped)
     if len(wrong):
         i, _ = locate(examples.offsets, int(wrong[0]))
         raise ValueError(
-            f"The edges of X[{i}] do not say who is whose parent: a node has two incoming edges. With siblings or "
-            "forbidden pairs give edges (parent, child), at most one to every child."
+            f"The edges of X[{i}] do not define parents: a node has two incoming edges. With siblings or forbidden "
+            "pairs give edges (parent, child), at most one for each child."
         )
 
 
 def check_pairs(batch: Batch, examples: Examples, classes: Array, forbidden: npt.NDArray[np.uint8]) -> None:
-    """Raise ``ValueError`` for the first node whose true label is forbidden under that of its parent."""
+    """Raise ``ValueError`` for a forbidden pair of true labels."""
     child = np.flatnonzero(batch.parent >= 0)
     wrong = child[forbidden[batch.y[batch.parent[child]], batch.y[child]] > 0]
     if len(wrong):
@@ -75,17 +68,20 @@ def check_pairs(batch: Batch, examples: Examples, classes: Array, forbidden: npt
         names = classes.tolist()
         raise ValueError(
             f"{place('y', examples.offsets, t, examples.flat)} has the label {names[batch.y[t]]!r} and its parent "
-            f"{place('y', examples.offsets, p, examples.flat)} the label {names[batch.y[p]]!r}, a pair that "
-            "forbidden= lists; correct the labels, or leave the pair out."
+            f"{place('y', examples.offsets, p, examples.flat)} has {names[batch.y[p]]!r}, a pair that forbidden= "
+            "lists; correct the labels, or remove the pair."
         )
 
 
 def check_possible(nodes: npt.NDArray[np.int64], examples: Examples) -> None:
-    """Raise ``ValueError`` for the first example without a possible labelling; ``nodes`` says where, -1 for nowhere."""
+    """Raise ``ValueError`` for the first node in ``nodes`` (-1: none).
+
+    These nodes have no possible label.
+    """
     wrong = nodes[nodes >= 0]
     if len(wrong):
         raise ValueError(
-            f"{place('X', examples.offsets, int(wrong[0]), examples.flat)} has no possible label: whichever of its "
-            "allowed labels it takes, some node below it is left without one that the forbidden pairs permit. Allow "
-            "more labels there, or forbid fewer pairs."
+            f"{place('X', examples.offsets, int(wrong[0]), examples.flat)} has no possible label: with each of its "
+            "allowed labels, the forbidden pairs exclude all labels of a node below it. Allow more labels there, or "
+            "forbid fewer pairs."
         )

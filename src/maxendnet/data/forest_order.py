@@ -1,4 +1,4 @@
-"""Forests as flat arrays: from edges as the user gave them to a parent per node and an order of visit."""
+"""Forests as flat arrays of parents, and orders of their nodes."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from maxendnet.data.ragged import IntArray, locate, offsets_of, owners
 
 
 class ForestOrder(NamedTuple):
-    """An orientation of a forest, over all nodes of all examples."""
+    """Orientation of a forest over all nodes of all examples."""
 
     order: npt.NDArray[np.int32]  # (n_nodes,) parents before children, each example in its own slice
-    parent: npt.NDArray[np.int32]  # (n_nodes,) global number of the parent, -1 for a root
-    edge: npt.NDArray[np.int64]  # (n_nodes,) number of the edge to the parent, -1 for a root
-    flipped: npt.NDArray[np.uint8]  # (n_nodes,) 1 when the first node of that edge is the child
+    parent: npt.NDArray[np.int32]  # (n_nodes,) index of the parent among all nodes, -1 for a root
+    edge: npt.NDArray[np.int64]  # (n_nodes,) index of the edge to the parent, -1 for a root
+    flipped: npt.NDArray[np.uint8]  # (n_nodes,) 1 if the first node of that edge is the child
 
 
 def check_edges(edges: IntArray, edge_offsets: IntArray, offsets: IntArray) -> None:
-    """Raise ``ValueError`` for an edge that is out of range, a loop or given twice, in either direction.
+    """Raise ``ValueError`` for an edge that is out of range, a loop or a duplicate.
 
     Parameters
     ----------
     edges : ndarray of shape (n_edges, 2)
-        Node numbers within the example.
+        Node indices within the example.
     edge_offsets, offsets : ndarray of shape (n_examples + 1,)
 
     Examples
@@ -68,23 +68,23 @@ def check_edges(edges: IntArray, edge_offsets: IntArray, offsets: IntArray) -> N
 
 
 def forest_order(edges: IntArray, edge_offsets: IntArray, offsets: IntArray) -> ForestOrder:
-    """Choose a root for every tree of every example and an order with parents before children.
+    """Choose the root of each tree, and an order with parents before children.
 
-    Where no node of a tree has two incoming edges, the root is the node without one, so parents are the user's.
-    Otherwise the root is the node with the lowest number, and edges that point to it are flipped. Examples whose
-    parents all have lower numbers than their children keep their own order.
+    If no node of a tree has two incoming edges, the root is the node without incoming edges. Otherwise the root is the
+    node with the smallest index, and edges towards it are flipped. The order of an example is that of its nodes if all
+    parents precede their children.
 
     Parameters
     ----------
     edges : ndarray of shape (n_edges, 2)
-        Node numbers within the example; an edge points from the first to the second.
+        Node indices within the example; an edge points from the first to the second node.
     edge_offsets, offsets : ndarray of shape (n_examples + 1,)
         Example i owns ``edges[edge_offsets[i]:edge_offsets[i + 1]]`` and nodes ``offsets[i]:offsets[i + 1]``.
 
     Returns
     -------
     ForestOrder
-        O(n_nodes + n_edges log n_edges) for any shape of the trees: one breadth-first search over the union of all.
+        Computed by one breadth-first search over all trees, in O(n_nodes + n_edges log n_edges).
 
     Raises
     ------
@@ -104,7 +104,7 @@ def forest_order(edges: IntArray, edge_offsets: IntArray, offsets: IntArray) -> 
     second = edges[:, 1] + offsets[example_of_edge]
     roots = _roots(first, second, offsets, example_of_edge)
 
-    # One search visits all trees: an extra node, number n_nodes, joins the roots.
+    # one search visits all trees: an extra node, with index n_nodes, joins the roots
     rows = np.concatenate([first, second, np.full(len(roots), n_nodes)])
     columns = np.concatenate([second, first, roots])
     links = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(n_nodes + 1, n_nodes + 1))
@@ -122,17 +122,17 @@ def forest_order(edges: IntArray, edge_offsets: IntArray, offsets: IntArray) -> 
     example = owners(offsets)
     visit = visit[1:]
     order = visit[np.argsort(example[visit], kind="stable")].astype(np.int32)
-    # The given order where it will do: neighbours in memory stay neighbours.
+    # the order of the nodes where possible: neighbours in memory stay neighbours
     nodes = np.arange(n_nodes, dtype=np.int32)
     scrambled = np.zeros(len(offsets) - 1, dtype=bool)
     scrambled[example[parent > nodes]] = True
-    as_given = ~scrambled[example]
-    order[as_given] = nodes[as_given]
+    unchanged = ~scrambled[example]
+    order[unchanged] = nodes[unchanged]
     return ForestOrder(order, parent, edge, flipped)
 
 
 def chain_order(offsets: IntArray) -> ForestOrder:
-    """Every example a chain: the parent of a node is the one before it.
+    """Return the order of chains: the parent of a node is the previous node.
 
     Examples
     --------
@@ -150,7 +150,7 @@ def chain_order(offsets: IntArray) -> ForestOrder:
 
 
 def chain_edge_offsets(offsets: IntArray) -> npt.NDArray[np.int64]:
-    """Offsets of the edges (t, t + 1) of chains: one less than nodes in every example that has any.
+    """Return the offsets of the edges (t, t + 1) of chains.
 
     Examples
     --------
@@ -160,29 +160,29 @@ def chain_edge_offsets(offsets: IntArray) -> npt.NDArray[np.int64]:
     return offsets_of(np.maximum(np.diff(offsets) - 1, 0))
 
 
-class _Parts(NamedTuple):
-    """Connected parts of the graphs of all examples."""
+class _Components(NamedTuple):
+    """Connected components of the graphs of all examples."""
 
-    part: IntArray  # (n_nodes,) of every node
-    lowest: IntArray  # (n_parts,) the node of lowest number
-    n_parts: IntArray  # (n_examples,)
-    n_cycles: IntArray  # (n_examples,) edges beyond those of a forest
+    component: IntArray  # (n_nodes,) of each node
+    lowest: IntArray  # (n_components,) the node with the smallest index
+    n_components: IntArray  # (n_examples,)
+    n_cycles: IntArray  # (n_examples,) edges in addition to those of a spanning forest
 
 
-def _parts(first: IntArray, second: IntArray, offsets: IntArray, example_of_edge: IntArray) -> _Parts:
+def _components(first: IntArray, second: IntArray, offsets: IntArray, example_of_edge: IntArray) -> _Components:
     n_nodes = int(offsets[-1])
     links = sparse.csr_array((np.ones(len(first), dtype=np.int8), (first, second)), shape=(n_nodes, n_nodes))
-    n_parts, part = csgraph.connected_components(links, directed=False)
-    lowest = np.empty(n_parts, dtype=np.int64)
-    lowest[part[::-1]] = np.arange(n_nodes)[::-1]  # of several values for one place, numpy keeps the last
-    parts_of_example = np.bincount(owners(offsets)[lowest], minlength=len(offsets) - 1)
-    edges_of_example = np.bincount(example_of_edge, minlength=len(offsets) - 1)
-    # A forest has as many edges as nodes less trees; one more closes a cycle.
-    return _Parts(part, lowest, parts_of_example, edges_of_example - (np.diff(offsets) - parts_of_example))
+    n_all, component = csgraph.connected_components(links, directed=False)
+    lowest = np.empty(n_all, dtype=np.int64)
+    lowest[component[::-1]] = np.arange(n_nodes)[::-1]  # of several values for one index, numpy keeps the last
+    n_components = np.bincount(owners(offsets)[lowest], minlength=len(offsets) - 1)
+    n_edges = np.bincount(example_of_edge, minlength=len(offsets) - 1)
+    # a forest has n_nodes - n_trees edges; each additional edge closes a cycle
+    return _Components(component, lowest, n_components, n_edges - (np.diff(offsets) - n_components))
 
 
 def count_cycles(edges: IntArray, edge_offsets: IntArray, offsets: IntArray) -> IntArray:
-    """How many edges of every example have to go until no cycle is left.
+    """Return the number of edges of each example that close cycles.
 
     Examples
     --------
@@ -190,27 +190,27 @@ def count_cycles(edges: IntArray, edge_offsets: IntArray, offsets: IntArray) -> 
     [1, 0]
     """
     example = owners(edge_offsets)
-    return _parts(edges[:, 0] + offsets[example], edges[:, 1] + offsets[example], offsets, example).n_cycles
+    return _components(edges[:, 0] + offsets[example], edges[:, 1] + offsets[example], offsets, example).n_cycles
 
 
 def _roots(first: IntArray, second: IntArray, offsets: IntArray, example_of_edge: IntArray) -> IntArray:
-    """The root of every tree; raises where there is a cycle."""
+    """Return the root of each tree; raise ``ValueError`` for a cycle."""
     n_nodes = int(offsets[-1])
-    tree, lowest, trees_of_example, n_cycles = _parts(first, second, offsets, example_of_edge)
+    tree, lowest, n_trees, n_cycles = _components(first, second, offsets, example_of_edge)
     cyclic = np.flatnonzero(n_cycles > 0)
     if len(cyclic):
         i = int(cyclic[0])
         raise ValueError(
             f"The edges of X[{i}] close a cycle: {np.count_nonzero(example_of_edge == i)} edges on "
-            f"{offsets[i + 1] - offsets[i]} nodes in {trees_of_example[i]} connected part(s). Choose "
-            "structure=Graph(), or give a forest: drop an edge of every cycle."
+            f"{offsets[i + 1] - offsets[i]} nodes in {n_trees[i]} connected component(s). Use "
+            "structure=Graph(), or give a forest: remove an edge of each cycle."
         )
     incoming = np.bincount(second, minlength=n_nodes)
     two_incoming = np.zeros(len(lowest), dtype=bool)
     two_incoming[tree[incoming > 1]] = True
-    given = np.flatnonzero((incoming == 0) & ~two_incoming[tree])
+    sources = np.flatnonzero((incoming == 0) & ~two_incoming[tree])
     roots = lowest
-    roots[tree[given]] = given
+    roots[tree[sources]] = sources
     return roots
 
 

@@ -1,4 +1,4 @@
-"""Edges of grids: images and other arrays whose cells are nodes."""
+"""Edges of grids, for images and other arrays whose cells are nodes."""
 
 from __future__ import annotations
 
@@ -8,25 +8,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 STEPS = ((0, 1), (1, 0), (1, 1), (1, -1))
-"""From a cell to its neighbour: to the right, down, down to the right, down to the left."""
+"""Row and column steps to a neighbour: right, down, down right, down left."""
 
 
 def grid_edges(shape: Any, neighbours: int = 4) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Edges of a grid whose cells are nodes, row after row, and their directions as types.
+    """Return the edges of a grid, and their directions as types.
+
+    Nodes are numbered row by row.
 
     Parameters
     ----------
     shape : (int, int)
         Rows and columns.
     neighbours : {4, 8}, default=4
-        8 joins cells that touch at a corner too.
+        With 8, cells that touch at a corner are joined too.
 
     Returns
     -------
     edges : int32 ndarray of shape (n_edges, 2)
-        The cell above, or to the left in the same row, comes first.
+        The first cell is above the second, or to its left in the same row.
     edge_types : int32 ndarray of shape (n_edges,)
-        0 to the right, 1 down; with eight neighbours also 2 down to the right, 3 down to the left.
+        0 right, 1 down; with eight neighbours also 2 down right, 3 down left.
 
     Examples
     --------
@@ -34,7 +36,7 @@ def grid_edges(shape: Any, neighbours: int = 4) -> tuple[NDArray[np.int32], NDAr
     >>> edges.tolist(), edge_types.tolist()
     ([[0, 1], [2, 3], [0, 2], [1, 3]], [0, 0, 1, 1])
 
-    A fit takes them as they are:
+    They are arguments of `Examples.build`:
 
     >>> from maxendnet import M3N, Examples, Graph
     >>> image, labels = [[0.0], [1.0], [1.0], [1.0]], ["sky", "tree", "tree", "tree"]
@@ -46,7 +48,7 @@ def grid_edges(shape: Any, neighbours: int = 4) -> tuple[NDArray[np.int32], NDAr
         raise ValueError(f"neighbours must be 4 or 8, got {neighbours!r}.")
     sizes = np.asarray(shape)
     if sizes.shape != (2,) or sizes.dtype.kind not in "iu" or sizes.min() < 0:
-        raise ValueError(f"shape must be two whole numbers, of rows and of columns, got {shape!r}.")
+        raise ValueError(f"shape must be two whole numbers, (n_rows, n_columns), got {shape!r}.")
     n_rows, n_columns = (int(size) for size in sizes)
     cell = np.arange(n_rows * n_columns, dtype=np.int32).reshape(n_rows, n_columns)
     edges, types = [], []

@@ -1,4 +1,4 @@
-"""The user's labels: any hashable values, read once, compared as Python compares dict keys."""
+"""Labels: any hashable values, compared as dict keys."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from maxendnet.data.ragged import Array, IntArray, place, plain_array
 from maxendnet.data.truth import possible_labels
 from maxendnet.data.unknown import UNKNOWN
 
-# Kinds of arrays kept as they are; dates, records and the like become Python objects.
+# Kinds of arrays that are used directly; others, such as dates, become Python objects.
 PLAIN_KINDS = frozenset("biufUS")
 
 
 def distinct_labels(y: Array | Iterable[Hashable]) -> Array:
-    """The distinct labels, sorted; also those that occur in sets only.
+    """Return the distinct labels, sorted, including those that occur only in sets.
 
-    Labels are the same when they are equal as dict keys (so ``1``, ``1.0`` and ``True`` are one label). They are sorted
-    as Python sorts them; where it cannot (numbers beside strings), by type name and ``repr``.
+    Labels are identical if they are equal as dict keys: ``1``, ``1.0`` and ``True`` are one label. Labels that Python
+    cannot compare, such as numbers and strings, are sorted by type name and ``repr``.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def distinct_labels(y: Array | Iterable[Hashable]) -> Array:
     Returns
     -------
     ndarray of shape (n_labels,)
-        Of a numpy dtype when all labels have the same simple type, otherwise of objects.
+        Of a numpy dtype if all labels have the same simple type, otherwise of objects.
 
     Examples
     --------
@@ -42,20 +42,21 @@ def distinct_labels(y: Array | Iterable[Hashable]) -> Array:
     """
     if isinstance(y, np.ndarray) and y.dtype.kind in "biuf":
         return np.unique(y)
-    found = possible_labels(y.tolist() if isinstance(y, np.ndarray) else y)
+    labels = possible_labels(y.tolist() if isinstance(y, np.ndarray) else y)
     try:
-        found.sort()
+        labels.sort()
     except TypeError:
-        found.sort(key=lambda label: (type(label).__name__, repr(label)))
-    labels = label_array(found)
-    # Few labels, so fixed-width strings cost nothing here, and predictions get a string dtype. numpy drops NULs.
-    if found and set(map(type, found)) == {str} and not any(label.endswith("\0") for label in found):
-        labels = labels.astype(np.str_)
-    return labels
+        labels.sort(key=lambda label: (type(label).__name__, repr(label)))
+    # predictions get a string dtype, unless a label ends with NUL, which numpy drops
+    if labels and set(map(type, labels)) == {str} and not any(label.endswith("\0") for label in labels):
+        return np.array(labels, dtype=np.str_)
+    return label_array(labels)
 
 
 def label_array(labels: Sequence[Any]) -> Array:
-    """A 1-D array of the labels, without turning one type into another (numpy would make 1 and "a" two strings).
+    """Return a 1-D array of labels without type conversion.
+
+    numpy would convert 1 and "a" to strings.
 
     Examples
     --------
@@ -67,14 +68,16 @@ def label_array(labels: Sequence[Any]) -> Array:
     number = issubclass(kind, (np.number, np.bool_)) and not issubclass(kind, np.timedelta64)
     if kind in (bool, int, float) or number:  # not an IntEnum
         array = np.array(labels)
-        # integers beyond 64 bits would become floats or objects, and floats are not the user's labels
+        # integers above 64 bits would become floats
         if array.dtype.kind in "biu" or issubclass(kind, (float, np.floating)):
             return array
     return np.fromiter(labels, dtype=object, count=len(labels))
 
 
 def read_labels(y: Any, offsets: IntArray, flat: bool, name: str = "y", whole: bool = False) -> Array:
-    """Read labels given as one sequence per example (or as one sequence, where every example is one node).
+    """Read the labels of all nodes.
+
+    They are one sequence per example, or one sequence if each example is one node.
 
     Parameters
     ----------
@@ -84,13 +87,13 @@ def read_labels(y: Any, offsets: IntArray, flat: bool, name: str = "y", whole: b
     name : str
         For messages.
     whole : bool
-        Whether an example has one label, which all its nodes get.
+        Whether each example has one label, which applies to all its nodes.
 
     Returns
     -------
     ndarray of shape (n_nodes,)
-        In the dtype of the user's arrays; numbers in lists get a numpy dtype when they are all of one type; all
-        else stays as Python objects. Sets are frozensets; an example that is `UNKNOWN` as a whole has it at every node.
+        With the dtype of given arrays, or a numpy dtype for lists of numbers of one type; otherwise of objects. Sets
+        become frozensets. If an example is `UNKNOWN`, so are all its nodes.
 
     Examples
     --------
@@ -101,11 +104,11 @@ def read_labels(y: Any, offsets: IntArray, flat: bool, name: str = "y", whole: b
         raise ValueError(f"{name} is the string {y!r}; give a list of labels per example.")
     labels = _read_flat(y, len(offsets) - 1, name) if flat or whole else _read_nested(y, offsets, name)
     if whole and not flat:
-        many = [i for i, label in enumerate(labels.tolist()) if isinstance(label, (list, np.ndarray))]
-        if many:
+        sequences = [i for i, label in enumerate(labels.tolist()) if isinstance(label, (list, np.ndarray))]
+        if sequences:
+            i = sequences[0]
             raise ValueError(
-                f"{name}[{many[0]}] is {labels[many[0]]!r}; with Chain(whole=True) an example has one label, and "
-                f"{name} is a list of labels."
+                f"{name}[{i}] is {labels[i]!r}; with Chain(whole=True) {name} is a list with one label per example."
             )
         _check_labels(labels, np.arange(len(offsets)), True, name)
         return np.repeat(labels, np.diff(offsets))
@@ -158,7 +161,7 @@ def _read_nested(y: Any, offsets: IntArray, name: str) -> Array:
             rows[i] = [UNKNOWN] * int(offsets[i + 1] - offsets[i])
         elif isinstance(row, (set, frozenset)):
             raise ValueError(
-                f"{name}[{i}] is the set {row!r}, and a set has no order; give a list with a label, a set of labels or "
+                f"{name}[{i}] is the set {row!r}, which has no order; give a list with a label, a set of labels or "
                 "UNKNOWN for each node."
             )
         elif isinstance(row, (str, bytes)):
@@ -193,15 +196,15 @@ def _read_nested(y: Any, offsets: IntArray, name: str) -> Array:
 
 
 def _with_frozen_sets(labels: list[Any]) -> list[Any]:
-    """The labels, with sets made hashable; a set of one label is this label."""
+    """Replace sets by frozensets, and sets of one label by the label."""
     if not any(issubclass(kind, (set, frozenset)) for kind in set(map(type, labels))):
         return labels
-    whole = lambda found: next(iter(found)) if len(found) == 1 else frozenset(found)  # noqa: E731
-    return [whole(label) if isinstance(label, (set, frozenset)) else label for label in labels]
+    frozen = lambda members: next(iter(members)) if len(members) == 1 else frozenset(members)  # noqa: E731
+    return [frozen(label) if isinstance(label, (set, frozenset)) else label for label in labels]
 
 
 def _objects(row: Array, name: str) -> list[Any]:
-    """Labels as Python objects: numpy makes numbers of times in nanoseconds, and None of a time that is missing."""
+    """Return labels as Python objects; refuse dates without a Python type."""
     if row.dtype.kind in "mM":
         missing = np.flatnonzero(np.isnat(row))
         if len(missing):
@@ -210,14 +213,14 @@ def _objects(row: Array, name: str) -> list[Any]:
             )
         if any(isinstance(label, int) for label in row[:1].tolist()):
             raise ValueError(
-                f"{name} has dtype {row.dtype}, which Python has no type for; give strings, or days or microseconds: "
+                f"{name} has dtype {row.dtype}, for which Python has no type; give strings, or use "
                 "y.astype('datetime64[us]')."
             )
     return row.tolist()
 
 
 def _check_labels(labels: Array, offsets: IntArray, flat: bool, name: str) -> None:
-    """Labels must be hashable, equal to themselves and, as floats, whole numbers: they are classes, not targets."""
+    """Raise ``ValueError`` for labels that are not hashable, NaN or fractions."""
     kind = labels.dtype.kind
     if kind == "f":
         bad = np.flatnonzero(~np.isfinite(labels))
@@ -251,35 +254,35 @@ def _check_labels(labels: Array, offsets: IntArray, flat: bool, name: str) -> No
     for label in distinct:
         problem = _problem(label)
         if problem:
-            k = next(k for k, other in enumerate(labels.tolist()) if other is label)
+            k = next(k for k, value in enumerate(labels.tolist()) if value is label)
             where = place(name, offsets, k, flat)
             raise ValueError(problem.format(where=where, name=name))
 
 
 def _problem(label: Any) -> str:
-    """What is wrong with a label or a set of labels; empty if nothing is."""
+    """Return the error message for an invalid label, or an empty string."""
     if isinstance(label, frozenset):
         if not label:
-            return "{where} has an empty set of labels; give the labels one of which is true, or UNKNOWN."
+            return "{where} has an empty set of labels; give the possible labels, or UNKNOWN."
         if any(isinstance(member, (frozenset, type(UNKNOWN))) for member in label):
             return "{where} has a set within a set; give a set of labels, or UNKNOWN."
         return next(filter(None, map(_problem, label)), "")
     if label is None:
         return (
-            "{where} has the label None, which is not a label; if the label is not known give maxendnet.UNKNOWN, "
+            "{where} has the label None, which is not a label; give maxendnet.UNKNOWN if the label is unknown, "
             "otherwise a string."
         )
     if _is_missing(label):
         return (
             "Input {name} contains NaN: the label of {where}; drop the node, give it a label, or give "
-            "maxendnet.UNKNOWN if the label is not known."
+            "maxendnet.UNKNOWN if the label is unknown."
         )
     return ""
 
 
 def _is_missing(label: Any) -> bool:
-    """NaN, NaT, pandas' NA, and the constant of masked arrays."""
+    """Whether a label is NaN, NaT, pandas' NA, or the constant of masked arrays."""
     try:
         return bool(label != label)
-    except (TypeError, ValueError):  # NA has no answer
+    except (TypeError, ValueError):  # NA cannot be compared
         return True

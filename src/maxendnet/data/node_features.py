@@ -1,4 +1,4 @@
-"""The features of all nodes of all examples, from any form a user has them in, as one CSR matrix."""
+"""Reader of node features, which become one CSR matrix over all nodes."""
 
 from __future__ import annotations
 
@@ -14,39 +14,37 @@ from maxendnet.data.feature_dicts import encode_feature_dicts
 from maxendnet.data.ragged import Array, FloatArray, IntArray, csr, offsets_of, place, plain_array, refuse_masked
 from maxendnet.data.sparse_matrices import check_sparse, is_sparse
 
-# Squares and sums of such values are still finite in float64.
+# Squares and sums of values up to this limit are finite in float64.
 LARGEST_VALUE = 1e100
-# Dense numbers turned into CSR at a time: 32 MB, so that dense input costs little more than its non-zeros.
+# Dense numbers that are converted to CSR at a time (32 MB), so that dense input needs little additional memory.
 BLOCK_NUMBERS = 1 << 22
 LARGEST_INDEX = np.iinfo(np.int32).max
-TAGGER = (
-    " For sentences of plain words use maxendnet.text.Tagger, which takes [['the', 'dog'], ...] and makes features."
-)
+TAGGER = " For sentences of plain words use maxendnet.text.Tagger, which computes features from [['the', 'dog'], ...]."
 
 
 class NodeFeatures(NamedTuple):
-    """What `read_node_features` found."""
+    """Result of `read_node_features`."""
 
     X: sparse.csr_array  # (n_nodes, n_features) float64, int32 indices, sorted, no duplicates, no explicit zeros
     offsets: npt.NDArray[np.int64]  # (n_examples + 1,)
-    edges: list[Any] | None  # per example, when the items of X were pairs (node_features, edges)
+    edges: list[Any] | None  # one entry per example, if X has pairs (node_features, edges)
     feature_names: tuple[str, ...] | None
-    flat: bool  # X was one table: every example is one node
+    flat: bool  # whether X was one table, in which each example is one node
 
 
 def read_node_features(
     X: Any, feature_names: Sequence[str] | None = None, n_features: int | None = None, estimator: str = "the model"
 ) -> NodeFeatures:
-    """Read the node features of a list of examples, of a 3-D array, or of one 2-D table.
+    """Read the node features of a list of examples, a 3-D array or a table.
 
     Parameters
     ----------
     X : sequence of examples, array or sparse matrix
         See `maxendnet.data.examples.as_examples`.
     feature_names : sequence of str, optional
-        Names of the columns the fitted model knows; other names are ignored.
+        Feature names of the fitted model; other names are ignored.
     n_features : int, optional
-        Number of features the fitted model expects.
+        Number of features of the fitted model.
     estimator : str
         Name for messages.
 
@@ -93,14 +91,17 @@ def read_node_features(
 def _column_names(
     X: Any, name: str, expected: Sequence[str] | None, estimator: str = "the model"
 ) -> tuple[str, ...] | None:
-    """Names of the columns of a DataFrame, where they are strings; they must be those that were fitted."""
+    """Return the column names of a DataFrame, or None if they are not strings.
+
+    They must be those of the fitted model.
+    """
     if is_sparse(X) or not (hasattr(X, "columns") and hasattr(X, "__array__")):
         return None
     columns = list(X.columns)
     texts = [isinstance(column, str) for column in columns]
     if not any(texts):
         return None
-    if not all(texts):  # the words of scikit-learn, here and below
+    if not all(texts):  # messages as in scikit-learn, here and below
         kinds = sorted({type(column).__qualname__ for column in columns})
         raise TypeError(
             f"Feature names are only supported if all input features have string names, but {name} has {kinds} as "
@@ -109,7 +110,7 @@ def _column_names(
     names = tuple(map(str, columns))
     if len(set(names)) != len(names):
         twice = next(column for k, column in enumerate(names) if column in names[:k])
-        raise ValueError(f"{name} has the column {twice!r} twice; give each feature its own name.")
+        raise ValueError(f"{name} has the column {twice!r} twice; give each feature a distinct name.")
     if expected is not None and names != tuple(expected):
         raise ValueError(_names_message(name, names, tuple(expected), estimator))
     return names
@@ -118,33 +119,36 @@ def _column_names(
 def _names_message(name: str, names: tuple[str, ...], expected: tuple[str, ...], estimator: str) -> str:
     unseen, missing = sorted(set(names) - set(expected)), sorted(set(expected) - set(names))
     message = "The feature names should match those that were passed during fit.\n"
-    for title, some in (("Feature names unseen at fit time:", unseen),
-                        ("Feature names seen at fit time, yet now missing:", missing)):  # fmt: skip
-        if some:
-            message += f"{title}\n" + "".join(f"- {feature}\n" for feature in some[:5])
-            message += "- ...\n" * (len(some) > 5)
+    for title, listed in (("Feature names unseen at fit time:", unseen),
+                          ("Feature names seen at fit time, yet now missing:", missing)):  # fmt: skip
+        if listed:
+            message += f"{title}\n" + "".join(f"- {feature}\n" for feature in listed[:5])
+            message += "- ...\n" * (len(listed) > 5)
     if not unseen and not missing:
         message += "Feature names must be in the same order as they were in fit.\n"
     return message + f"Give {name} the columns that {estimator} was fitted with: X[list(model.feature_names_)]."
 
 
 def _common_column_names(items: list[Any], expected: Sequence[str] | None, estimator: str) -> tuple[str, ...] | None:
-    """Names of the columns of all DataFrames among the examples; the first one says what the others must have."""
-    found: tuple[str, ...] | None = None
+    """Return the common column names of the DataFrames among the examples."""
+    common: tuple[str, ...] | None = None
     for i, item in enumerate(items):
         names = _column_names(item, f"X[{i}]", expected, estimator)
-        if names is not None and found is not None and names != found:
+        if names is not None and common is not None and names != common:
             raise ValueError(
-                f"X[{i}] has other columns than the examples before it, or in another order: {list(names)[:5]} where "
-                f"{list(found)[:5]} came first; give all examples the same columns in one order."
+                f"X[{i}] has the columns {list(names)[:5]}, but earlier examples have {list(common)[:5]}; give all "
+                f"examples the same columns in the same order."
             )
-        found = found if names is None else names
-    return found
+        common = common if names is None else names
+    return common
 
 
 def _open(X: Any) -> tuple[Any, list[Any]]:
-    """One table (2-D array or sparse matrix), or a list of examples; the other is None or empty."""
-    if is_sparse(X):  # before the test for dicts: a matrix in DOK format is one
+    """Return X as a table or as a list of examples.
+
+    A table is a 2-D array or sparse matrix. The other value is None or an empty list.
+    """
+    if is_sparse(X):  # before the test for dicts: a matrix in DOK format is a dict
         if X.ndim != 2:
             raise ValueError(_reshape_message(X.shape))
         check_sparse(X, "X")
@@ -152,7 +156,7 @@ def _open(X: Any) -> tuple[Any, list[Any]]:
     if isinstance(X, (str, bytes, Mapping)):
         raise ValueError(
             f"X is a {type(X).__name__}; give a list of examples, each an array of shape (n_nodes, n_features) or "
-            f"a list with a feature dict for every node."
+            f"a list with a feature dict for each node."
         )
     if hasattr(X, "__array__"):
         X = plain_array(X, "X")
@@ -182,7 +186,8 @@ def _open_array(X: Array) -> tuple[Any, list[Any]]:
         raise ValueError(_reshape_message(X.shape))
     if X.ndim > 3:
         raise ValueError(
-            f"Expected a 2-D array (a node per row) or a 3-D array (an example per first index), got shape {X.shape}."
+            f"Expected a 2-D array (a node per row) or a 3-D array (n_examples, n_nodes, n_features), got shape "
+            f"{X.shape}."
         )
     if X.shape[0] == 0:
         raise ValueError(f"Found array with 0 sample(s) (shape={X.shape}) while a minimum of 1 is required.")
@@ -191,7 +196,7 @@ def _open_array(X: Array) -> tuple[Any, list[Any]]:
 
 
 def _check_table(table: Any) -> None:
-    # The words of scikit-learn, whose checks of estimators look for them.
+    # messages as in scikit-learn, whose estimator checks match them
     if table.shape[0] == 0:
         raise ValueError(f"Found array with 0 sample(s) (shape={table.shape}) while a minimum of 1 is required.")
     if table.shape[1] == 0:
@@ -210,41 +215,44 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_row(item: Any) -> bool:
-    """One row of numbers, as in a table given as a list of lists."""
+    """Whether an item is a row of numbers of a table."""
     if isinstance(item, np.ndarray):
         return item.ndim == 1 and item.dtype.kind in "biufc" and len(item) > 0
     return isinstance(item, (list, tuple)) and len(item) > 0 and _is_number(item[0])
 
 
 def _split_edges(items: list[Any]) -> tuple[list[Any], list[Any] | None]:
-    """Take pairs (node_features, edges) apart; all examples have edges or none has."""
+    """Split pairs (node_features, edges); either all examples have edges or none."""
     pairs = [isinstance(item, tuple) and len(item) == 2 for item in items]
     if not any(pairs):
         return items, None
     if not all(pairs):
         with_edges, without = pairs.index(True), pairs.index(False)
         raise ValueError(
-            f"X[{with_edges}] is a pair (node_features, edges) but X[{without}] comes without edges; give edges with "
-            f"every example, an empty list where there are none (and an example of two nodes as a list)."
+            f"X[{with_edges}] is a pair (node_features, edges) but X[{without}] has no edges; give edges for every "
+            f"example, an empty list if there are none (and give an example of two nodes as a list, not a tuple)."
         )
     return [item[0] for item in items], [item[1] for item in items]
 
 
 def _read_items(items: list[Any]) -> tuple[list[Any], bool]:
-    """Every example as an array, a sparse matrix or a list of named nodes; and whether features have names."""
+    """Return the examples in their final form, and whether features have names."""
     read = [_read_item(i, item) for i, item in enumerate(items)]
     kinds = [None if kind == "empty" else kind for _, kind in read]
     named = "named" in kinds
     if named and "numbers" in kinds:
         raise ValueError(
             f"X[{kinds.index('named')}] has named features but X[{kinds.index('numbers')}] is an array; "
-            f"give all examples in one form."
+            f"give all examples in the same form."
         )
     return [item for item, _ in read], named
 
 
 def _read_item(i: int, item: Any) -> tuple[Any, str]:
-    """One example as an array, a sparse matrix or a list of nodes, and its kind: numbers, named or empty."""
+    """Return an example as an array, sparse matrix or list of nodes, and its kind.
+
+    Kinds are "numbers", "named" and "empty".
+    """
     if is_sparse(item):
         if item.ndim != 2:
             raise ValueError(_dimension_message(i, item.shape))
@@ -257,7 +265,7 @@ def _read_item(i: int, item: Any) -> tuple[Any, str]:
     if isinstance(item, (str, bytes, Mapping)) or not isinstance(item, Iterable):
         raise ValueError(
             f"X[{i}] is a {type(item).__name__}; an example is an array of shape (n_nodes, n_features), "
-            f"or a list with a feature dict or a list of feature names for every node. If X is one example, give [X]."
+            f"or a list with a feature dict or a list of feature names for each node. If X is one example, give [X]."
             + (TAGGER if isinstance(item, str) else "")
         )
     nodes = list(item)
@@ -272,7 +280,7 @@ def _read_item(i: int, item: Any) -> tuple[Any, str]:
         what = f"the string {node!r}" if isinstance(node, str) else f"a {type(node).__name__}"
         raise ValueError(
             f"X[{i}] has {what} as a node; a node is a row of numbers, a dict of features or a list of feature names "
-            f"(a single name in a list too, and sparse rows as one sparse matrix). If X is one example, give [X]."
+            f"(give a single name in a list, and sparse rows as one sparse matrix). If X is one example, give [X]."
             + (TAGGER if isinstance(node, str) else "")
         )
     if isinstance(next(iter(node)), str):
@@ -291,19 +299,21 @@ def _read_array(i: int, item: Array) -> tuple[Any, str]:
 def _dimension_message(i: int, shape: tuple[int, ...]) -> str:
     return (
         f"X[{i}] has shape {shape}; an example is 2-D, of shape (n_nodes, n_features): "
-        f"one row of features for every node."
+        f"one row of features for each node."
     )
 
 
 def _array_of(rows: list[Any], name: str) -> Array:
-    """An array of a list of rows of numbers."""
+    """Convert a list of rows of numbers to an array."""
     for t, row in enumerate(rows):
         refuse_masked(row, f"{name}[{t}]")
     try:
         return np.array(rows)
     except ValueError:
         if any(isinstance(row, (str, Mapping)) for row in rows):
-            raise ValueError(f"{name} mixes rows of numbers with named features; give all nodes in one form.") from None
+            raise ValueError(
+                f"{name} mixes rows of numbers with named features; give all nodes in the same form."
+            ) from None
         nested = next(
             (t for t, row in enumerate(rows) if isinstance(row, (list, tuple)) and any(map(_is_nested, row))), None
         )
@@ -324,7 +334,7 @@ def _is_nested(cell: Any) -> bool:
 
 
 def _as_numbers(array: Array, name: str) -> Array:
-    """The array if it holds real numbers; objects are converted."""
+    """Return the array if it holds real numbers; convert objects."""
     kind = array.dtype.kind
     if kind in "biuf":
         return array
@@ -332,18 +342,18 @@ def _as_numbers(array: Array, name: str) -> Array:
         raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}; give real numbers.")
     if kind == "O":
         kinds = set(map(type, array.ravel().tolist()))
-        if any(issubclass(found, (str, bytes)) for found in kinds):
+        if any(issubclass(kind, (str, bytes)) for kind in kinds):
             raise ValueError(f"{name} holds strings where numbers are expected; give feature dicts or encode them.")
-        if any(issubclass(found, (complex, np.complexfloating)) for found in kinds):
+        if any(issubclass(kind, (complex, np.complexfloating)) for kind in kinds):
             raise ValueError(f"Complex data not supported: {name} holds complex numbers; give real numbers.")
-        if any(issubclass(found, (np.datetime64, np.timedelta64)) for found in kinds):
+        if any(issubclass(kind, (np.datetime64, np.timedelta64)) for kind in kinds):
             raise ValueError(f"{name} holds dates or times where numbers are expected; give numbers, such as days.")
-        if any(issubclass(found, np.ma.MaskedArray) for found in kinds):
-            raise ValueError(f"{name} holds masked values; fill them in or leave them out.")
+        if any(issubclass(kind, np.ma.MaskedArray) for kind in kinds):
+            raise ValueError(f"{name} holds masked values; fill them in or remove them.")
         try:
             return array.astype(np.float64)
         except ValueError as error:  # an array as a cell
-            raise ValueError(f"{name} is nested deeper in some places than in others: {error}.") from None
+            raise ValueError(f"{name} holds arrays where numbers are expected: {error}.") from None
         except TypeError as error:
             raise TypeError(
                 f"{name} is an array of objects that are not all numbers: {error}. Give feature dicts as lists."
@@ -355,7 +365,10 @@ def _as_numbers(array: Array, name: str) -> Array:
 
 
 def _stack_numbers(items: list[Any], n_features: int = 0) -> sparse.csr_array:
-    """All rows of all items as one CSR matrix; ``n_features`` counts only where no item says it."""
+    """Stack the rows of all items as one CSR matrix.
+
+    ``n_features`` is used if all items are empty.
+    """
     arrays = [(i, item) for i, item in enumerate(items) if hasattr(item, "shape")]
     widths = [(i, item.shape[1]) for i, item in arrays if item.shape != (0, 0)]
     if widths:
@@ -368,7 +381,7 @@ def _stack_numbers(items: list[Any], n_features: int = 0) -> sparse.csr_array:
                     f"features.{pair}"
                 )
     if n_features > LARGEST_INDEX or sum(item.shape[0] for _, item in arrays) > LARGEST_INDEX:
-        raise ValueError(f"X has more than {LARGEST_INDEX} features or nodes; hash or drop features, or fit on a part.")
+        raise ValueError(f"X has more than {LARGEST_INDEX} features or nodes; hash features, or use fewer examples.")
     pieces = list(_pieces(item for _, item in arrays if item.shape[0]))
     if not pieces:
         return sparse.csr_array((0, n_features), dtype=np.float64)
@@ -381,14 +394,14 @@ def _stack_numbers(items: list[Any], n_features: int = 0) -> sparse.csr_array:
     X = csr(data, indices, offsets_of(counts), n_features)
     if not X.has_canonical_format or not X.data.all():
         if len(pieces) == 1:
-            X = X.copy()  # the arrays may be the user's
+            X = X.copy()  # the arrays may belong to the user
         X.sum_duplicates()
         X.eliminate_zeros()
     return X
 
 
 def _pieces(items: Iterable[Any]) -> Iterator[tuple[FloatArray, IntArray, IntArray]]:
-    """Values, columns and entries per row, in parts: one for each sparse item, one for each block of dense rows."""
+    """Yield values, columns and entries per row of blocks of rows."""
     block: list[Array] = []
     size = 0
     for item in items:
@@ -412,7 +425,7 @@ def _pieces(items: Iterable[Any]) -> Iterator[tuple[FloatArray, IntArray, IntArr
 
 def _nonzeros(block: list[Array]) -> tuple[FloatArray, IntArray, IntArray]:
     dense = block[0] if len(block) == 1 else np.concatenate(block, dtype=np.float64, casting="unsafe")
-    with np.errstate(over="ignore"):  # extended precision beyond float64 becomes infinity, which is refused later
+    with np.errstate(over="ignore"):  # values too large for float64 become infinity, which is refused later
         dense = np.asarray(dense, dtype=np.float64)
     rows, columns = np.nonzero(dense)
     return dense[rows, columns], columns.astype(np.int32), np.bincount(rows, minlength=len(dense))
@@ -431,7 +444,7 @@ def _sparse_piece(item: Any) -> tuple[FloatArray, IntArray, IntArray]:
 
 
 def _check_values(X: sparse.csr_array, offsets: IntArray, names: tuple[str, ...] | None, flat: bool) -> None:
-    """Raise for NaN, infinity and values beyond the limit, with example, node and feature."""
+    """Raise ``ValueError`` for NaN, infinity and values above the limit."""
     if X.nnz == 0 or (X.data.min() >= -LARGEST_VALUE and X.data.max() <= LARGEST_VALUE):
         return  # comparisons with NaN are false
     k = int(np.flatnonzero(~(np.abs(X.data) <= LARGEST_VALUE))[0])
@@ -440,7 +453,7 @@ def _check_values(X: sparse.csr_array, offsets: IntArray, names: tuple[str, ...]
     column = X.indices[k]
     where = f"{place('X', offsets, node, flat)}, feature {column if names is None else repr(names[column])}"
     if np.isnan(value):
-        raise ValueError(f"Input X contains NaN: {where}; fill in or leave out missing values.")
+        raise ValueError(f"Input X contains NaN: {where}; impute or remove missing values.")
     if np.isinf(value):
         raise ValueError(f"Input X contains infinity or a value too large for float64: {where}; scale the feature.")
-    raise ValueError(f"Input X contains {value:g}, beyond the limit of {LARGEST_VALUE:g}: {where}; scale the feature.")
+    raise ValueError(f"Input X contains {value:g}, above the limit of {LARGEST_VALUE:g}: {where}; scale the feature.")

@@ -1,8 +1,8 @@
-"""Ragged arrays as one flat array and offsets: row i owns ``flat[offsets[i]:offsets[i + 1]]``."""
+"""Ragged arrays: row i of a flat array is ``flat[offsets[i]:offsets[i + 1]]``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,7 +16,7 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 
 def offsets_of(lengths: Iterable[int] | IntArray) -> npt.NDArray[np.int64]:
-    """Offsets of rows with these lengths.
+    """Return the offsets of rows with the given lengths.
 
     Examples
     --------
@@ -30,7 +30,7 @@ def offsets_of(lengths: Iterable[int] | IntArray) -> npt.NDArray[np.int64]:
 
 
 def owners(offsets: IntArray) -> npt.NDArray[np.int64]:
-    """The row that owns each entry.
+    """Return the row of each entry.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def owners(offsets: IntArray) -> npt.NDArray[np.int64]:
 
 
 def gather(offsets: IntArray, rows: IntArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Positions of all entries of the given rows, row after row, and the offsets of the result.
+    """Return the positions of the entries of the given rows, and their new offsets.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def gather(offsets: IntArray, rows: IntArray) -> tuple[npt.NDArray[np.int64], np
 
 
 def locate(offsets: IntArray, position: int) -> tuple[int, int]:
-    """Row and place inside the row of one entry of the flat array.
+    """Return the row of an entry of the flat array, and its position within the row.
 
     Examples
     --------
@@ -69,10 +69,10 @@ def locate(offsets: IntArray, position: int) -> tuple[int, int]:
 
 
 def csr(data: FloatArray, indices: IntArray, offsets: IntArray, n_columns: int) -> sparse.csr_array:
-    """CSR matrix with int32 indices, without a copy of the entries.
+    """Return a CSR matrix with int32 indices, without copying the entries.
 
-    scipy keeps both index arrays in one dtype, so int64 offsets would widen the indices too; beyond 2**31 entries
-    that cannot be helped.
+    scipy stores both index arrays with one dtype, so int64 offsets would widen the indices. This is unavoidable with
+    more than 2**31 entries.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def csr(data: FloatArray, indices: IntArray, offsets: IntArray, n_columns: int) 
 
 
 def is_mapped(array: Array) -> bool:
-    """Whether the numbers of an array are in a file, and not in memory.
+    """Whether an array is memory-mapped.
 
     Examples
     --------
@@ -101,37 +101,48 @@ def is_mapped(array: Array) -> bool:
 
 
 def place(name: str, offsets: IntArray, position: int, flat: bool = False) -> str:
-    """How an error message names one node: ``X[2] node 5``, or ``X[7]`` where every example is one node."""
+    """Return the name of a node for messages, such as ``X[2] node 5``.
+
+    It is ``X[7]`` if each example is one node.
+    """
     row, t = locate(offsets, position)
     return f"{name}[{row}]" if flat else f"{name}[{row}] node {t}"
 
 
 def refuse_masked(value: Any, name: str) -> None:
-    """Raise for a masked array with masked values: numpy would use what is behind the mask.
+    """Raise ``ValueError`` for masked values, whose mask numpy would ignore.
 
     Examples
     --------
     >>> refuse_masked(np.ma.masked_array([1.0, 2.0], mask=[False, False]), "X")
     >>> refuse_masked(np.ma.masked_array([1.0, 2.0], mask=[False, True]), "X")
     Traceback (most recent call last):
-    ValueError: X is a masked array with 1 masked values; fill them in with X.filled(...), or leave them out.
+    ValueError: X is a masked array with 1 masked values; fill them in with X.filled(...), or remove them.
     """
     if isinstance(value, np.ma.MaskedArray):
         n_masked = int(np.ma.getmaskarray(value).sum())
         if n_masked:
             raise ValueError(
                 f"{name} is a masked array with {n_masked} masked values; fill them in with {name}.filled(...), or "
-                "leave them out."
+                "remove them."
             )
 
 
 def plain_array(value: Any, name: str) -> Array:
-    """``np.asarray``, without dropping a mask."""
+    """Return ``np.asarray(value)``; raise ``ValueError`` if this would drop a mask."""
     refuse_masked(value, name)
     return np.asarray(value)
 
 
+def is_known(label: Any, labels: Mapping[Any, Any]) -> bool:
+    """Whether a value, hashable or not, is one of the labels."""
+    try:
+        return label in labels
+    except TypeError:
+        return False
+
+
 def shorten(labels: list[Any]) -> str:
-    """At most ten labels, for a message."""
+    """Return the first ten labels for a message."""
     shown = ", ".join(map(repr, labels[:10]))
     return f"[{shown}, ...]" if len(labels) > 10 else f"[{shown}]"

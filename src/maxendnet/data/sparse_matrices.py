@@ -14,12 +14,12 @@ from maxendnet.data.ragged import refuse_masked
 
 
 def is_sparse(value: Any) -> bool:
-    """Whether this is a sparse matrix or array of any format; for the type checker it stays Any."""
+    """Whether a value is a sparse matrix; for the type checker it remains ``Any``."""
     return bool(sparse.issparse(value))
 
 
 def check_sparse(matrix: Any, name: str) -> None:
-    """Refuse a 2-D sparse matrix that is not what its format says, or does not hold real numbers.
+    """Raise ``ValueError`` for a 2-D sparse matrix with inconsistent or masked arrays.
 
     Parameters
     ----------
@@ -71,13 +71,13 @@ def _check_integers(array: Any, name: str) -> None:
 
 
 def _check_range(array: np.ndarray, size: int, unit: str) -> None:
-    """Indices must be from 0 to size - 1, compared in their own dtype, before any cast."""
+    """Require indices from 0 to ``size - 1``, without a cast that could wrap around."""
     for index in (int(array.min()), int(array.max())) if len(array) else ():
         _require(0 <= index < size, f"an index of {index}, and {unit} go from 0 to {size - 1}")
 
 
 def _check_offsets(matrix: Any, n_major: int, n_stored: int) -> None:
-    """``indptr`` must delimit the entries of every row (or column)."""
+    """Require that ``indptr`` delimits the entries of each row (or column)."""
     indptr = matrix.indptr
     _check_integers(indptr, "indptr")
     _require(len(indptr) == n_major + 1, f"indptr has {len(indptr)} entries where {n_major + 1} are expected")

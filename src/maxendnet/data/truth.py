@@ -1,6 +1,6 @@
-"""What is known of the true labels: for every node a set of labels, one of which is the true one.
+"""Label sets: for each node the set of its possible true labels.
 
-Many nodes share a label set. Tables that depend on the truth, such as costs, have one row for each distinct label set.
+Tables that depend on true labels, such as costs, have one row for each distinct label set.
 """
 
 from __future__ import annotations
@@ -16,42 +16,42 @@ from maxendnet.data.unknown import UNKNOWN
 
 
 class LabelSets(NamedTuple):
-    """The distinct label sets of nodes."""
+    """Distinct label sets of nodes."""
 
     sets: npt.NDArray[np.uint8]
-    """(n_sets, n_labels): 1 where a label may be the true one."""
+    """(n_sets, n_labels): 1 for possible true labels."""
     label: npt.NDArray[np.int32]
-    """(n_sets,): the true label, or the one that is used as the target."""
+    """(n_sets,): the true label, or the target if it is unknown."""
     weight: FloatArray
     """(n_sets,): factor of the costs of a node."""
 
     @property
     def are_labels(self) -> bool:
-        """Whether each set is one label, in the order of the labels, and nodes have no weights."""
+        """Whether set k is label k for all labels, and nodes have no weights."""
         n_sets, n_labels = self.sets.shape
         same = n_sets == n_labels and np.array_equal(self.label, np.arange(n_labels))
         return bool(same and self.all_known and (self.weight == 1).all())
 
     @property
     def some_known(self) -> bool:
-        """Whether some set has one label."""
+        """Whether any set has only one label."""
         return bool((self.sets.sum(axis=1) == 1).any())
 
     @property
     def all_known(self) -> bool:
-        """Whether every set has one label."""
+        """Whether every set has only one label."""
         return bool((self.sets.sum(axis=1) == 1).all())
 
 
 class Truth(NamedTuple):
-    """Label set of every node: its row among the distinct ones."""
+    """Distinct label sets, and the row of each node among them."""
 
     row: npt.NDArray[np.int32]
     label_sets: LabelSets
 
 
 def known(n_labels: int) -> LabelSets:
-    """Label sets when all labels are known and nodes have no weights: one for each label."""
+    """Return the label sets of known labels without node weights: one for each label."""
     return LabelSets(np.eye(n_labels, dtype=np.uint8), np.arange(n_labels, dtype=np.int32), np.ones(n_labels))
 
 
@@ -64,7 +64,7 @@ def encode_truth(
     node_weight: FloatArray | None = None,
     name: str = "y",
 ) -> Truth:
-    """Label set of every node.
+    """Return the label set of each node.
 
     Parameters
     ----------
@@ -74,13 +74,13 @@ def encode_truth(
     offsets, flat, name
         For messages.
     allowed : bool ndarray of shape (n_nodes, n_labels), optional
-        Labels that a node may have; sets are limited to them.
+        Labels that a node may have; label sets are limited to them.
     node_weight : ndarray of shape (n_nodes,), optional
 
     Raises
     ------
     ValueError
-        For a label that is not among the classes, or not allowed, with its example and node.
+        If a label is not a class, or not allowed at its node.
 
     Examples
     --------
@@ -106,14 +106,14 @@ def encode_truth(
 
 
 def _limited(code: IntArray, sets: npt.NDArray[np.uint8], allowed: BoolArray) -> tuple[IntArray, npt.NDArray[np.uint8]]:
-    """Label sets limited to the allowed labels of each node."""
+    """Limit label sets to the allowed labels of each node."""
     packed = np.packbits(allowed & sets[code].astype(bool), axis=1)
     distinct, numbers = np.unique(packed, axis=0, return_inverse=True)
     return numbers.ravel().astype(np.int32), np.ascontiguousarray(np.unpackbits(distinct, axis=1, count=sets.shape[1]))
 
 
 def complete(truth: Truth, labels: npt.NDArray[np.int32]) -> Truth:
-    """The same sets with these labels as the target.
+    """Return the same label sets with the given labels as targets.
 
     Examples
     --------
@@ -131,24 +131,24 @@ def complete(truth: Truth, labels: npt.NDArray[np.int32]) -> Truth:
 
 
 def possible_labels(y: Iterable[Hashable]) -> list[Any]:
-    """All labels that occur in y, alone or in a set.
+    """Return all labels that occur in y, including those in sets.
 
     Examples
     --------
     >>> sorted(possible_labels(["a", UNKNOWN, frozenset(["b", "c"])]))
     ['a', 'b', 'c']
     """
-    found: dict[Any, None] = {}
-    for label in dict.fromkeys(y):
-        if isinstance(label, frozenset):
-            found.update(dict.fromkeys(label))
-        elif label is not UNKNOWN:
-            found[label] = None
-    return list(found)
+    labels: dict[Any, None] = {}
+    for value in dict.fromkeys(y):
+        if isinstance(value, frozenset):
+            labels.update(dict.fromkeys(value))
+        elif value is not UNKNOWN:
+            labels[value] = None
+    return list(labels)
 
 
 def known_nodes(y: Array) -> BoolArray:
-    """Which labels are known.
+    """Return a mask of the nodes with known labels.
 
     Examples
     --------
@@ -163,7 +163,10 @@ def known_nodes(y: Array) -> BoolArray:
 def _codes(
     y: Array, classes: Array, offsets: IntArray, flat: bool, name: str
 ) -> tuple[IntArray, npt.NDArray[np.uint8]]:
-    """Label set of every node without weights and limits, and the distinct sets; known labels come first."""
+    """Return the label set of each node, and the distinct sets.
+
+    Known labels come first. Allowed labels and weights are not considered.
+    """
     values = y.tolist()
     class_code = {label: code for code, label in enumerate(classes.tolist())}
     row_of: dict[Any, int] = {}
@@ -173,9 +176,9 @@ def _codes(
             members = list(range(len(classes)))
         else:
             labels = value if isinstance(value, frozenset) else (value,)
-            strange = [label for label in labels if label not in class_code]
-            if strange:
-                raise ValueError(_strange(strange[0], value, values, classes, offsets, flat, name))
+            unseen = [label for label in labels if label not in class_code]
+            if unseen:
+                raise ValueError(_unseen_message(unseen[0], value, values, classes, offsets, flat, name))
             members = sorted(class_code[label] for label in labels)
         if len(members) == 1:
             row_of[value] = members[0]
@@ -186,10 +189,10 @@ def _codes(
     return code, np.stack(sets) if sets else np.zeros((0, len(classes)), dtype=np.uint8)
 
 
-def _strange(
+def _unseen_message(
     label: Hashable, value: Any, values: list[Any], classes: Array, offsets: IntArray, flat: bool, name: str
 ) -> str:
-    node = next(k for k, other in enumerate(values) if other is value or other == value)
+    node = next(k for k, v in enumerate(values) if v is value or v == value)
     has = f"the label {label!r}" if value is label or value == label else f"a set with the label {label!r}"
     return (
         f"{place(name, offsets, node, flat)} has {has}, which is not one of the {len(classes)} classes "
@@ -201,7 +204,7 @@ def _check_allowed(
     code: IntArray, sets: IntArray, allowed: BoolArray, y: Array, classes: Array, offsets: IntArray, flat: bool,
     name: str,
 ) -> None:  # fmt: skip
-    """Refuse a truth that lies outside the allowed labels of its node."""
+    """Raise ``ValueError`` for a node none of whose possible true labels is allowed."""
     wrong = np.flatnonzero(~(allowed & sets[code].astype(bool)).any(axis=1))
     if len(wrong):
         k = int(wrong[0])

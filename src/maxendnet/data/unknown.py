@@ -1,10 +1,10 @@
-"""The value that stands for a label that is not known."""
+"""The constant `UNKNOWN`, which represents an unknown label."""
 
 from __future__ import annotations
 
 
 class Unknown:
-    """The type of `UNKNOWN`; there is one value of it."""
+    """Type of the constant `UNKNOWN`, a singleton."""
 
     _only: Unknown | None = None
 
@@ -21,4 +21,4 @@ class Unknown:
 
 
 UNKNOWN = Unknown()
-"""In ``y``: the label of this node is not known."""
+"""Unknown label of a node in ``y``."""
