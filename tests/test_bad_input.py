@@ -1,4 +1,4 @@
-"""What happens when the input is wrong, extreme or empty, and when a fit is interrupted."""
+"""Wrong, extreme and empty input, and interrupted fits."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def fitted(model=None):
     ("bad_X", "bad_y", "message"),
     [
         pytest.param([], [], r"(?i)empty|no example|0 sample", id="empty list"),
-        pytest.param([np.zeros((0, 2))], [[]], "1 examples but no node at all", id="no node at all"),
+        pytest.param([np.zeros((0, 2))], [[]], "1 examples without any node", id="no node at all"),
         pytest.param(X, [["a"], ["b"]], r"y\[0\] has 1 labels but X\[0\] has 2 nodes; give one label", id="short y"),
         pytest.param(X, [["a", "b"]], "X has 2 examples but y has 1; give a list of labels", id="fewer y"),
         pytest.param(X, None, "requires y to be passed", id="no y"),
@@ -108,10 +108,10 @@ def test_bad_edges(n_nodes, edges, message):
 
 @pytest.mark.parametrize("structure", ["chain", Chain(), Chain(forbidden=[("b", "a")])])
 def test_a_chain_refuses_edges_of_examples(structure):
-    with pytest.raises(ValueError, match=r"but X has edges; choose structure=Tree\(\)"):
+    with pytest.raises(ValueError, match=r"X comes with edges of its own; choose structure=Tree\(\)"):
         M3N(structure=structure).fit([(np.zeros((2, 1)), [(1, 0)])], [["a", "b"]])
     model = M3N(structure=structure).fit([np.zeros((2, 1))], [["a", "b"]])
-    with pytest.raises(ValueError, match=r"but X has edges"):
+    with pytest.raises(ValueError, match=r"X comes with edges of its own"):
         model.predict([(np.zeros((2, 1)), [(1, 0)])])
 
 
@@ -140,7 +140,7 @@ def test_impossible_constraints_at_prediction():
 
 
 def test_tree_without_edges():
-    with pytest.raises(ValueError, match=r"Tree\(\) needs the edges .* choose structure=Chain\(\)"):
+    with pytest.raises(ValueError, match=r"Tree\(\) needs the edges .* use structure=Chain\(\)"):
         M3N(structure="tree").fit(X, Y)
 
 
@@ -198,7 +198,7 @@ def one_label(**more):
 
 
 @each_of_six
-def test_one_label_and_what_rounding_leaves_of_its_gradient(model):
+def test_one_label_and_the_rounding_error_of_its_gradient(model):
     for size in (0.13, 0.7, 1e-3, 1e3):
         model = clone(model).set_params(structure="tree")
         model.fit(one_label(edge_features=[[[size]]], sample_weight=[0.56]))
@@ -209,16 +209,16 @@ def test_one_label_and_what_rounding_leaves_of_its_gradient(model):
 @pytest.mark.parametrize("bad", [2**16, 10**6, 2**31 - 1, 2**40])
 def test_a_type_beyond_the_limit(kind, bad):
     with pytest.raises(
-        ValueError, match=rf"{kind}\[0\] holds {bad} at place 0, beyond the limit of 65535.*without holes"
+        ValueError, match=rf"{kind}\[0\] holds {bad} at position 0, above the limit of 65535.*without gaps"
     ):
         Examples.build(X, **{kind: [[bad] if kind == "edge_types" else [bad, 0], [] if kind == "edge_types" else [0]]})
 
 
 def test_more_labellings_than_there_are():
     model = fitted()
-    some, every = model.predict_top(X, 4), model.predict_top(X, 10**9)
-    assert [[score for score, _ in row] for row in some] == [[score for score, _ in row] for row in every]
-    assert [len(row) for row in every] == [4, 2]
+    four, all_of_them = model.predict_top(X, 4), model.predict_top(X, 10**9)
+    assert [[score for score, _ in row] for row in four] == [[score for score, _ in row] for row in all_of_them]
+    assert [len(row) for row in all_of_them] == [4, 2]
 
 
 def test_more_results_than_there_is_room_for():
@@ -229,17 +229,17 @@ def test_more_results_than_there_is_room_for():
         lambda: model.sample(X, 10**400),
     ):
         with pytest.raises(
-            ValueError, match=r"[kn]=1000+ needs \d+ numbers .*, beyond the limit of 1073741824 \(8 GiB\)"
+            ValueError, match=r"[kn]=1000+ needs at least .* of memory, but .*; give a smaller [kn], or"
         ):
             ask()
 
 
 @pytest.mark.parametrize("bad", [1e308, 1e21])
 def test_weights_and_C_beyond_the_limit(bad):
-    with pytest.raises(ValueError, match=r"sample weight of example 1 is .*, beyond the limit of 1e\+20"):
+    with pytest.raises(ValueError, match=r"sample weight of example 1 is .*, above the limit of 1e\+20"):
         M3N().fit(X, Y, sample_weight=[1.0, bad])
     for model in (M3N(C=bad), LapMEDN(C=bad), L1M3N(C=bad), MaxEnDNet(C=bad)):
-        with pytest.raises(ValueError, match=r"C is .*, beyond the limit of 1e\+20"):
+        with pytest.raises(ValueError, match=r"C is .*, above the limit of 1e\+20"):
             model.fit(X, Y)
 
 
@@ -313,7 +313,7 @@ def number_of(kind, name):
                               (Independent, ("bias", "ends")), (Choice, ("bias", "ends")))
           for name in names),
         pytest.param(M3N(structure=Chain(forbidden=[("a", "?")])), r"forbidden.*'\?'", id="forbidden, unknown label"),
-        pytest.param(M3N(structure=Chain(forbidden=[("a", "b")])), "'b' after 'a', which breaks the rule never",
+        pytest.param(M3N(structure=Chain(forbidden=[("a", "b")])), "'b' behind 'a', which breaks the rule never",
                      id="forbidden truth"),
         *(pytest.param(M3N(structure=Chain(forbidden=bad)), "forbidden", id=f"forbidden={bad}")
           for bad in (7, "ab", [("a",)], [("a", "b", "a")])),
@@ -366,7 +366,7 @@ def test_a_solver_that_does_not_fit_names_those_that_do(model, needs, fitting):
     assert type(model.solver).__name__ not in offered
 
 
-def test_a_problem_without_any_solver_says_so():
+def test_a_problem_without_any_solver_is_refused():
     correlated = Gaussian(variance=np.eye(8) + 0.1)
     with pytest.raises(ValueError, match=r"BlockFrankWolfe needs prior\.kernel_args.*that fit: .*Smoothing"):
         MaxEnDNet(correlated, Hinge(), solver=BlockFrankWolfe()).fit(X, Y)
@@ -378,21 +378,21 @@ def test_a_problem_without_any_solver_says_so():
     assert MaxEnDNet(L1(0.1), Log()).fit(X, Y).converged_
 
 
-# ---- unusual, but right ----------------------------------------------------------------------------------------------
+# ---- unusual, but valid ----------------------------------------------------------------------------------------------
 
 
 @each_of_six
 def test_an_empty_sequence_has_an_empty_labelling(model):
     model = clone(model).set_params(tol=0.1, random_state=0).fit([*X, np.zeros((0, 2))], [*Y, []])
-    some = [np.zeros((0, 2)), np.ones((2, 2))]
-    assert [len(labels) for labels in model.predict(some)] == [0, 2]
-    assert model.predict(some)[0] == []
-    assert model.predict_marginals(some)[0].shape == (0, 2)
-    assert model.decision_function(some)[0] == 0.0
-    (score, labels), *rest = model.predict_top(some, 3)[0]
+    examples = [np.zeros((0, 2)), np.ones((2, 2))]
+    assert [len(labels) for labels in model.predict(examples)] == [0, 2]
+    assert model.predict(examples)[0] == []
+    assert model.predict_marginals(examples)[0].shape == (0, 2)
+    assert model.decision_function(examples)[0] == 0.0
+    (score, labels), *rest = model.predict_top(examples, 3)[0]
     assert (score, len(labels), rest) == (0.0, 0, [])
-    assert [len(labels) for labels in model.sample(some, 2, random_state=0)[1]] == [0, 2]
-    assert np.isnan(model.score(some[:1], [[]]))
+    assert [len(labels) for labels in model.sample(examples, 2, random_state=0)[1]] == [0, 2]
+    assert np.isnan(model.score(examples[:1], [[]]))
 
 
 def test_predicting_nothing():

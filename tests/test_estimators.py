@@ -1,4 +1,4 @@
-"""The estimators as a user of scikit-learn meets them: conventions, repeatability, warm starts, warnings."""
+"""The scikit-learn API of the estimators: conventions, reproducibility, warm starts, warnings."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_pickle_and_deepcopy(model, data, warm_start):
 
 
 @every_system
-def test_the_same_seed_gives_the_same_bits_for_any_number_of_threads(model, data):
+def test_the_same_seed_gives_identical_results_for_any_number_of_threads(model, data):
     one = roughly(model, n_jobs=1).fit(*data)
     for n_jobs in (1, 2, -1):
         again = roughly(model, n_jobs=n_jobs).fit(*data)
@@ -305,7 +305,7 @@ def test_settings_changed_after_the_fit_are_noticed(data):
             before = model.predict(data[0])
             model.set_params(**{name: value})
             for method in methods:
-                with pytest.raises(ValueError, match=r"changed after the fit, from Chain\(\) to .*; set it back"):
+                with pytest.raises(ValueError, match=r"changed after the fit, from Chain\(\) to .*; restore it"):
                     getattr(model, method)(data[0])
             with pytest.raises(ValueError, match="changed after the fit"):
                 model.score(*data)
@@ -338,7 +338,7 @@ def test_a_fit_that_stops_early_names_the_gap(model, data):
     [LapMEDN(method="variational", iterations=3, tol=1e-5), LapMEDN(solver=Variational(iterations=3), tol=1e-5)],
     ids=["method", "solver"],
 )
-def test_a_number_of_iterations_that_was_asked_for_is_no_reason_to_warn(model, data):
+def test_a_requested_number_of_iterations_does_not_warn(model, data):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.set_params(random_state=0).fit(*data)
@@ -366,10 +366,10 @@ def test_maxendnet_is_every_row(data):
         (LapMEDN(C=0.5, lam=2.0), MaxEnDNet(Laplace(2.0), C=0.5)),
         (L2CRF(lam=2.0), MaxEnDNet(Gaussian(0.5), Log())),
     ]
-    for one, other in rows:
-        one, other = (model.set_params(**settings).fit(*data) for model in (one, other))
-        assert one.objective_ == other.objective_
-        assert_array_equal(weights_of(one), weights_of(other))
+    for left, right in rows:
+        left, right = (model.set_params(**settings).fit(*data) for model in (left, right))
+        assert left.objective_ == right.objective_
+        assert_array_equal(weights_of(left), weights_of(right))
     assert MaxEnDNet(C=0.5, **settings).fit(*data).objective_ == rows[0][0].objective_
 
 
@@ -402,8 +402,8 @@ def test_help_has_all_parameters_and_attributes():
         sections = described(type(system))
         assert list(sections) == ["Parameters", "Attributes", "Examples"]
         for name in system.get_params(deep=False):
-            found = [line for line in sections["Parameters"] if line.startswith(f"{name} : ")]
-            assert len(found) == 1, f"{name} is not described in {type(system).__name__}"
+            descriptions = [line for line in sections["Parameters"] if line.startswith(f"{name} : ")]
+            assert len(descriptions) == 1, f"{name} is not described in {type(system).__name__}"
         assert any(line.startswith("trace_ : ") for line in sections["Attributes"])
         assert any(line.startswith(">>> ") for line in sections["Examples"])
 
@@ -411,12 +411,14 @@ def test_help_has_all_parameters_and_attributes():
 @pytest.mark.parametrize("indentation", ["", "    ", "        "])
 def test_help_does_not_depend_on_the_indentation_of_docstrings(indentation):
     """Python 3.13 takes it out when it compiles, earlier versions leave it."""
-    own = "One line.\n\nParameters\n----------\nC : float\n    Weight.\n\nExamples\n--------\n>>> 1\n1\n"
-    for doc in (own, own.replace("Parameters\n----------\nC : float\n    Weight.\n\n", "")):
+    docstring = "One line.\n\nParameters\n----------\nC : float\n    Weight.\n\nExamples\n--------\n>>> 1\n1\n"
+    for doc in (docstring, docstring.replace("Parameters\n----------\nC : float\n    Weight.\n\n", "")):
         first, *rest = doc.splitlines(keepends=True)
         text = first + "".join(indentation + line if line.strip() else line for line in rest) + indentation
         sections = described(type("Mine", (MaxEnDNet,), {"__doc__": text}))
         assert list(sections) == ["Parameters", "Attributes", "Examples"]
-        assert sections["Parameters"][: 2 if doc is own else 0] == (["C : float", "    Weight."] if doc is own else [])
+        assert sections["Parameters"][: 2 if doc is docstring else 0] == (
+            ["C : float", "    Weight."] if doc is docstring else []
+        )
         assert "tol : float, default=1e-2" in sections["Parameters"] and sections["Examples"] == [">>> 1", "1"]
     assert type("Bare", (MaxEnDNet,), {}).__doc__ is None

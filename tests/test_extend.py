@@ -137,7 +137,7 @@ def test_the_structure_works_in_estimators_with_every_solver_that_fits(package, 
 
 def test_a_structure_of_others_is_not_saved(package, examples, tmp_path):
     model = M3N(structure=package["second_order"].SecondOrder()).fit(*examples)
-    with pytest.raises(ValueError, match="not a piece of maxendnet"):
+    with pytest.raises(ValueError, match="not a class of maxendnet"):
         model.save(tmp_path / "model.medn")
     assert not list(tmp_path.iterdir())
 
@@ -155,7 +155,7 @@ def test_a_layout_without_its_type_is_refused(library, examples, tmp_path, monke
     structure = library["second_order"].SecondOrder
     model = M3N(structure=structure()).fit(*examples)
     monkeypatch.delattr(structure, "layout_type")
-    with pytest.raises(ModelFileError, match=r"is of class TrigramLayout, .* set layout_type of the structure"):
+    with pytest.raises(ModelFileError, match=r"has class TrigramLayout, .* set layout_type of the structure"):
         model.save(tmp_path / "model.medn")
     assert not list(tmp_path.iterdir())
 
@@ -164,7 +164,7 @@ def test_a_layout_without_its_type_is_refused(library, examples, tmp_path, monke
     "change, message",
     [
         (lambda layout: layout.pop("n_labels"), "the layout has no 'n_labels'"),
-        (lambda layout: layout.update(n_states=2), "the layout has the unknown part 'n_states'"),
+        (lambda layout: layout.update(n_states=2), "the layout has the unknown field 'n_states'"),
         (lambda layout: layout.update(n_labels=3), "where 36 float64 numbers are expected"),
         (lambda layout: layout.update(n_features=2**62), "float64 numbers are expected"),
     ],
@@ -194,7 +194,7 @@ def test_the_structure_says_what_does_not_fit_a_file(library, examples, tmp_path
 
 def test_weights_of_another_layout_do_not_grow(package, examples):
     model = M3N(structure=package["second_order"].SecondOrder()).fit(*examples)
-    with pytest.raises(ValueError, match=r"the weights of SecondOrder.* cannot grow; fit the model to all examples"):
+    with pytest.raises(ValueError, match=r"partial_fit does not support SecondOrder.*; fit the model to all examples"):
         model.partial_fit(*examples)
 
 

@@ -1,4 +1,4 @@
-"""Several labels for every row, beside scikit-learn's estimators and enumeration."""
+"""MultiLabel, compared with scikit-learn's estimators and enumeration."""
 
 from __future__ import annotations
 
@@ -78,21 +78,21 @@ def test_sparse_input_weights_and_searches(data):
     weighted.edges = twice.edges_
     weighted.fit(X, Y, sample_weight=1.0 + (np.arange(60) < 20))
     assert_allclose(twice.predict_proba(X), weighted.predict_proba(X), atol=1e-4)
-    found = GridSearchCV(MultiLabel(estimator=M3N()), {"edges": ["none", "tree"], "estimator__C": [0.01, 0.1]}, cv=2)
-    assert found.fit(X, Y).best_score_ > 0.4
+    search = GridSearchCV(MultiLabel(estimator=M3N()), {"edges": ["none", "tree"], "estimator__C": [0.01, 0.1]}, cv=2)
+    assert search.fit(X, Y).best_score_ > 0.4
 
 
-def test_a_structure_of_the_estimator_is_kept(data):
+def test_a_graph_of_the_estimator_is_used(data):
     X, Y = data
     model = MultiLabel("full", M3N(C=0.1, structure=Graph("relaxed"), tol=0.1)).fit(X, Y)
     assert model.estimator_.structure.inference == "relaxed"
 
 
-def test_input_that_is_none(data):
+def test_bad_input_is_refused(data):
     X, Y = data
     for edges, message in (
         ("chain", "'tree', 'full', 'none' or a list of pairs"),
-        ([(0, 7)], "the label 7, and y has the labels 0 to 3"),
+        ([(0, 7)], "the label 7, but y has the labels 0 to 3"),
         ([(0, -1)], "the label -1"),
         ([(0, 1, 2)], "list of pairs"),
         ([(1, 1)], "a loop"),
@@ -101,7 +101,7 @@ def test_input_that_is_none(data):
             MultiLabel(edges).fit(X, Y)
     with pytest.raises(ValueError, match="one label per row"):
         MultiLabel().fit(X, Y[:, 0])
-    with pytest.raises(ValueError, match="zeros and ones only"):
+    with pytest.raises(ValueError, match="only zeros and ones"):
         MultiLabel().fit(X, Y + 1)
 
 

@@ -1,4 +1,4 @@
-"""What a fitted estimator offers: predictions that fit together, and keep what examples forbid."""
+"""Prediction methods: consistency with each other, and with the constraints of examples."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_one_sequence_without_its_list_is_refused(structure):
     X, y = labelled_chains()
     model = roughly(L2CRF(structure=structure)).fit(X, y)
     for ask in (model.predict, model.predict_marginals, model.decision_function, lambda x: model.score(x, y[0])):
-        with pytest.raises(ValueError, match=r"X is one table.*For one example give a list, \[X\]"):
+        with pytest.raises(ValueError, match=r"X is one table.*If X is one example, give \[X\]"):
             ask(X[0])
     assert len(model.predict([X[0]])[0]) == len(X[0])
 
@@ -161,7 +161,7 @@ def test_score_warns_of_labels_it_has_never_seen(data):
     model = L2CRF().fit(X, y)
     strange = [["?"] * len(labels) if i == 0 else labels for i, labels in enumerate(y)]
     n, total = len(y[0]), sum(map(len, y))
-    with pytest.warns(UserWarning, match=rf"{n} of {total} labels in y were not seen in fit.*: '\?'\."):
+    with pytest.warns(UserWarning, match=rf"{n} of {total} labels in y did not occur in fit.*: '\?'\."):
         score = model.score(X, strange)
     right = [p == t for predicted, true in zip(model.predict(X)[1:], y[1:]) for p, t in zip(predicted, true)]
     assert score == pytest.approx(sum(right) / total)

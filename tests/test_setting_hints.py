@@ -1,4 +1,4 @@
-"""Settings that an estimator does not have: the error shows what was meant, and signatures stay visible."""
+"""Hints in errors for unknown settings; signatures remain visible."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_subclass_has_the_hints_of_its_base():
 
 
 def test_a_path_over_a_setting_of_others_is_explained():
-    with pytest.raises(ValueError, match=r"at the point \{'lam': 1.0\} .*lam is 1 / C"):
+    with pytest.raises(ValueError, match=r"At the point \{'lam': 1.0\} .*lam is 1 / C"):
         path(M3N(), [[[0.0], [1.0]]], [["a", "b"]], {"lam": [1.0, 2.0]})
 
 

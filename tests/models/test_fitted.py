@@ -1,4 +1,4 @@
-"""Predictions as lists: what tools for lists of labels take as they are, and what a fitted model holds."""
+"""Predictions as lists of labels, and the content of a fitted model."""
 
 import copy
 import json
@@ -127,7 +127,7 @@ def test_f1_of_spans_as_a_scorer(entities):
 def share_of_whole_examples(truth, predicted):
     """A score of lists: it would not work on arrays that were laid end to end."""
     assert len(truth) == len(predicted) and all(type(labels) is list for labels in predicted)
-    return float(np.mean([list(one) == other for one, other in zip(truth, predicted)]))
+    return float(np.mean([list(left) == right for left, right in zip(truth, predicted)]))
 
 
 @pytest.mark.parametrize("which", ["ragged", "equal"])
@@ -175,24 +175,24 @@ def test_scores_of_nodes_and_of_lists_agree(ragged):
 
 
 @every_system
-def test_the_fitted_model_has_what_the_attributes_show(model, ragged):
+def test_the_fitted_model_agrees_with_the_attributes(model, ragged):
     X, y = ragged
     fitted = roughly(model, structure=Chain(bias=True)).fit(X, y)
-    found = fitted.model_
-    assert isinstance(found, FittedModel)
-    assert found.classes is fitted.classes_ and found.posterior is fitted.posterior_
-    assert found.n_features_in == fitted.n_features_in_ == 4 and found.feature_names is None
-    assert found.report == (
+    model = fitted.model_
+    assert isinstance(model, FittedModel)
+    assert model.classes is fitted.classes_ and model.posterior is fitted.posterior_
+    assert model.n_features_in == fitted.n_features_in_ == 4 and model.feature_names is None
+    assert model.report == (
         fitted.objective_, fitted.dual_, fitted.gap_, fitted.converged_, fitted.which_, fitted.n_passes_, fitted.trace_,
-        fitted.round_gap_, fitted.n_rounds_, fitted.solver_, found.report.constants,
+        fitted.round_gap_, fitted.n_rounds_, fitted.solver_, model.report.constants,
     ) or np.isnan(fitted.gap_)  # fmt: skip
-    segments = found.layout.segments(found.weights)
+    segments = model.layout.segments(model.weights)
     assert_array_equal(segments.node, np.vstack([fitted.coef_, fitted.intercept_]))
     assert_array_equal(segments.transitions[0], fitted.transitions_)
-    assert found.layout.n_weights == len(found.weights) == 4 * 3 + 3 + 9
+    assert model.layout.n_weights == len(model.weights) == 4 * 3 + 3 + 9
     # the model by itself predicts what the estimator does
-    examples = found.read(X)
-    assert found.labellings(examples, found.bind(examples).decode(found.weights)) == fitted.predict(X)
+    examples = model.read(X)
+    assert model.labellings(examples, model.bind(examples).decode(model.weights)) == fitted.predict(X)
 
 
 def test_a_model_makes_an_estimator_of_it(ragged):

@@ -1,4 +1,4 @@
-"""Pipelines in model files: what a loaded one predicts, and what is refused."""
+"""Pipelines in model files: predictions after loading, and unsupported steps."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_several_steps_and_names_of_features(tmp_path):
 @pytest.mark.parametrize(
     ("step", "message"),
     [
-        (OnNodes(QuantileTransformer(n_quantiles=3)), "'onnodes' .*QuantileTransformer.*it holds OnNodes with one of"),
+        (OnNodes(QuantileTransformer(n_quantiles=3)), "'onnodes' .*QuantileTransformer.*supported are OnNodes with"),
         (OnNodes(Doubled()), "Doubled"),
         (OnNodes(make_pipeline(StandardScaler())), "Pipeline"),
         ("passthrough", "'passthrough', which a model file cannot hold"),
@@ -80,7 +80,7 @@ def test_several_steps_and_names_of_features(tmp_path):
     ],
     ids=range(5),
 )  # fmt: skip
-def test_what_a_file_cannot_hold_is_named(step, message, tmp_path):
+def test_unsupported_steps_are_named(step, message, tmp_path):
     model = make_pipeline(step, L2CRF()).fit(*data())
     with pytest.raises(ModelFileError, match=message):
         save(model, tmp_path / "model.medn")
@@ -120,8 +120,14 @@ def forged(change, path):
         (lambda step, arrays: step.update(n_features_in=10**15), "of memory"),
         (lambda step, arrays: step.update(name=3), "not text"),
         (lambda step, arrays: arrays.update(onnodes__scale_=np.ones(2)), "broadcast"),
-        (lambda step, arrays: step["attributes"].update(mean_="text", transform="text"), "model that this version"),
-        (lambda step, arrays: step.update(feature_names={"array": "onnodes__mean_"}), "model that this version"),
+        (
+            lambda step, arrays: step["attributes"].update(mean_="text", transform="text"),
+            "this version of maxendnet cannot read it",
+        ),
+        (
+            lambda step, arrays: step.update(feature_names={"array": "onnodes__mean_"}),
+            "this version of maxendnet cannot read it",
+        ),
     ],
     ids=range(9),
 )
@@ -136,7 +142,7 @@ def test_steps_that_do_not_fit_together_are_refused(tmp_path):
     header, arrays = read(tmp_path / "model.medn")
     header["steps"] = [header["steps"][0], header["steps"][0] | {"name": "again"}, header["steps"][1]]
     write_sealed(tmp_path / "model.medn", KIND, header, arrays)
-    with pytest.raises(ModelFileError, match="'onnodes' gives 2 features, and the next one takes 3"):
+    with pytest.raises(ModelFileError, match="'onnodes' returns 2 features, but the next one expects 3"):
         load(tmp_path / "model.medn")
 
 

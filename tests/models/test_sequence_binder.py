@@ -1,4 +1,4 @@
-"""Sequences bound by `SequenceBinder` are those that `Structure.bind` binds."""
+"""`SequenceBinder` binds sequences as `Structure.bind` does."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_examples_with_more_than_features_are_bound_as_usual():
     x = np.zeros((2, 3))
     limited = Examples.build([x], allowed=[[["O"], ["B-X"]]], labels=LABELS)
     assert estimator.predict(limited) == [["O", "B-X"]]
-    with pytest.raises(ValueError, match="X has edges of type 1, but the model knows types 0 to 0"):
+    with pytest.raises(ValueError, match="X has edges of type 1, but the model has weights for types 0 to 0"):
         estimator.predict(Examples.build([x], edge_types=[[1]]))
     with pytest.raises(ValueError, match="X comes with edges of its own"):
         estimator.predict([(x, [(0, 1)])])
@@ -174,7 +174,7 @@ def test_sequences_without_a_labelling_and_mistaken_rules_are_refused():
     assert estimator.predict([x], rules=regex("O")) == [["O"]]
     with pytest.raises(ValueError, match="Z"):
         estimator.predict([x], rules=starts_with("Z"))
-    with pytest.raises(ValueError, match="rules are for chains"):
+    with pytest.raises(ValueError, match="rules need a chain"):
         mx.L2CRF(structure="independent").fit(X, y).predict([x], rules=rules)
 
 

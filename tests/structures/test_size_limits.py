@@ -54,8 +54,8 @@ def test_seen_ngrams_of_long_examples_are_limited(monkeypatch):
 
 @pytest.mark.parametrize("pattern", ["(a?){900} b*", "((a{900}){900}){900} b"])
 def test_work_for_patterns_is_limited(pattern, monkeypatch):
-    monkeypatch.setattr(label_regex, "MAX_WORK", 10**5)
-    monkeypatch.setattr(label_regex, "MAX_STATES", 10**3)
+    monkeypatch.setattr(label_regex, "MOST_WORK", 10**5)
+    monkeypatch.setattr(label_regex, "MOST_STATES", 10**3)
     with pytest.raises(ValueError, match="its automaton is too large; repeat fewer labels"):
         mx.M3N(structure=Chain(rules=regex(pattern))).fit(X_SHORT, Y_SHORT)
 
@@ -96,7 +96,7 @@ def test_weights_that_do_not_fit_into_memory_are_refused(monkeypatch):
         mx.M3N(structure=mx.Tree(siblings=True)).fit(examples)
     for structure in (mx.Chain(), mx.Choice(rest=0), mx.Independent()):
         with pytest.raises(
-            ValueError, match=r"weights and needs at least [\d.]+ GiB of memory, and 1 MiB are available"
+            ValueError, match=r"weights and needs at least [\d.]+ GiB of memory, but 1 MiB are available"
         ):
             mx.M3N(structure=structure).fit(sparse.csr_array((n, 10**7)), list(range(n)))
 

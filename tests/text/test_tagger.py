@@ -347,7 +347,7 @@ def test_invalid_max_weights_is_an_error(most):
 
 
 def test_max_weights_needs_seen_pairs():
-    with pytest.raises(ValueError, match="use pairs='seen'"):
+    with pytest.raises(ValueError, match="fit with pairs='seen'"):
         Tagger(model=mx.L2CRF(), max_weights=5).fit(*corpus(3))
 
 

@@ -22,14 +22,14 @@ def test_a_container_limits_the_memory(monkeypatch):
     assert available_memory() == 1_000_000
 
 
-def test_what_needs_too_much_is_refused(monkeypatch):
+def test_too_much_memory_is_refused(monkeypatch):
     monkeypatch.setattr(memory, "available_memory", lambda: 2**30)
     check_memory(2**30, "a table", "use a smaller one")
     with pytest.raises(
-        ValueError, match=r"^a table needs at least 2 GiB of memory, and 1 GiB are available; use fewer\.$"
+        ValueError, match=r"^a table needs at least 2 GiB of memory, but 1 GiB are available; use fewer\.$"
     ):
         check_memory(2**31, "a table", "use fewer")
-    with pytest.raises(ValueError, match=r"and the limit is 10 bytes; use fewer\.$"):
+    with pytest.raises(ValueError, match=r"but the limit is 10 bytes; use fewer\.$"):
         check_memory(11, "a table", "use fewer", most=10)
     monkeypatch.setattr(memory, "available_memory", lambda: math.inf)
     check_memory(2**100, "a table", "use fewer")

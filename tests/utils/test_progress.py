@@ -1,4 +1,4 @@
-"""Progress without a terminal: a log has lines, and few of them."""
+"""Progress bars without a terminal print few lines."""
 
 from __future__ import annotations
 

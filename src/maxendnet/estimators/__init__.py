@@ -7,7 +7,7 @@ from maxendnet.estimators.table import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN, M
 from maxendnet.utils.lazy import lazily
 
 if TYPE_CHECKING:
-    from maxendnet.estimators import pipeline as pipeline  # imports transformers of scikit-learn
+    from maxendnet.estimators import pipeline as pipeline  # lazy: it imports transformers of scikit-learn
 
 _, __getattr__, __dir__ = lazily(__name__, __file__)
 

@@ -1,20 +1,19 @@
-"""Models in files: `save` and `load`. The format holds numbers and names, never code.
+"""Model files: `save` and `load`. A file holds numbers and names, never code.
 
-A ``.medn`` file is
+A ``.medn`` file consists of
 
-    8 bytes    ``89 4D 45 44 4E 0D 0A 1A``: no text, "MEDN", and line ends that a text-mode copy would spoil
+    8 bytes    ``89 4D 45 44 4E 0D 0A 1A``: a non-text byte, "MEDN", and line ends that a text-mode copy would change
     4 bytes    format version, little-endian
-    32 bytes   SHA-256 of the four bytes before it and of all that follows
-    the rest   compressed by zlib, safetensors: the arrays, and under ``__metadata__`` the text of one JSON header
+    32 bytes   SHA-256 of the format version and of all following bytes
+    the rest   safetensors compressed by zlib: the arrays, and under ``__metadata__`` a JSON header
 
-The header has ``format``, ``maxendnet`` (the version that wrote it), ``estimator`` (class and settings, with nested
-pieces), ``classes``, ``n_features_in``, ``feature_names``, ``structure`` (the piece, as it was at the fit), ``layout``
-(sizes of the weights), ``weights``, ``fit`` (objective, dual, gap, converged, which, n_passes), ``trace`` and
-``posterior``, and ``application`` where an application has added something of its own; its values are written as
-`models.json_values` says. Format 4 is that of pipelines, and has ``steps`` too, see `estimators.pipeline`.
-Format 2 is the same as 3 without compression; format 1, of version 0.1.0, is not read.
-Feature names are a tensor too (the bytes of a JSON list), since there may be millions and safetensors limits its own
-header to 100 MB.
+The header has ``format``, ``maxendnet`` (the version that wrote the file), ``estimator`` (class and settings, with
+nested pieces), ``classes``, ``n_features_in``, ``feature_names``, ``structure`` (as it was during the fit), ``layout``
+(sizes of the weights), ``weights``, ``fit`` (objective, dual, gap, converged, which, n_passes), ``trace``,
+``posterior``, and optionally ``application``, the data of an application. `models.json_values` defines the encoding of
+values. Format 4 is that of pipelines, with additional ``steps``, see `estimators.pipeline`. Format 2 is format 3
+without compression; format 1, of version 0.1.0, is not supported.
+Feature names are a tensor (the bytes of a JSON list), because safetensors limits its header to 100 MB.
 """
 
 from __future__ import annotations
@@ -68,36 +67,34 @@ ESTIMATORS: dict[str, type[MarkovNetwork]] = {
 UNSAVED = ("backend", "callback")
 """Settings that belong to a process and not to a model."""
 IN_FILE = {"n_label_features": "n_tied"}
-"""Parts of a layout that files have by another name, from before they were renamed."""
-
-
+"""Earlier names of fields of a layout, which files still use."""
 RAGGED = {"seen": SeenPairs, "ngrams": SeenNGrams}
-"""Parts of a layout that are ragged arrays."""
+"""Fields of a layout that are ragged arrays."""
 
 
 # ---- writing --------------------------------------------------------------------------------------------------------
 
 
 def save(estimator: Any, path: str | os.PathLike[str], application: dict[str, Any] | None = None) -> None:
-    """Write a fitted estimator to a file, whole or not at all.
+    """Write a fitted estimator to a file, atomically.
 
     Parameters
     ----------
     estimator : a fitted estimator of maxendnet, or a Pipeline
-        Steps of a pipeline before the estimator are `OnNodes` with `KernelFeatures` or scikit-learn's ``MaxAbsScaler``,
-        ``MinMaxScaler``, ``PCA``, ``RobustScaler`` or ``StandardScaler``.
+        The steps of a pipeline before the estimator must be `OnNodes` with `KernelFeatures` or scikit-learn's
+        ``MaxAbsScaler``, ``MinMaxScaler``, ``PCA``, ``RobustScaler`` or ``StandardScaler``.
     path : str or path-like
-        The folder must exist; an existing file is replaced. ``.medn`` is the customary ending.
+        The folder must exist; an existing file is replaced. The usual extension is ``.medn``.
     application : dict, optional
-        What an application needs to use the model, as plain JSON. It is kept in the header, where `read` finds it under
-        ``"application"``; `load` passes it over.
+        Data of an application as plain JSON. `read` returns it in the header under ``"application"``; `load` ignores
+        it.
 
     Raises
     ------
     ModelFileError
-        A label, a setting or a class is not of a kind that the file can hold.
+        If a label, a setting or a class cannot be stored in a file.
     OSError
-        The file cannot be written.
+        If the file cannot be written.
 
     Examples
     --------
@@ -115,7 +112,7 @@ def save(estimator: Any, path: str | os.PathLike[str], application: dict[str, An
     if ESTIMATORS.get(name) is not type(estimator):
         raise ModelFileError(
             f"{type(estimator).__module__}.{type(estimator).__qualname__} is not an estimator of maxendnet; a model "
-            f"file holds no code and knows only {', '.join(sorted(ESTIMATORS))}."
+            f"file holds no code, so save supports only {', '.join(sorted(ESTIMATORS))}."
         )
     check_is_fitted(estimator, "model_")
     changed = estimator.changed_structure()
@@ -131,7 +128,7 @@ def save(estimator: Any, path: str | os.PathLike[str], application: dict[str, An
 
 
 def _describe(estimator: Any, plain: ToPlain) -> dict[str, Any]:
-    """Header of a fitted estimator."""
+    """Return the header of a fitted estimator."""
     model = estimator.model_
     names = model.feature_names
     if names is not None:
@@ -151,33 +148,22 @@ def _describe(estimator: Any, plain: ToPlain) -> dict[str, Any]:
         "layout": _describe_layout(model.structure, model.layout, plain),
         "weights": plain(model.weights, "weights"),
         "fit": {
-            "objective": plain(float(model.report.objective), "objective_"),
-            "dual": plain(float(model.report.dual), "dual_"),
-            "gap": plain(float(model.report.gap), "gap_"),
-            "converged": bool(model.report.converged),
-            "which": str(model.report.which),
-            "n_passes": int(model.report.n_passes),
-            "round_gap": plain(float(model.report.round_gap), "round_gap_"),
-            "n_rounds": int(model.report.n_rounds),
-            "solver": str(model.report.solver),
-            "constants": {name: plain(float(value), name) for name, value in model.report.constants.items()},
-        },
-        # counts are whole numbers far below 2^53, so float64 holds them
+            name: plain(value.item() if isinstance(value, np.generic) else value, f"{name}_")
+            for name, value in model.report._asdict().items()
+            if name not in ("trace", "constants")
+        }
+        | {"constants": {name: plain(float(value), name) for name, value in model.report.constants.items()}},
+        # float64 represents all counts exactly
         "trace": plain(np.array(model.report.trace, dtype=np.float64).reshape(-1, len(TraceRow._fields)), "trace"),
         "posterior": _describe_posterior(model.posterior, plain),
     }
 
 
-def _layout_type(structure: Any) -> Any:
-    """The class of the layouts of a structure."""
-    return structure.layout_type
-
-
 def _describe_layout(structure: Any, layout: Any, plain: ToPlain) -> dict[str, Any]:
-    kind, expected = type(layout), _layout_type(structure)
+    kind, expected = type(layout), structure.layout_type
     if kind is not expected or not is_dataclass(kind):
         raise ModelFileError(
-            f"the layout of {structure!r} is of class {kind.__name__}, and a file holds only dataclasses of class "
+            f"the layout of {structure!r} has class {kind.__name__}, but a file can hold only dataclasses of class "
             f"{expected.__name__}; set layout_type of the structure to the dataclass of its layouts."
         )
     ragged = RAGGED if kind is Layout else {}
@@ -210,37 +196,36 @@ def load(path: str | os.PathLike[str], content: Content | None = None) -> Any:
     ----------
     path : str or path-like
     content : Content, optional
-        What `read` found there, where that was called before.
+        Result of `read` for this path, if it was called before.
 
     Returns
     -------
     a fitted estimator, or a Pipeline
-        Of the class that was saved. It predicts what the saved one predicts, to the bit, and has the same attributes
-        and posterior. Only the inner state of the solver is not kept: a warm start begins afresh. A solver that this
-        version does not have becomes ``solver=None``, with a warning.
+        An estimator of the saved class, with the same attributes and posterior. Its predictions are bit-for-bit
+        identical. The state of the solver is not saved, so the next fit is not a warm start. A solver that was removed
+        from maxendnet becomes ``solver=None``, with a warning.
 
     Raises
     ------
     FileNotFoundError
     ModelFileError
-        The file is something else, damaged, cut short, from version 0.1.0, or from a newer version.
+        If the file is not a model file, is damaged or truncated, or comes from version 0.1.0 or a newer version.
     """
     content = read(path) if content is None else content
     try:
         return _build(content, os.fspath(path))
     except Exception as error:
-        # The checksum is right, so the file is what its writer meant, and its writer was not `save` of this version.
-        # Whatever goes wrong with it is the file's content, not a bug to be shown as a crash.
+        # the checksum is right, so another program or version wrote this content: any error is one of the file
         reason = error if isinstance(error, ModelFileError) else f"{type(error).__name__}: {error}"
         by = content.header.get("maxendnet")
         raise ModelFileError(
-            f"{os.fspath(path)} is whole but not a model that this version of maxendnet can read ({reason}). It says "
-            f"that it was written by maxendnet {by}; install that version, or fit and save the model again."
+            f"{os.fspath(path)} is undamaged, but this version of maxendnet cannot read it ({reason}). According to "
+            f"the file, maxendnet {by} wrote it; install that version, or fit and save the model again."
         ) from error
 
 
 def read(path: str | os.PathLike[str]) -> Content:
-    """Header and arrays of a model file, after its checksum was found right; raises as `load` does."""
+    """Return the header and arrays of a model file; errors are those of `load`."""
     return read_sealed(path, KIND)
 
 
@@ -274,13 +259,9 @@ def _build_estimator(content: Content, path: str) -> MarkovNetwork:
     structure.check()
     if len(classes) < 1:
         raise ModelFileError("the model has no labels")
-    layout: Any
-    if _layout_type(structure) is Layout:
-        layout = _layout(described, value)
-        if len(classes) * structure.hidden != layout.n_labels:
-            raise ModelFileError(f"the model has {len(classes)} labels, and weights for {layout.n_labels}")
-    else:
-        layout = _other_layout(_layout_type(structure), described, value)
+    layout = _layout(structure.layout_type, described, value)
+    if isinstance(layout, Layout) and len(classes) * structure.hidden != layout.n_labels:
+        raise ModelFileError(f"the model has {len(classes)} labels, and weights for {layout.n_labels}")
     problem = structure.layout_error(layout, n_features_in, classes)
     if problem:
         raise ModelFileError(problem)
@@ -298,79 +279,77 @@ def _build_estimator(content: Content, path: str) -> MarkovNetwork:
 
 
 def _setting(key: str, plain: Any, value: FromPlain, path: str) -> Any:
-    """A setting of the estimator; predictions need no solver, so a removed one is None, with a warning."""
+    """Return a setting; a removed solver becomes None, with a warning."""
     try:
         return value(plain)
     except RemovedSolverError as error:
         if key != "solver":
             raise
         warn_caller(
-            f"{path} was written by an earlier version of maxendnet: {error}. The model is loaded with solver=None: it "
-            "predicts the same, and the next fit uses the default solver unless set_params(solver=...) sets one. Save "
-            "the model again to end this warning."
+            f"{path} was written by an earlier version of maxendnet: {error}. The model is loaded with solver=None: "
+            "predictions are the same, and the next fit uses the default solver. Save the model again to avoid this "
+            "warning."
         )
         return None
 
 
-def _layout(described: Any, value: FromPlain) -> Layout:
-    """Sizes of the weights; kernels would read past an array if they were not what they seem."""
-    part = lambda key: value(entry(described, key, "the layout"))  # noqa: E731
-    known = {IN_FILE.get(field.name, field.name) for field in fields(Layout)}
-    if isinstance(described, dict) and described.keys() - known:
-        raise ModelFileError(f"the layout has the unknown part {min(described.keys() - known)!r}")
-    size = lambda key: checks.count(part(key), key)  # noqa: E731
-    rest, types = part("rest"), part("type_allowed")
-    seen, ngrams = (_ragged(described, name, value) for name in RAGGED)
-    if seen is not None:
-        checks.seen_pairs(seen, size("n_features"), size("n_labels"))
-    if ngrams is not None:
-        checks.seen_ngrams(ngrams, size("n_labels"))
-    layout = Layout(
-        n_features=size("n_features"), n_labels=size("n_labels"), n_edge_types=size("n_edge_types"),
-        n_edge_features=size("n_edge_features"), n_label_features=size(IN_FILE["n_label_features"]),
-        siblings=checks.truth(part("siblings"), "siblings"),
-        rest=-1 if rest == -1 else checks.count(rest, "rest"), seen=seen, type_allowed=types,
-        n_ngrams=size("n_ngrams"), ngrams=ngrams,
-    )  # fmt: skip
-    if types is not None and not (
-        isinstance(types, np.ndarray) and types.dtype == bool and types.ndim == 2 and types.shape[1] == layout.n_labels
-    ):
-        raise ModelFileError(f"labels by node type are not truth values for {layout.n_labels} labels")
-    return layout
-
-
-def _other_layout(kind: Any, described: Any, value: FromPlain) -> Any:
-    """The layout of a structure that has a class for it."""
-    names = [IN_FILE.get(field.name, field.name) for field in fields(kind)]
-    parts = [value(entry(described, name, "the layout")) for name in names]
-    unknown = described.keys() - set(names)
+def _layout(kind: Any, described: Any, value: FromPlain) -> Any:
+    """Return the layout of the weights, of the class that the structure declares."""
+    names = {IN_FILE.get(field.name, field.name): field.name for field in fields(kind)}
+    ragged = RAGGED if kind is Layout else {}
+    parts = {}
+    for in_file, name in names.items():
+        content = entry(described, in_file, "the layout")
+        parts[name] = _ragged(described, name, value) if name in ragged else value(content)
+    unknown = described.keys() - names.keys()
     if unknown:
-        raise ModelFileError(f"the layout has the unknown part {min(unknown)!r}")
-    return kind(*parts)
+        raise ModelFileError(f"the layout has the unknown field {min(unknown)!r}")
+    if kind is Layout:
+        _check_layout(parts)
+    return kind(**parts)
+
+
+def _check_layout(parts: dict[str, Any]) -> None:
+    """Check the sizes of the weights, by which kernels access arrays."""
+    for name, size in parts.items():
+        if name.startswith("n_"):
+            checks.count(size, name)
+    checks.truth(parts["siblings"], "siblings")
+    if parts["rest"] != -1:
+        checks.count(parts["rest"], "rest")
+    n_labels, types = parts["n_labels"], parts["type_allowed"]
+    if parts["seen"] is not None:
+        checks.seen_pairs(parts["seen"], parts["n_features"], n_labels)
+    if parts["ngrams"] is not None:
+        checks.seen_ngrams(parts["ngrams"], n_labels)
+    if types is not None and not (
+        isinstance(types, np.ndarray) and types.dtype == bool and types.ndim == 2 and types.shape[1] == n_labels
+    ):
+        raise ModelFileError(f"labels by node type are not a bool array with {n_labels} columns")
 
 
 def _ragged(described: dict[str, Any], name: str, value: FromPlain) -> Any:
-    """A ragged part of a layout, or None."""
+    """Return a ragged array of a layout, or None."""
     rows = entry(described, name, "the layout")
     kind: Any = RAGGED[name]
     return None if rows is None else kind(*(value(entry(rows, key, f"{name} of the layout")) for key in kind._fields))
 
 
 def _report(plain: Any, trace: Any, value: FromPlain, estimator: Any) -> FitReport:
-    """The numbers of the fit; without a certificate dual and gap are NaN."""
+    """Return the report of the fit; without a certificate dual and gap are NaN."""
     part = lambda key: value(entry(plain, key, "fit"))  # noqa: E731
     gap = checks.number(part("gap"), "gap", nan=True)
     if gap < 0:
         raise ModelFileError(f"gap is {gap} and not at least 0")
     rows = checks.trace(trace, len(TraceRow._fields), counts=(0, 2, 6), times=(1,))
-    found = [
+    trace_rows = [
         TraceRow(int(p), seconds, int(n), primal, dual, gap, int(nonzero))
         for p, seconds, n, primal, dual, gap, nonzero in rows.tolist()
     ]
     return FitReport(
         checks.number(part("objective"), "objective"), checks.number(part("dual"), "dual", nan=True), gap,
         checks.truth(part("converged"), "converged"), checks.text(part("which"), "which"),
-        checks.count(part("n_passes"), "n_passes"), found, checks.number(part("round_gap"), "round_gap", nan=True),
+        checks.count(part("n_passes"), "n_passes"), trace_rows, checks.number(part("round_gap"), "round_gap", nan=True),
         checks.count(part("n_rounds"), "n_rounds"),
         checks.text(part("solver"), "solver"), _constants(plain, estimator),
     )  # fmt: skip
@@ -394,7 +373,7 @@ def _posterior(plain: Any, value: FromPlain, n_weights: int) -> Any:
     if kind == "exact":
         prior = part("prior")
         if not isinstance(prior, ExactPrior):
-            raise ModelFileError(f"the prior of the posterior is {prior!r}, which has none")
+            raise ModelFileError(f"the prior of the posterior is {prior!r}, which has no exact posterior")
         prior.check()
         posterior = Posterior(prior, vector("eta"))
         checks.vector(posterior.mean, n_weights, "mean of the posterior")

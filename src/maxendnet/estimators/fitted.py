@@ -1,4 +1,4 @@
-"""A fitted model: weights, structure, labels and posterior, and all predictions that follow from them."""
+"""`FittedModel`: weights, structure, labels and posterior of a fit."""
 
 from __future__ import annotations
 
@@ -23,17 +23,14 @@ from maxendnet.structures.weights.cache import Cache
 from maxendnet.structures.weights.layout import Layout
 
 FloatArray = NDArray[np.float64]
-
-
 EXTRAS = ("edges", "edge_types", "edge_features", "node_types", "allowed", "label_features", "sample_weight")
-"""What examples may have beside features, labels and their costs."""
+"""Optional arrays of examples that affect predictions."""
 
 
 class Labellings(list):
-    """A list with the labels of every example, as lists: what seqeval and scikit-learn's tools take as it is.
+    """List with a list of labels for each example.
 
-    As an array it is one of objects, a list for each example, so that predictions of several parts can be concatenated
-    as ``cross_val_predict`` does.
+    Its array form is an array of lists, so that ``cross_val_predict`` can concatenate predictions.
 
     Examples
     --------
@@ -45,25 +42,25 @@ class Labellings(list):
 
     @classmethod
     def split(cls, nodes: NDArray, offsets: NDArray[np.int64]) -> Labellings:
-        """Labels of all nodes by example.
+        """Split the labels of all nodes by example.
 
         Examples
         --------
         >>> Labellings.split(np.array(["a", "b", "b"]), np.array([0, 2, 3]))
         [['a', 'b'], ['b']]
         """
-        labels = nodes.tolist()  # once: a list is cut in a tenth of the time that an array takes
+        labels = nodes.tolist()  # slicing a list is ten times faster than slicing an array
         return cls([labels[first:last] for first, last in pairwise(offsets.tolist())])
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray:
         out = np.empty(len(self), dtype=object)
-        for i, labels in enumerate(self):  # all at once, numpy would take lists of equal length for rows of a matrix
+        for i, labels in enumerate(self):  # one by one: numpy would read lists of equal length as a matrix
             out[i] = labels
         return out
 
 
 class FitReport(NamedTuple):
-    """How a fit ended."""
+    """Report of a fit."""
 
     objective: float
     dual: float
@@ -75,24 +72,24 @@ class FitReport(NamedTuple):
     round_gap: float = np.nan
     n_rounds: int = 1
     solver: str = ""
-    """Which solver ran, and why it was chosen; empty where it is not known."""
+    """Which solver was used and why; empty if unknown."""
     constants: Mapping[str, float] = MappingProxyType({})
-    """C and lam of the fit, where the estimator has them."""
+    """C and lam of the fit, if the estimator has them."""
 
 
 @dataclass(frozen=True, eq=False)
 class FittedModel:
-    """What a fit learned. Estimators, model files, bounds and applications share it.
+    """Result of a fit, used by estimators, model files, bounds and applications.
 
     Parameters
     ----------
     structure : a structure
-        The piece as it was at the fit.
+        The structure as it was during the fit.
     layout : Layout
-        Of the weights.
+        Layout of the weights.
     classes : ndarray of shape (n_labels,)
     weights : ndarray of shape (n_weights,)
-        Stored as a view that cannot be written to.
+        Stored as a read-only view.
     posterior : Posterior, VariationalPosterior or PointEstimate
     n_features_in : int
     feature_names : tuple of str or None
@@ -119,8 +116,8 @@ class FittedModel:
     estimator: str = "the model"
 
     def __post_init__(self) -> None:
-        # What predictions need of weights and names is computed once and kept: neither may change under it. The view
-        # leaves the array itself as it is, which a solver may still work with.
+        # predictions cache values computed from weights and names, so these must not change; the original array stays
+        # writeable, since a solver may still use it
         weights = np.asarray(self.weights).view()
         weights.flags.writeable = False
         object.__setattr__(self, "weights", weights)
@@ -130,7 +127,7 @@ class FittedModel:
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():
             object.__setattr__(self, name, value)
-        self.__post_init__()  # a copy of an array can be written to, whatever its original
+        self.__post_init__()  # copies of read-only arrays are writeable
 
     def read(self, X: Any, y: Any = None, sample_weight: Any = None, needs_y: bool = False) -> Examples:
         """Examples with the features that the model knows."""
@@ -140,9 +137,9 @@ class FittedModel:
         )  # fmt: skip
         if examples.flat and self._joins_nodes:
             raise ValueError(
-                f"X is one table, whose {len(examples)} rows would be labelled one by one, but {self.estimator} has "
-                "learned weights for neighbouring nodes. For one example give a list, [X]; for examples of one node "
-                "each give [row[None] for row in X]."
+                f"X is one table, so its {len(examples)} rows would be labelled independently, but {self.estimator} "
+                "has weights for neighbouring nodes. If X is one example, give [X]; if each row is an example, give "
+                "[row[None] for row in X]."
             )
         return examples
 
@@ -154,25 +151,30 @@ class FittedModel:
         segments = self.layout.segments(self.weights)
         if any(np.any(part) for part in (segments.transitions, segments.edge, segments.siblings)):
             return True
-        ngrams = self.named_weights().get("ngrams", {})  # an example of one node has those of one label, with its ends
+        ngrams = self.named_weights().get("ngrams", {})  # an example of one node can have n-grams of one label
         return any(
             weight != 0 and sum(label not in (START, END) for label in ngram) > 1 for ngram, weight in ngrams.items()
         )
 
     @property
     def whole(self) -> bool:
-        """Whether an example has one label."""
+        """Whether each example has one label."""
         return bool(self.structure.whole)
 
     def bind(self, examples: Examples, given: Any = None, rules: Any = None) -> Any:
-        """The structure with examples to predict; their labels, if any, are left out: they may be unknown ones.
+        """Bind the structure to examples for predictions; their ``y`` is ignored.
 
-        With ``given``, labels as in y, it is limited to labellings that agree with them; with ``rules``, for a chain,
-        to those that keep these rules too.
+        Parameters
+        ----------
+        examples : Examples
+        given : list of label sequences, optional
+            Known labels as in y; labellings are limited to those that agree with them.
+        rules : a rule or a list of rules, optional
+            For chains: labellings are limited to those that satisfy these rules too.
         """
         options = {} if rules is None else {"rules": rules}
         if rules is not None and not self.structure.takes_rules:
-            raise ValueError(f"rules are for chains, and the structure of the model is {self.structure!r}.")
+            raise ValueError(f"rules need a chain, but the structure of the model is {self.structure!r}.")
         if given is None:
             extras = (getattr(examples, name) for name in EXTRAS)
             binder = self._binder(rules) if all(extra is None for extra in extras) else None
@@ -186,13 +188,13 @@ class FittedModel:
         encode_truth(y, self.classes, examples.offsets, examples.flat, name="given")
         bound = self.structure.bind(replace(examples, y=y), self.classes, self.layout, **options)
         if not bound.capabilities.unknown_labels:
-            raise ValueError(f"{bound.described} takes no given labels; see docs/extend/structure.md.")
+            raise ValueError(f"{bound.described} does not support given labels; see docs/extend/structure.md.")
         return self.structure.label_view(bound.within_truth)
 
     def bind_entries(
         self, data: FloatArray, indices: NDArray, indptr: NDArray, offsets: NDArray[np.int64], rules: Any = None
     ) -> Any:
-        """`bind` for sequences whose features are arrays of a CSR matrix, without its checks."""
+        """Bind sequences whose features are arrays of a CSR matrix, without checks."""
         binder = self._binder(rules)
         if binder is None:
             return self.bind(Examples(csr(data, indices, indptr, self.n_features_in), offsets), rules=rules)
@@ -207,13 +209,13 @@ class FittedModel:
         return Cache()
 
     def named_weights(self) -> dict[str, Any]:
-        """The weights by name, as the structure calls them."""
+        """Return the weights by the names that the structure gives them."""
         named = self.structure.named_weights(self.layout, self.weights)
         ngrams = self.structure.ngram_weights(self.layout, self.weights, self.classes)
         return named if ngrams is None else named | {"ngrams": ngrams}
 
     def labellings(self, examples: Examples, labels: NDArray[np.int32]) -> Any:
-        """Numbers of labels as labels: a list for every example, or one array if X was a table."""
+        """Convert label indices to a list for each example, or an array for a table."""
         if self.whole:
             return self.classes[labels[examples.offsets[:-1]]]
         nodes = self.classes[labels]

@@ -1,4 +1,4 @@
-"""What a model file holds, in words: the command ``maxendnet info``."""
+"""Summary of a model file, for the command ``maxendnet info``."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from maxendnet.structures.weights.layout import Layout
 
 
 def describe(path: str | os.PathLike[str], top: int = 5) -> dict[str, Any]:
-    """The content of a model file as plain values, ready for JSON.
+    """Return a summary of a model file as plain JSON values.
 
     Parameters
     ----------
     path : str or path-like
     top : int, default=5
-        Weights listed for each label, and transitions: the largest in size.
+        Number of weights listed for each label, and of transitions: those with the largest absolute value.
 
     Returns
     -------
     dict
-        Numbers that do not exist (the gap of a CRF) are None. Labels are shown by their ``repr`` where JSON has no
-        such value.
+        Undefined numbers, such as the gap of a CRF, are None. Labels that JSON cannot represent are replaced by their
+        ``repr``.
     """
     header = read(path).header
     whole = load(path)
     *transformers, model = [step for _, step in whole.steps] if hasattr(whole, "steps") else [whole]
     layout = model.model_.layout
     labels = [_plain(label) for label in model.classes_.tolist()]
-    size = lambda name: getattr(layout, name, 0)  # noqa: E731 - a structure may have another layout
+    size = lambda name: getattr(layout, name, 0)  # noqa: E731 - layouts of other classes lack it
     n_states = size("n_labels") // max(1, len(labels)) or 1
     states = labels if n_states == 1 else [f"{label}, state {k}" for label in labels for k in range(n_states)]
     weights = model.model_.weights
@@ -75,21 +75,18 @@ def describe(path: str | os.PathLike[str], top: int = 5) -> dict[str, Any]:
     }
 
 
-def _application(found: Any) -> dict[str, Any] | None:
-    """What the file says of an application, in short; None for a model by itself."""
-    if not isinstance(found, dict):
+def _application(data: Any) -> dict[str, Any] | None:
+    """Return a summary of the data of an application, or None."""
+    if not isinstance(data, dict):
         return None
-    features = found.get("features")
-    about = {"template": features.get("template")} if isinstance(features, dict) else {}
-    return {
-        "kind": found.get("kind"),
-        **about,
-        **{k: found[k] for k in ("scheme", "temperature", "outside") if k in found},
-    }
+    features = data.get("features")
+    template = {"template": features.get("template")} if isinstance(features, dict) else {}
+    rest = {name: data[name] for name in ("scheme", "temperature", "outside") if name in data}
+    return {"kind": data.get("kind"), **template, **rest}
 
 
 def _plain(value: Any) -> Any:
-    """The value itself where JSON has it, and otherwise what Python would print."""
+    """Return the value if JSON can represent it, otherwise its ``repr``."""
     if value is None or isinstance(value, (bool, str, int)):
         return value
     if isinstance(value, float):
@@ -104,18 +101,18 @@ def _number(value: float) -> float | None:
 
 
 def _posterior(posterior: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {"kind": posterior.kind}
+    summary: dict[str, Any] = {"kind": posterior.kind}
     if posterior.kind != "point":
-        found |= {"kl": _number(posterior.kl), "relevant_weights": float(np.mean(posterior.relevance > 0.95))}
+        summary |= {"kl": _number(posterior.kl), "relevant_weights": float(np.mean(posterior.relevance > 0.95))}
     if posterior.kind == "exact":
-        found["prior"] = repr(posterior.prior)
-    return found
+        summary["prior"] = repr(posterior.prior)
+    return summary
 
 
 def _largest(values: np.ndarray, top: int) -> list[int]:
-    """Places of the largest values by size, largest first; zeros are left out."""
+    """Return the indices of the largest absolute values, largest first, without zeros."""
     size = np.abs(values)
-    # the sort is stable, so that equal weights come in the order of the features
+    # a stable sort lists equal weights in the order of the features
     return [int(k) for k in np.argsort(-size, kind="stable")[:top] if size[k] > 0]
 
 
@@ -124,7 +121,7 @@ def _top_weights(model: Any, labels: list[Any], top: int) -> list[dict[str, Any]
         return []
     names = model.feature_names_
     coef = model.coef_
-    rows = [*(coef if isinstance(coef, np.ndarray) else coef.toarray())]  # sparse where pairs are those that were seen
+    rows = [*(coef if isinstance(coef, np.ndarray) else coef.toarray())]  # sparse with pairs="seen"
     features = [*(names if names is not None else range(model.n_features_in_))]
     structure = model.model_.structure
     for attribute, option in (("intercept_", "bias"), ("start_", "ends"), ("end_", "ends")):
@@ -145,15 +142,16 @@ def _top_transitions(model: Any, labels: list[Any], top: int) -> list[dict[str, 
     if not isinstance(model.model_.layout, Layout):
         return []
     matrices = np.reshape(model.transitions_, (-1, len(labels), len(labels)))
-    found = []
+    transitions = []
     for k in _largest(matrices.ravel(), top):
         kind, a, b = (int(i) for i in np.unravel_index(k, matrices.shape))
-        found.append({"from": labels[a], "to": labels[b], "edge_type": kind, "weight": float(matrices[kind, a, b])})
-    return found
+        weight = float(matrices[kind, a, b])
+        transitions.append({"from": labels[a], "to": labels[b], "edge_type": kind, "weight": weight})
+    return transitions
 
 
 def _top_ngrams(model: Any, top: int) -> list[dict[str, Any]]:
-    """Those of chains that have weights for more than pairs of labels."""
+    """Return the n-grams of labels with the largest weights."""
     if not getattr(model.model_.layout, "n_ngrams", 0):
         return []
     ngrams = model.ngrams_
@@ -164,52 +162,52 @@ def _top_ngrams(model: Any, top: int) -> list[dict[str, Any]]:
     ]
 
 
-def render(found: dict[str, Any], most_labels: int = 20) -> str:
-    """The text of ``maxendnet info``."""
-    fit, sizes, posterior = found["fit"], found["sizes"], found["posterior"]
-    settings = ", ".join(f"{key}={value}" for key, value in found["settings"].items())
-    labels, shown = found["labels"], found["labels"][:most_labels]
+def render(summary: dict[str, Any], max_labels: int = 20) -> str:
+    """Return the output of ``maxendnet info``."""
+    fit, sizes, posterior = summary["fit"], summary["sizes"], summary["posterior"]
+    settings = ", ".join(f"{key}={value}" for key, value in summary["settings"].items())
+    labels, shown = summary["labels"], summary["labels"][:max_labels]
     more = f", ... ({len(labels)} in all)" if len(labels) > len(shown) else ""
     gap = "none (no certificate)" if fit["gap"] is None else f"{fit['gap']:.3g}"
     constants = ", ".join(f"{name} = {value:g}" for name, value in fit["constants"].items())
     parts = [f"{n:,} {name.replace('_', ' ')}" for name, n in sizes.items() if n]
     lines = [
-        ("file", f"{found['file']}, {found['bytes']:,} bytes, format {found['format']}"),
-        ("written by", f"maxendnet {found['maxendnet']}"),
-        ("estimator", found["estimator"]),
-        *([("after", ", ".join(found["transformers"]))] if found["transformers"] else []),
-        *([("used by", _shown_application(found["application"]))] if found["application"] else []),
+        ("file", f"{summary['file']}, {summary['bytes']:,} bytes, format {summary['format']}"),
+        ("written by", f"maxendnet {summary['maxendnet']}"),
+        ("estimator", summary["estimator"]),
+        *([("after", ", ".join(summary["transformers"]))] if summary["transformers"] else []),
+        *([("used by", _shown_application(summary["application"]))] if summary["application"] else []),
         ("settings", settings),
         *([("constants", constants)] if constants else []),
         ("sizes", ", ".join(parts)),
-        ("features", "named" if found["named_features"] else "numbered"),
+        ("features", "named" if summary["named_features"] else "numbered"),
         ("labels", ", ".join(map(str, shown)) + more),
         ("objective", _shown(fit["objective"])),
         ("dual", _shown(fit["dual"])),
         ("gap", f"{gap}; {'converged' if fit['converged'] else 'stopped early'} after {fit['passes']} passes"),
         ("posterior", _shown_posterior(posterior)),
-        ("weights", f"{100 * found['weights_above_0.001']:.1f} % above 0.001"),
+        ("weights", f"{100 * summary['weights_above_0.001']:.1f} % above 0.001"),
     ]
     width = max(len(name) for name, _ in lines)
     text = [f"{name:<{width}}  {value}" for name, value in lines]
-    if any(entry["weights"] for entry in found["top_weights"]):
+    if any(entry["weights"] for entry in summary["top_weights"]):
         text += ["", "Largest weights of each label"]
-        shown_labels = found["top_weights"][:most_labels]
+        shown_labels = summary["top_weights"][:max_labels]
         column = max(len(str(entry["label"])) for entry in shown_labels)
         for entry in shown_labels:
             weights = "  ".join(f"{w['feature']} {w['weight']:+.3g}" for w in entry["weights"])
             text.append(f"  {entry['label']!s:<{column}}  {weights or '(all zero)'}")
         if more:
-            text.append(f"  ... and {len(labels) - len(shown)} labels more; see --labels")
-    if found["top_transitions"]:
+            text.append(f"  ... and {len(labels) - len(shown)} more labels; see --labels")
+    if summary["top_transitions"]:
         text += ["", "Largest transitions"]
         several = sizes["edge_types"] > 1
-        for entry in found["top_transitions"]:
+        for entry in summary["top_transitions"]:
             kind = f"  (edge type {entry['edge_type']})" if several else ""
             text.append(f"  {entry['from']} -> {entry['to']}  {entry['weight']:+.3g}{kind}")
-    if found["top_ngrams"]:
+    if summary["top_ngrams"]:
         text += ["", "Largest n-grams"]
-        for entry in found["top_ngrams"]:
+        for entry in summary["top_ngrams"]:
             text.append(f"  {' '.join(map(str, entry['labels']))}  {entry['weight']:+.3g}")
     return "\n".join(text)
 
@@ -224,7 +222,7 @@ def _shown_posterior(posterior: dict[str, Any]) -> str:
     under = f" under {posterior['prior']}" if "prior" in posterior else ""
     return (
         f"{posterior['kind']}{under}, KL {_shown(posterior['kl'])}, {100 * posterior['relevant_weights']:.1f} % of the "
-        "weights have a sure sign (relevance above 0.95)"
+        "weights have a certain sign (relevance above 0.95)"
     )
 
 

@@ -1,4 +1,4 @@
-"""What all estimators share: settings, and how they learn, in the conventions of scikit-learn."""
+"""`MarkovNetwork`: base class of the estimators, with the scikit-learn API."""
 
 from __future__ import annotations
 
@@ -39,33 +39,36 @@ from maxendnet.utils.warn import warn_caller
 
 
 def on_workers(examples: Any) -> bool:
-    """Whether these are partitions on workers, whose nodes this process does not see."""
+    """Whether examples are partitions on workers, whose nodes are not in this process."""
     return examples.offsets is None
 
 
 def supports_partial_fit(estimator: Any) -> bool:
-    """Whether an estimator learns a distribution over weights that can be the prior of the next fit."""
+    """Whether the posterior of an estimator can be the prior of the next fit."""
     try:
         prior = estimator.compose()[0]
     except ValueError:
-        return True  # `fit` says what is wrong with the settings
+        return True  # `fit` raises an error for invalid settings
     if isinstance(prior, Gaussian) or (offers(prior, "exact") and getattr(estimator, "method", "exact") == "exact"):
         return True
     raise AttributeError(
-        f"{type(estimator).__name__} with these settings learns no distribution over weights that could be the prior "
-        "of the next fit, so that it has no partial_fit; fit it to all examples, or take L2CRF, M3N or LapMEDN."
+        f"{type(estimator).__name__} with these settings has no partial_fit, because it has no posterior that could be "
+        "the prior of the next fit; fit it to all examples, or use L2CRF, M3N or LapMEDN."
     )
 
 
 class MarkovNetwork(Predictor):
-    """Base of the estimators; a row of the table says only what `compose` returns."""
+    """Base class of the estimators.
+
+    A subclass defines `compose`, which returns prior, loss and C.
+    """
 
     documented_parameters = COMMON
     """Parameters and attributes that the docstrings of subclasses share."""
     at_scale: ClassVar[Mapping[str, Callable[[float], float]]] = {}
     """Numbers that "scale" stands for, by constant: functions of the mean squared norm of the features of a node."""
     warns_of_gap = True
-    """Whether a fit that ends above ``tol`` warns; those of a search do not."""
+    """Whether a fit warns if it ends above ``tol``; fits of a search do not."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -80,25 +83,25 @@ class MarkovNetwork(Predictor):
                 setattr(self, name, value)
 
     def set_params(self, **params: Any) -> MarkovNetwork:
-        """Change settings by name; ``structure__bias=True`` changes an option of the structure."""
+        """Set parameters by name; those of the structure as ``structure__bias=True``."""
         hint = hint_for(type(self), params)
         if hint:
-            raise ValueError(hint)  # as scikit-learn does for unknown names
+            raise ValueError(hint)  # as in scikit-learn
         structure = params.get("structure", self.structure)
         if isinstance(structure, str) and any(name.startswith("structure__") for name in params):
             params["structure"] = as_structure(structure)
         return super().set_params(**params)
 
     def constants(self, examples: Any = None, earlier: Mapping[str, float] = MappingProxyType({})) -> dict[str, Any]:
-        """Return C and lam, where the estimator has them, with a number instead of "scale".
+        """Return C and lam, if the estimator has them, with numbers instead of "scale".
 
         Parameters
         ----------
         examples : Examples or partitions, optional
-            Their `mean_squared_norm` gives the number, to three digits so that the order of the examples does not
-            matter. Without examples it is 1.
+            Their `mean_squared_norm` determines the numbers, which are rounded to three digits so that the order of the
+            examples does not affect them. Without examples it is 1.
         earlier : mapping
-            Numbers of an earlier fit, which replace "scale" where they are known.
+            Numbers of an earlier fit, which replace "scale".
         """
         values = {name: getattr(self, name) for name in ("C", "lam") if hasattr(self, name)}
         scaled = [name for name in self.at_scale if isinstance(values[name], str) and values[name] == "scale"]
@@ -108,11 +111,14 @@ class MarkovNetwork(Predictor):
         return values | {name: earlier[name] for name in scaled if name in earlier}
 
     def compose(self, constants: Mapping[str, Any] | None = None) -> tuple[Any, Any, float]:
-        """Prior, loss and C; ``constants`` are those of `constants`, by default without examples."""
+        """Return the prior, the loss and C, for the values of `constants`.
+
+        By default these are the values without examples.
+        """
         raise NotImplementedError
 
     def _requested_solver(self, problem: Problem) -> Solver | None:
-        """The solver given by ``solver=``, or None."""
+        """Return the solver given by ``solver=``, or None."""
         if not (self.solver is None or isinstance(self.solver, Solver)):
             names = ", ".join(f"{kind.__name__}()" for kind in solvers.ALL)
             word = self.solver if isinstance(self.solver, str) else getattr(self.solver, "__name__", "")
@@ -123,7 +129,10 @@ class MarkovNetwork(Predictor):
         return self.solver
 
     def _choose_solver(self, problem: Problem) -> Choice:
-        """The requested solver, or the default one. With unknown labels a convex solver works within rounds."""
+        """Return the requested or the default solver.
+
+        With unknown labels, a convex solver is used within rounds.
+        """
         requested, unlabelled = self._requested_solver(problem), getattr(self, "unlabelled", 0.0)
         if not (is_number(unlabelled) and 0 <= unlabelled < np.inf):
             raise ValueError(f"unlabelled must be a finite number of at least 0, got {unlabelled!r}.")
@@ -142,18 +151,18 @@ class MarkovNetwork(Predictor):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.sparse = True
-        tags.classifier_tags = ClassifierTags()  # scikit-learn reads them where there is a predict_proba
+        tags.classifier_tags = ClassifierTags()  # scikit-learn requires them if there is a predict_proba
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
-        # what solvers hold cannot be copied or pickled: a warm start begins afresh
+        # states of solvers cannot be copied or pickled: the next fit is not a warm start
         state = super().__getstate__()
         return state | {"_state": None} if "_state" in state else state
 
     def _for_workers(self) -> Self:
-        there = super()._for_workers()
-        there.callback = there._state = there._support = None  # what only a fit needs
-        return there
+        estimator = super()._for_workers()
+        estimator.callback = estimator._state = estimator._support = None  # only used by fits
+        return estimator
 
     # ---- learning -----------------------------------------------------------------------------------------------
 
@@ -166,53 +175,62 @@ class MarkovNetwork(Predictor):
         Parameters
         ----------
         X : list of examples, or Examples
-            With the backend `Dask` also partitions: a Dask bag of pairs (x, y), a list of delayed `Examples`, or of
-            files; see docs/scale.md.
             An example is an array or CSR matrix of shape (n_nodes, n_features), a list of feature dicts, or for trees
-            a pair (node_features, edges). A 2-D array is a list of examples of one node.
+            and graphs a pair (node_features, edges). In a 2-D array, each row is an example of one node. With the
+            backend `Dask` also partitions: a Dask bag of pairs (x, y), or a list of delayed `Examples` or of files; see
+            docs/scale.md.
         y : list of label sequences
-            One label per node; any hashables. `UNKNOWN` where it is not known, a set of labels where one of them is
-            the true one.
+            One hashable label per node. Unknown labels are `UNKNOWN`, or a set of labels that contains the true one.
         sample_weight : array-like of shape (n_examples,), optional
             Multiplies the loss of an example.
         node_weight : list of arrays of shape (n_nodes,), optional
             For margin models: multiplies the costs of a node.
         checkpoint : str or path-like, optional
-            A file in which the fit notes where it stands, between two passes. If the process ends, the same call goes
-            on from there, to the same bits. A checkpoint of other examples or settings is refused with a
-            `CheckpointError`, as is a damaged one; ``max_passes`` may change. When the fit has ended the file is
-            removed, unless ``max_passes`` did not suffice: then a call with more goes on.
+            File for checkpoints, which are written between passes. If the process ends, the same call resumes from the
+            last checkpoint, and its result is bit-for-bit identical to that of an uninterrupted fit. A damaged
+            checkpoint, or one of other examples or settings, raises `CheckpointError`; only ``max_passes`` may change.
+            The file is removed at the end of the fit, unless it stopped at ``max_passes``: then a call with a larger
+            value resumes.
         checkpoint_every : float, default=60.0
-            Seconds between two notes, at least; more where a note takes longer than a twentieth of that.
+            Least number of seconds between checkpoints. Writing takes at most a twentieth of the time.
+
+        Returns
+        -------
+        self
         """
         rng = self._check_settings()
         as_structure(self.structure).check()
         examples = self._read(X, y, sample_weight)
         if node_weight is not None:
             if on_workers(examples):
-                raise ValueError("Partitions hold weights of nodes themselves, in Examples; leave node_weight out.")
+                raise ValueError(
+                    "X has partitions, which contain the weights of their nodes, in Examples; leave node_weight out."
+                )
             weights = read_node_weight(node_weight, examples.offsets, examples.flat)
             examples = replace(examples, node_weight=weights)
         classes = distinct_labels(np.asarray(examples.y))
         if not len(classes):
-            raise ValueError("All labels of y are UNKNOWN; there must be some that are known, or sets of labels.")
+            raise ValueError("All labels of y are UNKNOWN; give known labels, or sets of labels, for some nodes.")
         constants = self.constants(examples)
         problem = self.pose(examples, classes, constants=constants)
-        return self._fit(examples, classes, problem, rng, constants, self._keeper(checkpoint, checkpoint_every))
+        return self._fit(examples, classes, problem, rng, constants, self._checkpoint(checkpoint, checkpoint_every))
 
     @available_if(supports_partial_fit)
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MarkovNetwork:
-        """Learn from more examples, without those of before: what was learned is the prior of what is learned now.
+        """Learn from additional examples, with the last posterior as the prior.
 
-        The weights move away from where they are as far as the new examples ask for it: the prior of this fit is a
-        Gaussian with the mean and variance of the last posterior. Features with new names get weights; labels and
-        n-grams are those of the first fit, and so are constants that are "scale". The certificate is that of this
-        problem. The first call is `fit`.
+        The prior is a Gaussian with the mean and variance of the last posterior. Features with new names get weights;
+        labels, n-grams, and the values of hyper-parameters that are "scale", are those of the first fit. The
+        certificate is that of this problem. The first call is equivalent to `fit`.
 
         Parameters
         ----------
         X, y, sample_weight
             As for `fit`.
+
+        Returns
+        -------
+        self
 
         Examples
         --------
@@ -230,7 +248,7 @@ class MarkovNetwork(Predictor):
             raise ValueError(changed)
         examples = self._read(X, y, sample_weight)
         if on_workers(examples):
-            raise ValueError("partial_fit takes examples and no partitions on workers; give Examples or lists.")
+            raise ValueError("partial_fit does not support partitions on workers; give Examples or lists.")
         examples = with_known_names(model, examples, type(self).__name__)
         layout, places = grown_layout(model, examples)
         constants = self.constants(examples, model.report.constants)
@@ -240,32 +258,33 @@ class MarkovNetwork(Predictor):
 
     def _fit(
         self, examples: Examples, classes: NDArray, problem: Problem, rng: Any, constants: dict[str, Any],
-        keeper: Any = None,
+        checkpoint: Any = None,
     ) -> MarkovNetwork:  # fmt: skip
-        """Solve a problem, and take over what is found."""
+        """Solve a problem, and set the fitted model."""
         solver, rule = self._choose_solver(problem)
         hooks = [Monitor(self.verbose, type(self).__name__), *([] if self.callback is None else [self.callback])]
         with one_blas_thread:
             result = run(
                 solver, problem, tol=self.tol, max_passes=self.max_passes, warm=self._warm_state(solver, problem),
-                seed=rng, hooks=hooks, warn=self.warns_of_gap, regularise=more_regularisation(self), checkpoint=keeper,
+                seed=rng, hooks=hooks, warn=self.warns_of_gap, regularise=more_regularisation(self),
+                checkpoint=checkpoint,
             )  # fmt: skip
         inference = problem.structure.inference_note
         result.solver = f"{type(solver).__name__}: {rule}{inference and '; ' + inference}"
         model = self._model(examples, classes, problem, result)
         floats = {name: float(value) for name, value in constants.items()}
         model = replace(model, report=model.report._replace(constants=floats))
-        # nothing is stored before this line: a fit that fails or is interrupted leaves the last one whole
+        # nothing is stored before this line: a fit that fails or is interrupted does not change the estimator
         self._state = (type(solver), result.state, problem.fingerprint) if self.warm_start else None
         self.set_model(model)
-        parted = on_workers(examples)
-        self._support: Any = (examples.offsets, None if parted else solver.support(problem, result.state))
-        if keeper is not None:
-            keeper.end(result.reason)
+        support = None if on_workers(examples) else solver.support(problem, result.state)
+        self._support: Any = (examples.offsets, support)
+        if checkpoint is not None:
+            checkpoint.end(result.reason)
         return self
 
-    def _keeper(self, path: Any, every: Any) -> Any:
-        """What keeps checkpoints of a fit, or None."""
+    def _checkpoint(self, path: Any, every: Any) -> Any:
+        """Return the `Checkpoint` of a fit, or None without a path."""
         if not (is_number(every) and every >= 0):
             raise ValueError(f"checkpoint_every must be a number of seconds of at least 0, got {every!r}.")
         if path is None:
@@ -288,29 +307,29 @@ class MarkovNetwork(Predictor):
         return generator(self.random_state)
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Any:
-        parted = self._partitions(X)
-        if parted is not None:
+        partitions = self._partitions(X)
+        if partitions is not None:
             if not (y is None and sample_weight is None):
                 raise ValueError(
-                    "Partitions hold labels, and weights of examples, themselves; leave y and weights out."
+                    "X has partitions, which contain labels and sample weights; leave y and sample_weight out."
                 )
-            if not parted.n_nodes or not len(parted.y):
+            if not partitions.n_nodes or not len(partitions.y):
                 raise ValueError(
-                    f"{len(parted.read)} partitions have no labelled node; there is nothing to learn from."
+                    f"The {len(partitions.read)} partitions have no labelled node; give labelled examples."
                 )
-            return parted
+            return partitions
         structure = as_structure(self.structure)
         whole = bool(structure.whole)
         examples = as_examples(
             X, y, sample_weight=sample_weight, estimator=type(self).__name__, needs_y=True, whole=whole
         )
         if examples.n_nodes == 0:
-            raise ValueError(f"X has {len(examples)} examples but no node at all; there is nothing to learn from.")
+            raise ValueError(f"X has {len(examples)} examples without any node; give examples with nodes.")
         if examples.flat and structure.expects_sequences:
             warn_caller(
                 f"X is one table, so each of its {len(examples)} rows is an example of one node, and "
                 f"{type(structure).__name__} learns no transitions. If the rows are one sequence, give [X] and [y]; if "
-                "they are independent, give structure=Independent()."
+                "they are independent, use structure=Independent()."
             )
         return examples
 
@@ -318,9 +337,9 @@ class MarkovNetwork(Predictor):
         self, examples: Any, classes: NDArray, layout: Any = None, prior: Any = None,
         constants: Mapping[str, Any] | None = None,
     ) -> Problem:  # fmt: skip
-        """The learning problem; with another layout, prior or constants if given."""
-        own_prior, loss, C = self.compose(self.constants(examples) if constants is None else constants)
-        prior = own_prior if prior is None else prior
+        """Return the learning problem, optionally with another layout, prior or constants."""
+        default_prior, loss, C = self.compose(self.constants(examples) if constants is None else constants)
+        prior = default_prior if prior is None else prior
         structure = as_structure(self.structure)
         structure.check()
         if hasattr(loss, "for_labels"):
@@ -328,18 +347,18 @@ class MarkovNetwork(Predictor):
             loss = loss.for_labels(classes, labels, structure.hidden)
         elif examples.node_weight is not None:
             raise ValueError(
-                f"node_weight is a factor of the costs of nodes, and {type(self).__name__} has no costs; give "
-                "sample_weight, or take a margin model such as M3N."
+                f"node_weight multiplies the costs of nodes, but {type(self).__name__} has no costs; give "
+                "sample_weight, or use a margin model such as M3N."
             )
         if on_workers(examples):
             return Problem(examples.place(structure, classes), loss, prior, C)
         return Problem.pose(structure.bind(examples, classes, layout), loss, prior, C, self._backend())
 
     def _warm_state(self, solver: Solver, problem: Problem) -> Any:
-        """The last state of the same solver, where it is of use: on a problem of the same shape.
+        """Return the last state of the solver if it is valid for this problem.
 
-        Dual variables belong to labellings of certain examples, with their sample weights and costs. Taken for those of
-        others they would certify what is not true.
+        Dual variables are only valid for the same examples, sample weights and costs; with others, certificates would
+        be wrong.
         """
         kind, state, fingerprint = self.warm_state or (None, None, None)
         if not self.warm_start or kind is not type(solver) or self.model_.layout != problem.structure.layout:
@@ -348,7 +367,7 @@ class MarkovNetwork(Predictor):
 
     @property
     def warm_state(self) -> Any:
-        """What a warm start begins from: the solver's state at the end of the last fit, or None. It can be set."""
+        """State of the solver after the last fit, for a warm start; it can be set."""
         return getattr(self, "_state", None)
 
     @warm_state.setter
@@ -378,33 +397,34 @@ class MarkovNetwork(Predictor):
         )  # fmt: skip
 
     def _report(self, problem: Problem, result: Result) -> tuple[float, float, float, Any]:
-        """Objective, dual, gap and posterior, in the terms of this estimator."""
+        """Return objective, dual, gap and posterior of this estimator."""
         eta, mu = result.eta, result.w
         if not isinstance(problem.loss, Hinge) or eta is None or not offers(problem.prior, "exact"):
             return result.primal, result.dual, result.gap, PointEstimate(mu)
         prior = problem.exact_prior
         if not np.array_equal(prior.mean(eta), mu):
-            eta = prior.gradient(mu)  # a solver that works in the primal: the posterior is the one with this mean
+            eta = prior.gradient(mu)  # a primal solver: take the posterior with this mean
         return result.primal, result.dual, result.gap, Posterior(prior, eta)
 
     @property
     def support_(self) -> list[list[tuple[list[Any], float]]]:
-        """Dual support: for every example of the fit, the labellings other than the true one that have dual weight, as
-        pairs (labels, weight). An example without any has no say in the weights.
+        """Dual support: wrong labellings with dual weight, for each training example.
 
-        It is that of the last iterate of `BlockFrankWolfe`, which keeps labellings, or of `SMO`, which keeps marginals
-        of nodes and edges: then it is one set of labellings that has them. Other solvers spread dual weight over all
-        labellings. It is not saved.
+        They are pairs (labels, weight).
+
+        Examples without support do not affect the weights. The support is that of the last iterate of
+        `BlockFrankWolfe`, or for `SMO` one set of labellings with its marginals. Other solvers spread dual weight over
+        all labellings. It is not saved.
         """
         offsets, support = self._find_support("support_")
-        found: list[list[tuple[list[Any], float]]] = [[] for _ in range(len(offsets) - 1)]
+        labellings: list[list[tuple[list[Any], float]]] = [[] for _ in range(len(offsets) - 1)]
         states = support.labels // (self.model_.layout.n_labels // len(self.classes_))
         labels, begin = self.classes_[states].tolist(), 0
         for i, weight in zip(support.examples.tolist(), support.weights.tolist()):
             end = begin + int(offsets[i + 1] - offsets[i])
-            found[i].append((labels[begin:end], weight))
+            labellings[i].append((labels[begin:end], weight))
             begin = end
-        return found
+        return labellings
 
     @property
     def n_support_(self) -> int:
@@ -414,7 +434,7 @@ class MarkovNetwork(Predictor):
     def _find_support(self, name: str) -> tuple[NDArray[np.int64], Support]:
         if not hasattr(self, "_support") or self._support[1] is None:
             raise AttributeError(
-                f"{type(self).__name__} has no {name}: margin models have it after BlockFrankWolfe or SMO, "
+                f"{type(self).__name__} has no {name}; it exists for margin models fitted with BlockFrankWolfe or SMO, "
                 "such as M3N(solver=BlockFrankWolfe())."
             )
         offsets, support = self._support
@@ -423,7 +443,7 @@ class MarkovNetwork(Predictor):
         return self._support
 
     def save(self, path: Any) -> None:
-        """Write the fitted model to a file, whole or not at all; `maxendnet.load` reads it."""
+        """Write the fitted model to a file, which `maxendnet.load` reads."""
         from maxendnet.estimators.file import save
 
         save(self, path)

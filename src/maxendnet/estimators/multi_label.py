@@ -1,4 +1,4 @@
-"""Multi-label classification: every label is a binary node, and labels that depend on each other are joined."""
+"""Multi-label classification, with a graph over binary labels."""
 
 from __future__ import annotations
 
@@ -25,32 +25,31 @@ sequences (benchmarks/DEFAULTS.md)."""
 
 
 class MultiLabel(ClassifierMixin, BaseEstimator):
-    """Several labels for every row, as a graph over the labels.
+    """Multi-label classifier with a graph over the labels.
 
-    Label j is a node that is on or off. It has weights of its own for all features and an intercept, and every joined
-    pair of labels has a weight for each of its four states. "none" is a classifier for every label by itself, "tree"
-    joins those that depend on each other most, "full" joins all.
+    Each label is a binary node with weights for all features and an intercept. Each pair of joined labels has a weight
+    for each of its four states.
 
     Parameters
     ----------
     edges : {"tree", "full", "none"} or list of (int, int), default="tree"
-        Which labels are joined: those of the tree with the largest mutual information in the labels of the fit (Chow &
-        Liu 1968), all, none, or the given pairs. A graph that is too large to be exact is relaxed, see `Graph`; up to
-        about 19 labels "full" is exact. "full" is expensive: with 14 labels (yeast) a fit takes about 80 times as long
-        as with "tree".
+        Joined labels: the tree with the largest mutual information in the training labels (Chow & Liu 1968), all
+        pairs, no pairs (independent classifiers), or the given pairs. "full" is exact for up to about 19 labels, and
+        relaxed for more, see `Graph`. It is expensive: with 14 labels (yeast) a fit takes about 80 times as long as
+        with "tree".
     estimator : an estimator of this package or None, default=None
-        Any of them, with its constants: ``M3N(C=0.1)``, ``LapMEDN()``. Its structure is taken if it is a `Graph`, for
-        its options. None is ``L2CRF(lam=0.2 * (R2 + 1))``, R2 the mean squared norm of a row and 1 the intercept: its
-        probabilities are those of a likelihood model. ``estimator_.lam_`` is the number.
+        Any estimator, such as ``M3N(C=0.1)`` or ``LapMEDN()``. Options of its structure are used if that is a `Graph`.
+        None is ``L2CRF(lam=0.2 * (R2 + 1))``, where R2 is the mean squared norm of a row and 1 is for the intercept;
+        its probabilities are those of a likelihood model. ``estimator_.lam_`` is the value.
 
     Attributes
     ----------
     estimator_ : the fitted estimator
     edges_ : ndarray of shape (n_edges, 2)
-        The pairs of labels that are joined.
+        Pairs of joined labels.
     n_labels_ : int
     classes_ : ndarray of shape (n_labels,)
-        The numbers of the labels.
+        Indices of the labels.
 
     Examples
     --------
@@ -79,14 +78,18 @@ class MultiLabel(ClassifierMixin, BaseEstimator):
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MultiLabel:
-        """Learn from rows and their labels.
+        """Fit the model to rows and their labels.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (n, n_features)
         y : array or sparse matrix of shape (n, n_labels)
-            1 where a row has a label, else 0.
+            1 if a row has a label, else 0.
         sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
         """
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
         indicators = read_indicators(y, X.shape[0])
@@ -105,7 +108,7 @@ class MultiLabel(ClassifierMixin, BaseEstimator):
         return self
 
     def _edges(self, Y: NDArray[np.int64]) -> NDArray[np.int32]:
-        """The pairs of labels that are joined."""
+        """Return the pairs of joined labels."""
         k = Y.shape[1]
         if isinstance(self.edges, str):
             if self.edges == "none":
@@ -119,14 +122,17 @@ class MultiLabel(ClassifierMixin, BaseEstimator):
         if pairs.size == 0:
             return np.zeros((0, 2), dtype=np.int32)
         if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
-            raise ValueError(f"edges must be a list of pairs of numbers of labels, got {self.edges!r}.")
+            raise ValueError(f"edges must be a list of pairs of label indices, got {self.edges!r}.")
         if pairs.min() < 0 or pairs.max() >= k:
-            raise ValueError(f"edges has the label {pairs.max() if pairs.max() >= k else pairs.min()}, and y has the "
+            raise ValueError(f"edges has the label {pairs.max() if pairs.max() >= k else pairs.min()}, but y has the "
                              f"labels 0 to {k - 1}.")  # fmt: skip
         return pairs.astype(np.int32)
 
     def _examples(self, X: Any, edges: NDArray[np.int32]) -> Examples:
-        """A node for every label of every row: the features of the row and a 1, in columns of that label."""
+        """Return examples with a node for each label of each row.
+
+        A node has the features of the row and a 1, in columns of its label.
+        """
         n, k = X.shape[0], self.n_labels_
         rows = sparse.csr_array(sparse.hstack([sparse.csr_array(X), sparse.csr_array(np.ones((n, 1)))], format="csr"))
         places, indptr = gather(rows.indptr, np.repeat(np.arange(n), k))
@@ -147,39 +153,51 @@ class MultiLabel(ClassifierMixin, BaseEstimator):
         return self._examples(X, self.edges_)
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """The best set of labels of every row, as zeros and ones of shape (n, n_labels)."""
+        """Return the best labels of each row, as zeros and ones (n, n_labels)."""
         examples = self._ready(X)
         return np.array([list(labels) for labels in self.estimator_.predict(examples)], dtype=np.int64)
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Probability of every label by itself, shape (n, n_labels); for margin models see `predict_marginals`."""
+        """Return the marginal probability of each label, of shape (n, n_labels).
+
+        See `predict_marginals` of the estimators for margin models.
+        """
         examples = self._ready(X)
-        found = np.concatenate(self.estimator_.predict_marginals(examples))
+        marginals = np.concatenate(self.estimator_.predict_marginals(examples))
         on = np.flatnonzero(self.estimator_.classes_ == 1)
-        share = found[:, on[0]] if len(on) else np.zeros(len(found))
-        return share.reshape(-1, self.n_labels_)
+        probability = marginals[:, on[0]] if len(on) else np.zeros(len(marginals))
+        return probability.reshape(-1, self.n_labels_)
 
 
 def read_indicators(y: Any, n_rows: int) -> NDArray[np.int64]:
-    """Labels as zeros and ones of shape (n_rows, n_labels)."""
+    """Read labels as zeros and ones of shape (n_rows, n_labels)."""
     if y is None:
         raise ValueError("MultiLabel requires y to be passed, but the target y is None.")
     y = check_array(y, accept_sparse=True, dtype=None, ensure_2d=False, input_name="y")
     y = y.toarray() if is_sparse(y) else y
     if y.ndim != 2:
         raise ValueError(
-            f"y has shape {y.shape}; give zeros and ones of shape (n, n_labels), as MultiLabelBinarizer makes them. "
-            "For one label per row take an estimator such as M3N(structure='independent')."
+            f"y has shape {y.shape}; give zeros and ones of shape (n, n_labels), as from MultiLabelBinarizer. "
+            "For one label per row use an estimator such as M3N(structure='independent')."
         )
     if len(y) != n_rows:
         raise ValueError(f"Found input variables with inconsistent numbers of samples: {[n_rows, len(y)]}")
     if y.dtype.kind not in "biuf" or not np.isin(y, (0, 1)).all():
-        raise ValueError(f"y must have zeros and ones only, got the values {np.unique(y)[:5]}. Unknown label type.")
+        raise ValueError(f"y must contain only zeros and ones, got the values {np.unique(y)[:5]}. Unknown label type.")
     return y.astype(np.int64)
 
 
 def chow_liu_tree(Y: NDArray[np.int64]) -> NDArray[np.int32]:
-    """The tree over labels with the largest sum of mutual informations, shape (n_labels - 1, 2) (Chow & Liu 1968).
+    """Return the tree with the largest mutual information (Chow & Liu 1968).
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n, n_labels)
+        Zeros and ones.
+
+    Returns
+    -------
+    int32 ndarray of shape (n_labels - 1, 2)
 
     Examples
     --------
@@ -198,9 +216,9 @@ def chow_liu_tree(Y: NDArray[np.int64]) -> NDArray[np.int32]:
         (off - here + both, (1 - here) * off),
     )
     for joint, product in tables:
-        some = (joint > 0) & (product > 0)
-        information[some] += joint[some] * np.log(joint[some] / product[some])
-    # the least spanning tree of positive lengths; zeros would stand for no edge
+        positive = (joint > 0) & (product > 0)
+        information[positive] += joint[positive] * np.log(joint[positive] / product[positive])
+    # positive lengths: scipy reads zeros as missing edges
     tree = csgraph.minimum_spanning_tree(sparse.csr_array(np.triu(2.0 - information, 1)))
     pairs = np.stack(tree.nonzero(), axis=1)
     return pairs[np.lexsort(pairs.T[::-1])].astype(np.int32)

@@ -1,7 +1,6 @@
-"""Pipelines in model files: fitted transformers of nodes, as settings and arrays, before an estimator.
+"""Pipelines in model files: fitted transformers before an estimator.
 
-Only the transformers of a fixed table can be saved, since a file holds no code: what such a transformer has learnt is
-the attributes that the table names.
+A file holds no code, so only the transformers of a fixed table can be saved, with the attributes listed there.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ ATTRIBUTES: dict[type, tuple[str, ...]] = {
     RobustScaler: ("center_", "scale_"),
     StandardScaler: ("mean_", "var_", "scale_", "n_samples_seen_"),
 }  # fmt: skip
-"""What each transformer that can be saved has learnt, besides ``n_features_in_``."""
+"""Learned attributes of the supported transformers, in addition to ``n_features_in_``."""
 CLASSES = {kind.__name__: kind for kind in ATTRIBUTES}
 
 
 def describe_steps(pipeline: Pipeline, plain: ToPlain) -> list[Any]:
-    """JSON form of the steps of a fitted pipeline; that of the last one, the estimator, is its name only."""
+    """Return the steps of a fitted pipeline as JSON; of the last one the name."""
     *before, (name, _) = pipeline.steps
     return [*(_describe_step(key, step, plain) for key, step in before), {"name": name}]
 
@@ -45,9 +44,9 @@ def describe_steps(pipeline: Pipeline, plain: ToPlain) -> list[Any]:
 def _describe_step(name: str, step: Any, plain: ToPlain) -> dict[str, Any]:
     if type(step) is not OnNodes or type(step.transformer) not in ATTRIBUTES:
         raise ModelFileError(
-            f"step {name!r} of the pipeline is {step!r}, which a model file cannot hold; it holds OnNodes with one of "
-            f"{', '.join(sorted(CLASSES))}. Save the last step alone, pipeline[-1].save(path), and fit the others "
-            "again, or use pickle among people who trust each other."
+            f"step {name!r} of the pipeline is {step!r}, which a model file cannot hold; supported are OnNodes with "
+            f"{', '.join(sorted(CLASSES))}. Save only the last step, pipeline[-1].save(path), and fit the others "
+            "again, or use pickle if all users of the file trust its source."
         )
     check_is_fitted(step, "transformer_")
     fitted, names = step.transformer_, step.feature_names_
@@ -64,7 +63,7 @@ def _describe_step(name: str, step: Any, plain: ToPlain) -> dict[str, Any]:
 
 
 def build_pipeline(steps: Any, estimator: Any, value: FromPlain) -> Pipeline:
-    """The pipeline whose steps `describe_steps` has described, with its estimator."""
+    """Rebuild a pipeline from the result of `describe_steps` and its estimator."""
     *before, last = steps
     built = [
         (checks.text(entry(step, "name", "a step"), "the name of a step"), _build_step(step, value)) for step in before
@@ -77,7 +76,7 @@ def build_pipeline(steps: Any, estimator: Any, value: FromPlain) -> Pipeline:
         )
         shape = step.transform([np.zeros((1, n_features))]).shape
         if shape[1] != n_columns:
-            raise ModelFileError(f"step {name!r} gives {shape[1]} features, and the next one takes {n_columns}")
+            raise ModelFileError(f"step {name!r} returns {shape[1]} features, but the next one expects {n_columns}")
     return Pipeline([*built, (checks.text(entry(last, "name", "the last step"), "the name of a step"), estimator)])
 
 

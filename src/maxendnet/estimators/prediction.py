@@ -1,4 +1,4 @@
-"""What a fitted estimator offers: predictions, their probabilities and scores."""
+"""`Predictor`: predictions of a fitted estimator, with probabilities and scores."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from maxendnet.problem.partitions import partitions_of
 from maxendnet.structures import as_structure
 from maxendnet.structures.base import decode
 from maxendnet.utils.checks import generator, require_count
+from maxendnet.utils.memory import check_memory
 from maxendnet.utils.warn import warn_caller
 
 
 class Predictor(BaseEstimator):
-    """An estimator with a fitted model: what can be asked of it, however it was learned.
+    """Base class of estimators with a fitted model.
 
-    It needs the settings ``structure``, ``n_jobs`` and ``backend``; `set_model` gives it the rest.
+    It needs the settings ``structure``, ``n_jobs`` and ``backend``; `set_model` sets the fitted attributes.
     """
 
     structure: Any
@@ -36,7 +37,7 @@ class Predictor(BaseEstimator):
     backend: Any
 
     def set_model(self, model: FittedModel) -> None:
-        """Become an estimator with this fitted model: set the attributes that `fit` sets."""
+        """Set the attributes of `fit` from a fitted model."""
         self.model_ = model
         self.classes_, self.posterior_ = model.classes, model.posterior
         self.n_features_in_, self.feature_names_ = model.n_features_in, model.feature_names
@@ -48,20 +49,20 @@ class Predictor(BaseEstimator):
 
     @property
     def feature_names_in_(self) -> NDArray:
-        """Names of the features as scikit-learn has them; there is no such attribute where they have no names."""
+        """Feature names as in scikit-learn; missing if features have no names."""
         if getattr(self, "feature_names_", None) is None:
-            raise AttributeError(f"{type(self).__name__} was not fitted on features with names")
+            raise AttributeError(f"{type(self).__name__} was fitted on features without names")
         return np.array(self.feature_names_, dtype=object)
 
     def changed_structure(self) -> str:
-        """What to say if the structure was changed after the fit; empty if it was not."""
-        now, fitted = as_structure(self.structure), self.model_.structure
-        if type(now) is type(fitted):
-            current, original = vars(now), vars(fitted)
-            identical = current.keys() == original.keys() and all(current[name] is original[name] for name in current)
-            if identical or repr(options(now)) == repr(options(fitted)):
+        """Return an error message if ``structure`` changed since `fit`, or ""."""
+        current, fitted = as_structure(self.structure), self.model_.structure
+        if type(current) is type(fitted):
+            new, old = vars(current), vars(fitted)
+            identical = new.keys() == old.keys() and all(new[name] is old[name] for name in new)
+            if identical or repr(options(current)) == repr(options(fitted)):
                 return ""
-        return f"structure was changed after the fit, from {fitted!r} to {now!r}; set it back, or fit again."
+        return f"structure was changed after the fit, from {fitted!r} to {current!r}; restore it, or fit again."
 
     def _backend(self) -> Any:
         if self.backend is None:
@@ -71,26 +72,26 @@ class Predictor(BaseEstimator):
         return self.backend
 
     def _partitions(self, X: Any) -> Any:
-        """Examples in partitions on the workers of the backend, where X is such; otherwise None."""
+        """Return the partitions on the workers of the backend if X has any, else None."""
         if self.backend is None or getattr(self.backend, "local", True):
             return None
         return partitions_of(X, self.backend)
 
     def _for_workers(self) -> Self:
-        """A copy that predicts on workers; the backend stays here."""
-        there = copy(self)
-        there.backend = None
-        return there
+        """Return a copy without a backend, which predicts on workers."""
+        estimator = copy(self)
+        estimator.backend = None
+        return estimator
 
     def _prepare(self, X: Any, given: Any = None, rules: Any = None) -> tuple[Examples, Any]:
-        """The examples, and the structure bound to them; limited to labellings that agree with what is asked."""
+        """Return the examples, and the structure bound to them."""
         model = self.fitted_model()
         examples = model.read(X)
         return examples, model.bind(examples, given, rules)
 
     def fitted_model(self) -> FittedModel:
-        """The model of the last fit, which must have had the current structure."""
-        if "model_" not in vars(self):  # the check itself takes a tenth of the time for a short sentence
+        """Return the fitted model, or raise ``ValueError`` if the structure changed."""
+        if "model_" not in vars(self):  # check_is_fitted is slow compared to a short sentence
             check_is_fitted(self, "model_")
         changed = self.changed_structure()
         if changed:
@@ -101,28 +102,32 @@ class Predictor(BaseEstimator):
         self, X: Any, given: Any = None, by: str = "mean", n_draws: int = 25, random_state: Any = None,
         rules: Any = None, return_proof: bool = False,
     ) -> Any:  # fmt: skip
-        """The best labelling of every example: a list of labels for each (one array if X is a 2-D array).
+        """Return the best labelling of each example.
 
         Parameters
         ----------
         X : list of examples, or Examples
         given : list of label sequences, optional
-            What is known of the labels: for every node a label, a set of labels, or `UNKNOWN`. Only labellings that
-            agree with it are predicted. All other methods for predictions take it too.
+            Known labels: for each node a label, a set of labels, or `UNKNOWN`. Predictions are limited to labellings
+            that agree with them. All prediction methods have this argument.
         by : {"mean", "sample", "vote"}, default="mean"
-            With the mean of the posterior; with weights drawn from it, anew for every example (the stochastic predictor
-            that PAC-Bayes bounds are about); or the label that most of ``n_draws`` draws give to a node.
+            Weights of the prediction: the posterior mean; a sample from the posterior for each example (the Gibbs
+            predictor of PAC-Bayes bounds); or a majority vote at each node over ``n_draws`` samples.
         n_draws : int, default=25
-            Draws of weights that vote.
+            Number of samples that vote.
         random_state : int, Generator or None, default=None
-            For the draws.
+            Seed of the samples.
         rules : a rule or a list of rules of `maxendnet.rules`, optional
-            For chains: only labellings that keep these rules too are predicted. All other methods for predictions take
-            them too.
+            For chains: predictions are limited to labellings that satisfy these rules too. All prediction methods have
+            this argument.
         return_proof : bool, default=False
-            Return ``(labels, proven)``: a bool array says for every example whether no labelling has a higher score.
-            Only graphs with cycles may have examples for which that is not known; small ones are then searched by
-            branch and bound, at most ten seconds each.
+            Whether to return ``(labels, proven)``, with a bool array that is True for examples whose labelling is
+            proven to have the highest score. Only graphs with cycles may have unproven examples; small ones are
+            searched by branch and bound, for at most ten seconds each.
+
+        Returns
+        -------
+        list of lists of labels, or ndarray of shape (n_rows,) if X is a table
 
         Examples
         --------
@@ -134,18 +139,19 @@ class Predictor(BaseEstimator):
         >>> model.predict([[[1.0], [0.0]]], rules=starts_with("b"))
         [['b', 'a']]
         """
-        parted = self._partitions(X)
-        if parted is not None:
+        partitions = self._partitions(X)
+        if partitions is not None:
             if not (given is None and rules is None and by == "mean" and not return_proof):
                 raise ValueError(
-                    "Partitions are predicted without given, rules, by and return_proof; read one and ask."
+                    "given, rules, by and return_proof are not supported for partitions; give the examples of one "
+                    "partition."
                 )
             check_is_fitted(self, "model_")
-            return parted.predict(self._for_workers())
+            return partitions.predict(self._for_workers())
         examples, bound = self._prepare(X, given, rules)
         if return_proof:
             if by != "mean":
-                raise ValueError(f"return_proof is about the mean of the posterior, and by is {by!r}.")
+                raise ValueError(f"return_proof needs by='mean', got by={by!r}.")
             labels, proven = best_and_proven(bound, self.model_.weights, self._backend())
             return self.model_.labellings(examples, labels), proven
         if by == "mean":
@@ -159,15 +165,15 @@ class Predictor(BaseEstimator):
         raise ValueError(f"by must be 'mean', 'sample' or 'vote', got {by!r}.")
 
     def predict_stream(self, X: Any, *, n_at_once: int = 1000, **options: Any) -> Iterator[Any]:
-        """The best labelling of one example after the other, as `predict` gives it: for more than fits memory.
+        """Yield the best labelling of each example, for data that does not fit in memory.
 
         Parameters
         ----------
         X : Examples, or an iterable of examples
-            `Examples` of a folder (see `Examples.open`), or any iterator: of the examples that `predict` takes in a
-            list, or of `Examples`, some at a time.
+            `Examples` of a folder (see `Examples.open`), or an iterator of single examples as for `predict`, or of
+            chunks of `Examples`.
         n_at_once : int, default=1000
-            Examples that are read and labelled together.
+            Number of examples that are read and labelled together.
         **options
             ``rules``, ``by``, ``n_draws`` and ``random_state`` of `predict`.
 
@@ -185,85 +191,149 @@ class Predictor(BaseEstimator):
         require_count("n_at_once", n_at_once)
         wrong = options.keys() - {"rules", "by", "n_draws", "random_state"}
         if wrong:
-            raise TypeError(f"predict_stream() takes no {min(wrong)!r}; predict examples that need it by themselves.")
+            raise TypeError(f"predict_stream() got an unexpected argument {min(wrong)!r}; use predict for it.")
         if options.get("random_state") is not None:
             options["random_state"] = generator(options["random_state"])
-        for some in in_parts(X, int(n_at_once)):
-            yield from self.predict(some, **options)
+        for chunk in in_chunks(X, int(n_at_once)):
+            yield from self.predict(chunk, **options)
 
     def predict_marginals(self, X: Any, given: Any = None, rules: Any = None) -> Any:
-        """Probability of every label at every node: a list of arrays of shape (n_nodes, n_labels).
+        """Return the probability of each label at each node.
 
-        For likelihood models these are the model's probabilities. For margin models they are made from the scores in
-        the same way, are not calibrated, and serve for ranking.
+        For margin models, probabilities are computed from scores as for likelihood models. They are not calibrated, but
+        can be used for ranking.
+
+        Parameters
+        ----------
+        X, given, rules
+            As for `predict`.
+
+        Returns
+        -------
+        list of ndarray of shape (n_nodes, n_labels), or ndarray of shape (n_rows, n_labels) if X is a table
         """
         examples, bound = self._prepare(X, given, rules)
         return examples.split(bound.logsum(self.model_.weights, backend=self._backend())[1].node)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probability of every label of every row of a table, shape (n_rows, n_labels).
+        """Return the probability of each label of each row of a table.
 
-        For sequences, trees and graphs see `predict_marginals`, which also says what margin models give.
+        See `predict_marginals` for sequences, trees and graphs, and for the probabilities of margin models.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_labels)
         """
         marginals = self.predict_marginals(X)
         if isinstance(marginals, list):
             raise ValueError(
-                f"predict_proba is for tables with a row per example, and X is a list of {len(marginals)} examples; "
+                f"predict_proba needs a table with a row per example, but X is a list of {len(marginals)} examples; "
                 "predict_marginals(X) returns an array of shape (n_nodes, n_labels) for each of them."
             )
         return marginals
 
     def predict_max_marginals(self, X: Any, given: Any = None, rules: Any = None) -> Any:
-        """Score of the best labelling with each label at each node: a list of arrays of shape (n_nodes, n_labels)."""
+        """Return the score of the best labelling with each label at each node.
+
+        Parameters
+        ----------
+        X, given, rules
+            As for `predict`.
+
+        Returns
+        -------
+        list of ndarray of shape (n_nodes, n_labels), or ndarray of shape (n_rows, n_labels) if X is a table
+        """
         examples, bound = self._prepare(X, given, rules)
         return examples.split(offered(bound, "max_marginals")(self.model_.weights, backend=self._backend()))
 
     def predict_top(
         self, X: Any, k: int = 5, given: Any = None, rules: Any = None
     ) -> list[list[tuple[float, list[Any]]]]:
-        """The k best labellings of every example, best first, as pairs (score, labels); fewer where fewer exist."""
+        """Return the k best labellings of each example, as pairs (score, labels).
+
+        Parameters
+        ----------
+        X, given, rules
+            As for `predict`.
+        k : int, default=5
+
+        Returns
+        -------
+        list of lists of (float, list of labels)
+            Fewer than k pairs if fewer labellings exist.
+        """
         return self._top(*self._prepare(X, given, rules), self.model_.weights, k)
 
     def _top(
         self, examples: Examples, bound: Any, w: NDArray[np.float64], k: int
     ) -> list[list[tuple[float, list[Any]]]]:
-        """As `predict_top`, of a bound structure."""
+        """Return the k best labellings of a bound structure."""
         require_count("k", k)
         longest, n_labels = int(np.diff(bound.offsets).max(initial=0)), len(self.classes_)
-        k = min(int(k), n_labels ** min(longest, 64))  # there are no more labellings than that
-        require_room("k", k, examples.n_nodes + len(examples) + longest * n_labels)
+        k = min(int(k), n_labels ** min(longest, 64))  # the number of labellings
+        check_room("k", k, examples.n_nodes + len(examples) + longest * n_labels)
         values, labels = offered(bound, "top")(w, k, backend=self._backend())
-        found = [np.split(row, examples.offsets[1:-1]) for row in labels]
+        by_rank = [np.split(row, examples.offsets[1:-1]) for row in labels]
         return [
-            [(float(v), self.classes_[found[rank][i]].tolist()) for rank, v in enumerate(row) if v > -np.inf]
+            [(float(v), self.classes_[by_rank[rank][i]].tolist()) for rank, v in enumerate(row) if v > -np.inf]
             for i, row in enumerate(values)
         ]
 
     def sample(self, X: Any, n: int = 1, random_state: Any = None, given: Any = None, rules: Any = None) -> list[Any]:
-        """Draw n labellings of every example from p(y|x): a list of n predictions as `predict` gives them."""
+        """Draw labellings of each example from p(y|x).
+
+        Parameters
+        ----------
+        X, given, rules
+            As for `predict`.
+        n : int, default=1
+            Number of labellings.
+        random_state : int, Generator or None, default=None
+
+        Returns
+        -------
+        list of n predictions, each as from `predict`
+        """
         require_count("n", n)
         examples, bound = self._prepare(X, given, rules)
-        require_room("n", int(n), examples.n_nodes)
+        check_room("n", int(n), examples.n_nodes)
         drawn = offered(bound, "sample")(self.model_.weights, int(n), generator(random_state), backend=self._backend())
         return [self.model_.labellings(examples, labels) for labels in drawn]
 
     def decision_function(self, X: Any, given: Any = None, rules: Any = None) -> NDArray[np.float64]:
-        """Score of the best labelling, shape (n_examples,)."""
+        """Return the score of the best labelling of each example, of shape (n_examples,)."""
         _, bound = self._prepare(X, given, rules)
         return bound.maximum(self.model_.weights, backend=self._backend())[0]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Share of nodes labelled right, of those whose label is known; with ``sample_weight``, nodes count as much as
-        their example."""
+        """Return the accuracy over all nodes with known labels.
+
+        Parameters
+        ----------
+        X : list of examples, or Examples
+        y : list of label sequences, optional
+            True labels; by default those of `Examples`.
+        sample_weight : array-like of shape (n_examples,), optional
+            Weights of the nodes of each example.
+
+        Returns
+        -------
+        float
+        """
         check_is_fitted(self, "model_")
         truth = self.model_.read(X, y, sample_weight)
         if truth.y is None:
-            raise ValueError("score needs the true labels: give y.")
+            raise ValueError("score needs the true labels; give y.")
         _, bound = self._prepare(truth)
         predicted = self.classes_[decode(bound, self.model_.weights, self._backend())]
         known = known_nodes(truth.y)
         self._warn_of_unseen_labels(truth.y[known])
-        if self.model_.whole:  # one node of each example counts
+        if self.model_.whole:  # count one node of each example
             known &= np.isin(np.arange(len(known)), truth.offsets[:-1])
         right = np.fromiter((p == t for p, t in zip(predicted[known], truth.y[known])), dtype=bool, count=known.sum())
         if truth.sample_weight is None:
@@ -271,33 +341,33 @@ class Predictor(BaseEstimator):
         return float(np.average(right, weights=np.repeat(truth.sample_weight, np.diff(truth.offsets))[known]))
 
     def _warn_of_unseen_labels(self, labels: NDArray) -> None:
-        """Warn about true labels that `fit` has not seen: no prediction can be right there."""
+        """Warn about true labels that did not occur in `fit`, which are never predicted."""
         unseen = Counter(labels.tolist())
         for label in self.classes_.tolist():
             unseen.pop(label, None)
         if unseen:
             names = ", ".join(repr(label) for label, _ in unseen.most_common(5)) + (", ..." if len(unseen) > 5 else "")
             warn_caller(
-                f"{unseen.total()} of {len(labels)} labels in y were not seen in fit and count as wrong: {names}."
+                f"{unseen.total()} of {len(labels)} labels in y did not occur in fit and count as wrong: {names}."
             )
 
 
-def in_parts(X: Any, n_at_once: int) -> Iterator[Any]:
-    """Examples, or an iterable of examples, some at a time."""
+def in_chunks(X: Any, n_at_once: int) -> Iterator[Any]:
+    """Yield chunks of `Examples`, or of an iterable of examples."""
     if isinstance(X, Examples):
         for first in range(0, len(X), n_at_once):
             yield X[first : first + n_at_once]
         return
     iterator = iter(X)
-    for first_of_part in iterator:
-        if isinstance(first_of_part, Examples):
-            yield from in_parts(first_of_part, n_at_once)
+    for item in iterator:
+        if isinstance(item, Examples):
+            yield from in_chunks(item, n_at_once)
         else:
-            yield [first_of_part, *islice(iterator, n_at_once - 1)]
+            yield [item, *islice(iterator, n_at_once - 1)]
 
 
 def best_and_proven(bound: Any, w: NDArray[np.float64], backend: Any) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """The best labelling of every example, and whether it is known to be the best."""
+    """Return the best labelling of each example, and whether that is proven."""
     if not bound.capabilities.proofs:
         return decode(bound, w, backend), np.ones(len(bound.sample_weight), dtype=bool)
     proof = bound.search(w, bound.prove(w, backend=backend))
@@ -305,15 +375,15 @@ def best_and_proven(bound: Any, w: NDArray[np.float64], backend: Any) -> tuple[N
 
 
 def decode_samples(bound: Any, posterior: Any, rng: np.random.Generator) -> NDArray[np.int32]:
-    """The best labelling of every example under weights of its own, drawn from the posterior."""
-    parts = [np.zeros(0, dtype=np.int32)]
+    """Return the best labellings, with weights drawn for each example."""
+    labels = [np.zeros(0, dtype=np.int32)]
     for i in range(len(bound.offsets) - 1):
-        parts.append(decode(bound.take(i, i + 1), posterior.sample(1, rng)[0]))
-    return np.concatenate(parts)
+        labels.append(decode(bound.take(i, i + 1), posterior.sample(1, rng)[0]))
+    return np.concatenate(labels)
 
 
 def decode_votes(bound: Any, posterior: Any, n_draws: int, rng: np.random.Generator, backend: Any) -> NDArray[np.int32]:
-    """For every node the label that it has in most of the best labellings under weights drawn from the posterior."""
+    """Return the majority vote at each node over posterior samples of weights."""
     votes = np.zeros((int(bound.offsets[-1]), bound.n_labels), dtype=np.int32)
     nodes = np.arange(len(votes))
     for _ in range(n_draws):
@@ -322,21 +392,17 @@ def decode_votes(bound: Any, posterior: Any, n_draws: int, rng: np.random.Genera
 
 
 def offered(bound: Any, method: str) -> Any:
-    """A method of a bound structure; ``ValueError`` if it has none of that name."""
+    """Return a supported method of a bound structure, or raise ``ValueError``."""
     if not getattr(bound.capabilities, method):
-        raise ValueError(f"{bound.described} offers no {method}; see docs/extend/structure.md for what it may offer.")
+        raise ValueError(f"{bound.described} does not support {method}; see docs/extend/structure.md.")
     return getattr(bound, method)
 
 
-MOST_NUMBERS = 1 << 30
-"""At most so many numbers are kept for one answer: 8 GiB."""
+MAX_BYTES = 8 << 30
+"""Limit of the memory for one prediction."""
 
 
-def require_room(name: str, value: int, numbers_each: int) -> None:
-    """Raise ``ValueError`` where so many results would need more memory than a prediction should ask for."""
-    needed = value * numbers_each
-    if needed > MOST_NUMBERS:
-        raise ValueError(
-            f"{name}={value} needs {needed} numbers ({numbers_each} for each result), beyond the limit of "
-            f"{MOST_NUMBERS} (8 GiB); give a smaller {name}, or fewer and shorter examples at a time."
-        )
+def check_room(name: str, value: int, numbers_each: int) -> None:
+    """Raise ``ValueError`` if the requested number of results needs too much memory."""
+    advice = f"give a smaller {name}, or fewer and shorter examples at a time"
+    check_memory(8 * value * numbers_each, f"{name}={value}", advice, MAX_BYTES)

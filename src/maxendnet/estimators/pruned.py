@@ -1,7 +1,7 @@
-"""Small models: the weights of features that matter least are left out.
+"""Pruned models: the least important feature weights are removed.
 
-The rule: a weight of a feature and a label counts ``|w| * sqrt(sum over training nodes of x^2)``, the size of what it
-adds to the scores of all training nodes. The largest are kept; so are all weights of pairs and n-grams of labels.
+The importance of the weight of a feature and a label is ``|w| * sqrt(sum over training nodes of x^2)``, the size of its
+contribution to the scores of all training nodes. Weights of label pairs and n-grams are never removed.
 """
 
 from __future__ import annotations
@@ -23,16 +23,18 @@ FloatArray = NDArray[np.float64]
 
 
 def pruned(model: FittedModel, examples: Examples, n_weights: int) -> FittedModel:
-    """The model with at most so many weights of features; features without any are dropped, with their names.
+    """Return the model with at most ``n_weights`` feature weights.
 
-    The certificate is that of the fit and not of what is left: ``gap`` and ``dual`` are NaN.
+    Features without weights are dropped.
+
+    The certificate of the fit does not apply to the pruned model: ``gap`` and ``dual`` are NaN.
 
     Parameters
     ----------
     model : FittedModel
-        With weights for pairs of a feature and a label that were seen.
+        A model with ``pairs="seen"``.
     examples : Examples
-        Those of the fit.
+        Training examples.
     n_weights : int
 
     Examples
@@ -46,25 +48,25 @@ def pruned(model: FittedModel, examples: Examples, n_weights: int) -> FittedMode
     layout = model.layout
     if getattr(layout, "seen", None) is None:
         raise ValueError(
-            f"only weights for seen pairs of a feature and a label can be left out, and the structure is "
-            f"{model.structure!r}; use pairs='seen'."
+            f"only models with pairs='seen' can be pruned, but the structure is {model.structure!r}; fit with "
+            f"pairs='seen'."
         )
     features = layout.seen.features
     size = sizes_of_columns(model, examples)[features]
-    counts = np.abs(model.weights[: len(features)]) * size
-    kept = np.sort(np.argsort(-counts, kind="stable")[: max(0, int(n_weights))])
+    importance = np.abs(model.weights[: len(features)]) * size
+    largest = np.sort(np.argsort(-importance, kind="stable")[: max(0, int(n_weights))])
     columns = np.arange(layout.n_features)
-    if model.feature_names is not None:  # columns of hashed features, and those of bias and ends, stay
-        columns = np.union1d(features[kept], columns[model.n_features_in :])
+    if model.feature_names is not None:  # columns of hashed features, bias and ends are not dropped
+        columns = np.union1d(features[largest], columns[model.n_features_in :])
     number = np.zeros(layout.n_features, dtype=np.int64)
     number[columns] = np.arange(len(columns))
-    seen = SeenPairs.of(number[features[kept]], layout.seen.labels[kept], len(columns), layout.n_labels)
-    places = np.concatenate([kept, np.arange(len(features), layout.n_weights)])
+    pairs = SeenPairs.of(number[features[largest]], layout.seen.labels[largest], len(columns), layout.n_labels)
+    places = np.concatenate([largest, np.arange(len(features), layout.n_weights)])
     names = model.feature_names
     n_features_in = model.n_features_in - (layout.n_features - len(columns))
     return replace(
         model,
-        layout=replace(layout, n_features=len(columns), seen=seen),
+        layout=replace(layout, n_features=len(columns), seen=pairs),
         weights=model.weights[places],
         posterior=_part(model.posterior, places),
         n_features_in=n_features_in,
@@ -74,16 +76,16 @@ def pruned(model: FittedModel, examples: Examples, n_weights: int) -> FittedMode
 
 
 def sizes_of_columns(model: FittedModel, examples: Examples) -> FloatArray:
-    """``sqrt(sum of x^2)`` over all nodes, for every feature; columns that the structure adds are among them."""
+    """Return ``sqrt(sum over nodes of x^2)`` of each column of the model."""
     batch = model.structure.bind(replace(examples, y=None), model.classes, model.layout).batch
     return np.sqrt(np.bincount(batch.indices, batch.data**2, minlength=model.layout.n_features))
 
 
 def _part(posterior: Any, places: NDArray[np.int64]) -> Any:
-    """The posterior of some of the weights."""
+    """Return the posterior of the weights at the given indices."""
     if isinstance(posterior, Posterior):
         prior: Any = clone(posterior.prior)
-        for name, value in prior.get_params(deep=False).items():  # one number for every weight, or for every two
+        for name, value in prior.get_params(deep=False).items():  # one value per weight, or per pair of weights
             if isinstance(value, np.ndarray) and value.ndim:
                 prior.set_params(**{name: value[np.ix_(*[places] * value.ndim)]})
         return Posterior(prior, posterior.eta[places])

@@ -1,4 +1,4 @@
-"""Errors for settings that an estimator does not have: what was probably meant."""
+"""Hints in error messages for unknown settings of estimators."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ HINTS = {
     ("MarkovNetwork", "forbidden_pairs"): "is an option of structures: {estimator}(structure=Tree(forbidden={value}))",
     ("MarkovNetwork", "rest"): "is an option of structures: {estimator}(structure=Choice(rest={value}))",
 }
-"""What a setting is under another name, by class (subclasses included) and setting."""
+"""Equivalents of settings of other libraries, by class (including subclasses) and setting."""
 
 
 def with_hints(init: Callable[..., None]) -> Callable[..., None]:
-    """Wrap an ``__init__`` so that the error for an unknown setting has a hint; its signature stays visible."""
+    """Wrap an ``__init__`` so that errors for unknown settings have hints."""
 
     @wraps(init)
     def __init__(self: Any, *args: Any, **settings: Any) -> None:
@@ -50,7 +50,7 @@ def with_hints(init: Callable[..., None]) -> Callable[..., None]:
 
 
 def hint_for(estimator: Any, settings: Mapping[str, Any]) -> str:
-    """Message for a setting that an estimator class has under another name, with the form here; empty if none is."""
+    """Return the error message for a setting with another name here, or ""."""
     known = estimator._get_param_names()
     for (name, value), kind in product(settings.items(), estimator.__mro__):
         if name not in known and (kind.__name__, name) in HINTS:
@@ -63,7 +63,7 @@ def hint_for(estimator: Any, settings: Mapping[str, Any]) -> str:
 
 
 def _inverse(factor: int, value: Any) -> str:
-    """``1 / (factor * value)`` for a message, computed where it is a number."""
+    """Return ``1 / (factor * value)`` for a message, as a number if possible."""
     if is_number(value) and value > 0:
         return f"{1 / (factor * value):g}"
     return f"1 / {value!r}" if factor == 1 else f"1 / ({factor} * {value!r})"

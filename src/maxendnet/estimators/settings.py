@@ -1,4 +1,4 @@
-"""The settings that all estimators share: their documentation, and checks of their values."""
+"""Documentation of the settings that all estimators share."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from typing import Any
 
 COMMON = """\
     structure : a structure or its name, default="chain"
-        How the labels of one example depend on each other: `Chain`, `Tree`, `Graph`, `Independent` or `Choice`, with
-        options such as ``Chain(bias=True)``. A name in small letters is short for the default of one.
+        Dependencies between the labels of an example: `Chain`, `Tree`, `Graph`, `Independent` or `Choice`, with
+        options such as ``Chain(bias=True)``. A lower-case name selects the structure with default options.
     solver : Solver or None, default=None
-        None takes the one made for the model.
+        Optimisation algorithm. None selects the default solver for the model and data.
     tol : float, default=1e-2
-        The fit stops when `gap_` is at most this.
+        Tolerance: the fit stops when `gap_` is at most this.
     max_passes : int, default=1000
-        Passes over the data at most; if they do not suffice there is a ConvergenceWarning.
+        Maximum number of passes over the data. A fit that stops there gives a ConvergenceWarning.
     n_jobs : int or None, default=None
-        Threads for passes over all examples; None is 1, -1 all processors. The result is the same for any number.
+        Number of threads for passes over all examples; None is 1, -1 all processors. Results do not depend on it.
     warm_start : bool, default=False
-        Start from the last fit of this estimator: where the examples, their sample weights and the cost are the same;
-        with `LBFGS` and `OWLQN` where the problem has the same shape.
+        Whether to start from the last fit of this estimator, if the examples, sample weights and costs are the same;
+        for `LBFGS` and `OWLQN`, if the problem has the same shape.
     random_state : int, Generator or None, default=None
-        For the order in which examples are visited.
+        Seed for the order in which examples are visited.
     verbose : int, default=0
-        1 shows a progress bar (in a log file: one line per minute), 2 a line for every look at the gap.
+        1 shows a progress bar (in a log file: one line per minute), 2 prints a line for each evaluation.
     backend : Backend or None, default=None
-        Where sums over all examples are computed. None is ``Threads(n_jobs)``.
+        Where sums over examples are computed. None is ``Threads(n_jobs)``.
     callback : callable or None, default=None
-        Called with a `Progress` after every look at the gap. If it returns True the fit stops there.
+        Called with a `Progress` after each evaluation. If it returns True, the fit stops.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features, n_labels)
     transitions_ : ndarray of shape (n_labels, n_labels), or (n_edge_types, n_labels, n_labels) for several types
-        Row: the left node, or the parent.
+        Rows: label of the left node, or of the parent.
     siblings_ : ndarray of shape (n_labels, n_labels, n_labels), or (n_edge_types, n_labels, n_labels, n_labels)
-        With ``Tree(siblings=True)``: label of the parent, of the left child, of the right one; its edge has the type.
-        Otherwise empty.
+        With ``Tree(siblings=True)``: labels of the parent, the left child and the right child, whose edge has the
+        type. Otherwise empty.
     intercept_, start_, end_ : ndarray of shape (n_labels,)
-        With the options ``bias`` and ``ends`` of the structure; zero otherwise.
+        Weights of the options ``bias`` and ``ends`` of the structure, otherwise zero.
     edge_coef_ : ndarray of shape (n_edge_features, n_labels, n_labels)
     label_coef_ : ndarray of shape (n_label_features,)
     classes_ : ndarray of shape (n_labels,)
@@ -49,34 +49,34 @@ COMMON = """\
         Weights, structure, labels and posterior in one object.
     posterior_ : Posterior, VariationalPosterior or PointEstimate
     objective_, dual_, gap_ : float
-        The objective at the weights returned, a lower bound of its minimum, and their relative difference.
+        Objective at the returned weights, a lower bound of its minimum, and their relative difference.
     converged_ : bool
     which_ : {"last", "average", "best"}
-        Which iterate was returned.
+        The returned iterate.
     round_gap_ : float
-        Where labels are not known, the certificate of the last convex problem that a margin model solved: `gap_` is nan
-        then. Otherwise the same as `gap_`.
+        For margin models with unknown labels, the gap of the last convex problem; `gap_` is nan. Otherwise equal to
+        `gap_`.
     n_rounds_ : int
-        Convex problems solved; 1 where all labels are known.
+        Number of convex problems that were solved; 1 if all labels are known.
     solver_ : str
-        Which solver ran, and why it was chosen.
+        The solver that was used, and why it was chosen.
     trace_ : list of TraceRow
         n_pass, seconds, n_oracle, primal, dual, gap, n_nonzero.
     n_passes_ : int
     n_features_in_ : int
     feature_names_ : tuple of str or None
-        Of feature dicts, or the columns of DataFrames; a DataFrame at prediction must have the same in the same order.
+        Names of feature dicts, or of the columns of DataFrames, which must be the same at prediction.
     feature_names_in_ : ndarray of str
-        The same, where features have names; as in scikit-learn.
+        Feature names as in scikit-learn; only if features have names.
 """
 
 SIGNS = {"C": 1, "radius": 1, "v": 1, "variance": 1, "lam": -1}
-"""Constants by what a larger value does: 1 regularises less, -1 more."""
+"""Hyper-parameters by the effect of a larger value: 1 regularises less, -1 more."""
 
 
 def documented(doc: str | None, shared: str) -> str | None:
-    """Docstring of an estimator, with the shared parameters and attributes before its examples."""
-    # from Python 3.13 on the compiler takes the indentation out of docstrings; here it is out for all
+    """Insert shared parameters and attributes before the examples of a docstring."""
+    # cleandoc: since Python 3.13 the compiler removes the indentation of docstrings
     start, title, examples = inspect.cleandoc(doc or "").partition("\nExamples\n--------\n")
     if not title:
         return doc
@@ -85,7 +85,7 @@ def documented(doc: str | None, shared: str) -> str | None:
 
 
 def more_regularisation(estimator: Any) -> str:
-    """Change of the constants of an estimator that regularises more, in words.
+    """Describe which hyper-parameters to change for more regularisation.
 
     Examples
     --------
@@ -95,6 +95,6 @@ def more_regularisation(estimator: Any) -> str:
     """
     constants = [name for name in ("radius", "C", "lam") if getattr(estimator, name, None) is not None]
     if "radius" in constants:
-        constants = ["radius"]  # within a ball, C only scales the objective
+        constants = ["radius"]  # with a radius, C only scales the objective
     words = [f"a {'smaller' if SIGNS[name] > 0 else 'larger'} {name}" for name in constants]
     return " or ".join(words) or "a penalty, as in L2CRF(lam=0.1),"

@@ -1,4 +1,4 @@
-"""The estimators: a table of prior x loss, each row under the name people know."""
+"""The estimators: each is a combination of a prior and a loss."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ CLOSER = "a larger C fits the examples closer."
 UNPENALISED = "for no penalty use CRF()."
 MARGIN_PARAMETERS = """\
     cost : ndarray of shape (n_labels, n_labels), dict or None, default=None
-        ``cost[true, predicted]`` of a node, or a dict ``{(true, predicted): cost}`` in which missing pairs cost 1;
-        None is the Hamming cost. A dict may also have costs of two neighbouring labels, or of more in a row:
+        Cost ``cost[true, predicted]`` of a node, or a dict ``{(true, predicted): cost}`` in which missing pairs cost 1.
+        None is the Hamming cost. A dict may also have costs of several consecutive labels:
         ``{(("B", "I"), ("B", "O")): 2.0}``.
     class_weight : dict, "balanced" or None, default=None
         Factors of the costs by true label.
@@ -32,13 +32,13 @@ MARGIN_PARAMETERS = """\
         Target for unknown labels: the best labelling that agrees with the known ones, or an average over all of
         these; see `Hinge`.
     unlabelled : float, default=0.0
-        Weight of unlabelled examples (labelled ones have weight 1). Their targets are the predictions of the model
-        itself: a heuristic, see `SelfTraining`. 0 leaves them out.
+        Weight of unlabelled examples (labelled ones have weight 1). Their targets are predictions of the model, a
+        heuristic, see `SelfTraining`. With 0 they are ignored.
 """
 
 
 class MaxEnDNet(MarkovNetwork):
-    """Maximum entropy discrimination Markov network with any prior and loss; the others are rows of this one.
+    """Maximum entropy discrimination Markov network with any prior and loss.
 
     Minimises ``prior.penalty(mu) + C * sum_i loss_i(mu)`` over the posterior mean mu.
 
@@ -78,7 +78,7 @@ class MaxEnDNet(MarkovNetwork):
 
 
 class MarginModel(MarkovNetwork):
-    """Base of the estimators whose loss is the hinge: its settings, and their documentation."""
+    """Base class of the estimators with the hinge loss."""
 
     documented_parameters = MARGIN_PARAMETERS + COMMON
 
@@ -120,7 +120,9 @@ class M3N(MarginModel):
 
 
 class LapMEDN(MarginModel):
-    """Laplace maximum entropy discrimination Markov network: sparse in effect, with a posterior for every weight.
+    """Laplace maximum entropy discrimination Markov network.
+
+    Its weights are nearly sparse, and have a posterior.
 
     ``method="exact"`` minimises ``sum_k [s_k - 1 - log((s_k + 1)/2)] + C sum_i hinge_i(mu)`` with
     ``s_k = sqrt(1 + lam mu_k^2)``. ``method="variational"`` is Algorithm 1 of Zhu & Xing, which minimises
@@ -138,9 +140,9 @@ class LapMEDN(MarginModel):
         both.
     method : {"exact", "variational"}, default="exact"
     iterations : int or None, default=None
-        For the variational method: number of Gaussian problems solved, 3 in the paper; None is to convergence.
-        Under this method ``max_passes``, ``n_passes_`` and the first column of the trace count Gaussian problems, and
-        ``solver`` is the one for these.
+        For the variational method: number of Gaussian problems that are solved (3 in the paper); None is until
+        convergence. With this method ``max_passes``, ``n_passes_`` and the first column of the trace count Gaussian
+        problems, and ``solver`` solves these.
 
     Examples
     --------
@@ -177,7 +179,7 @@ class LapMEDN(MarginModel):
         solver = super()._requested_solver(problem)
         if self.method == "exact" or isinstance(solver, solvers.ConcaveConvex):
             return solver
-        # under the variational method, solver= is the one for its Gaussian problems
+        # with the variational method, solver= is for its Gaussian problems
         if solver is not None:
             check_requirements(solver, problem.replace(prior=Gaussian()))
         return solvers.Variational(self.iterations, solver)
@@ -196,15 +198,18 @@ class LapMEDN(MarginModel):
         return replace(model, report=report)
 
     def _halved(self, problem, value: float) -> float:
-        """A value of the exact problem with four times lam and twice C, in the terms of the algorithm's objective."""
+        """Convert a value of the exact problem to the objective of Algorithm 1.
+
+        The exact problem has four times lam and twice C.
+        """
         return 0.5 * value + problem.n_weights * (1 + 0.5 * np.log(problem.prior.lam / 4))
 
     def _report(self, problem, result: Result):
         if self.method == "exact":
             return super()._report(problem, result)
         lam, mu = problem.prior.lam / 4, result.w
-        # To convergence, a variance is the best one for its mean. After a fixed number of iterations it is the one that
-        # the last Gaussian problem had, as in the paper; the objective is then higher, by what that costs.
+        # At convergence, each variance is optimal for its mean. After a fixed number of iterations it is that of the
+        # last Gaussian problem, as in the paper, and the objective is higher by `excess`.
         best = (1 + np.sqrt(1 + 4 * lam * mu**2)) / (2 * lam)
         v = best if self.iterations is None else 2 * result.state.used_variance  # halved in the solver
         excess = variational_penalty(mu, v, lam) - variational_penalty(mu, best, lam)
@@ -217,7 +222,7 @@ class LapMEDN(MarginModel):
 
 
 class L1M3N(MarginModel):
-    """L1-regularised max-margin Markov network: hinge loss, and weights that are exactly zero.
+    """L1-regularised max-margin Markov network, with weights that are exactly zero.
 
     Minimises ``1/2 |mu|_1 + C sum_i hinge_i(mu)``, or with a ``radius`` ``C sum_i hinge_i(mu)`` subject to
     ``|mu|_1 <= radius``. A point estimate: there is no posterior.
@@ -228,7 +233,7 @@ class L1M3N(MarginModel):
         Weight of the loss: a larger C fits the training examples closer, with fewer zeros. The default suits any number
         of features of size about 1; try 0.1 to 3. For features ten times as large divide it by ten.
     radius : float or None, default=None
-        Size of the L1 ball; None is the penalty form.
+        Radius of the L1 ball; None is the penalty form.
 
     Examples
     --------
@@ -250,11 +255,13 @@ class L1M3N(MarginModel):
 
 
 class CRF(MarkovNetwork):
-    """Conditional random field, maximum likelihood: minimises ``-sum_i log p(y_i | x_i; mu)``.
+    """Conditional random field by maximum likelihood.
 
-    Without a penalty there is no certificate: ``dual_`` and ``gap_`` are nan, and ``tol`` is on the norm of the
-    gradient relative to that at zero. On separable data there is no minimiser; the weights then grow until ``tol`` or
-    ``max_passes`` stops them.
+    Minimises ``-sum_i log p(y_i | x_i; mu)``.
+
+    Without a penalty there is no certificate: ``dual_`` and ``gap_`` are nan, and ``tol`` applies to the norm of the
+    gradient relative to that at zero. On separable data there is no minimiser, and weights grow until ``tol`` or
+    ``max_passes`` stops the fit.
 
     Examples
     --------
@@ -273,7 +280,9 @@ class CRF(MarkovNetwork):
 
 
 class L1CRF(MarkovNetwork):
-    """CRF with an L1 penalty: minimises ``-sum_i log p(y_i | x_i; mu) + lam |mu|_1``.
+    """Conditional random field with an L1 penalty.
+
+    Minimises ``-sum_i log p(y_i | x_i; mu) + lam |mu|_1``.
 
     Parameters
     ----------
@@ -298,7 +307,9 @@ class L1CRF(MarkovNetwork):
 
 
 class L2CRF(MarkovNetwork):
-    """CRF with a squared penalty: minimises ``-sum_i log p(y_i | x_i; mu) + lam/2 |mu|^2``.
+    """Conditional random field with a squared L2 penalty.
+
+    Minimises ``-sum_i log p(y_i | x_i; mu) + lam/2 |mu|^2``.
 
     Parameters
     ----------
@@ -308,9 +319,9 @@ class L2CRF(MarkovNetwork):
         (benchmarks/DEFAULTS.md). `lam_` is the number. To tune it, try a tenth to thirty times `lam_`, as
         `PathSearchCV` does. With sparse features fits are fastest from 0.5 on.
     margin : float, default=0.0
-        In learning, what a wrong label adds to the score of a labelling, so that right labels must win by a margin; see
-        `Log`. Often more labels are right with it; probabilities then need a temperature
-        (`maxendnet.text.fit_temperature`). 0 is the likelihood.
+        Softmax-margin: amount that each wrong label adds to the score of a labelling during training, see `Log`. It
+        often improves the accuracy; probabilities then need a temperature (`maxendnet.text.fit_temperature`). 0 is the
+        likelihood.
 
     Examples
     --------
@@ -332,20 +343,23 @@ class L2CRF(MarkovNetwork):
 
 
 def positive(name: str, value: Any, hint: str, largest: float = np.inf, or_scale: bool = False) -> float:
-    """The value as a float; ``ValueError`` unless it is a positive finite number.
+    """Return a positive finite value as a float, or raise ``ValueError``.
 
-    ``or_scale`` says that the setting may also be "scale", for the message.
+    ``or_scale`` is whether the setting may also be "scale", for the message.
     """
     if not (is_number(value) and 0 < value < np.inf):
         kinds = "a positive finite number" + ' or "scale"' * or_scale
         raise ValueError(f"{name} must be {kinds}, got {value!r}; {hint}")
     if value > largest:
         raise ValueError(
-            f"{name} is {value:g}, beyond the limit of {largest:g} up to which sums and squares are finite; {hint}"
+            f"{name} is {value:g}, above the limit of {largest:g} up to which sums and squares are finite; {hint}"
         )
     return float(value)
 
 
 def variational_penalty(mu: FloatArray, v: FloatArray, lam: float) -> float:
-    """What Algorithm 1 charges for means and variances, ``sum_k [sqrt(lam (mu_k^2 + v_k)) - 1/2 log v_k]``."""
+    """Return the penalty of Algorithm 1.
+
+    It is ``sum_k [sqrt(lam (mu_k^2 + v_k)) - 1/2 log v_k]``.
+    """
     return float(np.sum(np.sqrt(lam * (mu**2 + v)) - 0.5 * np.log(v)))

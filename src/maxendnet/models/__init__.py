@@ -1,1 +1,1 @@
-"""Model files and checkpoints: numbers and names under a checksum, never code."""
+"""Model files and checkpoints: numbers and names with a checksum, never code."""

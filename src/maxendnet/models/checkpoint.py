@@ -1,9 +1,9 @@
-"""Checkpoints: where a fit stands, in a file, so that it goes on after its process has ended.
+"""Checkpoints: files from which an interrupted fit resumes.
 
-A checkpoint is a sealed file (`maxendnet.models.container`) with the state of the solver, the number of passes and the
-trace, as they are between two passes. It holds numbers and names, never code, and refers to the examples by their
-fingerprint. Its checksum finds damage, not forgery: sizes within it are taken on trust by the kernels, so go on only
-from checkpoints that you have written.
+A checkpoint (see `maxendnet.models.container`) has the state of the solver, the number of passes and the trace, as they
+are between two passes. It holds numbers and names, never code, and identifies the examples by their fingerprint. Its
+checksum detects damage, not forgery. Kernels trust the sizes in it, so resume only from checkpoints that you have
+written.
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ from maxendnet.problem.placed import add_to
 from maxendnet.solvers.base import Position, Solver, TraceRow
 from maxendnet.version import __version__
 
-MOST_OF_THE_TIME = 0.05
-"""Of a fit that may go into writing checkpoints: the next is due after twenty times as long as the last one took."""
+MAX_SHARE_OF_TIME = 0.05
+"""Largest share of the time of a fit for writing checkpoints."""
 
 
 class CheckpointError(ValueError):
-    """A file is not a whole checkpoint of this fit, or a state cannot be written to one."""
+    """A file is damaged or not a checkpoint of this fit, or a state cannot be written."""
 
-    __module__ = "maxendnet"  # where users find it
+    __module__ = "maxendnet"  # the public module
 
 
 FORMAT = 1
 KIND = Kind(
-    b"\x89MEDC\r\n\x1a", (FORMAT,), "checkpoint", "fit(..., checkpoint=path)", "remove it and begin again",
+    b"\x89MEDC\r\n\x1a", (FORMAT,), "checkpoint", "fit(..., checkpoint=path)", "remove it and start again",
     CheckpointError,
 )  # fmt: skip
 
 
 class Checkpoint:
-    """Writes where a fit stands to a file, and goes on from there.
+    """Writer and reader of the checkpoints of a fit.
 
     Parameters
     ----------
     path : str or path-like
     every : float
-        Seconds between two writes, at least. The first is before the first pass, so that a path or a state that cannot
-        be written is refused at once.
+        Least number of seconds between checkpoints. The first one is written before the first pass, so that an invalid
+        path raises an error immediately.
     random_state : Any
-        The setting of the estimator; another whole number is another fit.
+        The setting of the estimator; fits with different whole numbers are different.
     clock : callable
-        Seconds, for tests.
+        Returns the time in seconds.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class Checkpoint:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "letters.checkpoint")
     ...     model = M3N(random_state=0).fit([[[0.0], [1.0]], [[1.0]]], [["a", "b"], ["b"]], checkpoint=path)
-    ...     os.path.exists(path)  # the fit has ended
+    ...     os.path.exists(path)  # removed at the end of the fit
     False
     """
 
@@ -76,12 +76,12 @@ class Checkpoint:
     ) -> None:  # fmt: skip
         self.path, self.every, self.clock = os.fspath(path), every, clock
         self.seed = int(random_state) if isinstance(random_state, (int, np.integer)) else None
-        self._asked: dict[str, Any] = {}
+        self._options: dict[str, Any] = {}
         self._due = -np.inf
 
     def resume(self, solver: Solver, problem: Problem, tol: float) -> Position | None:
-        """The position that the file holds, or None if there is no file."""
-        self._asked = self._describe(solver, problem, tol)
+        """Return the position in the file, or None if there is no file."""
+        self._options = self._describe(solver, problem, tol)
         if not os.path.exists(self.path):
             return None
         header, arrays = read_sealed(self.path, KIND)
@@ -95,10 +95,10 @@ class Checkpoint:
             n_pass = part("n_pass")
         except CheckpointError:
             raise
-        except Exception as error:  # the checksum is right, so its writer was not this class
+        except Exception as error:  # the checksum is right, so another program or version wrote this content
             raise CheckpointError(
-                f"{self.path} is whole but not a checkpoint that this version of maxendnet can read "
-                f"({type(error).__name__}: {error}); remove it and begin again."
+                f"{self.path} is undamaged, but this version of maxendnet cannot read it "
+                f"({type(error).__name__}: {error}); remove it and start again."
             ) from error
         if at_zero is not None:
             problem.objective_at_zero = at_zero
@@ -106,42 +106,45 @@ class Checkpoint:
         return Position(state, n_pass, rows, seconds, n_oracle)
 
     def offer(self, position: Position, problem: Problem, last: bool = False) -> None:
-        """Write the position if it is time, or if it is the last one."""
+        """Write the position if a checkpoint is due, or if it is the last one."""
         if not last and self.clock() < self._due:
             return
         began = self.clock()
         plain = StateToPlain(problem)
-        seen = problem.objective_at_zero
+        at_zero = problem.objective_at_zero
         try:
             header = {
                 "format": FORMAT,
-                "of": self._asked,
+                "of": self._options,
                 "state": plain(position.state, "state"),
                 "n_pass": position.n_pass,
                 "trace": plain([list(row) for row in position.trace], "trace"),
                 "seconds": position.seconds,
                 "n_oracle": int(position.n_oracle),
-                "at_zero": plain(None if seen is None else float(seen), "at_zero"),
+                "at_zero": plain(None if at_zero is None else float(at_zero), "at_zero"),
                 "placed": plain.placed,
             }
         except ModelFileError as error:
             raise CheckpointError(str(error)) from error
         write_sealed(self.path, KIND, header, plain.arrays)
         now = self.clock()
-        self._due = now + max(self.every, (now - began) / MOST_OF_THE_TIME)
+        self._due = now + max(self.every, (now - began) / MAX_SHARE_OF_TIME)
 
     def end(self, reason: str) -> None:
-        """The fit has ended: the file is removed, unless only the passes did not suffice."""
+        """Remove the file at the end of a fit, unless it stopped at ``max_passes``."""
         if reason != "max_passes":
             with suppress(FileNotFoundError):
                 os.unlink(self.path)
 
     def _describe(self, solver: Solver, problem: Problem, tol: float) -> dict[str, Any]:
-        """What must be the same for a fit to go on, each as text for messages and as a digest."""
-        known = {
+        """Return the options that must be equal for a fit to resume.
+
+        Each is a pair of a text for messages and a digest.
+        """
+        options = {
             "the version of maxendnet": __version__,
             "the level of the kernels": _kernels.level(),
-            "the examples, their labels and weights, or the structure": problem.data.fingerprint,
+            "the examples, their labels and weights, or the structure": (problem.data.fingerprint,),
             "the loss": (problem.loss.described, problem.cost, problem.linear_term),
             "the prior": problem.prior,
             "C": float(problem.C),
@@ -149,7 +152,7 @@ class Checkpoint:
             "tol": float(tol),
             "random_state": self.seed,
         }
-        return {name: [_shown(value), _digest(value)] for name, value in known.items()}
+        return {name: [_shown(value), _digest(value)] for name, value in options.items()}
 
     def _check_solver(self, header: dict[str, Any]) -> None:
         """Raise `CheckpointError` if the solver of the file was removed."""
@@ -161,23 +164,24 @@ class Checkpoint:
         except RemovedSolverError as error:
             raise CheckpointError(
                 f"{self.path} is a checkpoint of an earlier version of maxendnet: {error}. Remove the file, or give "
-                "another path, and begin again."
+                "another path, to start again."
             ) from None
 
     def _compare(self, written: Any) -> None:
-        for name, (shown, digest) in self._asked.items():
-            before, its = entry(written, name, "the fit")
-            if its == digest:
+        """Raise `CheckpointError` if the file belongs to a fit with other options."""
+        for name, (shown, digest) in self._options.items():
+            before, digest_before = entry(written, name, "the fit")
+            if digest_before == digest:
                 continue
-            differ = f"{name} was {before} and is {shown} now" if before != shown else f"{name} are others now"
+            change = f"{name} changed" + (f" from {before} to {shown}" if before != shown else "")
             raise CheckpointError(
-                f"{self.path} is a checkpoint of another fit: {differ}. Fit as before to go on from it; or give "
-                "another path, or remove the file, to begin again."
+                f"{self.path} is a checkpoint of another fit: {change}. Use the same settings and data to resume; or "
+                "give another path, or remove the file, to start again."
             )
 
 
 def _shown(value: Any) -> str:
-    """For messages; empty where text would not help."""
+    """Return a value for messages; empty for tuples and long texts."""
     shown = "" if isinstance(value, tuple) else repr(value)
     return "" if "\n" in shown or len(shown) > 100 else shown
 

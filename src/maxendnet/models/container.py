@@ -1,15 +1,14 @@
-"""Files of numbers and names under a checksum: what model files and checkpoints have in common.
+"""Container of model files and checkpoints, with a checksum.
 
-A sealed file is
+A file consists of
 
-    8 bytes    which kind of file it is
+    8 bytes    kind of file
     4 bytes    format version, little-endian
-    32 bytes   SHA-256 of the four bytes before it and of all that follows
-    the rest   safetensors: the arrays, and under ``__metadata__`` the text of one JSON header; of some kinds of file
-               compressed by zlib
+    32 bytes   SHA-256 of the format version and of all following bytes
+    the rest   safetensors, for some kinds compressed by zlib: the arrays, and under ``__metadata__`` a JSON header
 
-A compressed file states the size of its content: safetensors begins with the places of all arrays. They are read
-first, and no more than that size is decompressed.
+Safetensors begins with the offsets of all arrays. They are read first, and at most the size that they imply is
+decompressed.
 """
 
 from __future__ import annotations
@@ -31,28 +30,28 @@ from maxendnet.utils.memory import check_memory
 
 METADATA = "maxendnet"
 NAMES = "feature_names"
-"""The array that a header refers to by a truth value, and not by ``{"array": name}``."""
+"""Array to which a header refers by a bool, and not by ``{"array": name}``."""
 MAX_UNUSED_BYTES = 1 << 20
-"""Of arrays that no part of a header refers to: smaller ones are left to the checks of what is read."""
+"""Limit for arrays to which the header does not refer."""
 MAX_HEADER_BYTES = 100_000_000
 """Limit of safetensors for its JSON header."""
 
 
 class Kind(NamedTuple):
-    """What tells one kind of file from another, and the words of its messages."""
+    """A kind of file, with the words for its messages."""
 
     magic: bytes
     readable: tuple[int, ...]
-    """Format versions, the newest last; the newest is written."""
+    """Supported format versions, the newest last."""
     name: str
     """Such as "model file"."""
     writer: str
-    """What writes such files."""
+    """Function that writes such files."""
     again: str
-    """What to do about one that is damaged."""
+    """Advice for a damaged file."""
     error: type[ValueError]
     compressed_from: int | None = None
-    """The first format version that is compressed; None: no version is."""
+    """First format version that is compressed, or None."""
 
     def compresses(self, version: int) -> bool:
         """Whether a format version is compressed."""
@@ -60,12 +59,12 @@ class Kind(NamedTuple):
 
     @property
     def prefix(self) -> int:
-        """Bytes before the arrays."""
+        """Number of bytes before the arrays."""
         return len(self.magic) + 4 + hashlib.sha256().digest_size
 
 
 class Content(NamedTuple):
-    """A sealed file, checked to be whole, but not yet what it stands for."""
+    """Header and arrays of a file with a valid checksum."""
 
     header: dict[str, Any]
     arrays: dict[str, np.ndarray]
@@ -74,7 +73,7 @@ class Content(NamedTuple):
 def write_sealed(
     path: str | os.PathLike[str], kind: Kind, header: dict[str, Any], arrays: dict[str, np.ndarray]
 ) -> None:
-    """Write header and arrays, whole or not at all. ``header["format"]`` is the version."""
+    """Write header and arrays atomically; ``header["format"]`` is the format version."""
     text = json.dumps(header, allow_nan=False, separators=(",", ":"))
     body = safetensors.numpy.save(arrays, {METADATA: text})
     if kind.compresses(header["format"]):
@@ -85,7 +84,7 @@ def write_sealed(
 
 
 def read_sealed(path: str | os.PathLike[str], kind: Kind) -> Content:
-    """Header and arrays of a file, after its checksum was found right; ``kind.error`` otherwise."""
+    """Return the header and arrays of a file; raise ``kind.error`` if it is invalid."""
     path = Path(path)
     if path.is_dir():
         raise kind.error(f"{path} is a folder; give the path of a {kind.name}.")
@@ -95,10 +94,10 @@ def read_sealed(path: str | os.PathLike[str], kind: Kind) -> Content:
             raise kind.error(f"{path} is not a maxendnet {kind.name}; give a file that {kind.writer} wrote.")
         if len(prefix) < kind.prefix:
             raise kind.error(
-                f"{path} is cut short: it has {len(prefix)} bytes, and a {kind.name} has more; {kind.again}."
+                f"{path} is truncated: it has {len(prefix)} bytes, but a {kind.name} has more; {kind.again}."
             )
-        found = prefix[len(kind.magic) : len(kind.magic) + 4]
-        version = int.from_bytes(found, "little")
+        version_bytes = prefix[len(kind.magic) : len(kind.magic) + 4]
+        version = int.from_bytes(version_bytes, "little")
         if version not in kind.readable:
             oldest, newest = kind.readable[0], kind.readable[-1]
             if version > newest:
@@ -108,32 +107,31 @@ def read_sealed(path: str | os.PathLike[str], kind: Kind) -> Content:
             else:
                 remedy = "it is damaged"
             raise kind.error(
-                f"{path} has format version {version}, and this maxendnet reads versions {oldest} to {newest}; "
+                f"{path} has format version {version}, but this maxendnet reads versions {oldest} to {newest}; "
                 f"{remedy}."
             )
         body = file.read()
-    if _digest(found, body) != prefix[-hashlib.sha256().digest_size :]:
-        raise kind.error(f"{path} is damaged or cut short: its checksum is not that of its content; {kind.again}.")
+    if _digest(version_bytes, body) != prefix[-hashlib.sha256().digest_size :]:
+        raise kind.error(f"{path} is damaged or truncated: its checksum does not match its content; {kind.again}.")
     first = partial(_decompressed, body) if kind.compresses(version) else lambda n_bytes: body[:n_bytes]
     try:
         header, n_bytes = _header_and_size(first, kind)
         if header.get("format") != version:
-            raise kind.error("the header does not say the format")
+            raise kind.error("the header has another format version")
         what = f"{path}, a {kind.name} of {os.path.getsize(path):,} bytes,"
         check_memory(2 * n_bytes, what, "read it on a machine with more memory", error=TooLargeError)
         content = first(n_bytes + 1)
         if len(content) != n_bytes:
             raise kind.error(f"its content does not have the {n_bytes:,} bytes that its arrays need")
-        # safetensors checks that names, shapes and offsets fit the bytes that are there, before anything is allocated
-        arrays = {name: _own(array, kind) for name, array in safetensors.numpy.load(content).items()}
+        # safetensors checks names, shapes and offsets before it allocates memory
+        arrays = {name: _copied(array, kind) for name, array in safetensors.numpy.load(content).items()}
     except TooLargeError as error:
         raise kind.error(str(error)) from None
     except Exception as error:
-        # The checksum is right, so the file is what its writer meant, and its writer was not `write_sealed`. Whatever
-        # goes wrong with it is the file's content, not a bug to be shown as a crash.
+        # the checksum is right, so another program wrote this content: any error is one of the file
         raise kind.error(
-            f"{path} has a right checksum, but is not laid out as a {kind.name} ({error}); it was not written by "
-            f"{kind.writer}."
+            f"{path} has a valid checksum, but its content is not that of a {kind.name} ({error}); it was not written "
+            f"by {kind.writer}."
         ) from error
     return Content(header, arrays)
 
@@ -143,12 +141,12 @@ class TooLargeError(ValueError):
 
 
 def _decompressed(body: bytes, n_bytes: int) -> bytes:
-    """The first bytes of what was compressed."""
+    """Return the first bytes of the decompressed content."""
     return zlib.decompressobj().decompress(body, n_bytes)
 
 
 def _header_and_size(first: Callable[[int], bytes], kind: Kind) -> tuple[dict[str, Any], int]:
-    """The JSON header of safetensors content, and the size that its arrays imply.
+    """Return the JSON header of safetensors, and the size that it implies.
 
     Parameters
     ----------
@@ -162,7 +160,7 @@ def _header_and_size(first: Callable[[int], bytes], kind: Kind) -> tuple[dict[st
     arrays = json.loads(first(8 + length)[8:])
     header = json.loads(arrays.pop("__metadata__")[METADATA])
     if not isinstance(header, dict):
-        raise kind.error("the header is no JSON object")
+        raise kind.error("the header is not a JSON object")
     sizes = {name: array["data_offsets"][1] - array["data_offsets"][0] for name, array in arrays.items()}
     if min(sizes.values(), default=0) < 0:
         raise kind.error("an array ends before it begins")
@@ -173,7 +171,7 @@ def _header_and_size(first: Callable[[int], bytes], kind: Kind) -> tuple[dict[st
 
 
 def _arrays_named(plain: Any) -> Iterator[str]:
-    """The names in all ``{"array": name}`` of a header."""
+    """Yield the names in all ``{"array": name}`` of a header."""
     if isinstance(plain, dict):
         if isinstance(plain.get("array"), str):
             yield plain["array"]
@@ -189,8 +187,8 @@ def _digest(version: bytes, body: bytes | memoryview) -> bytes:
     return sha.digest()
 
 
-def _own(array: np.ndarray, kind: Kind) -> np.ndarray:
-    """A copy that can be changed; a truth value is 0 or 1, as numpy relies on."""
+def _copied(array: np.ndarray, kind: Kind) -> np.ndarray:
+    """Return a writeable copy; check that bools are 0 or 1, as numpy requires."""
     if array.dtype == bool and array.view(np.uint8).max(initial=0) > 1:
-        raise kind.error("a tensor of truth values has others than 0 and 1")
+        raise kind.error("a bool array has values other than 0 and 1")
     return array.copy()

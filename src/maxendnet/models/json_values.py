@@ -1,9 +1,11 @@
-"""Settings, labels and pieces as plain JSON and arrays, and back. Only classes of a fixed table are ever made.
+"""Conversion of settings, labels and pieces to JSON and arrays, and back.
 
-JSON has fewer types than Python, so what it lacks is an object with one key that names the type:
+Only classes of a fixed table are created.
+
+A type that JSON lacks is an object with one key, the name of the type:
 ``{"float": "nan"}``, ``{"tuple": [...]}``, ``{"dict": [[key, value], ...]}``,
 ``{"bytes": "6869"}``, ``{"scalar": ["int32", 3]}``, ``{"array": "name"}``
-(a tensor of the file), ``{"strings": [...]}`` and ``{"objects": [...]}`` (arrays of text and of objects),
+(a tensor of the file), ``{"strings": [...]}`` and ``{"objects": [...]}`` (arrays of strings and of objects),
 ``{"piece": ["Laplace", {"lam": 1.0}]}`` and ``{"random": ["PCG64", {...}]}``.
 """
 
@@ -22,7 +24,7 @@ from maxendnet.structures import rules
 
 
 def pieces() -> dict[str, Any]:
-    """The classes that a file may hold, by name: those of maxendnet at the time of the call."""
+    """Return the classes that a file may contain, by name."""
     protocols = ("Prior", "ExactPrior")
     classes = [getattr(priors, name) for name in priors.__all__ if name not in protocols]
     classes += [getattr(losses, name) for name in losses.__all__]
@@ -31,10 +33,10 @@ def pieces() -> dict[str, Any]:
 
 NUMBERS = frozenset(
     ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"]
-)  # what safetensors and numpy have in common
+)  # dtypes of both safetensors and numpy
 GENERATORS = {name: getattr(np.random, name) for name in ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")}
 
-# Python refuses to read integers of more than 4,300 digits from text
+# Python does not parse integers of more than 4,300 digits
 LARGEST_INTEGER = 10**4000
 
 ONLINE = "the online version of ExponentiatedGradient was removed; ExponentiatedGradient() is the batch version"
@@ -44,17 +46,17 @@ REMOVED = {
     "ExponentiatedGradient.online": ONLINE,
     "ExponentiatedGradient.OwnState": ONLINE,
 }
-"""Solvers of earlier versions, by the names in files: a class, its setting, or the record of its state."""
+"""Solvers that were removed, by the names in files: a class, its setting, or the record of its state."""
 DROPPED = frozenset(["BlockFrankWolfe.at_once", "PotentialAscent.at_once"])
-"""Settings of earlier versions that affected the course of a fit, and not its optimum."""
+"""Removed settings that did not affect the optimum; they are ignored."""
 
 
 class RemovedSolverError(ModelFileError):
-    """A file names a solver of an earlier version."""
+    """A file refers to a solver that was removed."""
 
 
 def check_removed(*names: str) -> None:
-    """Raise `RemovedSolverError` if a name belongs to a solver of an earlier version.
+    """Raise `RemovedSolverError` if a name belongs to a removed solver.
 
     Examples
     --------
@@ -68,12 +70,12 @@ def check_removed(*names: str) -> None:
 
 
 class ToPlain:
-    """Turns values into JSON; arrays are put aside, under a name each.
+    """Converter of values to JSON. Arrays are collected, each under a name.
 
     Attributes
     ----------
     arrays : dict of str to ndarray
-        What was put aside. An array that comes twice is kept once.
+        The collected arrays, without duplicates.
 
     Examples
     --------
@@ -86,10 +88,10 @@ class ToPlain:
 
     def __init__(self) -> None:
         self.arrays: dict[str, np.ndarray] = {}
-        self._given: list[tuple[np.ndarray, str]] = []
+        self._originals: list[tuple[np.ndarray, str]] = []
 
     def __call__(self, value: Any, where: str) -> Any:
-        """The JSON form of `value`; `where` names it in messages, and its arrays."""
+        """Return the JSON form of a value; ``where`` names it and its arrays."""
         kind = type(value)
         if value is None or kind in (bool, str):
             return value
@@ -120,7 +122,7 @@ class ToPlain:
         shown = repr(value)
         raise ModelFileError(
             f"{where} is {shown if len(shown) <= 80 else shown[:77] + '...'} of type {type(value).__name__}, which a "
-            "model file cannot hold; use text, bytes, numbers, None, tuples of these, or numpy arrays of numbers."
+            "model file cannot hold; use strings, bytes, numbers, None, tuples of these, or numpy arrays of numbers."
         )
 
     def _array(self, value: np.ndarray, where: str) -> dict[str, Any]:
@@ -130,15 +132,15 @@ class ToPlain:
             return {"objects": [self(item, f"{where}[{k}]") for k, item in enumerate(value)]}
         if value.dtype.name not in NUMBERS:
             self._refuse(value, where)
-        for known, name in self._given:
-            if known is value or _same_memory(known, value):
+        for original, name in self._originals:
+            if original is value or _same_memory(original, value):
                 return {"array": name}
         name = where
         while name in self.arrays:
             name += "_"
-        # safetensors takes the bytes as they lie
+        # safetensors requires contiguous arrays in native byte order
         self.arrays[name] = np.asarray(value, dtype=value.dtype.newbyteorder("="), order="C")
-        self._given.append((value, name))
+        self._originals.append((value, name))
         return {"array": name}
 
     def _scalar(self, value: np.generic, where: str) -> list[Any]:
@@ -154,9 +156,9 @@ class ToPlain:
         name, known = type(value).__name__, pieces()
         if known.get(name) is not type(value):
             raise ModelFileError(
-                f"{where} is a {type(value).__module__}.{type(value).__qualname__}, which is not a piece of maxendnet; "
-                f"a model file holds no code and knows only {', '.join(sorted(known))}. Keep the weights (coef_, "
-                "transitions_, ...) with numpy.savez, or add the class to maxendnet (docs/extend)."
+                f"{where} is a {type(value).__module__}.{type(value).__qualname__}, which is not a class of maxendnet; "
+                f"a model file holds no code, so it can contain only {', '.join(sorted(known))}. Save the weights "
+                "(coef_, transitions_, ...) with numpy.savez, or add the class to maxendnet (docs/extend)."
             )
         return [name, {key: self(item, f"{where}__{key}") for key, item in value.get_params(deep=False).items()}]
 
@@ -174,14 +176,14 @@ class ToPlain:
         return self(state, where)
 
 
-def _same_memory(one: np.ndarray, other: np.ndarray) -> bool:
-    """Whether two arrays are views of the same numbers, as the weights and the mean of a point estimate are."""
-    same_form = one.dtype == other.dtype and one.shape == other.shape and one.strides == other.strides
-    return same_form and one.size > 0 and one.ctypes.data == other.ctypes.data
+def _same_memory(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays are views of the same numbers."""
+    same_form = a.dtype == b.dtype and a.shape == b.shape and a.strides == b.strides
+    return same_form and a.size > 0 and a.ctypes.data == b.ctypes.data
 
 
 class FromPlain:
-    """Undoes `ToPlain`; anything that it cannot have written is refused.
+    """Inverse of `ToPlain`; other input raises `ModelFileError`.
 
     Parameters
     ----------
@@ -216,7 +218,7 @@ class FromPlain:
         return self._makers[tag](content)
 
     def array(self, name: str) -> np.ndarray:
-        """The tensor of that name."""
+        """Return the tensor with this name."""
         if name not in self.arrays:
             raise ModelFileError(f"no tensor {name!r}")
         return self.arrays[name]
@@ -231,15 +233,15 @@ class FromPlain:
     def _dict(self, items: Any) -> dict[Any, Any]:
         if not (isinstance(items, list) and all(isinstance(item, list) and len(item) == 2 for item in items)):
             raise ModelFileError("a dict that is not a list of keys with their values")
-        found = {self(key): self(item) for key, item in items}
-        if len(found) != len(items):
-            raise ModelFileError("a dict with a key twice")
-        return found
+        mapping = {self(key): self(item) for key, item in items}
+        if len(mapping) != len(items):
+            raise ModelFileError("a dict with a duplicate key")
+        return mapping
 
     @staticmethod
     def _texts(items: Any) -> list[str]:
         if not (isinstance(items, list) and all(isinstance(item, str) for item in items)):
-            raise ModelFileError("something that is not text among texts")
+            raise ModelFileError("a list of strings with another value")
         return items
 
     def _scalar(self, content: Any) -> Any:
@@ -263,7 +265,7 @@ class FromPlain:
 
     def _random(self, content: Any) -> Any:
         if not (isinstance(content, list) and len(content) == 3):
-            raise ModelFileError("a random generator that is not a name, a truth value and a state")
+            raise ModelFileError("a random generator that is not a name, a bool and a state")
         name, legacy, plain = content
         if not (isinstance(name, str) and name in GENERATORS):
             raise ModelFileError(f"the unknown random generator {name!r}")
@@ -285,7 +287,7 @@ class FromPlain:
 
 
 def make(cls: type, parameters: dict[str, Any]) -> Any:
-    """An estimator or piece with these settings; one that is not named keeps its default."""
+    """Create an estimator or piece with these settings; others have their defaults."""
     unknown = parameters.keys() - set(cls._get_param_names())  # type: ignore[attr-defined]
     if unknown:
         raise ModelFileError(f"the unknown setting {sorted(unknown)[0]!r} of {cls.__name__}")

@@ -1,8 +1,8 @@
-"""States of solvers as plain JSON and arrays, and back: what `models.json_values` does for settings, and more.
+"""Conversion of solver states to JSON and arrays, and back.
 
-A state is made of numbers, arrays, random generators and pieces, held by the records (named tuples and dataclasses) of
-the solvers. Examples are not written: wherever a state refers to those of the fit it says so, and gets them back from
-the fit that goes on. Beyond the tags of `models.json_values` there are ``{"record": [name, {field: value}]}``,
+A state consists of numbers, arrays, random generators and pieces in records (named tuples and dataclasses) of the
+solvers. Examples are not written, but referred to, and taken from the fit that resumes. Tags in addition to those of
+`models.json_values` are ``{"record": [name, {field: value}]}``,
 ``{"sparse": [data, indices, indptr, shape]}``, ``{"kernel": [name, arrays]}``, ``{"placed": number}`` and
 ``{"problem": {...}}``.
 """
@@ -30,19 +30,19 @@ from maxendnet.structures.bound.batch_structure import BatchStructure
 IN_KERNELS = ("ActiveSets",)
 """Classes of the kernels whose objects are part of states."""
 CHANGED = ("y", "row", "label_sets", "sample_weight")
-"""What a batch may have of its own where a round takes other labels for the true ones."""
+"""Fields of a batch that differ in a round with other target labels."""
 OF_PROBLEM = ("loss", "prior", "C", "linear_term")
 
 
 def records() -> dict[str, type]:
-    """The records that states are made of, by name: those of the modules of the solvers.
+    """Return the records of states by name: those in the modules of the solvers.
 
     Examples
     --------
     >>> sorted(records())[:3]
     ['BlockFrankWolfe.DualState', 'Blocks.BlockState', 'ConcaveConvex.Round']
     """
-    found: dict[str, type] = {"SoftHinge": SoftHinge, "LabelSets": LabelSets, "JointCosts": JointCosts}
+    named: dict[str, type] = {"SoftHinge": SoftHinge, "LabelSets": LabelSets, "JointCosts": JointCosts}
     homes = {kind.__module__: kind.__name__ for kind in solvers.ALL}
     homes |= {
         "maxendnet.solvers.blocks.updates": "Blocks",
@@ -55,8 +55,8 @@ def records() -> dict[str, type]:
     for module, home in homes.items():
         for name, kind in vars(sys.modules[module]).items():
             if isinstance(kind, type) and kind.__module__ == module and _is_record(kind) and name not in known:
-                found[f"{home}.{name}"] = kind
-    return found
+                named[f"{home}.{name}"] = kind
+    return named
 
 
 def _is_record(kind: type) -> bool:
@@ -68,17 +68,17 @@ def _names(kind: Any) -> tuple[str, ...]:
 
 
 class StateToPlain(ToPlain):
-    """Turns the state of a solver into JSON; arrays are put aside.
+    """Converter of solver states to JSON. Arrays are collected.
 
     Parameters
     ----------
     problem : Problem
-        Of the fit; its examples are referred to and not written.
+        Problem of the fit, whose examples are referred to and not written.
 
     Attributes
     ----------
     placed : list
-        How the examples of other problems within the state differ from those of the fit.
+        Changed fields of the examples of other problems within the state.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -110,41 +110,42 @@ class StateToPlain(ToPlain):
     def _problem(self, value: Problem, where: str) -> dict[str, Any] | None:
         if value is self.problem:
             return None
-        own = {name: self(getattr(value, name), f"{where}.{name}") for name in OF_PROBLEM}
-        seen = value.objective_at_zero
-        return own | {
+        fields_of_problem = {name: self(getattr(value, name), f"{where}.{name}") for name in OF_PROBLEM}
+        at_zero = value.objective_at_zero
+        return fields_of_problem | {
             "data": self._place(value.data, where),
             "n_oracle": int(value.n_oracle),
-            "at_zero": self(None if seen is None else float(seen), where),
+            "at_zero": self(None if at_zero is None else float(at_zero), where),
         }
 
     def _place(self, data: PlacedData, where: str) -> int:
+        """Return the index of the examples in ``placed``; add new ones."""
         for number, known in enumerate(self._data):
             if known is data:
                 return number
-        ours, other = self.problem.structure, data.structure
-        same = type(ours) is type(other) and isinstance(ours, BatchStructure)
-        if not same or any(
-            getattr(ours, field.name) is not getattr(other, field.name)
-            for field in fields(ours)
+        original, changed = self.problem.structure, data.structure
+        same_type = type(original) is type(changed) and isinstance(original, BatchStructure)
+        if not same_type or any(
+            getattr(original, field.name) is not getattr(changed, field.name)
+            for field in fields(original)
             if field.name != "batch"
         ):
             self._refuse(data, where)
-        changed = {}
-        for name in other.batch._fields:
-            if getattr(ours.batch, name) is not getattr(other.batch, name):
+        changes = {}
+        for name in changed.batch._fields:
+            if getattr(original.batch, name) is not getattr(changed.batch, name):
                 if name not in CHANGED:
                     self._refuse(data, f"{where}.{name}")
-                changed[name] = self(getattr(other.batch, name), f"{where}.{name}")
+                changes[name] = self(getattr(changed.batch, name), f"{where}.{name}")
         self._data.append(data)
-        self.placed.append(changed)
+        self.placed.append(changes)
         return len(self._data) - 1
 
     @staticmethod
     def _refuse(value: Any, where: str) -> NoReturn:
         raise ModelFileError(
             f"{where} is of type {type(value).__module__}.{type(value).__qualname__}, which a checkpoint cannot hold: "
-            "it holds no code, and knows only the solvers and structures of maxendnet. Fit without a checkpoint, or "
+            "it holds no code, and supports only solvers and structures of maxendnet. Fit without a checkpoint, or "
             "with one of these solvers."
         )
 
@@ -155,14 +156,14 @@ class StateToPlain(ToPlain):
 
 
 class StateFromPlain(FromPlain):
-    """Undoes `StateToPlain`.
+    """Inverse of `StateToPlain`.
 
     Parameters
     ----------
     arrays : dict of str to ndarray
     placed : list
     problem : Problem
-        Of the fit that goes on.
+        Problem of the fit that resumes.
     """
 
     def __init__(self, arrays: dict[str, np.ndarray], placed: list[Any], problem: Problem) -> None:
@@ -188,32 +189,32 @@ class StateFromPlain(FromPlain):
             raise ModelFileError(f"the unknown record {name!r}")
         kind = self._records[name]
         if set(parts) != set(_names(kind)):
-            raise ModelFileError(f"a {name} with other parts than it has")
+            raise ModelFileError(f"a {name} with the fields {sorted(parts)}")
         return kind(**{key: self(part) for key, part in parts.items()})
 
     def _sparse(self, content: Any) -> Any:
         data, indices, indptr, shape = content
-        found = sparse.csr_array((self(data), self(indices), self(indptr)), shape=tuple(shape))
-        found.check_format(full_check=True)
-        return found
+        matrix = sparse.csr_array((self(data), self(indices), self(indptr)), shape=tuple(shape))
+        matrix.check_format(full_check=True)
+        return matrix
 
     def _kernel(self, content: Any) -> Any:
         name, state = content
         if name not in IN_KERNELS:
             raise ModelFileError(f"the unknown object {name!r} of the kernels")
         kind = getattr(_kernels, name)
-        found = kind.__new__(kind)
-        found.__setstate__(self(state))
-        return found
+        instance = kind.__new__(kind)
+        instance.__setstate__(self(state))
+        return instance
 
     def _problem(self, content: Any) -> Problem:
         if content is None:
             return self.problem
         part = lambda key: entry(content, key, "a problem")  # noqa: E731
-        found = replace(
+        problem = replace(
             self.problem, data=self._data[part("data")], **{name: self(part(name)) for name in OF_PROBLEM}
         )  # fmt: skip
-        found.n_oracle = int(part("n_oracle"))
+        problem.n_oracle = int(part("n_oracle"))
         if part("at_zero") is not None:
-            found.objective_at_zero = self(part("at_zero"))
-        return found
+            problem.objective_at_zero = self(part("at_zero"))
+        return problem

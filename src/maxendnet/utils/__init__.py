@@ -1,1 +1,1 @@
-"""Small tools that know nothing of models: names imported when they are first used, files written whole."""
+"""Helpers without knowledge of the domain: files, checks, warnings."""

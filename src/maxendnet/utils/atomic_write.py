@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Atomic writes of files, and file locks."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ except ImportError:  # Windows
 
 
 def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
-    """Write a file so that readers, and a power cut, see the old content or the new, never a part.
+    """Write a file atomically, also with respect to power cuts.
 
     The content goes to a temporary file in the same folder, which is synced and renamed; then the folder is synced.
-    Permissions are those of an ordinary new file, or of the file that is replaced; a symbolic link stays one and its
-    target is replaced. When anything fails, the temporary file is removed and the old file is as it was. A process that
-    is killed leaves its temporary file; the next write to the same path removes it (not on Windows).
+    Permissions are those of the replaced file, or of an ordinary new file; the target of a symbolic link is replaced.
+    After a failure the temporary file is removed and the old file is unchanged. A process that is killed leaves its
+    temporary file, which the next write to the same path removes (not on Windows).
 
     Parameters
     ----------
     path : str or path-like
     write : callable
-        Gets the open binary file.
+        Function of the open binary file, which writes the content.
 
     Raises
     ------
     OSError
-        The folder does not exist or cannot be written, or `path` is a folder or a device.
+        If the folder does not exist or cannot be written, or ``path`` is a folder or a device.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object
     final = os.path.realpath(os.fspath(path))
     folder, name = os.path.split(final)
     if not os.path.isdir(folder):
-        raise FileNotFoundError(errno.ENOENT, "There is no such folder; make it first, or give another path", folder)
+        raise FileNotFoundError(errno.ENOENT, "The folder does not exist; create it, or give another path", folder)
     mode = _mode(final)
     start = _start_of_temporaries(name)
     _remove_leftovers(folder, start)  # before the new content, which may need their space
@@ -60,9 +60,9 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object
             file.flush()
             os.fsync(file.fileno())
             if fcntl is None:
-                file.close()  # Windows renames no open file
+                file.close()  # Windows does not rename open files
             os.replace(temporary, final)  # while the lock is held: see _remove_leftovers
-    except BaseException:  # Ctrl-C too
+    except BaseException:  # including Ctrl-C
         with suppress(OSError):
             os.unlink(temporary)
         raise
@@ -70,17 +70,20 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object
 
 
 def _start_of_temporaries(name: str) -> str:
-    """A name may have 255 bytes, and some are for the rest: at most 60 of them, and no part of a character."""
+    """Return the start of the names of temporary files: 60 bytes of the name."""
     return f".{os.fsencode(name)[:60].decode(errors='ignore')}-"
 
 
 def _new_temporary(folder: str, start: str) -> tuple[str, BinaryIO]:
-    """A new file, open and locked. Not by mkstemp: its files are for their owner alone."""
+    """Create a file, and return it open and locked.
+
+    Files of mkstemp could only be read by their owner.
+    """
     while True:
         path = os.path.join(folder, f"{start}{os.getpid()}-{secrets.token_hex(4)}.tmp")
         file = open(path, "xb")  # noqa: SIM115 - the caller closes it
         try:
-            # some file systems have no locks; there the temporary files of killed processes stay
+            # on file systems without locks, temporary files of killed processes are never removed
             if not take_lock(file.fileno(), wait=True) or os.fstat(file.fileno()).st_nlink > 0:
                 return path, file
         except BaseException:
@@ -88,51 +91,49 @@ def _new_temporary(folder: str, start: str) -> tuple[str, BinaryIO]:
             with suppress(OSError):
                 os.unlink(path)
             raise
-        file.close()  # another process took it for a leftover before the lock was ours: once more
+        file.close()  # another process removed it before it was locked: try again
 
 
 def _remove_leftovers(folder: str, start: str) -> None:
     """Remove temporary files of this path whose writers were killed.
 
-    The rule: a writer holds an exclusive lock (flock) on its temporary file from its creation until it is renamed, and
-    the system drops the lock when the process ends, however it ends. So a file whose lock can be taken has no writer.
-    Neither an age (a save may be slow) nor the process id in the name (ids are used again, and other machines or
-    containers have their own) could say that. A writer that has made its file and not yet locked it sees afterwards
-    that the file is gone, and makes another.
+    A writer holds an exclusive lock (flock) on its temporary file until it is renamed, and the system releases the lock
+    when the process ends. So a file whose lock can be taken has no writer. Neither its age (writes may be slow) nor the
+    process id in its name (ids are reused, and containers have their own) would show that. A writer whose new file is
+    removed before it was locked creates another one.
     """
     if fcntl is None:
         return
     ours = re.compile(re.escape(start) + r"\d+-[0-9a-f]{8}\.tmp")
     with suppress(OSError):  # a folder that cannot be listed can still be written
-        for found in [entry.path for entry in os.scandir(folder) if ours.fullmatch(entry.name) and _is_file(entry)]:
-            with suppress(OSError):  # gone meanwhile, another user's, or locked by its writer
-                handle = os.open(found, os.O_RDWR)  # network file systems lock only what is open for writing
+        entries = [entry for entry in os.scandir(folder) if ours.fullmatch(entry.name)]
+        for path in [entry.path for entry in entries if entry.is_file(follow_symlinks=False)]:
+            with suppress(OSError):  # removed meanwhile, not ours, or locked by its writer
+                handle = os.open(path, os.O_RDWR)  # network file systems lock only files open for writing
                 try:
                     if take_lock(handle, wait=False):
-                        os.unlink(found)
+                        os.unlink(path)
                 finally:
                     os.close(handle)
 
 
-def _is_file(entry: os.DirEntry[str]) -> bool:
-    return entry.is_file(follow_symlinks=False)
-
-
 def take_lock(handle: int, wait: bool) -> bool:
-    """Take the exclusive lock of an open file. The system drops it when the process ends, however it ends.
+    """Take the exclusive lock of an open file.
+
+    The system releases it when the process ends.
 
     Parameters
     ----------
     handle : int
-        Open for writing: network file systems lock nothing else.
+        Descriptor of a file that is open for writing, as network file systems require.
     wait : bool
-        Wait for a holder of the lock, or raise ``BlockingIOError``. A file that is opened twice has two holders, within
-        a process too.
+        Whether to wait for the lock; otherwise ``BlockingIOError`` is raised if it is taken. Two descriptors of a file
+        in one process are different holders.
 
     Returns
     -------
     bool
-        False where the system or the file system has no locks.
+        False if the system or the file system has no locks.
     """
     if fcntl is None:
         return False
@@ -146,14 +147,14 @@ def take_lock(handle: int, wait: bool) -> bool:
 
 
 def drop_lock(handle: int) -> None:
-    """Drop the lock of an open file, also for child processes that have inherited the handle."""
+    """Release the lock of an open file, also of child processes."""
     if fcntl is not None:
         with suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_UN)
 
 
 def _mode(path: str) -> int | None:
-    """Permissions of the file that would be replaced; None when there is none."""
+    """Return the permissions of the file to be replaced, or None."""
     try:
         status = os.stat(path)
     except FileNotFoundError:
@@ -161,12 +162,12 @@ def _mode(path: str) -> int | None:
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, "This is a folder; give the path of a file", path)
     if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EINVAL, "This is no ordinary file and is not replaced; give the path of a file", path)
+        raise OSError(errno.EINVAL, "This is not a regular file and is not replaced; give the path of a file", path)
     return stat.S_IMODE(status.st_mode)
 
 
 def _sync_folder(folder: str) -> None:
-    """Make the new name last; where the system has no such call, or the folder may not be read, do without."""
+    """Sync a folder where possible, so that a new name survives a power cut."""
     if os.name == "nt":
         return
     try:

@@ -9,7 +9,7 @@ import numpy as np
 
 
 def is_number(value: Any) -> bool:
-    """True for a real scalar; False for bool, str, None, arrays, and integers that no float can hold."""
+    """Whether a value is a real scalar that a float can represent; not a bool."""
     if isinstance(value, int):
         return not isinstance(value, bool) and abs(value) <= sys.float_info.max
     return isinstance(value, (float, np.integer, np.floating))
@@ -22,13 +22,13 @@ def require_count(name: str, value: Any) -> None:
 
 
 def require_level(name: str, value: Any) -> None:
-    """Raise ``ValueError`` unless the value is a whole number of at least 0, or True or False."""
+    """Raise ``ValueError`` unless the value is a bool or a count of at least 0."""
     if not isinstance(value, (int, np.integer, np.bool_)) or value < 0:
         raise ValueError(f"{name} must be 0, 1 or 2, got {value!r}.")
 
 
 def generator(random_state: Any) -> np.random.Generator:
-    """A random generator from whatever scikit-learn's users give as ``random_state``."""
+    """Return the random generator of a ``random_state`` as in scikit-learn."""
     if isinstance(random_state, np.random.RandomState):
         random_state = random_state.randint(2**31)
     try:

@@ -1,4 +1,4 @@
-"""Names that are imported on first use: a fit needs one solver of many, and few programs need all."""
+"""Lazy imports of public names."""
 
 from __future__ import annotations
 
@@ -11,22 +11,21 @@ from typing import Any
 
 
 def lazily(package: str, file: str) -> tuple[dict[str, str], Callable[[str], Any], Callable[[], list[str]]]:
-    """Make the imports under ``if TYPE_CHECKING`` of a package available on first use.
+    """Import the names under ``if TYPE_CHECKING`` of a package on first use.
 
-    The imports for type checkers are the only list of these names, so that a name is registered once.
+    The imports for type checkers are the only list of these names.
 
     Parameters
     ----------
     package, file : str
-        Its ``__name__`` and ``__file__``.
+        ``__name__`` and ``__file__`` of the package.
 
     Returns
     -------
     homes : dict
         Module of each name, in the order of the imports.
     get, names : callable
-        The ``__getattr__`` and ``__dir__`` of the package. ``names`` also lists ``__all__``: a package may wrap ``get``
-        in a ``__getattr__`` of its own.
+        ``__getattr__`` and ``__dir__`` of the package. ``names`` includes ``__all__``, for packages that wrap ``get``.
     """
     homes = type_checking_imports(Path(file).read_text(encoding="utf-8"))
 
@@ -36,7 +35,7 @@ def lazily(package: str, file: str) -> tuple[dict[str, str], Callable[[str], Any
         if homes[name] == package:  # a submodule
             return importlib.import_module(f"{package}.{name}")
         value = getattr(importlib.import_module(homes[name]), name)
-        setattr(sys.modules[package], name, value)  # the next lookup does not reach this function
+        setattr(sys.modules[package], name, value)  # the next lookup does not call this function
         return value
 
     def __dir__() -> list[str]:
@@ -47,7 +46,7 @@ def lazily(package: str, file: str) -> tuple[dict[str, str], Callable[[str], Any
 
 
 def type_checking_imports(source: str) -> dict[str, str]:
-    """Module of every name that is imported under ``if TYPE_CHECKING``.
+    """Return the module of each name that is imported under ``if TYPE_CHECKING``.
 
     Examples
     --------

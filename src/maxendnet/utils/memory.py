@@ -1,4 +1,4 @@
-"""Sizes that are checked against the memory of the machine before anything is allocated."""
+"""Checks of required against available memory."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
+ALWAYS_AVAILABLE = 1 << 20
+"""Bytes below which the available memory is not determined, because that takes longer than a small prediction."""
 UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def available_memory() -> float:
-    """Bytes that can be allocated without swapping; infinity where the system does not say."""
+    """Return the bytes that can be allocated without swapping, or infinity if unknown."""
     limits = [math.inf]
-    with suppress(OSError, ValueError):  # of a container; "max" is no limit
+    with suppress(OSError, ValueError):  # of a container; "max" means no limit
         limits.append(int(Path("/sys/fs/cgroup/memory.max").read_text()))
     try:
         match = re.search(r"MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text())
@@ -31,40 +33,43 @@ def available_memory() -> float:
 def check_memory(
     n_bytes: float, what: str, advice: str, most: float = math.inf, error: type[ValueError] = ValueError
 ) -> None:
-    """Refuse what needs more memory than is available.
+    """Raise an error if more memory is required than available.
 
     Parameters
     ----------
     n_bytes : int or float
-        A lower bound of what is needed.
+        Lower bound of the required memory.
     what : str
         Subject of the message.
     advice : str
-        What to do instead.
+        End of the message, an alternative.
     most : float, optional
-        A fixed limit beside the available memory.
+        A fixed limit in addition to the available memory.
     error : type, default=ValueError
 
     Examples
     --------
     >>> check_memory(10**20, "a table of 10 labels", "use fewer labels", most=2**30)
     Traceback (most recent call last):
-    ValueError: a table of 10 labels needs at least 88,818 PiB of memory, and the limit is 1 GiB; use fewer labels.
+    ValueError: a table of 10 labels needs at least 88,818 PiB of memory, but the limit is 1 GiB; use fewer labels.
     """
+    if n_bytes <= min(ALWAYS_AVAILABLE, most):
+        return
     limit = min(available_memory(), most)
     if n_bytes > limit:
         bound = f"the limit is {shown(most)}" if limit == most else f"{shown(limit)} are available"
-        raise error(f"{what} needs at least {shown(n_bytes)} of memory, and {bound}; {advice}.")
+        raise error(f"{what} needs at least {shown(n_bytes)} of memory, but {bound}; {advice}.")
 
 
 def shown(n_bytes: float) -> str:
-    """A number of bytes for messages.
+    """Format a number of bytes for messages.
 
     Examples
     --------
     >>> shown(3 * 2**30)
     '3 GiB'
     """
-    power = min(len(UNITS) - 1, max(0, int(n_bytes).bit_length() - 1) // 10)
-    value = int(n_bytes) / 1024**power
+    whole = min(int(n_bytes), 2**80)  # larger integers may not fit a float
+    power = min(len(UNITS) - 1, max(0, whole.bit_length() - 1) // 10)
+    value = whole / 1024**power
     return f"{value:,.0f} {UNITS[power]}" if value >= 100 else f"{value:.3g} {UNITS[power]}"

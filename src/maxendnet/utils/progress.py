@@ -1,4 +1,4 @@
-"""Progress bars that suit a terminal, a notebook and a log file."""
+"""Progress bars for terminals, notebooks and log files."""
 
 from __future__ import annotations
 
@@ -7,21 +7,23 @@ import time
 from typing import Any, TextIO
 
 SECONDS_BETWEEN_LINES = 60.0
-"""Time between lines without a terminal: a log of a fit over night stays below a thousand lines."""
+"""Time between lines of a log file."""
 
 
 def progress_bar(items: Any = None, *, show: bool | int = True, **options: Any) -> Any:
-    """Progress bar on the error stream; without a terminal, one line per minute and one at the end.
+    """Return a progress bar on the error stream.
+
+    Without a terminal it prints one line per minute and one at the end.
 
     Parameters
     ----------
     items : iterable, optional
-        Items to count; without them call ``update``.
+        Items to count. By default call ``update``.
     show : bool, default=True
     **options
         Further options of ``tqdm``.
     """
-    from tqdm.auto import tqdm  # here: 20 ms of start-up
+    from tqdm.auto import tqdm  # slow to import
 
     if "ipykernel" in sys.modules or sys.stderr.isatty():
         return tqdm(items, disable=not show, file=sys.stderr, **options)
@@ -29,7 +31,9 @@ def progress_bar(items: Any = None, *, show: bool | int = True, **options: Any) 
 
 
 class SpacedLines:
-    """Stream that writes redrawn text as lines: the latest text when ``seconds`` have passed, and at a newline.
+    """Stream that writes the latest redrawn text as a line.
+
+    It does so every ``seconds`` and at a newline.
 
     Examples
     --------

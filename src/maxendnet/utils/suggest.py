@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def did_you_mean(word: str, names: Iterable[str], form: str = "{!r}") -> str:
-    """Question about the name most similar to a word, for the end of a message; empty if none is similar.
+    """Return the end of a message that suggests a similar name, or "".
 
     Examples
     --------
@@ -15,7 +15,7 @@ def did_you_mean(word: str, names: Iterable[str], form: str = "{!r}") -> str:
     >>> did_you_mean("lbfgs", ["LBFGS", "SMO"], "{}()")
     ' Did you mean LBFGS()?'
     """
-    from difflib import get_close_matches  # for messages only
+    from difflib import get_close_matches  # slow to import
 
     lower = {name.lower(): name for name in names}
     near = get_close_matches(word.lower(), lower, n=1)

@@ -1,4 +1,4 @@
-"""Predictions one by one: names are looked up once and weights laid out once, those of the last fit."""
+"""Caches of predictions: feature names and padded weights belong to the last fit."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ def test_names_and_weights_are_gone_through_once(counted):
     assert counted["weights"] == 2
 
 
-def test_a_new_fit_has_its_own():
+def test_a_new_fit_has_new_caches():
     model = M3N(C=10).fit(X, Y)
     assert model.predict(X) == Y
     swapped = [["NOUN" if label == "DET" else "DET" for label in labels] for labels in Y]
     model.fit(X, swapped)
     assert model.predict(X) == swapped
-    one, other = L2CRF(lam=0.1).fit(X, Y), L2CRF(lam=100.0).fit(X, Y)
-    expected = [m.predict_marginals(X)[0].tolist() for m in (one, other)]
-    one.set_model(other.model_)
-    assert one.predict_marginals(X)[0].tolist() == expected[1] != expected[0]
+    left, right = L2CRF(lam=0.1).fit(X, Y), L2CRF(lam=100.0).fit(X, Y)
+    expected = [m.predict_marginals(X)[0].tolist() for m in (left, right)]
+    left.set_model(right.model_)
+    assert left.predict_marginals(X)[0].tolist() == expected[1] != expected[0]
 
 
 def test_a_structure_that_was_changed_is_still_refused():
@@ -89,8 +89,8 @@ def test_copies_and_files_predict_the_same(tmp_path):
     for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model), load(tmp_path / "m")):
         assert not other.model_.weights.flags.writeable and isinstance(other.model_.feature_names, FeatureNames)
         assert "_kept" not in vars(other.model_.layout)
-        for found, expected in zip(other.predict_marginals(X), model.predict_marginals(X)):
-            assert np.array_equal(found, expected)
+        for actual, expected in zip(other.predict_marginals(X), model.predict_marginals(X)):
+            assert np.array_equal(actual, expected)
 
 
 def test_many_threads_at_once():
@@ -100,8 +100,8 @@ def test_many_threads_at_once():
     for _ in range(5):
         model = M3N(C=1.0, random_state=0).fit(sentences, labels)  # nothing is laid out yet
         with ThreadPoolExecutor(8) as pool:
-            found = list(pool.map(model.predict, [[sentence] for sentence in sentences * 5]))
-        assert [labels for (labels,) in found] == list(model.predict(sentences)) * 5
+            predictions = list(pool.map(model.predict, [[sentence] for sentence in sentences * 5]))
+        assert [labels for (labels,) in predictions] == list(model.predict(sentences)) * 5
 
 
 def test_one_sentence_is_predicted_as_among_many():

@@ -1,4 +1,4 @@
-"""Learning from more examples: the last posterior is the prior of the next fit."""
+"""partial_fit: the last posterior is the prior of the next fit."""
 
 from __future__ import annotations
 
@@ -89,19 +89,19 @@ def test_examples_that_weigh_nothing_change_nothing():
 
 def test_the_first_call_is_a_fit():
     X, y = arrays(0)
-    one, other = (M3N(C=1.0, **TIGHT) for _ in range(2))
-    assert_array_equal(one.partial_fit(X, y).model_.weights, other.fit(X, y).model_.weights)
+    left, right = (M3N(C=1.0, **TIGHT) for _ in range(2))
+    assert_array_equal(left.partial_fit(X, y).model_.weights, right.fit(X, y).model_.weights)
 
 
 @pytest.mark.parametrize("estimator", [L1CRF(), CRF(), L1M3N(), LapMEDN(method="variational")], ids=repr)
-def test_models_without_a_distribution_cannot_go_on(estimator):
+def test_models_without_a_posterior_have_no_partial_fit(estimator):
     assert not hasattr(estimator, "partial_fit")
     with pytest.raises(AttributeError, match="partial_fit") as error:
         estimator.partial_fit(*arrays(1))
-    assert "no distribution over weights that could be the prior" in str(error.value.__cause__)
+    assert "has no posterior that could be the prior" in str(error.value.__cause__)
 
 
-def test_what_does_not_fit():
+def test_inconsistent_input_is_refused():
     model = L2CRF().fit(*arrays(0))
     before = model.model_
     X, y = arrays(1)
@@ -116,7 +116,7 @@ def test_what_does_not_fit():
         model.partial_fit(X, y)
     assert model.model_ is before
     full = MaxEnDNet(Gaussian(np.eye(18))).fit(*arrays(0))
-    with pytest.raises(ValueError, match="a full covariance cannot grow"):
+    with pytest.raises(ValueError, match="does not support a full covariance"):
         full.partial_fit(X, y)
 
 

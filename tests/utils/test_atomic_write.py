@@ -89,7 +89,7 @@ def killed_save(path):
 
 @needs_locks
 @pytest.mark.parametrize("name", ["model", "model.medn", "n" * 250, "\u00e9" * 120, "\U0001f600" * 60, "a[b]*-1"])
-def test_the_next_save_removes_what_killed_saves_left(tmp_path, name):
+def test_the_next_save_removes_files_of_killed_ones(tmp_path, name):
     path, others = tmp_path / name, {tmp_path / "x" / "y", tmp_path / "model-7", tmp_path / ".model-1-x.tmp"}
     (tmp_path / "x").mkdir()
     for other in others:
@@ -129,7 +129,7 @@ def test_a_live_writer_is_left_alone(tmp_path):
 
 
 @needs_locks
-def test_a_writer_whose_new_file_was_taken_for_a_leftover_makes_another(tmp_path, monkeypatch):
+def test_a_writer_whose_new_file_was_removed_creates_another(tmp_path, monkeypatch):
     path, flock, removed = tmp_path / "model", fcntl.flock, []
 
     def remove_first(handle, operation):
@@ -155,16 +155,16 @@ def test_without_locks_a_save_works_and_removes_nothing(tmp_path, monkeypatch):
 
 
 def test_the_file_and_then_the_folder_are_synced(tmp_path, monkeypatch):
-    seen = []
-    monkeypatch.setattr(os, "fsync", lambda handle: seen.append(stat.S_ISDIR(os.fstat(handle).st_mode)))
-    monkeypatch.setattr(os, "replace", lambda *paths: seen.append("replace") or os.rename(*paths))
+    calls = []
+    monkeypatch.setattr(os, "fsync", lambda handle: calls.append(stat.S_ISDIR(os.fstat(handle).st_mode)))
+    monkeypatch.setattr(os, "replace", lambda *paths: calls.append("replace") or os.rename(*paths))
     write_whole(tmp_path / "a", lambda file: file.write(b"new"))
-    assert seen == [False, "replace", True]
+    assert calls == [False, "replace", True]
 
 
 @pytest.mark.parametrize(
     ("path", "kind", "message"),
-    [("no/such/model", FileNotFoundError, "no such folder"), ("", IsADirectoryError, "a folder")],
+    [("no/such/model", FileNotFoundError, "The folder does not exist"), ("", IsADirectoryError, "a folder")],
 )
 def test_a_place_that_cannot_be_written_is_named(tmp_path, path, kind, message):
     with pytest.raises(kind, match=message):
@@ -174,7 +174,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path, path, kind, message):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes, which Windows lacks")
 def test_a_device_is_not_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(OSError, match="no ordinary file"):
+    with pytest.raises(OSError, match="not a regular file"):
         write_whole(tmp_path / "pipe", lambda file: file.write(b"new"))
 
 
