@@ -53,7 +53,7 @@ def test_the_installed_command(saved):
     assert "LapMEDN" in subprocess.run([script, "info", saved], capture_output=True, text=True, check=True).stdout
 
 
-def test_info_says_what_is_in_a_file(saved):
+def test_info_shows_the_content_of_a_file(saved):
     text = run("info", saved)
     for words in (
         "LapMEDN",
@@ -71,19 +71,21 @@ def test_info_says_what_is_in_a_file(saved):
 
 
 def test_info_as_json_has_the_numbers_of_the_model(saved):
-    model, found = mx.load(saved), json.loads(run("info", saved, "--json", "--top", 2))
-    assert found["estimator"] == "LapMEDN" and found["settings"]["lam"] == 4 and found["labels"] == ["DET", "NOUN"]
-    assert found["fit"]["gap"] == model.gap_ and found["fit"]["objective"] == model.objective_
-    assert found["sizes"]["weights"] == len(model.posterior_.mean) and found["bytes"] == saved.stat().st_size
-    assert found["posterior"]["kl"] == model.posterior_.kl
+    model, summary = mx.load(saved), json.loads(run("info", saved, "--json", "--top", 2))
+    assert (
+        summary["estimator"] == "LapMEDN" and summary["settings"]["lam"] == 4 and summary["labels"] == ["DET", "NOUN"]
+    )
+    assert summary["fit"]["gap"] == model.gap_ and summary["fit"]["objective"] == model.objective_
+    assert summary["sizes"]["weights"] == len(model.posterior_.mean) and summary["bytes"] == saved.stat().st_size
+    assert summary["posterior"]["kl"] == model.posterior_.kl
     table = np.vstack([model.coef_, model.intercept_, model.start_, model.end_])
     names = [*model.feature_names_, "intercept_", "start_", "end_"]
-    for a, entry in enumerate(found["top_weights"]):
+    for a, entry in enumerate(summary["top_weights"]):
         assert len(entry["weights"]) == 2
         best = int(np.argmax(np.abs(table[:, a])))
         assert entry["weights"][0] == {"feature": names[best], "weight": table[best, a]}
     best = np.unravel_index(np.argmax(np.abs(model.transitions_)), (2, 2))
-    top = found["top_transitions"][0]
+    top = summary["top_transitions"][0]
     assert (top["from"], top["to"]) == tuple(model.classes_[list(best)]) and top["weight"] == model.transitions_[best]
 
 
@@ -93,9 +95,9 @@ def test_info_of_a_model_without_certificate_and_names(tmp_path):
     assert (
         "none (no certificate)" in text and "point estimate" in text and "numbered" in text and "True, (1, 2)" in text
     )
-    found = json.loads(run("info", tmp_path / "crf", "--json"))
-    assert found["fit"]["gap"] is None and found["fit"]["dual"] is None and found["top_transitions"] == []
-    assert found["labels"] == [True, "(1, 2)"]
+    summary = json.loads(run("info", tmp_path / "crf", "--json"))
+    assert summary["fit"]["gap"] is None and summary["fit"]["dual"] is None and summary["top_transitions"] == []
+    assert summary["labels"] == [True, "(1, 2)"]
 
 
 def test_info_of_several_edge_types_and_array_settings(tmp_path):
@@ -108,12 +110,12 @@ def test_info_of_several_edge_types_and_array_settings(tmp_path):
 def test_info_shortens_many_labels(tmp_path):
     mx.L2CRF().fit([np.eye(30)], [list(range(30))]).save(tmp_path / "many")
     text = run("info", tmp_path / "many", "--labels", 3)
-    assert "0, 1, 2, ... (30 in all)" in text and "and 27 labels more" in text
+    assert "0, 1, 2, ... (30 in all)" in text and "and 27 more labels" in text
     assert "(30 in all)" not in run("info", tmp_path / "many", "--labels", 30)
     assert len(json.loads(run("info", tmp_path / "many", "--json"))["labels"]) == 30
 
 
-def test_info_of_what_is_no_model(tmp_path):
+def test_info_of_another_file_is_an_error(tmp_path):
     other = tmp_path / "notes.txt"
     other.write_text("some notes")
     assert run("info", other, code=1).strip().endswith("give a file that estimator.save wrote.")
@@ -127,7 +129,7 @@ def test_demo_on_the_command_line(tmp_path):
     assert (tmp_path / "weights.png").exists()
 
 
-def test_demo_says_what_is_wrong(tmp_path):
+def test_errors_of_demo(tmp_path):
     assert "number of threads" in run("demo", "--jobs", 0, code=2)
     assert "does not exist" in run("demo", "--ocr-data", tmp_path / "none", code=2)
     (tmp_path / "file").write_text("")

@@ -23,18 +23,18 @@ def letters(monkeypatch):
         folds=rng.integers(2, size=len(words)),
         words=words,
     )
-    asked = []
-    monkeypatch.setattr(module, "fetch_ocr_letters", lambda path: asked.append(path) or data)
-    return asked
+    paths = []
+    monkeypatch.setattr(module, "fetch_ocr_letters", lambda path: paths.append(path) or data)
+    return paths
 
 
 @pytest.fixture
-def said():
+def output():
     return []
 
 
-def test_six_systems_on_two_data_sets(tmp_path, letters, said):
-    tables = demo(tmp_path / "new" / "folder", quick=True, ocr_data="somewhere", echo=said.append)
+def test_six_systems_on_two_data_sets(tmp_path, letters, output):
+    tables = demo(tmp_path / "new" / "folder", quick=True, ocr_data="somewhere", echo=output.append)
     assert letters == ["somewhere"]
     assert list(tables) == ["synthetic chains", "OCR letters"]
     for rows in tables.values():
@@ -45,12 +45,12 @@ def test_six_systems_on_two_data_sets(tmp_path, letters, said):
     # two letters under noise: guessing errs on nearly half of them
     errors = [row.error for row in tables["OCR letters"]]
     assert max(errors) < 0.25 and np.median(errors) < 0.1
-    text = "\n".join(said)
+    text = "\n".join(output)
     assert "10 of 100 features are relevant" in text and "OCR letters" in text and "weights.png" in text
 
 
-def test_the_figure_is_a_picture_and_the_numbers_are_those_of_the_table(tmp_path, said):
-    tables = demo(tmp_path, quick=True, ocr=False, echo=said.append)
+def test_the_figure_is_a_picture_and_the_numbers_are_those_of_the_table(tmp_path, output):
+    tables = demo(tmp_path, quick=True, ocr=False, echo=output.append)
     png = (tmp_path / "weights.png").read_bytes()
     assert png.startswith(b"\x89PNG") and len(png) > 10_000
     numbers = json.loads((tmp_path / "demo.json").read_text())
@@ -59,32 +59,32 @@ def test_the_figure_is_a_picture_and_the_numbers_are_those_of_the_table(tmp_path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["demo.json", "weights.png"]
 
 
-def test_the_same_for_any_number_of_threads(tmp_path, said):
-    one = demo(tmp_path, quick=True, ocr=False, n_jobs=1, echo=said.append)["synthetic chains"]
-    two = demo(tmp_path, quick=True, ocr=False, n_jobs=2, echo=said.append)["synthetic chains"]
+def test_the_same_for_any_number_of_threads(tmp_path, output):
+    one = demo(tmp_path, quick=True, ocr=False, n_jobs=1, echo=output.append)["synthetic chains"]
+    two = demo(tmp_path, quick=True, ocr=False, n_jobs=2, echo=output.append)["synthetic chains"]
     assert [(r.error, r.above) for r in one] == [(r.error, r.above) for r in two]
 
 
 @pytest.mark.parametrize("error", [OSError("no network\nat all"), ValueError("damaged\nfile")])
-def test_letters_that_cannot_be_had_cost_one_line(tmp_path, monkeypatch, said, error):
+def test_letters_that_cannot_be_had_cost_one_line(tmp_path, monkeypatch, output, error):
     def fail(path):
         raise error
 
     monkeypatch.setattr(module, "fetch_ocr_letters", fail)
-    assert list(demo(tmp_path, quick=True, echo=said.append)) == ["synthetic chains"]
-    (line,) = [text.strip() for text in said if "skipped" in text]
+    assert list(demo(tmp_path, quick=True, echo=output.append)) == ["synthetic chains"]
+    (line,) = [text.strip() for text in output if "skipped" in text]
     assert line == f"OCR letters: skipped. {str(error).splitlines()[0]}"
     assert (tmp_path / "weights.png").exists()
 
 
-def test_without_matplotlib_there_are_tables_and_advice(tmp_path, monkeypatch, said):
+def test_without_matplotlib_there_are_tables_and_advice(tmp_path, monkeypatch, output):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    demo(tmp_path, quick=True, ocr=False, echo=said.append)
-    assert any("pip install 'maxendnet[plot]'" in text for text in said)
+    demo(tmp_path, quick=True, ocr=False, echo=output.append)
+    assert any("pip install 'maxendnet[plot]'" in text for text in output)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["demo.json"]
 
 
-def test_a_table_is_aligned_and_says_what_stopped_early():
+def test_a_table_is_aligned_and_marks_fits_that_stopped_early():
     rows = [
         Row("LapMEDN", "C=5, lam=25000", 0.1234, 12.5, 0.5, False, 0.25),
         Row("CRF", "", 0.2, 0.01, float("nan"), True, 1.0),

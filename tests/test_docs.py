@@ -1,4 +1,4 @@
-"""The examples of the documentation run, and show what they say."""
+"""Examples of the documentation run and print what is shown."""
 
 import doctest
 import re
@@ -20,12 +20,12 @@ def test_examples(page):
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     text = page.read_text()
     report = []
-    for found in re.finditer(r"```python\n(.*?)```", text, re.DOTALL):
-        line = text[: found.start(1)].count("\n")
-        if ">>>" not in found.group(1):
-            exec(compile("\n" * line + found.group(1), str(page), "exec"), names)
+    for block in re.finditer(r"```python\n(.*?)```", text, re.DOTALL):
+        line = text[: block.start(1)].count("\n")
+        if ">>>" not in block.group(1):
+            exec(compile("\n" * line + block.group(1), str(page), "exec"), names)
             continue
-        example = doctest.DocTestParser().get_doctest(found.group(1), names, page.name, str(page), line)
+        example = doctest.DocTestParser().get_doctest(block.group(1), names, page.name, str(page), line)
         runner.run(example, out=report.append, clear_globs=False)
         names = example.globs
     assert runner.summarize(verbose=False).failed == 0, "".join(report)

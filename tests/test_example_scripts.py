@@ -25,8 +25,8 @@ def script(name):
 
 @pytest.mark.parametrize("shape", [(4, 5), (1, 6), (3, 1)])
 def test_a_comb_is_a_tree(shape):
-    kept = script("label_images").comb(shape)
-    edges, n = grid_edges(shape)[0][kept], shape[0] * shape[1]
+    chosen = script("label_images").comb(shape)
+    edges, n = grid_edges(shape)[0][chosen], shape[0] * shape[1]
     assert len(edges) == n - 1
     assert connected_components(coo_array((np.ones(n - 1), edges.T), shape=(n, n)), directed=False)[0] == 1
 

@@ -1,4 +1,4 @@
-"""Bad input at random: every call ends in an answer that is finite, or in a ValueError or TypeError that says why.
+"""Random bad input: each call returns finite results, or raises a ValueError or TypeError with a reason.
 
 Everything is drawn from a seeded generator, so that a case that fails is found again by its number.
 """
@@ -154,9 +154,9 @@ class Draw:
         if self.chance(0.4):
             kind = self.one(structures.ALL)
             options = [name for name in OPTIONS if name in kind().get_params()]
-            some = [self.one(options) for _ in range(1 + int(self.chance(0.3)))] if options else []
+            names = [self.one(options) for _ in range(1 + int(self.chance(0.3)))] if options else []
             # mostly one that can be, so that fits are reached
-            chosen = {name: OPTIONS[name][0] if self.chance(0.6) else self.one(OPTIONS[name]) for name in some}
+            chosen = {name: OPTIONS[name][0] if self.chance(0.6) else self.one(OPTIONS[name]) for name in names}
             model.set_params(structure=kind(**chosen))
         return model
 
@@ -194,7 +194,7 @@ def check_case(seed):
     return True
 
 
-def test_bad_input_of_some_kinds():
+def test_a_sample_of_bad_input():
     fitted = [check_case(seed) for seed in range(150)]
     assert 0.1 < np.mean(fitted) < 0.9  # neither all of it is bad, nor none
 

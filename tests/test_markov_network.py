@@ -1,4 +1,4 @@
-"""What a fit learns: data of every kind in, attributes, the posterior."""
+"""Fits: input of every kind, learned attributes, the posterior."""
 
 from __future__ import annotations
 

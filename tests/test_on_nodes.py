@@ -1,4 +1,4 @@
-"""Transformers on nodes, and kernels as features."""
+"""Transformers on nodes, and features of kernels."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def test_everything_else_stays():
     data = Examples.build(
         [np.eye(3)], [["a", "b", "b"]], edges=[[(0, 1), (0, 2)]], edge_types=[[0, 1]], sample_weight=[2.0]
     )
-    found = OnNodes(PCA(1)).fit(data).transform(data)
-    assert found.n_features == 1 and found.n_edge_types == 2 and found.sample_weight.tolist() == [2.0]
-    assert found.y.tolist() == ["a", "b", "b"]
+    transformed = OnNodes(PCA(1)).fit(data).transform(data)
+    assert transformed.n_features == 1 and transformed.n_edge_types == 2 and transformed.sample_weight.tolist() == [2.0]
+    assert transformed.y.tolist() == ["a", "b", "b"]
     pipeline = make_pipeline(OnNodes(StandardScaler()), M3N(C=10, structure=Tree()))
     assert pipeline.fit(data, [["a", "b", "b"]]).predict(data) == [["a", "b", "b"]]
 
@@ -73,7 +73,7 @@ def test_products_of_the_features_are_the_kernel(kernel):
     assert_allclose(features.transform(sparse.csr_array(X)), features.transform(X))
 
 
-def test_the_trace_left_is_what_landmarks_do_not_explain():
+def test_trace_left_is_the_residual_of_the_landmarks():
     X = np.random.default_rng(0).normal(size=(50, 3))
     left = []
     for n in (2, 10, 30, 50):

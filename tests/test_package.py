@@ -1,4 +1,4 @@
-"""What an installation is made of, and what is seen of it from outside."""
+"""Content and public names of the installed package."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def test_dir_lists_every_public_name_before_any_of_them_was_used(module):
     script = (
         f"import {module} as m; print(sorted(set(m.__all__) - set(dir(m))), len(m.__all__), sorted(dir(m)) == dir(m))"
     )
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    assert found == f"[] {len(sys.modules[module].__all__)} True\n"
+    output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert output == f"[] {len(sys.modules[module].__all__)} True\n"
 
 
 @pytest.mark.parametrize("module", [maxendnet, solvers, text], ids=lambda module: module.__name__)
@@ -95,6 +95,6 @@ def test_there_is_one_version():
     assert len(re.findall("(?m)^__version__ = ", (ROOT / "src/maxendnet/version.py").read_text())) == 1
 
 
-def test_type_checkers_are_told_that_there_are_types():
+def test_the_package_is_marked_as_typed():
     """PEP 561: without this file in the installed package its annotations are not used."""
     assert (Path(maxendnet.__file__).parent / "py.typed").is_file()

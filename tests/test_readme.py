@@ -1,4 +1,4 @@
-"""The README says what is true: its examples run, print what they say, and its links lead somewhere."""
+"""The README: examples run and print what is shown, and links are valid."""
 
 import contextlib
 import io
@@ -19,16 +19,16 @@ def blocks(page):
     return re.findall(r"```python\n(.*?)```", page, re.DOTALL)
 
 
-def test_the_examples_print_what_their_comments_say(tmp_path, monkeypatch):
+def test_the_examples_print_their_comments(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}
     assert blocks(README)
     for block in blocks(README):
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said):
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
             exec(compile(block, "README.md", "exec"), names)
         expected = re.findall(r"^print\(.*\)  # (.*)$", block, re.MULTILINE)
-        assert said.getvalue().splitlines() == expected
+        assert output.getvalue().splitlines() == expected
 
 
 def test_the_first_example_is_short():
@@ -44,8 +44,8 @@ def test_the_table_has_every_estimator():
 
 def test_the_two_commands_are_targets():
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    said = set(re.findall(r"\bmake (\w+)", README + (ROOT / "CONTRIBUTING.md").read_text()))
-    assert {"demo", "test"} <= said <= targets
+    mentioned = set(re.findall(r"\bmake (\w+)", README + (ROOT / "CONTRIBUTING.md").read_text()))
+    assert {"demo", "test"} <= mentioned <= targets
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

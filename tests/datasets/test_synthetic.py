@@ -93,9 +93,9 @@ def test_gibbs_draws_from_the_chain(n_nodes):
 def test_gibbs_keeps_the_samples_apart():
     # scores so large that each sample has one possible labelling, its own
     rng = np.random.default_rng(5)
-    wanted = rng.integers(2, size=(50, 8))
-    node_scores = 1e3 * np.stack([1 - wanted, wanted], axis=2)
-    assert_array_equal(synthetic._gibbs(node_scores, rng.normal(size=(2, 2)), 1, rng), wanted)
+    labels = rng.integers(2, size=(50, 8))
+    node_scores = 1e3 * np.stack([1 - labels, labels], axis=2)
+    assert_array_equal(synthetic._gibbs(node_scores, rng.normal(size=(2, 2)), 1, rng), labels)
 
 
 def test_labels_of_a_strong_transition_alternate():

@@ -1,4 +1,4 @@
-"""Grids that grow beyond their edges."""
+"""Grids that grow at their edges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics of scikit-learn on the nodes of sequences."""
+"""scikit-learn metrics on the nodes of sequences."""
 
 from __future__ import annotations
 

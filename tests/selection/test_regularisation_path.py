@@ -1,4 +1,4 @@
-"""Paths: every point is what a fit by itself would be, in any order, and warm starts save work."""
+"""Paths: each point equals a separate fit, and warm starts save work."""
 
 from __future__ import annotations
 
@@ -89,11 +89,11 @@ def test_examples_weights_and_the_table(data, capsys):
     fits = path(roughly(M3N()), Examples.build(X, y, sample_weight=sample_weight), grid={"C": [0.1, 1.0]}, verbose=1)
     assert "M3N path" in capsys.readouterr().err
     alone = path(roughly(M3N()), X, y, {"C": [0.1, 1.0]}, sample_weight=sample_weight)
-    for one, other in zip(fits, alone):
-        assert_array_equal(weights_of(one.model), weights_of(other.model))
+    for left, right in zip(fits, alone):
+        assert_array_equal(weights_of(left.model), weights_of(right.model))
     lines = str(fits).splitlines()
     assert lines[0].split() == ["C", "objective", "gap", "nonzero", "passes", "seconds"] and len(lines) == 3
-    with pytest.raises(ValueError, match="no point has a score"):
+    with pytest.raises(ValueError, match="No point has a score"):
         _ = fits.best
 
 
@@ -103,11 +103,11 @@ def test_examples_weights_and_the_table(data, capsys):
         (None, "grid has no points, got None"),
         ({}, "grid has no points"),
         ([], "grid has no points"),
-        ({"C": []}, "must be a list of values, at least one"),
-        ({"C": 1.0}, "must be a list of values, at least one"),
+        ({"C": []}, "must be a list of at least one value"),
+        ({"C": 1.0}, "must be a list of at least one value"),
         ([1.0], "dict of lists or a list of dicts"),
-        ({"D": [1.0]}, "at the point .*Invalid parameter 'D'"),
-        ({"C": [1.0, -1.0]}, r"at the point \{'C': -1.0\} of the grid: C must be a positive finite number"),
+        ({"D": [1.0]}, "At the point .*Invalid parameter 'D'"),
+        ({"C": [1.0, -1.0]}, r"At the point \{'C': -1.0\} of the grid: C must be a positive finite number"),
     ],
 )
 def test_bad_grids_are_refused_before_the_first_fit(grid, message, data):
@@ -116,7 +116,7 @@ def test_bad_grids_are_refused_before_the_first_fit(grid, message, data):
 
 
 def test_bad_arguments(data):
-    with pytest.raises(ValueError, match="estimator must be one of maxendnet's"):
+    with pytest.raises(ValueError, match="estimator must be an estimator of maxendnet"):
         path("M3N", *data, {"C": [1.0]})
     with pytest.raises(ValueError, match="pair"):
         path(M3N(), *data, {"C": [1.0]}, validation=(1, 2, 3))

@@ -1,4 +1,4 @@
-"""Cross-validated constants: the same as a plain grid search, cheaper; scikit-learn's conventions."""
+"""PathSearchCV: results of a plain grid search with less work, and the scikit-learn API."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ def test_default_grids_follow_the_scale_of_the_features(model, powers, data):
     """Features a times as large and weights 1/a: the same problem, at constants multiplied by these powers of a."""
     X, y = data
     model = clone(model).set_params(structure="independent")
-    one, other = (default_grid(model, Examples.build([a * x for x in X], y)) for a in (1.0, 100.0))
-    assert len(one) == len(other) == (12 if isinstance(model, LapMEDN) else 7)
-    for point, scaled in zip(one, other):
+    left, right = (default_grid(model, Examples.build([a * x for x in X], y)) for a in (1.0, 100.0))
+    assert len(left) == len(right) == (12 if isinstance(model, LapMEDN) else 7)
+    for point, scaled in zip(left, right):
         assert scaled == pytest.approx({name: value * 100.0 ** powers[name] for name, value in point.items()})
 
 
@@ -77,8 +77,8 @@ def test_the_l1_grid_begins_where_weights_begin(data):
     largest = default_grid(L1CRF(), Examples.build(X, y))[0]["lam"]
     none = L1CRF(lam=largest / 0.3).fit(X, y)
     assert not none.coef_.any() and not none.transitions_.any()
-    some = L1CRF(lam=0.99 * largest / 0.3, tol=1e-6).fit(X, y)
-    assert some.coef_.any() or some.transitions_.any()
+    sparse = L1CRF(lam=0.99 * largest / 0.3, tol=1e-6).fit(X, y)
+    assert sparse.coef_.any() or sparse.transitions_.any()
 
 
 @of_each
@@ -91,14 +91,14 @@ def test_a_search_without_a_grid(model, data):
 
 def test_results_do_not_depend_on_n_jobs(data):
     X, y = data
-    found = []
+    results = []
     for n_jobs in (1, 2):
         model = M3N(tol=0.2, random_state=np.random.RandomState(3))
         with parallel_config(backend="threading"):  # the default, processes, is slow to start
             search = PathSearchCV(model, {"C": [0.1, 1.0]}, cv=3, n_jobs=n_jobs).fit(X, y)
-        found.append((search.cv_results_["mean_test_score"], weights_of(search.best_estimator_)))
-    assert_array_equal(found[0][0], found[1][0])
-    assert_array_equal(found[0][1], found[1][1])
+        results.append((search.cv_results_["mean_test_score"], weights_of(search.best_estimator_)))
+    assert_array_equal(results[0][0], results[1][0])
+    assert_array_equal(results[0][1], results[1][1])
 
 
 def test_the_winner_is_fitted_to_the_full_tol(data):
@@ -117,8 +117,8 @@ def test_predictions_are_those_of_the_best_model(data):
     search.fit(X, y)
     best = search.best_estimator_
     for name in ("predict", "predict_marginals", "predict_max_marginals"):
-        for one, other in zip(getattr(search, name)(X), getattr(best, name)(X)):
-            assert_array_equal(one, other)
+        for left, right in zip(getattr(search, name)(X), getattr(best, name)(X)):
+            assert_array_equal(left, right)
     assert_array_equal(search.decision_function(X), best.decision_function(X))
     assert len(search.predict_top(X, 2)[0]) == 2 and len(search.sample(X, 3, random_state=0)) == 3
     assert search.score(X, y) == best.score(X, y)
@@ -133,8 +133,8 @@ def test_groups_stay_together(data):
     search = PathSearchCV(M3N(tol=0.2, random_state=0), {"C": [0.1, 1.0]}, cv=GroupKFold(4))
     search.fit(X, y, groups=groups)
     expected = cross_val_score(M3N(C=0.1, tol=0.2, random_state=0), X, y, groups=groups, cv=GroupKFold(4))
-    found = [search.cv_results_[f"split{k}_test_score"][0] for k in range(4)]
-    assert_allclose(found, expected)  # the first point of a path is a cold start
+    scores = [search.cv_results_[f"split{k}_test_score"][0] for k in range(4)]
+    assert_allclose(scores, expected)  # the first point of a path is a cold start
     with pytest.raises(ValueError, match="groups"):
         search.fit(X, y)
 
@@ -143,16 +143,16 @@ def test_feature_dicts_trees_weights_and_a_scorer():
     words = ["the", "dog", "a", "cat", "runs", "sleeps"]
     X = [([{"word": words[i % 6]}, {"word": words[(i + 1) % 6]}], [(0, 1)]) for i in range(12)]
     y = [["even" if int(words.index(node["word"])) % 2 == 0 else "odd" for node in nodes] for nodes, _ in X]
-    seen = []
+    arguments = []
 
     def exact(model, X, y):
-        seen.append((type(X), type(y)))
+        arguments.append((type(X), type(y)))
         return float(np.mean([list(p) == list(t) for p, t in zip(model.predict(X), y)]))
 
     search = PathSearchCV(L2CRF(structure="tree"), {"lam": [0.1, 1e6]}, cv=KFold(3), scoring=exact)
     search.fit(X, y, sample_weight=np.ones(12))
     assert search.best_params_ == {"lam": 0.1} and search.best_score_ == 1.0
-    assert seen[0] == (Examples, list) and search.score(X, y) == 1.0
+    assert arguments[0] == (Examples, list) and search.score(X, y) == 1.0
     assert search.best_estimator_.feature_names_[0] == "word=a"
 
 
@@ -240,11 +240,11 @@ def test_the_plot_has_a_line_for_every_other_constant(data):
     star = next(line for line in ax.get_lines() if line.get_marker() == "*").get_xydata()
     assert_allclose(star, [[search.best_params_["lam"], search.best_score_]])
     categories = PathSearchCV(M3N(tol=0.3), {"structure": ["chain", "independent"]}, cv=2, search_tol=0.5).fit(X, y)
-    with pytest.raises(ValueError, match="no constant of the grid is a number"):
+    with pytest.raises(ValueError, match="No hyper-parameter of the grid is a number"):
         categories.plot()
 
 
-def test_without_matplotlib_the_plot_says_how_to_get_it(data, monkeypatch):
+def test_without_matplotlib_the_error_names_the_package(data, monkeypatch):
     search = PathSearchCV(M3N(tol=0.3), {"C": [0.1, 1.0]}, cv=2, search_tol=0.5, refit=False).fit(*data)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"pip install 'maxendnet\[plot\]'"):
@@ -264,7 +264,7 @@ def test_stratified_folds_are_for_tables(data):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"estimator": "M3N"}, "estimator must be one of maxendnet's"),
+        ({"estimator": "M3N"}, "estimator must be an estimator of maxendnet"),
         ({"estimator": CRF()}, "CRF has no default grid"),
         ({"estimator": MaxEnDNet()}, "MaxEnDNet has no default grid"),
         ({"grid": {}}, "grid has no points"),

@@ -1,4 +1,4 @@
-"""Where the one big sum over examples is computed: on threads, or on the workers of a Dask cluster."""
+"""Backends, which compute sums over examples on threads or a Dask cluster."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What a backend offers: a place for the data, and a sum over it."""
+"""`Backend`: protocol of classes that hold examples and compute sums."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from maxendnet.backends.partial import Partial
 
 @runtime_checkable
 class Backend(Protocol):
-    """Where examples live and where sums over them are computed.
+    """Protocol of backends, which hold examples and compute sums over them.
 
-    Shards are cut by example, from the data alone, and their sums are added along one fixed tree: the result has the
-    same bits whatever the number of threads or workers. A backend survives scikit-learn's ``clone`` (it defines
-    ``__sklearn_clone__``) and is never saved with a model.
+    Shards are groups of examples. They depend only on the data, and their sums are added along a fixed tree, so results
+    are bit-for-bit identical for any number of threads or workers. scikit-learn's ``clone`` returns the same backend
+    (``__sklearn_clone__``), and a backend is never saved with a model.
 
-    Solvers that go from example to example (`BlockFrankWolfe`) also need
-    ``each(function, shards, *arguments)``, the list of ``function(shard, *arguments)``, and
-    ``hold(make, shards, given)``, which returns handles of ``make(shard, *given)``, one for each shard, that `each` and
-    `sum` take in the place of shards and whose objects they may change.
+    Solvers that update single examples (`BlockFrankWolfe`) also need ``each(function, shards, *arguments)``, which
+    returns the list of ``function(shard, *arguments)``, and ``hold(make, shards, given)``, which returns a handle of
+    ``make(shard, *given)`` for each shard. `each` and `sum` accept handles instead of shards, and may change their
+    objects.
     """
 
     local: bool
-    """Whether the shards are in this process, so that a solver can go through them with kernels of its own."""
+    """Whether shards are in this process, so that solvers can run kernels over all examples."""
 
     def place(self, structure: Any) -> Sequence[Any]:
-        """Cut a bound structure into shards and bring them to where they will stay; returns a handle for each."""
+        """Split a bound structure into shards, and return a handle for each."""
         ...
 
     def sum(self, oracle: Callable[..., Partial], shards: Sequence[Any], *arguments: Any) -> Partial:
-        """``oracle(shard, *arguments)`` of all shards, added up.
+        """Return the sum of ``oracle(shard, *arguments)`` over all shards.
 
-        The oracle is a pure function, found by its name, and all arguments can be pickled.
+        The oracle is a pure function of a module, and all arguments can be pickled.
         """
         ...

@@ -1,4 +1,4 @@
-"""Sums over examples on the workers of a Dask cluster, with the bits of threads."""
+"""`Dask`: backend that computes sums on the workers of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 from uuid import uuid4
 
@@ -18,57 +18,56 @@ import numpy as np
 from maxendnet import _kernels
 from maxendnet.backends.linear_algebra import one_blas_thread
 from maxendnet.backends.partial import Alone, Partial, Span, join
-from maxendnet.backends.threads import MOST_SHARDS, Cut, Range, Threads, taken
+from maxendnet.backends.threads import MAX_SHARDS, Cut, Range, Threads, taken
 from maxendnet.utils.checks import require_count
 
-SMALL = 1 << 16
-"""Bytes that all cells have in common up to which every one has its own copy. More are sent once to a worker."""
-IN_ALL = 1 << 24
-"""Bytes of weights, or of gradients, up to which the scheduler passes on those of all tasks of a sum. More weights are
-sent to one worker, and from there on; more gradients are added on the workers first. On the way from worker to worker
-bytes wait for a worker that is busy with its own share of the sum, seconds at times, which they never do here."""
-AT_ONCE = 4
-"""Sums that are joined by one task."""
+MAX_COPIED_BYTES = 1 << 16
+"""Size of common arguments up to which each task has a copy. Larger ones are sent once to a worker."""
+MAX_SCHEDULER_BYTES = 1 << 24
+"""Total size of weights or gradients of the tasks of a sum up to which they are sent through the scheduler. Larger
+weights are sent to one worker, which passes them on; larger gradients are first added on the workers. Transfers between
+workers may wait for seconds, until the kernel of a busy worker ends."""
+SUMS_PER_TASK = 4
+"""Number of sums that one task adds."""
 SLOTS_EVERY = 5.0
-"""Seconds after which workers are counted again: one that has joined late gets its share."""
+"""Seconds after which workers are counted again, so that new workers are used."""
 CONNECT = 10.0
-"""Seconds to wait for a scheduler at an address: one that is being started takes a few."""
+"""Timeout in seconds of the connection to a scheduler that may still be starting."""
 ATTEMPTS = 5
-"""Times that a sum is asked for, at most, where workers die."""
+"""Maximum number of attempts at a sum if workers die."""
 
 
 class BackendError(RuntimeError):
-    """The workers that compute sums cannot be reached, or do not answer."""
+    """The scheduler or the workers of a cluster cannot be reached, or do not respond."""
 
-    __module__ = "maxendnet.backends"  # where users find it
+    __module__ = "maxendnet.backends"  # the public module
 
 
 class Dask:
-    """Computes sums over examples on the workers of a Dask cluster.
+    """Backend that computes sums over examples on the workers of a Dask cluster.
 
-    Examples are cut as `Threads` cuts them, sent to workers once, and stay there. A sum sends the weights once to
-    every thread of a worker and adds gradients along the tree of `Threads`, so that a fit has the bits of one on
-    threads. Of examples in a folder (`Examples.open`) only the names of the files are sent: workers need the same
-    folder at the same path.
+    Examples are split into shards as by `Threads` and sent to the workers once. Gradients are added along the same tree
+    as by `Threads`, so fits are bit-for-bit identical to those on threads. For examples in a folder (`Examples.open`)
+    only file names are sent: workers need the folder at the same path.
 
-    Solvers that need only sums run on it as they are: `LBFGS`, `OWLQN`, `Smoothing`, `Subgradient`, `CuttingPlane`,
-    `Extragradient`, and those that solve such problems within. `BlockFrankWolfe` works in parts, one for each
-    thread of the workers. Others with kernels of their own go through examples in this process, and are refused.
+    Solvers that only need sums are supported: `LBFGS`, `OWLQN`, `Smoothing`, `Subgradient`, `CuttingPlane`,
+    `Extragradient`, and those that use them for subproblems. `BlockFrankWolfe` works in parts, one for each thread of
+    the workers. Solvers that need all examples in one process raise ``ValueError``.
 
-    A worker that dies takes its shards with it: they are sent to another one, and the fit goes on with the same bits.
-    Where nothing at all comes back for ``timeout`` seconds, or the scheduler is lost, there is a `BackendError`; the
-    last checkpoint (``fit(..., checkpoint=path)``) is there to go on from.
+    If a worker dies, its shards are sent to another one, and the result of the fit does not change. If no worker
+    responds for ``timeout`` seconds, or the scheduler is lost, a `BackendError` is raised; a fit with
+    ``checkpoint=path`` can be resumed from its last checkpoint.
 
     Parameters
     ----------
     client : distributed.Client or str
         A client, or the address of a scheduler, such as ``"tcp://10.0.0.1:8786"``.
     timeout : float, default=300.0
-        Seconds to wait for the next answer of any worker. A worker answers when it has summed over all its shards: a
-        pass over its data must be shorter than this.
+        Seconds to wait for the next result of any worker. A worker returns a result after a pass over its shards, which
+        must take less time.
     shards : int, default=16
-        Shards at most, as of `Threads`: so many threads of workers, in all, can share a sum. Take a multiple of their
-        number where there are more. The last digits of results depend on the number of shards.
+        Maximum number of shards, as for `Threads`; at most this many threads of workers are used. With more threads,
+        use a multiple of their number. Results depend on the number of shards in the last digits.
 
     Examples
     --------
@@ -80,9 +79,9 @@ class Dask:
     """
 
     local = False
-    """Shards are elsewhere."""
+    """Shards are in other processes."""
 
-    def __init__(self, client: Any, timeout: float = 300.0, shards: int = MOST_SHARDS) -> None:
+    def __init__(self, client: Any, timeout: float = 300.0, shards: int = MAX_SHARDS) -> None:
         try:
             import distributed
         except ImportError as error:
@@ -93,20 +92,22 @@ class Dask:
             raise ValueError(f"timeout must be a positive number of seconds, got {timeout!r}.")
         require_count("shards", shards)
         self.timeout, self.shards = float(timeout), int(shards)
-        self._seen: tuple[float, list[str]] = (-np.inf, [])
+        self._known_slots: tuple[float, list[str]] = (-np.inf, [])  # time of the last count, and slots
         self.address = client if isinstance(client, str) else str(client.scheduler.address)
         self._client = None if isinstance(client, str) else client
 
     @property
     def client(self) -> Any:
-        """The connection, which is made when it is first needed."""
+        """The connection, which is opened when it is first needed."""
         if self._client is None:
             from distributed import Client
 
             try:
                 self._client = Client(self.address, timeout=min(self.timeout, CONNECT), set_as_default=False)
             except OSError as error:
-                raise BackendError(f"There is no Dask scheduler at {self.address} ({error}); start one.") from error
+                raise BackendError(
+                    f"There is no Dask scheduler at {self.address} ({error}); start one, or correct the address."
+                ) from error
         return self._client
 
     def __sklearn_clone__(self) -> Dask:
@@ -118,71 +119,79 @@ class Dask:
     def __reduce__(self) -> Any:
         return Dask, (self.address, self.timeout, self.shards)
 
-    # ---- what every backend offers -------------------------------------------------------------------------------
+    # ---- the backend protocol ------------------------------------------------------------------------------------
 
     def place(self, structure: Any) -> list[Any]:
-        """Cut a bound structure as `Threads` does and send the shards to workers, neighbours to the same; a future for
-        each."""
+        """Split a bound structure into shards, and send them to workers.
+
+        Returns a future for each shard.
+
+        Neighbouring shards are sent to the same worker.
+        """
         shards = Threads(shards=self.shards).place(structure)
         slots = self._slots(at_once=True)
         if len(slots) > len(shards) == self.shards:
             warnings.warn(
-                f"The cluster has {len(slots)} threads, of which {len(shards)} have work: examples are cut into at "
-                f"most {self.shards} shards. Dask(client, shards={2 * len(slots)}) lets all work.",
+                f"The cluster has {len(slots)} threads, but only {len(shards)} are used, because examples are split "
+                f"into at most {self.shards} shards. Use Dask(client, shards={2 * len(slots)}).",
                 stacklevel=2,
             )
         return self._send(unpack, [(pack(taken(shard)), _kernels.level()) for shard in shards], "shard", slots)
 
     def sum(self, oracle: Callable[..., Partial], shards: Sequence[Any], *arguments: Any) -> Partial:
-        """``oracle(shard, *arguments)`` of all shards, added up along a fixed tree."""
+        """Return the sum of ``oracle(shard, *arguments)`` over all shards."""
         spans = self._run(sum_of, oracle, shards, arguments)
-        (whole,) = join((Span(first, last, _own(part)) for first, last, part in spans), len(shards))
-        return whole.sum
+        (total,) = join((Span(first, last, _writeable(value)) for first, last, value in spans), len(shards))
+        return total.sum
 
     def hold(self, make: Callable[..., Any], shards: Sequence[Any], given: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """What ``make(shard, *given)`` makes of each shard, on workers, where `each` and `sum` change it.
+        """Create ``make(shard, *given)`` on workers, and return futures.
 
-        Of what a worker that dies has held, Dask makes what it was in the beginning: who asks must say what is
-        expected.
+        `each` and `sum` may change these objects.
+
+        If a worker dies, Dask creates its objects again in their initial state, which callers must detect.
         """
         level, slots = _kernels.level(), self._slots(at_once=True)
         if isinstance(shards, Alone):
-            slots = []  # where they are
+            slots = []  # on the workers that hold the shards
         elif shards and isinstance(shards[0], Cut):
             shards = self._send(unpack, [(pack(taken(shard)), level) for shard in shards], "part", slots)
-        asked = [(shard, make, pack(arguments), level) for shard, arguments in zip(shards, given)]
-        held = self._send(make_on_worker, asked, "held", slots)
-        return Alone(held) if isinstance(shards, Alone) else held
+        tasks = [(shard, make, pack(arguments), level) for shard, arguments in zip(shards, given)]
+        handles = self._send(make_on_worker, tasks, "held", slots)
+        return Alone(handles) if isinstance(shards, Alone) else handles
 
     def new_key(self, name: str, number: int) -> str:
-        """A name for a task, as the dashboard shows it."""
+        """Return a unique key for a task; the dashboard shows its name."""
         return f"maxendnet-{name}-{uuid4().hex[:8]}-{number}"
 
     def send_once(self, value: Any) -> Any:
-        """What many tasks need, as a future of bytes that Dask can make again."""
+        """Send a value that many tasks need, and return a future of its bytes."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that it is large
+            warnings.simplefilter("ignore")  # about large tasks
             return self.client.submit(bytes, pack(value), pure=False, key=self.new_key("agreed", 0))
 
     def n_slots(self) -> int:
-        """Threads of all workers."""
+        """Return the number of threads of all workers."""
         return max(1, len(self._slots(at_once=True)))
 
     def run(self, function: Callable[[int, int, int], None], shards: Sequence[Sequence[Range]]) -> None:
-        """What changes arrays of this process is done here."""
+        """Run a function that changes arrays of this process, in this thread."""
         Threads().run(function, shards)
 
     def run_all(
         self, function: Callable[..., Any], given: Sequence[tuple[Any, ...]], common: tuple[Any, ...] = ()
     ) -> Iterator[tuple[int, Any]]:
-        """``function(*common, *arguments)`` for each tuple of arguments, on workers: number and result of one
-        after the other as they finish. An exception of the function is its result."""
+        """Run ``function(*common, *arguments)`` on workers for each tuple of arguments.
+
+        Yields the index of the arguments and the result, in the order in which they finish. An exception of the
+        function is its result.
+        """
         waiting, attempts, level = set(range(len(given))), 0, _kernels.level()
         name = getattr(function, "__name__", "cell").strip("_")
         while waiting:
             attempts += 1
             packed = pack((function, common))
-            sent = packed if len(packed) <= SMALL else self._scatter(packed)
+            sent = packed if len(packed) <= MAX_COPIED_BYTES else self._scatter(packed)
             running = {
                 self.client.submit(
                     call_on_worker, sent, pack(given[k]), level, pure=False, key=self.new_key(name, k)
@@ -196,7 +205,7 @@ class Dask:
                     self._check_scheduler(error)
                     if isinstance(error, _losses()):
                         if attempts < ATTEMPTS:
-                            continue  # once more, after the others
+                            continue  # try again, after the others
                         result = BackendError(f"Workers of {self.address} have died {ATTEMPTS} times ({error!r}).")
                     else:
                         result = error
@@ -206,51 +215,61 @@ class Dask:
     # ---- tasks ---------------------------------------------------------------------------------------------------
 
     def each(self, function: Callable[..., Any], shards: Sequence[Any], *arguments: Any) -> list[Any]:
-        """``function(shard, *arguments)`` of every shard, in order."""
+        """Return ``function(shard, *arguments)`` of each shard, in order."""
         return self._run(each_of, function, shards, arguments)
 
     def _run(self, task: Callable[..., Any], function: Callable[..., Any], shards: Any, arguments: Any) -> list[Any]:
-        """What ``task`` makes of a function and of all shards: one task for every thread of the workers, which takes
-        neighbouring shards, and others that join sums."""
+        """Run a function over all shards, with a task for each thread of workers.
+
+        Other tasks add sums.
+
+        A task gets neighbouring shards.
+        """
         packed, lost = Packed.of(arguments), None
         for _ in range(ATTEMPTS):
             try:
                 alone = isinstance(shards, Alone)
                 pieces = cut_evenly(len(shards), len(shards) if alone else len(self._slots()))
-                sent = packed if packed.size * len(pieces) <= IN_ALL else self._scatter(packed)
+                sent = packed if packed.size * len(pieces) <= MAX_SCHEDULER_BYTES else self._scatter(packed)
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # that tasks are large
+                    warnings.simplefilter("ignore")  # about large tasks
                     futures = self.client.map(  # all tasks in one message
                         task, [list(shards[a:b]) for a, b in pieces], pieces,
-                        *([one] * len(pieces) for one in (len(shards), function, sent, _kernels.level())),
+                        *([value] * len(pieces) for value in (len(shards), function, sent, _kernels.level())),
                         pure=False, key=[self.new_key(function.__name__, k) for k in range(len(pieces))],
                     )  # fmt: skip
                 if task is sum_of:
-                    futures = self._join(futures, len(shards), most=max(1, IN_ALL // packed.size))
-                return [one for some in self._gather(futures) for one in some]
+                    futures = self._join(futures, len(shards), most=max(1, MAX_SCHEDULER_BYTES // packed.size))
+                return list(chain.from_iterable(self._gather(futures)))
             except Exception as error:
                 self._check_scheduler(error)
                 if not isinstance(error, _losses()):
-                    raise  # of the function
+                    raise  # an error of the function
                 lost = error
-                self._seen = (-np.inf, [])
+                self._known_slots = (-np.inf, [])
         raise BackendError(
-            f"Workers of {self.address} have died {ATTEMPTS} times during one sum ({lost!r}); look at their logs (was "
-            "memory short?). A fit with a checkpoint goes on from there."
+            f"Workers of {self.address} have died {ATTEMPTS} times during one sum ({lost!r}); check their logs and "
+            "memory. A fit with a checkpoint can be resumed."
         ) from lost
 
     def _join(self, futures: list[Any], n: int, most: int) -> list[Any]:
-        """So many futures at most in the place of many, by tasks that join a few each."""
+        """Tree-reduce the futures of sums to at most ``most``."""
         while len(futures) > most:
             futures = [
-                self.client.submit(join_on_worker, futures[k : k + AT_ONCE], n, pure=False, key=self.new_key("join", k))
-                for k in range(0, len(futures), AT_ONCE)
+                self.client.submit(
+                    join_on_worker, futures[k : k + SUMS_PER_TASK], n, pure=False, key=self.new_key("join", k)
+                )
+                for k in range(0, len(futures), SUMS_PER_TASK)
             ]
         return futures
 
     def _send(self, function: Callable[..., Any], arguments: list[Any], name: str, slots: list[str]) -> list[Any]:
-        """A future of ``function`` for each tuple of arguments, neighbours on the same worker. The scheduler keeps the
-        arguments, for the case that workers die."""
+        """Submit a task for each tuple of arguments, and return the futures.
+
+        Neighbours are submitted to the same worker.
+
+        The scheduler stores the arguments in case workers die.
+        """
         pieces = cut_evenly(len(arguments), len(slots))
         homes = [slot for slot, (a, b) in zip(slots, pieces) for _ in range(a, b)]
         if homes:
@@ -261,7 +280,7 @@ class Dask:
 
     def _submit(self, function: Callable[..., Any], arguments: list[Any], name: str, homes: list[Any]) -> list[Any]:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that a task is large
+            warnings.simplefilter("ignore")  # about large tasks
             return [
                 self.client.submit(
                     function,
@@ -275,10 +294,10 @@ class Dask:
             ]
 
     def _settle(self, futures: list[Any], homes: set[str]) -> bool:
-        """Wait for tasks that have asked for workers, then let them be made again anywhere.
+        """Wait for tasks with preferred workers, then remove the preference.
 
-        Returns False if those workers are all gone. Dask starts such a task at no other worker that comes later,
-        although others are allowed: it must be submitted again.
+        Returns False if all preferred workers are gone. Dask does not start such tasks on workers that join later, so
+        they must be submitted again.
         """
 
         def gone() -> bool:
@@ -292,33 +311,40 @@ class Dask:
         return not homes.isdisjoint(self._slots(at_once=True))
 
     def _slots(self, at_once: bool = False) -> list[str]:
-        """The worker of every thread, those of a worker side by side; asked for again every few seconds."""
-        if at_once or time.monotonic() > self._seen[0] + SLOTS_EVERY:
+        """Return the sorted list with the worker of each thread.
+
+        It is updated every few seconds, or now with ``at_once``.
+        """
+        if at_once or time.monotonic() > self._known_slots[0] + SLOTS_EVERY:
             try:
                 threads = self._ask_scheduler(self.client.scheduler.ncores())
             except (OSError, TimeoutError) as error:
                 self._check_scheduler(error)
-                raise BackendError(f"The Dask scheduler at {self.address} does not answer ({error!r}).") from error
-            self._seen = (time.monotonic(), [worker for worker in sorted(threads) for _ in range(threads[worker])])
-        return self._seen[1]
+                raise BackendError(f"The Dask scheduler at {self.address} does not respond ({error!r}).") from error
+            slots = [worker for worker in sorted(threads) for _ in range(threads[worker])]
+            self._known_slots = (time.monotonic(), slots)
+        return self._known_slots[1]
 
     def _scatter(self, packed: bytes | Packed) -> Any:
         return self.client.scatter([packed], hash=False, timeout=self.timeout)[0]
 
     def _gather(self, futures: list[Any]) -> list[Any]:
-        """The results, unless none comes for too long."""
+        """Wait for futures, and return their results."""
         self._wait(futures)
-        # a result may be lost at this very moment, with its worker: no waiting without end here either
+        # with a timeout: a result may be lost now, with its worker
         return self._ask_scheduler(self.client.gather(futures, asynchronous=True))
 
     def _wait(self, futures: list[Any], give_up: Callable[[], bool] = lambda: False) -> bool:
-        """Wait until all have ended. Returns False where ``give_up`` said so."""
+        """Wait until all futures have ended; False if ``give_up`` returned True."""
         return sum(1 for _ in self._finished(futures, give_up)) == len(futures)
 
     def _finished(
         self, futures: Any, give_up: Callable[[], bool] = lambda: False, patient: bool = False
     ) -> Iterator[Any]:
-        """Futures as they finish, unless none does for too long; ``patient`` waits as long as there are workers."""
+        """Yield futures as they finish, or raise `BackendError` after a timeout.
+
+        With ``patient``, wait as long as there are workers.
+        """
         changed = threading.Event()
         for future in futures:
             future.add_done_callback(lambda _: changed.set())
@@ -339,9 +365,9 @@ class Dask:
                 for future in futures:
                     future.cancel()
                 raise BackendError(
-                    f"No worker of {self.address} has answered for {self.timeout:g} seconds ({n_workers} workers are "
-                    "connected). Start workers, or raise the timeout of Dask(client, timeout=...); a fit with a "
-                    "checkpoint goes on from there."
+                    f"No worker of {self.address} has responded for {self.timeout:g} seconds ({n_workers} workers are "
+                    "connected). Start workers, or use a longer Dask(client, timeout=...); a fit with a checkpoint can "
+                    "be resumed."
                 )
 
     def _ask_scheduler(self, coroutine: Any) -> Any:
@@ -353,13 +379,13 @@ class Dask:
     def _check_scheduler(self, error: BaseException | None) -> None:
         if not self._alive():
             raise BackendError(
-                f"The Dask scheduler at {self.address} was lost. Start it again with its workers; a fit with a "
-                "checkpoint goes on from there."
+                f"The connection to the Dask scheduler at {self.address} was lost. Start it again with its workers; a "
+                "fit with a checkpoint can be resumed."
             ) from error
 
 
 def _losses() -> tuple[type[BaseException], ...]:
-    """What is raised where workers, and what they hold, are gone."""
+    """Return the exceptions that mean that workers died with their results."""
     from concurrent.futures import CancelledError
 
     from distributed import KilledWorker
@@ -369,17 +395,15 @@ def _losses() -> tuple[type[BaseException], ...]:
     return (KilledWorker, FutureCancelledError, CancelledError, CommClosedError, TimeoutError)
 
 
-def _own(part: Partial) -> Partial:
-    """With a gradient that can be overwritten."""
-    return (
-        part
-        if part.gradient.flags.writeable or not part.gradient.size
-        else part._replace(gradient=part.gradient.copy())
-    )
+def _writeable(value: Partial) -> Partial:
+    """Return the partial sum with a gradient that can be overwritten."""
+    if value.gradient.flags.writeable or not value.gradient.size:
+        return value
+    return value._replace(gradient=value.gradient.copy())
 
 
 class Packed:
-    """Arguments of tasks, pickled but for their arrays: Dask sends those as they are in memory.
+    """Pickled arguments of tasks, with arrays that Dask sends without a copy.
 
     Examples
     --------
@@ -400,25 +424,25 @@ class Packed:
 
     @property
     def size(self) -> int:
-        """Bytes."""
-        return len(self.head) + sum(memoryview(one).nbytes for one in self.arrays)
+        """Number of bytes."""
+        return len(self.head) + sum(memoryview(array).nbytes for array in self.arrays)
 
     def value(self) -> Any:
-        """The arguments, with arrays that nobody else has: what has come over a network need not be aligned."""
-        return pickle.loads(self.head, buffers=[bytearray(one) for one in self.arrays])
+        """Return the arguments, with aligned copies of the arrays."""
+        return pickle.loads(self.head, buffers=[bytearray(array) for array in self.arrays])
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        # what has come over a network are memoryviews, which pickle takes only inside of this
+        # buffers from a network are memoryviews, which pickle accepts only as a PickleBuffer
         wrapped = pickle.PickleBuffer if int(protocol) >= 5 else bytes
-        return Packed, (self.head, [wrapped(one) for one in self.arrays])
+        return Packed, (self.head, [wrapped(array) for array in self.arrays])
 
     def __sizeof__(self) -> int:
-        """For Dask, which weighs what it moves."""
+        """Return the size, by which Dask plans transfers."""
         return self.size
 
 
 def cut_evenly(n: int, parts: int) -> list[Range]:
-    """Cut ``n`` things into so many ranges of about the same length, none of them empty.
+    """Split ``range(n)`` into at most ``parts`` ranges of about equal length.
 
     Examples
     --------
@@ -432,26 +456,26 @@ def cut_evenly(n: int, parts: int) -> list[Range]:
     return list(pairwise(borders))
 
 
-# ---- what runs on workers -------------------------------------------------------------------------------------------
+# ---- functions that run on workers ----------------------------------------------------------------------------------
 
 
 def each_of(
     shards: list[Any], piece: Range, n: int, function: Callable[..., Any], packed: Packed, level: str
 ) -> list[Any]:
-    """A function of some shards."""
+    """Return the values of a function for shards."""
     return list(values_of(shards, function, packed, level))
 
 
 def sum_of(
     shards: list[Any], piece: Range, n: int, function: Callable[..., Any], packed: Packed, level: str
 ) -> list[Span]:
-    """The same, added up as far as the tree over all ``n`` shards goes."""
+    """Return the values of a function for shards, added along the tree."""
     values = values_of(shards, function, packed, level)
     return join((Span(k, k + 1, value) for k, value in enumerate(values, piece[0])), n)
 
 
 def values_of(shards: list[Any], function: Callable[..., Any], packed: Packed, level: str) -> Iterator[Any]:
-    """A function of one shard after the other, with kernels of the level of the client."""
+    """Yield the values of a function for shards, at the client's kernel level."""
     use_level(level)
     arguments = packed.value()
     with one_blas_thread:
@@ -459,45 +483,45 @@ def values_of(shards: list[Any], function: Callable[..., Any], packed: Packed, l
             yield function(shard, *arguments)
 
 
-def join_on_worker(some: list[list[Span]], n: int) -> list[Span]:
-    """Sums of neighbours as one; what was given stays as it is, for it may be asked for again."""
-    return join((span for spans in some for span in spans), n, overwrite=False)
+def join_on_worker(spans: list[list[Span]], n: int) -> list[Span]:
+    """Add neighbouring sums, without overwriting inputs that Dask may need."""
+    return join(chain.from_iterable(spans), n, overwrite=False)
 
 
 def use_level(level: str) -> None:
-    """Take the kernels of this level from here on: other ones add up in another order."""
+    """Use the kernels of this level; others add in a different order."""
     if _kernels.level() != level:
         _kernels.use(level)
 
 
-def call_on_worker(packed: bytes, own: bytes, level: str) -> Any:
-    """A function of arguments that many have, and of its own."""
+def call_on_worker(packed: bytes, arguments: bytes, level: str) -> Any:
+    """Call a function with common arguments and those of one task."""
     use_level(level)
     function, common = pickle.loads(packed)
     with one_blas_thread:
-        return function(*common, *pickle.loads(own))
+        return function(*common, *pickle.loads(arguments))
 
 
 def make_on_worker(shard: Any, make: Callable[..., Any], packed: bytes, level: str) -> Any:
-    """What is made of a shard and held here."""
+    """Create an object from a shard, which this worker holds."""
     use_level(level)
     with one_blas_thread:
         return make(shard, *pickle.loads(packed))
 
 
 class _Packer(pickle.Pickler):
-    """Sends arrays that are in files by the names of the files."""
+    """Pickler that sends memory-mapped arrays as file names."""
 
     def reducer_override(self, value: Any) -> Any:
-        mapped = _mapped(value) if isinstance(value, np.ndarray) else None
-        if mapped is None or not value.flags.c_contiguous or not value.size:
+        memmap = _memmap_of(value) if isinstance(value, np.ndarray) else None
+        if memmap is None or not value.flags.c_contiguous or not value.size:
             return NotImplemented
-        start = mapped.offset + value.__array_interface__["data"][0] - mapped.__array_interface__["data"][0]
-        return map_again, (str(mapped.filename), value.dtype.str, start, value.shape)
+        start = memmap.offset + value.__array_interface__["data"][0] - memmap.__array_interface__["data"][0]
+        return open_memmap, (str(memmap.filename), value.dtype.str, start, value.shape)
 
 
-def _mapped(value: Any) -> Any:
-    """The mapping of a file with a name that an array is a view of."""
+def _memmap_of(value: Any) -> Any:
+    """Return the read-only memory map that an array is a view of, or None."""
     while isinstance(value, np.ndarray):
         whole = isinstance(value, np.memmap) and not isinstance(value.base, np.ndarray)
         if whole and value.filename is not None and value.mode == "r":  # type: ignore[attr-defined]
@@ -506,24 +530,24 @@ def _mapped(value: Any) -> Any:
     return None
 
 
-def map_again(filename: str, dtype: str, start: int, shape: tuple[int, ...]) -> Any:
-    """A part of a file as an array."""
+def open_memmap(filename: str, dtype: str, start: int, shape: tuple[int, ...]) -> Any:
+    """Memory-map a part of a file as an array."""
     return np.asarray(np.memmap(filename, dtype=np.dtype(dtype), mode="r", offset=start, shape=shape))
 
 
 def pack(value: Any) -> bytes:
-    """A shard, or whatever goes to a worker, as bytes."""
+    """Pickle a shard or other value for a worker."""
     file = io.BytesIO()
     try:
         _Packer(file, protocol=5).dump(value)
         return file.getvalue()
-    except (pickle.PicklingError, AttributeError):  # a function that has no name to be found by
+    except (pickle.PicklingError, AttributeError):  # a local function or lambda
         import cloudpickle
 
         return cloudpickle.dumps(value)
 
 
 def unpack(packed: bytes, level: str) -> Any:
-    """The shard."""
+    """Return the value that `pack` has pickled."""
     use_level(level)
     return pickle.loads(packed)

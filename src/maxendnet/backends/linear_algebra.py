@@ -1,4 +1,4 @@
-"""One thread for the linear algebra below numpy while a model is fitted."""
+"""Context manager that limits BLAS to one thread during a fit."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from threadpoolctl import ThreadpoolController
 
 
 class OneThread:
-    """Within it, BLAS works on one thread; after the last of several that are within, as before.
+    """Context manager that limits BLAS to one thread; it may be entered several times.
 
-    Solvers add and multiply vectors of a million numbers, many times a second. The threads that BLAS sets on such a
-    task wait for each other longer than they work (20 times slower with two processors, 40 times if they are busy), and
-    they take processors from the threads that go over examples. How many they are would also change the last digits.
+    For the vectors of solvers, synchronisation of BLAS threads costs more than the work, and they compete with the
+    threads over examples. Results would also depend on the number of BLAS threads.
     """
 
     def __init__(self) -> None:
@@ -25,7 +24,7 @@ class OneThread:
 
     @cached_property
     def _libraries(self) -> ThreadpoolController:
-        return ThreadpoolController()  # to look for them takes milliseconds, some fits take one
+        return ThreadpoolController()  # takes milliseconds, as long as a small fit
 
     def __enter__(self) -> OneThread:
         with self._lock:

@@ -1,4 +1,4 @@
-"""Threads over shards of examples. The kernels release the GIL, so Python threads are enough."""
+"""`Threads`: backend that runs kernels, which release the GIL, on threads."""
 
 from __future__ import annotations
 
@@ -17,73 +17,89 @@ from maxendnet.backends.partial import Partial, add_up
 from maxendnet.utils.checks import require_count
 
 Range = tuple[int, int]
-MOST_SHARDS = 16
+MAX_SHARDS = 16
 _running = threading.local()
-"""Of a thread: the errors of the call of `Threads.run` that it works for."""
+"""Errors of the call of `Threads.run` that a thread works for."""
 
 
 class Threads:
-    """Runs a function over shards of examples on ``n_jobs`` threads; one thread is the calling one.
+    """Backend that runs functions over shards of examples on threads.
 
-    A shard is a list of ranges that are worked through in order. How the data is cut depends on the data alone, never
-    on the number of threads, so that results are the same bits for any ``n_jobs``. Between two ranges the main thread
-    can be interrupted, hence ranges are cut to take well under half a second.
+    Shards depend only on the data, so results are bit-for-bit identical for any ``n_jobs``. A shard is a list of ranges
+    of examples, which are processed in order. The main thread can be interrupted between ranges, which take well under
+    half a second.
 
     Parameters
     ----------
     n_jobs : int or None
-        None is one thread; -1 all processors, -2 all but one, as in scikit-learn.
+        Number of threads. None is one; -1 all processors, -2 all but one, as in scikit-learn.
     shards : int, default=16
-        Shards at most. More threads than shards do not help, and every shard takes memory for a gradient. The last
-        digits of a sum depend on the number of shards, and not on that of threads.
+        Maximum number of shards. More threads than shards do not help, and each shard needs memory for a gradient.
+        Sums depend on the number of shards in the last digits.
+
+    Examples
+    --------
+    >>> from maxendnet import L2CRF
+    >>> from maxendnet.backends import Threads
+    >>> X, y = [[[0.0], [1.0]], [[1.0]]], [["a", "b"], ["b"]]
+    >>> L2CRF(backend=Threads(2)).fit(X, y).predict(X)
+    [['a', 'b'], ['b']]
     """
 
-    def __init__(self, n_jobs: int | None = None, shards: int = MOST_SHARDS) -> None:
+    def __init__(self, n_jobs: int | None = None, shards: int = MAX_SHARDS) -> None:
         if n_jobs is not None and (not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0):
-            raise ValueError(f"n_jobs must be None or a whole number other than 0, got {n_jobs!r}; -1 is all of them.")
+            raise ValueError(
+                f"n_jobs must be None or a whole number other than 0, got {n_jobs!r}; -1 is all processors."
+            )
         require_count("shards", shards)
         self.shards = int(shards)
         self.n_jobs = 1 if n_jobs is None else (n_jobs if n_jobs > 0 else max(1, _processors() + 1 + n_jobs))
 
     local = True
-    """Shards are in this process: solvers with kernels of their own can go through all examples."""
+    """Shards are in this process."""
 
     def __sklearn_clone__(self) -> Threads:
         return self
 
     def place(self, structure: Any) -> list[Any]:
-        """Cut a bound structure into shards; one that does not say how much work it is stays whole."""
-        parts = structure.ranges(n_shards(structure, self.shards))
-        if len(parts) <= 1:
+        """Split a bound structure into shards."""
+        shards = structure.ranges(n_shards(structure, self.shards))
+        if len(shards) <= 1:
             return [structure]
-        cuts = [Cut(structure, part[0][0], part[-1][1]) for part in parts]
-        # of examples in files, which are many, even the few numbers of a node that a shard has of its own would count
-        return list(cuts) if structure.mapped else [one.take() for one in cuts]
+        cuts = [Cut(structure, ranges[0][0], ranges[-1][1]) for ranges in shards]
+        # for memory-mapped data even a few numbers per node are too much, so shards are not stored
+        return list(cuts) if structure.mapped else [cut.take() for cut in cuts]
 
     def sum(self, oracle: Callable[..., Partial], shards: Sequence[Any], *arguments: Any) -> Partial:
-        """``oracle(shard, *arguments)`` of all shards, added up along a fixed tree."""
+        """Return the sum of ``oracle(shard, *arguments)`` over all shards."""
         if self.n_jobs > 1:
             return add_up(self.each(oracle, shards, *arguments), len(shards))
         return add_up((oracle(taken(shard), *arguments) for shard in shards), len(shards))
 
     def each(self, function: Callable[..., Any], shards: Sequence[Any], *arguments: Any) -> list[Any]:
-        """``function(shard, *arguments)`` of every shard, in order."""
-        found: list[Any] = [None] * len(shards)
+        """Return ``function(shard, *arguments)`` of each shard, in order."""
+        values: list[Any] = [None] * len(shards)
 
         def work(shard: int, _: int, __: int) -> None:
-            found[shard] = function(taken(shards[shard]), *arguments)
+            values[shard] = function(taken(shards[shard]), *arguments)
 
         self.run(work, [[(k, k + 1)] for k in range(len(shards))])
-        return found
+        return values
 
     def hold(self, make: Callable[..., Any], shards: Sequence[Any], given: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """What ``make(shard, *given)`` makes of each shard, for `each` and `sum` to change in place."""
+        """Return ``make(shard, *given)`` for each shard.
+
+        `each` and `sum` may change these objects in place.
+        """
         return [make(taken(shard), *arguments) for shard, arguments in zip(shards, given)]
 
     def sum_ranges(
         self, function: Callable[[int, int, Any], None], shards: Sequence[Sequence[Range]], size: int
     ) -> NDArray[np.float64]:
-        """Run ``function(first, last, buffer)`` over ranges, a buffer for each shard; the sum of the buffers."""
+        """Run ``function(first, last, buffer)`` over ranges, and add the buffers.
+
+        Each shard has a buffer.
+        """
 
         def fill(ranges: Sequence[Range]) -> Partial:
             buffer = np.zeros(size)
@@ -93,13 +109,13 @@ class Threads:
         return self.sum(fill, shards).gradient if shards else np.zeros(size)
 
     def run(self, function: Callable[[int, int, int], None], shards: Sequence[Sequence[Range]]) -> None:
-        """Call ``function(first, last, shard)`` for every range of every shard."""
+        """Call ``function(first, last, shard)`` for each range of each shard."""
         if self.n_jobs == 1 or len(shards) <= 1:
             for number, ranges in enumerate(shards):
                 for first, last in ranges:
                     function(first, last, number)
             return
-        left = iter(range(len(shards)))  # one `next` at a time: a thread that takes a shard holds the interpreter lock
+        left = iter(range(len(shards)))  # `next` is atomic under the interpreter lock
         errors: list[BaseException] = []
 
         def work() -> None:
@@ -107,7 +123,7 @@ class Threads:
                 _running.errors = errors
                 for number in left:
                     for first, last in shards[number]:
-                        if errors:  # what runs ends with its range, the rest is dropped
+                        if errors:  # another thread failed: stop after the current range
                             return
                         function(first, last, number)
             except Stopped:
@@ -124,10 +140,10 @@ class Threads:
                 ended.append(None)
                 done.release()
 
-        # This thread works too, so that two threads cost the start of one; and it does not wait for the other to come
-        # up, as threading.Thread.start would do: a tenth of the time of a sweep over 50,000 nodes.
-        others: list[_thread.LockType] = []
-        ended: list[None] = []  # one for every other thread that is done
+        # The calling thread works too. Not threading.Thread, whose start waits for the new thread: a tenth of the time
+        # of a pass over 50,000 nodes.
+        running: list[_thread.LockType] = []  # locks, which threads release when they end
+        ended: list[None] = []  # one entry for each thread that has ended
         n_started = 0
         try:
             for _ in range(min(self.n_jobs, len(shards)) - 1):
@@ -135,12 +151,12 @@ class Threads:
                 done.acquire()
                 _thread.start_new_thread(work_beside, (done,))
                 n_started += 1
-                others.append(done)
+                running.append(done)
             work()
-            while others:
-                others[-1].acquire()
-                others.pop()
-        except BaseException as error:  # Ctrl-C outside of `work`, or no more threads to be had
+            while running:
+                running[-1].acquire()
+                running.pop()
+        except BaseException as error:  # Ctrl-C outside of `work`, or a thread could not be started
             errors.append(error)
             _wait(ended, n_started)
             raise
@@ -149,7 +165,7 @@ class Threads:
 
 
 class Cut(NamedTuple):
-    """Some examples of a structure, which are taken from it whenever they are needed."""
+    """Range of examples of a structure, extracted each time it is needed."""
 
     structure: Any
     first: int
@@ -160,16 +176,19 @@ class Cut(NamedTuple):
 
 
 def taken(shard: Any) -> Any:
-    """A shard itself, also where it is yet to be taken."""
+    """Return a shard; extract it first if it is a `Cut`."""
     return shard.take() if isinstance(shard, Cut) else shard
 
 
 class Stopped(BaseException):
-    """A thread gives up because another one has failed."""
+    """A thread stops because another one has failed."""
 
 
 def each(function: Callable[[int, int], Any], ranges: Sequence[Range]) -> None:
-    """Call ``function(first, last)`` for every range, unless the work of this thread was given up in the meantime."""
+    """Call ``function(first, last)`` for each range.
+
+    Raises `Stopped` if another thread has failed.
+    """
     errors = getattr(_running, "errors", None)
     for first, last in ranges:
         if errors:
@@ -178,26 +197,29 @@ def each(function: Callable[[int, int], Any], ranges: Sequence[Range]) -> None:
 
 
 def pause() -> None:
-    """For kernels in which one example may take seconds, and which call it now and then.
+    """Handle Ctrl-C, and raise `Stopped` if another thread has failed.
 
-    Here Ctrl-C is heard, as in any Python function, and a thread whose work was given up in the meantime stops.
+    Kernels in which one example may take seconds call it regularly.
     """
     if getattr(_running, "errors", None):
         raise Stopped
 
 
-def n_shards(structure: Any, most: int = MOST_SHARDS) -> int:
-    """Every shard has weights and a gradient of its own to lay out: a quarter of the work at most.
+def n_shards(structure: Any, most: int = MAX_SHARDS) -> int:
+    """Return the number of shards, whose overhead is at most a quarter.
 
-    4e6 multiplications are about a millisecond, ten times what a shard takes in Python.
+    The overhead is that of padded weights and a gradient for each shard, and of Python: 4e6 multiplications take about
+    a millisecond, ten times as long as the Python code of a shard.
     """
     work = structure.work_per_node * int(structure.offsets[-1])
     return int(np.clip(work / (4 * structure.slope_size + 4e6), 1, most))
 
 
 def _wait(ended: list[None], n_started: int) -> None:
-    """Until all threads have ended with their range, whatever keys are pressed: one that is still inside a kernel when
-    the interpreter ends would bring it down."""
+    """Wait until all threads have ended, despite further interrupts.
+
+    A thread inside a kernel would crash the interpreter at exit.
+    """
     while len(ended) < n_started:
         try:
             time.sleep(0.005)
@@ -210,7 +232,7 @@ def _processors() -> int:
 
 
 def cut(offsets: NDArray[np.int64], n_shards: int, nodes_per_range: int) -> list[list[Range]]:
-    """Cut examples into ``n_shards`` shards of about equal numbers of nodes, and those into ranges.
+    """Split examples into shards of about equal size, and those into ranges.
 
     Examples
     --------
@@ -228,7 +250,7 @@ def cut(offsets: NDArray[np.int64], n_shards: int, nodes_per_range: int) -> list
 
 
 def _borders(offsets: NDArray[np.int64], first: int, last: int, parts: int) -> list[int]:
-    # an empty example weighs as much as one node, so that examples without nodes are shared out too
+    # an example counts as one additional node, so that examples without nodes are distributed too
     weight = offsets[first : last + 1] - offsets[first] + np.arange(last - first + 1)
     goals = weight[-1] * np.arange(1, parts) / parts
     return [first, *(first + np.searchsorted(weight, goals)).tolist(), last]

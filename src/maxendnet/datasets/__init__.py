@@ -1,4 +1,4 @@
-"""Data to try things on: a generator and a loader. Nothing is fetched when this is imported."""
+"""Data sets: a generator of synthetic chains, and a loader of OCR letters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The synthetic chains of the paper: labels drawn by Gibbs sampling from a random sparse conditional random field."""
+"""Synthetic chains of the paper, drawn from a random sparse CRF."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ GROUP_SIZE = 3
 
 
 class SyntheticChains(NamedTuple):
-    """Chains with the model that made them.
+    """Chains with the model that generated them.
 
     Attributes
     ----------
     X : list of ndarray of shape (n_nodes, n_features)
         Inputs, one array per chain.
     y : list of ndarray of shape (n_nodes,)
-        Labels 0 and 1, one array per chain.
+        Labels 0 or 1, one array per chain.
     coef : ndarray of shape (n_features, 2)
         True node weights; zero in the rows of irrelevant features.
     transitions : ndarray of shape (2, 2)
         True transition weights; row: label of the left node.
     groups : ndarray of shape (n_features,)
-        Group of each relevant feature, -1 for the irrelevant ones. Features of a group are correlated; with
-        i.i.d. inputs every relevant feature is a group of its own.
+        Group of each relevant feature, -1 for irrelevant ones. Features of a group are correlated; with i.i.d. inputs
+        each relevant feature is a separate group.
     """
 
     X: list[NDArray[np.float64]]
@@ -50,7 +50,7 @@ def make_synthetic_chains(
     *,
     noise: float = 0.05,
 ) -> SyntheticChains:
-    """Draw chains as in Section 7.1 of Zhu and Xing, "Maximum Entropy Discrimination Markov Networks".
+    """Draw chains as in Section 7.1 of Zhu and Xing (JMLR 10, 2009).
 
     A linear-chain conditional random field with two labels is drawn; the inputs of every node are drawn; the labels
     of every chain come from ``p(y | x)`` by Gibbs sampling.
@@ -60,19 +60,18 @@ def make_synthetic_chains(
     n_samples : int
         Number of chains.
     n_relevant : int
-        Number of features with weights other than zero: the first ones. The paper uses 10, 30 and 50, and 30 with
+        Number of features with non-zero weights, which are the first ones. The paper uses 10, 30 and 50, and 30 with
         correlated inputs.
     n_features : int
         Number of features of a node.
     n_nodes : int
         Length of every chain.
     correlated : bool
-        False: all inputs are independent standard normal numbers. True: the relevant features come in groups of three
-        (the last group is smaller if three does not divide ``n_relevant``); per node and group one standard normal
-        number is drawn, and each feature of the group is that number plus its own normal noise. The irrelevant
-        features stay independent standard normal.
+        If False, all inputs are independent standard normal numbers. If True, relevant features are in groups of three
+        (the last group may be smaller): each feature is a standard normal number of its node and group plus independent
+        normal noise. Irrelevant features are independent standard normal numbers.
     n_gibbs : int
-        Sweeps of the Gibbs sampler. A sweep updates every node once.
+        Number of sweeps of the Gibbs sampler. A sweep updates every node once.
     random_state : int, numpy.random.Generator or None
         Seed. The same seed gives the same data.
     noise : float
@@ -85,15 +84,15 @@ def make_synthetic_chains(
 
     Notes
     -----
-    Where the paper is silent, or reads two ways, this is what is done:
+    Details that the paper leaves open:
 
     - *Weights.* All node weights of relevant features (both labels) and the four transition weights are independent
       standard normal numbers; correlated features have independent weights.
     - *Inputs.* Every node of a chain has its own inputs.
-    - *Noise.* The paper's "standard variance 0.05" is read as a standard deviation of 0.05 (give
-      ``noise=0.05**0.5`` for the other reading).
+    - *Noise.* The paper's "standard variance 0.05" is interpreted as a standard deviation of 0.05 (use
+      ``noise=0.05**0.5`` for a variance).
     - *Gibbs sampling.* Labels start uniformly at random, and a sweep updates first all even, then all odd nodes,
-      which are conditionally independent. All chains are sampled side by side.
+      which are conditionally independent. All chains are sampled in parallel.
     - The paper reports an error of about 0.5 for the generating model on its own labels. Labels drawn from
       ``p(y | x)`` cannot give that when the weights are as above: predicting the likeliest label of each node errs
       less than any other rule. Here the generating model errs on 13, 7 and 6 % of the nodes with 10, 30 and 50
@@ -146,7 +145,7 @@ def make_synthetic_chains(
 def _gibbs(
     node_scores: NDArray[np.float64], transitions: NDArray[np.float64], n_sweeps: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Binary labels of many chains of equal length, by Gibbs sampling.
+    """Draw binary labels of chains of equal length by Gibbs sampling.
 
     Parameters
     ----------
@@ -161,8 +160,8 @@ def _gibbs(
     ndarray of shape (n_samples, n_nodes)
     """
     n_samples, n_nodes, _ = node_scores.shape
-    # p(y_t = 1 | neighbours) takes four values a node, so all of them are computed once:
-    # table[t, 2 * left + right, sample]; a neighbour beyond an end of the chain adds nothing, whatever its label
+    # p(y_t = 1 | neighbours) has four values per node, which are computed once:
+    # table[t, 2 * left + right, sample]; a missing neighbour at an end of the chain contributes nothing
     from_left = transitions[:, 1] - transitions[:, 0]
     from_right = transitions[1, :] - transitions[0, :]
     log_odds = np.zeros((n_nodes, 2, 2, n_samples))
@@ -171,11 +170,11 @@ def _gibbs(
     log_odds[:-1] += from_right[None, :, None]
     table = expit(log_odds).reshape(-1)
 
-    # rows 0 and n_nodes + 1 stand for the missing neighbours and stay 0
+    # rows 0 and n_nodes + 1 represent the missing neighbours and remain 0
     state = np.zeros((n_nodes + 2, n_samples), dtype=np.intp)
     state[1:-1] = rng.integers(2, size=(n_nodes, n_samples))
-    # even and odd nodes as views of the state (themselves, left and right neighbours), where in the flat table their
-    # entries (node, 0, 0, sample) are, and room to work in
+    # for even and odd nodes: views of the nodes and their left and right neighbours, the positions of the entries
+    # (node, 0, 0, sample) in the flat table, and work arrays
     halves = []
     for first in range(min(2, n_nodes)):
         node = state[first + 1 : n_nodes + 1 : 2]

@@ -1,4 +1,4 @@
-"""Constants: fits along a grid with warm starts, and their choice by cross-validation."""
+"""Model selection: regularisation paths and cross-validation."""
 
 from maxendnet.selection.node_scorer import node_scorer
 from maxendnet.selection.regularisation_path import path

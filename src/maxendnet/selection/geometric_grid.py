@@ -1,4 +1,4 @@
-"""Grids of constants with a constant ratio between neighbours, which can grow beyond their edges."""
+"""`GeometricGrid`: grid with a fixed ratio between neighbours."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ Place = tuple[int, ...]
 
 @dataclass
 class GeometricGrid:
-    """Box of points ``start * ratio ** place``, one whole number of a place for each axis.
+    """Grid of points ``start * ratio ** place``, with places of integers.
 
     Parameters
     ----------
     start : dict
-        Constants at the place (0, 0, ...).
+        Hyper-parameters at the place (0, 0, ...).
     ratios : tuple of dicts
-        For each axis the factors of a step; constants without one stay as they are.
+        For each axis the factors of a step; other hyper-parameters do not change.
     shape : tuple of int
-        Number of points along each axis at first, at least 2.
+        Initial number of points along each axis, at least 2.
 
     Examples
     --------
@@ -41,7 +41,7 @@ class GeometricGrid:
         self.places = list(product(*map(range, self.shape)))
 
     def point(self, place: Place) -> dict[str, Any]:
-        """Constants at a place."""
+        """Return the hyper-parameters at a place."""
         point = dict(self.start)
         for ratio, steps in zip(self.ratios, place):
             for name, factor in ratio.items():
@@ -49,9 +49,9 @@ class GeometricGrid:
         return point
 
     def grow(self, scores: Mapping[Place, float], best: Place) -> list[Place]:
-        """Add a row beyond every edge on which the best place is, where scores rise towards it; return the new places.
+        """Extend the grid where the best place is at an edge; return new places.
 
-        A place that is only as good as its neighbour inside is on a plateau, and nothing is added.
+        Nothing is added if the best place is only as good as its inner neighbour.
         """
         new: list[Place] = []
         for axis, at in enumerate(best):

@@ -1,4 +1,4 @@
-"""Metrics of scikit-learn on the labels of single nodes."""
+"""`node_scorer`: scikit-learn metrics on the labels of nodes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from maxendnet.data.unknown import UNKNOWN
 
 
 def node_scorer(scoring: Any) -> Callable[..., float]:
-    """Scorer that compares the labels of single nodes: ``scoring=`` of scikit-learn's tools and of `PathSearchCV`.
+    """Return a scorer on the labels of nodes, for ``scoring=``.
 
-    The metrics of scikit-learn refuse lists of label sequences, and ``cross_val_score(..., scoring="f1_macro")`` gives
-    NaN for them. This scorer concatenates the sequences first. Unknown labels are left out.
+    scikit-learn's metrics do not accept lists of label sequences: ``cross_val_score(..., scoring="f1_macro")`` returns
+    NaN. This scorer concatenates the sequences first, and ignores unknown labels.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def node_scorer(scoring: Any) -> Callable[..., float]:
 
 
 def score_nodes(model: Any, X: Any, y: Any = None, *, scoring: Callable[..., float]) -> float:
-    """Score of a model on the nodes of examples, by a scorer of scikit-learn."""
+    """Return the score of a model on the nodes of examples, by a scikit-learn scorer."""
     if y is None and isinstance(X, Examples) and X.y is not None:
         y = X.split(X.y)
     predicted = model.predict(X)
@@ -60,7 +60,7 @@ def score_nodes(model: Any, X: Any, y: Any = None, *, scoring: Callable[..., flo
 
 
 class Nodes(ClassifierMixin, BaseEstimator):
-    """Classifier that has its predictions already."""
+    """Classifier with fixed predictions."""
 
     def __init__(self, predicted: Array) -> None:
         self.predicted = predicted
@@ -72,6 +72,6 @@ class Nodes(ClassifierMixin, BaseEstimator):
 
 
 def _labels(labels: Iterable[Any]) -> Array:
-    """Labels as an array; of strings where all are, which metrics need."""
+    """Return labels as an array, with a string dtype if all are strings."""
     array = label_array(list(labels))
     return array.astype(np.str_) if all(isinstance(label, str) for label in array) else array

@@ -1,4 +1,4 @@
-"""Fits along a grid of constants, each started from the one before it."""
+"""Regularisation paths: fits along a grid with warm starts."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ class PathPoint:
     Parameters
     ----------
     params : dict
-        The constants.
+        The hyper-parameters.
     objective, dual, gap : float
-        As of the model.
+        As attributes of the model.
     converged : bool
     n_nonzero : int
-        Weights that are not exactly zero.
+        Number of non-zero weights.
     n_passes : int
     seconds : float
     score : float
-        On the validation examples; nan without.
+        Score on the validation examples, or nan.
     model : MarkovNetwork
-        The fitted model, ready to predict.
+        The fitted model.
     """
 
     params: Point
@@ -56,7 +56,7 @@ class PathPoint:
 
 @dataclass(frozen=True)
 class Path:
-    """The fits of a path, in the order of the grid; prints as a table.
+    """Fits of a path in the order of the grid; it prints as a table.
 
     Parameters
     ----------
@@ -76,14 +76,14 @@ class Path:
 
     @property
     def models(self) -> list[Any]:
-        """The fitted models."""
+        """Fitted models."""
         return [point.model for point in self.points]
 
     @property
     def best(self) -> PathPoint:
-        """The point with the highest score; the first of equals."""
+        """Point with the highest score; of equal ones, the first."""
         if all(np.isnan(point.score) for point in self.points):
-            raise ValueError("no point has a score; give validation=(X, y) to path.")
+            raise ValueError("No point has a score; give validation=(X, y) to path.")
         return max(self.points, key=lambda point: -np.inf if np.isnan(point.score) else point.score)
 
     def __str__(self) -> str:
@@ -109,27 +109,27 @@ def path(
     validation: Any = None,
     verbose: int = 0,
 ) -> Path:
-    """Fit an estimator for every point of a grid of constants, each fit started from the one before it.
+    """Fit an estimator at each point of a grid of hyper-parameters, with warm starts.
 
-    The points are visited from more regularisation to less (small C or large lam first), whatever their order in the
-    grid; every fit has its own certificate, to the ``tol`` of the estimator, as if it had been made alone.
+    Points are visited from more regularisation to less (small C or large lam first), independently of their order in
+    the grid. Each fit converges to the ``tol`` of the estimator and has its own certificate.
 
     Parameters
     ----------
     estimator : MarkovNetwork
-        Stays as it is; clones are fitted.
+        It is not changed; clones are fitted.
     X, y, sample_weight : as for ``fit``
     grid : dict of lists, or list of dicts
-        ``{"C": [...], "lam": [...]}`` stands for all combinations; or the points themselves.
+        ``{"C": [...], "lam": [...]}`` for all combinations, or a list of points.
     validation : Examples or pair (X, y), optional
-        Examples to score every model on.
+        Held-out examples on which each model is scored.
     verbose : int, default=0
         1 shows a progress bar.
 
     Returns
     -------
     Path
-        In the order of the grid.
+        The fits, in the order of the grid.
 
     Examples
     --------
@@ -144,16 +144,16 @@ def path(
     examples = as_examples(X, y, sample_weight=sample_weight, estimator=type(estimator).__name__, needs_y=True)
     if validation is not None and isinstance(validation, tuple) and len(validation) != 2:
         raise ValueError(f"validation must be Examples or a pair (X, y), got a tuple of {len(validation)}.")
-    others = None if validation is None else validation if isinstance(validation, tuple) else (validation, None)
-    found: list[Any] = [None] * len(points)
+    held_out = None if validation is None else validation if isinstance(validation, tuple) else (validation, None)
+    fits: list[Any] = [None] * len(points)
     with progress_bar(total=len(points), desc=f"{type(estimator).__name__} path", unit=" fits", show=verbose) as bar:
 
         def keep(number: int, model: Any, seconds: float, error: Exception | None) -> None:
             if error is not None:
                 raise error
             frozen = copy.deepcopy(model).set_params(warm_start=estimator.warm_start)
-            score = float("nan") if others is None else frozen.score(*others)
-            found[number] = PathPoint(
+            score = float("nan") if held_out is None else frozen.score(*held_out)
+            fits[number] = PathPoint(
                 points[number], frozen.objective_, frozen.dual_, frozen.gap_, frozen.converged_,
                 int(np.count_nonzero(frozen.model_.weights)), frozen.n_passes_, seconds, score, frozen,
             )  # fmt: skip
@@ -161,15 +161,15 @@ def path(
             bar.update()
 
         follow(estimator, examples, points, keep)
-    return Path(tuple(found))
+    return Path(tuple(fits))
 
 
 def expand(grid: Any) -> list[Point]:
-    """The points of a grid, in its order; ``ValueError`` if there are none."""
+    """Return the points of a grid, or raise ``ValueError`` if there are none."""
     if isinstance(grid, Mapping):
         for name, values in grid.items():
             if isinstance(values, str) or not isinstance(values, (Sequence, np.ndarray)) or len(values) == 0:
-                raise ValueError(f"grid[{name!r}] must be a list of values, at least one, got {values!r}.")
+                raise ValueError(f"grid[{name!r}] must be a list of at least one value, got {values!r}.")
         points = [dict(zip(grid, values)) for values in product(*grid.values())] if grid else []
     else:
         points = list(grid) if isinstance(grid, (list, tuple)) else []
@@ -182,21 +182,22 @@ def expand(grid: Any) -> list[Point]:
 
 
 def check_points(estimator: Any, points: Sequence[Point]) -> None:
-    """Refuse names and values that no fit would take, before the first fit and not after an hour of them."""
+    """Raise ``ValueError`` for invalid hyper-parameters before the first fit."""
     if not isinstance(estimator, MarkovNetwork):
-        raise ValueError(f"estimator must be one of maxendnet's, such as M3N(), got {estimator!r}.")
+        raise ValueError(f"estimator must be an estimator of maxendnet such as M3N(), got {estimator!r}.")
     for point in points:
         try:
             prior, *_ = clone(estimator).set_params(**point).compose()
             prior.check()
         except ValueError as error:
-            raise ValueError(f"at the point {point} of the grid: {error}") from error
+            raise ValueError(f"At the point {point} of the grid: {error}") from error
 
 
 def visiting_order(points: Sequence[Point]) -> list[list[int]]:
-    """Numbers of the points in rows, from more regularisation to less; within a row only the last constant changes.
+    """Return the indices of points in rows, from more regularisation to less.
 
-    A fit starts best from one that is regularised more: its dual variables are in place while there are few of them.
+    Within a row only the last hyper-parameter changes. Warm starts are best from a fit with more regularisation, which
+    has fewer dual variables.
 
     Examples
     --------
@@ -205,14 +206,14 @@ def visiting_order(points: Sequence[Point]) -> list[list[int]]:
     """
 
     def rank(point: Point) -> tuple[Any, ...]:
-        others, constants = [], []
+        settings, constants = [], []
         for name in sorted(point):
-            value, sign = point[name], SIGNS.get(name.split("__")[-1], 0)  # prior__lam counts as lam
+            value, sign = point[name], SIGNS.get(name.split("__")[-1], 0)  # prior__lam is ranked as lam
             if sign and is_number(value):
                 constants.append(sign * float(value))
-            else:  # bias=True, another solver: begins a path of its own
-                others.append(f"{name}={value}")
-        return (others, *constants)
+            else:  # a setting such as bias=True starts another path
+                settings.append(f"{name}={value}")
+        return (settings, *constants)
 
     ranks = [rank(point) for point in points]
     rows: dict[str, list[int]] = {}
@@ -229,10 +230,12 @@ def follow(
     visit: Callable[[int, Any, float, Exception | None], None],
     warn: bool = True,
 ) -> None:
-    """Fit at all points in a good order with warm starts; ``visit(number, model, seconds, error)`` after each.
+    """Fit at all points with warm starts.
 
-    A row starts from the beginning of the row before it, which is nearer than its end. ``warn=False`` leaves out the
-    warning of fits that end above ``tol``.
+    ``visit(number, model, seconds, error)`` is called after each fit.
+
+    A row starts from the first point of the previous row, which is closer than its last one. With ``warn=False``, fits
+    that end above ``tol`` do not warn.
     """
     model = clone(estimator).set_params(warm_start=True, verbose=0)
     model.warns_of_gap = warn

@@ -1,4 +1,4 @@
-"""Picture of a search: score against constant."""
+"""Plot of the scores of a search."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from maxendnet.utils.checks import is_number
 
 
 def plot_scores(results: dict[str, Any], best: int, ax: Any = None) -> Any:
-    """Draw the mean score of every point of a grid, with its standard deviation over the folds.
+    """Plot the mean score of each point of a grid, with standard deviations.
 
-    The constant with the most values is on the horizontal axis; every combination of the others is a line.
+    The hyper-parameter with the most values is on the horizontal axis; each combination of the others is a line.
 
     Parameters
     ----------
     results : dict
         ``cv_results_`` of a search.
     best : int
-        Number of the best point, which is marked.
+        Index of the best point, which is marked.
     ax : Axes of matplotlib, optional
 
     Returns
@@ -30,7 +30,7 @@ def plot_scores(results: dict[str, Any], best: int, ax: Any = None) -> Any:
     names = dict.fromkeys(name for point in points for name in point)
     numeric = [name for name in names if all(is_number(point.get(name)) for point in points)]
     if not numeric:
-        raise ValueError(f"no constant of the grid is a number at all of its points, got {points}; there is no axis.")
+        raise ValueError(f"No hyper-parameter of the grid is a number at all points, got {points}; plot cv_results_.")
     across = max(numeric, key=lambda name: len({point[name] for point in points}))
     lines: dict[str, list[int]] = {}
     for number, point in enumerate(points):

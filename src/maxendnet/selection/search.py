@@ -1,4 +1,4 @@
-"""Constants by cross-validation, with a path of warm starts in every fold."""
+"""`PathSearchCV`: choice of hyper-parameters by cross-validation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from maxendnet.utils.progress import progress_bar
 
 
 class Cell(NamedTuple):
-    """A fit in a fold."""
+    """Score and report of a fit in a fold."""
 
     score: float
     fit_seconds: float
@@ -42,24 +42,24 @@ class Cell(NamedTuple):
 
 
 STEP = 10**0.5
-"""Ratio of neighbouring constants in default grids, but for that of L1M3N."""
+"""Ratio of neighbouring hyper-parameters in default grids, except that of L1M3N."""
 MAX_GROWTH = 2
-"""Times that a default grid grows at most, by a step each."""
+"""Maximum number of steps by which a default grid grows."""
 
 
 def default_grid(estimator: MarkovNetwork, examples: Examples) -> list[Point]:
-    """Points of the grid that `PathSearchCV` begins with; see `own_grid`."""
-    grid = own_grid(estimator, examples)
+    """Return the points of the initial grid of `PathSearchCV`, see `initial_grid`."""
+    grid = initial_grid(estimator, examples)
     return [grid.point(place) for place in grid.places]
 
 
-def own_grid(estimator: MarkovNetwork, examples: Examples) -> GeometricGrid:
-    """Grid around where constants start to matter, whatever the scale of the features.
+def initial_grid(estimator: MarkovNetwork, examples: Examples) -> GeometricGrid:
+    """Return the default grid, which adapts to the scale of the features.
 
-    A margin of 1 at one node needs weights of the size 1/R, R^2 the mean squared norm of the features of a node, so C
-    is counted in units of 1/R^2 (M3N) and lam in R^2 (L2CRF). With an L1 penalty no weight is left where lam is the
-    largest entry of the gradient at zero, which is where the grid begins. LapMEDN with lam = 2 C / c tends to M3N with
-    the constant c for small C, and to L1M3N for large: a band around good c.
+    A margin of 1 at a node needs weights of size 1/R, where R^2 is the mean squared norm of the features of a node. So
+    C is in units of 1/R^2 (M3N), and lam in units of R^2 (L2CRF). With an L1 penalty, all weights are zero if lam is
+    the largest entry of the gradient at zero, where the grid starts. LapMEDN with lam = 2 C / c tends to M3N(c) for
+    small C and to L1M3N for large C, so its grid is a band around good values of c.
     """
     R2 = examples.mean_squared_norm + getattr(as_structure(estimator.structure), "bias", False)
     if isinstance(estimator, LapMEDN):
@@ -90,50 +90,53 @@ def _refitted(self: Any) -> bool:
 
 
 class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
-    """Choose constants by cross-validation: a grid search whose fits start from each other.
+    """Choose hyper-parameters by cross-validation, with warm starts.
 
-    As scikit-learn's GridSearchCV, with its attributes, but in every fold the points of the grid are one path with warm
-    starts, from more regularisation to less, and fits during the search are rough: they do not warn if they do not
-    converge, and ``cv_results_["mean_gap"]`` has their gaps. The best constants are then fitted to all examples, to the
-    ``tol`` of the estimator.
+    It has the attributes of scikit-learn's GridSearchCV. In each fold, the points of the grid are visited from more
+    regularisation to less, with warm starts. Fits of the search have a low accuracy (``search_tol``) and do not give
+    convergence warnings; ``cv_results_["mean_gap"]`` has their gaps. The best hyper-parameters are then fitted to all
+    examples, to the ``tol`` of the estimator.
 
     Parameters
     ----------
     estimator : M3N, LapMEDN, L1M3N, L1CRF, L2CRF, MaxEnDNet or CRF
     grid : dict of lists, list of dicts, or None, default=None
-        ``{"C": [...], "lam": [...]}`` stands for all combinations. None is 7 points (12 for LapMEDN) that follow the
-        scale of the features; where the best of them is at an edge and better than its neighbour, the grid grows by a
-        step there, at most twice. A given grid does not grow.
+        ``{"C": [...], "lam": [...]}`` for all combinations, or a list of points. None is 7 points (12 for LapMEDN) that
+        adapt to the scale of the features. This default grid grows by at most two steps at an edge, while the best
+        point is there and better than its neighbour.
     scoring : str, callable or None, default=None
-        ``scoring(model, X, y)``, higher is better; a name of scikit-learn's such as "f1_macro" is
-        `node_scorer` of it. None is the share of nodes labelled right.
+        Scorer ``scoring(model, X, y)``, higher is better, or the name of a scikit-learn metric such as "f1_macro",
+        which is applied to nodes (see `node_scorer`). None is the accuracy over nodes.
     cv : int, splitter or iterable of (train, test), default=None
-        As in scikit-learn: None is 5 folds. Examples are split, never nodes. Stratified splitters need one label per
-        example, so that they are for tables.
+        As in scikit-learn; None is 5 folds. Examples are split, never nodes. Stratified splitters need one label per
+        example, as in tables.
     refit : bool, default=True
-        Fit the best constants to all examples.
+        Whether to fit the best hyper-parameters to all examples.
     search_tol : float or None, default=1e-2
-        Relative gap of fits during the search, where that is larger than the estimator's; None is the estimator's.
+        Tolerance of fits of the search, if larger than that of the estimator; None is that of the estimator.
     n_jobs : int or None, default=None
-        Folds at a time, by joblib; the result is the same for any number. With an estimator whose ``backend`` is
-        `maxendnet.backends.Dask` folds are computed on its workers, each on one.
+        Number of folds in parallel, by joblib. Results do not depend on it. If the ``backend`` of the estimator is
+        `maxendnet.backends.Dask`, each fold is computed on one of its workers.
     error_score : "raise" or float, default=nan
-        Score of a fit that fails.
+        Score of a failed fit, or "raise" to raise its error.
     verbose : int, default=0
         1 shows a progress bar.
 
     Attributes
     ----------
-    best_estimator_ : the model of all examples, with ``refit``
+    best_estimator_ : estimator
+        The model fitted to all examples, with ``refit=True``.
     best_params_ : dict
+        Of equally good points, the one with more regularisation.
     best_score_ : float
-        Mean score over the folds. Of equals the one with more regularisation is taken.
+        Mean score over the folds.
     best_index_ : int
     cv_results_ : dict of arrays
-        As of GridSearchCV, in the order of the grid; also ``mean_gap`` and ``mean_n_nonzero``.
+        As in GridSearchCV, in the order of the grid, with additional ``mean_gap`` and ``mean_n_nonzero``.
     n_splits_ : int
     refit_time_ : float
-    classes_, n_features_in_ : of the best model
+    classes_, n_features_in_
+        Attributes of the best model.
 
     Examples
     --------
@@ -171,39 +174,43 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: Any = None) -> PathSearchCV:
-        """Search, and fit the best constants to all examples.
+        """Search for the best hyper-parameters, and fit them to all examples.
 
         Parameters
         ----------
         X, y, sample_weight : as for the ``fit`` of the estimator
         groups : array-like of shape (n_examples,), optional
-            For splitters such as GroupKFold.
+            Groups for splitters such as GroupKFold.
+
+        Returns
+        -------
+        self
         """
-        from sklearn.model_selection import check_cv  # slow to import, and needed by nothing else
+        from sklearn.model_selection import check_cv  # slow to import
 
         self._check_settings()
         name = type(self.estimator).__name__
         examples = as_examples(X, y, sample_weight=sample_weight, estimator=name, needs_y=True)
-        grid = own_grid(self.estimator, examples) if self.grid is None else None
+        grid = initial_grid(self.estimator, examples) if self.grid is None else None
         points = expand(self.grid) if grid is None else [grid.point(place) for place in grid.places]
         for point in points:
-            clone(self.estimator).set_params(**point)  # names are checked before the first fit, values by each
+            clone(self.estimator).set_params(**point)  # check names before the first fit; each fit checks values
         rough = clone(self.estimator)
         if self.search_tol is not None and is_number(rough.tol):
             rough.set_params(tol=max(rough.tol, self.search_tol))
         if not isinstance(rough.random_state, (int, np.integer)):
-            # one number for all folds: a generator would give each what the others have left
+            # one seed for all folds: results must not depend on the order of folds
             rough.set_params(random_state=int(generator(rough.random_state).integers(2**31)))
         strata = np.asarray(examples.y) if examples.flat else None
         if strata is None and "Stratified" in type(self.cv).__name__:
             raise ValueError(
-                f"{type(self.cv).__name__} needs one label per example, and here an example has one per node; give "
-                "cv=KFold(5, shuffle=True), or splits by a property of the examples: "
+                f"{type(self.cv).__name__} needs one label per example, but examples have one label per node; use "
+                "cv=KFold(5, shuffle=True), or stratify by a property of the examples: "
                 "cv=list(StratifiedKFold(5).split(X, property))."
             )
         splits = list(check_cv(self.cv).split(np.zeros(len(examples)), strata, groups))
         if not splits:
-            raise ValueError(f"cv gives no split of {len(examples)} examples into training and test, got {self.cv!r}.")
+            raise ValueError(f"cv={self.cv!r} gives no split of the {len(examples)} examples; give at least one split.")
         cells = self._run(rough, examples, points, splits)
         if grid is not None:
             cells = self._grow(grid, points, cells, lambda new: self._run(rough, examples, new, splits))
@@ -224,7 +231,7 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _grow(
         self, grid: GeometricGrid, points: list[Point], cells: list[list[Cell]], run: Callable[[list[Point]], Any]
     ) -> list[list[Cell]]:
-        """Add points while the best one is at an edge of the grid; return the cells of all points."""
+        """Add points while the best one is at an edge; return all cells."""
         for _ in range(MAX_GROWTH):
             scores = _mean_scores(cells)
             new = grid.grow(dict(zip(grid.places, scores)), grid.places[_best(points, scores)])
@@ -236,7 +243,7 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def _check_settings(self) -> None:
         if not isinstance(self.estimator, MarkovNetwork):
-            raise ValueError(f"estimator must be one of maxendnet's, such as M3N(), got {self.estimator!r}.")
+            raise ValueError(f"estimator must be an estimator of maxendnet such as M3N(), got {self.estimator!r}.")
         if not (self.scoring is None or isinstance(self.scoring, str) or callable(self.scoring)):
             raise ValueError(
                 f"scoring must be None, a name such as 'f1_macro' or a function of (model, X, y), got {self.scoring!r}."
@@ -247,34 +254,35 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise ValueError(f"search_tol must be None or a positive number, got {self.search_tol!r}.")
 
     def _run(self, rough: Any, examples: Examples, points: list[Point], splits: list[Any]) -> list[list[Cell]]:
-        """The cells of every fold; folds in parallel, each a path."""
+        """Fit all points on each split, in parallel, and return the cells by fold."""
         total, name = len(splits) * len(points), type(self.estimator).__name__
         with progress_bar(total=total, desc=f"{name} search", unit=" fits", show=self.verbose) as bar:
             arguments = rough, examples, points
             options = {"scoring": _scorer(self.scoring), "error_score": self.error_score}
             if hasattr(rough.backend, "run_all"):  # workers
                 rough, backend = clone(rough).set_params(backend=None), rough.backend
-                of_folds: dict[int, list[Cell]] = {}
+                cells_of: dict[int, list[Cell]] = {}
                 for number, result in backend.run_all(partial(_fold, **options), splits, (rough, examples, points)):
                     if isinstance(result, BaseException):
                         raise result
                     bar.update(len(points))
-                    of_folds[number] = result
-                return [of_folds[number] for number in range(len(splits))]
+                    cells_of[number] = result
+                return [cells_of[number] for number in range(len(splits))]
             if effective_n_jobs(self.n_jobs) == 1:
                 return [_fold(*arguments, train, test, **options, tick=bar.update) for train, test in splits]
-            found = []
+            folds = []
             jobs = (delayed(_fold)(*arguments, train, test, **options) for train, test in splits)
             for cells in Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs):
                 bar.update(len(points))
-                found.append(cells)
-            return found
+                folds.append(cells)
+            return folds
 
     def _failures(self, cells: list[list[Cell]], points: list[Point]) -> None:
+        """Warn about failed fits; raise ``ValueError`` if all have failed."""
         failed = [(point, cell.failure) for fold in cells for point, cell in zip(points, fold) if cell.failure]
         if not failed:
             return
-        first = f"The first: at {failed[0][0]}, {failed[0][1]}"
+        first = f"The first one failed at {failed[0][0]}: {failed[0][1]}"
         if len(failed) == len(cells) * len(points):
             raise ValueError(f"All {len(failed)} fits of the search failed. {first}")
         warnings.warn(
@@ -291,13 +299,22 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     @available_if(_refitted)
     def score(self, X: Any, y: Any = None) -> float:
-        """Score of the best model: by ``scoring``, else the share of nodes labelled right."""
+        """Return the score of the best model by ``scoring``, or its accuracy over nodes."""
         check_is_fitted(self)
         scorer = _scorer(self.scoring)
         return self.best_estimator_.score(X, y) if scorer is None else scorer(self.best_estimator_, X, y)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw scores against constants; ``ax`` is one of matplotlib's, None makes one. Return it."""
+        """Plot scores against hyper-parameters.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        Axes
+        """
         check_is_fitted(self, "cv_results_")
         return plot_scores(self.cv_results_, self.best_index_, ax)
 
@@ -311,7 +328,7 @@ def _delegate(name: str) -> Any:
         check_is_fitted(self)
         return getattr(self.best_estimator_, name)(X, *args, **kwargs)
 
-    call.__name__, call.__doc__ = name, f"``{name}`` of the best model."
+    call.__name__, call.__doc__ = name, f"Call ``{name}`` of the best model."
     return available_if(_refitted)(call)
 
 
@@ -333,7 +350,7 @@ def _fold(
     error_score: Any,
     tick: Callable[[], Any] = lambda: None,
 ) -> list[Cell]:
-    """All points on one split."""
+    """Fit and score all points on one split."""
     held_out = examples[test]
     cells: list[Any] = [None] * len(points)
 
@@ -358,31 +375,34 @@ def _fold(
 
 
 def _mean_scores(cells: list[list[Cell]]) -> FloatArray:
-    """Mean score of every point over the folds; that of a failed fit is below all others."""
+    """Return the mean score of each point over the folds; -inf if a fit failed."""
     mean = np.array([[cell.score for cell in fold] for fold in cells]).mean(axis=0)
     return np.nan_to_num(mean, nan=-np.inf)
 
 
 def _best(points: list[Point], scores: FloatArray) -> int:
-    """Number of the point with the highest score; of equals the one with more regularisation."""
+    """Return the index of the point with the highest score.
+
+    Of equally good points, it is the one with more regularisation.
+    """
     return next(number for row in visiting_order(points) for number in row if scores[number] == scores.max())
 
 
 def _results(points: list[Point], cells: list[list[Cell]]) -> dict[str, Any]:
-    """The columns of GridSearchCV's table."""
-    found: dict[str, Any] = {"params": points}
+    """Return the columns of ``cv_results_``."""
+    results: dict[str, Any] = {"params": points}
     for name in dict.fromkeys(name for point in points for name in point):
         absent = [name not in point for point in points]
         values = np.empty(len(points), dtype=object)
         values[:] = [point.get(name) for point in points]
-        found[f"param_{name}"] = np.ma.MaskedArray(values, mask=absent)
+        results[f"param_{name}"] = np.ma.MaskedArray(values, mask=absent)
     table = {name: np.array([[getattr(cell, name) for cell in fold] for fold in cells]) for name in Cell._fields[:-1]}
     for k, scores in enumerate(table["score"]):
-        found[f"split{k}_test_score"] = scores
+        results[f"split{k}_test_score"] = scores
     mean = table["score"].mean(axis=0)
-    found |= {"mean_test_score": mean, "std_test_score": table["score"].std(axis=0)}
-    known = np.nan_to_num(mean, nan=-np.inf)
-    found["rank_test_score"] = 1 + (known > known[:, None]).sum(axis=1, dtype=np.int32)
+    results |= {"mean_test_score": mean, "std_test_score": table["score"].std(axis=0)}
+    comparable = np.nan_to_num(mean, nan=-np.inf)
+    results["rank_test_score"] = 1 + (comparable > comparable[:, None]).sum(axis=1, dtype=np.int32)
     for name, column in (("fit_time", "fit_seconds"), ("score_time", "score_seconds")):
-        found |= {f"mean_{name}": table[column].mean(axis=0), f"std_{name}": table[column].std(axis=0)}
-    return found | {"mean_gap": table["gap"].mean(axis=0), "mean_n_nonzero": table["n_nonzero"].mean(axis=0)}
+        results |= {f"mean_{name}": table[column].mean(axis=0), f"std_{name}": table[column].std(axis=0)}
+    return results | {"mean_gap": table["gap"].mean(axis=0), "mean_n_nonzero": table["n_nonzero"].mean(axis=0)}

@@ -1,4 +1,4 @@
-"""Independent nodes: each label depends only on the features of its node."""
+"""Isolated nodes: the label of each depends on its own features alone."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from maxendnet.structures.weights.linear import LinearStructure
 
 @dataclass(eq=False, repr=False)
 class Independent(LinearStructure):
-    """Independent nodes: each label depends only on the features of its node.
-
-    Edges of examples are ignored.
+    """Isolated nodes: the label of each depends on its own features alone. Edges of examples are not used.
 
     Parameters
     ----------
@@ -27,8 +25,8 @@ class Independent(LinearStructure):
     ends : bool, default=False
         Add weights for every label at the first and at the last node of an example.
     pairs : {"all", "seen"}, default="all"
-        Which pairs of a feature and a label have a weight: all, or those that occur in the training examples. With
-        many features and labels, ``"seen"`` takes less memory and time; ``coef_`` is then sparse.
+        Which pairs of a feature and a label have a weight: all, or those that occur in the examples of the fit. With
+        many features and labels seen pairs are few, and take less memory and time; ``coef_`` is sparse then.
 
     Examples
     --------
@@ -42,10 +40,10 @@ class Independent(LinearStructure):
     pairs: str = "all"
 
     def bind(self, examples: Examples, classes: NDArray, layout: Layout | None = None) -> BoundForest:
-        """Bind examples."""
+        """The nodes of these examples."""
         layout = self.layout(examples, classes) if layout is None else layout
         return BoundForest(layout, self.batch_of(examples, classes, layout))
 
     def pair_masks(self, classes: NDArray, rules: Any = None) -> PairMasks | None:
-        """Masks that allow every label everywhere; None with ``rules``."""
+        """Masks that permit every label everywhere."""
         return PairMasks.everything(len(classes)) if rules is None else None

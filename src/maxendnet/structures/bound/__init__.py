@@ -1,1 +1,1 @@
-"""Bound structures: structures with examples."""
+"""Structures with examples: recursions over labellings, and what solvers need of them."""

@@ -1,4 +1,4 @@
-"""Bound chains with an automaton: higher orders, rules and durations."""
+"""Chains that an automaton reads, with examples: order k, rules that remember, durations."""
 
 from __future__ import annotations
 
@@ -26,28 +26,29 @@ from maxendnet.structures.weights.layout import FloatArray, Layout
 
 
 class NGramMarginals(NamedTuple):
-    """Fractional labelling: marginals of nodes, and expected numbers of n-grams."""
+    """A fractional labelling: the weight of every label at every node, and expected numbers of n-grams."""
 
     node: FloatArray
     """(n_nodes, n_labels)"""
     grams: FloatArray | None = None
-    """(n_examples, n_grams): n-grams with weights, pairs of labels first. None if not requested."""
+    """(n_examples, n_grams): of the n-grams that have weights, pairs of labels first. None where they were not asked
+    for."""
     ending: FloatArray | None = None
-    """(n_nodes, n_ngrams): marginals of the n-grams of an `NGramTable` at their last node, if there is one."""
+    """(n_nodes, n_ngrams): the weight of every n-gram of an `NGramTable` where it ends. None without such a table."""
 
 
 @dataclass(frozen=True, eq=False)
 class Reader:
-    """Automaton with its states in the order of sweeps, for the kernels.
+    """An automaton with its states in the order of sweeps, as the kernels take it.
 
     Parameters
     ----------
     automaton : Automaton
     groups : ndarray of shape (n_groups + 1,)
     targets : ndarray of shape (n_groups, lanes)
-        See `maxendnet.structures.automata.automaton.Sweeps`; padded with -1.
+        See `maxendnet.structures.automata.automaton.Sweeps`; widened to whole vector registers with -1.
     n_grams : int
-        Number of n-grams with weights.
+        N-grams that have weights.
     """
 
     automaton: Automaton
@@ -57,7 +58,7 @@ class Reader:
 
     @classmethod
     def of(cls, automaton: Automaton, n_grams: int) -> Reader:
-        """Return the reader of an automaton."""
+        """A reader for an automaton."""
         sweeps = sweeps_of(automaton.arcs)
         ordered = renumbered(automaton, sweeps.order)
         number = np.empty(automaton.n_states, dtype=np.int32)
@@ -71,7 +72,7 @@ class Reader:
 
     @cached_property
     def kernel(self) -> _kernels.Automaton:
-        """The automaton as a kernel object."""
+        """The automaton as the kernels hold it."""
         a = self.automaton
         offsets, fired = a.rows_fired
         return _kernels.Automaton(
@@ -81,18 +82,18 @@ class Reader:
 
 @dataclass(frozen=True, eq=False)
 class BoundAutomaton(RecursiveStructure):
-    """Chain with linear scores of nodes, and of n-grams that an automaton fires.
+    """Linear scores of nodes, and of the n-grams that an automaton fires while it reads the labels of an example.
 
-    Labellings that the automaton does not accept are invalid. Inference is exact. The time per node is proportional to
-    the number of arcs, vectorised over labels. Maxima are in single precision if the scores cannot overflow; sums are
-    in double precision.
+    A labelling that the automaton does not accept does not exist. The recursions are exact. For every node they take a
+    time in proportion to the number of arcs, eight labels at a time. Maxima are searched in single precision where
+    that is safe, sums are in double precision.
 
     Parameters
     ----------
     layout : Layout
-        The automaton fires ``transitions``, then ``ngrams``.
+        Weights of pairs of labels (``transitions``) and then ``ngrams`` are what the automaton fires.
     batch : Batch
-        Without edges.
+        Nodes are not joined in it.
     reader : Reader
 
     Examples
@@ -110,17 +111,17 @@ class BoundAutomaton(RecursiveStructure):
     capabilities = Capabilities(
         blocks=True, linear_nodes=True, ngram_costs=True, unknown_labels=True, max_marginals=True, top=True,
         sample=True, cost_of_sums=10.0,
-    )  # fmt: skip  # sums visit every state, in float64
+    )  # fmt: skip  # a sum leaves out no state, and is in float64
 
     @cached_property
     def shape(self) -> _kernels.Shape:
         return kernel_shape(replace(self.layout, n_edge_types=0, n_edge_features=0))
 
-    # ---- weights for the kernels ---------------------------------------------------------------------------------
+    # ---- weight vectors as the kernels read them -----------------------------------------------------------------
 
     @property
     def grams(self) -> slice:
-        """Place of the n-grams in a weight vector."""
+        """The weights of n-grams in a weight vector."""
         return slice(self.layout.n_node_weights, self.layout.n_weights - self.layout.n_label_features)
 
     @property
@@ -134,7 +135,7 @@ class BoundAutomaton(RecursiveStructure):
         return padding.unpad(self.layout, slope, by_automaton=True)
 
     def for_search(self, w: FloatArray, dtype: type = np.float64) -> NDArray:
-        """Padded weights and scores of arcs, cached for read-only weights."""
+        """Weights as the recursions read them: padded, then the scores of arcs. Cached for read-only weights."""
 
         def compute() -> NDArray:
             kernel, size = self.reader.kernel, self.slope_size
@@ -153,7 +154,7 @@ class BoundAutomaton(RecursiveStructure):
     def maximum(
         self, w: FloatArray, table: Table | None = None, backend: Threads | None = None
     ) -> tuple[FloatArray, IntArray]:
-        """As `RecursiveStructure.maximum`, with costs of n-grams."""
+        """Best score of every example and a labelling that has it."""
         if table is not None and isinstance(table.joint, NGramTable):
             marked, structure, w, table = self._with_marks(w, table, table.joint)
             values, symbols = structure.maximum(w, table, backend)
@@ -163,11 +164,11 @@ class BoundAutomaton(RecursiveStructure):
     def logsum(
         self, w: FloatArray, table: Table | None = None, cliques: bool = False, backend: Threads | None = None
     ) -> tuple[FloatArray, NGramMarginals]:
-        """As `RecursiveStructure.logsum`, with costs of n-grams."""
+        """Log-partition of every example, and its gradient: marginals, with ``cliques`` expected numbers of n-grams."""
         if table is not None and isinstance(table.joint, NGramTable):
             marked, structure, w, table = self._with_marks(w, table, table.joint)
-            values, q = structure.logsum(w, table, cliques, backend)
-            return values, NGramMarginals(marked.by_label(q.node), q.grams, q.node @ marked.marks)
+            values, found = structure.logsum(w, table, cliques, backend)
+            return values, NGramMarginals(marked.by_label(found.node), found.grams, found.node @ marked.marks)
         return super().logsum(w, table, cliques, backend)
 
     def clique_tables(self) -> tuple[FloatArray]:
@@ -176,15 +177,15 @@ class BoundAutomaton(RecursiveStructure):
     def _with_marks(
         self, w: FloatArray, table: Table, joint: NGramTable
     ) -> tuple[MarkedLabels, BoundAutomaton, FloatArray, Table]:
-        """Marked labels, their structure, its weights, and a table with all node scores."""
+        """Marked labels, a structure of these, its weights, and its table, which has all scores of nodes."""
         reader = self.reader
-        key = ("marks", reader, joint.ngrams.offsets.tobytes(), joint.ngrams.symbols.tobytes())
+        what = ("marks", reader, joint.ngrams.offsets.tobytes(), joint.ngrams.symbols.tobytes())
 
-        def compute() -> tuple[MarkedLabels, Reader]:
+        def make() -> tuple[MarkedLabels, Reader]:
             marked = MarkedLabels.of(reader.automaton, joint.ngrams, reader.n_grams)
             return marked, Reader.of(marked.automaton, reader.n_grams)
 
-        marked, marked_reader = self.layout.cache.result(key, compute)
+        marked, marked_reader = self.layout.cache.result(what, make)
         layout = Layout(n_features=0, n_labels=len(marked.label), n_edge_types=0, n_ngrams=reader.n_grams)
         batch = marked.batch(self.batch)
         scores = of_cliques.node_scores(self.layout, self.batch, w) + table.at_nodes()
@@ -192,10 +193,7 @@ class BoundAutomaton(RecursiveStructure):
         return marked, BoundAutomaton(layout, batch, marked_reader), w[self.grams].copy(), Table(rows, batch.row)
 
     def impossible(self, backend: Threads | None = None) -> NDArray[np.int64]:
-        """First node without a possible label, or -1, per example.
-
-        It is the last node if no labelling can end there.
-        """
+        """Of every example the first node that no labelling reaches, the last one if none may end there, or -1."""
         nodes, recursion = np.full(len(self.sample_weight), -1), self.without_weights
         self.for_each_range(backend, lambda a, b: _kernels.impossible(self.batch, recursion, a, b, nodes))
         return nodes
@@ -203,32 +201,32 @@ class BoundAutomaton(RecursiveStructure):
     # ---- features and scores -------------------------------------------------------------------------------------
 
     def _rows(self, examples: NDArray[np.int64], labels: IntArray) -> tuple[sparse.csr_array, NDArray[np.bool_]]:
-        """Features of concatenated labellings, and whether each is valid."""
+        """Features of labellings, one behind the other, as sparse rows; and which of them exist."""
         automaton, layout = self.reader.automaton, self.layout
         _, cuts = gather(self.offsets, examples)
         before, last = automaton.walk(labels, cuts)
-        nonempty = np.diff(cuts) > 0
-        valid = ~nonempty | ((last >= 0) & automaton.accepting[last])
-        arcs = np.concatenate([before * automaton.n_labels + labels, automaton.arcs.size + last[nonempty]])
-        owner = np.concatenate([np.repeat(np.arange(len(examples)), np.diff(cuts)), np.flatnonzero(nonempty)])
-        of_valid = valid[owner]
+        some = np.diff(cuts) > 0
+        there = ~some | ((last >= 0) & automaton.accepting[last])
+        arcs = np.concatenate([before * automaton.n_labels + labels, automaton.arcs.size + last[some]])
+        owner = np.concatenate([np.repeat(np.arange(len(examples)), np.diff(cuts)), np.flatnonzero(some)])
+        kept = there[owner]
         offsets, fired = automaton.rows_fired
-        places, lengths = gather(offsets, arcs[of_valid])
+        places, lengths = gather(offsets, arcs[kept])
         shape = (len(examples), layout.n_weights)
         columns = fired[places].astype(np.int64) + self.grams.start
-        entries = (np.ones(len(columns)), (np.repeat(owner[of_valid], np.diff(lengths)), columns))
+        entries = (np.ones(len(columns)), (np.repeat(owner[kept], np.diff(lengths)), columns))
         grams = sparse.csr_array(entries, shape=shape)
-        return of_cliques.labelling_rows(layout, self.batch, examples, labels) + grams, valid
+        return of_cliques.labelling_rows(layout, self.batch, examples, labels) + grams, there
 
     def labelling_rows(self, examples: NDArray[np.int64], labels: IntArray) -> sparse.csr_array:
         return self._rows(examples, labels)[0]
 
     def score(self, w: FloatArray, q: Any) -> FloatArray:
-        """Return the score of every example; -inf for invalid labellings."""
+        """Score of a labelling or fractional labelling, for every example; -inf where the labelling does not exist."""
         if not isinstance(q, np.ndarray):
             return self.marginal_score(w, q)
-        rows, valid = self._rows(np.arange(len(self.sample_weight)), q)
-        return np.where(valid, rows @ w, -np.inf)
+        rows, exists = self._rows(np.arange(len(self.sample_weight)), q)
+        return np.where(exists, rows @ w, -np.inf)
 
     def marginal_score(self, w: FloatArray, q: NGramMarginals) -> FloatArray:
         assert q.grams is not None, "the score of marginals needs expected n-grams: logsum(..., cliques=True)"
@@ -245,9 +243,9 @@ class BoundAutomaton(RecursiveStructure):
     # ---- sums over examples -------------------------------------------------------------------------------------
 
     def curvature(self) -> FloatArray:
-        """Return the approximate diagonal Hessian of the log losses at ``w = 0``.
+        """About the diagonal of the Hessian of the weighted log losses at ``w = 0``.
 
-        N-grams are rare, so the variance of their number is about its expectation.
+        For n-grams, which are rare, the variance of their number is about the expected number.
         """
         layout = self.layout
         plain = uniform_curvature(replace(layout, n_edge_types=0, n_ngrams=0, ngrams=None), self.batch)
@@ -256,10 +254,10 @@ class BoundAutomaton(RecursiveStructure):
         n = layout.n_node_weights
         return np.concatenate([plain[:n], np.maximum(expected, 0.0), plain[n:]])
 
-    # ---- ranges of examples --------------------------------------------------------------------------------------
+    # ---- how the work is shared out ------------------------------------------------------------------------------
 
     @cached_property
     def work_per_node(self) -> float:
-        """Approximate number of multiplications per node."""
+        """Multiplications for one node, about."""
         n_nodes = max(1, len(self.batch.parent))
         return self.n_labels * (2 * self.reader.automaton.n_states + len(self.batch.indices) / n_nodes)

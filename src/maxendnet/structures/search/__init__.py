@@ -1,1 +1,1 @@
-"""Search for best labellings without a recursion."""
+"""Search for best labellings where no recursion finds them."""
