@@ -1,8 +1,8 @@
-"""Beyond memory and beyond one machine: mapped examples, parts, checkpoints, and rounds on a Dask cluster.
+"""Benchmarks of memory-mapped examples, parts, checkpoints, and sums on a Dask cluster.
 
-Prints Markdown; benchmarks/SCALE.md is made of it. Parts: ``mapped`` (examples in a folder under a memory limit,
-beside the same in memory), ``parts`` (passes of CoCoA), ``checkpoint`` (time of a note), ``rounds`` (what a sum on Dask
-costs), ``workers`` (two workers beside two bare processes).
+Prints Markdown for benchmarks/SCALE.md. Values of ``--part``: ``mapped`` (examples in a folder with a memory limit,
+compared with examples in memory), ``parts`` (passes of CoCoA), ``checkpoint`` (time to write a checkpoint), ``rounds``
+(overhead of a sum on Dask), ``workers`` (two workers compared with two plain processes).
 
     python benchmarks/scale.py --part mapped --nodes 20000000 --small 4000000 --limit 1500
 """
@@ -32,7 +32,7 @@ LENGTH, ENTRIES, COLUMNS, LABELS = 20, 30, 1 << 15, 10
 
 
 def chunks(n_nodes: int, at_once: int = 2000) -> Iterator[Examples]:
-    """Sentences of 20 words with 30 features each, whose labels follow the first of them."""
+    """Yield sentences of 20 words with 30 features each, whose labels depend on the first feature."""
     rng = np.random.default_rng(0)
     for _ in range(max(1, n_nodes // (LENGTH * at_once))):
         n = at_once * LENGTH
@@ -46,32 +46,33 @@ def chunks(n_nodes: int, at_once: int = 2000) -> Iterator[Examples]:
 
 
 def anonymous() -> float:
-    """Memory of this process that is no file, in MB."""
+    """Return the anonymous memory of this process in MB."""
     status = Path("/proc/self/status").read_text()
     return int(status.split("RssAnon:")[1].split()[0]) / 1000
 
 
 def fit(folder: str, how: str, limit: float, passes: int) -> None:
-    """In a process of its own: a fit, and what it took, as JSON."""
+    """Fit a model in a child process, and print its time and memory as JSON."""
     if limit:
         resource.setrlimit(resource.RLIMIT_DATA, (int(limit * 1e6), int(limit * 1e6)))
     examples = Examples.open(folder, check=False)
     if how == "memory":
         X = examples.X
         examples = Examples(csr(X.data.copy(), X.indices.copy(), X.indptr, COLUMNS), examples.offsets, examples.y)
-    began, cpu, seen = time.perf_counter(), time.process_time(), []
-    model = L2CRF(solver=LBFGS(), tol=1e-12, max_passes=passes, callback=lambda progress: seen.append(anonymous()))
+    began, cpu, memory = time.perf_counter(), time.process_time(), []
+    model = L2CRF(solver=LBFGS(), tol=1e-12, max_passes=passes, callback=lambda progress: memory.append(anonymous()))
     import warnings
 
     warnings.simplefilter("ignore")
     model.fit(examples)
-    took = {
+    report = {
         "seconds": time.perf_counter() - began,
         "cpu": time.process_time() - cpu,
-        "anonymous": max(*seen, anonymous()),
-        "looks": model.trace_[-1].n_oracle / len(examples),
+        "anonymous": max(*memory, anonymous()),
+        "sums": model.trace_[-1].n_oracle / len(examples),
+        "hash": hash_of(model),
     }
-    print(json.dumps(took | {"hash": hash_of(model)}))
+    print(json.dumps(report))
 
 
 def hash_of(model: object) -> str:
@@ -81,7 +82,7 @@ def hash_of(model: object) -> str:
 
 
 def mapped(n_nodes: int, limit: float, passes: int, folder: str | None, n_small: int) -> None:
-    """A folder that is larger than the limit, and a smaller one beside the same examples in memory."""
+    """Compare fits to folders with fits in memory, without a memory limit and with one."""
     rows: list[list[str]] = []
     for n, ways in ((n_small, (("memory", 0.0), ("folder", 0.0))), (n_nodes, (("memory", limit), ("folder", limit)))):
         with tempfile.TemporaryDirectory(dir=folder) as place:
@@ -101,12 +102,12 @@ def mapped(n_nodes: int, limit: float, passes: int, folder: str | None, n_small:
                 if done.returncode:
                     rows.append([*row, "failed: " + done.stderr.strip().splitlines()[-1], *[""] * 4])
                 else:
-                    took = json.loads(done.stdout)
-                    each = 1e6 * took["seconds"] / took["looks"] / examples.n_nodes
-                    rows.append([*row, f"{took['seconds']:.0f}", f"{took['cpu']:.0f}", f"{each:.2f}",
-                                 f"{took['anonymous']:.0f}", took["hash"]])  # fmt: skip
+                    report = json.loads(done.stdout)
+                    microseconds = 1e6 * report["seconds"] / report["sums"] / examples.n_nodes
+                    rows.append([*row, f"{report['seconds']:.0f}", f"{report['cpu']:.0f}", f"{microseconds:.2f}",
+                                 f"{report['anonymous']:.0f}", report["hash"]])  # fmt: skip
                 common.say(str(rows[-1]))
-    head = ["examples in", "nodes", "limit, MB", f"seconds, {passes} passes", "CPU seconds", "us a node and sum",
+    head = ["examples in", "nodes", "limit, MB", f"seconds, {passes} passes", "CPU seconds", "us per node and sum",
             "anonymous memory, MB", "weights"]  # fmt: skip
     print(table(head, rows))
 
@@ -117,6 +118,7 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def parts(data: str | None, quick: bool) -> None:
+    """Count the passes to a gap by the number of parts."""
     from maxendnet.datasets import fetch_ocr_letters
 
     letters = fetch_ocr_letters(data) if data else fetch_ocr_letters()
@@ -125,22 +127,24 @@ def parts(data: str | None, quick: bool) -> None:
     rows = []
     for name, make in (("M3N, BlockFrankWolfe", lambda k: M3N(C=0.1, solver=BlockFrankWolfe(parts=k))),):
         for k in (1, 2, 4):
-            seen: dict[float, int] = {}
+            n_passes: dict[float, int] = {}
 
-            def watch(progress, seen=seen):
+            def watch(progress, n_passes=n_passes):
                 for gap in (1e-2, 1e-3):
                     if progress.row.gap <= gap:
-                        seen.setdefault(gap, progress.row.n_pass)
+                        n_passes.setdefault(gap, progress.row.n_pass)
 
             model = make(k).set_params(tol=1e-3, max_passes=400, random_state=0, callback=watch)
             began = time.process_time()
             model.fit(X, y)
-            rows.append([name, k, seen.get(1e-2, "-"), seen.get(1e-3, "-"), f"{time.process_time() - began:.1f}"])
+            seconds = time.process_time() - began
+            rows.append([name, k, n_passes.get(1e-2, "-"), n_passes.get(1e-3, "-"), f"{seconds:.1f}"])
             common.say(str(rows[-1]))
     print(table(["model", "parts", "passes to 1e-2", "passes to 1e-3", "CPU seconds"], rows))
 
 
 def checkpoint() -> None:
+    """Measure the time to write a checkpoint."""
     from maxendnet.models import checkpoint
 
     examples = next(chunks(40_000))
@@ -168,6 +172,7 @@ def checkpoint() -> None:
 
 
 def rounds() -> None:
+    """Measure the overhead of sums on Dask."""
     from distributed import Client, LocalCluster
 
     from maxendnet import _kernels
@@ -187,13 +192,13 @@ def rounds() -> None:
                     began = time.perf_counter()
                     backend.sum(echo, shards, w)
                     times.append(time.perf_counter() - began)
-                median, least = 1e3 * float(np.median(times[2:])), 1e3 * min(times)
-                rows.append([n_workers, f"{size:,}", f"{median:.0f}", f"{least:.0f}"])
-    print(table(["workers", "weights", "ms, median", "ms, least"], rows))
+                median, minimum = 1e3 * float(np.median(times[2:])), 1e3 * min(times)
+                rows.append([n_workers, f"{size:,}", f"{median:.0f}", f"{minimum:.0f}"])
+    print(table(["workers", "weights", "ms, median", "ms, minimum"], rows))
 
 
 def two_data_sets(data: str | None, quick: bool) -> Iterator[tuple[str, object]]:
-    """OCR letters of folds 1-9, eight times, and chunks of CoNLL-2000, four times, bound to chains."""
+    """Yield chains of the OCR letters of folds 1-9, eight times, and of the chunks of CoNLL-2000, four times."""
     from maxendnet.data.labels import distinct_labels
     from maxendnet.datasets import fetch_ocr_letters
     from maxendnet.structures import Chain
@@ -210,11 +215,11 @@ def two_data_sets(data: str | None, quick: bool) -> Iterator[tuple[str, object]]
     yield f"CoNLL-2000, {times} times", Chain(pairs="seen").bind(examples, distinct_labels(examples.y))
 
 
-def bare(packed: list[bytes], question: bytes, pipe) -> None:  # type: ignore[no-untyped-def]
-    """A process that runs the oracle on shards of its own, as often as it is told, and says how long it took."""
+def plain(packed: list[bytes], packed_arguments: bytes, pipe) -> None:  # type: ignore[no-untyped-def]
+    """Run the oracle on shards in a plain process, and send the time that it took."""
     import pickle
 
-    shards, arguments = [pickle.loads(one) for one in packed], pickle.loads(question)
+    shards, arguments = [pickle.loads(shard) for shard in packed], pickle.loads(packed_arguments)
     while True:
         n_rounds = pipe.recv()
         if not n_rounds:
@@ -232,7 +237,7 @@ def memory_of_worker() -> tuple[float, float]:
 
 
 def workers(data: str | None, quick: bool, repeats: int = 7, n_rounds: int = 2) -> None:
-    """Two workers beside two bare processes that run the kernels at the same time, in turns."""
+    """Compare two workers with two plain processes that run the kernels, in turns."""
     import multiprocessing
     import pickle
 
@@ -248,33 +253,35 @@ def workers(data: str | None, quick: bool, repeats: int = 7, n_rounds: int = 2) 
     for name, structure in two_data_sets(data, quick):
         w = 0.01 * np.random.default_rng(0).normal(size=structure.layout.n_weights)  # type: ignore[attr-defined]
         n_labels = structure.n_labels  # type: ignore[attr-defined]
-        asked = (w, Log(), 1.0, np.zeros((n_labels, n_labels)))
+        arguments = (w, Log(), 1.0, np.zeros((n_labels, n_labels)))
         shards = [pack(shard) for shard in Threads().place(structure)]
         pipes = []
-        for some in (shards[: len(shards) // 2], shards[len(shards) // 2 :]):
+        for half in (shards[: len(shards) // 2], shards[len(shards) // 2 :]):
             ours, theirs = spawn.Pipe()
-            spawn.Process(target=bare, args=(some, pickle.dumps(asked), theirs), daemon=True).start()
+            spawn.Process(target=plain, args=(half, pickle.dumps(arguments), theirs), daemon=True).start()
             pipes.append(ours)
         with LocalCluster(**options) as cluster, Client(cluster) as client:
             backend = Dask(client)
             placed = backend.place(structure)
-            ratios, seconds, controls, shares = [], [], [], []
+            ratios, seconds, controls, cpu_ratios = [], [], [], []
             for turn in range(repeats + 1):
                 for pipe in pipes:
                     pipe.send(n_rounds)
-                of_processes = [pipe.recv() for pipe in pipes]
-                control, control_cpu = max(one for one, _ in of_processes), sum(one for _, one in of_processes)
+                times = [pipe.recv() for pipe in pipes]
+                control, control_cpu = max(wall for wall, _ in times), sum(cpu for _, cpu in times)
                 before = sum(client.run(time.process_time).values()) + time.process_time()
                 began = time.perf_counter()
                 for _ in range(n_rounds):
-                    backend.sum(loss_oracle, placed, *asked)
-                took = time.perf_counter() - began
+                    backend.sum(loss_oracle, placed, *arguments)
+                elapsed = time.perf_counter() - began
                 cpu = sum(client.run(time.process_time).values()) + time.process_time() - before
-                common.say(f"{name}: bare {control:.2f} s (CPU {control_cpu:.2f}), Dask {took:.2f} s (CPU {cpu:.2f})")
-                if turn:  # the first makes caches
-                    ratios.append(control / took)
-                    shares.append(control_cpu / cpu)
-                    seconds.append(took / n_rounds)
+                common.say(
+                    f"{name}: plain {control:.2f} s (CPU {control_cpu:.2f}), Dask {elapsed:.2f} s (CPU {cpu:.2f})"
+                )
+                if turn:  # the first one fills caches
+                    ratios.append(control / elapsed)
+                    cpu_ratios.append(control_cpu / cpu)
+                    seconds.append(elapsed / n_rounds)
                     controls.append(control / n_rounds)
             used = list(client.run(memory_of_worker).values())
         for pipe in pipes:
@@ -282,10 +289,10 @@ def workers(data: str | None, quick: bool, repeats: int = 7, n_rounds: int = 2) 
         rows.append(
             [name, f"{int(structure.offsets[-1]):,}", f"{len(w):,}", len(shards), f"{np.median(controls):.2f}",  # type: ignore[attr-defined]
              f"{np.median(seconds):.2f}", f"{np.median(ratios):.2f}", f"{min(ratios):.2f} to {max(ratios):.2f}",
-             f"{np.median(shares):.2f}", ", ".join(f"{rss:.0f}" for rss, _ in used)]
+             f"{np.median(cpu_ratios):.2f}", ", ".join(f"{rss:.0f}" for rss, _ in used)]
         )  # fmt: skip
-    head = ["data", "nodes", "weights", "shards", "s a sum, two processes", "s a sum, two workers", "share, median",
-            "share, range", "share of CPU seconds, median", "MB of each worker"]  # fmt: skip
+    head = ["data", "nodes", "weights", "shards", "s per sum, two processes", "s per sum, two workers", "ratio, median",
+            "ratio, range", "ratio of CPU seconds, median", "MB of each worker"]  # fmt: skip
     print(table(head, rows))
 
 
@@ -300,10 +307,10 @@ def main() -> None:
     options = common.parser(__doc__)
     options.add_argument("--part", choices=["mapped", "parts", "checkpoint", "rounds", "workers"], default="mapped")
     options.add_argument("--nodes", type=int, default=4_000_000)
-    options.add_argument("--small", type=int, default=1_000_000, help="nodes that fit in memory")
-    options.add_argument("--limit", type=float, default=700.0, help="MB of memory that is no file")
+    options.add_argument("--small", type=int, default=1_000_000, help="number of nodes that fit in memory")
+    options.add_argument("--limit", type=float, default=700.0, help="limit of anonymous memory in MB")
     options.add_argument("--passes", type=int, default=5)
-    options.add_argument("--folder", help="where examples are written (default: the system's temporary folder)")
+    options.add_argument("--folder", help="folder for examples (default: the temporary folder of the system)")
     given = options.parse_args()
     if given.part == "mapped":
         nodes, small = (100_000, 40_000) if given.quick else (given.nodes, given.small)
